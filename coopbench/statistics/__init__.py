@@ -1,0 +1,50 @@
+"""Statistics of repeated experiments: point estimates, intervals, tests, fairness, rankings.
+
+Arrays in, values out: nothing here reads files or knows environments. Scores are (runs, tasks).
+Importing is cheap; scipy and numba are loaded by the first function that needs them.
+"""
+
+from coopbench.statistics.bootstrap import bootstrap_distribution, bootstrap_interval
+from coopbench.statistics.corrections import (
+    benjamini_hochberg,
+    benjamini_yekutieli,
+    bonferroni,
+    hochberg,
+    holm,
+    holm_sidak,
+)
+from coopbench.statistics.effects import a12, cliffs_delta, cohens_d, hedges_g
+from coopbench.statistics.estimates import (
+    iqm,
+    mean,
+    median,
+    normalise,
+    optimality_gap,
+    performance_profile,
+    probability_of_improvement,
+)
+from coopbench.statistics.fairness import equality, gini, jain, mixed_signs, nash_welfare
+from coopbench.statistics.groups import (
+    alexander_govern,
+    anova,
+    average_ranks,
+    friedman,
+    kruskal,
+)
+from coopbench.statistics.intervals import published_curve_interval, t_interval
+from coopbench.statistics.power import power, runs_needed
+from coopbench.statistics.resampling import difference_of
+from coopbench.statistics.results import Comparison, Interval
+from coopbench.statistics.scores import drop_missing
+from coopbench.statistics.tests import (
+    brunner_munzel,
+    kolmogorov_smirnov,
+    mann_whitney,
+    paired_t,
+    permutation_test,
+    sign_flip,
+    student,
+    tost,
+    welch,
+    wilcoxon,
+)

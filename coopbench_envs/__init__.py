@@ -1,0 +1,25 @@
+"""Environments of coopbench. Importing this package registers all of them with Gymnasium and PettingZoo.
+
+``gymnasium.make("coopbench/TrustDilemma-v0")`` works after ``import coopbench_envs``;
+``gymnasium.make("coopbench_envs:coopbench/TrustDilemma-v0")`` needs no import.
+"""
+
+from typing import Any
+
+from coopbench_envs.registration import ids, register, register_all, spec
+
+__all__ = ["Engine", "ids", "register", "sb3_vec_env", "spec"]
+
+register_all()
+
+
+def __getattr__(name: str) -> Any:  # numba and stable-baselines3 are imported only when used
+    if name == "Engine":
+        from coopbench_envs.engine import Engine
+
+        return Engine
+    if name == "sb3_vec_env":
+        from coopbench_envs.shells.sb3_vec_env import sb3_vec_env
+
+        return sb3_vec_env
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

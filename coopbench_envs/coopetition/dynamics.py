@@ -1,0 +1,303 @@
+"""The model that all coopetition games share: trust, reputation damage, value and payoff.
+
+An agent keeps what it does not invest, earns a logarithmic value of its own investment and a share of
+the synergy, and weighs in the payoffs of others by how much it depends on them and trusts them.
+Equations: docs/environments/coopetition.md. Source: the published Coopetition-Gym suite.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from coopbench_envs.core import kernel
+from coopbench_envs.parameters import between, one_of
+
+REWARD_TYPES = ("integrated", "private", "cooperative")
+INTEGRATED, PRIVATE, COOPERATIVE = range(3)
+
+Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
+RewardType = Annotated[
+    str,
+    one_of(
+        REWARD_TYPES, "integrated: own payoff plus trusted others'; private; cooperative: the mean"
+    ),
+]
+Normalize = Annotated[bool, one_of((), "divide rewards by the largest endowment")]
+RewardScale = Annotated[float, between(-1e9, 1e9, "factor on every reward")]
+
+METRICS = {
+    "final_trust": "mean of all pairwise trust after the last step, in [0, 1]",
+    "cooperation_rate": "mean over steps and agents of investment as a share of own endowment",
+    "mean_trust": "mean over steps of the mean pairwise trust, in [0, 1]",
+    "length": "steps played",
+}
+
+
+class Constants(NamedTuple):
+    """Numbers and arrays of one game, as the kernels read them."""
+
+    num_agents: int
+    horizon: int
+    endowment: np.ndarray  # (agents,) units an agent can invest each step
+    baseline: np.ndarray  # (agents,) units below which others read defection
+    alpha: np.ndarray  # (agents,) bargaining shares of the synergy, sum 1
+    dependence: np.ndarray  # (agents, agents) how much i depends on j, zero diagonal
+    theta: float  # weight of the own investment's value
+    gamma: float  # weight of the synergy
+    trust_gain: float  # per step, at full signal
+    trust_loss: float
+    damage_gain: float  # reputation damage per step, at full defection
+    damage_decay: float
+    dependence_loss: float  # how much more trust is lost per unit of dependence
+    sensitivity: float  # of the trust signal, per unit of investment
+    initial_trust: float
+    initial_damage: float
+    reward_type: int
+    reward_divisor: float
+    reward_scale: float
+
+
+class State(NamedTuple):
+    """Arrays over lanes; axis 0 is always the lane ``i``."""
+
+    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
+    trust: np.ndarray  # (lanes, agents, agents) trust of a in b, in [0, 1]; diagonal 1
+    reputation: np.ndarray  # (lanes, agents, agents) damage that a holds against b; diagonal 0
+    last_action: np.ndarray  # (lanes, agents) last investment in units, within [0, endowment]
+    payoff: np.ndarray  # (lanes, agents) own payoff of the last step, before others are weighed in
+    utility: np.ndarray  # (lanes, agents) trust-weighted utility of the last step
+    signal: np.ndarray  # (lanes, agents) how others read the last investment, in [-1, 1]
+    invested: np.ndarray  # (lanes,) running sum of mean shares, for the cooperation rate
+    trusted: np.ndarray  # (lanes,) running sum of mean trust
+
+
+def make_constants(
+    params: Any,
+    *,
+    endowment: list[float],
+    baseline_share: float,
+    alpha: list[float],
+    dependence: np.ndarray,
+    model: Mapping[str, float],
+) -> Constants:
+    """Assemble the constants of a game from its parameters and its ``model`` numbers."""
+    units = np.asarray(endowment, np.float64)
+    return Constants(
+        num_agents=len(endowment),
+        horizon=params.horizon,
+        endowment=units,
+        baseline=baseline_share * units,
+        alpha=np.asarray(alpha, np.float64),
+        dependence=np.asarray(dependence, np.float64),
+        reward_type=REWARD_TYPES.index(params.reward_type),
+        reward_divisor=float(units.max()) if params.normalize else 1.0,
+        reward_scale=params.reward_scale,
+        **model,
+    )
+
+
+def allocate(c: Constants, lanes: int) -> State:
+    """Allocate the state of ``lanes`` games."""
+    n = c.num_agents
+    matrices = [np.zeros((lanes, n, n)) for _ in range(2)]
+    vectors = [np.zeros((lanes, n)) for _ in range(4)]
+    return State(np.zeros(lanes, np.int64), *matrices, *vectors, np.zeros(lanes), np.zeros(lanes))
+
+
+@kernel
+def reset(c, s, i, rng):
+    s.invested[i] = 0.0
+    s.trusted[i] = 0.0
+    for a in range(c.num_agents):
+        s.last_action[i, a] = c.baseline[a]
+        s.payoff[i, a] = 0.0
+        s.utility[i, a] = 0.0
+        s.signal[i, a] = 0.0
+        for b in range(c.num_agents):
+            s.trust[i, a, b] = 1.0 if a == b else c.initial_trust
+            s.reputation[i, a, b] = 0.0 if a == b else c.initial_damage
+
+
+@kernel
+def invest(c, s, i, actions):
+    """Clip the actions to the endowments and note how others read them."""
+    share = 0.0
+    for a in range(c.num_agents):
+        units = min(max(actions[i, a, 0], 0.0), c.endowment[a])
+        s.last_action[i, a] = units
+        s.signal[i, a] = math.tanh(c.sensitivity * (units - c.baseline[a]))
+        share += units / c.endowment[a]
+    s.invested[i] += share / c.num_agents
+
+
+@kernel
+def update_trust(c, s, i):
+    """Trust grows slowly towards a ceiling that reputation damage lowers, and falls fast."""
+    for a in range(c.num_agents):
+        for b in range(c.num_agents):
+            if a != b:
+                signal = s.signal[i, b]
+                trust, damage = s.trust[i, a, b], s.reputation[i, a, b]
+                ceiling = 1.0 - damage
+                if signal > 0.0:
+                    room = max(0.0, min(1.0 - trust, ceiling - trust))
+                    trust += c.trust_gain * signal * room
+                elif signal < 0.0:
+                    fragility = 1.0 + c.dependence_loss * c.dependence[a, b]
+                    trust += c.trust_loss * signal * trust * fragility
+                if signal < 0.0:
+                    damage += c.damage_gain * -signal * (1.0 - damage)
+                else:
+                    damage -= c.damage_decay * damage
+                s.trust[i, a, b] = min(max(trust, 0.0), ceiling)
+                s.reputation[i, a, b] = min(max(damage, 0.0), 1.0)
+    s.trusted[i] += mean_trust(c, s, i)
+
+
+@kernel
+def synergy(c, s, i):
+    """Geometric mean of all investments: nothing if anybody invests nothing."""
+    total = 0.0
+    for a in range(c.num_agents):
+        units = s.last_action[i, a]
+        if units <= 1e-10:
+            return 0.0
+        total += math.log(units)
+    return math.exp(total / c.num_agents)
+
+
+@kernel
+def pay(c, s, i, rewards):
+    """Write every agent's reward for the investments just made, at the trust they led to."""
+    n = c.num_agents
+    joint = c.gamma * synergy(c, s, i)
+    for a in range(n):
+        units = s.last_action[i, a]
+        own = c.theta * math.log(1.0 + units)
+        s.payoff[i, a] = (c.endowment[a] - units) + own + c.alpha[a] * joint
+    total = 0.0
+    for a in range(n):
+        others = 0.0
+        for b in range(n):
+            if b != a:
+                weight = min(s.trust[i, a, b], 1.0 - s.reputation[i, a, b]) * c.dependence[a, b]
+                others += weight * s.payoff[i, b]
+        s.utility[i, a] = s.payoff[i, a] + others
+        total += s.utility[i, a]
+    for a in range(n):
+        reward = s.utility[i, a]
+        if c.reward_type == PRIVATE:
+            reward = s.payoff[i, a]
+        elif c.reward_type == COOPERATIVE:
+            reward = total / n
+        rewards[i, a] = reward / c.reward_divisor * c.reward_scale
+
+
+@kernel
+def mean_trust(c, s, i):
+    total = 0.0
+    for a in range(c.num_agents):
+        for b in range(c.num_agents):
+            if a != b:
+                total += s.trust[i, a, b]
+    return total / (c.num_agents * (c.num_agents - 1))
+
+
+@kernel
+def observe(c, s, i, obs):
+    """Own investment, others', all trust, own record of damage, others' mean damage, dependence, time."""
+    n = c.num_agents
+    for a in range(n):
+        obs[i, a, 0] = s.last_action[i, a]
+        k = 1
+        for b in range(n):
+            if b != a:
+                obs[i, a, k] = s.last_action[i, b]
+                k += 1
+        for b in range(n):
+            for other in range(n):
+                obs[i, a, k] = s.trust[i, b, other]
+                k += 1
+        for b in range(n):
+            obs[i, a, k] = s.reputation[i, a, b]
+            k += 1
+        for b in range(n):
+            if b != a:
+                total = 0.0
+                for other in range(n):
+                    total += s.reputation[i, b, other]
+                obs[i, a, k] = total / n
+                k += 1
+        for b in range(n):
+            obs[i, a, k] = c.dependence[a, b]
+            k += 1
+        obs[i, a, k] = s.time[i] / c.horizon
+
+
+@kernel
+def global_state(c, s, i, out):
+    """Investments, trust, reputation damage, dependence (matrices row by row), steps played."""
+    n = c.num_agents
+    for a in range(n):
+        out[i, a] = s.last_action[i, a]
+        for b in range(n):
+            k = n + a * n + b
+            out[i, k] = s.trust[i, a, b]
+            out[i, k + n * n] = s.reputation[i, a, b]
+            out[i, k + 2 * n * n] = c.dependence[a, b]
+    out[i, n + 3 * n * n] = s.time[i]
+
+
+@kernel
+def measure(c, s, i, measures):
+    played = max(1, s.time[i])
+    measures[i, 0] = mean_trust(c, s, i)
+    measures[i, 1] = s.invested[i] / played
+    measures[i, 2] = s.trusted[i] / played
+    measures[i, 3] = s.time[i]
+
+
+def layout(c: Constants) -> dict[str, slice]:
+    """Named parts of one agent's observation; ``others`` are in index order."""
+    n = c.num_agents
+    sizes = {
+        "own_action": 1,
+        "others_actions": n - 1,
+        "trust": n * n,
+        "own_damage": n,
+        "others_mean_damage": n - 1,
+        "dependence": n,
+        "time": 1,
+    }
+    ends = np.cumsum(list(sizes.values())).tolist()
+    return {
+        name: slice(end - size, end)
+        for (name, size), end in zip(sizes.items(), ends, strict=True)
+    }
+
+
+def observation_space(c: Constants, agent: int) -> Box:
+    """Bounds of what ``agent`` sees: investments in units, the rest in [0, 1]."""
+    n = c.num_agents
+    others = [c.endowment[b] for b in range(n) if b != agent]
+    rest = n * n + n + (n - 1)
+    reach = np.maximum(1.0, np.abs(c.dependence[agent]))
+    high = np.concatenate([[c.endowment[agent]], others, np.ones(rest), reach, [1.0]])
+    low = np.zeros_like(high)
+    return Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+
+
+def action_space(c: Constants, agent: int) -> Box:
+    """Units of its endowment that ``agent`` invests."""
+    return Box(0.0, float(c.endowment[agent]), (1,), np.float32)
+
+
+def global_state_space(c: Constants) -> Box:
+    """Bounds of the vector that ``global_state`` writes."""
+    n = c.num_agents
+    reach = np.maximum(1.0, np.abs(c.dependence)).ravel()
+    high = np.concatenate([c.endowment, np.ones(2 * n * n), reach, [c.horizon]])
+    return Box(np.zeros_like(high).astype(np.float32), high.astype(np.float32), dtype=np.float32)

@@ -1,0 +1,2 @@
+def picture(constants, fields, agents): raise NotImplementedError
+def text(constants, fields, agents): raise NotImplementedError

@@ -1,0 +1,104 @@
+"""What every environment file is written with: the kernel decorator, lane random numbers, EnvSpec.
+
+This module is the bottom of the house: it imports numba, numpy and gymnasium's spaces only.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import gymnasium as gym
+import numba
+import numpy as np
+
+__all__ = ["EnvSpec", "draw", "integer", "kernel", "mix", "stream", "streams", "uniform"]
+
+# One place for flags. Never fastmath (it changes bits); caching belongs to the drivers. Kernels get
+# tuples of some fifty arrays: without inlining each call would copy them, and reference counts of
+# arrays (which only code that allocates needs) would take most of the time. So kernels cannot
+# allocate: numba says "NRT required but not enabled" where one tries to.
+kernel = numba.njit(error_model="numpy", forceinline=True, _nrt=False)
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_ONE, _S11, _S27, _S30, _S31, _S32 = (np.uint64(k) for k in (1, 11, 27, 30, 31, 32))
+_UNIT = 1.0 / 9007199254740992.0  # 2**-53
+
+
+@kernel
+def mix(z):
+    """Finaliser of SplitMix64 (Steele, Lea & Flood 2014): a bijection of uint64."""
+    z = (z ^ (z >> _S30)) * _MIX_1
+    z = (z ^ (z >> _S27)) * _MIX_2
+    return z ^ (z >> _S31)
+
+
+@kernel
+def stream(seed, episode):
+    """First random state of episode ``episode`` of the environment seeded ``seed`` (both uint64)."""
+    return mix(mix(seed + _GAMMA) + (episode + _ONE) * _GAMMA)
+
+
+@kernel
+def uniform(rng, i):
+    """Next float64 in [0, 1) of lane ``i`` (SplitMix64, one uint64 of state per lane)."""
+    rng[i] += _GAMMA
+    return np.float64(mix(rng[i]) >> _S11) * _UNIT
+
+
+@kernel
+def integer(rng, i, n):
+    """Next integer in [0, n) of lane ``i``, for n < 2**32 (multiply-shift, bias below n / 2**32)."""
+    rng[i] += _GAMMA
+    return np.int64(((mix(rng[i]) >> _S32) * np.uint64(n)) >> _S32)
+
+
+def streams(seeds: np.ndarray, episodes: np.ndarray | int, salt: int = 0) -> np.ndarray:
+    """Random states for many (seed, episode) pairs at once; ``salt`` separates their users."""
+    salted = np.asarray(seeds, np.uint64) ^ _mix_array(np.asarray([salt], np.uint64))
+    ordinal = np.asarray(episodes, np.int64).astype(np.uint64) + _ONE
+    return _mix_array(_mix_array(salted + _GAMMA) + ordinal * _GAMMA)
+
+
+def draw(states: np.ndarray) -> np.ndarray:
+    """Advance every state in place and return one float64 in [0, 1) per state, like ``uniform``."""
+    states += _GAMMA
+    return (_mix_array(states) >> _S11).astype(np.float64) * _UNIT
+
+
+def _mix_array(z: np.ndarray) -> np.ndarray:
+    return mix.py_func(z)  # the same formula; uint64 arrays wrap silently
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvSpec:
+    """One environment as data: the engine and the shells need nothing else.
+
+    ``kernel`` is the environment's own module. It must offer ``allocate(c, lanes) -> State`` and the
+    compiled functions ``reset(c, s, i, rng)``, ``step(c, s, i, rng, actions, rewards, terminated)``,
+    ``observe(c, s, i, obs)``, ``measure(c, s, i, measures)``; it may offer ``prepare(c, s, i)``
+    (recomputes what follows from the other fields, after a reset and after a restored state),
+    ``mask(c, s, i, masks)`` for discrete actions and ``global_state(c, s, i, out)``. ``c`` are the
+    constants derived from the parameters, ``s`` the state, ``i`` the lane.
+    """
+
+    id: str
+    kernel: ModuleType
+    params: type  # a NamedTuple of Annotated fields with defaults; num_agents or alike, and horizon
+    constants: Callable[[Any], Any]  # Params -> NamedTuple of numbers and arrays for the kernels
+    agents: Callable[[Any], tuple[str, ...]]  # constants -> names "word_number"
+    observation_space: Callable[[Any, int], gym.spaces.Box]  # (constants, agent) -> one agent's
+    action_space: Callable[[Any, int], gym.Space]  # (constants, agent): Box or Discrete
+    layout: Callable[[Any], Mapping[str, slice]]  # named parts of one agent's observation
+    metrics: Mapping[str, str]  # name -> meaning, in the order that ``measure`` writes them
+    picture: Callable[..., np.ndarray]  # (constants, lane's fields, agents) -> uint8 (H, W, 3)
+    text: Callable[..., str]  # the same for render_mode="ansi"
+    global_state_space: Callable[[Any], gym.spaces.Box] | None = None  # None: all observations
+    instances: Callable[..., dict[str, np.ndarray]] | None = None  # (constants, arrays) -> state
+    source: str = ""  # publication and section that the model comes from
+
+    @property
+    def name(self) -> str:
+        """The id without its namespace, for instance ``TrustDilemma-v0``."""
+        return self.id.split("/", 1)[1]

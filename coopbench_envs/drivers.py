@@ -1,0 +1,253 @@
+"""Drivers: the loop over lanes, written once, compiled once per environment.
+
+A driver owns what means the same in every environment: time, truncation, automatic reset, the random
+stream of each episode, returns, dead agents and illegal actions. The kernels own the dynamics.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import sys
+import types
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from coopbench_envs.core import kernel, stream
+
+__all__ = ["DISABLED", "NEXT_STEP", "RESET", "RESTORE", "SAME_STEP", "Control", "driver", "entry"]
+
+NEXT_STEP, SAME_STEP, DISABLED, RESET, RESTORE = range(5)  # what one call of a driver does
+
+
+class Control(NamedTuple):
+    """What the driver keeps per lane; axis 0 is the lane, ``agents`` follows where it applies."""
+
+    seed: np.ndarray  # (lanes,) uint64, of the lane's environment
+    episode: np.ndarray  # (lanes,) int64, 0 for the first after a seeded reset
+    rng: np.ndarray  # (lanes,) uint64, state of the episode's random stream
+    done: np.ndarray  # (lanes,) bool, episode is over
+    alive: np.ndarray  # (lanes, agents) bool
+    returns: np.ndarray  # (lanes, agents) float64, sum of rewards so far
+    invalid: np.ndarray  # (lanes, agents) int64, illegal actions so far
+    chosen: np.ndarray  # (lanes,) bool, lanes that RESET and RESTORE act on
+    rewards: np.ndarray  # (lanes, agents) float64
+    terminated: np.ndarray  # (lanes, agents) bool
+    truncated: np.ndarray  # (lanes,) bool
+    obs: np.ndarray  # (lanes, agents, features) float32
+    measures: np.ndarray  # (lanes, metrics) float64
+    masks: np.ndarray  # (lanes, agents, actions) int8, 1 = legal; last axis empty for Box
+    final_obs: np.ndarray  # like obs, measures, returns: SAME_STEP keeps the finished episode's here
+    final_measures: np.ndarray
+    final_returns: np.ndarray
+
+
+def drive(p, s, c, actions, op, start, stop):  # noqa: D103
+    # Every kernel stands here once: each is compiled into this loop, and twice would cost twice.
+    for i in range(start, stop):
+        if (op == RESET or op == RESTORE) and not c.chosen[i]:
+            continue
+        if op == DISABLED and c.done[i]:
+            wait(c, i)
+            continue
+        starting = op == RESET or (op == NEXT_STEP and c.done[i])
+        while True:
+            if starting:
+                begin(c, i, op)
+                s.time[i] = 0
+                reset(p, s, i, c.rng)  # noqa: F821
+            elif op != RESTORE:
+                legalise(c, i, actions)  # noqa: F821
+                step(p, s, i, c.rng, actions, c.rewards, c.terminated)  # noqa: F821
+                s.time[i] += 1
+                settle(c, i, s.time[i] >= p.horizon)
+            if starting or op == RESTORE:
+                prepare(p, s, i)  # noqa: F821
+            mask(p, s, i, c.masks)  # noqa: F821
+            observe(p, s, i, c.obs)  # noqa: F821
+            measure(p, s, i, c.measures)  # noqa: F821
+            if not (op == SAME_STEP and c.done[i]):
+                break
+            keep(c, i)
+            starting = True
+
+
+@kernel
+def begin(c, i, op):
+    """Start the next episode of lane ``i``, or after RESET the one that the engine has set."""
+    if op != RESET:
+        c.episode[i] += 1
+    c.rng[i] = stream(c.seed[i], np.uint64(c.episode[i]))
+    c.done[i] = False
+    if op != SAME_STEP:  # which still has to report the step that ended the last episode
+        c.truncated[i] = False
+    for a in range(c.alive.shape[1]):
+        c.alive[i, a] = True
+        c.returns[i, a] = 0.0
+        c.invalid[i, a] = 0
+        if op != SAME_STEP:
+            c.rewards[i, a] = 0.0
+            c.terminated[i, a] = False
+
+
+@kernel
+def settle(c, i, late):
+    """Book the step just played: dead agents stay dead, and the episode may be over."""
+    over = True
+    for a in range(c.alive.shape[1]):
+        if not c.alive[i, a]:
+            c.rewards[i, a] = 0.0
+            c.terminated[i, a] = True
+        c.alive[i, a] = not c.terminated[i, a]
+        c.returns[i, a] += c.rewards[i, a]
+        over = over and c.terminated[i, a]
+    c.truncated[i] = late
+    c.done[i] = over or late
+
+
+@kernel
+def wait(c, i):
+    """Let a finished lane rest: nothing more is earned."""
+    for a in range(c.rewards.shape[1]):
+        c.rewards[i, a] = 0.0
+
+
+@kernel
+def keep(c, i):
+    """Copy the finished episode's last observation, metrics and returns aside."""
+    for a in range(c.obs.shape[1]):
+        c.final_returns[i, a] = c.returns[i, a]
+        for k in range(c.obs.shape[2]):
+            c.final_obs[i, a, k] = c.obs[i, a, k]
+    for m in range(c.measures.shape[1]):
+        c.final_measures[i, m] = c.measures[i, m]
+
+
+@kernel
+def _no_prepare(p, s, i):
+    pass
+
+
+@kernel
+def _no_mask(p, s, i, masks):
+    for a in range(masks.shape[1]):
+        for k in range(masks.shape[2]):
+            masks[i, a, k] = 1
+
+
+@kernel
+def _any_box(c, i, actions):
+    pass
+
+
+@kernel
+def _legal_discrete(c, i, actions):
+    """Replace what is illegal, or the action of a dead agent, by -1: do nothing."""
+    for a in range(c.alive.shape[1]):
+        k = actions[i, a]
+        if not c.alive[i, a]:
+            actions[i, a] = -1
+        elif k < 0 or k >= c.masks.shape[2] or c.masks[i, a, k] == 0:
+            c.invalid[i, a] += 1
+            actions[i, a] = -1
+
+
+def world(p, s, out):
+    """Write the global state of every lane."""
+    for i in range(out.shape[0]):
+        global_state(p, s, i, out)  # noqa: F821
+
+
+@functools.cache
+def driver(module: str, name: str, discrete: bool) -> Any:
+    """Compile ``drive`` or ``world`` with the kernels of ``module`` as its globals.
+
+    The result is cached on disk under a name that carries a hash of every source file it inlines:
+    numba alone looks at the outermost function's file and would return stale machine code after an
+    edit of a kernel. It releases the interpreter lock, so that threads can share the lanes.
+    """
+    kernels = sys.modules[module]
+    scope = dict(globals())
+    scope |= {
+        "legalise": _legal_discrete if discrete else _any_box,
+        "prepare": getattr(kernels, "prepare", _no_prepare),
+        "mask": getattr(kernels, "mask", _no_mask),
+    }
+    if name == "world":
+        scope["global_state"] = kernels.global_state
+    else:
+        scope |= {f: getattr(kernels, f) for f in ("reset", "step", "observe", "measure")}
+    template = {"drive": drive, "world": world}[name]
+    kind = "discrete" if discrete else "box"
+    unique = f"{name}_{kind}_{module.replace('.', '_')}_{_source_hash(module)}"
+    function = _bound(template, scope, unique)
+    flags = {"error_model": "numpy", "nogil": True, "_nrt": False}
+    try:
+        return numba.njit(cache=True, **flags)(function)
+    except RuntimeError as error:  # numba found no folder that it may write to
+        if "locator" not in str(error):
+            raise
+        return numba.njit(**flags)(function)
+
+
+def entry(dispatcher: Any, *arguments: Any) -> Any:
+    """Return the machine code for arguments of these very types, as a callable without type checks.
+
+    Looking up the types of some fifty arrays costs 10 us a call, ten times the call itself. The
+    caller promises to pass arguments of the same types, dimensions and memory layout.
+    """
+    signature = tuple(numba.typeof(argument) for argument in arguments)
+    dispatcher.compile(signature)
+    return dispatcher.overloads[signature].entry_point
+
+
+def _bound(template: Any, scope: dict[str, Any], name: str) -> types.FunctionType:
+    function = types.FunctionType(template.__code__, scope, name)
+    function.__qualname__, function.__module__ = name, __name__
+    return function
+
+
+def _source_hash(module: str) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(_sources(module) | _sources(__name__)):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _sources(module: str) -> set[Path]:
+    """Files of ``module`` and of everything that it imports from its own package and from ours."""
+    packages = (module.split(".")[0], __name__.split(".")[0])
+    found: dict[str, Path] = {}
+    queue = [module]
+    while queue:
+        name = queue.pop()
+        spec = importlib.util.find_spec(name) if name not in sys.modules else None
+        origin = getattr(sys.modules.get(name), "__file__", None) or (spec and spec.origin)
+        if name in found or origin is None:
+            continue
+        found[name] = Path(origin)
+        for node in ast.walk(ast.parse(found[name].read_bytes())):
+            for target in _imported(node):
+                if target.split(".")[0] in packages and _is_module(target):
+                    queue.append(target)
+    return set(found.values())
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return []
+
+
+def _is_module(name: str) -> bool:
+    if name in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False

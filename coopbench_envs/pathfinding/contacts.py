@@ -1,0 +1,84 @@
+"""Contacts: discs that overlap push each other apart, the harder the deeper.
+
+Inside contact the force is a soft-plus of the overlap; outside it is cut to exactly zero. Everything
+here is built from + - * / and sqrt, so that every IEEE machine computes the same bits; libm is not used.
+"""
+
+import math
+
+from coopbench_envs.core import kernel
+
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # ln 2 in two parts
+_NEGLIGIBLE = 38.0  # log(1 + exp(-38)) is lost in the rounding of 38
+
+
+@kernel
+def softplus(x):
+    """log(1 + exp(x)) for x >= 0, to about one unit in the last place."""
+    if x > _NEGLIGIBLE:
+        return x
+    y = exp_minus(x)
+    z = y / (2.0 + y)  # log(1 + y) = 2 artanh(y / (2 + y)), and z <= 1/3
+    square = z * z
+    total = 0.0
+    for k in range(33, 0, -2):
+        total = total * square + 1.0 / k
+    return x + 2.0 * z * total
+
+
+@kernel
+def exp_minus(x):
+    """exp(-x) for 0 <= x <= 38: 2**-n times a short power series."""
+    n = int(x * _LOG2_E + 0.5)
+    r = (n * _LN2_HIGH - x) + n * _LN2_LOW  # |r| <= ln(2) / 2
+    total = 1.0
+    for k in range(14, 0, -1):
+        total = 1.0 + total * r / k
+    return math.ldexp(total, -n)  # exact
+
+
+@kernel
+def push_apart(c, s, i):
+    """Sum into ``force`` what every contact does to the agents; mark who ``collided``.
+
+    Forces are added in the order of objects (agents, then landmarks), whatever the lists of
+    neighbours look like: an object out of reach adds nothing, so a longer list changes no bit.
+    """
+    n = c.num_agents
+    for a in range(n):
+        s.force[i, a, 0] = 0.0
+        s.force[i, a, 1] = 0.0
+    for a in range(n):
+        if s.crowded[i]:
+            for o in range(a + 1, n + c.num_landmarks):
+                touch(c, s, i, a, o)
+        else:
+            for k in range(s.touch_first[i, a], s.touch_first[i, a + 1]):
+                touch(c, s, i, a, s.touch[i, k])
+
+
+@kernel
+def touch(c, s, i, a, o):
+    """Push agent ``a`` away from object ``o`` if they are in contact, and ``o`` if it is an agent."""
+    n = c.num_agents
+    if o < n:
+        dx = s.agent_pos[i, a, 0] - s.agent_pos[i, o, 0]
+        dy = s.agent_pos[i, a, 1] - s.agent_pos[i, o, 1]
+        contact = s.agent_rad[i, a] + s.agent_rad[i, o]
+    else:
+        dx = s.agent_pos[i, a, 0] - s.landmark_pos[i, o - n, 0]
+        dy = s.agent_pos[i, a, 1] - s.landmark_pos[i, o - n, 1]
+        contact = s.agent_rad[i, a] + c.landmark_rad
+    distance = math.sqrt(dx * dx + dy * dy)
+    if distance > contact:
+        return
+    s.collided[i, a] = True
+    overlap = c.contact_margin * softplus((contact - distance) / c.contact_margin)
+    push = c.contact_force * overlap / max(distance, 1e-8)  # no direction where centres coincide
+    s.force[i, a, 0] += push * dx
+    s.force[i, a, 1] += push * dy
+    if o < n:
+        s.collided[i, o] = True
+        s.force[i, o, 0] -= push * dx
+        s.force[i, o, 1] -= push * dy

@@ -1,0 +1,3 @@
+"""stub"""
+def picture(constants, fields, agents): raise NotImplementedError
+def text(constants, fields, agents): raise NotImplementedError

@@ -1,0 +1,388 @@
+"""Routing: disc-shaped agents steer through obstacles to goals of their own, all at the same time.
+
+Each agent sees its nearest neighbours and the direction of its goal. Agents that meet push each other
+away and pay for it; the episode ends when all stand on their goals at once. Equations, defaults and
+provenance: docs/environments/routing.md. Source: CAMAR.
+"""
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from coopbench_envs.core import EnvSpec, kernel
+from coopbench_envs.parameters import between, mapping, named, one_of, resolve
+from coopbench_envs.pathfinding import picture
+from coopbench_envs.pathfinding.contacts import push_apart
+from coopbench_envs.pathfinding.maps import random_grid
+from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
+
+MAPS = {"random_grid": random_grid}
+RANDOM_GRID = 0  # codes are positions in MAPS
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    num_agents: Annotated[int, between(1, 10_000, "agents, each with a goal of its own")] = 8
+    map: Annotated[str, one_of(MAPS, "how instances are drawn")] = "random_grid"
+    map_params: Annotated[dict, mapping("parameters of the map")] = {}
+    dynamics: Annotated[str, one_of(("holonomic",), "how actions move agents")] = "holonomic"
+    dynamics_params: Annotated[dict, mapping("parameters of the dynamics")] = {}
+    window: Annotated[float, between(0, 1e3, "length of sight from disc to disc", above=True)] = 0.3
+    frameskip: Annotated[int, between(0, 10_000, "substeps per step beyond the first")] = 15
+    max_obs: Annotated[int, between(1, 1000, "nearest objects that an agent sees")] = 3
+    pos_shaping_factor: Annotated[
+        float, between(-1e6, 1e6, "reward per length that an agent comes closer to its goal")
+    ] = 1.0
+    contact_force: Annotated[float, between(0, 1e9, "force per length of overlap")] = 500.0
+    contact_margin: Annotated[
+        float, between(0, 1e3, "length over which contact softens", above=True)
+    ] = 0.001
+    horizon: Annotated[int, between(1, 1_000_000, "steps of an episode")] = 1000
+
+
+class Holonomic(NamedTuple):
+    """Parameters of ``dynamics="holonomic"``: the action is a force in any direction."""
+
+    accel: Annotated[float, between(0, 1e6, "force per unit of action")] = 5.0
+    max_speed: Annotated[float, between(-1e6, 1e6, "cap of the speed; < 0: none")] = 6.0
+    damping: Annotated[float, between(0, 1, "share of velocity lost per substep")] = 0.25
+    mass: Annotated[float, between(0, 1e6, "mass of an agent", above=True)] = 1.0
+    dt: Annotated[float, between(0, 1e3, "duration of a substep", above=True)] = 0.01
+
+
+DYNAMICS = {"holonomic": Holonomic}
+HOLONOMIC = 0  # codes are positions in DYNAMICS
+
+
+class Constants(NamedTuple):
+    """Numbers and arrays of one task, as the kernels read them."""
+
+    num_agents: int
+    horizon: int
+    map_code: int
+    centres: np.ndarray  # the map's fields, see maps/random_grid.py
+    outline: np.ndarray
+    border: np.ndarray
+    num_obstacles: int
+    num_landmarks: int
+    landmark_rad: float
+    agent_rad_low: float
+    agent_rad_high: float
+    goal_rad_low: float
+    goal_rad_high: float
+    goal_share: float
+    width: float
+    height: float
+    dynamics_code: int
+    accel: float  # the dynamics' fields
+    max_speed: float
+    damping: float
+    mass: float
+    dt: float
+    substeps: int
+    step_dt: float  # duration of a step
+    max_time: float  # what an agent that never arrives has as its time of arrival
+    window: float
+    max_obs: int
+    pos_shaping_factor: float
+    contact_force: float
+    contact_margin: float
+    skin: float  # length by which lists of possible contacts look ahead
+    bin_size: float
+    bins_x: int
+    bins_y: int
+    room: int  # entries in the lists of possible contacts of all agents together
+
+
+def constants(p: Params) -> Constants:
+    """Check the map and the dynamics against the task and derive what the kernels read."""
+    module = named("map", p.map, MAPS, SPEC.id)
+    m = module.make_map(resolve(module.Params, p.map_params, module.NAME), p.num_agents)
+    if not m.agent_rad_high < p.window:
+        raise ValueError(
+            f"Parameter 'window' of {SPEC.id} was {p.window:g} with agents of radius up to "
+            f"{m.agent_rad_high:g}; allowed: more than that radius."
+        )
+    drive = resolve(DYNAMICS[p.dynamics], p.dynamics_params, f"dynamics {p.dynamics!r}")
+    substeps = p.frameskip + 1
+    step_dt = drive.dt * substeps
+    sight = p.window + m.agent_rad_high + max(m.agent_rad_high, m.landmark_rad)
+    discs = len(m.outline) // 4
+    return Constants(
+        num_agents=p.num_agents,
+        horizon=p.horizon,
+        map_code=list(MAPS).index(p.map),
+        **m._asdict(),
+        dynamics_code=list(DYNAMICS).index(p.dynamics),
+        **drive._asdict(),
+        substeps=substeps,
+        step_dt=step_dt,
+        max_time=(p.horizon - 1) * step_dt,
+        window=p.window,
+        max_obs=min(p.max_obs, p.num_agents + m.num_landmarks - 1),
+        pos_shaping_factor=p.pos_shaping_factor,
+        contact_force=p.contact_force,
+        contact_margin=p.contact_margin,
+        skin=_skin(drive, substeps, sight),
+        bin_size=sight,
+        bins_x=math.ceil(m.width / sight),
+        bins_y=math.ceil(m.height / sight),
+        room=p.num_agents * (8 + 8 * discs),
+    )
+
+
+def _skin(drive: Holonomic, substeps: int, sight: float) -> float:
+    """Twice the way of a free agent in one step, within limits: it costs time, never exactness."""
+    speed, way = 0.0, 0.0
+    for _ in range(min(substeps, 1000)):
+        speed = (1 - drive.damping) * speed + math.sqrt(2) * drive.accel / drive.mass * drive.dt
+        speed = min(speed, drive.max_speed) if drive.max_speed >= 0 else speed
+        way += speed * drive.dt
+    return min(2 * way, 0.5 * sight)
+
+
+class State(NamedTuple):
+    """Arrays over lanes; axis 0 is always the lane ``i``. Fields from ``deck`` on are scratch."""
+
+    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
+    agent_pos: np.ndarray  # (lanes, agents, 2) centres
+    agent_vel: np.ndarray  # (lanes, agents, 2) velocities
+    agent_angle: np.ndarray  # (lanes, agents) heading in [-pi, pi); 0 where there is none
+    goal_pos: np.ndarray  # (lanes, agents, 2)
+    landmark_pos: np.ndarray  # (lanes, landmarks, 2) fixed discs: obstacles, then walls
+    agent_rad: np.ndarray  # (lanes, agents)
+    goal_rad: np.ndarray  # (lanes, agents) an agent whose centre is nearer is on its goal
+    on_goal: np.ndarray  # (lanes, agents) bool
+    time_to_reach_goal: np.ndarray  # (lanes, agents) of the last arrival; max_time before any
+    num_collisions: np.ndarray  # (lanes, agents) int64, steps with a contact
+    deck: np.ndarray  # (lanes, cells) int32, cells in drawn order
+    bin_first: np.ndarray  # (lanes, bins + 1) int32, where a bin begins in bin_landmark
+    bin_landmark: np.ndarray  # (lanes, landmarks) int32, landmarks bin by bin
+    bin_agent: np.ndarray  # (lanes, bins) int32, first agent in a bin; -1 between surveys
+    next_agent: np.ndarray  # (lanes, agents) int32, next agent in the same bin or -1
+    survey_pos: np.ndarray  # (lanes, agents, 2) where agents were when contacts were listed
+    touch_first: np.ndarray  # (lanes, agents + 1) int32, where an agent's contacts begin in touch
+    touch: np.ndarray  # (lanes, room) int32, objects that may come into contact
+    crowded: np.ndarray  # (lanes,) bool, contacts did not fit into the list: all pairs are tried
+    seen: np.ndarray  # (lanes, agents, max_obs) int32, nearest visible objects, -1 behind the last
+    seen_distance: np.ndarray  # (lanes, agents, max_obs) float32, their distances
+    force: np.ndarray  # (lanes, agents, 2) of contacts, in the present substep
+    collided: np.ndarray  # (lanes, agents) bool, contact in the present step
+
+
+def allocate(c: Constants, lanes: int) -> State:
+    """Allocate the state of ``lanes`` games."""
+    n, landmarks, bins = c.num_agents, c.num_landmarks, c.bins_x * c.bins_y
+    return State(
+        time=np.zeros(lanes, np.int64),
+        agent_pos=np.zeros((lanes, n, 2)),
+        agent_vel=np.zeros((lanes, n, 2)),
+        agent_angle=np.zeros((lanes, n)),
+        goal_pos=np.zeros((lanes, n, 2)),
+        landmark_pos=np.zeros((lanes, landmarks, 2)),
+        agent_rad=np.zeros((lanes, n)),
+        goal_rad=np.zeros((lanes, n)),
+        on_goal=np.zeros((lanes, n), np.bool_),
+        time_to_reach_goal=np.zeros((lanes, n)),
+        num_collisions=np.zeros((lanes, n), np.int64),
+        deck=np.zeros((lanes, len(c.centres)), np.int32),
+        bin_first=np.zeros((lanes, bins + 1), np.int32),
+        bin_landmark=np.zeros((lanes, landmarks), np.int32),
+        bin_agent=np.full((lanes, bins), -1, np.int32),
+        next_agent=np.zeros((lanes, n), np.int32),
+        survey_pos=np.zeros((lanes, n, 2)),
+        touch_first=np.zeros((lanes, n + 1), np.int32),
+        touch=np.zeros((lanes, c.room), np.int32),
+        crowded=np.zeros(lanes, np.bool_),
+        seen=np.zeros((lanes, n, c.max_obs), np.int32),
+        seen_distance=np.zeros((lanes, n, c.max_obs), np.float32),
+        force=np.zeros((lanes, n, 2)),
+        collided=np.zeros((lanes, n), np.bool_),
+    )
+
+
+@kernel
+def reset(c, s, i, rng):
+    if c.map_code == RANDOM_GRID:
+        random_grid.place(c, s, i, rng)
+    for a in range(c.num_agents):
+        for k in range(2):
+            s.agent_vel[i, a, k] = 0.0
+        s.agent_angle[i, a] = 0.0
+        s.on_goal[i, a] = goal_distance(s, i, a) < s.goal_rad[i, a]
+        s.time_to_reach_goal[i, a] = c.max_time
+        s.num_collisions[i, a] = 0
+
+
+@kernel
+def prepare(c, s, i):
+    sort_landmarks(c, s, i)
+    survey(c, s, i)
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    for a in range(c.num_agents):
+        s.collided[i, a] = False
+        rewards[i, a] = c.pos_shaping_factor * goal_distance(s, i, a)
+    for _ in range(c.substeps):
+        push_apart(c, s, i)
+        if move(c, s, i, actions):
+            survey(c, s, i)
+    survey(c, s, i)
+    judge(c, s, i, rewards, terminated)
+
+
+@kernel
+def goal_distance(s, i, a):
+    dx = s.goal_pos[i, a, 0] - s.agent_pos[i, a, 0]
+    dy = s.goal_pos[i, a, 1] - s.agent_pos[i, a, 1]
+    return math.sqrt(dx * dx + dy * dy)
+
+
+@kernel
+def move(c, s, i, actions):
+    """Move every agent by one substep; tell whether one has left its skin."""
+    left = False
+    for a in range(c.num_agents):
+        if c.dynamics_code == HOLONOMIC:
+            drive(c, s, i, a, actions)
+        dx = s.agent_pos[i, a, 0] - s.survey_pos[i, a, 0]
+        dy = s.agent_pos[i, a, 1] - s.survey_pos[i, a, 1]
+        left = left or not dx * dx + dy * dy <= 0.25 * c.skin * c.skin
+    return left
+
+
+@kernel
+def drive(c, s, i, a, actions):
+    """Holonomic substep: damped velocity, then position (semi-implicit Euler)."""
+    x_force = s.force[i, a, 0] + c.accel * actions[i, a, 0]
+    y_force = s.force[i, a, 1] + c.accel * actions[i, a, 1]
+    vx = (1.0 - c.damping) * s.agent_vel[i, a, 0] + x_force / c.mass * c.dt
+    vy = (1.0 - c.damping) * s.agent_vel[i, a, 1] + y_force / c.mass * c.dt
+    speed = math.sqrt(vx * vx + vy * vy)
+    if c.max_speed >= 0.0 and speed > c.max_speed:
+        vx = vx / speed * c.max_speed
+        vy = vy / speed * c.max_speed
+    s.agent_vel[i, a, 0], s.agent_vel[i, a, 1] = vx, vy
+    s.agent_pos[i, a, 0] += vx * c.dt
+    s.agent_pos[i, a, 1] += vy * c.dt
+
+
+@kernel
+def judge(c, s, i, rewards, terminated):
+    """Note arrivals and collisions, pay rewards; the episode ends once all are on their goals."""
+    together = True
+    for a in range(c.num_agents):
+        distance = goal_distance(s, i, a)
+        arrived = distance < s.goal_rad[i, a]
+        if arrived and not s.on_goal[i, a]:
+            s.time_to_reach_goal[i, a] = (s.time[i] + 1) * c.step_dt
+        s.on_goal[i, a] = arrived
+        s.num_collisions[i, a] += s.collided[i, a]
+        together = together and arrived
+        rewards[i, a] += 0.5 * arrived - s.collided[i, a] - c.pos_shaping_factor * distance
+    for a in range(c.num_agents):
+        rewards[i, a] += 0.5 * together
+        terminated[i, a] = together
+
+
+@kernel
+def observe(c, s, i, obs):
+    for a in range(c.num_agents):
+        gx = s.goal_pos[i, a, 0] - s.agent_pos[i, a, 0]
+        gy = s.goal_pos[i, a, 1] - s.agent_pos[i, a, 1]
+        scale = max(math.sqrt(gx * gx + gy * gy), c.window)
+        obs[i, a, 0] = gx / scale
+        obs[i, a, 1] = gy / scale
+        for k in range(c.max_obs):
+            see(c, s, i, a, k, obs)
+
+
+@kernel
+def see(c, s, i, a, k, obs):
+    """Write the ``k``-th nearest object: 1 away from it at touch, fading to 0 at the window's edge."""
+    obs[i, a, 2 + 2 * k] = 0.0
+    obs[i, a, 3 + 2 * k] = 0.0
+    o, rad = s.seen[i, a, k], s.agent_rad[i, a]
+    if o < 0:
+        return
+    if o < c.num_agents:
+        other = rad  # published quirk: the observer takes every agent to be of its own size
+        dx = s.agent_pos[i, o, 0] - s.agent_pos[i, a, 0]
+        dy = s.agent_pos[i, o, 1] - s.agent_pos[i, a, 1]
+    else:
+        other = c.landmark_rad
+        dx = s.landmark_pos[i, o - c.num_agents, 0] - s.agent_pos[i, a, 0]
+        dy = s.landmark_pos[i, o - c.num_agents, 1] - s.agent_pos[i, a, 1]
+    distance = math.sqrt(dx * dx + dy * dy)
+    gap = abs(s.seen_distance[i, a, k] - np.float32(rad + other))
+    if distance > 0.0 and gap < np.float32(c.window):
+        scale = (1.0 - (c.window + other) / distance) / (c.window - rad)
+        obs[i, a, 2 + 2 * k] = dx * scale
+        obs[i, a, 3 + 2 * k] = dy * scale
+
+
+@kernel
+def measure(c, s, i, measures):
+    reached, collisions, total, last = 0, 0, 0.0, 0.0
+    for a in range(c.num_agents):
+        reached += s.on_goal[i, a]
+        collisions += s.num_collisions[i, a]
+        total += s.time_to_reach_goal[i, a]
+        last = max(last, s.time_to_reach_goal[i, a])
+    measures[i, 0] = reached / c.num_agents
+    measures[i, 1] = total
+    measures[i, 2] = last
+    measures[i, 3] = 1.0 - collisions / (c.num_agents * max(1, s.time[i]))
+
+
+def observation_space(c: Constants, agent: int) -> Box:
+    """Directions of the goal in the unit disc; objects up to the vector of full overlap."""
+    largest = max(c.landmark_rad, c.agent_rad_high)
+    most = np.float32((c.window + largest) / (c.window - c.agent_rad_high) * (1 + 1e-6))
+    high = np.concatenate([np.ones(2), np.full(2 * c.max_obs, most)]).astype(np.float32)
+    return Box(-high, high, dtype=np.float32)
+
+
+def instances(c: Constants, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Turn exported instance arrays into initial states with a leading axis of episodes.
+
+    Arrays and errors are those of the map's own ``instances``; the fields go into
+    ``reset(options={"state": ...})``.
+    """
+    module = list(MAPS.values())[c.map_code]
+    fields = module.instances(c, arrays)
+    away = np.sqrt(((fields["goal_pos"] - fields["agent_pos"]) ** 2).sum(-1))
+    return {
+        **fields,
+        "on_goal": away < fields["goal_rad"],
+        "time_to_reach_goal": np.full(away.shape, c.max_time),
+    }
+
+
+SPEC = EnvSpec(
+    id="coopbench/Routing-v0",
+    kernel=sys.modules[__name__],
+    params=Params,
+    constants=constants,
+    agents=lambda c: tuple(f"agent_{a}" for a in range(c.num_agents)),
+    observation_space=observation_space,
+    action_space=lambda c, agent: Box(-1.0, 1.0, (2,), np.float32),
+    layout=lambda c: {"goal": slice(0, 2), "objects": slice(2, 2 + 2 * c.max_obs)},
+    metrics={
+        "success_rate": "share of agents on their goals at the end, in [0, 1]",
+        "flowtime": "sum over agents of the time of their last arrival; max_time if none",
+        "makespan": "latest time of arrival over agents; max_time if one has never arrived",
+        "coordination": "1 - share of steps with a contact, mean over agents, in [0, 1]",
+    },
+    picture=picture.picture,
+    text=picture.text,
+    instances=instances,
+    source="CAMAR 0.4.0",
+)

@@ -1,0 +1,93 @@
+"""Partners: the policies that sit in the other seats when one agent is controlled alone."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from coopbench_envs.engine import Engine
+
+__all__ = ["Seats"]
+
+
+class Seats:
+    """Which agents the outside controls: all of them (joint), or ``ego`` beside a partner policy.
+
+    The partner's random numbers depend on the seed and the episode of its lane alone, so a focal
+    environment reproduces like any other.
+    """
+
+    def __init__(self, engine: Engine, control: str, ego: int, partner: Any) -> None:
+        if control not in ("joint", "focal"):
+            raise ValueError(f"Parameter 'control' was {control!r}; allowed: 'joint', 'focal'.")
+        if control == "focal" and not 0 <= ego < len(engine.agents):
+            raise ValueError(
+                f"Parameter 'ego' of {engine.spec.id} was {ego!r}; allowed: 0 to "
+                f"{len(engine.agents) - 1} ({', '.join(engine.agents)})."
+            )
+        self.engine, self.ego = engine, ego if control == "focal" else None
+        self.memory: Any = None
+        if self.ego is not None:
+            self.set_partner(partner)
+
+    def set_partner(self, partner: Any) -> None:
+        """Seat ``partner`` (a name, a callable or a policy object) beside the ego agent."""
+        if self.ego is None:
+            raise ValueError("A partner needs control='focal'; this environment is under joint control.")
+        # The one place that looks up to the baselines: by name, and only when a partner is wanted.
+        policies = importlib.import_module("coopbench.baselines.policy")
+        self.player = policies.Player(partner, policies.Game.of(self.engine))
+        self._episode = np.full(self.engine.lanes, -1, np.int64)
+
+    def complete(self, actions: Any) -> np.ndarray:
+        """All agents' actions, given the outside's: ``actions`` (lanes, ...) of the ego or of all."""
+        if self.ego is None:
+            return np.asarray(actions)
+        control = self.engine.control
+        fresh = control.episode != self._episode
+        if fresh.any():
+            self.player.begin(control.seed, control.episode, fresh)
+            self._episode = control.episode.copy()
+        joint = self.player.act(control.obs)
+        given = np.asarray(actions)
+        if given.shape != joint[:, self.ego].shape:
+            raise ValueError(
+                f"Actions of agent {self.engine.agents[self.ego]!r} in {self.engine.spec.id} must "
+                f"have shape {joint[:, self.ego].shape}, lanes first; given {given.shape}."
+            )
+        joint[:, self.ego] = given
+        return joint
+
+    def restart(self) -> None:
+        """Forget every episode: the partner begins anew with the next action."""
+        if self.ego is not None:
+            self._episode[:] = -1
+
+    def spaces(self) -> tuple[Any, Any]:
+        """Observation and action space of one lane, as the outside sees them."""
+        if self.ego is not None:
+            engine = self.engine
+            return engine.observation_spaces[self.ego], engine.action_spaces[self.ego]
+        return joint_spaces(self.engine)
+
+    def view(self, per_agent: np.ndarray) -> np.ndarray:
+        """Copy of the outside's part of an array (lanes, agents, ...)."""
+        return per_agent.copy() if self.ego is None else per_agent[:, self.ego].copy()
+
+    def reward(self, rewards: np.ndarray) -> np.ndarray:
+        """The outside's reward in every lane: the ego's, or the sum over agents."""
+        return rewards.sum(axis=1) if self.ego is None else rewards[:, self.ego].copy()
+
+
+def joint_spaces(engine: Engine) -> tuple[Any, Any]:
+    """Spaces of joint control: observations (agents, features), actions (agents, dim)."""
+    import gymnasium as gym
+
+    obs, act = engine.observation_spaces, engine.action_spaces
+    observation = gym.spaces.Box(
+        np.stack([s.low for s in obs]), np.stack([s.high for s in obs]), dtype=np.float32
+    )
+    if engine.discrete:
+        return observation, gym.spaces.MultiDiscrete([s.n for s in act])
+    low, high = np.stack([s.low for s in act]), np.stack([s.high for s in act])
+    return observation, gym.spaces.Box(low, high, dtype=act[0].dtype)
