@@ -4,7 +4,7 @@ Arrays in, values out: nothing here reads files or knows environments. Scores ar
 Importing is cheap; scipy and numba are loaded by the first function that needs them.
 """
 
-from coopbench.statistics.bootstrap import bootstrap_distribution, bootstrap_interval
+from coopbench.statistics.bootstrap import bootstrap_distribution, bootstrap_interval, bootstrap_intervals
 from coopbench.statistics.corrections import (
     benjamini_hochberg,
     benjamini_yekutieli,
@@ -12,6 +12,14 @@ from coopbench.statistics.corrections import (
     hochberg,
     holm,
     holm_sidak,
+)
+from coopbench.statistics.curves import (
+    align_curves,
+    area_interval,
+    area_under_curve,
+    curve_interval,
+    steps_to_threshold,
+    threshold_interval,
 )
 from coopbench.statistics.effects import a12, cliffs_delta, cohens_d, hedges_g
 from coopbench.statistics.estimates import (
@@ -33,6 +41,14 @@ from coopbench.statistics.groups import (
 )
 from coopbench.statistics.intervals import published_curve_interval, t_interval
 from coopbench.statistics.power import power, runs_needed
+from coopbench.statistics.ranking import (
+    NashAverage,
+    Ranking,
+    alpha_rank,
+    bradley_terry,
+    nash_average,
+    rank_intervals,
+)
 from coopbench.statistics.resampling import difference_of
 from coopbench.statistics.results import Comparison, Interval
 from coopbench.statistics.scores import drop_missing
@@ -48,3 +64,66 @@ from coopbench.statistics.tests import (
     welch,
     wilcoxon,
 )
+
+__all__ = [
+    "Comparison",
+    "Interval",
+    "NashAverage",
+    "Ranking",
+    "a12",
+    "alexander_govern",
+    "align_curves",
+    "alpha_rank",
+    "anova",
+    "area_interval",
+    "area_under_curve",
+    "average_ranks",
+    "benjamini_hochberg",
+    "benjamini_yekutieli",
+    "bonferroni",
+    "bootstrap_distribution",
+    "bootstrap_interval",
+    "bootstrap_intervals",
+    "bradley_terry",
+    "brunner_munzel",
+    "cliffs_delta",
+    "cohens_d",
+    "curve_interval",
+    "difference_of",
+    "drop_missing",
+    "equality",
+    "friedman",
+    "gini",
+    "hedges_g",
+    "hochberg",
+    "holm",
+    "holm_sidak",
+    "iqm",
+    "jain",
+    "kolmogorov_smirnov",
+    "kruskal",
+    "mann_whitney",
+    "mean",
+    "median",
+    "mixed_signs",
+    "nash_average",
+    "nash_welfare",
+    "normalise",
+    "optimality_gap",
+    "paired_t",
+    "performance_profile",
+    "permutation_test",
+    "power",
+    "probability_of_improvement",
+    "published_curve_interval",
+    "rank_intervals",
+    "runs_needed",
+    "sign_flip",
+    "steps_to_threshold",
+    "student",
+    "t_interval",
+    "threshold_interval",
+    "tost",
+    "welch",
+    "wilcoxon",
+]

@@ -354,15 +354,16 @@ def jackknife_wins(duel, labels, rival_labels, out):
 def resample_curves(tables, key, level, column, out):
     """Fill ``out`` (resamples, points) with one aggregate of whole resampled runs at each point.
 
-    A run keeps all its points: the counts are drawn once for the whole curve. ``tables`` holds
-    the fields of Table with a leading axis of points (``starts`` has none).
+    A run keeps all its points: the counts are drawn once for the whole curve. ``tables`` is a
+    Table whose fields, but for ``starts``, have a leading axis of points.
     """
-    values, starts, rank, ordered = tables
-    sample, row = workspace(starts), np.zeros((1, WIDTH))
+    sample, row = workspace(tables.starts), np.zeros((1, WIDTH))
     for r in range(len(out)):
-        draw(sample, starts, key, r, level)
+        draw(sample, tables.starts, key, r, level)
         for p in range(out.shape[1]):
-            table = Table(values[p], values[p], starts, rank[p], ordered[p])
+            table = Table(
+                tables.values[p], tables.capped[p], tables.starts, tables.rank[p], tables.ordered[p]
+            )
             aggregate(table, sample, row, 0)
             out[r, p] = row[0, column]
 

@@ -37,7 +37,7 @@ class Aggregate:
         """Order the cells once."""
         plain, options = _unwrap(statistic)
         self.column, self.salt, self.sources = _COLUMNS[plain], salt, (tasks,)
-        self.pools = plain is estimates.iqm
+        self.pools, self.is_gap = plain is estimates.iqm, plain is estimates.optimality_gap
         self.gamma = options.get("gamma", 1.0)
         self.cells = as_cells(tasks)
         self.table = _table(self.cells, self.gamma)
@@ -45,12 +45,21 @@ class Aggregate:
 
     def draw(self, level: str, reps: int, seed: int) -> np.ndarray:
         """Return (reps, 1) resampled values."""
+        return self.pick(self.draw_all(level, reps, seed))
+
+    def draw_all(self, level: str, reps: int, seed: int) -> np.ndarray:
+        """Return (reps, WIDTH) all aggregates at once, which ``pick`` chooses from."""
         from coopbench.statistics import kernels
 
         out = np.empty((reps, kernels.WIDTH))
         key = (np.uint64(seed), self.salt)
         kernels.resample_aggregates(self.table, key, 0, LEVELS[level], out)
-        return self._pick(out)
+        return out
+
+    def pick(self, out: np.ndarray) -> np.ndarray:
+        """Return the column of this statistic, (rows, 1)."""
+        values = out[:, self.column : self.column + 1]
+        return self.gamma - values if self.is_gap else values
 
     def centre(self) -> np.ndarray:
         """Return (1,) the estimate as the compiled sweep computes it."""
@@ -66,11 +75,7 @@ class Aggregate:
 
         out = np.empty((units, kernels.WIDTH))
         kernels.jackknife_aggregates(self.table, labels, out)
-        return self._pick(out).T
-
-    def _pick(self, out: np.ndarray) -> np.ndarray:
-        values = out[:, self.column : self.column + 1]
-        return self.gamma - values if self.column == 3 else values
+        return self.pick(out).T
 
 
 class Profile:
@@ -210,16 +215,16 @@ class Custom:
 
     steps, share, pools = 0, False, False
 
-    def __init__(self, sources: tuple[Tasks, ...], statistic: Statistic):
+    def __init__(self, sources: tuple[Tasks, ...], statistic: Statistic, salt: int = 1):
         """Keep the function and lay out the scores."""
-        self.sources, self.statistic = sources, statistic
+        self.sources, self.statistic, self.salt = sources, statistic, salt
         self.cells = [as_cells(source) for source in sources]
         self.estimate = self._evaluate(*sources)
         self.scalar = np.ndim(statistic(*sources)) == 0
 
     def draw(self, level: str, reps: int, seed: int) -> np.ndarray:
         """Return (reps, columns) resampled values."""
-        keys = [(np.uint64(seed), salt) for salt in range(1, len(self.cells) + 1)]
+        keys = [(np.uint64(seed), self.salt + side) for side in range(len(self.cells))]
         return np.array(
             [
                 self._evaluate(
@@ -271,8 +276,12 @@ class difference_of:  # noqa: N801 (used as a function: difference_of(iqm))
         return self.statistic(x) - self.statistic(y)
 
 
-def sampler_for(scores: Scores | tuple[Scores, Scores], statistic: Statistic) -> Sampler:
+def sampler_for(
+    scores: Scores | tuple[Scores, Scores], statistic: Statistic, salt: int = 1
+) -> Sampler:
     """Check the scores and choose the fastest sampler that knows the statistic.
+
+    Samplers of different salts draw independent runs, and the same tasks, under one seed.
 
     Raises:
         ValueError: for scores that are not allowed, or a pair with different numbers of tasks.
@@ -288,8 +297,8 @@ def sampler_for(scores: Scores | tuple[Scores, Scores], statistic: Statistic) ->
     if not pair:
         tasks = as_tasks(scores)
         if plain in _COLUMNS:
-            return Aggregate(tasks, statistic)
-        return Profile(tasks, statistic) if single else Custom((tasks,), statistic)
+            return Aggregate(tasks, statistic, salt)
+        return Profile(tasks, statistic) if single else Custom((tasks,), statistic, salt)
     return _pair_sampler(scores, statistic)
 
 

@@ -26,7 +26,6 @@ class Seats:
                 f"{len(engine.agents) - 1} ({', '.join(engine.agents)})."
             )
         self.engine, self.ego = engine, ego if control == "focal" else None
-        self.memory: Any = None
         if self.ego is not None:
             self.set_partner(partner)
 
@@ -58,10 +57,10 @@ class Seats:
         joint[:, self.ego] = given
         return joint
 
-    def restart(self) -> None:
-        """Forget every episode: the partner begins anew with the next action."""
+    def restart(self, lanes: Any = slice(None)) -> None:
+        """Forget the episodes of ``lanes``: there the partner begins anew with the next action."""
         if self.ego is not None:
-            self._episode[:] = -1
+            self._episode[lanes] = -1
 
     def spaces(self) -> tuple[Any, Any]:
         """Observation and action space of one lane, as the outside sees them."""

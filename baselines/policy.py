@@ -1,0 +1,246 @@
+"""What a policy is, how it is found by name, and how it is played on a batch of games.
+
+A policy acts for every seat of every lane at once and keeps its memory outside of itself: arrays whose
+axis 0 is the lane. So one object serves many games, and an episode depends on its seed alone.
+"""
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import gymnasium as gym
+import numpy as np
+
+from coopbench_envs.parameters import resolve, unknown
+
+if TYPE_CHECKING:
+    from coopbench_envs.engine import Engine
+
+__all__ = ["Entry", "Game", "Player", "Policy", "entries", "make_policy"]
+
+
+@dataclass(frozen=True)
+class Game:
+    """What a policy may know of the game that it plays."""
+
+    env_id: str
+    agents: tuple[str, ...]
+    parameters: Any  # the environment's Params
+    constants: Any  # what its kernels read
+    layout: Mapping[str, slice]  # named parts of one agent's observation
+    action_space: gym.Space  # of agent 0
+    low: np.ndarray  # (agents, dim) bounds of Box actions; empty for Discrete
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, engine: "Engine") -> "Game":
+        """Describe the game of an engine."""
+        spaces = engine.action_spaces
+        box = not engine.discrete
+        return cls(
+            engine.spec.id,
+            engine.agents,
+            engine.parameters,
+            engine.constants,
+            engine.layout,
+            spaces[0],
+            np.stack([s.low for s in spaces]).astype(np.float64) if box else np.zeros(0),
+            np.stack([s.high for s in spaces]).astype(np.float64) if box else np.zeros(0),
+        )
+
+    def require(self, policy: str, *parts: str) -> None:
+        """Raise ``ValueError`` unless the observation has these named parts and actions are a Box."""
+        missing = [part for part in parts if part not in self.layout]
+        if missing or not isinstance(self.action_space, gym.spaces.Box):
+            raise ValueError(
+                f"Policy {policy!r} cannot play {self.env_id}: it needs Box actions and the "
+                f"observation parts {', '.join(parts)}; there are {', '.join(self.layout)}."
+            )
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Acts for all seats of a batch of games."""
+
+    def initial(self, game: Game, seeds: np.ndarray) -> Any:
+        """Return the memory for ``len(seeds)`` new episodes: an array, a tuple of arrays, or None.
+
+        ``seeds`` is (lanes,) uint64, different for every episode and the only source of randomness.
+        """
+
+    def act(self, observations: np.ndarray, memory: Any) -> tuple[np.ndarray, Any]:
+        """Return actions and the new memory.
+
+        ``observations`` is (lanes, agents, features) float32; actions are (lanes, agents, dim) in the
+        units of the action space, or (lanes, agents) integers for Discrete.
+        """
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A policy in the registry: ``create(game, **parameters)`` makes one."""
+
+    name: str
+    create: Callable[..., Policy]
+    summary: str  # one line: what it does
+    information: str  # what it uses: "local" observations, "global" state or "none"
+    params: type  # NamedTuple of Annotated fields, in the order of the name's values
+
+
+def entries() -> dict[str, Entry]:
+    """Return all policies by name: one ``ENTRY`` per file here, and those of other packages.
+
+    Other packages add theirs through the entry-point group ``coopbench.policies``; each entry point
+    names an ``Entry``.
+    """
+    package = importlib.import_module(__package__)
+    found = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        if info.name == "policy":
+            continue
+        entry = getattr(importlib.import_module(f"{__package__}.{info.name}"), "ENTRY", None)
+        if entry is not None:
+            found[entry.name] = entry
+    for point in entry_points(group="coopbench.policies"):
+        entry = point.load()
+        found.setdefault(entry.name, entry)
+    return dict(sorted(found.items()))
+
+
+def make_policy(name: str, game: Game) -> Policy:
+    """Create the policy that ``name`` describes for ``game``.
+
+    A name is ``policy`` or ``policy:value,value`` with the values of its parameters in their order,
+    or ``policy:parameter=value``. Raises ``ValueError`` for a name, a parameter or a value that is
+    not allowed, and for a game that the policy cannot play.
+    """
+    kind, _, written = name.partition(":")
+    table = entries()
+    if kind not in table:
+        raise ValueError(unknown("policy", kind, table))
+    entry = table[kind]
+    try:
+        parameters = resolve(entry.params, _values(entry, written), f"policy {kind!r}")
+    except TypeError as error:  # a missing value or an unknown parameter: bad input, not a bad call
+        raise ValueError(f"Policy {name!r}: {error}") from None
+    return entry.create(game, parameters)
+
+
+def _values(entry: Entry, written: str) -> dict[str, Any]:
+    fields = list(entry.params._fields)  # type: ignore[attr-defined]
+    values: dict[str, Any] = {}
+    for position, part in enumerate(filter(None, written.split(","))):
+        key, equals, text = part.partition("=")
+        if not equals:
+            key, text = (fields[position] if position < len(fields) else f"value {position + 1}"), key
+        values[key.strip()] = _number(text.strip())
+    return values
+
+
+def _number(text: str) -> Any:
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+class Player:
+    """A policy at play: its memory for every lane of one batch of games."""
+
+    def __init__(self, policy: Any, game: Game) -> None:
+        self.game = game
+        self.label = policy if isinstance(policy, str) else label(policy)
+        self._policy = make_policy(policy, game) if isinstance(policy, str) else _adapted(policy)
+        self._memory: Any = None
+
+    def begin(self, seeds: np.ndarray, episodes: np.ndarray, chosen: np.ndarray) -> None:
+        """Forget what was in the ``chosen`` lanes and start their episodes."""
+        own = _policy_seeds(seeds, episodes)
+        fresh = self._policy.initial(self.game, own[chosen])
+        everywhere = bool(chosen.all())
+        self._memory = fresh if everywhere else _merged(self._memory, fresh, chosen)
+
+    def act(self, observations: np.ndarray) -> np.ndarray:
+        """Return checked actions for every seat; a wrong shape or value names this policy."""
+        actions, self._memory = self._policy.act(observations, self._memory)
+        return self._checked(actions, observations)
+
+    def _checked(self, actions: Any, observations: np.ndarray) -> np.ndarray:
+        space = self.game.action_space
+        shape = (*observations.shape[:2], *space.shape)
+        try:
+            array = np.asarray(actions)
+        except ValueError:
+            array = np.asarray(actions, dtype=object)
+        kinds = "iu" if isinstance(space, gym.spaces.Discrete) else "fiu"
+        if array.shape != shape or array.dtype.kind not in kinds:
+            raise ValueError(
+                f"Policy {self.label!r} returned actions of shape {array.shape} and type "
+                f"{array.dtype} in {self.game.env_id}; expected {shape} "
+                f"({'integers' if kinds == 'iu' else 'numbers'}: lanes, agents"
+                f"{', dim' if space.shape else ''}) for observations {observations.shape}."
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"Policy {self.label!r} returned actions that are not finite.")
+        return np.array(array, np.int64 if kinds == "iu" else np.float64)
+
+
+def label(policy: Any) -> str:
+    """Name under which a policy object appears in tables."""
+    for attribute in ("name", "__name__"):
+        value = getattr(policy, attribute, None)
+        if isinstance(value, str) and value:
+            return value
+    return type(policy).__name__
+
+
+class _Plain:
+    """Policy without a memory, from a function of the observations."""
+
+    def __init__(self, function: Callable[[np.ndarray], Any]) -> None:
+        self._function = function
+
+    def initial(self, game: Game, seeds: np.ndarray) -> None:
+        return None
+
+    def act(self, observations: np.ndarray, memory: None) -> tuple[Any, None]:
+        return self._function(observations), None
+
+
+def _adapted(policy: Any) -> Any:
+    if hasattr(policy, "act") and hasattr(policy, "initial"):
+        return policy
+    function = getattr(policy, "act", policy)
+    if not callable(function):
+        raise TypeError(
+            f"A policy is a name, a callable f(observations) -> actions, or an object with "
+            f"act(observations); given {type(policy).__name__}."
+        )
+    return _Plain(function)
+
+
+def _policy_seeds(seeds: np.ndarray, episodes: np.ndarray) -> np.ndarray:
+    from coopbench_envs.core import streams
+
+    return streams(seeds, episodes, salt=1)
+
+
+def _merged(old: Any, fresh: Any, chosen: np.ndarray) -> Any:
+    """Memory with the ``fresh`` lanes written over the old ones."""
+    if fresh is None:
+        return None
+    if isinstance(fresh, np.ndarray):
+        if old is None:
+            old = np.zeros((len(chosen), *fresh.shape[1:]), fresh.dtype)
+        merged = np.array(old)
+        merged[chosen] = fresh
+        return merged
+    parts = [None] * len(fresh) if old is None else old
+    values = [_merged(a, b, chosen) for a, b in zip(parts, fresh, strict=True)]
+    return type(fresh)(*values) if hasattr(fresh, "_fields") else tuple(values)

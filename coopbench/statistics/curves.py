@@ -1,0 +1,242 @@
+"""Learning curves: bands, areas and steps to a threshold, with intervals.
+
+Curves are (runs, tasks, points), one score per evaluation; (runs, points) is a single task, and a
+list with one (runs, points) array per task allows unequal run counts. A run is resampled whole,
+with all its points: the points of one run depend on each other, so drawing them separately (as
+is done where points are treated as tasks) gives areas and thresholds intervals that are far too
+narrow. The horizontal axis is the true number of steps at each evaluation.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from coopbench.statistics.bootstrap import check_options, sample_notes
+from coopbench.statistics.estimates import iqm
+from coopbench.statistics.intervals import interval_ends
+from coopbench.statistics.resampling import LEVELS, Aggregate, Statistic, unit_labels
+from coopbench.statistics.results import Interval
+from coopbench.statistics.scores import Tasks, as_tasks, as_vector
+
+Curves = np.ndarray | Sequence[np.ndarray]
+
+
+def area_under_curve(curves: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Average each curve over the steps it spans (trapezoids over the true steps).
+
+    ``curves`` is (..., points) and ``steps`` (points,) or of the shape of ``curves``. Returns
+    (...,) in the units of the scores: the area divided by the last step minus the first.
+
+    Raises:
+        ValueError: for missing values, fewer than two points, or steps that do not increase.
+    """
+    values, x = _with_steps(curves, steps)
+    if values.shape[-1] < 2:
+        raise ValueError(f"curves has {values.shape[-1]} point; allowed are at least 2")
+    heights = (values[..., 1:] + values[..., :-1]) / 2.0
+    return np.sum(heights * np.diff(x, axis=-1), axis=-1) / (x[..., -1] - x[..., 0])
+
+
+def steps_to_threshold(curves: np.ndarray, steps: np.ndarray, threshold: float) -> np.ndarray:
+    """Give the steps of the first evaluation at or above the threshold; inf where there is none.
+
+    ``curves`` is (..., points) and ``steps`` (points,) or of the shape of ``curves``; returns
+    (...,). Nothing is interpolated between evaluations: what was not observed is not claimed.
+
+    Raises:
+        ValueError: for missing values or steps that do not increase.
+    """
+    values, x = _with_steps(curves, steps)
+    reached = values >= threshold
+    first = np.take_along_axis(
+        np.broadcast_to(x, values.shape), reached.argmax(axis=-1)[..., None], axis=-1
+    )[..., 0]
+    return np.where(reached.any(axis=-1), first, np.inf)
+
+
+def align_curves(curves: np.ndarray, steps: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """Read every run off at common steps, by straight lines between its own evaluations.
+
+    ``curves`` and ``steps`` are (..., points); ``grid`` is (new points,). Returns
+    (..., new points).
+
+    Raises:
+        ValueError: if the grid leaves the steps of a run: curves are not extrapolated.
+    """
+    values, x = _with_steps(curves, steps)
+    at = as_vector(grid, "grid")
+    x = np.broadcast_to(x, values.shape)
+    if at.min() < x[..., 0].max() or at.max() > x[..., -1].min():
+        spanned = f"{x[..., 0].max()} to {x[..., -1].min()}"
+        raise ValueError(f"grid spans {at.min()} to {at.max()}; allowed is {spanned}, all runs")
+    flat = [
+        np.interp(at, a, b)
+        for a, b in zip(x.reshape(-1, x.shape[-1]), values.reshape(-1, x.shape[-1]), strict=True)
+    ]
+    return np.array(flat).reshape(*values.shape[:-1], at.size)
+
+
+def curve_interval(
+    curves: Curves,
+    statistic: Statistic = iqm,
+    *,
+    method: str = "percentile",
+    resample: str = "runs",
+    reps: int = 5_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Put an interval around an aggregate at every evaluation; arrays (points,).
+
+    The statistic is ``mean``, ``median``, ``iqm`` or ``optimality_gap``; options are those of
+    ``bootstrap_interval``. The band covers each point with the stated confidence, not the whole
+    curve at once.
+    """
+    check_options(method, resample, reps, confidence, seed)
+    sampler = _CurveSampler(curves, statistic, lambda values: values)
+    values = sampler.draw(resample, reps, seed)
+    low, high, notes = interval_ends(sampler, values, method, resample, confidence)
+    notes = (*sample_notes(sampler, method, resample), *notes)
+    return Interval(sampler.estimate, low, high, method, reps, notes)
+
+
+def area_interval(
+    curves: Curves,
+    steps: np.ndarray,
+    statistic: Statistic = iqm,
+    *,
+    method: str = "percentile",
+    reps: int = 5_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Put an interval around the area under the aggregate curve; whole runs are resampled.
+
+    ``steps`` is (points,), common to all runs (see ``align_curves``). The estimate is the area
+    under the curve of the statistic, in the units of the scores; for ``mean`` it equals the mean
+    of the runs' own areas.
+    """
+    check_options(method, "runs", reps, confidence, seed)
+    x = as_vector(steps, "steps", minimum=2)
+    sampler = _CurveSampler(curves, statistic, lambda v: area_under_curve(v, x)[..., None])
+    values = sampler.draw("runs", reps, seed)
+    low, high, notes = interval_ends(sampler, values, method, "runs", confidence)
+    notes = (*sample_notes(sampler, method, "runs"), *notes)
+    ends = [float(v[0]) for v in (sampler.estimate, low, high)]
+    return Interval(*ends, method, reps, notes)
+
+
+def threshold_interval(
+    curves: Curves,
+    steps: np.ndarray,
+    threshold: float,
+    statistic: Statistic = iqm,
+    *,
+    reps: int = 5_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Put a percentile interval around the steps that the aggregate curve needs to a threshold.
+
+    Whole runs are resampled. An end is inf when the resampled curves there never reach the
+    threshold: it says "not within the budget". The ends are steps at which evaluations took
+    place, since nothing can be interpolated towards inf.
+    """
+    check_options("percentile", "runs", reps, confidence, seed)
+    x = as_vector(steps, "steps")
+    sampler = _CurveSampler(
+        curves, statistic, lambda v: steps_to_threshold(v, x, threshold)[..., None]
+    )
+    ordered = np.sort(sampler.draw("runs", reps, seed)[:, 0])
+    cut = int(np.floor((1.0 - confidence) / 2.0 * (reps - 1)))
+    ends = float(ordered[cut]), float(ordered[reps - 1 - cut])
+    notes = tuple(sample_notes(sampler, "percentile", "runs"))
+    return Interval(float(sampler.estimate[0]), *ends, "percentile", reps, notes)
+
+
+class _CurveSampler:
+    """A summary of the curve of one aggregate, resampled by whole runs (see resampling.py)."""
+
+    steps, scalar, share = 0, False, False
+
+    def __init__(
+        self, curves: Curves, statistic: Statistic, summary: Callable[[np.ndarray], np.ndarray]
+    ):
+        """Order the cells of every point once."""
+        self.layers = _as_layers(curves)
+        self.summary = summary
+        try:
+            self.points = [Aggregate(layer, statistic) for layer in self.layers]
+        except KeyError:
+            allowed = "mean, median, iqm or optimality_gap"
+            raise TypeError(f"statistic is {statistic!r}; allowed is {allowed}") from None
+        self.pools = self.points[0].pools
+        self.sources = (_mean_layer(self.layers),)
+        self.estimate = summary(np.concatenate([p.estimate for p in self.points]))
+
+    def draw(self, level: str, reps: int, seed: int) -> np.ndarray:
+        """Return (reps, columns) resampled summaries."""
+        from coopbench.statistics import kernels
+
+        first = self.points[0]
+        tables = [p.table for p in self.points]
+        fields = ("values", "capped", "rank", "ordered")
+        stacked = [np.stack([getattr(table, field) for table in tables]) for field in fields]
+        out = np.empty((reps, len(tables)))
+        kernels.resample_curves(
+            kernels.Table(stacked[0], stacked[1], first.cells.starts, stacked[2], stacked[3]),
+            (np.uint64(seed), first.salt),
+            LEVELS[level],
+            first.column,
+            out,
+        )
+        return self.summary(first.gamma - out if first.is_gap else out)
+
+    def centre(self) -> np.ndarray:
+        """Return (columns,) the estimate as the compiled sweep computes it."""
+        return self.summary(np.concatenate([p.centre() for p in self.points]))
+
+    def leave_out(self, unit: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return (columns, units) summaries without each unit, and the stratum of each."""
+        _, strata = unit_labels(self.points[0].cells, unit)
+        values = np.concatenate([p.leave_out(unit)[0] for p in self.points])
+        return self.summary(values.T).T, strata
+
+
+def _with_steps(curves: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    values, x = np.asarray(curves, dtype=np.float64), np.asarray(steps, dtype=np.float64)
+    if values.ndim == 0 or x.shape not in (values.shape, values.shape[-1:]):
+        wanted = f"{values.shape[-1:]} or {values.shape}"
+        raise ValueError(f"steps has shape {x.shape}; allowed is {wanted}, as the curves")
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        where = tuple(int(i) for i in bad[0])
+        raise ValueError(f"curves has {values[where]} at {where}; allowed are finite numbers")
+    if not np.all(np.isfinite(x)) or np.any(np.diff(x, axis=-1) <= 0.0):
+        raise ValueError(f"steps is {x}; allowed are finite numbers that increase along a curve")
+    return values, x
+
+
+def _as_layers(curves: Curves) -> list[Tasks]:
+    """Return the checked scores of every point, each as a matrix or list of arrays."""
+    if isinstance(curves, np.ndarray) and curves.ndim in (2, 3):
+        cube = curves[:, None] if curves.ndim == 2 else curves
+        layers = [cube[:, :, p] for p in range(cube.shape[2])]
+    else:
+        tasks = [np.asarray(task, dtype=np.float64) for task in curves]
+        if {task.ndim for task in tasks} != {2} or len({task.shape[1] for task in tasks}) != 1:
+            shapes = [task.shape for task in tasks]
+            raise ValueError(
+                f"curves has shapes {shapes}; allowed is (runs, tasks, points) or one "
+                "(runs, points) array per task"
+            )
+        layers = [[task[:, p] for task in tasks] for p in range(tasks[0].shape[1])]
+    if not layers:
+        raise ValueError("curves has no points; allowed is at least 1")
+    return [as_tasks(layer, f"curves, point {p},") for p, layer in enumerate(layers)]
+
+
+def _mean_layer(layers: list[Tasks]) -> Tasks:
+    if isinstance(layers[0], np.ndarray):
+        return np.mean(layers, axis=0)
+    return [np.mean(runs, axis=0) for runs in zip(*layers, strict=True)]

@@ -1,0 +1,180 @@
+"""Gymnasium's vector interface, native: many games advanced by one call."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP, Engine
+from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
+from coopbench_envs.shells.partner import Seats
+
+__all__ = ["VectorEnv"]
+
+_MODES = {
+    AutoresetMode.NEXT_STEP: NEXT_STEP,
+    AutoresetMode.SAME_STEP: SAME_STEP,
+    AutoresetMode.DISABLED: DISABLED,
+}
+
+
+class VectorEnv(gym.vector.VectorEnv):
+    """``num_envs`` games; lane i seeded s is, bit for bit, the single environment seeded s + i.
+
+    ``autoreset_mode`` is "NextStep" (default), "SameStep" or "Disabled". Arrays are fresh copies unless
+    ``copy=False``: then observations and ``infos["rewards"]`` are the engine's own buffers, valid
+    until the next call. ``threads`` share the lanes; the result does not depend on them.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int = 1,
+        *,
+        render_mode: str | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        max_episode_steps: int | None = None,
+        copy: bool = True,
+        threads: int = 1,
+        control: str = "joint",
+        ego: int = 0,
+        partner: Any = "random",
+        **parameters: Any,
+    ) -> None:
+        if max_episode_steps is not None:
+            parameters.setdefault("horizon", max_episode_steps)
+        mode = AutoresetMode(autoreset_mode)
+        self.metadata = {
+            "render_modes": list(RENDER_MODES),
+            "render_fps": 10,
+            "autoreset_mode": mode,
+        }
+        self.num_envs, self.render_mode, self.copy = num_envs, render_mode, copy
+        self._mode = _MODES[mode]
+        self.engine = Engine(env_id, num_envs, threads=threads, **parameters)
+        self.seats = Seats(self.engine, control, ego, partner)
+        self.single_observation_space, self.single_action_space = self.seats.spaces()
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._seeded = False
+
+    def set_partner(self, partner: Any) -> None:
+        """Seat a policy beside the ego agent: a name, a callable or an object with ``act``."""
+        self.seats.set_partner(partner)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode in every lane, or in those of ``options["reset_mask"]``.
+
+        ``seed`` is one number (lane i gets seed + i) or a list with one per lane.
+        ``options={"state": {field: array}}`` gives states, (num_envs, ...) or the same for all.
+        """
+        mask = self._reset_mask(options)
+        single = seed if isinstance(seed, (int, np.integer)) else None
+        super().reset(seed=None if single is None else int(single))
+        if seed is None and not self._seeded:
+            seed = draw_seed(self.np_random)
+        state = check_options(options)
+        seeds = None if seed is None else seed_of(seed, self.num_envs)
+        self.engine.reset(seeds, chosen=mask, state=state)
+        self._seeded = True
+        self.seats.restart(mask)
+        return self._obs(), self._infos(mask)
+
+    def step(
+        self, actions: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Play one step in every lane; finished lanes do what the autoreset mode says."""
+        control = self.engine.control
+        over = control.done.copy()
+        if self._mode == DISABLED and over.any():
+            raise gym.error.ResetNeeded(
+                f"Lanes {np.flatnonzero(over).tolist()} are over and autoreset is disabled: reset "
+                "them with options={'reset_mask': mask} before the next step()."
+            )
+        self.engine.step(self.seats.complete(actions), self._mode)
+        began = over if self._mode == NEXT_STEP else np.zeros_like(over)
+        infos = self._infos(~began)
+        infos |= {"rewards": self._out(control.rewards), "_rewards": ~began}
+        ended = control.truncated | control.terminated.all(axis=1)
+        if self._mode == SAME_STEP:
+            self._add_finals(infos, ended)
+        elif (ended & ~began).any():
+            infos |= self._metrics(ended & ~began, control.measures)
+        terminated = control.terminated.all(axis=1)
+        return (
+            self._obs(),
+            self.seats.reward(control.rewards),
+            terminated,
+            control.truncated.copy(),
+            infos,
+        )
+
+    def _add_finals(self, infos: dict[str, Any], ended: np.ndarray) -> None:
+        """SAME_STEP: the finished episodes' last observation and info, as Gymnasium lays them out."""
+        if not ended.any():
+            return
+        control = self.engine.control
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        view = self.seats.view(control.final_obs)
+        for lane in np.flatnonzero(ended):
+            final_obs[lane] = view[lane]
+        final = {"rewards": control.rewards.copy(), "_rewards": ended.copy()}
+        final |= self._metrics(ended, control.final_measures)
+        infos |= {"final_obs": final_obs, "_final_obs": ended.copy()}
+        infos |= {"final_info": final, "_final_info": ended.copy()}
+
+    def _metrics(self, where: np.ndarray, measures: np.ndarray) -> dict[str, Any]:
+        table: dict[str, Any] = {}
+        for column, name in enumerate(self.engine.spec.metrics):
+            table[name] = np.where(where, measures[:, column], 0.0)
+            table[f"_{name}"] = where.copy()
+        return {"metrics": table, "_metrics": where.copy()}
+
+    def _infos(self, where: np.ndarray) -> dict[str, Any]:
+        if not self.engine.discrete:
+            return {}
+        control = self.engine.control
+        everywhere = np.ones(self.num_envs, np.bool_)
+        return {
+            "action_mask": self.seats.view(control.masks),
+            "_action_mask": everywhere,
+            "invalid_actions": control.invalid.copy(),
+            "_invalid_actions": everywhere.copy(),
+        }
+
+    def _obs(self) -> np.ndarray:
+        if self.copy or self.seats.ego is not None:
+            return self.seats.view(self.engine.control.obs)
+        return self.engine.control.obs
+
+    def _out(self, array: np.ndarray) -> np.ndarray:
+        return array.copy() if self.copy else array
+
+    def _reset_mask(self, options: dict[str, Any] | None) -> np.ndarray:
+        mask = (options or {}).get("reset_mask")
+        if mask is None:
+            return np.ones(self.num_envs, np.bool_)
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+            raise ValueError("options['reset_mask'] must be a numpy array of bool.")
+        if mask.shape != (self.num_envs,) or not mask.any():
+            raise ValueError(
+                f"options['reset_mask'] must have shape ({self.num_envs},) with at least one True; "
+                f"given shape {mask.shape} with {int(mask.sum())} True."
+            )
+        return mask
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Copy of everything the games go on from, lane first."""
+        return self.engine.get_state()
+
+    def state(self) -> np.ndarray:
+        """Global state of every lane, float32 (num_envs, size)."""
+        return self.engine.global_state()
+
+    def render(self) -> tuple[Any, ...]:
+        """Pictures or texts of all lanes."""
+        return tuple(rendered(self.engine, self.render_mode, i) for i in range(self.num_envs))
