@@ -37,6 +37,8 @@ class Control(NamedTuple):
     rewards: np.ndarray  # (lanes, agents) float64
     terminated: np.ndarray  # (lanes, agents) bool
     truncated: np.ndarray  # (lanes,) bool
+    ended: np.ndarray  # (lanes,) bool, all agents are terminated
+    team: np.ndarray  # (lanes,) float64, sum of the agents' rewards
     obs: np.ndarray  # (lanes, agents, features) float32
     measures: np.ndarray  # (lanes, metrics) float64
     masks: np.ndarray  # (lanes, agents, actions) int8, 1 = legal; last axis empty for Box
@@ -84,6 +86,8 @@ def begin(c, i, op):
     c.done[i] = False
     if op != SAME_STEP:  # which still has to report the step that ended the last episode
         c.truncated[i] = False
+        c.ended[i] = False
+        c.team[i] = 0.0
     for a in range(c.alive.shape[1]):
         c.alive[i, a] = True
         c.returns[i, a] = 0.0
@@ -97,13 +101,16 @@ def begin(c, i, op):
 def settle(c, i, late):
     """Book the step just played: dead agents stay dead, and the episode may be over."""
     over = True
+    c.team[i] = 0.0
     for a in range(c.alive.shape[1]):
         if not c.alive[i, a]:
             c.rewards[i, a] = 0.0
             c.terminated[i, a] = True
         c.alive[i, a] = not c.terminated[i, a]
         c.returns[i, a] += c.rewards[i, a]
+        c.team[i] += c.rewards[i, a]
         over = over and c.terminated[i, a]
+    c.ended[i] = over
     c.truncated[i] = late
     c.done[i] = over or late
 
@@ -111,6 +118,7 @@ def settle(c, i, late):
 @kernel
 def wait(c, i):
     """Let a finished lane rest: nothing more is earned."""
+    c.team[i] = 0.0
     for a in range(c.rewards.shape[1]):
         c.rewards[i, a] = 0.0
 

@@ -50,7 +50,7 @@ class Engine:
         self.state = self.spec.kernel.allocate(self.constants, lanes)
         self.control = self._allocate()
         self.actions = np.zeros(self._action_shape(), np.int64 if self.discrete else np.float64)
-        self._low, self._high = self._bounds()
+        self._zeros = np.zeros_like(self.actions)
         self._bind()
 
     def _allocate(self) -> Control:
@@ -72,6 +72,8 @@ class Engine:
             rewards=np.zeros((lanes, agents)),
             terminated=np.zeros((lanes, agents), np.bool_),
             truncated=np.zeros(lanes, np.bool_),
+            ended=np.zeros(lanes, np.bool_),
+            team=np.zeros(lanes),
             obs=obs,
             measures=measures,
             masks=np.ones((lanes, agents, choices), np.int8),
@@ -82,12 +84,6 @@ class Engine:
 
     def _action_shape(self) -> tuple[int, ...]:
         return (self.lanes, len(self.agents), *self.action_spaces[0].shape)
-
-    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        if self.discrete:
-            return np.zeros(0), np.zeros(0)
-        low = np.stack([space.low for space in self.action_spaces]).astype(np.float64)
-        return low, np.stack([space.high for space in self.action_spaces]).astype(np.float64)
 
     def _bind(self) -> None:
         drive = driver(self.spec.kernel.__name__, "drive", self.discrete)
@@ -155,13 +151,14 @@ class Engine:
                 f"Actions of {self.spec.id} must be {'integers' if self.discrete else 'numbers'}; "
                 f"given an array of {given.dtype}."
             )
-        if given.dtype.kind == "f" and not np.isfinite(given).all():
-            where = np.argwhere(~np.isfinite(given))[0]
+        self.actions[...] = given
+        # Anything times zero is zero unless it is not finite: five times faster than isfinite().all().
+        if given.dtype.kind == "f" and np.vdot(self.actions, self._zeros) != 0.0:
+            where = np.argwhere(~np.isfinite(self.actions))[0]
             raise ValueError(
                 f"Actions of {self.spec.id} must be finite; lane {where[0]}, agent "
                 f"{self.agents[where[1]]!r} gave {given[tuple(where)]}."
             )
-        self.actions[...] = given
         self._run(mode)
 
     def _run(self, op: int) -> None:
@@ -176,10 +173,6 @@ class Engine:
             job.result()
 
     # -- looking ---------------------------------------------------------------------------------
-
-    def fraction(self, actions: np.ndarray) -> np.ndarray:
-        """Box actions as fractions of each agent's range, for instance of its endowment."""
-        return (actions - self._low) / (self._high - self._low)
 
     def global_state(self) -> np.ndarray:
         """Global state of every lane, float32 (lanes, size): by default all agents' observations."""

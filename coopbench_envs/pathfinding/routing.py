@@ -79,11 +79,11 @@ class Constants(NamedTuple):
     width: float
     height: float
     dynamics_code: int
-    accel: float  # the dynamics' fields
-    max_speed: float
-    damping: float
-    mass: float
-    dt: float
+    accel: float  # force per unit of action
+    max_speed: float  # < 0: none
+    kept: float  # share of velocity that a substep leaves
+    impulse: float  # velocity that a substep gives per force
+    dt: float  # duration of a substep
     substeps: int
     step_dt: float  # duration of a step
     max_time: float  # what an agent that never arrives has as its time of arrival
@@ -93,7 +93,9 @@ class Constants(NamedTuple):
     contact_force: float
     contact_margin: float
     skin: float  # length by which lists of possible contacts look ahead
-    bin_size: float
+    x_low: float  # corner of the bins
+    y_low: float
+    bins_per_length: float
     bins_x: int
     bins_y: int
     room: int  # entries in the lists of possible contacts of all agents together
@@ -119,7 +121,11 @@ def constants(p: Params) -> Constants:
         map_code=list(MAPS).index(p.map),
         **m._asdict(),
         dynamics_code=list(DYNAMICS).index(p.dynamics),
-        **drive._asdict(),
+        accel=drive.accel,
+        max_speed=drive.max_speed,
+        kept=1 - drive.damping,
+        impulse=drive.dt / drive.mass,
+        dt=drive.dt,
         substeps=substeps,
         step_dt=step_dt,
         max_time=(p.horizon - 1) * step_dt,
@@ -129,7 +135,9 @@ def constants(p: Params) -> Constants:
         contact_force=p.contact_force,
         contact_margin=p.contact_margin,
         skin=_skin(drive, substeps, sight),
-        bin_size=sight,
+        x_low=-0.5 * m.width,
+        y_low=-0.5 * m.height,
+        bins_per_length=1 / sight,
         bins_x=math.ceil(m.width / sight),
         bins_y=math.ceil(m.height / sight),
         room=p.num_agents * (8 + 8 * discs),
@@ -166,6 +174,7 @@ class State(NamedTuple):
     bin_agent: np.ndarray  # (lanes, bins) int32, first agent in a bin; -1 between surveys
     next_agent: np.ndarray  # (lanes, agents) int32, next agent in the same bin or -1
     survey_pos: np.ndarray  # (lanes, agents, 2) where agents were when contacts were listed
+    stale: np.ndarray  # (lanes,) bool, the lists below no longer hold
     touch_first: np.ndarray  # (lanes, agents + 1) int32, where an agent's contacts begin in touch
     touch: np.ndarray  # (lanes, room) int32, objects that may come into contact
     crowded: np.ndarray  # (lanes,) bool, contacts did not fit into the list: all pairs are tried
@@ -196,6 +205,7 @@ def allocate(c: Constants, lanes: int) -> State:
         bin_agent=np.full((lanes, bins), -1, np.int32),
         next_agent=np.zeros((lanes, n), np.int32),
         survey_pos=np.zeros((lanes, n, 2)),
+        stale=np.ones(lanes, np.bool_),
         touch_first=np.zeros((lanes, n + 1), np.int32),
         touch=np.zeros((lanes, c.room), np.int32),
         crowded=np.zeros(lanes, np.bool_),
@@ -214,7 +224,7 @@ def reset(c, s, i, rng):
         for k in range(2):
             s.agent_vel[i, a, k] = 0.0
         s.agent_angle[i, a] = 0.0
-        s.on_goal[i, a] = goal_distance(s, i, a) < s.goal_rad[i, a]
+        s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
         s.time_to_reach_goal[i, a] = c.max_time
         s.num_collisions[i, a] = 0
 
@@ -222,40 +232,38 @@ def reset(c, s, i, rng):
 @kernel
 def prepare(c, s, i):
     sort_landmarks(c, s, i)
-    survey(c, s, i)
 
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
     for a in range(c.num_agents):
         s.collided[i, a] = False
-        rewards[i, a] = c.pos_shaping_factor * goal_distance(s, i, a)
+        rewards[i, a] = c.pos_shaping_factor * apart(s.goal_pos, s.agent_pos, i, a)
     for _ in range(c.substeps):
-        push_apart(c, s, i)
-        if move(c, s, i, actions):
+        if s.stale[i]:
             survey(c, s, i)
-    survey(c, s, i)
+        push_apart(c, s, i)
+        move(c, s, i, actions)
     judge(c, s, i, rewards, terminated)
 
 
 @kernel
-def goal_distance(s, i, a):
-    dx = s.goal_pos[i, a, 0] - s.agent_pos[i, a, 0]
-    dy = s.goal_pos[i, a, 1] - s.agent_pos[i, a, 1]
+def apart(one, other, i, a):
+    """Distance between two positions of agent ``a``."""
+    dx = one[i, a, 0] - other[i, a, 0]
+    dy = one[i, a, 1] - other[i, a, 1]
     return math.sqrt(dx * dx + dy * dy)
 
 
 @kernel
 def move(c, s, i, actions):
-    """Move every agent by one substep; tell whether one has left its skin."""
-    left = False
+    """Move every agent by one substep; the lists are stale once one has left its skin."""
     for a in range(c.num_agents):
         if c.dynamics_code == HOLONOMIC:
             drive(c, s, i, a, actions)
         dx = s.agent_pos[i, a, 0] - s.survey_pos[i, a, 0]
         dy = s.agent_pos[i, a, 1] - s.survey_pos[i, a, 1]
-        left = left or not dx * dx + dy * dy <= 0.25 * c.skin * c.skin
-    return left
+        s.stale[i] = s.stale[i] or not dx * dx + dy * dy <= 0.25 * c.skin * c.skin
 
 
 @kernel
@@ -263,12 +271,13 @@ def drive(c, s, i, a, actions):
     """Holonomic substep: damped velocity, then position (semi-implicit Euler)."""
     x_force = s.force[i, a, 0] + c.accel * actions[i, a, 0]
     y_force = s.force[i, a, 1] + c.accel * actions[i, a, 1]
-    vx = (1.0 - c.damping) * s.agent_vel[i, a, 0] + x_force / c.mass * c.dt
-    vy = (1.0 - c.damping) * s.agent_vel[i, a, 1] + y_force / c.mass * c.dt
-    speed = math.sqrt(vx * vx + vy * vy)
-    if c.max_speed >= 0.0 and speed > c.max_speed:
-        vx = vx / speed * c.max_speed
-        vy = vy / speed * c.max_speed
+    vx = c.kept * s.agent_vel[i, a, 0] + c.impulse * x_force
+    vy = c.kept * s.agent_vel[i, a, 1] + c.impulse * y_force
+    square = vx * vx + vy * vy
+    if c.max_speed >= 0.0 and square > c.max_speed * c.max_speed:
+        slower = c.max_speed / math.sqrt(square)
+        vx *= slower
+        vy *= slower
     s.agent_vel[i, a, 0], s.agent_vel[i, a, 1] = vx, vy
     s.agent_pos[i, a, 0] += vx * c.dt
     s.agent_pos[i, a, 1] += vy * c.dt
@@ -279,7 +288,7 @@ def judge(c, s, i, rewards, terminated):
     """Note arrivals and collisions, pay rewards; the episode ends once all are on their goals."""
     together = True
     for a in range(c.num_agents):
-        distance = goal_distance(s, i, a)
+        distance = apart(s.goal_pos, s.agent_pos, i, a)
         arrived = distance < s.goal_rad[i, a]
         if arrived and not s.on_goal[i, a]:
             s.time_to_reach_goal[i, a] = (s.time[i] + 1) * c.step_dt
@@ -294,6 +303,7 @@ def judge(c, s, i, rewards, terminated):
 
 @kernel
 def observe(c, s, i, obs):
+    survey(c, s, i)
     for a in range(c.num_agents):
         gx = s.goal_pos[i, a, 0] - s.agent_pos[i, a, 0]
         gy = s.goal_pos[i, a, 1] - s.agent_pos[i, a, 1]

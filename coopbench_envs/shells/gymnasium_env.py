@@ -74,8 +74,8 @@ class GymnasiumEnv(gym.Env):
             info["metrics"] = self.engine.metrics()
         return (
             self.seats.view(control.obs)[0],
-            float(self.seats.reward(control.rewards)[0]),
-            bool(control.terminated[0].all()),
+            float(self.seats.reward()[0]),
+            bool(control.ended[0]),
             bool(control.truncated[0]),
             info,
         )

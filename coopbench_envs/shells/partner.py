@@ -73,9 +73,10 @@ class Seats:
         """Copy of the outside's part of an array (lanes, agents, ...)."""
         return per_agent.copy() if self.ego is None else per_agent[:, self.ego].copy()
 
-    def reward(self, rewards: np.ndarray) -> np.ndarray:
+    def reward(self) -> np.ndarray:
         """The outside's reward in every lane: the ego's, or the sum over agents."""
-        return rewards.sum(axis=1) if self.ego is None else rewards[:, self.ego].copy()
+        control = self.engine.control
+        return (control.team if self.ego is None else control.rewards[:, self.ego]).copy()
 
 
 def joint_spaces(engine: Engine) -> tuple[Any, Any]:

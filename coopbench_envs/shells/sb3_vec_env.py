@@ -62,7 +62,7 @@ class SB3VecEnv(VecEnv):
         alive = control.alive.copy()
         self.engine.step(self._actions, SAME_STEP)
         self._steps += 1
-        ended = control.terminated.all(axis=1) | control.truncated
+        ended = control.ended | control.truncated
         rewards = control.rewards.astype(np.float32).reshape(-1)
         dones = np.repeat(ended, len(self.engine.agents))
         # Rows without news share one list of empty infos: building them costs more than the step.

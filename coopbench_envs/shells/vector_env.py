@@ -99,16 +99,15 @@ class VectorEnv(gym.vector.VectorEnv):
         began = over if self._mode == NEXT_STEP else np.zeros_like(over)
         infos = self._infos(~began)
         infos |= {"rewards": self._out(control.rewards), "_rewards": ~began}
-        ended = control.truncated | control.terminated.all(axis=1)
+        ended = control.truncated | control.ended
         if self._mode == SAME_STEP:
             self._add_finals(infos, ended)
         elif (ended & ~began).any():
             infos |= self._metrics(ended & ~began, control.measures)
-        terminated = control.terminated.all(axis=1)
         return (
             self._obs(),
-            self.seats.reward(control.rewards),
-            terminated,
+            self.seats.reward(),
+            control.ended.copy(),
             control.truncated.copy(),
             infos,
         )

@@ -66,7 +66,7 @@ def make_map(p: Params, num_agents: int) -> Map:
     corridor = p.obstacle_size - 2 * landmark_rad
     agent = _radii("agent_rad_range", p.agent_rad_range, 0.25 * corridor, p)
     share = GOAL_SHARE if p.agent_rad_range and not p.goal_rad_range else 0.0
-    own = 0.1 * corridor if share == 0.0 else share * agent[1]
+    own = 0.1 * corridor if share == 0.0 else share * agent[0]
     goal = _radii("goal_rad_range", p.goal_rad_range, own, p)
     width, height = p.num_rows * p.obstacle_size, p.num_cols * p.obstacle_size
     border = _outline(width, height, p.num_rows * discs, p.num_cols * discs)
@@ -138,54 +138,53 @@ def _outline(width: float, height: float, along_x: int, along_y: int) -> np.ndar
 @kernel
 def place(c, s, i, rng):
     """Draw an instance: distinct cells from a shuffled deck for agents, obstacles and goals."""
-    n = s.agent_pos.shape[1]
-    cells = c.centres.shape[0]
-    for k in range(cells):
-        s.deck[i, k] = k
-    for k in range(2 * n + c.num_obstacles):
-        other = k + integer(rng, i, cells - k)
-        s.deck[i, k], s.deck[i, other] = s.deck[i, other], s.deck[i, k]
-    for a in range(n):
-        start, goal = s.deck[i, a], s.deck[i, n + c.num_obstacles + a]
+    goals = c.num_agents + c.num_obstacles
+    shuffle(s.deck, i, goals + c.num_agents, rng)
+    for a in range(c.num_agents):
         for k in range(2):
-            s.agent_pos[i, a, k] = c.centres[start, k]
-            s.goal_pos[i, a, k] = c.centres[goal, k]
-    place_landmarks(c, s, i, n)
-    draw_radii(c, s, i, rng)
-
-
-@kernel
-def place_landmarks(c, s, i, first):
-    """Put discs around the obstacle cells, which stand in the deck from ``first`` on, and walls."""
-    discs = c.outline.shape[0]
-    for p in range(discs):
-        for o in range(c.num_obstacles):
-            cell = s.deck[i, first + o]
-            for k in range(2):
-                landmark = p * c.num_obstacles + o
-                s.landmark_pos[i, landmark, k] = c.centres[cell, k] + c.outline[p, k]
-    for b in range(c.border.shape[0]):
-        for k in range(2):
-            s.landmark_pos[i, discs * c.num_obstacles + b, k] = c.border[b, k]
-
-
-@kernel
-def draw_radii(c, s, i, rng):
-    """Draw agent and goal radii where a range was given; otherwise nothing is drawn."""
-    for a in range(s.agent_rad.shape[1]):
-        s.agent_rad[i, a] = c.agent_rad_low
-        s.goal_rad[i, a] = c.goal_rad_low
-    if c.agent_rad_low < c.agent_rad_high:
-        for a in range(s.agent_rad.shape[1]):
-            width = c.agent_rad_high - c.agent_rad_low
-            s.agent_rad[i, a] = c.agent_rad_low + width * uniform(rng, i)
+            s.agent_pos[i, a, k] = c.centres[s.deck[i, a], k]
+            s.goal_pos[i, a, k] = c.centres[s.deck[i, goals + a], k]
+    build(s.landmark_pos, s.deck, i, c.num_agents, c.centres, c.outline, c.border)
+    draw_radii(s.agent_rad, i, c.agent_rad_low, c.agent_rad_high, rng)
+    draw_radii(s.goal_rad, i, c.goal_rad_low, c.goal_rad_high, rng)
     if c.goal_share > 0.0:
-        for a in range(s.agent_rad.shape[1]):
+        for a in range(c.num_agents):
             s.goal_rad[i, a] = c.goal_share * s.agent_rad[i, a]
-    elif c.goal_rad_low < c.goal_rad_high:
-        for a in range(s.agent_rad.shape[1]):
-            width = c.goal_rad_high - c.goal_rad_low
-            s.goal_rad[i, a] = c.goal_rad_low + width * uniform(rng, i)
+
+
+@kernel
+def shuffle(deck, i, count, rng):
+    """Make the first ``count`` entries a random choice without repetition (Fisher-Yates)."""
+    cells = deck.shape[1]
+    for k in range(cells):
+        deck[i, k] = k
+    for k in range(count):
+        other = k + integer(rng, i, cells - k)
+        deck[i, k], deck[i, other] = deck[i, other], deck[i, k]
+
+
+@kernel
+def build(landmark_pos, deck, i, first, centres, outline, border):
+    """Put discs around the obstacle cells, which stand in the deck from ``first`` on, and walls."""
+    walls = landmark_pos.shape[1] - border.shape[0]
+    obstacles = walls // outline.shape[0]
+    for p in range(outline.shape[0]):
+        for o in range(obstacles):
+            for k in range(2):
+                centre = centres[deck[i, first + o], k]
+                landmark_pos[i, p * obstacles + o, k] = centre + outline[p, k]
+    for b in range(border.shape[0]):
+        for k in range(2):
+            landmark_pos[i, walls + b, k] = border[b, k]
+
+
+@kernel
+def draw_radii(radii, i, low, high, rng):
+    """Draw radii from a range; a range without width uses no random number."""
+    for a in range(radii.shape[1]):
+        radii[i, a] = low
+        if low < high:
+            radii[i, a] = low + (high - low) * uniform(rng, i)
 
 
 def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
