@@ -1,0 +1,36 @@
+"""coopbench: multi-agent environments with fixed protocols, honest baselines and sound statistics.
+
+>>> import coopbench
+>>> report = coopbench.evaluate("coopetition-standard", ["random", "tit_for_tat"])  # doctest: +SKIP
+>>> print(report)  # doctest: +SKIP
+"""
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Loaded when first used, so that importing the package costs nothing and no cycle can arise.
+_PUBLIC = {
+    "Protocol": "coopbench.protocol",
+    "Report": "coopbench.report.report",
+    "environments": "coopbench.catalogue",
+    "evaluate": "coopbench.evaluation",
+    "load_protocol": "coopbench.protocol",
+    "load_report": "coopbench.evaluation",
+    "policies": "coopbench.catalogue",
+    "protocols": "coopbench.catalogue",
+    "warmup": "coopbench.catalogue",
+}
+
+__all__ = ["__version__", *sorted(_PUBLIC)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

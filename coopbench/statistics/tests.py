@@ -4,9 +4,9 @@ The unit of every sample must be independent. For a claim about algorithms it is
 a hundred episodes of one policy say something about that policy only. Samples evaluated under
 the same seeds or on the same tasks are paired: use the paired tests.
 
-``alternative`` is "two-sided", "greater" (the first sample tends to be larger) or "less"; the
-p-values are scipy's wherever scipy has the test. One-sided tests report the two-sided interval
-all the same. Missing or infinite values raise and are named by position.
+``alternative`` is "two-sided", "greater" (the first sample tends to be larger) or "less".
+One-sided tests report the two-sided interval all the same. Distributions and rank tests are
+scipy's. Missing or infinite values raise and are named by position.
 """
 
 from collections.abc import Callable
@@ -32,15 +32,13 @@ def welch(
     ``estimate`` is the difference of means, ``a`` minus ``b``, with its interval; ``df`` is Welch
     and Satterthwaite's (Welch 1947). Degenerate when a sample has one value or neither varies.
     """
-    from scipy import stats
-
     x, y = _two_samples(a, b, alternative, confidence)
     effect = float(x.mean() - y.mean())
     if min(x.size, y.size) < 2 or (_constant(x) and _constant(y)):
         return _undefined(effect, "welch")
-    result = stats.ttest_ind(x, y, equal_var=False, alternative=alternative)
-    error = np.sqrt(x.var(ddof=1) / x.size + y.var(ddof=1) / y.size)
-    return _t_comparison(result, effect, error, confidence, "welch")
+    parts = np.array([x.var(ddof=1) / x.size, y.var(ddof=1) / y.size])
+    df = parts.sum() ** 2 / np.sum(parts**2 / [x.size - 1, y.size - 1])
+    return _t_comparison((effect, np.sqrt(parts.sum()), df), alternative, confidence, "welch")
 
 
 def student(
@@ -51,17 +49,14 @@ def student(
     ``estimate`` is the difference of means. Degenerate when no variance can be estimated: fewer
     than three values in all, or none of the samples varies.
     """
-    from scipy import stats
-
     x, y = _two_samples(a, b, alternative, confidence)
     effect = float(x.mean() - y.mean())
     df = x.size + y.size - 2
     if df < 1 or (_constant(x) and _constant(y)):
         return _undefined(effect, "student")
-    result = stats.ttest_ind(x, y, alternative=alternative)
     pooled = (x.var() * x.size + y.var() * y.size) / df
     error = np.sqrt(pooled * (1.0 / x.size + 1.0 / y.size))
-    return _t_comparison(result, effect, error, confidence, "student")
+    return _t_comparison((effect, error, df), alternative, confidence, "student")
 
 
 def paired_t(
@@ -71,15 +66,12 @@ def paired_t(
 
     ``estimate`` is that mean. Degenerate for one pair, or when all differences are equal.
     """
-    from scipy import stats
-
     gaps = _differences(a, b, alternative, confidence)
     effect = float(gaps.mean())
     if gaps.size < 2 or _constant(gaps):
         return _undefined(effect, "paired t")
-    result = stats.ttest_1samp(gaps, 0.0, alternative=alternative)
     error = gaps.std(ddof=1) / np.sqrt(gaps.size)
-    return _t_comparison(result, effect, error, confidence, "paired t")
+    return _t_comparison((effect, error, gaps.size - 1), alternative, confidence, "paired t")
 
 
 def tost(
@@ -176,11 +168,13 @@ def mann_whitney(
     ``statistic`` is U of ``a`` and ``estimate`` the chance U / (n_a n_b) that ``a`` exceeds ``b``
     (see ``a12``), with the Brunner-Munzel interval. Exact without ties if the smaller sample has
     at most 8 values, else normal with corrections for ties and continuity; ``method`` says which
-    (Mann and Whitney 1947).
+    (Mann and Whitney 1947). Degenerate when all values are equal.
     """
     from scipy import stats
 
     x, y = _two_samples(a, b, alternative, confidence)
+    if _constant(np.append(x, y)):
+        return _undefined(a12(x, y), "mann-whitney")
     tied = np.unique(np.append(x, y)).size < x.size + y.size
     how = "exact" if not tied and min(x.size, y.size) <= 8 else "asymptotic"
     result = stats.mannwhitneyu(x, y, alternative=alternative, method=how)
@@ -199,17 +193,13 @@ def brunner_munzel(
     positive when ``b`` tends to be larger. Degenerate when a sample has one value, or when the
     samples do not overlap, which leaves no variance.
     """
-    from scipy import special
-
     x, y = _two_samples(a, b, alternative, confidence)
+    effect = a12(x, y)
     error, df, interval = _dominance(x, y, confidence)
     if not error > 0.0:
-        return _undefined(a12(x, y), "brunner-munzel")
-    statistic = (0.5 - a12(x, y)) / error
-    lower = float(special.stdtr(df, -statistic))  # the chance of a share this small or smaller
-    upper = float(special.stdtr(df, statistic))
-    p_value = {"less": lower, "greater": upper, "two-sided": 2.0 * min(lower, upper)}[alternative]
-    effect = a12(x, y)
+        return _undefined(effect, "brunner-munzel")
+    statistic = (0.5 - effect) / error
+    p_value = _t_share(-statistic, df, alternative)
     return Comparison(statistic, df, p_value, effect, interval, False, "brunner-munzel")
 
 
@@ -291,14 +281,25 @@ def _undefined(effect: float, method: str) -> Comparison:
 
 
 def _t_comparison(
-    result, effect: float, error: float, confidence: float, method: str
+    summary: tuple[float, float, float], alternative: str, confidence: float, method: str
 ) -> Comparison:
-    """Put scipy's t result into a Comparison, with the two-sided interval of the effect."""
-    df = float(result.df)
+    """Refer an effect to Student's t; ``summary`` is (effect, standard error, df)."""
+    effect, error, df = (float(number) for number in summary)
+    if not error > 0.0:  # differences so small that their squares vanish
+        return _undefined(effect, method)
+    statistic = effect / error
+    p_value = _t_share(statistic, df, alternative)
     interval = _t_range(effect, error, df, confidence)
-    return Comparison(
-        float(result.statistic), df, float(result.pvalue), effect, interval, False, method
-    )
+    return Comparison(statistic, df, p_value, effect, interval, False, method)
+
+
+def _t_share(statistic: float, df: float, alternative: str) -> float:
+    """Return the p-value of a t statistic, from the tail itself so that small ones stay exact."""
+    from scipy import special
+
+    above, below = special.stdtr(df, [-statistic, statistic])
+    two = 2.0 * min(above, below)
+    return float({"greater": above, "less": below, "two-sided": two}[alternative])
 
 
 def _t_range(effect: float, error: float, df: float, confidence: float) -> Interval:

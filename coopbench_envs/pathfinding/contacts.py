@@ -45,40 +45,38 @@ def push_apart(c, s, i):
     Forces are added in the order of objects (agents, then landmarks), whatever the lists of
     neighbours look like: an object out of reach adds nothing, so a longer list changes no bit.
     """
-    n = c.num_agents
+    n, force, first, crowded = c.num_agents, s.force, s.touch_first, s.crowded[i]
     for a in range(n):
-        s.force[i, a, 0] = 0.0
-        s.force[i, a, 1] = 0.0
+        force[i, a, 0] = 0.0
+        force[i, a, 1] = 0.0
     for a in range(n):
-        if s.crowded[i]:
-            for o in range(a + 1, n + c.num_landmarks):
-                touch(c, s, i, a, o)
-        else:
-            for k in range(s.touch_first[i, a], s.touch_first[i, a + 1]):
-                touch(c, s, i, a, s.touch[i, k])
+        begin = a + 1 if crowded else first[i, a]
+        end = n + c.num_landmarks if crowded else first[i, a + 1]
+        for k in range(begin, end):
+            touch(c, s, i, a, k if crowded else s.touch[i, k])
 
 
 @kernel
 def touch(c, s, i, a, o):
     """Push agent ``a`` away from object ``o`` if they are in contact, and ``o`` if it is an agent."""
-    n = c.num_agents
+    n, pos, landmarks, rad, force = c.num_agents, s.agent_pos, s.landmark_pos, s.agent_rad, s.force
     if o < n:
-        dx = s.agent_pos[i, a, 0] - s.agent_pos[i, o, 0]
-        dy = s.agent_pos[i, a, 1] - s.agent_pos[i, o, 1]
-        contact = s.agent_rad[i, a] + s.agent_rad[i, o]
+        dx = pos[i, a, 0] - pos[i, o, 0]
+        dy = pos[i, a, 1] - pos[i, o, 1]
+        contact = rad[i, a] + rad[i, o]
     else:
-        dx = s.agent_pos[i, a, 0] - s.landmark_pos[i, o - n, 0]
-        dy = s.agent_pos[i, a, 1] - s.landmark_pos[i, o - n, 1]
-        contact = s.agent_rad[i, a] + c.landmark_rad
+        dx = pos[i, a, 0] - landmarks[i, o - n, 0]
+        dy = pos[i, a, 1] - landmarks[i, o - n, 1]
+        contact = rad[i, a] + c.landmark_rad
     distance = math.sqrt(dx * dx + dy * dy)
     if distance > contact:
         return
-    s.collided[i, a] = True
     overlap = c.contact_margin * softplus((contact - distance) / c.contact_margin)
     push = c.contact_force * overlap / max(distance, 1e-8)  # no direction where centres coincide
-    s.force[i, a, 0] += push * dx
-    s.force[i, a, 1] += push * dy
+    s.collided[i, a] = True
+    force[i, a, 0] += push * dx
+    force[i, a, 1] += push * dy
     if o < n:
         s.collided[i, o] = True
-        s.force[i, o, 0] -= push * dx
-        s.force[i, o, 1] -= push * dy
+        force[i, o, 0] -= push * dx
+        force[i, o, 1] -= push * dy

@@ -33,86 +33,108 @@ def bin_at(c, x, y):
 
 
 @kernel
-def sort_landmarks(c, s, i):
+def prepare(c, s, i):
     """Counting sort of the landmarks by bin; within a bin they stay in order."""
+    first, order, pos = s.bin_first, s.bin_landmark, s.landmark_pos
     bins = c.bins_x * c.bins_y
     for b in range(bins):
         s.bin_agent[i, b] = -1
-        s.bin_first[i, b] = 0
-    for k in range(c.num_landmarks):
-        s.bin_first[i, bin_at(c, s.landmark_pos[i, k, 0], s.landmark_pos[i, k, 1])] += 1
-    for b in range(1, bins + 1):  # counts become ends, the last of them beyond all bins
-        s.bin_first[i, b] = s.bin_first[i, b - 1] + (s.bin_first[i, b] if b < bins else 0)
-    for k in range(c.num_landmarks - 1, -1, -1):  # ends become beginnings
-        b = bin_at(c, s.landmark_pos[i, k, 0], s.landmark_pos[i, k, 1])
-        s.bin_first[i, b] -= 1
-        s.bin_landmark[i, s.bin_first[i, b]] = k
+        first[i, b] = 0
+    for k in range(pos.shape[1]):
+        first[i, bin_at(c, pos[i, k, 0], pos[i, k, 1])] += 1
+    for b in range(1, bins):  # counts become ends
+        first[i, b] += first[i, b - 1]
+    first[i, bins] = pos.shape[1]
+    for k in range(pos.shape[1] - 1, -1, -1):  # ends become beginnings
+        b = bin_at(c, pos[i, k, 0], pos[i, k, 1])
+        first[i, b] -= 1
+        order[i, first[i, b]] = k
     s.stale[i] = True
 
 
 @kernel
 def survey(c, s, i):
     """Find every agent's possible contacts and its nearest visible objects where it is now."""
+    n, pos, rad, head = c.num_agents, s.agent_pos, s.agent_rad, s.bin_agent
     largest = 0.0
-    for a in range(c.num_agents - 1, -1, -1):  # chains then run upwards
-        b = bin_at(c, s.agent_pos[i, a, 0], s.agent_pos[i, a, 1])
-        s.next_agent[i, a] = s.bin_agent[i, b]
-        s.bin_agent[i, b] = a
-        largest = max(largest, s.agent_rad[i, a])
-        s.survey_pos[i, a, 0] = s.agent_pos[i, a, 0]
-        s.survey_pos[i, a, 1] = s.agent_pos[i, a, 1]
+    for a in range(n - 1, -1, -1):  # chains then run upwards
+        b = bin_at(c, pos[i, a, 0], pos[i, a, 1])
+        s.next_agent[i, a] = head[i, b]
+        head[i, b] = a
+        largest = max(largest, rad[i, a])
     s.stale[i] = False
     s.crowded[i] = False
     s.touch_first[i, 0] = 0
-    for a in range(c.num_agents):
+    for a in range(n):
         look_around(c, s, i, a, largest)
-    for a in range(c.num_agents):
-        s.bin_agent[i, bin_at(c, s.agent_pos[i, a, 0], s.agent_pos[i, a, 1])] = -1
+    for a in range(n):
+        head[i, bin_at(c, pos[i, a, 0], pos[i, a, 1])] = -1
 
 
 @kernel
 def look_around(c, s, i, a, largest):
     """Fill the lists of agent ``a`` from the bins that its longest radius of search reaches."""
+    first, order, head, after = s.bin_first, s.bin_landmark, s.bin_agent, s.next_agent
     x, y, rad = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_rad[i, a]
+    s.survey_pos[i, a, 0], s.survey_pos[i, a, 1] = x, y
     s.touch_first[i, a + 1] = s.touch_first[i, a]
-    for k in range(c.max_obs):
-        s.seen[i, a, k] = -1
-        s.seen_distance[i, a, k] = np.inf
+    forget(s.seen, s.seen_distance, i, a)
     sight = c.window + rad + max(rad, c.landmark_rad) + SLACK
-    reach = rad + c.landmark_rad + 0.5 * c.skin + SLACK  # landmarks do not move
-    r = max(sight, reach, rad + largest + c.skin + SLACK)
+    r = max(sight, rad + max(largest, c.landmark_rad) + c.skin + SLACK)
     x_0 = bin_of(x - r, c.x_low, c.bins_per_length, c.bins_x)
     x_1 = bin_of(x + r, c.x_low, c.bins_per_length, c.bins_x)
     y_0 = bin_of(y - r, c.y_low, c.bins_per_length, c.bins_y)
     y_1 = bin_of(y + r, c.y_low, c.bins_per_length, c.bins_y)
     for row in range(y_0 * c.bins_x, (y_1 + 1) * c.bins_x, c.bins_x):
         for b in range(row + x_0, row + x_1 + 1):
-            o = s.bin_agent[i, b]
+            o = head[i, b]
             while o >= 0:
                 if o != a:
-                    close = rad + s.agent_rad[i, o] + c.skin + SLACK
-                    close = close if o > a else -1.0  # a pair stands in the list of its first agent
-                    meet(c, s, i, a, o, s.agent_pos[i, o, 0], s.agent_pos[i, o, 1], sight, close)
-                o = s.next_agent[i, o]
-        for k in range(s.bin_first[i, row + x_0], s.bin_first[i, row + x_1 + 1]):
-            o = s.bin_landmark[i, k]
-            x_o, y_o = s.landmark_pos[i, o, 0], s.landmark_pos[i, o, 1]
-            meet(c, s, i, a, c.num_agents + o, x_o, y_o, sight, reach)
+                    meet_agent(c, s, i, a, o, sight)
+                o = after[i, o]
+        for k in range(first[i, row + x_0], first[i, row + x_1 + 1]):
+            meet_landmark(c, s, i, a, order[i, k], sight)
 
 
 @kernel
-def meet(c, s, i, a, o, x, y, sight, close):
-    """Note object ``o`` at (x, y) among those that agent ``a`` may touch or sees."""
-    dx = x - s.agent_pos[i, a, 0]
-    dy = y - s.agent_pos[i, a, 1]
-    square = dx * dx + dy * dy
-    if close > 0.0 and square <= close * close:
+def meet_agent(c, s, i, a, o, sight):
+    """Note agent ``o`` among those that agent ``a`` may touch or sees."""
+    pos, rad = s.agent_pos, s.agent_rad
+    dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
+    close = rad[i, a] + rad[i, o] + c.skin + SLACK
+    # A pair stands in the list of its first agent only.
+    if o > a and dx * dx + dy * dy <= close * close:
         note_touch(s.touch_first, s.touch, s.crowded, i, a, o)
-    if square <= sight * sight:
-        dx32 = np.float32(x) - np.float32(s.agent_pos[i, a, 0])
-        dy32 = np.float32(y) - np.float32(s.agent_pos[i, a, 1])
-        distance = np.float32(math.sqrt(dx32 * dx32 + dy32 * dy32))
-        note_sight(s.seen, s.seen_distance, i, a, o, distance)
+    if dx * dx + dy * dy <= sight * sight:
+        note_sight(s.seen, s.seen_distance, i, a, o, distance32(pos, pos, i, a, o))
+
+
+@kernel
+def meet_landmark(c, s, i, a, o, sight):
+    """Note landmark ``o`` among those that agent ``a`` may touch or sees."""
+    pos, landmarks = s.agent_pos, s.landmark_pos
+    dx, dy = landmarks[i, o, 0] - pos[i, a, 0], landmarks[i, o, 1] - pos[i, a, 1]
+    close = s.agent_rad[i, a] + c.landmark_rad + 0.5 * c.skin + SLACK  # only one of the two moves
+    if dx * dx + dy * dy <= close * close:
+        note_touch(s.touch_first, s.touch, s.crowded, i, a, c.num_agents + o)
+    if dx * dx + dy * dy <= sight * sight:
+        distance = distance32(pos, landmarks, i, a, o)
+        note_sight(s.seen, s.seen_distance, i, a, c.num_agents + o, distance)
+
+
+@kernel
+def distance32(one, other, i, a, o):
+    """Distance as the published code has it: float32 from rounded positions, ties included."""
+    dx = np.float32(other[i, o, 0]) - np.float32(one[i, a, 0])
+    dy = np.float32(other[i, o, 1]) - np.float32(one[i, a, 1])
+    return np.float32(math.sqrt(dx * dx + dy * dy))
+
+
+@kernel
+def forget(seen, distances, i, a):
+    for k in range(seen.shape[2]):
+        seen[i, a, k] = -1
+        distances[i, a, k] = np.inf
 
 
 @kernel

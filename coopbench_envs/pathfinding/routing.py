@@ -18,7 +18,7 @@ from coopbench_envs.parameters import between, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import picture
 from coopbench_envs.pathfinding.contacts import push_apart
 from coopbench_envs.pathfinding.maps import random_grid
-from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
+from coopbench_envs.pathfinding.neighbours import prepare, survey  # noqa: F401 (the driver takes prepare from here)
 
 MAPS = {"random_grid": random_grid}
 RANDOM_GRID = 0  # codes are positions in MAPS
@@ -114,6 +114,8 @@ def constants(p: Params) -> Constants:
     substeps = p.frameskip + 1
     step_dt = drive.dt * substeps
     sight = p.window + m.agent_rad_high + max(m.agent_rad_high, m.landmark_rad)
+    # Bins as wide as sight make agents look at nine of them; no more bins than cells.
+    bin_size = max(sight, math.sqrt(m.width * m.height / len(m.centres)))
     discs = len(m.outline) // 4
     return Constants(
         num_agents=p.num_agents,
@@ -137,9 +139,9 @@ def constants(p: Params) -> Constants:
         skin=_skin(drive, substeps, sight),
         x_low=-0.5 * m.width,
         y_low=-0.5 * m.height,
-        bins_per_length=1 / sight,
-        bins_x=math.ceil(m.width / sight),
-        bins_y=math.ceil(m.height / sight),
+        bins_per_length=1 / bin_size,
+        bins_x=math.ceil(m.width / bin_size),
+        bins_y=math.ceil(m.height / bin_size),
         room=p.num_agents * (8 + 8 * discs),
     )
 
@@ -220,18 +222,14 @@ def allocate(c: Constants, lanes: int) -> State:
 def reset(c, s, i, rng):
     if c.map_code == RANDOM_GRID:
         random_grid.place(c, s, i, rng)
+    velocity = s.agent_vel
     for a in range(c.num_agents):
-        for k in range(2):
-            s.agent_vel[i, a, k] = 0.0
+        velocity[i, a, 0] = 0.0
+        velocity[i, a, 1] = 0.0
         s.agent_angle[i, a] = 0.0
         s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
         s.time_to_reach_goal[i, a] = c.max_time
         s.num_collisions[i, a] = 0
-
-
-@kernel
-def prepare(c, s, i):
-    sort_landmarks(c, s, i)
 
 
 @kernel
@@ -258,45 +256,46 @@ def apart(one, other, i, a):
 @kernel
 def move(c, s, i, actions):
     """Move every agent by one substep; the lists are stale once one has left its skin."""
+    stale = False
     for a in range(c.num_agents):
         if c.dynamics_code == HOLONOMIC:
             drive(c, s, i, a, actions)
-        dx = s.agent_pos[i, a, 0] - s.survey_pos[i, a, 0]
-        dy = s.agent_pos[i, a, 1] - s.survey_pos[i, a, 1]
-        s.stale[i] = s.stale[i] or not dx * dx + dy * dy <= 0.25 * c.skin * c.skin
+        stale = stale or not apart(s.agent_pos, s.survey_pos, i, a) <= 0.5 * c.skin
+    s.stale[i] = stale
 
 
 @kernel
 def drive(c, s, i, a, actions):
     """Holonomic substep: damped velocity, then position (semi-implicit Euler)."""
-    x_force = s.force[i, a, 0] + c.accel * actions[i, a, 0]
-    y_force = s.force[i, a, 1] + c.accel * actions[i, a, 1]
-    vx = c.kept * s.agent_vel[i, a, 0] + c.impulse * x_force
-    vy = c.kept * s.agent_vel[i, a, 1] + c.impulse * y_force
+    force, velocity, pos = s.force, s.agent_vel, s.agent_pos
+    kept, impulse, accel, fastest, dt = c.kept, c.impulse, c.accel, c.max_speed, c.dt
+    vx = kept * velocity[i, a, 0] + impulse * (force[i, a, 0] + accel * actions[i, a, 0])
+    vy = kept * velocity[i, a, 1] + impulse * (force[i, a, 1] + accel * actions[i, a, 1])
     square = vx * vx + vy * vy
-    if c.max_speed >= 0.0 and square > c.max_speed * c.max_speed:
-        slower = c.max_speed / math.sqrt(square)
+    if fastest >= 0.0 and square > fastest * fastest:
+        slower = fastest / math.sqrt(square)
         vx *= slower
         vy *= slower
-    s.agent_vel[i, a, 0], s.agent_vel[i, a, 1] = vx, vy
-    s.agent_pos[i, a, 0] += vx * c.dt
-    s.agent_pos[i, a, 1] += vy * c.dt
+    velocity[i, a, 0], velocity[i, a, 1] = vx, vy
+    pos[i, a, 0] += vx * dt
+    pos[i, a, 1] += vy * dt
 
 
 @kernel
 def judge(c, s, i, rewards, terminated):
     """Note arrivals and collisions, pay rewards; the episode ends once all are on their goals."""
+    n, shaping, on_goal = c.num_agents, c.pos_shaping_factor, s.on_goal
     together = True
-    for a in range(c.num_agents):
-        distance = apart(s.goal_pos, s.agent_pos, i, a)
+    for a in range(n):
+        distance, hit = apart(s.goal_pos, s.agent_pos, i, a), s.collided[i, a]
         arrived = distance < s.goal_rad[i, a]
-        if arrived and not s.on_goal[i, a]:
+        if arrived and not on_goal[i, a]:
             s.time_to_reach_goal[i, a] = (s.time[i] + 1) * c.step_dt
-        s.on_goal[i, a] = arrived
-        s.num_collisions[i, a] += s.collided[i, a]
+        on_goal[i, a] = arrived
+        s.num_collisions[i, a] += hit
         together = together and arrived
-        rewards[i, a] += 0.5 * arrived - s.collided[i, a] - c.pos_shaping_factor * distance
-    for a in range(c.num_agents):
+        rewards[i, a] += 0.5 * arrived - hit - shaping * distance
+    for a in range(n):
         rewards[i, a] += 0.5 * together
         terminated[i, a] = together
 
@@ -304,12 +303,11 @@ def judge(c, s, i, rewards, terminated):
 @kernel
 def observe(c, s, i, obs):
     survey(c, s, i)
+    goal, pos, window = s.goal_pos, s.agent_pos, c.window
     for a in range(c.num_agents):
-        gx = s.goal_pos[i, a, 0] - s.agent_pos[i, a, 0]
-        gy = s.goal_pos[i, a, 1] - s.agent_pos[i, a, 1]
-        scale = max(math.sqrt(gx * gx + gy * gy), c.window)
-        obs[i, a, 0] = gx / scale
-        obs[i, a, 1] = gy / scale
+        scale = max(apart(goal, pos, i, a), window)
+        obs[i, a, 0] = (goal[i, a, 0] - pos[i, a, 0]) / scale
+        obs[i, a, 1] = (goal[i, a, 1] - pos[i, a, 1]) / scale
         for k in range(c.max_obs):
             see(c, s, i, a, k, obs)
 
@@ -317,25 +315,22 @@ def observe(c, s, i, obs):
 @kernel
 def see(c, s, i, a, k, obs):
     """Write the ``k``-th nearest object: 1 away from it at touch, fading to 0 at the window's edge."""
-    obs[i, a, 2 + 2 * k] = 0.0
-    obs[i, a, 3 + 2 * k] = 0.0
-    o, rad = s.seen[i, a, k], s.agent_rad[i, a]
-    if o < 0:
-        return
-    if o < c.num_agents:
-        other = rad  # published quirk: the observer takes every agent to be of its own size
-        dx = s.agent_pos[i, o, 0] - s.agent_pos[i, a, 0]
-        dy = s.agent_pos[i, o, 1] - s.agent_pos[i, a, 1]
-    else:
-        other = c.landmark_rad
-        dx = s.landmark_pos[i, o - c.num_agents, 0] - s.agent_pos[i, a, 0]
-        dy = s.landmark_pos[i, o - c.num_agents, 1] - s.agent_pos[i, a, 1]
-    distance = math.sqrt(dx * dx + dy * dy)
-    gap = abs(s.seen_distance[i, a, k] - np.float32(rad + other))
-    if distance > 0.0 and gap < np.float32(c.window):
-        scale = (1.0 - (c.window + other) / distance) / (c.window - rad)
-        obs[i, a, 2 + 2 * k] = dx * scale
-        obs[i, a, 3 + 2 * k] = dy * scale
+    o, rad, pos, landmarks = s.seen[i, a, k], s.agent_rad[i, a], s.agent_pos, s.landmark_pos
+    n, window, dx, dy, scale = c.num_agents, c.window, 0.0, 0.0, 0.0
+    if o >= 0:
+        if o < n:
+            other = rad  # published quirk: the observer takes every agent to be of its own size
+            dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
+        else:
+            other = c.landmark_rad
+            dx, dy = landmarks[i, o - n, 0] - pos[i, a, 0], landmarks[i, o - n, 1] - pos[i, a, 1]
+        distance = math.sqrt(dx * dx + dy * dy)
+        # In float32, like the order of the objects: agents begin exactly at the window's edge.
+        gap = abs(s.seen_distance[i, a, k] - np.float32(rad + other))
+        if gap < np.float32(window) and distance > 0.0:
+            scale = (1.0 - (window + other) / distance) / (window - rad)
+    obs[i, a, 2 + 2 * k] = dx * scale
+    obs[i, a, 3 + 2 * k] = dy * scale
 
 
 @kernel

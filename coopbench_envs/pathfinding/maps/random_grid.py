@@ -4,6 +4,7 @@ Obstacles and walls are drawn as rows of discs along the edges of cells, so that
 narrower than a cell. Source: CAMAR, map ``random_grid``.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -35,7 +36,7 @@ class Params(NamedTuple):
 
 
 class Map(NamedTuple):
-    """What the kernels read of a map; lengths in units of the world, the origin in its middle."""
+    """What the kernels read of a map; the origin of the world is in its middle."""
 
     centres: np.ndarray  # (cells, 2); cell = row + num_rows * column, rows along x
     outline: np.ndarray  # (discs, 2) discs of one obstacle relative to its centre
@@ -93,12 +94,13 @@ def make_map(p: Params, num_agents: int) -> Map:
 
 def _check_room(p: Params, cells: int, obstacles: int, num_agents: int) -> None:
     if obstacles + 2 * num_agents > cells:
-        density = max(0, cells - 2 * num_agents) / cells
+        density = math.floor(1e4 * max(0, cells - 2 * num_agents) / cells) / 1e4
         raise ValueError(
-            f"Parameters num_rows={p.num_rows}, num_cols={p.num_cols} of {NAME} give {cells} cells; "
-            f"{num_agents} agents, their goals and {obstacles} obstacles need "
-            f"{obstacles + 2 * num_agents}. Allowed: num_agents <= {(cells - obstacles) // 2}, "
-            f"or obstacle_density <= {density:.4g}, or more rows and columns."
+            f"Parameters num_rows={p.num_rows}, num_cols={p.num_cols} of {NAME} give {cells} cells, "
+            f"of which obstacle_density={p.obstacle_density:g} makes {obstacles} obstacles; "
+            f"num_agents was {num_agents}, and each needs a cell to start on and one for its goal. "
+            f"Allowed: num_agents <= {(cells - obstacles) // 2}, or obstacle_density <= {density:g}, "
+            f"or more rows and columns."
         )
 
 

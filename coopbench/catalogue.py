@@ -1,0 +1,37 @@
+"""What there is: environments, policies, protocols; and a warm-up that compiles everything once."""
+
+from collections.abc import Callable
+
+import coopbench_envs
+from coopbench.protocol import protocol_files
+
+__all__ = ["environments", "policies", "protocols", "warmup"]
+
+
+def environments() -> tuple[str, ...]:
+    """Return the ids of all environments."""
+    return coopbench_envs.ids()
+
+
+def policies() -> dict[str, str]:
+    """Return all policies as {name: what it does}."""
+    from coopbench.baselines.policy import entries
+
+    return {name: entry.summary for name, entry in entries().items()}
+
+
+def protocols() -> tuple[str, ...]:
+    """Return the names of the protocols that come with this package."""
+    return tuple(sorted(protocol_files()))
+
+
+def warmup(report: Callable[[str], None] | None = None) -> None:
+    """Compile and cache the drivers of every environment; ``report`` is told each id."""
+    import numpy as np
+
+    for env_id in environments():
+        engine = coopbench_envs.Engine(env_id)
+        engine.reset(np.zeros(1, np.uint64))
+        engine.global_state()
+        if report is not None:
+            report(env_id)

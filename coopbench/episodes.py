@@ -1,0 +1,68 @@
+"""The episode table: what every episode of every cell came to, with named axes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from coopbench.plan import Cell
+
+__all__ = ["Episodes", "EpisodeTable"]
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """All episodes of one cell."""
+
+    cell: Cell
+    agents: tuple[str, ...]
+    seeds: np.ndarray  # (episodes,) uint64
+    lengths: np.ndarray  # (episodes,) int64, steps played
+    terminated: np.ndarray  # (episodes,) bool; the others were truncated at the horizon
+    returns: np.ndarray  # (episodes, agents) float64
+    metrics: dict[str, np.ndarray]  # name -> (episodes,), the environment's own metrics
+    curves: dict[str, np.ndarray]  # name -> (steps + 1,), means over episodes; see rollout
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+
+@dataclass(frozen=True)
+class EpisodeTable:
+    """Episodes of all finished cells; axes task, policy, run, episode, agent."""
+
+    blocks: tuple[Episodes, ...]
+
+    def __len__(self) -> int:
+        return sum(len(block) for block in self.blocks)
+
+    def __iter__(self) -> Iterator[Episodes]:
+        return iter(self.blocks)
+
+    def of(self, task: str, policy: str) -> Episodes | None:
+        """Return the episodes of one cell, or None if it has not been finished."""
+        for block in self.blocks:
+            if (block.cell.task, block.cell.policy) == (task, policy):
+                return block
+        return None
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """Iterate over episodes as flat rows, one column per metric and agent."""
+        for block in self.blocks:
+            for k in range(len(block)):
+                row: dict[str, object] = {
+                    "task": block.cell.task,
+                    "policy": block.cell.policy,
+                    "run": block.cell.run,
+                    "episode": k,
+                    "seed": int(block.seeds[k]),
+                    "length": int(block.lengths[k]),
+                    "terminated": bool(block.terminated[k]),
+                    "return": float(block.returns[k].sum()),
+                }
+                row |= {name: float(values[k]) for name, values in block.metrics.items()}
+                row |= {
+                    f"return_{agent}": float(value)
+                    for agent, value in zip(block.agents, block.returns[k], strict=True)
+                }
+                yield row

@@ -1,0 +1,176 @@
+"""Evaluation: protocol and policies in, report out; finished work is kept and found again."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from coopbench import analysis, store
+from coopbench.backends import BACKENDS
+from coopbench.episodes import Episodes, EpisodeTable
+from coopbench.plan import Cell, plan
+from coopbench.protocol import Protocol, load_protocol, protocol_files
+from coopbench.report.report import Report
+from coopbench.rollout import play
+from coopbench_envs.parameters import named
+
+__all__ = ["evaluate", "load_report"]
+
+Progress = Callable[[Cell, float, str], None]  # cell, done in [0, 1], what happens to it
+
+
+def evaluate(
+    protocol: str | Path | Protocol,
+    policies: list[Any],
+    out: str | Path | None = None,
+    backend: str = "serial",
+    progress: Progress | None = None,
+) -> Report:
+    """Play every task of a protocol with every policy and report what came of it.
+
+    ``protocol`` is a name (``coopbench.protocols()``), a TOML file or a ``Protocol``; an environment
+    id in its place makes a protocol of one task with 100 episodes, whose report is marked as not
+    standard. A policy is a name (``coopbench.policies()``, parameters after a colon), a callable
+    ``f(observations) -> actions`` on batches (episodes, agents, features), or an object with ``act``.
+
+    With ``out`` every finished cell is written there at once: after an interruption the same call
+    goes on where it stopped. Named policies that are already there are not played again; a damaged
+    result is named through ``progress`` and in the report, and that cell alone is redone.
+    """
+    found = _protocol(protocol)
+    run = named("backend", backend, BACKENDS)
+    root = None if out is None else Path(out)
+    notes: list[str] = []
+    blocks: dict[Cell, Episodes] = {}
+    todo: list[tuple[Cell, Any]] = []
+    for cell, policy in plan(found, policies):
+        block = _finished(root, found, cell, policy, notes)
+        if block is None:
+            todo.append((cell, policy))
+            continue
+        blocks[cell] = block
+        if progress is not None:
+            progress(cell, 1.0, "kept")
+    if root is not None:
+        _write_protocol(root, found)
+
+    def work(item: tuple[Cell, Any]) -> Episodes:
+        cell, policy = item
+        start = time.perf_counter()
+        tell = None if progress is None else lambda done: progress(cell, done, "plays")
+        episodes = play(found, cell, policy, tell)
+        if root is not None:
+            store.write(root, found, episodes, {"seconds": time.perf_counter() - start})
+        if progress is not None:
+            progress(cell, 1.0, "done")
+        return episodes
+
+    for (cell, _), episodes in zip(todo, run(work, todo), strict=True):
+        blocks[cell] = episodes
+    order = [cell for cell, _ in plan(found, policies)]
+    return _report(found, EpisodeTable(tuple(blocks[cell] for cell in order)), tuple(notes))
+
+
+def load_report(folder: str | Path) -> Report:
+    """Make the report of a results folder anew from its episodes.
+
+    Raises ``FileNotFoundError`` if it holds no results. Damaged cells are left out and named.
+    """
+    root = Path(folder)
+    source = root / "protocol.json"
+    if not source.is_file():
+        raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
+    protocol = Protocol.model_validate_json(source.read_bytes(), strict=False)
+    notes, blocks = [], []
+    for file in sorted(root.glob("*/**/meta.json")):
+        try:
+            cell = store.cell_of(file)
+            found = store.read(root, protocol, cell)
+        except (store.DamagedResult, store.OtherProtocol) as error:
+            notes.append(f"left out: {error}")
+            continue
+        if found is not None:
+            blocks.append(found[0])
+    if not blocks:
+        raise FileNotFoundError(f"{root} holds no finished cells. {' '.join(notes)}".strip())
+    tasks, first = [task.id for task in protocol.task], list(protocol.report.baselines)
+    blocks.sort(
+        key=lambda block: (
+            tasks.index(block.cell.task),
+            first.index(block.cell.policy) if block.cell.policy in first else len(first),
+            block.cell.policy,
+        )
+    )
+    return _report(protocol, EpisodeTable(tuple(blocks)), tuple(notes))
+
+
+def _protocol(protocol: str | Path | Protocol) -> Protocol:
+    from coopbench.protocol import ad_hoc
+
+    name = str(protocol)
+    if isinstance(protocol, str) and not name.endswith(".toml") and name not in protocol_files():
+        import coopbench_envs
+
+        if "/" in name or f"coopbench/{name}" in coopbench_envs.ids():
+            return ad_hoc(name)
+    return load_protocol(protocol)
+
+
+def _finished(
+    root: Path | None, protocol: Protocol, cell: Cell, policy: Any, notes: list[str]
+) -> Episodes | None:
+    if root is None or not isinstance(policy, str):  # an object may have changed: play it again
+        return None
+    try:
+        found = store.read(root, protocol, cell)
+    except store.DamagedResult as error:
+        notes.append(f"redone: {error}")
+        return None
+    return None if found is None else found[0]
+
+
+def _write_protocol(root: Path, protocol: Protocol) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    target = root / "protocol.json"
+    if target.is_file():
+        digest = Protocol.model_validate_json(target.read_bytes(), strict=False).digest
+        if digest != protocol.digest:
+            raise store.OtherProtocol(
+                f"{root} holds results of another protocol (digest {digest[:12]}; this one has "
+                f"{protocol.digest[:12]}). Choose another folder."
+            )
+        return
+    store.write_text(target, protocol.model_dump_json(indent=2) + "\n")
+
+
+def _report(protocol: Protocol, table: EpisodeTable, notes: tuple[str, ...]) -> Report:
+    return Report(
+        protocol=protocol,
+        episodes=table,
+        estimates=analysis.estimates(protocol, table),
+        comparisons=analysis.comparisons(protocol, table),
+        aggregates=analysis.aggregates(protocol, table),
+        departures=departures(protocol, table),
+        notes=notes,
+    )
+
+
+def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
+    """Return the reasons why this is not a standard report; empty if it is one."""
+    if protocol.ad_hoc:
+        return ("it is an ad-hoc evaluation, not a protocol",)
+    reasons = []
+    shipped = [load_protocol(name) for name in protocol_files()]
+    same = [other for other in shipped if other.name == protocol.name]
+    if not same:
+        reasons.append(f"{protocol.name} is not a protocol of this package")
+    elif same[0].digest != protocol.digest:
+        reasons.append(f"it differs from the {protocol.name} of this package")
+    present = dict.fromkeys(block.cell.policy for block in table)
+    for policy in dict.fromkeys((*protocol.report.baselines, *present)):
+        lacking = [task.id for task in protocol.task if table.of(task.id, policy) is None]
+        if len(lacking) == len(protocol.task):
+            reasons.append(f"the required baseline {policy} is missing")
+        elif lacking:
+            reasons.append(f"{policy} lacks the tasks {', '.join(lacking)}")
+    return tuple(reasons)

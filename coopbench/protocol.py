@@ -1,0 +1,303 @@
+"""Protocols: what is played, with which seeds, by what measure; TOML in, frozen values out.
+
+A released protocol is never edited: its name carries a version and its digest goes into every result.
+"""
+
+import hashlib
+import json
+import tomllib
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+import coopbench_envs
+from coopbench_envs.parameters import named, resolve, unknown
+
+__all__ = [
+    "Bounds",
+    "Protocol",
+    "ProtocolError",
+    "Task",
+    "ad_hoc",
+    "load_protocol",
+    "protocol_files",
+]
+
+
+class ProtocolError(ValueError):
+    """A protocol that cannot be used; the message names the file, the key and the remedy."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Identity(_Strict):
+    """Who the protocol is."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    version: int = Field(ge=1)
+    description: str
+    citation: str = ""
+
+
+class Evaluation(_Strict):
+    """Consecutive evaluation seeds: episode k of a task is the environment seeded first + k."""
+
+    first: int = Field(ge=0)
+    count: int = Field(ge=1)
+
+
+class Seeds(_Strict):
+    """Seeds of training runs and of evaluation episodes; they must not meet."""
+
+    training: tuple[int, ...] = ()
+    evaluation: Evaluation
+
+    @field_validator("training", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> "Seeds":
+        first, count = self.evaluation.first, self.evaluation.count
+        shared = [seed for seed in self.training if first <= seed < first + count]
+        if shared:
+            raise ValueError(
+                f"training seeds {shared} are also evaluation seeds ({first} to "
+                f"{first + count - 1}); keep them apart"
+            )
+        if len(set(self.training)) != len(self.training):
+            raise ValueError("training seeds repeat; list each once")
+        return self
+
+
+class Bounds(_Strict):
+    """Score that counts as 0 and as 1 after normalisation, fixed for all time."""
+
+    low: float
+    high: float
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Bounds":
+        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
+            raise ValueError(
+                f"low must lie below high, both finite; given {self.low}, {self.high}"
+            )
+        return self
+
+    @field_validator("low", "high", mode="before")
+    @classmethod
+    def _number(cls, value: Any) -> Any:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    def normalise(self, scores: np.ndarray) -> np.ndarray:
+        """Map low to 0 and high to 1; values beyond are kept as they are."""
+        return (scores - self.low) / (self.high - self.low)
+
+
+class Instances(_Strict):
+    """Frozen start positions: a file beside the protocol, with its checksum."""
+
+    file: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Task(_Strict):
+    """One environment with its parameters, and the scale of its score."""
+
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    env: str
+    parameters: dict[str, Any] = {}
+    episodes: int | None = Field(default=None, ge=1)  # None: one per evaluation seed
+    bounds: Bounds
+    instances: Instances | None = None
+
+    @model_validator(mode="after")
+    def _playable(self) -> "Task":
+        spec = coopbench_envs.spec(self.env)
+        try:
+            spec.constants(resolve(spec.params, self.parameters, spec.id))
+        except TypeError as error:  # an unknown parameter: pydantic reports ValueErrors only
+            raise ValueError(str(error)) from None
+        return self
+
+
+class Reporting(_Strict):
+    """What the standard report shows."""
+
+    score: str  # metric that is normalised, compared and aggregated
+    metrics: tuple[str, ...]
+    curve: str  # metric whose course over an episode is drawn
+    baselines: tuple[str, ...] = ()
+    confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
+    resamples: int = Field(default=2000, ge=100)
+    alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
+
+    @field_validator("metrics", "baselines", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class Protocol(_Strict):
+    """A protocol, checked; see the files in ``protocols/``."""
+
+    protocol: Identity
+    seeds: Seeds
+    report: Reporting
+    task: tuple[Task, ...] = Field(min_length=1)
+    ad_hoc: bool = False
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Protocol":
+        seen: dict[str, str] = {}
+        for task in self.task:
+            content = json.dumps(
+                [task.env, task.parameters, task.instances and task.instances.sha256],
+                sort_keys=True,
+            )
+            if task.id in seen:
+                raise ValueError(f"two tasks are called {task.id!r}; rename one")
+            for other, same in seen.items():
+                if same == content:
+                    raise ValueError(f"tasks {other!r} and {task.id!r} are the same; remove one")
+            seen[task.id] = content
+            if self.episodes(task) > self.seeds.evaluation.count:
+                raise ValueError(
+                    f"task {task.id!r} wants {task.episodes} episodes, but there are only "
+                    f"{self.seeds.evaluation.count} evaluation seeds"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _measurable(self) -> "Protocol":
+        from coopbench.metrics import known_metrics
+
+        for task in self.task:
+            known = known_metrics(task.env)
+            for name in (*self.report.metrics, self.report.score, self.report.curve):
+                if name not in known:
+                    raise ValueError(unknown("metric", name, known, f"task {task.id!r}"))
+        return self
+
+    @property
+    def name(self) -> str:
+        """Name with version, for instance ``coopetition-standard-v1``."""
+        return f"{self.protocol.name}-v{self.protocol.version}"
+
+    def episodes(self, task: Task) -> int:
+        """Number of evaluation episodes of ``task``."""
+        return self.seeds.evaluation.count if task.episodes is None else task.episodes
+
+    def seeds_of(self, task: Task) -> np.ndarray:
+        """Evaluation seeds of ``task``, one per episode."""
+        first = self.seeds.evaluation.first
+        return np.arange(first, first + self.episodes(task), dtype=np.uint64)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical form; two protocols with one digest are the same protocol."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def protocol_files() -> dict[str, Path]:
+    """Return the protocols that come with this package as {name: file}."""
+    folder = Path(str(resources.files("coopbench.protocols")))
+    return {file.stem: file for file in sorted(folder.glob("*.toml"))}
+
+
+def load_protocol(source: "str | Path | Protocol") -> Protocol:
+    """Load a protocol by its name (``-v1`` may be left out), or from a TOML file.
+
+    Raises ``ProtocolError`` naming the file, the key and what is allowed if it is not usable.
+    """
+    if isinstance(source, Protocol):
+        return source
+    path = Path(source)
+    if path.suffix != ".toml":
+        try:
+            path = named("protocol", str(source).removesuffix("-v1"), protocol_files())
+        except ValueError as error:
+            raise ProtocolError(f"{error} A file of your own must end in .toml.") from None
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ProtocolError(f"There is no protocol file {path}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ProtocolError(f"{path} is not valid TOML: {error}") from None
+    if "ad_hoc" in content:
+        raise ProtocolError(f"{path}: 'ad_hoc' cannot be set in a file; remove it.")
+    return _validated(content, str(path))
+
+
+def ad_hoc(env: str, episodes: int = 100, seed: int = 0, **parameters: Any) -> Protocol:
+    """Make a protocol of one task from an environment id; its report is not a standard report."""
+    spec = coopbench_envs.spec(env)
+    metrics = ["return", *(m for m in spec.metrics if m != "length"), "length"]
+    content = {
+        "protocol": {"name": "ad-hoc", "version": 1, "description": f"{episodes} episodes of {env}"},
+        "seeds": {"evaluation": {"first": seed, "count": episodes}},
+        "report": {"score": "return", "metrics": metrics, "curve": next(iter(spec.metrics))},
+        "task": [
+            {
+                "id": spec.name.lower(),
+                "env": spec.id,
+                "parameters": parameters,
+                "bounds": {"low": 0.0, "high": 1.0},
+            }
+        ],
+        "ad_hoc": True,
+    }
+    return _validated(content, f"the ad-hoc protocol for {env}")
+
+
+def _validated(content: dict[str, Any], where: str) -> Protocol:
+    try:
+        return Protocol.model_validate(content)
+    except ValidationError as error:
+        lines = [_explained(problem) for problem in error.errors()]
+        raise ProtocolError(f"{where} cannot be used:\n" + "\n".join(lines)) from None
+
+
+def _explained(problem: Any) -> str:
+    key = ".".join(str(part) for part in problem["loc"]) or "protocol"
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        fields = _fields(problem["loc"][:-1])
+        message = unknown("key", str(problem["loc"][-1]), fields)
+    elif problem["type"] == "missing":
+        message = "is missing; add it"
+    else:
+        message = f"{message} (given {problem['input']!r})" if "task" not in key[-4:] else message
+    return f"  {key}: {message[:600]}"
+
+
+def _fields(location: tuple[Any, ...]) -> list[str]:
+    """Names of the keys that are allowed at a place of a protocol."""
+    model: Any = Protocol
+    for part in location:
+        if isinstance(part, int):
+            continue
+        kinds = {
+            "protocol": Identity,
+            "seeds": Seeds,
+            "report": Reporting,
+            "task": Task,
+            "evaluation": Evaluation,
+            "bounds": Bounds,
+            "instances": Instances,
+        }
+        model = kinds.get(str(part), model)
+    return [name for name in model.model_fields if name != "ad_hoc"]

@@ -1,0 +1,185 @@
+"""Store: one folder per cell, data only; a cell is finished when its meta.json says so and fits.
+
+    meta.json       schema, protocol digest, versions, platform, checksums; written last
+    results.jsonl   one line per episode
+    curves.npz      mean course of every metric over an episode
+"""
+
+import hashlib
+import io
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coopbench.episodes import Episodes
+from coopbench.plan import Cell
+from coopbench.protocol import Protocol
+
+__all__ = ["DamagedResult", "OtherProtocol", "cell_of", "read", "write", "write_text"]
+
+SCHEMA = 1
+_LIMIT = 1 << 30  # bytes; a larger file is not one of ours
+
+
+class DamagedResult(Exception):
+    """A result that cannot be used; the message names the file and what is wrong with it."""
+
+
+class OtherProtocol(ValueError):
+    """A results folder that belongs to another protocol."""
+
+
+def write(root: Path, protocol: Protocol, episodes: Episodes, extra: dict[str, Any]) -> None:
+    """Write a finished cell below ``root``; at any moment a crash leaves old, new or unfinished."""
+    folder = root / episodes.cell.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "meta.json").unlink(missing_ok=True)
+    files = {"results.jsonl": _lines(episodes), "curves.npz": _archive(episodes.curves)}
+    for name, content in files.items():
+        _replace(folder / name, content)
+    cell = episodes.cell
+    meta = {
+        "schema": SCHEMA,
+        "status": "finished",
+        "protocol": protocol.name,
+        "digest": protocol.digest,
+        "task": cell.task,
+        "policy": cell.policy,
+        "run": cell.run,
+        "agents": list(episodes.agents),
+        "episodes": len(episodes),
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        "versions": versions(),
+        "platform": platform.platform(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    _replace(folder / "meta.json", (json.dumps(meta | extra, indent=2) + "\n").encode())
+
+
+def read(root: Path, protocol: Protocol, cell: Cell) -> tuple[Episodes, dict[str, Any]] | None:
+    """Return a finished cell and its metadata, or None if it has not been finished.
+
+    Raises:
+        DamagedResult: the files do not fit together; the cell must be played again.
+        OtherProtocol: the folder holds results of another protocol, or of another cell.
+    """
+    folder = root / cell.folder
+    if not (folder / "meta.json").is_file():
+        return None
+    meta = _read_meta(folder / "meta.json")
+    if meta.get("digest") != protocol.digest:
+        raise OtherProtocol(
+            f"{folder} holds results of protocol {meta.get('protocol')!r} with digest "
+            f"{str(meta.get('digest'))[:12]}; this is {protocol.name!r} with digest "
+            f"{protocol.digest[:12]}. Choose another folder."
+        )
+    if (meta.get("task"), meta.get("policy"), meta.get("run")) != (cell.task, cell.policy, cell.run):
+        raise DamagedResult(f"{folder / 'meta.json'} describes another cell than its folder.")
+    contents = {name: _checked(folder / name, meta) for name in ("results.jsonl", "curves.npz")}
+    try:
+        return _parsed(cell, meta, contents), meta
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise DamagedResult(f"{folder}: cannot be read ({error}).") from None
+
+
+def cell_of(path: Path) -> Cell:
+    """Return the cell that a ``meta.json`` describes; raises ``DamagedResult`` if it cannot tell."""
+    meta = _read_meta(path)
+    run = meta.get("run")
+    if not isinstance(meta.get("task"), str) or not isinstance(meta.get("policy"), str):
+        raise DamagedResult(f"{path} does not name its task and policy.")
+    return Cell(meta["task"], meta["policy"], run if isinstance(run, int) else None)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    names = ("coopbench", "numpy", "numba", "gymnasium", "pettingzoo", "scipy")
+    return {"python": platform.python_version()} | {name: version(name) for name in names}
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file by way of a temporary name, so that it is never half there."""
+    _replace(path, text.encode())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _lines(episodes: Episodes) -> bytes:
+    rows = []
+    for k in range(len(episodes)):
+        row = {
+            "episode": k,
+            "seed": int(episodes.seeds[k]),
+            "length": int(episodes.lengths[k]),
+            "terminated": bool(episodes.terminated[k]),
+            "returns": episodes.returns[k].tolist(),
+            "metrics": {name: float(values[k]) for name, values in episodes.metrics.items()},
+        }
+        rows.append(json.dumps(row) + "\n")
+    return "".join(rows).encode()
+
+
+def _archive(arrays: dict[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads(_bounded(path))
+    except ValueError as error:
+        raise DamagedResult(f"{path} is not JSON: {error}") from None
+    if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
+        raise DamagedResult(f"{path} does not have schema {SCHEMA}.")
+    return meta
+
+
+def _bounded(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > _LIMIT:
+            raise DamagedResult(f"{path} is larger than {_LIMIT} bytes.")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DamagedResult(f"{path} is missing.") from None
+
+
+def _checked(path: Path, meta: dict[str, Any]) -> bytes:
+    content = _bounded(path)
+    expected = (meta.get("sha256") or {}).get(path.name)
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise DamagedResult(f"{path} was changed after it was written (its checksum differs).")
+    return content
+
+
+def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Episodes:
+    rows = [json.loads(line) for line in contents["results.jsonl"].splitlines()]
+    if len(rows) != meta["episodes"]:
+        raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
+    with np.load(io.BytesIO(contents["curves.npz"]), allow_pickle=False) as archive:
+        curves = {name: archive[name] for name in archive.files}
+    names = list(rows[0]["metrics"])
+    return Episodes(
+        cell=cell,
+        agents=tuple(meta["agents"]),
+        seeds=np.array([row["seed"] for row in rows], np.uint64),
+        lengths=np.array([row["length"] for row in rows], np.int64),
+        terminated=np.array([row["terminated"] for row in rows], np.bool_),
+        returns=np.array([row["returns"] for row in rows], np.float64),
+        metrics={n: np.array([row["metrics"][n] for row in rows], np.float64) for n in names},
+        curves=curves,
+    )
