@@ -3,8 +3,8 @@
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-
 from coopbench.baselines.policy import Entry, Game
+
 from coopbench_envs.parameters import between
 
 
@@ -29,6 +29,4 @@ class Constant:
         return np.broadcast_to(self._actions, (len(observations), *self._actions.shape)), None
 
 
-ENTRY = Entry(
-    "constant", Constant, "invests a fixed fraction of its own endowment", "none", Params
-)
+ENTRY = Entry("constant", Constant, "invests a fixed fraction of its own endowment", "none", Params)

@@ -1,7 +1,7 @@
 """What a policy is, how it is found by name, and how it is played on a batch of games.
 
-A policy acts for every seat of every lane at once and keeps its memory outside of itself: arrays whose
-axis 0 is the lane. So one object serves many games, and an episode depends on its seed alone.
+A policy acts for every seat of every lane at once and keeps its memory outside of itself: arrays
+whose axis 0 is the lane. So one object serves many games, and an episode depends on its seed alone.
 """
 
 import importlib
@@ -32,7 +32,7 @@ class Game:
     parameters: Any  # the environment's Params
     constants: Any  # what its kernels read
     layout: Mapping[str, slice]  # named parts of one agent's observation
-    action_space: gym.Space  # of agent 0
+    action_space: Any  # of agent 0, Box or Discrete
     low: np.ndarray  # (agents, dim) bounds of Box actions; empty for Discrete
     high: np.ndarray
 
@@ -53,7 +53,7 @@ class Game:
         )
 
     def require(self, policy: str, *parts: str) -> None:
-        """Raise ``ValueError`` unless the observation has these named parts and actions are a Box."""
+        """Raise ``ValueError`` unless these observation parts exist and actions are a Box."""
         missing = [part for part in parts if part not in self.layout]
         if missing or not isinstance(self.action_space, gym.spaces.Box):
             raise ValueError(
@@ -75,8 +75,8 @@ class Policy(Protocol):
     def act(self, observations: np.ndarray, memory: Any) -> tuple[np.ndarray, Any]:
         """Return actions and the new memory.
 
-        ``observations`` is (lanes, agents, features) float32; actions are (lanes, agents, dim) in the
-        units of the action space, or (lanes, agents) integers for Discrete.
+        ``observations`` is (lanes, agents, features) float32; actions are (lanes, agents, dim) in
+        the units of the action space, or (lanes, agents) integers for Discrete.
         """
 
 
@@ -136,7 +136,10 @@ def _values(entry: Entry, written: str) -> dict[str, Any]:
     for position, part in enumerate(filter(None, written.split(","))):
         key, equals, text = part.partition("=")
         if not equals:
-            key, text = (fields[position] if position < len(fields) else f"value {position + 1}"), key
+            key, text = (
+                (fields[position] if position < len(fields) else f"value {position + 1}"),
+                key,
+            )
         values[key.strip()] = _number(text.strip())
     return values
 
@@ -173,7 +176,7 @@ class Player:
 
     def _checked(self, actions: Any, observations: np.ndarray) -> np.ndarray:
         space = self.game.action_space
-        shape = (*observations.shape[:2], *space.shape)
+        shape = (*observations.shape[:2], *tuple(space.shape))
         try:
             array = np.asarray(actions)
         except ValueError:

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from coopbench.baselines.policy import Entry, Game
 
 OPENING = 0.5  # fraction of the own endowment

@@ -23,7 +23,7 @@ _PUBLIC = {
     "warmup": "coopbench.catalogue",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_PUBLIC)]
 
 
 def __getattr__(name: str) -> Any:

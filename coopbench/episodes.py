@@ -7,7 +7,7 @@ import numpy as np
 
 from coopbench.plan import Cell
 
-__all__ = ["Episodes", "EpisodeTable"]
+__all__ = ["EpisodeTable", "Episodes"]
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,11 @@ def evaluate(
 ) -> Report:
     """Play every task of a protocol with every policy and report what came of it.
 
-    ``protocol`` is a name (``coopbench.protocols()``), a TOML file or a ``Protocol``; an environment
-    id in its place makes a protocol of one task with 100 episodes, whose report is marked as not
-    standard. A policy is a name (``coopbench.policies()``, parameters after a colon), a callable
-    ``f(observations) -> actions`` on batches (episodes, agents, features), or an object with ``act``.
+    ``protocol`` is a name (``coopbench.protocols()``), a TOML file or a ``Protocol``; an
+    environment id in its place makes a protocol of one task with 100 episodes, whose report is
+    marked as not standard. A policy is a name (``coopbench.policies()``, parameters after a colon),
+    a callable ``f(observations) -> actions`` on batches (episodes, agents, features), or an object
+    with ``act``.
 
     With ``out`` every finished cell is written there at once: after an interruption the same call
     goes on where it stopped. Named policies that are already there are not played again; a damaged
@@ -86,7 +87,7 @@ def load_report(folder: str | Path) -> Report:
         try:
             cell = store.cell_of(file)
             found = store.read(root, protocol, cell)
-        except (store.DamagedResult, store.OtherProtocol) as error:
+        except (store.DamagedResultError, store.OtherProtocolError) as error:
             notes.append(f"left out: {error}")
             continue
         if found is not None:
@@ -123,7 +124,7 @@ def _finished(
         return None
     try:
         found = store.read(root, protocol, cell)
-    except store.DamagedResult as error:
+    except store.DamagedResultError as error:
         notes.append(f"redone: {error}")
         return None
     return None if found is None else found[0]
@@ -135,7 +136,7 @@ def _write_protocol(root: Path, protocol: Protocol) -> None:
     if target.is_file():
         digest = Protocol.model_validate_json(target.read_bytes(), strict=False).digest
         if digest != protocol.digest:
-            raise store.OtherProtocol(
+            raise store.OtherProtocolError(
                 f"{root} holds results of another protocol (digest {digest[:12]}; this one has "
                 f"{protocol.digest[:12]}). Choose another folder."
             )

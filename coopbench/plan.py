@@ -31,8 +31,8 @@ class Cell:
 def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:
     """Pair every task with every policy, in the protocol's order, and check that they can play.
 
-    Raises ``ValueError`` before anything runs: for no policies, for two of one name, and for a named
-    policy that cannot play a task.
+    Raises ``ValueError`` before anything runs: for no policies, for two of one name, and for a
+    named policy that cannot play a task.
     """
     if not policies:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")

@@ -1,6 +1,7 @@
 """Protocols: what is played, with which seeds, by what measure; TOML in, frozen values out.
 
-A released protocol is never edited: its name carries a version and its digest goes into every result.
+A released protocol is never edited: its name carries a version and its digest goes into every
+result.
 """
 
 import hashlib
@@ -86,9 +87,7 @@ class Bounds(_Strict):
     @model_validator(mode="after")
     def _ordered(self) -> "Bounds":
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
-            raise ValueError(
-                f"low must lie below high, both finite; given {self.low}, {self.high}"
-            )
+            raise ValueError(f"low must lie below high, both finite; given {self.low}, {self.high}")
         return self
 
     @field_validator("low", "high", mode="before")
@@ -227,10 +226,7 @@ def load_protocol(source: "str | Path | Protocol") -> Protocol:
         return source
     path = Path(source)
     if path.suffix != ".toml":
-        try:
-            path = named("protocol", str(source).removesuffix("-v1"), protocol_files())
-        except ValueError as error:
-            raise ProtocolError(f"{error} A file of your own must end in .toml.") from None
+        path = _shipped(str(source))
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -242,12 +238,33 @@ def load_protocol(source: "str | Path | Protocol") -> Protocol:
     return _validated(content, str(path))
 
 
+def _shipped(name: str) -> Path:
+    """File of a protocol of this package, by its name with or without ``-v`` and its version."""
+    files = protocol_files()
+    bare, _, version = name.rpartition("-v")
+    if name not in files and bare in files and version.isdigit():
+        there = load_protocol(bare).protocol.version
+        if int(version) != there:
+            raise ProtocolError(
+                f"There is no version {version} of {bare}; this package has {there}."
+            )
+        return files[bare]
+    try:
+        return named("protocol", name, files)
+    except ValueError as error:
+        raise ProtocolError(f"{error} A file of your own must end in .toml.") from None
+
+
 def ad_hoc(env: str, episodes: int = 100, seed: int = 0, **parameters: Any) -> Protocol:
     """Make a protocol of one task from an environment id; its report is not a standard report."""
     spec = coopbench_envs.spec(env)
     metrics = ["return", *(m for m in spec.metrics if m != "length"), "length"]
     content = {
-        "protocol": {"name": "ad-hoc", "version": 1, "description": f"{episodes} episodes of {env}"},
+        "protocol": {
+            "name": "ad-hoc",
+            "version": 1,
+            "description": f"{episodes} episodes of {env}",
+        },
         "seeds": {"evaluation": {"first": seed, "count": episodes}},
         "report": {"score": "return", "metrics": metrics, "curve": next(iter(spec.metrics))},
         "task": [

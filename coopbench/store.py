@@ -1,8 +1,8 @@
 """Store: one folder per cell, data only; a cell is finished when its meta.json says so and fits.
 
-    meta.json       schema, protocol digest, versions, platform, checksums; written last
-    results.jsonl   one line per episode
-    curves.npz      mean course of every metric over an episode
+meta.json       schema, protocol digest, versions, platform, checksums; written last
+results.jsonl   one line per episode
+curves.npz      mean course of every metric over an episode
 """
 
 import hashlib
@@ -21,17 +21,17 @@ from coopbench.episodes import Episodes
 from coopbench.plan import Cell
 from coopbench.protocol import Protocol
 
-__all__ = ["DamagedResult", "OtherProtocol", "cell_of", "read", "write", "write_text"]
+__all__ = ["DamagedResultError", "OtherProtocolError", "cell_of", "read", "write", "write_text"]
 
 SCHEMA = 1
 _LIMIT = 1 << 30  # bytes; a larger file is not one of ours
 
 
-class DamagedResult(Exception):
+class DamagedResultError(Exception):
     """A result that cannot be used; the message names the file and what is wrong with it."""
 
 
-class OtherProtocol(ValueError):
+class OtherProtocolError(ValueError):
     """A results folder that belongs to another protocol."""
 
 
@@ -66,34 +66,38 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> tuple[Episodes, dict[str
     """Return a finished cell and its metadata, or None if it has not been finished.
 
     Raises:
-        DamagedResult: the files do not fit together; the cell must be played again.
-        OtherProtocol: the folder holds results of another protocol, or of another cell.
+        DamagedResultError: the files do not fit together; the cell must be played again.
+        OtherProtocolError: the folder holds results of another protocol, or of another cell.
     """
     folder = root / cell.folder
     if not (folder / "meta.json").is_file():
         return None
     meta = _read_meta(folder / "meta.json")
     if meta.get("digest") != protocol.digest:
-        raise OtherProtocol(
+        raise OtherProtocolError(
             f"{folder} holds results of protocol {meta.get('protocol')!r} with digest "
             f"{str(meta.get('digest'))[:12]}; this is {protocol.name!r} with digest "
             f"{protocol.digest[:12]}. Choose another folder."
         )
-    if (meta.get("task"), meta.get("policy"), meta.get("run")) != (cell.task, cell.policy, cell.run):
-        raise DamagedResult(f"{folder / 'meta.json'} describes another cell than its folder.")
+    if (meta.get("task"), meta.get("policy"), meta.get("run")) != (
+        cell.task,
+        cell.policy,
+        cell.run,
+    ):
+        raise DamagedResultError(f"{folder / 'meta.json'} describes another cell than its folder.")
     contents = {name: _checked(folder / name, meta) for name in ("results.jsonl", "curves.npz")}
     try:
         return _parsed(cell, meta, contents), meta
     except (KeyError, TypeError, ValueError, OSError) as error:
-        raise DamagedResult(f"{folder}: cannot be read ({error}).") from None
+        raise DamagedResultError(f"{folder}: cannot be read ({error}).") from None
 
 
 def cell_of(path: Path) -> Cell:
-    """Return the cell that a ``meta.json`` describes; raises ``DamagedResult`` if it cannot tell."""
+    """Return the cell that a ``meta.json`` describes, or raise ``DamagedResultError``."""
     meta = _read_meta(path)
     run = meta.get("run")
     if not isinstance(meta.get("task"), str) or not isinstance(meta.get("policy"), str):
-        raise DamagedResult(f"{path} does not name its task and policy.")
+        raise DamagedResultError(f"{path} does not name its task and policy.")
     return Cell(meta["task"], meta["policy"], run if isinstance(run, int) else None)
 
 
@@ -143,26 +147,26 @@ def _read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = json.loads(_bounded(path))
     except ValueError as error:
-        raise DamagedResult(f"{path} is not JSON: {error}") from None
+        raise DamagedResultError(f"{path} is not JSON: {error}") from None
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
-        raise DamagedResult(f"{path} does not have schema {SCHEMA}.")
+        raise DamagedResultError(f"{path} does not have schema {SCHEMA}.")
     return meta
 
 
 def _bounded(path: Path) -> bytes:
     try:
         if path.stat().st_size > _LIMIT:
-            raise DamagedResult(f"{path} is larger than {_LIMIT} bytes.")
+            raise DamagedResultError(f"{path} is larger than {_LIMIT} bytes.")
         return path.read_bytes()
     except FileNotFoundError:
-        raise DamagedResult(f"{path} is missing.") from None
+        raise DamagedResultError(f"{path} is missing.") from None
 
 
 def _checked(path: Path, meta: dict[str, Any]) -> bytes:
     content = _bounded(path)
     expected = (meta.get("sha256") or {}).get(path.name)
     if hashlib.sha256(content).hexdigest() != expected:
-        raise DamagedResult(f"{path} was changed after it was written (its checksum differs).")
+        raise DamagedResultError(f"{path} was changed after it was written (its checksum differs).")
     return content
 
 

@@ -1,4 +1,4 @@
-"""Environments of coopbench. Importing this package registers all of them with Gymnasium and PettingZoo.
+"""Environments of coopbench; the import registers them with Gymnasium and PettingZoo.
 
 ``gymnasium.make("coopbench/TrustDilemma-v0")`` works after ``import coopbench_envs``;
 ``gymnasium.make("coopbench_envs:coopbench/TrustDilemma-v0")`` needs no import.

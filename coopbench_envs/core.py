@@ -36,7 +36,7 @@ def mix(z):
 
 @kernel
 def stream(seed, episode):
-    """First random state of episode ``episode`` of the environment seeded ``seed`` (both uint64)."""
+    """First random state of an episode of the environment seeded ``seed`` (both uint64)."""
     return mix(mix(seed + _GAMMA) + (episode + _ONE) * _GAMMA)
 
 
@@ -49,7 +49,7 @@ def uniform(rng, i):
 
 @kernel
 def integer(rng, i, n):
-    """Next integer in [0, n) of lane ``i``, for n < 2**32 (multiply-shift, bias below n / 2**32)."""
+    """Next integer in [0, n) of lane ``i``, n < 2**32 (multiply-shift, bias < n / 2**32)."""
     rng[i] += _GAMMA
     return np.int64(((mix(rng[i]) >> _S32) * np.uint64(n)) >> _S32)
 
@@ -68,19 +68,20 @@ def draw(states: np.ndarray) -> np.ndarray:
 
 
 def _mix_array(z: np.ndarray) -> np.ndarray:
-    return mix.py_func(z)  # the same formula; uint64 arrays wrap silently
+    # The same formula in plain Python: uint64 arrays wrap silently.
+    return getattr(mix, "py_func", mix)(z)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvSpec:
     """One environment as data: the engine and the shells need nothing else.
 
-    ``kernel`` is the environment's own module. It must offer ``allocate(c, lanes) -> State`` and the
-    compiled functions ``reset(c, s, i, rng)``, ``step(c, s, i, rng, actions, rewards, terminated)``,
-    ``observe(c, s, i, obs)``, ``measure(c, s, i, measures)``; it may offer ``prepare(c, s, i)``
-    (recomputes what follows from the other fields, after a reset and after a restored state),
-    ``mask(c, s, i, masks)`` for discrete actions and ``global_state(c, s, i, out)``. ``c`` are the
-    constants derived from the parameters, ``s`` the state, ``i`` the lane.
+    ``kernel`` is the environment's own module. It must offer ``allocate(c, lanes) -> State`` and
+    the compiled functions ``reset(c, s, i, rng)``, ``step(c, s, i, rng, actions, rewards,
+    terminated)``, ``observe(c, s, i, obs)``, ``measure(c, s, i, measures)``; it may offer
+    ``prepare(c, s, i)`` (recomputes what follows from the other fields, after a reset and after a
+    restored state), ``mask(c, s, i, masks)`` for discrete actions and ``global_state(c, s, i,
+    out)``. ``c`` are the constants derived from the parameters, ``s`` the state, ``i`` the lane.
     """
 
     id: str
@@ -89,13 +90,14 @@ class EnvSpec:
     constants: Callable[[Any], Any]  # Params -> NamedTuple of numbers and arrays for the kernels
     agents: Callable[[Any], tuple[str, ...]]  # constants -> names "word_number"
     observation_space: Callable[[Any, int], gym.spaces.Box]  # (constants, agent) -> one agent's
-    action_space: Callable[[Any, int], gym.Space]  # (constants, agent): Box or Discrete
+    action_space: Callable[[Any, int], Any]  # (constants, agent) -> Box or Discrete
     layout: Callable[[Any], Mapping[str, slice]]  # named parts of one agent's observation
     metrics: Mapping[str, str]  # name -> meaning, in the order that ``measure`` writes them
     picture: Callable[..., np.ndarray]  # (constants, lane's fields, agents) -> uint8 (H, W, 3)
     text: Callable[..., str]  # the same for render_mode="ansi"
     global_state_space: Callable[[Any], gym.spaces.Box] | None = None  # None: all observations
     instances: Callable[..., dict[str, np.ndarray]] | None = None  # (constants, arrays) -> state
+    scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
     source: str = ""  # publication and section that the model comes from
 
     @property

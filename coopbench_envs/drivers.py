@@ -1,7 +1,8 @@
 """Drivers: the loop over lanes, written once, compiled once per environment.
 
-A driver owns what means the same in every environment: time, truncation, automatic reset, the random
-stream of each episode, returns, dead agents and illegal actions. The kernels own the dynamics.
+A driver owns what means the same in every environment: time, truncation, automatic reset, the
+random stream of each episode, returns, dead agents and illegal actions. The kernels own the
+dynamics.
 """
 
 import ast
@@ -20,7 +21,8 @@ from coopbench_envs.core import kernel, stream
 
 __all__ = ["DISABLED", "NEXT_STEP", "RESET", "RESTORE", "SAME_STEP", "Control", "driver", "entry"]
 
-NEXT_STEP, SAME_STEP, DISABLED, RESET, RESTORE = range(5)  # what one call of a driver does
+# What one call of a driver does: step with one of three ways to go on after an end, or begin anew.
+NEXT_STEP, SAME_STEP, DISABLED, RESET, RESTORE = range(5)
 
 
 class Control(NamedTuple):
@@ -42,15 +44,29 @@ class Control(NamedTuple):
     obs: np.ndarray  # (lanes, agents, features) float32
     measures: np.ndarray  # (lanes, metrics) float64
     masks: np.ndarray  # (lanes, agents, actions) int8, 1 = legal; last axis empty for Box
-    final_obs: np.ndarray  # like obs, measures, returns: SAME_STEP keeps the finished episode's here
+    final_obs: (
+        np.ndarray
+    )  # like obs, measures, returns: SAME_STEP keeps the finished episode's here
     final_measures: np.ndarray
     final_returns: np.ndarray
 
 
-def drive(p, s, c, actions, op, start, stop):  # noqa: D103
+# What the templates below call, bound anew for every environment: its kernels, or these stand-ins.
+reset: Any = None
+step: Any = None
+observe: Any = None
+measure: Any = None
+global_state: Any = None
+prepare: Any = None
+mask: Any = None
+legalise: Any = None
+
+
+def drive(p, s, c, actions, op, start, stop):
+    """Do ``op`` in the lanes from ``start`` to ``stop``."""
     # Every kernel stands here once: each is compiled into this loop, and twice would cost twice.
     for i in range(start, stop):
-        if (op == RESET or op == RESTORE) and not c.chosen[i]:
+        if op >= RESET and not c.chosen[i]:
             continue
         if op == DISABLED and c.done[i]:
             wait(c, i)
@@ -60,17 +76,17 @@ def drive(p, s, c, actions, op, start, stop):  # noqa: D103
             if starting:
                 begin(c, i, op)
                 s.time[i] = 0
-                reset(p, s, i, c.rng)  # noqa: F821
+                reset(p, s, i, c.rng)
             elif op != RESTORE:
-                legalise(c, i, actions)  # noqa: F821
-                step(p, s, i, c.rng, actions, c.rewards, c.terminated)  # noqa: F821
+                legalise(c, i, actions)
+                step(p, s, i, c.rng, actions, c.rewards, c.terminated)
                 s.time[i] += 1
                 settle(c, i, s.time[i] >= p.horizon)
             if starting or op == RESTORE:
-                prepare(p, s, i)  # noqa: F821
-            mask(p, s, i, c.masks)  # noqa: F821
-            observe(p, s, i, c.obs)  # noqa: F821
-            measure(p, s, i, c.measures)  # noqa: F821
+                prepare(p, s, i)
+            mask(p, s, i, c.masks)
+            observe(p, s, i, c.obs)
+            measure(p, s, i, c.measures)
             if not (op == SAME_STEP and c.done[i]):
                 break
             keep(c, i)
@@ -166,7 +182,7 @@ def _legal_discrete(c, i, actions):
 def world(p, s, out):
     """Write the global state of every lane."""
     for i in range(out.shape[0]):
-        global_state(p, s, i, out)  # noqa: F821
+        global_state(p, s, i, out)
 
 
 @functools.cache
@@ -207,6 +223,8 @@ def entry(dispatcher: Any, *arguments: Any) -> Any:
     Looking up the types of some fifty arrays costs 10 us a call, ten times the call itself. The
     caller promises to pass arguments of the same types, dimensions and memory layout.
     """
+    if numba.config.DISABLE_JIT:  # the kernels as plain Python, for debugging and for a test
+        return dispatcher
     signature = tuple(numba.typeof(argument) for argument in arguments)
     dispatcher.compile(signature)
     return dispatcher.overloads[signature].entry_point
@@ -233,10 +251,11 @@ def _sources(module: str) -> set[Path]:
     while queue:
         name = queue.pop()
         spec = importlib.util.find_spec(name) if name not in sys.modules else None
-        origin = getattr(sys.modules.get(name), "__file__", None) or (spec and spec.origin)
+        origin = getattr(sys.modules.get(name), "__file__", None)
+        origin = origin or (spec.origin if spec is not None else None)
         if name in found or origin is None:
             continue
-        found[name] = Path(origin)
+        found[name] = Path(str(origin))
         for node in ast.walk(ast.parse(found[name].read_bytes())):
             for target in _imported(node):
                 if target.split(".")[0] in packages and _is_module(target):

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import gymnasium as gym
@@ -27,16 +29,17 @@ _SNAPSHOT = ("seed", "episode", "rng", "done", "alive", "returns", "invalid")
 
 
 class Engine:
-    """``lanes`` independent games of one environment; lane i seeded s + i is the single game seeded so.
+    """``lanes`` independent games of one environment; lane i seeded s is a single game seeded s.
 
-    All arrays in ``control`` belong to the engine and are overwritten by the next call: copy what you
-    keep. Parameters are those of the environment, by name.
+    All arrays in ``control`` belong to the engine and are overwritten by the next call: copy what
+    you keep. Parameters are those of the environment, by name.
     """
 
     def __init__(self, env_id: str, lanes: int = 1, *, threads: int = 1, **parameters: Any) -> None:
         if lanes < 1 or threads < 1:
             raise ValueError(f"lanes and threads must be >= 1; given {lanes} and {threads}.")
         self.spec = spec(env_id)
+        self._drive: Any = None
         self.lanes, self.threads = lanes, threads
         self.parameters = resolve(self.spec.params, parameters, self.spec.id)
         self.constants = self.spec.constants(self.parameters)
@@ -83,7 +86,7 @@ class Engine:
         )
 
     def _action_shape(self) -> tuple[int, ...]:
-        return (self.lanes, len(self.agents), *self.action_spaces[0].shape)
+        return (self.lanes, len(self.agents), *tuple(self.action_spaces[0].shape))
 
     def _bind(self) -> None:
         drive = driver(self.spec.kernel.__name__, "drive", self.discrete)
@@ -152,7 +155,7 @@ class Engine:
                 f"given an array of {given.dtype}."
             )
         self.actions[...] = given
-        # Anything times zero is zero unless it is not finite: five times faster than isfinite().all().
+        # Anything finite times zero is zero: five times faster than isfinite().all().
         if given.dtype.kind == "f" and np.vdot(self.actions, self._zeros) != 0.0:
             where = np.argwhere(~np.isfinite(self.actions))[0]
             raise ValueError(
@@ -167,15 +170,17 @@ class Engine:
             return
         cuts = [self.lanes * k // self.threads for k in range(self.threads + 1)]
         with ThreadPoolExecutor(self.threads) as pool:
-            chunks = zip(cuts[:-1], cuts[1:], strict=True)
-            jobs = [pool.submit(self._drive, *self._arguments, op, *chunk) for chunk in chunks]
+            jobs = [
+                pool.submit(partial(self._drive, *self._arguments, op, start, stop))
+                for start, stop in pairwise(cuts)
+            ]
         for job in jobs:
             job.result()
 
     # -- looking ---------------------------------------------------------------------------------
 
     def global_state(self) -> np.ndarray:
-        """Global state of every lane, float32 (lanes, size): by default all agents' observations."""
+        """Global state of every lane, float32 (lanes, size); by default all observations."""
         space = self.state_space
         if self.spec.global_state_space is None:
             return self.control.obs.reshape(self.lanes, -1).copy()
@@ -205,13 +210,14 @@ class Engine:
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields that ``get_state`` returns and ``reset(state=...)`` accepts."""
-        return (*self.state._fields, *_SNAPSHOT)
+        own = [name for name in self.state._fields if name not in self.spec.scratch]
+        return (*own, *_SNAPSHOT)
 
     def _field(self, name: str) -> np.ndarray:
         return getattr(self.control if name in _SNAPSHOT else self.state, name)
 
     def _checked_state(self, state: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
-        """Fields as arrays with the lane axis; every problem is found before anything is changed."""
+        """Fields as arrays, lane first; every problem is found before anything is changed."""
         checked = {}
         for name, value in (state or {}).items():
             if name not in self.fields:

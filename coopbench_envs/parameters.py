@@ -120,7 +120,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _plain(value: Any, kind: Any) -> Any:
-    """Convert to plain Python data of ``kind`` or raise TypeError; 3.0 is a valid int, True is not."""
+    """Convert to plain data of ``kind`` or raise TypeError; 3.0 is a valid int, True is not."""
     options = get_args(kind) if get_args(kind) and get_origin(kind) is not tuple else (kind,)
     if value is None and type(None) in options:
         return None

@@ -34,8 +34,8 @@ def ids() -> tuple[str, ...]:
 def spec(env_id: str) -> "EnvSpec":
     """Return the SPEC of ``env_id``; the namespace ``coopbench/`` may be left out.
 
-    ``module:id`` imports ``module`` first, as ``gymnasium.make`` does. Raises ``ValueError`` with the
-    nearest id if there is none of that name.
+    ``module:id`` imports ``module`` first, as ``gymnasium.make`` does. Raises ``ValueError`` with
+    the nearest id if there is none of that name.
     """
     if ":" in env_id:
         module, env_id = env_id.split(":", 1)
@@ -55,7 +55,7 @@ def specs_of(module: object) -> "list[EnvSpec]":
 
 
 def register(found: "EnvSpec") -> None:
-    """Register an environment of your own under its id; a second call for the same id does nothing."""
+    """Register an environment of your own under its id; a second call does nothing."""
     _specs[found.id] = found
     _register(found.id, found.kernel.__name__)
 

@@ -1,7 +1,7 @@
 """Pennies: a discrete toy for the tests, with masks, chance and agents that die one by one.
 
-Each agent holds pennies and each step gives one away, flips one with its neighbour, or waits. An agent
-without pennies is dead. It exists to exercise what no shipped environment uses yet.
+Each agent holds pennies and each step gives one away, flips one with its neighbour, or waits. An
+agent without pennies is dead. It exists to exercise what no shipped environment uses yet.
 """
 
 import sys
@@ -93,5 +93,7 @@ SPEC = EnvSpec(
     layout=lambda p: {"own_pennies": slice(0, 1), "others_pennies": slice(1, p.num_agents)},
     metrics={"pennies": "held by all at the end"},
     picture=picture,
-    text=lambda p, fields, agents: " ".join(f"{a}={n}" for a, n in zip(agents, fields["pennies"])),
+    text=lambda p, fields, agents: " ".join(
+        f"{a}={n}" for a, n in zip(agents, fields["pennies"], strict=True)
+    ),
 )

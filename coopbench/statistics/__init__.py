@@ -4,7 +4,11 @@ Arrays in, values out: nothing here reads files or knows environments. Scores ar
 Importing is cheap; scipy and numba are loaded by the first function that needs them.
 """
 
-from coopbench.statistics.bootstrap import bootstrap_distribution, bootstrap_interval, bootstrap_intervals
+from coopbench.statistics.bootstrap import (
+    bootstrap_distribution,
+    bootstrap_interval,
+    bootstrap_intervals,
+)
 from coopbench.statistics.corrections import (
     benjamini_hochberg,
     benjamini_yekutieli,

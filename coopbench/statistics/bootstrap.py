@@ -72,7 +72,7 @@ def bootstrap_interval(
     check_options(method, resample, reps, confidence, seed)
     sampler = sampler_for(scores, statistic)
     reps = 0 if is_closed_form(sampler, method, resample) else reps
-    return _interval(sampler, sampler.draw(resample, reps, seed), method, resample, confidence)
+    return interval_of(sampler, sampler.draw(resample, reps, seed), method, resample, confidence)
 
 
 def bootstrap_intervals(
@@ -96,16 +96,16 @@ def bootstrap_intervals(
     # The mean capped score depends on gamma, the other aggregates can come from any of the draws.
     drawn = {s.gamma: s for s in aggregates if s.is_gap} or {s.gamma: s for s in aggregates[:1]}
     shared = {gamma: s.draw_all(resample, reps, seed) for gamma, s in drawn.items()}
-    anyone = next(iter(shared.values()), None)
     intervals = []
     for sampler in samplers:
         if is_closed_form(sampler, method, resample):
             values = np.empty((0, 1))
         elif isinstance(sampler, Aggregate):
-            values = sampler.pick(shared[sampler.gamma] if sampler.is_gap else anyone)
+            own = sampler.gamma if sampler.is_gap else next(iter(shared))
+            values = sampler.pick(shared[own])
         else:
             values = sampler.draw(resample, reps, seed)
-        intervals.append(_interval(sampler, values, method, resample, confidence))
+        intervals.append(interval_of(sampler, values, method, resample, confidence))
     return tuple(intervals)
 
 
@@ -124,13 +124,16 @@ def bootstrap_distribution(
     return values[:, 0] if sampler.scalar else values
 
 
-def _interval(
+def interval_of(
     sampler: Sampler, values: np.ndarray, method: str, resample: str, confidence: float
 ) -> Interval:
+    """Put resampled values, ends and warnings together."""
     low, high, notes = interval_ends(sampler, values, method, resample, confidence)
-    notes = (*sample_notes(sampler, method, resample), *notes)
-    ends = [float(v[0]) if sampler.scalar else v for v in (sampler.estimate, low, high)]
-    return Interval(*ends, method, len(values), notes)
+    warnings = (*sample_notes(sampler, method, resample), *notes)
+    if sampler.scalar:
+        ends = float(sampler.estimate[0]), float(low[0]), float(high[0])
+        return Interval(*ends, method, len(values), warnings)
+    return Interval(sampler.estimate, low, high, method, len(values), warnings)
 
 
 def check_options(method: str, resample: str, reps: int, confidence: float, seed: int) -> None:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from coopbench.statistics.bootstrap import check_options, sample_notes
+from coopbench.statistics.bootstrap import check_options, interval_of, sample_notes
 from coopbench.statistics.estimates import iqm
-from coopbench.statistics.intervals import interval_ends
-from coopbench.statistics.resampling import LEVELS, Aggregate, Statistic, unit_labels
+from coopbench.statistics.resampling import LEVELS, Aggregate, Sampler, Statistic, unit_labels
 from coopbench.statistics.results import Interval
 from coopbench.statistics.scores import Tasks, as_tasks, as_vector
 
@@ -95,9 +94,7 @@ def curve_interval(
     check_options(method, resample, reps, confidence, seed)
     sampler = _CurveSampler(curves, statistic, lambda values: values)
     values = sampler.draw(resample, reps, seed)
-    low, high, notes = interval_ends(sampler, values, method, resample, confidence)
-    notes = (*sample_notes(sampler, method, resample), *notes)
-    return Interval(sampler.estimate, low, high, method, reps, notes)
+    return interval_of(sampler, values, method, resample, confidence)
 
 
 def area_interval(
@@ -119,11 +116,9 @@ def area_interval(
     check_options(method, "runs", reps, confidence, seed)
     x = as_vector(steps, "steps", minimum=2)
     sampler = _CurveSampler(curves, statistic, lambda v: area_under_curve(v, x)[..., None])
+    sampler.scalar = True
     values = sampler.draw("runs", reps, seed)
-    low, high, notes = interval_ends(sampler, values, method, "runs", confidence)
-    notes = (*sample_notes(sampler, method, "runs"), *notes)
-    ends = [float(v[0]) for v in (sampler.estimate, low, high)]
-    return Interval(*ends, method, reps, notes)
+    return interval_of(sampler, values, method, "runs", confidence)
 
 
 def threshold_interval(
@@ -154,7 +149,7 @@ def threshold_interval(
     return Interval(float(sampler.estimate[0]), *ends, "percentile", reps, notes)
 
 
-class _CurveSampler:
+class _CurveSampler(Sampler):
     """A summary of the curve of one aggregate, resampled by whole runs (see resampling.py)."""
 
     steps, scalar, share = 0, False, False
@@ -221,7 +216,7 @@ def _as_layers(curves: Curves) -> list[Tasks]:
     """Return the checked scores of every point, each as a matrix or list of arrays."""
     if isinstance(curves, np.ndarray) and curves.ndim in (2, 3):
         cube = curves[:, None] if curves.ndim == 2 else curves
-        layers = [cube[:, :, p] for p in range(cube.shape[2])]
+        layers: list[Tasks] = [cube[:, :, p] for p in range(cube.shape[2])]
     else:
         tasks = [np.asarray(task, dtype=np.float64) for task in curves]
         if {task.ndim for task in tasks} != {2} or len({task.shape[1] for task in tasks}) != 1:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from coopbench.statistics.scores import Scores, Tasks, as_tasks, as_vector, columns_of, is_matrix
+from coopbench.statistics.scores import Scores, Tasks, as_tasks, as_vector, columns_of
 
 
 def mean(scores: Scores) -> float:
@@ -109,9 +109,11 @@ def win_share(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _task_means(tasks: Tasks) -> np.ndarray:
-    return tasks.mean(axis=0) if is_matrix(tasks) else np.array([t.mean() for t in tasks])
+    if isinstance(tasks, np.ndarray):
+        return tasks.mean(axis=0)
+    return np.array([task.mean() for task in tasks])
 
 
 def _pool(tasks: Tasks) -> np.ndarray:
     # Row-major, as numpy flattens: the order of the cells decides the last bit of their mean.
-    return tasks.ravel() if is_matrix(tasks) else np.concatenate(tasks)
+    return tasks.ravel() if isinstance(tasks, np.ndarray) else np.concatenate(tasks)

@@ -19,9 +19,12 @@ def jain(amounts: Scores) -> float | np.ndarray:
     (1). Amounts that are all negative are read as shared costs. nan for mixed signs.
     """
     x = _as_amounts(amounts)
-    squares = x.shape[-1] * np.sum(x**2, axis=-1)
-    with np.errstate(invalid="ignore"):
-        index = np.where(squares > 0.0, np.sum(x, axis=-1) ** 2 / squares, 1.0)
+    largest = np.max(np.abs(x), axis=-1, keepdims=True)
+    # The index has no unit: dividing first keeps squares of tiny or huge amounts in range.
+    shares = x / np.where(largest > 0.0, largest, 1.0)
+    squares = x.shape[-1] * np.sum(shares**2, axis=-1)
+    index = np.sum(shares, axis=-1) ** 2 / np.where(squares > 0.0, squares, 1.0)
+    index = np.where(squares > 0.0, index, 1.0)
     return _result(np.where(mixed_signs(x), np.nan, index))
 
 

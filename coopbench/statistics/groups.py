@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from coopbench.statistics.results import Comparison
-from coopbench.statistics.scores import Scores, as_tasks, as_vector, is_matrix
+from coopbench.statistics.scores import Scores, as_tasks, as_vector
 
 NAN = float("nan")
 
@@ -98,7 +98,7 @@ def _samples(groups: Sequence[Scores]) -> list[np.ndarray]:
 
 def _table(scores: Scores) -> np.ndarray:
     table = as_tasks(scores)
-    if not is_matrix(table):
+    if not isinstance(table, np.ndarray):
         raise ValueError("scores has columns of unequal length; allowed is a full matrix")
     return table
 

@@ -171,8 +171,8 @@ def _contributions(sampler: Sampler, resample: str) -> tuple[np.ndarray, np.ndar
         # and the variances of the scores stand in for them.
         columns = [column for source in sampler.sources for column in columns_of(source)]
         sizes = np.array([len(c) for c in columns])
-        parts = [np.var(c, ddof=1) / len(c) if len(c) > 1 else np.nan for c in columns]
-        return np.tile(parts, (len(sampler.estimate), 1)), sizes
+        shares = [np.var(c, ddof=1) / len(c) if len(c) > 1 else np.nan for c in columns]
+        return np.tile(shares, (len(sampler.estimate), 1)), sizes
     values, strata = sampler.leave_out("cells" if resample == "runs" else "tasks")
     sizes = np.bincount(strata)
     parts = np.empty((len(values), len(sizes)))

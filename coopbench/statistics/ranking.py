@@ -64,8 +64,15 @@ def rank_intervals(
     better = _significantly_better(values, centre, confidence)
     low, high = 1 + better.sum(axis=0), len(scores) - better.sum(axis=1)
     notes = dict.fromkeys(n for s in samplers for n in sample_notes(s, "percentile", "runs"))
-    ends = [ends.astype(np.float64) for ends in (_ranks(centre[None])[0], low, high)]
-    interval = Interval(*ends, "simultaneous ranks", reps, tuple(notes))
+    ranks = _ranks(centre[None])[0]
+    interval = Interval(
+        ranks.astype(float),
+        low.astype(float),
+        high.astype(float),
+        "simultaneous ranks",
+        reps,
+        tuple(notes),
+    )
     shares = (_ranks(values)[:, :, None] == np.arange(1, len(scores) + 1)).mean(axis=0)
     return Ranking(interval, shares)
 

@@ -16,19 +16,56 @@ Every sampler has the same members, so that the interval methods know nothing of
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from coopbench.statistics import estimates
-from coopbench.statistics.scores import Cells, Scores, Tasks, as_cells, as_tasks, is_matrix
+from coopbench.statistics.scores import (
+    Cells,
+    Scores,
+    Tasks,
+    as_cells,
+    as_tasks,
+    columns_of,
+    is_matrix,
+)
 
 LEVELS = {"runs": 0, "tasks": 1, "hierarchical": 2}
 
-Statistic = Callable[..., float | np.ndarray]
-_COLUMNS = {estimates.mean: 0, estimates.median: 1, estimates.iqm: 2, estimates.optimality_gap: 3}
+Statistic = Callable[..., Any]  # of one score matrix, or of two; returns a number or an array
+_COLUMNS: dict[Statistic, int] = {
+    estimates.mean: 0,
+    estimates.median: 1,
+    estimates.iqm: 2,
+    estimates.optimality_gap: 3,
+}
 
 
-class Aggregate:
+class Sampler(Protocol):
+    """What the interval methods need to know of scores and statistic; see above."""
+
+    steps: int
+    scalar: bool
+    share: bool
+    pools: bool
+    sources: tuple[Tasks, ...]
+    estimate: np.ndarray
+
+    def draw(self, level: str, reps: int, seed: int) -> np.ndarray:
+        """Return (reps, columns)."""
+        ...
+
+    def centre(self) -> np.ndarray:
+        """Return (columns,)."""
+        ...
+
+    def leave_out(self, unit: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return (columns, units) and (units,)."""
+        ...
+
+
+class Aggregate(Sampler):
     """Mean, median, IQM or optimality gap of one score matrix."""
 
     steps, scalar, share = 0, True, False
@@ -78,7 +115,7 @@ class Aggregate:
         return self.pick(out).T
 
 
-class Profile:
+class Profile(Sampler):
     """Performance profile of one score matrix."""
 
     scalar, share = False, True
@@ -95,14 +132,14 @@ class Profile:
         self.pools = by_run = options.get("kind", "run") == "run"
         positions = np.searchsorted(self.table.ordered, taus[order], side="right")
         self.thresholds = (taus[order], positions if by_run else positions[:0])
-        self.steps = len(self.cells.values) if by_run else len(self.cells.starts) - 1
+        # With unequal runs the number of cells may change from one resample to the next.
+        cells = len(self.cells.values) if is_matrix(tasks) else 0
+        self.steps = cells if by_run else len(self.cells.starts) - 1
 
     def draw(self, level: str, reps: int, seed: int) -> np.ndarray:
         """Return (reps, thresholds) resampled profiles."""
         from coopbench.statistics import kernels
 
-        if level != "runs" and not is_matrix(self.sources[0]):
-            self.steps = 0  # the number of cells then changes from resample to resample
         out = np.empty((reps, len(self.back)))
         key = (np.uint64(seed), 1)
         kernels.resample_profile(self.table, key, LEVELS[level], self.thresholds, out)
@@ -125,7 +162,7 @@ class Profile:
         return out[:, self.back].T
 
 
-class Improvement:
+class Improvement(Sampler):
     """Probability of improvement of a pair of score matrices."""
 
     steps, scalar, share, pools = 0, True, True, False
@@ -180,7 +217,7 @@ class Improvement:
         return out[None]
 
 
-class Difference:
+class Difference(Sampler):
     """An aggregate of one matrix minus the same aggregate of another."""
 
     steps, scalar, share = 0, True, False
@@ -210,7 +247,7 @@ class Difference:
         return np.append(x, y, axis=1), np.append(strata, more + strata.max() + 1)
 
 
-class Custom:
+class Custom(Sampler):
     """Any function of one score matrix or of a pair, called once per resample."""
 
     steps, share, pools = 0, False, False
@@ -261,19 +298,21 @@ class Custom:
         return np.atleast_1d(np.asarray(self.statistic(*sources), dtype=np.float64))
 
 
-Sampler = Aggregate | Profile | Improvement | Difference | Custom
-
-
-class difference_of:  # noqa: N801 (used as a function: difference_of(iqm))
-    """Turn a statistic of one score matrix into the difference of two, first minus second."""
+class Minus:
+    """The difference of a statistic between two score matrices."""
 
     def __init__(self, statistic: Statistic):
         """Keep the statistic."""
         self.statistic = statistic
 
-    def __call__(self, x: Scores, y: Scores) -> float:
+    def __call__(self, x: Scores, y: Scores) -> Any:
         """Return the statistic of ``x`` minus that of ``y``."""
         return self.statistic(x) - self.statistic(y)
+
+
+def difference_of(statistic: Statistic) -> Minus:
+    """Turn a statistic of one score matrix into the difference of two, first minus second."""
+    return Minus(statistic)
 
 
 def sampler_for(
@@ -290,11 +329,11 @@ def sampler_for(
     pair = isinstance(scores, tuple)
     plain, _ = _unwrap(statistic)
     single = plain in _COLUMNS or plain is estimates.performance_profile
-    double = plain is estimates.probability_of_improvement or isinstance(plain, difference_of)
+    double = plain is estimates.probability_of_improvement or isinstance(plain, Minus)
     if (pair and single) or (not pair and double):
         needs = "a pair (x, y)" if double else "one score matrix, not a tuple"
         raise TypeError(f"scores is a {type(scores).__name__}; this statistic allows {needs}")
-    if not pair:
+    if not isinstance(scores, tuple):
         tasks = as_tasks(scores)
         if plain in _COLUMNS:
             return Aggregate(tasks, statistic, salt)
@@ -324,12 +363,12 @@ def _pair_sampler(scores: tuple[Scores, ...], statistic: Statistic) -> Sampler:
     if len(scores) != 2:
         raise TypeError(f"scores is a tuple of {len(scores)}; allowed is a pair (x, y)")
     x, y = as_tasks(scores[0], "x"), as_tasks(scores[1], "y")
-    widths = [t.shape[1] if is_matrix(t) else len(t) for t in (x, y)]
+    widths = [len(columns_of(tasks)) for tasks in (x, y)]
     if widths[0] != widths[1]:
         raise ValueError(f"y has {widths[1]} tasks; allowed is the number in x, {widths[0]}")
     if statistic is estimates.probability_of_improvement:
         return Improvement(x, y)
-    if isinstance(statistic, difference_of) and _unwrap(statistic.statistic)[0] in _COLUMNS:
+    if isinstance(statistic, Minus) and _unwrap(statistic.statistic)[0] in _COLUMNS:
         return Difference(x, y, statistic.statistic)
     return Custom((x, y), statistic)
 

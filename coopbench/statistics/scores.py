@@ -20,12 +20,13 @@ def as_tasks(scores: Scores, name: str = "scores") -> Tasks:
     """Return scores as a finite float64 matrix, or as a list of arrays when run counts differ.
 
     Accepted: a matrix (runs, tasks), also as nested lists; a 1-D array, which is the runs of a
-    single task; a list whose items are 1-D numpy arrays, one per task, of any lengths.
+    single task; a list or tuple whose items are 1-D numpy arrays, one per task, of any lengths
+    (arrays in a list are tasks, plain lists in a list are rows).
 
     Raises:
         ValueError: naming the first missing or infinite entry by run and task, or the shape.
     """
-    if isinstance(scores, list) and scores and all(isinstance(s, np.ndarray) for s in scores):
+    if _is_per_task(scores):
         tasks = [as_vector(s, f"{name}, task {j},") for j, s in enumerate(scores)]
         same = len({len(t) for t in tasks}) == 1
         return np.stack(tasks, axis=1) if same else tasks
@@ -74,12 +75,17 @@ def drop_missing(scores: Scores) -> Tasks:
     Raises:
         ValueError: if a task has no run left, or an entry is infinite.
     """
-    if isinstance(scores, list) and scores and all(isinstance(s, np.ndarray) for s in scores):
+    if _is_per_task(scores):
         columns = [np.asarray(s, dtype=np.float64) for s in scores]
     else:
         matrix = np.asarray(scores, dtype=np.float64)
         columns = list(matrix[:, None].T if matrix.ndim == 1 else matrix.T)
     return as_tasks([column[~np.isnan(column)] for column in columns])
+
+
+def _is_per_task(scores: Scores) -> bool:
+    listed = isinstance(scores, (list, tuple)) and len(scores) > 0
+    return listed and all(isinstance(item, np.ndarray) for item in scores)
 
 
 def is_matrix(tasks: Tasks) -> bool:
@@ -89,7 +95,7 @@ def is_matrix(tasks: Tasks) -> bool:
 
 def columns_of(tasks: Tasks) -> list[np.ndarray]:
     """Return the runs of each task as contiguous arrays."""
-    return [np.ascontiguousarray(c) for c in tasks.T] if is_matrix(tasks) else list(tasks)
+    return [np.ascontiguousarray(c) for c in tasks.T] if isinstance(tasks, np.ndarray) else tasks
 
 
 def as_cells(tasks: Tasks) -> Cells:

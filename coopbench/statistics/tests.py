@@ -33,12 +33,7 @@ def welch(
     and Satterthwaite's (Welch 1947). Degenerate when a sample has one value or neither varies.
     """
     x, y = _two_samples(a, b, alternative, confidence)
-    effect = float(x.mean() - y.mean())
-    if min(x.size, y.size) < 2 or (_constant(x) and _constant(y)):
-        return _undefined(effect, "welch")
-    parts = np.array([x.var(ddof=1) / x.size, y.var(ddof=1) / y.size])
-    df = parts.sum() ** 2 / np.sum(parts**2 / [x.size - 1, y.size - 1])
-    return _t_comparison((effect, np.sqrt(parts.sum()), df), alternative, confidence, "welch")
+    return _t_comparison(_welch_summary(x, y), alternative, confidence, "welch")
 
 
 def student(
@@ -87,23 +82,18 @@ def tost(
     Raises:
         ValueError: unless low < high.
     """
-    low, high = margin if np.ndim(margin) else (-margin, margin)
+    low, high = margin if isinstance(margin, tuple) else (-margin, margin)
     if not low < high:
         raise ValueError(f"margin is {margin!r}; allowed is low < high, or a number above 0")
-    plain = welch(a, b, confidence=confidence)
-    if plain.degenerate:
-        return _undefined(plain.estimate, "tost welch")
-    from scipy import special
-
-    error = _error_of(plain, confidence)
-    above, below = (plain.estimate - low) / error, (plain.estimate - high) / error
-    p_values = special.stdtr(plain.df, [-above, below])
-    worst = int(np.argmax(p_values))
-    statistic = float((above, below)[worst])
-    p_value = float(p_values[worst])
-    return Comparison(
-        statistic, plain.df, p_value, plain.estimate, plain.interval, False, "tost welch"
-    )
+    x, y = _two_samples(a, b, "two-sided", confidence)
+    effect, error, df = _welch_summary(x, y)
+    if not error > 0.0:
+        return _undefined(effect, "tost welch")
+    above, below = (effect - low) / error, (effect - high) / error
+    p_above, p_below = _t_share(above, df, "greater"), _t_share(below, df, "less")
+    statistic, p_value = (above, p_above) if p_above > p_below else (below, p_below)
+    interval = _t_range(effect, error, df, confidence)
+    return Comparison(statistic, df, p_value, effect, interval, False, "tost welch")
 
 
 def wilcoxon(
@@ -238,8 +228,8 @@ def permutation_test(
     from scipy import special, stats
 
     x, y = _two_samples(a, b, alternative, 0.5)
-    measure = statistic or (lambda p, q, axis: np.mean(p, axis=axis) - np.mean(q, axis=axis))
-    observed = float(statistic(x, y) if statistic else measure(x, y, axis=-1))
+    measure = statistic or _mean_gap
+    observed = float(measure(x, y))
     if _constant(np.append(x, y)):
         return _undefined(observed, "permutation")
     exact = special.comb(x.size + y.size, x.size) <= EXACT_SPLITS
@@ -270,6 +260,10 @@ def _differences(a: Scores, b: Scores, alternative: str, confidence: float) -> n
     if x.size != y.size:
         raise ValueError(f"b has {y.size} values; allowed is the number in a, {x.size} (pairs)")
     return x - y
+
+
+def _mean_gap(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
+    return np.mean(x, axis=axis) - np.mean(y, axis=axis)
 
 
 def _constant(values: np.ndarray) -> bool:
@@ -309,12 +303,16 @@ def _t_range(effect: float, error: float, df: float, confidence: float) -> Inter
     return Interval(effect, effect - half, effect + half, "t", 0)
 
 
-def _error_of(result: Comparison, confidence: float) -> float:
-    """Recover the standard error from the half width of a t interval."""
-    from scipy import special
-
-    half = (result.interval.high - result.interval.low) / 2.0
-    return half / float(special.stdtrit(result.df, 0.5 + confidence / 2.0))
+def _welch_summary(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
+    """Return the difference of means, its standard error (nan if unknown) and Welch's df."""
+    effect = float(x.mean() - y.mean())
+    if min(x.size, y.size) < 2 or (_constant(x) and _constant(y)):
+        return effect, NAN, NAN
+    parts = np.array([x.var(ddof=1) / x.size, y.var(ddof=1) / y.size])
+    # Dividing by the larger part first keeps the squares of tiny variances from vanishing.
+    shares = parts / max(parts.max(), 5e-324)
+    df = shares.sum() ** 2 / np.sum(shares**2 / [x.size - 1, y.size - 1])
+    return effect, float(np.sqrt(parts.sum())), float(df)
 
 
 def _dominance(
@@ -396,9 +394,9 @@ def _random_sign_sums(gaps: np.ndarray, reps: int, seed: int) -> np.ndarray:
 def _tail_share(sums: np.ndarray, observed: float, alternative: str, extra: int) -> float:
     """Return the share of sums at least as far out; ``extra`` counts the observed one again."""
     slack = 1e-12 * max(abs(observed), float(np.max(np.abs(sums))))  # sums that round differently
-    shares = {
+    shares: dict[str, float] = {
         "greater": (np.count_nonzero(sums >= observed - slack) + extra) / (sums.size + extra),
         "less": (np.count_nonzero(sums <= observed + slack) + extra) / (sums.size + extra),
     }
     shares["two-sided"] = min(2.0 * min(shares.values()), 1.0)
-    return float(shares[alternative])
+    return shares[alternative]

@@ -1,7 +1,7 @@
 """The model that all coopetition games share: trust, reputation damage, value and payoff.
 
-An agent keeps what it does not invest, earns a logarithmic value of its own investment and a share of
-the synergy, and weighs in the payoffs of others by how much it depends on them and trusts them.
+An agent keeps what it does not invest, earns a logarithmic value of its own investment and a share
+of the synergy, and weighs in the payoffs of others by how much it depends on them and trusts them.
 Equations: docs/environments/coopetition.md. Source: the published Coopetition-Gym suite.
 """
 
@@ -102,9 +102,17 @@ def make_constants(
 def allocate(c: Constants, lanes: int) -> State:
     """Allocate the state of ``lanes`` games."""
     n = c.num_agents
-    matrices = [np.zeros((lanes, n, n)) for _ in range(2)]
-    vectors = [np.zeros((lanes, n)) for _ in range(4)]
-    return State(np.zeros(lanes, np.int64), *matrices, *vectors, np.zeros(lanes), np.zeros(lanes))
+    return State(
+        time=np.zeros(lanes, np.int64),
+        trust=np.zeros((lanes, n, n)),
+        reputation=np.zeros((lanes, n, n)),
+        last_action=np.zeros((lanes, n)),
+        payoff=np.zeros((lanes, n)),
+        utility=np.zeros((lanes, n)),
+        signal=np.zeros((lanes, n)),
+        invested=np.zeros(lanes),
+        trusted=np.zeros(lanes),
+    )
 
 
 @kernel
@@ -208,7 +216,7 @@ def mean_trust(c, s, i):
 
 @kernel
 def observe(c, s, i, obs):
-    """Own investment, others', all trust, own record of damage, others' mean damage, dependence, time."""
+    """Write investments, trust, damage, dependence and time, in the order of ``layout``."""
     n = c.num_agents
     for a in range(n):
         obs[i, a, 0] = s.last_action[i, a]
@@ -274,8 +282,7 @@ def layout(c: Constants) -> dict[str, slice]:
     }
     ends = np.cumsum(list(sizes.values())).tolist()
     return {
-        name: slice(end - size, end)
-        for (name, size), end in zip(sizes.items(), ends, strict=True)
+        name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)
     }
 
 

@@ -1,7 +1,8 @@
 """TrustDilemma: two equal firms invest in a venture and watch each other.
 
-What a firm invests raises the synergy for both and its partner's trust in it; what it keeps it has for
-sure. The episode ends early when mutual trust has collapsed. Page: docs/environments/trust_dilemma.md.
+What a firm invests raises the synergy for both and its partner's trust in it; what it keeps it has
+for sure. The episode ends early when mutual trust has collapsed. Page:
+docs/environments/trust_dilemma.md.
 """
 
 import sys

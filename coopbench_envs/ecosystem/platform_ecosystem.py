@@ -1,8 +1,8 @@
 """PlatformEcosystem: one platform and the developers who build on it.
 
-The platform and its developers invest in a common product; developers depend on the platform far more
-than it depends on any one of them. The episode ends early when the developers' trust in the platform
-has collapsed. Page: docs/environments/platform_ecosystem.md.
+The platform and its developers invest in a common product; developers depend on the platform far
+more than it depends on any one of them. The episode ends early when the developers' trust in the
+platform has collapsed. Page: docs/environments/platform_ecosystem.md.
 """
 
 import sys

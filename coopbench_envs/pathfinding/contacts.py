@@ -1,7 +1,8 @@
 """Contacts: discs that overlap push each other apart, the harder the deeper.
 
-Inside contact the force is a soft-plus of the overlap; outside it is cut to exactly zero. Everything
-here is built from + - * / and sqrt, so that every IEEE machine computes the same bits; libm is not used.
+Inside contact the force is a soft-plus of the overlap; outside it is cut to exactly zero. All of it
+is built from + - * / and sqrt instead of the machine's own exp and log, which differ in the last
+bit from one machine to the next.
 """
 
 import math
@@ -39,6 +40,14 @@ def exp_minus(x):
 
 
 @kernel
+def apart(one, other, i, a):
+    """Distance between two positions of agent ``a``, for instance its own and its goal's."""
+    dx = one[i, a, 0] - other[i, a, 0]
+    dy = one[i, a, 1] - other[i, a, 1]
+    return math.sqrt(dx * dx + dy * dy)
+
+
+@kernel
 def push_apart(c, s, i):
     """Sum into ``force`` what every contact does to the agents; mark who ``collided``.
 
@@ -58,7 +67,7 @@ def push_apart(c, s, i):
 
 @kernel
 def touch(c, s, i, a, o):
-    """Push agent ``a`` away from object ``o`` if they are in contact, and ``o`` if it is an agent."""
+    """Push agent ``a`` away from object ``o``, and an agent ``o`` back, if they are in contact."""
     n, pos, landmarks, rad, force = c.num_agents, s.agent_pos, s.landmark_pos, s.agent_rad, s.force
     if o < n:
         dx = pos[i, a, 0] - pos[i, o, 0]

@@ -1,10 +1,8 @@
 """Neighbours: who may touch whom in the coming substeps, and which objects an agent sees.
 
-Landmarks are sorted into square bins once per episode, agents at every survey; an agent looks at the
-bins around it instead of at everybody. The list of possible contacts holds until some agent has moved
-by half the skin; then the state is ``stale``. Objects are numbered agents first, then landmarks.
-
-The smallest kernels take the arrays they touch instead of the whole state: they compile much faster.
+Landmarks are sorted into square bins once per episode, agents at every survey; an agent looks at
+the bins around it instead of at everybody. The list of possible contacts holds until some agent has
+moved by half the skin; then the state is ``stale``. Objects are numbered: agents, then landmarks.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Routing: disc-shaped agents steer through obstacles to goals of their own, all at the same time.
 
-Each agent sees its nearest neighbours and the direction of its goal. Agents that meet push each other
-away and pay for it; the episode ends when all stand on their goals at once. Equations, defaults and
-provenance: docs/environments/routing.md. Source: CAMAR.
+Each agent sees its nearest neighbours and the direction of its goal. Agents that meet push each
+other away and pay for it; the episode ends when all stand on their goals at once. Equations,
+defaults and provenance: docs/environments/routing.md. Source: CAMAR.
 """
 
 import math
@@ -16,12 +16,13 @@ from gymnasium.spaces import Box
 from coopbench_envs.core import EnvSpec, kernel
 from coopbench_envs.parameters import between, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import picture
-from coopbench_envs.pathfinding.contacts import push_apart
+from coopbench_envs.pathfinding.contacts import apart, push_apart
+from coopbench_envs.pathfinding.dynamics import DYNAMICS, longest_way, move
 from coopbench_envs.pathfinding.maps import random_grid
 from coopbench_envs.pathfinding.neighbours import prepare, survey  # noqa: F401 (the driver takes prepare from here)
 
 MAPS = {"random_grid": random_grid}
-RANDOM_GRID = 0  # codes are positions in MAPS
+RANDOM_GRID = 0  # a map's code is its position in MAPS
 
 
 class Params(NamedTuple):
@@ -29,9 +30,9 @@ class Params(NamedTuple):
 
     num_agents: Annotated[int, between(1, 10_000, "agents, each with a goal of its own")] = 8
     map: Annotated[str, one_of(MAPS, "how instances are drawn")] = "random_grid"
-    map_params: Annotated[dict, mapping("parameters of the map")] = {}
-    dynamics: Annotated[str, one_of(("holonomic",), "how actions move agents")] = "holonomic"
-    dynamics_params: Annotated[dict, mapping("parameters of the dynamics")] = {}
+    map_params: Annotated[dict, mapping("parameters of the map")] = {}  # noqa: RUF012
+    dynamics: Annotated[str, one_of(DYNAMICS, "how actions move agents")] = "holonomic"
+    dynamics_params: Annotated[dict, mapping("parameters of the dynamics")] = {}  # noqa: RUF012
     window: Annotated[float, between(0, 1e3, "length of sight from disc to disc", above=True)] = 0.3
     frameskip: Annotated[int, between(0, 10_000, "substeps per step beyond the first")] = 15
     max_obs: Annotated[int, between(1, 1000, "nearest objects that an agent sees")] = 3
@@ -43,20 +44,6 @@ class Params(NamedTuple):
         float, between(0, 1e3, "length over which contact softens", above=True)
     ] = 0.001
     horizon: Annotated[int, between(1, 1_000_000, "steps of an episode")] = 1000
-
-
-class Holonomic(NamedTuple):
-    """Parameters of ``dynamics="holonomic"``: the action is a force in any direction."""
-
-    accel: Annotated[float, between(0, 1e6, "force per unit of action")] = 5.0
-    max_speed: Annotated[float, between(-1e6, 1e6, "cap of the speed; < 0: none")] = 6.0
-    damping: Annotated[float, between(0, 1, "share of velocity lost per substep")] = 0.25
-    mass: Annotated[float, between(0, 1e6, "mass of an agent", above=True)] = 1.0
-    dt: Annotated[float, between(0, 1e3, "duration of a substep", above=True)] = 0.01
-
-
-DYNAMICS = {"holonomic": Holonomic}
-HOLONOMIC = 0  # codes are positions in DYNAMICS
 
 
 class Constants(NamedTuple):
@@ -92,7 +79,7 @@ class Constants(NamedTuple):
     pos_shaping_factor: float
     contact_force: float
     contact_margin: float
-    skin: float  # length by which lists of possible contacts look ahead
+    skin: float  # by how much lists of possible contacts look ahead; costs time, never exactness
     x_low: float  # corner of the bins
     y_low: float
     bins_per_length: float
@@ -110,7 +97,8 @@ def constants(p: Params) -> Constants:
             f"Parameter 'window' of {SPEC.id} was {p.window:g} with agents of radius up to "
             f"{m.agent_rad_high:g}; allowed: more than that radius."
         )
-    drive = resolve(DYNAMICS[p.dynamics], p.dynamics_params, f"dynamics {p.dynamics!r}")
+    rules = named("dynamics", p.dynamics, DYNAMICS, SPEC.id)
+    drive = resolve(rules, p.dynamics_params, f"dynamics {p.dynamics!r}")
     substeps = p.frameskip + 1
     step_dt = drive.dt * substeps
     sight = p.window + m.agent_rad_high + max(m.agent_rad_high, m.landmark_rad)
@@ -136,7 +124,7 @@ def constants(p: Params) -> Constants:
         pos_shaping_factor=p.pos_shaping_factor,
         contact_force=p.contact_force,
         contact_margin=p.contact_margin,
-        skin=_skin(drive, substeps, sight),
+        skin=min(2 * longest_way(drive, substeps), 0.5 * sight),
         x_low=-0.5 * m.width,
         y_low=-0.5 * m.height,
         bins_per_length=1 / bin_size,
@@ -144,16 +132,6 @@ def constants(p: Params) -> Constants:
         bins_y=math.ceil(m.height / bin_size),
         room=p.num_agents * (8 + 8 * discs),
     )
-
-
-def _skin(drive: Holonomic, substeps: int, sight: float) -> float:
-    """Twice the way of a free agent in one step, within limits: it costs time, never exactness."""
-    speed, way = 0.0, 0.0
-    for _ in range(min(substeps, 1000)):
-        speed = (1 - drive.damping) * speed + math.sqrt(2) * drive.accel / drive.mass * drive.dt
-        speed = min(speed, drive.max_speed) if drive.max_speed >= 0 else speed
-        way += speed * drive.dt
-    return min(2 * way, 0.5 * sight)
 
 
 class State(NamedTuple):
@@ -170,6 +148,7 @@ class State(NamedTuple):
     on_goal: np.ndarray  # (lanes, agents) bool
     time_to_reach_goal: np.ndarray  # (lanes, agents) of the last arrival; max_time before any
     num_collisions: np.ndarray  # (lanes, agents) int64, steps with a contact
+    collided: np.ndarray  # (lanes, agents) bool, contact in the last step
     deck: np.ndarray  # (lanes, cells) int32, cells in drawn order
     bin_first: np.ndarray  # (lanes, bins + 1) int32, where a bin begins in bin_landmark
     bin_landmark: np.ndarray  # (lanes, landmarks) int32, landmarks bin by bin
@@ -183,7 +162,6 @@ class State(NamedTuple):
     seen: np.ndarray  # (lanes, agents, max_obs) int32, nearest visible objects, -1 behind the last
     seen_distance: np.ndarray  # (lanes, agents, max_obs) float32, their distances
     force: np.ndarray  # (lanes, agents, 2) of contacts, in the present substep
-    collided: np.ndarray  # (lanes, agents) bool, contact in the present step
 
 
 def allocate(c: Constants, lanes: int) -> State:
@@ -201,6 +179,7 @@ def allocate(c: Constants, lanes: int) -> State:
         on_goal=np.zeros((lanes, n), np.bool_),
         time_to_reach_goal=np.zeros((lanes, n)),
         num_collisions=np.zeros((lanes, n), np.int64),
+        collided=np.zeros((lanes, n), np.bool_),
         deck=np.zeros((lanes, len(c.centres)), np.int32),
         bin_first=np.zeros((lanes, bins + 1), np.int32),
         bin_landmark=np.zeros((lanes, landmarks), np.int32),
@@ -214,7 +193,6 @@ def allocate(c: Constants, lanes: int) -> State:
         seen=np.zeros((lanes, n, c.max_obs), np.int32),
         seen_distance=np.zeros((lanes, n, c.max_obs), np.float32),
         force=np.zeros((lanes, n, 2)),
-        collided=np.zeros((lanes, n), np.bool_),
     )
 
 
@@ -230,6 +208,7 @@ def reset(c, s, i, rng):
         s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
         s.time_to_reach_goal[i, a] = c.max_time
         s.num_collisions[i, a] = 0
+        s.collided[i, a] = False
 
 
 @kernel
@@ -243,42 +222,6 @@ def step(c, s, i, rng, actions, rewards, terminated):
         push_apart(c, s, i)
         move(c, s, i, actions)
     judge(c, s, i, rewards, terminated)
-
-
-@kernel
-def apart(one, other, i, a):
-    """Distance between two positions of agent ``a``."""
-    dx = one[i, a, 0] - other[i, a, 0]
-    dy = one[i, a, 1] - other[i, a, 1]
-    return math.sqrt(dx * dx + dy * dy)
-
-
-@kernel
-def move(c, s, i, actions):
-    """Move every agent by one substep; the lists are stale once one has left its skin."""
-    stale = False
-    for a in range(c.num_agents):
-        if c.dynamics_code == HOLONOMIC:
-            drive(c, s, i, a, actions)
-        stale = stale or not apart(s.agent_pos, s.survey_pos, i, a) <= 0.5 * c.skin
-    s.stale[i] = stale
-
-
-@kernel
-def drive(c, s, i, a, actions):
-    """Holonomic substep: damped velocity, then position (semi-implicit Euler)."""
-    force, velocity, pos = s.force, s.agent_vel, s.agent_pos
-    kept, impulse, accel, fastest, dt = c.kept, c.impulse, c.accel, c.max_speed, c.dt
-    vx = kept * velocity[i, a, 0] + impulse * (force[i, a, 0] + accel * actions[i, a, 0])
-    vy = kept * velocity[i, a, 1] + impulse * (force[i, a, 1] + accel * actions[i, a, 1])
-    square = vx * vx + vy * vy
-    if fastest >= 0.0 and square > fastest * fastest:
-        slower = fastest / math.sqrt(square)
-        vx *= slower
-        vy *= slower
-    velocity[i, a, 0], velocity[i, a, 1] = vx, vy
-    pos[i, a, 0] += vx * dt
-    pos[i, a, 1] += vy * dt
 
 
 @kernel
@@ -314,7 +257,7 @@ def observe(c, s, i, obs):
 
 @kernel
 def see(c, s, i, a, k, obs):
-    """Write the ``k``-th nearest object: 1 away from it at touch, fading to 0 at the window's edge."""
+    """Write the ``k``-th nearest object: 1 away from it at touch, less the farther it is."""
     o, rad, pos, landmarks = s.seen[i, a, k], s.agent_rad[i, a], s.agent_pos, s.landmark_pos
     n, window, dx, dy, scale = c.num_agents, c.window, 0.0, 0.0, 0.0
     if o >= 0:
@@ -386,6 +329,7 @@ SPEC = EnvSpec(
         "makespan": "latest time of arrival over agents; max_time if one has never arrived",
         "coordination": "1 - share of steps with a contact, mean over agents, in [0, 1]",
     },
+    scratch=frozenset(State._fields[State._fields.index("deck") :]),
     picture=picture.picture,
     text=picture.text,
     instances=instances,

@@ -17,10 +17,10 @@ class GymnasiumEnv(gym.Env):
 
     Joint control (default): the action is (agents, dim) or MultiDiscrete, the observation
     (agents, features), the reward the sum over agents. Focal control: one learner ``ego`` beside a
-    ``partner`` policy by name, with that agent's own spaces and reward. ``info["rewards"]`` holds every
-    agent's reward (float64, a fresh copy) at every step, ``info["metrics"]`` the episode's metrics on
-    the last one; discrete environments add ``action_mask`` and ``invalid_actions``. An episode
-    terminates when all agents are done, also under focal control.
+    ``partner`` policy by name, with that agent's own spaces and reward. ``info["rewards"]`` holds
+    every agent's reward (float64, a fresh copy) at every step, ``info["metrics"]`` the episode's
+    metrics on the last one; discrete environments add ``action_mask`` and ``invalid_actions``. An
+    episode terminates when all agents are done, also under focal control.
     """
 
     def __init__(

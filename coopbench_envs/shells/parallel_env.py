@@ -16,7 +16,7 @@ __all__ = ["ParallelEnv", "aec_env"]
 class ParallelEnv(PettingZooParallelEnv):
     """One game in which every agent acts at every step.
 
-    ``dead_agents="remove"`` (PettingZoo's rule): an agent that is done is reported once, then leaves
+    ``dead_agents="remove"`` (PettingZoo's rule): an agent that is done is reported once and leaves
     ``agents``. ``"keep"``: all agents stay until the joint end, dead ones with zero observations,
     an empty action mask but for its first entry, and ``info["alive"]`` False. ``info["metrics"]``
     comes with the last step. ``max_cycles`` is PettingZoo's word for ``horizon``.
@@ -54,7 +54,7 @@ class ParallelEnv(PettingZooParallelEnv):
         )
         self.action_spaces = dict(zip(self.possible_agents, self.engine.action_spaces, strict=True))
         self.state_space = self.engine.state_space
-        self._idle = np.zeros(self.engine.action_spaces[0].shape, self.engine.actions.dtype)
+        self._shape = self.engine.actions.shape[2:]
         self._seeded = False
 
     def observation_space(self, agent: str) -> Any:
@@ -104,10 +104,10 @@ class ParallelEnv(PettingZooParallelEnv):
             if agent not in actions:
                 raise ValueError(f"No action for {agent!r}; given for {', '.join(actions)}.")
             action = np.asarray(actions[agent])
-            if action.shape != self._idle.shape:
+            if action.shape != self._shape:
                 raise ValueError(
                     f"The action of {agent!r} in {self.engine.spec.id} must have shape "
-                    f"{self._idle.shape}; given {action.shape}."
+                    f"{self._shape}; given {action.shape}."
                 )
             joint[0, self._index[agent]] = action
         return joint

@@ -32,14 +32,16 @@ class Seats:
     def set_partner(self, partner: Any) -> None:
         """Seat ``partner`` (a name, a callable or a policy object) beside the ego agent."""
         if self.ego is None:
-            raise ValueError("A partner needs control='focal'; this environment is under joint control.")
+            raise ValueError(
+                "A partner needs control='focal'; this environment is under joint control."
+            )
         # The one place that looks up to the baselines: by name, and only when a partner is wanted.
         policies = importlib.import_module("coopbench.baselines.policy")
         self.player = policies.Player(partner, policies.Game.of(self.engine))
         self._episode = np.full(self.engine.lanes, -1, np.int64)
 
     def complete(self, actions: Any) -> np.ndarray:
-        """All agents' actions, given the outside's: ``actions`` (lanes, ...) of the ego or of all."""
+        """Return all agents' actions, given those (lanes, ...) of the ego or of all."""
         if self.ego is None:
             return np.asarray(actions)
         control = self.engine.control
@@ -90,4 +92,4 @@ def joint_spaces(engine: Engine) -> tuple[Any, Any]:
     if engine.discrete:
         return observation, gym.spaces.MultiDiscrete([s.n for s in act])
     low, high = np.stack([s.low for s in act]), np.stack([s.high for s in act])
-    return observation, gym.spaces.Box(low, high, dtype=act[0].dtype)
+    return observation, gym.spaces.Box(low, high, dtype=np.float32)

@@ -21,9 +21,9 @@ def sb3_vec_env(env_id: str, num_envs: int, **parameters: Any) -> "SB3VecEnv":
 class SB3VecEnv(VecEnv):
     """One network plays every seat: row ``lane * agents + agent`` is that agent in that lane.
 
-    Rows of all agents share the spaces of the widest agent; what an action beyond an agent's own bounds
-    does is the environment's rule. Finished lanes are reset in the same step, with ``terminal_observation``,
-    ``TimeLimit.truncated`` and ``episode`` in the info of their rows.
+    Rows of all agents share the spaces of the widest agent; what an action beyond an agent's own
+    bounds does is the environment's rule. Finished lanes are reset in the same step, with
+    ``terminal_observation``, ``TimeLimit.truncated`` and ``episode`` in the info of their rows.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class SB3VecEnv(VecEnv):
         self.render_mode = render_mode
         agents = len(self.engine.agents)
         rows = num_envs * agents
+        self.reset_infos: list[dict[str, Any]] = []
         self._quiet: list[dict[str, Any]] = [{} for _ in range(rows)]
         self._steps = np.zeros(num_envs, np.int64)
         self._seeded = False
@@ -76,7 +77,7 @@ class SB3VecEnv(VecEnv):
         if self.engine.discrete:
             for row, mask in enumerate(control.masks.reshape(self.num_envs, -1)):
                 infos[row]["action_mask"] = mask.copy()
-        for lane in np.flatnonzero(ended):
+        for lane in np.flatnonzero(ended).tolist():
             metrics = self.engine.metrics(lane, final=True)
             for a in range(agents):
                 terminated = bool(control.terminated[lane, a])
@@ -137,4 +138,4 @@ def _widest(engine: Engine) -> tuple[gym.spaces.Box, gym.Space]:
     if engine.discrete:
         return observation, gym.spaces.Discrete(max(s.n for s in act))
     low, high = np.min([s.low for s in act], axis=0), np.max([s.high for s in act], axis=0)
-    return observation, gym.spaces.Box(low, high, dtype=act[0].dtype)
+    return observation, gym.spaces.Box(low, high, dtype=np.float32)

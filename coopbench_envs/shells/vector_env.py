@@ -23,9 +23,9 @@ _MODES = {
 class VectorEnv(gym.vector.VectorEnv):
     """``num_envs`` games; lane i seeded s is, bit for bit, the single environment seeded s + i.
 
-    ``autoreset_mode`` is "NextStep" (default), "SameStep" or "Disabled". Arrays are fresh copies unless
-    ``copy=False``: then observations and ``infos["rewards"]`` are the engine's own buffers, valid
-    until the next call. ``threads`` share the lanes; the result does not depend on them.
+    ``autoreset_mode`` is "NextStep" (default), "SameStep" or "Disabled". Arrays are fresh copies
+    unless ``copy=False``: then observations and ``infos["rewards"]`` are the engine's own buffers,
+    valid until the next call. ``threads`` share the lanes; the result does not depend on them.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class VectorEnv(gym.vector.VectorEnv):
         )
 
     def _add_finals(self, infos: dict[str, Any], ended: np.ndarray) -> None:
-        """SAME_STEP: the finished episodes' last observation and info, as Gymnasium lays them out."""
+        """Add the finished episodes' last observation and info, as Gymnasium lays them out."""
         if not ended.any():
             return
         control = self.engine.control

@@ -22,6 +22,7 @@ from coopbench.statistics import (
     t_interval,
     welch,
 )
+from coopbench.statistics.resampling import sampler_for
 
 FAST = settings(deadline=None, max_examples=25)
 METHODS = ("percentile", "basic", "bc", "bca", "expanded", "t")
@@ -91,7 +92,7 @@ def test_intervals_match_the_recorded_bootstrap(golden):
                 assert within(end, *recorded, step), (case["name"], name, side, end, recorded)
 
 
-@pytest.mark.parametrize("method, name", [("bca", "BCa"), ("basic", "basic")])
+@pytest.mark.parametrize(("method", "name"), [("bca", "BCa"), ("basic", "basic")])
 def test_one_task_matches_another_implementation(beta, method, name):
     sample = beta[:, 4] ** 3  # skewed, so that the correction matters
     found = bootstrap_interval(sample, mean, method=method, reps=100_000)
@@ -108,7 +109,9 @@ def test_improvement_intervals_match_the_recorded_bootstrap(golden):
         pair = np.array(case["x"]), np.array(case["y"])
         found = bootstrap_interval(pair, probability_of_improvement, reps=20_000)
         for side, end in (("lo", found.low), ("hi", found.high)):
-            assert within(end, case[f"{side}_mean"], case[f"{side}_sd"], case["seeds"]), case["name"]
+            assert within(end, case[f"{side}_mean"], case[f"{side}_sd"], case["seeds"]), case[
+                "name"
+            ]
 
 
 def test_t_intervals_match_the_recorded_ones(golden):
@@ -184,6 +187,55 @@ def test_compiled_and_plain_agree_for_unequal_run_counts(beta, level):
         assert compiled == pytest.approx(plain, abs=1e-12)
 
 
+def test_ties_with_thresholds_are_not_above_in_resamples_either(beta):
+    quarters = np.round(4.0 * beta) / 4.0
+    for kind in ("run", "average"):
+        compiled, plain = (
+            bootstrap_distribution(quarters[:8], statistic, reps=200)
+            for statistic in (
+                partial(performance_profile, taus=[0.25, 0.5, 0.75], kind=kind),
+                lambda s, kind=kind: performance_profile(s, [0.25, 0.5, 0.75], kind),
+            )
+        )
+        assert np.array_equal(compiled, plain)
+
+
+def test_the_bias_counts_resamples_strictly_below_the_estimate(beta):
+    quarters = np.round(4.0 * beta[:8]) / 4.0
+    values = bootstrap_distribution(quarters, mean, reps=1_000)
+    below = np.mean(values < mean(quarters))
+    assert below < np.mean(values <= mean(quarters)) - 0.01  # ties are common here
+    levels = stats.norm.cdf(2.0 * stats.norm.ppf(below) + stats.norm.ppf([0.025, 0.975]))
+    found = bootstrap_interval(quarters, mean, method="bc", reps=1_000)
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(values, levels)))
+
+
+@pytest.mark.parametrize("unit", ["cells", "runs", "tasks"])
+@pytest.mark.parametrize(
+    "statistic",
+    [
+        *AGGREGATES,
+        partial(performance_profile, taus=TAUS),
+        probability_of_improvement,
+        difference_of(iqm),
+    ],
+)
+def test_compiled_and_plain_statistics_lack_the_same_units(beta, statistic, unit):
+    double = statistic is probability_of_improvement or isinstance(
+        statistic, type(difference_of(iqm))
+    )
+    scores = (beta, beta[:7, ::-1] * 1.1) if double else beta
+    compiled, strata = sampler_for(scores, statistic).leave_out(unit)
+    plain, others = sampler_for(scores, lambda *s: statistic(*s)).leave_out(unit)
+    assert compiled == pytest.approx(plain, abs=1e-12)
+    assert np.array_equal(strata, others)
+    units = {"cells": 60 + 42 * double, "runs": 10 + 7 * double, "tasks": 6}[unit]
+    assert compiled.shape[1] == units
+    assert strata.max() + 1 == (
+        1 if unit == "tasks" else (1 + double) * (6 if unit == "cells" else 1)
+    )
+
+
 def test_a_resample_depends_on_the_seed_and_its_number_alone(beta):
     from coopbench.statistics import kernels
     from coopbench.statistics.resampling import Aggregate
@@ -225,7 +277,8 @@ def test_seeds_decide_everything(seed, method, level):
     options = {"method": method, "resample": level, "reps": 400, "seed": seed}
     first, again = (bootstrap_interval(scores, iqm, **options) for _ in range(2))
     assert first == again
-    assert first.estimate == iqm(scores) and first.low < first.high
+    assert first.estimate == iqm(scores)
+    assert first.low < first.high
     one, other = (
         bootstrap_distribution(scores, iqm, resample=level, reps=400, seed=s)
         for s in (seed, seed ^ 1)
@@ -239,7 +292,9 @@ def test_the_order_of_runs_does_not_matter_much_and_the_order_of_scores_not_at_a
     rng = np.random.default_rng(2)
     scores = rng.random((8, 4))
     shuffled = np.array([random.sample(list(c), len(c)) for c in scores.T]).T
-    one, other = (bootstrap_interval(s, iqm, method=method, reps=20_000) for s in (scores, shuffled))
+    one, other = (
+        bootstrap_interval(s, iqm, method=method, reps=20_000) for s in (scores, shuffled)
+    )
     assert one.low == pytest.approx(other.low, abs=0.01)
     assert one.high == pytest.approx(other.high, abs=0.01)
     moved = bootstrap_interval(3.0 * scores - 1.0, iqm, method=method, reps=20_000)
@@ -268,7 +323,8 @@ def test_shares_are_bounded_and_profiles_fall(beta, method):
             assert np.all((found.low >= 0.0) & (found.high <= 1.0))
             assert np.all((found.low <= found.estimate) & (found.estimate <= found.high))
         if method == "percentile":
-            assert np.all(np.diff(found.low) <= 0.0) and np.all(np.diff(found.high) <= 0.0)
+            assert np.all(np.diff(found.low) <= 0.0)
+            assert np.all(np.diff(found.high) <= 0.0)
 
 
 def test_shares_lie_on_the_quantiles_that_sorting_gives(beta):
@@ -284,7 +340,10 @@ def test_student_is_the_special_case_of_one_task_and_welch_that_of_two_samples(b
     found, wanted = bootstrap_interval(x, mean, method="t"), t_interval(x)
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
     assert found.reps == 0
-    found, wanted = bootstrap_interval((x, y), difference_of(mean), method="t"), welch(x, y).interval
+    found, wanted = (
+        bootstrap_interval((x, y), difference_of(mean), method="t"),
+        welch(x, y).interval,
+    )
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
 
 
@@ -295,7 +354,8 @@ def test_wider_confidence_and_small_sample_methods_widen(beta):
     plain, expanded, t = (
         bootstrap_interval(few, mean, method=m) for m in ("percentile", "expanded", "t")
     )
-    assert expanded.low < plain.low and expanded.high > plain.high
+    assert expanded.low < plain.low
+    assert expanded.high > plain.high
     assert t.high - t.low == pytest.approx(expanded.high - expanded.low, rel=0.1)
     # Five runs: the bootstrap variance is 4 / 5 of the unbiased one.
     unbiased = np.sqrt(np.sum(few.var(axis=0, ddof=1)) / 5) / 6
@@ -304,7 +364,9 @@ def test_wider_confidence_and_small_sample_methods_widen(beta):
 
 
 def test_tasks_resampled_as_well_widen_and_runs_stay_put_without(beta):
-    by_runs, by_both = (bootstrap_interval(beta, mean, resample=r) for r in ("runs", "hierarchical"))
+    by_runs, by_both = (
+        bootstrap_interval(beta, mean, resample=r) for r in ("runs", "hierarchical")
+    )
     assert by_both.high - by_both.low > by_runs.high - by_runs.low
     same_runs = np.tile(beta[:1], (4, 1))
     assert np.ptp(bootstrap_distribution(same_runs, mean, resample="tasks")) > 0.0
@@ -326,7 +388,8 @@ def notes(*arguments, **options):
 
 def test_weak_evidence_is_pointed_out(beta):
     assert notes(beta, iqm) == ""
-    assert "5 runs" in notes(beta[:5], iqm) and "too narrow" in notes(beta[:5], iqm)
+    assert "5 runs" in notes(beta[:5], iqm)
+    assert "too narrow" in notes(beta[:5], iqm)
     assert "too narrow" not in notes(beta[:5], iqm, method="expanded")
     assert "single run" in notes(beta[:1], iqm)
     assert "equal" in notes(np.tile(beta[:1], (12, 1)), iqm)
@@ -345,7 +408,8 @@ def test_a_single_run_claims_nothing(beta, method):
     if method in ("percentile", "basic"):
         assert found.low == found.high == pytest.approx(found.estimate, abs=1e-12)
     else:
-        assert np.isnan(found.low) and np.isnan(found.high)
+        assert np.isnan(found.low)
+        assert np.isnan(found.high)
     assert any("single run" in note for note in found.warnings)
 
 
@@ -357,7 +421,7 @@ def test_no_variation_gives_no_width_and_says_so(method):
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    ("options", "message"),
     [
         ({"method": "normal"}, "method is 'normal'"),
         ({"resample": "cells"}, "resample is 'cells'"),

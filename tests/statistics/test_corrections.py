@@ -36,7 +36,8 @@ def test_adjustment_raises_keeps_the_order_and_follows_the_input(p_values, rando
     p = np.array(p_values)
     found = {name: adjust(p) for name, adjust in METHODS.items()}
     for name, adjusted in found.items():
-        assert np.all(adjusted >= p - 1e-15) and np.all(adjusted <= 1.0)
+        assert np.all(adjusted >= p - 1e-15)
+        assert np.all(adjusted <= 1.0)
         assert np.all(np.diff(adjusted[np.argsort(p, kind="stable")]) >= -1e-15)
         assert METHODS[name](p[order]) == pytest.approx(adjusted[order], abs=1e-15)
     assert np.all(found["holm"] <= found["bonferroni"] + 1e-15)
@@ -50,7 +51,8 @@ def test_degenerate_tests_are_not_counted(adjust):
     found = adjust([0.01, np.nan, 0.2])
     assert np.isnan(found[1])
     assert found[[0, 2]] == pytest.approx(adjust([0.01, 0.2]))
-    assert np.all(np.isnan(adjust([np.nan, np.nan]))) and adjust([]).size == 0
+    assert np.all(np.isnan(adjust([np.nan, np.nan])))
+    assert adjust([]).size == 0
 
 
 def test_tiny_p_values_survive():

@@ -37,7 +37,8 @@ def curves():
 def test_areas_average_the_heights_over_true_steps(values):
     found = area_under_curve(values, STEPS)
     assert found.shape == (3,)
-    assert np.all(found >= values.min(axis=1) - 1e-9) and np.all(found <= values.max(axis=1) + 1e-9)
+    assert np.all(found >= values.min(axis=1) - 1e-9)
+    assert np.all(found <= values.max(axis=1) + 1e-9)
     dense = np.linspace(STEPS[0], STEPS[-1], 5001)
     assert found == pytest.approx(align_curves(values, STEPS, dense).mean(axis=1), abs=0.01)
     assert area_under_curve(values, np.tile(STEPS, (3, 1)) + 5.0) == pytest.approx(found)
@@ -64,9 +65,7 @@ def test_curves_are_read_off_at_common_steps_and_not_beyond():
 def test_a_band_is_the_interval_of_every_point(curves, statistic, method):
     band = curve_interval(curves, statistic, method=method, reps=500, seed=2)
     for point in range(4):
-        alone = bootstrap_interval(
-            curves[:, :, point], statistic, method=method, reps=500, seed=2
-        )
+        alone = bootstrap_interval(curves[:, :, point], statistic, method=method, reps=500, seed=2)
         assert band.estimate[point] == alone.estimate
         assert (band.low[point], band.high[point]) == pytest.approx((alone.low, alone.high))
 
@@ -75,9 +74,7 @@ def test_whole_runs_are_resampled(curves):
     # For the mean, the area under the mean curve is the mean of the areas of the runs.
     for method in ("percentile", "bca", "t", "expanded"):
         found = area_interval(curves, STEPS, mean, method=method, reps=5_000)
-        alone = bootstrap_interval(
-            area_under_curve(curves, STEPS), mean, method=method, reps=5_000
-        )
+        alone = bootstrap_interval(area_under_curve(curves, STEPS), mean, method=method, reps=5_000)
         assert found.estimate == pytest.approx(alone.estimate)
         assert (found.low, found.high) == pytest.approx((alone.low, alone.high), abs=2e-3)
     # Points drawn separately would average the luck of a run away.
@@ -94,7 +91,8 @@ def test_steps_to_a_threshold_have_ends_where_evaluations_took_place(curves):
     never = threshold_interval(curves, STEPS, 99.0, reps=100)
     assert (never.estimate, never.low, never.high) == (np.inf, np.inf, np.inf)
     unsure = threshold_interval(curves[:3], STEPS, float(mean(curves[:3, :, -1])), mean, reps=500)
-    assert np.isfinite(unsure.low) and unsure.high == np.inf
+    assert np.isfinite(unsure.low)
+    assert unsure.high == np.inf
     assert "3 runs" in unsure.warnings[0]
 
 

@@ -33,7 +33,8 @@ def test_clear_winners_have_sure_ranks_and_equals_have_wide_ones():
     assert np.array_equal(found.interval.low, found.interval.high)
     assert np.array_equal(found.shares, np.eye(4)[::-1])
     found = rank_intervals(contestants(gap=0.0), iqm, reps=2_000)
-    assert found.interval.low.tolist() == [1] * 4 and found.interval.high.tolist() == [4] * 4
+    assert found.interval.low.tolist() == [1] * 4
+    assert found.interval.high.tolist() == [4] * 4
     assert found.shares.sum(axis=1) == pytest.approx(np.ones(4))
     assert np.all(found.shares > 0.0)
 
@@ -127,7 +128,8 @@ def test_masses_are_stationary_under_the_moran_process():
 @given(GAMES, st.permutations(range(4)), st.sampled_from([0.5, np.inf]))
 def test_masses_are_a_distribution_that_follows_the_names(payoffs, order, alpha):
     found = alpha_rank(payoffs, alpha=alpha)
-    assert np.all(found >= 0.0) and found.sum() == pytest.approx(1.0)
+    assert np.all(found >= 0.0)
+    assert found.sum() == pytest.approx(1.0)
     assert alpha_rank(payoffs[np.ix_(order, order)], alpha=alpha) == pytest.approx(
         found[list(order)], abs=1e-6
     )
@@ -138,7 +140,8 @@ def test_masses_are_a_distribution_that_follows_the_names(payoffs, order, alpha)
 def test_nash_ratings_are_at_most_the_value_and_used_rows_reach_it(payoffs):
     found = nash_average(payoffs)
     unit = np.ptp(payoffs) or 1.0
-    assert found.rows.sum() == pytest.approx(1.0) and np.all(found.rows >= 0.0)
+    assert found.rows.sum() == pytest.approx(1.0)
+    assert np.all(found.rows >= 0.0)
     assert np.all(found.row_ratings <= found.value + 1e-5 * unit)
     assert np.all(found.column_ratings >= found.value - 1e-5 * unit)
     assert found.rows @ found.row_ratings == pytest.approx(found.value, abs=1e-5 * unit)

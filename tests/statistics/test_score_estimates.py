@@ -56,13 +56,18 @@ def test_normalised_matrices_of_the_published_pipeline(golden):
     recorded = golden("marl_eval_pipeline")
     tasks = {name.lower(): runs for name, runs in recorded["raw"]["Coop"].items()}
     for column, (name, algorithms) in enumerate(tasks.items()):
-        low, high = recorded["true_min_max"][next(k for k in recorded["true_min_max"] if k.lower() == name)]
+        low, high = recorded["true_min_max"][
+            next(k for k in recorded["true_min_max"] if k.lower() == name)
+        ]
         for algorithm, runs in algorithms.items():
             wanted = recorded["absolute_matrices"]["mean_norm_return"][algorithm.lower()]
             values = [run["absolute_metrics"]["return"] for run in runs.values()]
             found = normalise(values, low, high, epsilon=1e-6).mean(axis=1)
             assert found == pytest.approx(np.array(wanted)[:, column], abs=1e-9)
-            steps = [[s["return"] for k, s in run.items() if k != "absolute_metrics"] for run in runs.values()]
+            steps = [
+                [s["return"] for k, s in run.items() if k != "absolute_metrics"]
+                for run in runs.values()
+            ]
             found = normalise(steps, low, high, epsilon=1e-6).mean(axis=-1)
             wanted = recorded["sample_tensors"]["mean_norm_return"][algorithm.lower()]
             assert found == pytest.approx(np.array(wanted)[:, column], abs=1e-9)
@@ -106,7 +111,8 @@ def test_profiles_fall_and_count_strictly(scores, taus):
     taus = np.sort(taus)
     for kind in ("run", "average"):
         profile = performance_profile(scores, taus, kind=kind)
-        assert np.all(np.diff(profile) <= 0.0) and np.all((profile >= 0.0) & (profile <= 1.0))
+        assert np.all(np.diff(profile) <= 0.0)
+        assert np.all((profile >= 0.0) & (profile <= 1.0))
     assert performance_profile(scores, [scores.max()])[0] == 0.0
     assert performance_profile(scores, taus) == pytest.approx(
         [(scores > tau).mean() for tau in taus]
@@ -115,14 +121,24 @@ def test_profiles_fall_and_count_strictly(scores, taus):
 
 def test_unequal_run_counts_weigh_tasks_equally_except_where_cells_are_pooled():
     ragged = [np.array([0.0]), np.array([1.0, 1.0, 1.0])]
-    assert mean(ragged) == 0.5 and median(ragged) == 0.5 and optimality_gap(ragged) == 0.5
+    assert mean(ragged) == 0.5
+    assert median(ragged) == 0.5
+    assert optimality_gap(ragged) == 0.5
     assert iqm(ragged) == 1.0  # the middle two of 0, 1, 1, 1
     assert probability_of_improvement(ragged, [np.array([0.5]), np.array([1.0, 0.0])]) == 0.375
 
 
+def test_arrays_in_a_list_are_tasks_and_lists_in_a_list_are_rows():
+    rows = [[0.0, 1.0, 1.0], [0.0, 1.0, 4.0]]
+    assert median(rows) == 1.0
+    for kind in (list, tuple):
+        assert median(kind(np.array(row) for row in rows)) == pytest.approx((2 / 3 + 5 / 3) / 2)
+
+
 def test_one_dimension_is_one_task():
     assert mean([1.0, 2.0, 6.0]) == 3.0
-    assert mean([[1.0, 2.0, 6.0]]) == 3.0 and median([[1.0, 2.0, 6.0]]) == 2.0
+    assert mean([[1.0, 2.0, 6.0]]) == 3.0
+    assert median([[1.0, 2.0, 6.0]]) == 2.0
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -31,11 +31,18 @@ def test_bounds_scale_and_order(amounts, scale, random):
     for index, low, high in ((jain, 1.0 / n, 1.0), (gini, 0.0, 1.0 - 1.0 / n)):
         value = index(amounts)
         if index is gini and not amounts.any():
-            assert np.isnan(value) and not mixed_signs(amounts)
+            assert np.isnan(value)
+            assert not mixed_signs(amounts)
             continue
         assert low - 1e-12 <= value <= high + 1e-12
         assert index(scale * amounts) == pytest.approx(value, abs=1e-9)
         assert index(shuffled) == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1.0, 1e250])
+def test_the_unit_does_not_matter(unit):
+    assert jain(unit * np.array([3.0, 1.0])) == pytest.approx(0.8)
+    assert gini(unit * np.array([3.0, 1.0])) == pytest.approx(0.25)
 
 
 def test_pairs_of_all_agents_give_the_same_gini():
@@ -45,8 +52,10 @@ def test_pairs_of_all_agents_give_the_same_gini():
 
 @pytest.mark.parametrize("index", [jain, gini, equality])
 def test_mixed_signs_have_no_index_and_can_be_told_apart(index):
-    assert np.isnan(index([1.0, -2.0])) and mixed_signs([1.0, -2.0])
-    assert not mixed_signs([0.0, 2.0]) and not mixed_signs([-1.0, 0.0])
+    assert np.isnan(index([1.0, -2.0]))
+    assert mixed_signs([1.0, -2.0])
+    assert not mixed_signs([0.0, 2.0])
+    assert not mixed_signs([-1.0, 0.0])
     assert np.isfinite(index([-1.0, -3.0]))
 
 

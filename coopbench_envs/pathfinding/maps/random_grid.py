@@ -70,11 +70,9 @@ def make_map(p: Params, num_agents: int) -> Map:
     own = 0.1 * corridor if share == 0.0 else share * agent[0]
     goal = _radii("goal_rad_range", p.goal_rad_range, own, p)
     width, height = p.num_rows * p.obstacle_size, p.num_cols * p.obstacle_size
-    border = _outline(width, height, p.num_rows * discs, p.num_cols * discs)
-    # The published order of the walls is top, right, left, bottom.
-    sides = np.split(border, np.cumsum([p.num_rows * discs, p.num_cols * discs, p.num_rows * discs]))
-    border = np.concatenate([sides[0], sides[1], sides[3], sides[2]])
-    outline = _outline(p.obstacle_size, p.obstacle_size, discs, discs)
+    top, right, bottom, left = _sides(width, height, p.num_rows * discs, p.num_cols * discs)
+    border = np.concatenate([top, right, left, bottom])  # the published order
+    outline = np.concatenate(_sides(p.obstacle_size, p.obstacle_size, discs, discs))
     return Map(
         centres=_centres(p, width, height),
         outline=outline,
@@ -96,11 +94,11 @@ def _check_room(p: Params, cells: int, obstacles: int, num_agents: int) -> None:
     if obstacles + 2 * num_agents > cells:
         density = math.floor(1e4 * max(0, cells - 2 * num_agents) / cells) / 1e4
         raise ValueError(
-            f"Parameters num_rows={p.num_rows}, num_cols={p.num_cols} of {NAME} give {cells} cells, "
-            f"of which obstacle_density={p.obstacle_density:g} makes {obstacles} obstacles; "
+            f"Parameters num_rows={p.num_rows}, num_cols={p.num_cols} of {NAME} give {cells} "
+            f"cells, of which obstacle_density={p.obstacle_density:g} makes {obstacles} obstacles; "
             f"num_agents was {num_agents}, and each needs a cell to start on and one for its goal. "
-            f"Allowed: num_agents <= {(cells - obstacles) // 2}, or obstacle_density <= {density:g}, "
-            f"or more rows and columns."
+            f"Allowed: num_agents <= {(cells - obstacles) // 2}, or obstacle_density <= "
+            f"{density:g}, or more rows and columns."
         )
 
 
@@ -126,15 +124,15 @@ def _centres(p: Params, width: float, height: float) -> np.ndarray:
     return np.stack(np.broadcast_arrays(x, y[:, None]), -1).reshape(-1, 2)
 
 
-def _outline(width: float, height: float, along_x: int, along_y: int) -> np.ndarray:
-    """Points on a rectangle: its top to the right, down, its bottom to the left, up; ends excluded."""
+def _sides(width: float, height: float, along_x: int, along_y: int) -> list[np.ndarray]:
+    """Points clockwise on the top, right, bottom and left of a rectangle; far ends excluded."""
     x = -width / 2 + width / along_x * np.arange(along_x)
     y = -height / 2 + height / along_y * np.arange(along_y)
     top = np.stack([x, np.full(along_x, height / 2)], -1)
     right = np.stack([np.full(along_y, width / 2), -y], -1)
     bottom = np.stack([-x, np.full(along_x, -height / 2)], -1)
     left = np.stack([np.full(along_y, -width / 2), y], -1)
-    return np.concatenate([top, right, bottom, left])
+    return [top, right, bottom, left]
 
 
 @kernel
@@ -244,8 +242,8 @@ def _cells(m: Any, arrays: Mapping[str, Any], name: str, size: int) -> np.ndarra
         )
     if cells.size and not (cells.min() >= 0 and cells.max() < len(m.centres)):
         raise ValueError(
-            f"Instance array {name!r} of {NAME} must hold cells in [0, {len(m.centres) - 1}]; given "
-            f"{cells.min()} to {cells.max()}."
+            f"Instance array {name!r} of {NAME} must hold cells in [0, {len(m.centres) - 1}]; "
+            f"given {cells.min()} to {cells.max()}."
         )
     return cells.astype(np.int64)
 

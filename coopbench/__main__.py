@@ -1,0 +1,5 @@
+"""``python -m coopbench``."""
+
+from coopbench.cli import main
+
+main()

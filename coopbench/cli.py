@@ -1,0 +1,252 @@
+"""Command line: list, show, plan, evaluate, report, bench, warmup."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="coopbench",
+    help="Evaluate multi-agent policies on fixed tasks and report what can be trusted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+ProtocolName = Annotated[
+    str, typer.Argument(metavar="PROTOCOL", help="A name from 'coopbench list', or a .toml file.")
+]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        metavar="NAME",
+        help="Policy to evaluate, e.g. tit_for_tat or constant:0.35; repeat for more. "
+        "Default: the protocol's required baselines.",
+    ),
+]
+
+
+@app.command("list")
+def list_all() -> None:
+    """List environments, policies and protocols."""
+    from coopbench import catalogue
+
+    console = _console()
+    for title, names in (
+        ("Environments", dict.fromkeys(catalogue.environments(), "")),
+        ("Policies", catalogue.policies()),
+        ("Protocols", dict.fromkeys(catalogue.protocols(), "")),
+    ):
+        console.print(f"[bold]{title}[/bold]")
+        for name, text in names.items():
+            _say(f"  {name:<34}{text}".rstrip())
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="An environment, a policy or a protocol.")],
+) -> None:
+    """Show what an environment, a policy or a protocol is."""
+    from coopbench.describe import describe
+
+    text = describe(name)
+    console = _console()
+    if console.is_terminal:
+        from rich.markdown import Markdown
+
+        console.print(Markdown(text))
+    else:
+        _say(text)
+
+
+@app.command("plan")
+def show_plan(protocol: ProtocolName, policy: Policies = None) -> None:
+    """Show the cells (task x policy) that 'evaluate' would play, without playing them."""
+    from coopbench.plan import plan
+    from coopbench.protocol import load_protocol
+
+    found = load_protocol(protocol)
+    cells = plan(found, _chosen(policy, found))
+    tasks = {task.id: task for task in found.task}
+    for cell, _ in cells:
+        _say(f"{cell.task:<24}{cell.policy:<20}{found.episodes(tasks[cell.task]):>6} episodes")
+    _say(f"{len(cells)} cells; digest {found.digest[:16]}")
+
+
+@app.command()
+def evaluate(
+    protocol: Annotated[
+        str | None,
+        typer.Argument(metavar="[PROTOCOL]", help="A name from 'coopbench list', or a .toml file."),
+    ] = None,
+    policy: Policies = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for results and report. Default: results/PROTOCOL."),
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Where cells are worked on.")] = "serial",
+    env: Annotated[
+        str | None,
+        typer.Option(
+            help="Evaluate one environment instead of a protocol (not a standard report)."
+        ),
+    ] = None,
+    episodes: Annotated[int | None, typer.Option(help="With --env: episodes to play.")] = None,
+    seed: Annotated[int | None, typer.Option(help="With --env: seed of the first episode.")] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="With --env: a parameter; repeat for more."),
+    ] = None,
+) -> None:
+    """Play a protocol's tasks with some policies and write the standard report.
+
+    Finished cells are kept: run the same command again after an interruption and it goes on.
+    """
+    from coopbench.evaluation import evaluate as run
+    from coopbench.protocol import ad_hoc, load_protocol
+
+    if (protocol is None) == (env is None):
+        raise ValueError("Name either a PROTOCOL or an environment with --env.")
+    if env is not None:
+        values = dict(_assignment(text) for text in param or [])
+        count = 100 if episodes is None else episodes
+        found = ad_hoc(env, count, 0 if seed is None else seed, **values)
+        chosen = policy or ["random"]
+    else:
+        if episodes is not None or seed is not None or param:
+            raise ValueError(
+                "--episodes, --seed and --param go with --env: a protocol fixes its own."
+            )
+        found = load_protocol(str(protocol))
+        chosen = _chosen(policy, found)
+        out = out or Path("results") / found.protocol.name
+    with _Progress() as progress:
+        report = run(found, chosen, out, backend, progress)
+    _present(report, out)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+) -> None:
+    """Make the report of a results folder anew from its episodes."""
+    from coopbench.evaluation import load_report
+
+    _present(load_report(folder), folder)
+
+
+@app.command()
+def bench(
+    env: Annotated[list[str] | None, typer.Argument(help="Environments; default: all.")] = None,
+    seconds: Annotated[float, typer.Option(help="Time for each measurement.")] = 1.0,
+) -> None:
+    """Measure the speed of environments on this machine, against their own plain-Python twin."""
+    from coopbench.bench import run
+
+    run(env, seconds, _say)
+
+
+@app.command()
+def warmup() -> None:
+    """Compile every environment now, so that nothing compiles later."""
+    from coopbench.catalogue import warmup as run
+
+    run(lambda env_id: _say(f"compiled {env_id}"))
+
+
+def main() -> None:
+    """Run the command line: errors as one message, no traceback; 130 after an interruption."""
+    from coopbench.protocol import ProtocolError
+
+    try:
+        app(standalone_mode=False)
+    except (ProtocolError, ValueError, TypeError, FileNotFoundError) as error:
+        _fail(str(error), 2)
+    except OSError as error:
+        _fail(f"Could not read or write: {error}. Finished cells are kept; run again to go on.", 1)
+    except KeyboardInterrupt:
+        _fail("Interrupted. Finished cells are kept; run the same command again to go on.", 130)
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except Exception as error:
+        if not hasattr(error, "show") or not hasattr(error, "exit_code"):
+            raise
+        error.show()  # a wrong command or option, told by the command-line library
+        sys.exit(error.exit_code)
+
+
+def _fail(message: str, code: int) -> None:
+    _console(stderr=True).print(f"Error: {message}" if code != 130 else message, markup=False)
+    sys.exit(code)
+
+
+def _say(line: str) -> None:
+    _console().print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _console(stderr: bool = False) -> Any:
+    from rich.console import Console
+
+    return Console(stderr=stderr)
+
+
+def _chosen(policy: list[str] | None, protocol: Any) -> list[str]:
+    return list(policy or protocol.report.baselines)
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    """Parse NAME=VALUE; the value is TOML where it can be, text otherwise."""
+    import tomllib
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"--param takes NAME=VALUE; given {text!r}.")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value
+
+
+def _present(report: Any, out: Path | None) -> None:
+    from coopbench.report.tables import show as show_tables
+
+    console = _console()
+    show_tables(report, console)
+    if out is None:
+        _say("Nothing was written; name a folder with --out to keep the results.")
+        return
+    files = report.save(out)
+    _say(f"Report: {files['html']}")
+
+
+class _Progress:
+    """A bar per cell on the error stream, so that standard output holds the report alone."""
+
+    def __enter__(self) -> "_Progress":
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description:<40}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[what]}"),
+            TimeRemainingColumn(),
+        )
+        self._bars = Progress(*columns, console=_console(stderr=True), transient=False)
+        self._ids: dict[Any, Any] = {}
+        self._bars.start()
+        return self
+
+    def __call__(self, cell: Any, done: float, what: str) -> None:
+        if cell not in self._ids:
+            title = f"{cell.task} / {cell.policy}"
+            self._ids[cell] = self._bars.add_task(title, total=1.0, what=what)
+        self._bars.update(self._ids[cell], completed=done, what=what)
+
+    def __exit__(self, *exception: Any) -> None:
+        self._bars.stop()

@@ -1,0 +1,147 @@
+"""Describe: facts of environments, policies and protocols as Markdown, from the code itself."""
+
+from typing import Any
+
+import coopbench_envs
+from coopbench.baselines.policy import Entry, entries
+from coopbench.metrics import known_metrics
+from coopbench.protocol import Protocol, load_protocol, protocol_files
+from coopbench_envs.parameters import describe as describe_parameters
+from coopbench_envs.parameters import unknown
+
+__all__ = ["describe", "describe_environment", "describe_policy", "describe_protocol"]
+
+
+def describe(name: str) -> str:
+    """Describe whatever is called ``name``; raises ``ValueError`` with the nearest name."""
+    environments = {i: i for i in coopbench_envs.ids()}
+    environments |= {i.split("/")[1]: i for i in coopbench_envs.ids()}
+    if name in environments:
+        return describe_environment(environments[name])
+    if name in entries():
+        return describe_policy(entries()[name])
+    if name in protocol_files() or name.endswith(".toml"):
+        return describe_protocol(load_protocol(name))
+    raise ValueError(unknown("name", name, {*environments, *entries(), *protocol_files()}))
+
+
+def describe_environment(env_id: str) -> str:
+    """Fact table of an environment at its default parameters."""
+    from coopbench_envs.engine import Engine
+
+    engine = Engine(env_id)
+    spec = engine.spec
+    facts = {
+        "Id": f"`{spec.id}`",
+        "Agents": _agents(engine.agents),
+        "Action (per agent)": _spaces(engine.action_spaces, engine.agents),
+        "Observation (per agent)": f"`{_space(engine.observation_spaces[0])}`",
+        "Global state": f"`{_space(engine.state_space)}`",
+        "Horizon": str(engine.horizon),
+        "Source": spec.source,
+        "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
+    }
+    layout = {
+        f"`{name}`": f"{part.start}"
+        if part.stop - part.start == 1
+        else f"{part.start} to {part.stop - 1}"
+        for name, part in engine.layout.items()
+        if part.stop > part.start
+    }
+    metrics = {f"`{name}`": text for name, text in known_metrics(env_id).items()}
+    return "\n\n".join(
+        [
+            _table(["Fact", "Value"], facts.items()),
+            _parameter_table(spec.params),
+            _table(["Observation part", "Index"], layout.items()),
+            _table(["Metric", "Meaning"], metrics.items()),
+        ]
+    )
+
+
+def describe_policy(entry: Entry) -> str:
+    """Fact table of a policy."""
+    facts = {"Name": f"`{entry.name}`", "What it does": entry.summary, "Uses": entry.information}
+    parts = [_table(["Fact", "Value"], facts.items())]
+    if entry.params._fields:  # type: ignore[attr-defined]
+        parts.append(_parameter_table(entry.params))
+    return "\n\n".join(parts)
+
+
+def describe_protocol(protocol: Protocol) -> str:
+    """Fact tables of a protocol."""
+    seeds, report = protocol.seeds, protocol.report
+    first, count = seeds.evaluation.first, seeds.evaluation.count
+    facts = {
+        "Name": f"`{protocol.name}`",
+        "What it is": protocol.protocol.description,
+        "Citation": protocol.protocol.citation,
+        "Digest": f"`{protocol.digest}`",
+        "Training seeds": ", ".join(map(str, seeds.training)) or "none",
+        "Evaluation seeds": f"{first} to {first + count - 1}",
+        "Score": f"`{report.score}`",
+        "Required baselines": ", ".join(f"`{name}`" for name in report.baselines) or "none",
+    }
+    tasks = [
+        (
+            f"`{task.id}`",
+            f"`{task.env}`",
+            ", ".join(f"{k}={v}" for k, v in task.parameters.items()),
+            str(protocol.episodes(task)),
+            f"{task.bounds.low:g} to {task.bounds.high:g}",
+        )
+        for task in protocol.task
+    ]
+    heads = ["Task", "Environment", "Parameters", "Episodes", "Score 0 to 1 is"]
+    return _table(["Fact", "Value"], facts.items()) + "\n\n" + _table(heads, tasks)
+
+
+def _table(heads: list[str], rows: Any) -> str:
+    lines = [heads, ["---"] * len(heads), *([str(cell) for cell in row] for row in rows)]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
+
+
+def _parameter_table(params: type) -> str:
+    rows = [
+        (
+            f"`{name}`",
+            kind,
+            f"`{default!r}`",
+            "" if kind in ("dict", "bool") else str(allowed),
+            allowed.text,
+        )
+        for name, (kind, default, allowed) in describe_parameters(params).items()
+    ]
+    return _table(["Parameter", "Type", "Default", "Allowed", "Meaning"], rows)
+
+
+def _agents(names: tuple[str, ...]) -> str:
+    shown = [f"`{name}`" for name in names]
+    return ", ".join(shown if len(shown) <= 6 else [*shown[:2], "...", shown[-1]])
+
+
+def _spaces(spaces: list[Any], agents: tuple[str, ...]) -> str:
+    texts = [_space(space) for space in spaces]
+    if len(set(texts)) == 1:
+        return f"`{texts[0]}`"
+    groups: dict[str, list[str]] = {}
+    for text, agent in zip(texts, agents, strict=True):
+        groups.setdefault(text, []).append(agent)
+    return "; ".join(f"`{text}` for {_agents(tuple(names))}" for text, names in groups.items())
+
+
+def _space(space: Any) -> str:
+    if not hasattr(space, "low"):
+        return str(space)
+    low, high = float(space.low.min()), float(space.high.max())
+    return f"Box({low:g}, {high:g}, {space.shape}, {space.dtype})"
+
+
+def _protocols_with(env_id: str) -> list[str]:
+    return [
+        name
+        for name in protocol_files()
+        if any(task.env == env_id for task in load_protocol(name).task)
+    ]

@@ -1,0 +1,61 @@
+"""Files of a report: every rendering written below one folder, each in one atomic step."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coopbench.analysis import Aggregate, Comparison, Estimate
+
+if TYPE_CHECKING:
+    from coopbench.report.report import Report
+
+__all__ = ["save"]
+
+
+def save(report: "Report", folder: Path) -> dict[str, Path]:
+    """Write all files of a report below ``folder``, which is made if needed.
+
+    Returns {what: file} with the keys html, md, json, estimates, comparisons, aggregates, episodes,
+    and one such as ``plots/iqm.svg`` per plot and format. Files of the same name are replaced,
+    never half written. The same report gives the same bytes.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    from coopbench.report.page import as_html
+    from coopbench.report.plots import pictures
+    from coopbench.report.tables import as_csv, as_json, as_markdown
+
+    drawn = pictures(report)
+    contents: dict[str, str | bytes] = {}
+    for picture in drawn:
+        contents[f"plots/{picture.name}.svg"] = picture.svg
+        contents[f"plots/{picture.name}.png"] = picture.png
+    contents |= {
+        "report.json": as_json(report),
+        "estimates.csv": as_csv(report.estimates, Estimate),
+        "comparisons.csv": as_csv(report.comparisons, Comparison),
+        "aggregates.csv": as_csv(report.aggregates, Aggregate),
+        "episodes.csv": as_csv(report.episodes.rows()),
+        "report.md": as_markdown(report, drawn),
+        "report.html": as_html(report, drawn),
+    }
+    return {_key(name): _write(folder / name, content) for name, content in contents.items()}
+
+
+def _key(name: str) -> str:
+    """``report.html`` is called html, ``estimates.csv`` estimates; a plot keeps its path."""
+    if "/" in name:
+        return name
+    stem, _, ending = name.rpartition(".")
+    return ending if stem == "report" else stem
+
+
+def _write(path: Path, content: str | bytes) -> Path:
+    from coopbench import store
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, str):
+        store.write_text(path, content)
+    else:
+        store._replace(path, content)  # the same atomic step, for bytes
+    return path
