@@ -9,7 +9,7 @@ from coopbench.protocol import Protocol, load_protocol, protocol_files
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown
 
-__all__ = ["describe", "describe_environment", "describe_policy", "describe_protocol"]
+__all__ = ["describe", "describe_environment", "describe_policy", "describe_protocol", "table"]
 
 
 def describe(name: str) -> str:
@@ -51,10 +51,10 @@ def describe_environment(env_id: str) -> str:
     metrics = {f"`{name}`": text for name, text in known_metrics(env_id).items()}
     return "\n\n".join(
         [
-            _table(["Fact", "Value"], facts.items()),
+            table(["Fact", "Value"], facts.items()),
             _parameter_table(spec.params),
-            _table(["Observation part", "Index"], layout.items()),
-            _table(["Metric", "Meaning"], metrics.items()),
+            table(["Observation part", "Index"], layout.items()),
+            table(["Metric", "Meaning"], metrics.items()),
         ]
     )
 
@@ -62,7 +62,7 @@ def describe_environment(env_id: str) -> str:
 def describe_policy(entry: Entry) -> str:
     """Fact table of a policy."""
     facts = {"Name": f"`{entry.name}`", "What it does": entry.summary, "Uses": entry.information}
-    parts = [_table(["Fact", "Value"], facts.items())]
+    parts = [table(["Fact", "Value"], facts.items())]
     if entry.params._fields:  # type: ignore[attr-defined]
         parts.append(_parameter_table(entry.params))
     return "\n\n".join(parts)
@@ -93,10 +93,11 @@ def describe_protocol(protocol: Protocol) -> str:
         for task in protocol.task
     ]
     heads = ["Task", "Environment", "Parameters", "Episodes", "Score 0 to 1 is"]
-    return _table(["Fact", "Value"], facts.items()) + "\n\n" + _table(heads, tasks)
+    return table(["Fact", "Value"], facts.items()) + "\n\n" + table(heads, tasks)
 
 
-def _table(heads: list[str], rows: Any) -> str:
+def table(heads: list[str], rows: Any) -> str:
+    """Write a Markdown table."""
     lines = [heads, ["---"] * len(heads), *([str(cell) for cell in row] for row in rows)]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
@@ -114,7 +115,7 @@ def _parameter_table(params: type) -> str:
         )
         for name, (kind, default, allowed) in describe_parameters(params).items()
     ]
-    return _table(["Parameter", "Type", "Default", "Allowed", "Meaning"], rows)
+    return table(["Parameter", "Type", "Default", "Allowed", "Meaning"], rows)
 
 
 def _agents(names: tuple[str, ...]) -> str:

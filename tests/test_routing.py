@@ -169,7 +169,7 @@ def naive_observation(c, state):
 CASES = {
     "spread": (SMALL, 1.0),
     "heap": ({**SMALL, "num_agents": 12}, 0.15),
-    "many in one place": ({"num_agents": 64}, 0.2),
+    "many in one place": ({"num_agents": 100}, 0.03),
     "mixed sizes": (
         {**SMALL, "map_params": {"num_rows": 7, "num_cols": 4, "agent_rad_range": (0.02, 0.15)}},
         0.5,
@@ -198,10 +198,11 @@ def scattered(engine, spread, seed):
 @pytest.mark.parametrize("name", CASES)
 def test_cell_lists_find_what_all_pairs_find(name):
     given_parameters, spread = CASES[name]
-    engine = Engine(ID, 12, **given_parameters)
+    engine = Engine(ID, 6, **given_parameters)
     actions = scattered(engine, spread, 5)
-    start = engine.get_state()
-    for t in range(2):
+    # One case must not fit into the lists of neighbours, the others must.
+    assert engine.state.crowded.any() == (name == "many in one place")
+    for _ in range(2):
         state = engine.get_state()
         for lane in range(engine.lanes):
             one = {field: value[lane] for field, value in state.items()}
@@ -213,10 +214,6 @@ def test_cell_lists_find_what_all_pairs_find(name):
             close(engine.state.agent_pos[lane], pos, 1e-9)
             close(engine.state.agent_vel[lane], vel, 1e-7)
             np.testing.assert_array_equal(engine.state.collided[lane], collided)
-        assert np.isfinite(engine.control.obs).all(), t
-    assert not np.array_equal(start["agent_pos"], engine.state.agent_pos)
-    if name == "many in one place":
-        assert engine.state.crowded.any()  # the case that does not fit into the lists
 
 
 def variant(name, **changes):
@@ -446,7 +443,7 @@ def test_errors_say_what_was_given_and_what_is_allowed(given_parameters, words):
 def test_instance_errors(changes, words):
     arrays = {name: np.zeros((2, 6), int) for name in ("agent_cell", "goal_cell", "obstacle_cell")}
     arrays = {name: value for name, value in (arrays | changes).items() if value is not None}
-    with pytest.raises(ValueError, match="cell") as error:
+    with pytest.raises(ValueError, match="random_grid") as error:
         routing.instances(Engine(ID, **SMALL).constants, arrays)
     for word in words:
         assert word in str(error.value)
@@ -475,5 +472,5 @@ def test_picture_and_text_show_the_state():
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 20
     page = engine.spec.text(engine.constants, state, engine.agents)
     assert page.startswith("step 1 / 1000")
-    assert "x" in page.splitlines()[1:][len(page.splitlines()) // 2 - 1] or "x" in page
+    assert "x" in page.split("\n", 1)[1]
     assert page.count("#") > 20

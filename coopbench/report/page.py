@@ -61,8 +61,9 @@ def _of(drawn: Sequence[Picture], task: str | None) -> list[Picture]:
 
 
 def _typeset(text: str) -> str:
-    """A number with a true minus sign."""
-    return text.replace("-", "\u2212")
+    """A number with a true minus sign, breaking only before the upper end of an interval."""
+    text = text.replace("-", "\u2212").replace(" ", "\u00a0")
+    return text.replace("\u00a0to", " to")
 
 
 def _inline(picture: Picture) -> Any:

@@ -19,10 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Picture", "Style", "aggregate", "curves", "pictures", "scores", "styles"]
 
-# Without the yellow, which is too pale on paper. Seven colours, four lines and nine markers have no
+# Without the yellow, which is too pale on paper. Seven colours, five lines and nine markers have no
 # common divisor, so that no combination returns before all have been used.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+LINES: tuple[Any, ...] = (
+    "-",
+    (0, (4, 1.5)),
+    (0, (1.2, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5)),
+    (0, (7, 4)),
+)
 MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "<": "◀", ">": "▶"}
 WIDTH = 4.8  # inches: text of 9 points stays legible when the plot is as wide as a phone
 INK, FAINT, SMALL = "#222222", "#d0d0d0", 9
@@ -89,7 +95,8 @@ def scores(report: "Report", task: str, ax: Any = None) -> Any:
     }
     ax = ax if ax is not None else _axes(_height(len(policies(report))))
     _intervals(ax, report, found)
-    ax.set_xlabel(f"{_plain(score)} on {_plain(task)}", fontsize=SMALL)
+    ax.set_xlabel(_plain(score), fontsize=SMALL)
+    ax.set_title(task, loc="left", fontsize=SMALL)
     return ax
 
 
@@ -115,7 +122,7 @@ def curves(report: "Report", task: str, ax: Any = None) -> Any:
             values[1:],
             color=look.colour,
             linestyle=look.line,
-            linewidth=2.6 - 1.4 * k / max(1, len(blocks) - 1),
+            linewidth=2.4 - 0.8 * k / max(1, len(blocks) - 1),
             marker=look.marker,
             markersize=4.5,
             markevery=(k * stride // max(1, len(blocks)), stride),
@@ -132,7 +139,8 @@ def _finish_curves(ax: Any, metric: str, task: str) -> None:
     if values and min(values) >= 0.0 and max(values) <= 1.0:
         ax.set_ylim(-0.03, 1.03)  # a share: the whole range, so that tasks can be compared
     ax.set_xlim(left=0)
-    ax.set_xlabel(f"step on {_plain(task)}", fontsize=SMALL)
+    ax.set_xlabel("step", fontsize=SMALL)
+    ax.set_title(task, loc="left", fontsize=SMALL)
     ax.set_ylabel(f"{_plain(metric)} so far", fontsize=SMALL)
     if not ax.lines:
         return
@@ -157,18 +165,10 @@ def _intervals(ax: Any, report: "Report", found: dict[str, tuple[float, float, f
     looks, scale = styles(names), _value_scale(found)
     _frame(ax)
     for y, name in enumerate(names):
-        centre, low, high = found.get(name, (math.nan,) * 3)
-        if math.isfinite(centre):
-            _interval(ax, y, (centre, low, high), looks[name], _plain(name))
-        text = scale(centre) if math.isfinite(centre) else "missing"
-        ax.annotate(
-            text,
-            (1.02, y),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            fontsize=SMALL,
-            color=INK,
-        )
+        row = found.get(name, (math.nan,) * 3)
+        if math.isfinite(row[0]):
+            _interval(ax, y, row, looks[name], _plain(name))
+    _values(ax, [scale(found[name][0]) if name in found else "missing" for name in names])
     ax.set_yticks(range(len(names)), [_plain(name) for name in names], fontsize=SMALL)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
@@ -178,7 +178,7 @@ def _intervals(ax: Any, report: "Report", found: dict[str, tuple[float, float, f
 
 def _interval(ax: Any, y: int, row: tuple[float, float, float], look: Style, label: str) -> None:
     centre, low, high = row
-    known = math.isfinite(low) and math.isfinite(high) and not is_point(low, high)
+    known = _is_known(low, high)
     if known:
         ax.plot([low, high], [y, y], color=look.colour, linewidth=2, solid_capstyle="butt")
         for end in (low, high):  # higher than the marker, so that narrow intervals are seen
@@ -197,6 +197,29 @@ def _interval(ax: Any, y: int, row: tuple[float, float, float], look: Style, lab
     )
 
 
+def _is_known(low: float, high: float) -> bool:
+    """Whether there is an interval to draw."""
+    return math.isfinite(low) and math.isfinite(high) and not is_point(low, high)
+
+
+def _values(ax: Any, texts: Sequence[str]) -> None:
+    """Write the numbers beside the plot, flush right."""
+    digit = 0.62 * SMALL  # points
+    reach = 6 + digit * max((len(text.replace(",", "")) for text in texts), default=0)
+    for y, text in enumerate(texts):
+        ax.annotate(
+            text,
+            (1, y),
+            xytext=(reach, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right",
+            va="center",
+            fontsize=SMALL,
+            color=INK,
+        )
+
+
 def _value_scale(found: dict[str, tuple[float, float, float]]) -> Scale:
     rows = found.values()
     return scale_of([row[0] for row in rows], [(row[2] - row[1]) / 2 for row in rows])
@@ -210,7 +233,7 @@ def _axes(height: float) -> Any:
 
 
 def _height(rows: int) -> float:
-    return 0.65 + 0.27 * rows
+    return 0.85 + 0.27 * rows
 
 
 def _frame(ax: Any) -> None:
@@ -237,14 +260,15 @@ def _plain(text: str) -> str:
 def pictures(report: "Report") -> tuple[Picture, ...]:
     """Draw all plots of a report: the aggregate, then score and curves of every task."""
     level = f"{100 * report.protocol.report.confidence:g} %"
-    open_marker = "Open markers: all episodes came out equal, so that there is no interval."
     found = []
     if report.aggregates:
-        caption = f"Interquartile mean of normalised scores with {level} interval. {open_marker}"
+        caption = f"Interquartile mean of normalised scores with {level} interval."
+        caption += _open_markers(report.aggregates)
         found.append(_picture("iqm", None, caption, aggregate(report)))
-    metric = report.protocol.report.curve
+    score, metric = report.protocol.report.score, report.protocol.report.curve
     for task in report.protocol.task:
-        caption = f"Mean {report.protocol.report.score} with {level} interval. {open_marker}"
+        rows = [row for row in report.estimates if (row.task, row.metric) == (task.id, score)]
+        caption = f"Mean {score} with {level} interval." + _open_markers(rows)
         found.append(_picture(f"score-{task.id}", task.id, caption, scores(report, task.id)))
         caption = (
             f"Course of {metric} over an episode: its value so far, mean over episodes. "
@@ -252,6 +276,13 @@ def pictures(report: "Report") -> tuple[Picture, ...]:
         )
         found.append(_picture(f"curve-{task.id}", task.id, caption, curves(report, task.id)))
     return tuple(found)
+
+
+def _open_markers(rows: Sequence[Any]) -> str:
+    """What an open marker means, if there is one."""
+    if all(_is_known(row.low, row.high) for row in rows):
+        return ""
+    return " Open markers: no interval, since the episodes do not vary or are too few."
 
 
 def _picture(name: str, task: str | None, caption: str, ax: Any) -> Picture:

@@ -338,7 +338,7 @@ def reading(report: "Report") -> dict[str, str]:
         f"Statistics 6: 65-70). Those below {found.alpha:g} are set in bold.",
         "Hedges g": "The difference divided by the pooled standard deviation and corrected for the "
         "bias of small samples (Hedges 1981, Journal of Educational Statistics 6: 107-128). It is "
-        "huge wherever a policy hardly varies, as fixed policies in deterministic games do.",
+        "huge wherever policies hardly vary, as fixed ones do in deterministic games.",
     }
 
 
@@ -414,7 +414,7 @@ def _print_table(table: Table, console: Any) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     if table.grouped:
         grid.add_column("Metric", overflow="fold")
     for column in table.columns:

@@ -1,0 +1,97 @@
+"""Fill the generated parts of the documentation from the code; ``--check`` only compares.
+
+A generated part stands between ``<!-- generated: begin -->`` and ``<!-- generated: end -->``; on the page
+of an environment it holds its facts, in README.md the table that its name says.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import coopbench_envs
+from coopbench import catalogue
+from coopbench.describe import describe_environment, describe_protocol, table
+from coopbench.protocol import load_protocol
+
+ROOT = Path(__file__).resolve().parent.parent
+_PART = re.compile(r"(<!-- generated: begin ?(\w*) -->\n).*?(<!-- generated: end -->)", re.DOTALL)
+
+
+def page_name(env_id: str) -> str:
+    """File name of an environment's page: its module's name."""
+    return f"{coopbench_envs.spec(env_id).kernel.__name__.rsplit('.', 1)[1]}.md"
+
+
+def environments() -> str:
+    """Table of all environments with their first sentences."""
+    rows = []
+    for env_id in coopbench_envs.ids():
+        text = (coopbench_envs.spec(env_id).kernel.__doc__ or "").split("\n", 1)[0]
+        rows.append(
+            (f"[`{env_id}`](docs/environments/{page_name(env_id)})", text.split(": ", 1)[-1])
+        )
+    return table(["Environment", "What happens"], rows)
+
+
+def policies() -> str:
+    """Table of all policies."""
+    return table(
+        ["Policy", "What it does"], [(f"`{n}`", t) for n, t in catalogue.policies().items()]
+    )
+
+
+def protocols() -> str:
+    """Table of all protocols."""
+    found = [load_protocol(name) for name in catalogue.protocols()]
+    return table(
+        ["Protocol", "Tasks", "Episodes", "What it is"],
+        [
+            (
+                f"`{p.protocol.name}`",
+                str(len(p.task)),
+                str(p.seeds.evaluation.count),
+                p.protocol.description,
+            )
+            for p in found
+        ],
+    )
+
+
+def pages() -> dict[Path, dict[str, str]]:
+    """Return the content of every generated part as {file: {name: text}}."""
+    tables = {"environments": environments(), "policies": policies(), "protocols": protocols()}
+    found = {ROOT / "README.md": tables}
+    for env_id in coopbench_envs.ids():
+        found[ROOT / "docs" / "environments" / page_name(env_id)] = {
+            "": describe_environment(env_id)
+        }
+    listing = "\n\n".join(
+        f"## {name}\n\n{describe_protocol(load_protocol(name))}" for name in catalogue.protocols()
+    )
+    found[ROOT / "docs" / "protocols.md"] = {"": listing}
+    return found
+
+
+def filled(text: str, parts: dict[str, str]) -> str:
+    """Return ``text`` with its generated parts replaced."""
+    return _PART.sub(lambda m: f"{m[1]}{parts[m[2]]}\n{m[3]}", text)
+
+
+def main() -> int:
+    """Write the pages, or with ``--check`` name those that are out of date."""
+    stale = []
+    for file, parts in pages().items():
+        old = file.read_text(encoding="utf-8")
+        new = filled(old, parts)
+        if new != old:
+            stale.append(str(file.relative_to(ROOT)))
+            if "--check" not in sys.argv:
+                file.write_text(new, encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        print(f"Out of date, run 'make docs': {', '.join(stale)}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
