@@ -164,7 +164,10 @@ def main() -> None:
     from coopbench.protocol import ProtocolError
 
     try:
-        app(standalone_mode=False)
+        status = app(standalone_mode=False)
+        if status == 130:  # the command-line library turns an interruption into this status
+            raise KeyboardInterrupt
+        sys.exit(status if isinstance(status, int) else 0)
     except (ProtocolError, ValueError, TypeError, FileNotFoundError) as error:
         _fail(str(error), 2)
     except OSError as error:

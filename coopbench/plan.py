@@ -22,9 +22,10 @@ class Cell:
     @property
     def folder(self) -> str:
         """Relative folder of the cell's results; different policies never share one."""
-        slug = re.sub(r"[^\w.-]+", "-", self.policy).strip("-.") or "policy"
-        if slug != self.policy.replace(":", "-"):
-            slug += "-" + hashlib.sha256(self.policy.encode()).hexdigest()[:8]
+        slug = self.policy.replace(":", "@")
+        if not re.fullmatch(r"\w[\w.,=-]*(:[\w.,=-]+)?", self.policy):
+            digest = hashlib.sha256(self.policy.encode()).hexdigest()[:8]
+            slug = re.sub(r"[^\w.-]+", "-", self.policy).strip("-.") + "@" + digest
         return f"{self.task}/{slug}" if self.run is None else f"{self.task}/{slug}/run-{self.run}"
 
 

@@ -7,7 +7,6 @@ result.
 import hashlib
 import json
 import tomllib
-from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -204,7 +203,7 @@ class Protocol(_Strict):
         first = self.seeds.evaluation.first
         return np.arange(first, first + self.episodes(task), dtype=np.uint64)
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """SHA-256 of the canonical form; two protocols with one digest are the same protocol."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))

@@ -138,7 +138,7 @@ def _finish_curves(ax: Any, metric: str, task: str) -> None:
     values = [value for line in ax.lines for value in line.get_ydata() if math.isfinite(value)]
     if values and min(values) >= 0.0 and max(values) <= 1.0:
         ax.set_ylim(-0.03, 1.03)  # a share: the whole range, so that tasks can be compared
-    ax.set_xlim(left=0)
+    ax.set_xlim(left=-0.015 * ax.get_xlim()[1])  # room for the marker at step 1
     ax.set_xlabel("step", fontsize=SMALL)
     ax.set_title(task, loc="left", fontsize=SMALL)
     ax.set_ylabel(f"{_plain(metric)} so far", fontsize=SMALL)
@@ -282,7 +282,7 @@ def _open_markers(rows: Sequence[Any]) -> str:
     """What an open marker means, if there is one."""
     if all(_is_known(row.low, row.high) for row in rows):
         return ""
-    return " Open markers: no interval, since the episodes do not vary or are too few."
+    return " Open markers: no interval, or one without width; the table says why."
 
 
 def _picture(name: str, task: str | None, caption: str, ax: Any) -> Picture:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coopbench.analysis import Aggregate, Comparison, Estimate
-from coopbench.report.formats import MISSING, Scale, interval_text, p_text, scale_of
+from coopbench.report.formats import MISSING, Scale, interval_text, is_point, p_text, scale_of
 
 if TYPE_CHECKING:
     from coopbench.protocol import Task
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 NO_AGGREGATE = "No aggregate: an ad-hoc evaluation has no agreed bounds to normalise its score by."
+SAME = "all resamples give the same value: a width of zero is not certainty"
 NO_COMPARISON = "No comparison: fewer than two policies have played this task."
 
 
@@ -121,7 +122,7 @@ def _unit(counts: Iterable[int], scope: str = "") -> str:
     found = sorted(set(counts) - {0})
     if not found:
         return "Unit of inference: episodes of a fixed policy; none here."
-    number = f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
+    number = f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
     return f"Unit of inference: episodes of a fixed policy, n = {number}{scope}; not training runs."
 
 
@@ -167,14 +168,19 @@ def _aggregate_row(row: Aggregate, scale: Scale, notes: _Footnotes) -> tuple[Ent
     return (
         Entry(row.policy, row.policy),
         _number(row.estimate, scale),
-        Entry(interval_text(row.low, row.high, scale), _width(row), notes.mark(row.flag)),
-        Entry(str(row.tasks), row.tasks),
-        Entry(str(row.episodes), row.episodes),
+        _interval(row, scale, notes),
+        Entry(f"{row.tasks:,}", row.tasks),
+        Entry(f"{row.episodes:,}", row.episodes),
     )
 
 
+def _interval(row: Aggregate | Estimate, scale: Scale, notes: _Footnotes) -> Entry:
+    """An interval, sorted by its width, with the reason why it says less than it seems."""
+    flag = row.flag or (SAME if is_point(row.low, row.high) else "")
+    return Entry(interval_text(row.low, row.high, scale), _width(row), notes.mark(flag))
+
+
 def _width(row: Aggregate | Estimate | Comparison) -> float | None:
-    """Sort key of an interval: how wide it is."""
     width = row.high - row.low
     return width if math.isfinite(width) else None
 
@@ -220,8 +226,8 @@ def _estimate_row(row: Estimate, scale: Scale, notes: _Footnotes) -> tuple[Entry
         Entry(row.policy, row.policy),
         _number(row.mean, scale),
         _number(row.std, scale),
-        Entry(interval_text(row.low, row.high, scale), _width(row), notes.mark(row.flag)),
-        Entry(str(row.count), row.count),
+        _interval(row, scale, notes),
+        Entry(f"{row.count:,}", row.count),
     )
 
 
@@ -286,10 +292,9 @@ def identity(report: "Report") -> dict[str, str]:
 
 def task_facts(report: "Report", task: "Task") -> dict[str, str]:
     """Return what is played in a task, as {label: text}."""
-    parameters = ", ".join(f"{name} = {value}" for name, value in task.parameters.items())
     facts = {
         "Environment": task.env,
-        "Parameters": parameters or "defaults",
+        "Parameters": _settings(task.parameters) or "defaults",
         "Episodes": f"{report.protocol.episodes(task):,} per policy",
     }
     if not report.protocol.ad_hoc:
@@ -298,6 +303,13 @@ def task_facts(report: "Report", task: "Task") -> dict[str, str]:
     if task.instances is not None:
         facts["Instances"] = f"{task.instances.file} (SHA-256 {task.instances.sha256})"
     return facts
+
+
+def _settings(parameters: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} = {{{_settings(value)}}}" if isinstance(value, dict) else f"{name} = {value}"
+        for name, value in parameters.items()
+    )
 
 
 def provenance(report: "Report") -> dict[str, str]:
@@ -410,6 +422,36 @@ def show(report: "Report", console: Any) -> None:
 
 
 def _print_table(table: Table, console: Any) -> None:
+    """Print a table; one too wide for the console is cut into parts that repeat the names."""
+    from rich.text import Text
+
+    console.print(Text(table.title, style="italic"))
+    longest = max(16, 2 * console.width // 5)  # of a name; a longer one is broken
+    for number, part in enumerate(_parts(table, console.width, longest)):
+        console.print(*([""] if number else []), _grid(table, part, longest), sep="\n")
+    for text in _below(table):
+        console.print(Text(text, style="dim"))
+
+
+def _parts(table: Table, width: int, longest: int) -> list[list[int]]:
+    """Indices of the columns, after the first, that fit side by side."""
+    rows = [row for group in table.groups for row in group.rows]
+    sizes = [
+        max([len(column.name), *(len(_marked(row[k])) for row in rows)]) + 2
+        for k, column in enumerate(table.columns)
+    ]
+    head = min(sizes[0], longest) + max(
+        [len(group.name) + 2 for group in table.groups if group.name], default=0
+    )
+    parts: list[list[int]] = [[]]
+    for k, size in enumerate(sizes[1:], start=1):
+        if parts[-1] and head + sum(sizes[j] for j in parts[-1]) + size > width:
+            parts.append([])
+        parts[-1].append(k)
+    return parts
+
+
+def _grid(table: Table, part: list[int], longest: int) -> Any:
     from rich import box
     from rich.table import Table as Grid
     from rich.text import Text
@@ -417,19 +459,16 @@ def _print_table(table: Table, console: Any) -> None:
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     if table.grouped:
         grid.add_column("Metric", overflow="fold")
-    for column in table.columns:
-        stiff = column.numeric and "interval" not in column.name
-        side: Any = "right" if column.numeric else "left"
-        grid.add_column(column.name, justify=side, no_wrap=stiff, overflow="fold")
+    grid.add_column(table.columns[0].name, overflow="fold", max_width=longest)
+    for k in part:
+        grid.add_column(table.columns[k].name, justify="right", no_wrap=True)
     for group in table.groups:
         for number, row in enumerate(group.rows):
-            cells = [Text(_marked(entry), style="bold" if entry.strong else "") for entry in row]
+            shown = [row[0], *(row[k] for k in part)]
+            cells = [Text(_marked(entry), style="bold" if entry.strong else "") for entry in shown]
             head = [Text(group.name if number == 0 else "")] if table.grouped else []
             grid.add_row(*head, *cells, end_section=number == len(group.rows) - 1)
-    console.print(Text(table.title, style="italic"))
-    console.print(grid)
-    for text in _below(table):
-        console.print(Text(text, style="dim"))
+    return grid
 
 
 def _marked(entry: Entry) -> str:

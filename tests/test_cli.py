@@ -1,0 +1,146 @@
+"""The command line as a stranger would use it, right and wrong; and the README as written."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SMALL = ["--env", "TrustDilemma-v0", "--episodes", "5", "--param", "horizon=6"]
+
+
+def _coopbench(*arguments, cwd):
+    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "coopbench", *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_help_names_every_command(tmp_path):
+    done = _coopbench("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    for command in ("list", "show", "plan", "evaluate", "report", "bench", "warmup"):
+        assert re.search(rf"^\W*{command}\b", done.stdout, re.MULTILINE), command
+        assert _coopbench(command, "--help", cwd=tmp_path).returncode == 0
+
+
+def test_list_show_plan(tmp_path):
+    import coopbench
+
+    listed = _coopbench("list", cwd=tmp_path).stdout
+    for name in (*coopbench.environments(), *coopbench.policies(), *coopbench.protocols()):
+        if not name.startswith("test/"):
+            assert name in listed
+    assert "`horizon`" in _coopbench("show", "Routing-v0", cwd=tmp_path).stdout
+    assert "fraction" in _coopbench("show", "constant", cwd=tmp_path).stdout
+    assert "Digest" in _coopbench("show", "routing-easy", cwd=tmp_path).stdout
+    planned = _coopbench("plan", "coopetition-standard", "-p", "random", cwd=tmp_path).stdout
+    assert planned.count("random") == len(coopbench.load_protocol("coopetition-standard").task)
+
+
+def test_evaluate_and_report(tmp_path):
+    done = _coopbench(
+        "evaluate", *SMALL, "-p", "random", "-p", "constant:0.35", "--out", "r", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not a standard report" in done.stdout.lower()
+    assert "constant:0.35" in done.stdout
+    for name in ("report.html", "report.md", "report.json", "estimates.csv", "episodes.csv"):
+        assert (tmp_path / "r" / name).stat().st_size > 0
+    first = json.loads((tmp_path / "r" / "report.json").read_text())
+    again = _coopbench("report", "r", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    second = json.loads((tmp_path / "r" / "report.json").read_text())
+    assert {str(e) for e in first["estimates"]} == {str(e) for e in second["estimates"]}
+    nothing = _coopbench("evaluate", *SMALL, cwd=tmp_path)
+    assert nothing.returncode == 0
+    assert "Nothing was written" in nothing.stdout
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evaluate"], "PROTOCOL or an environment with --env"),
+        (["evaluate", "coopetition-standart"], "Did you mean 'coopetition-standard'"),
+        (["evaluate", "coopetition-standard", "-p", "randm"], "Did you mean 'random'"),
+        (["evaluate", "coopetition-standard", "--episodes", "3"], "go with --env"),
+        (["evaluate", *SMALL, "-p", "constant:7"], "'fraction' of policy 'constant' was 7"),
+        (["evaluate", *SMALL, "--param", "horizn=3"], "Did you mean 'horizon'"),
+        (["evaluate", *SMALL, "--param", "horizon"], "--param takes NAME=VALUE"),
+        (["evaluate", *SMALL, "--backend", "ray"], "Unknown backend 'ray'"),
+        (["evaluate", "--env", "TrustDilema-v0"], "Did you mean 'coopbench/TrustDilemma-v0'"),
+        (["evaluate", "--polcy", "random"], "--polcy"),
+        (["report", "nowhere"], "nowhere holds no results"),
+        (["show", "Routng-v0"], "Did you mean"),
+        (["evaluat"], "evaluat"),
+    ],
+)
+def test_wrong_calls_say_what_to_do(arguments, message, tmp_path):
+    done = _coopbench(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_interrupt_keeps_what_is_finished(tmp_path):
+    """Ctrl-C in the middle: exit status 130, one sentence, and a second run goes on."""
+    command = [sys.executable, "-m", "coopbench", "evaluate", "routing-easy", "--out", "r"]
+    process = subprocess.Popen(
+        [*command, "-p", "random"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(600):  # until it has begun to play
+        if (tmp_path / "r" / "protocol.json").exists():
+            break
+        time.sleep(0.1)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Finished cells are kept" in stderr
+    assert "Traceback" not in stderr
+
+
+def test_an_unwritable_folder_is_told(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    done = _coopbench("evaluate", *SMALL, "--out", "taken", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Could not read or write" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+def test_readme_python(code, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_readme_commands(tmp_path):
+    lines = [
+        line.split("#")[0].split()
+        for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+        for line in block.splitlines()
+    ]
+    assert lines
+    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for program, *arguments in lines:
+        if program == "make":
+            assert f"\n{arguments[0]}:" in targets
+            continue
+        assert program == "coopbench"
+        done = _coopbench(*arguments, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr

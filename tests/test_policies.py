@@ -1,0 +1,151 @@
+"""Policies: every registered one on every environment that it can play, and what users pass."""
+
+import numpy as np
+import pytest
+
+from coopbench.baselines.policy import Game, Player, entries, make_policy
+from coopbench_envs import Engine, ids
+
+NAMES = {"constant": "constant:0.35"}  # policies that cannot do without a parameter
+
+
+def _pairs():
+    for env_id in ids():
+        game = Game.of(Engine(env_id, horizon=5))
+        for entry in entries():
+            name = NAMES.get(entry, entry)
+            try:
+                make_policy(name, game)
+            except ValueError as error:
+                assert "cannot play" in str(error)
+                continue
+            yield env_id, name
+
+
+def _begun(env_id, policy, lanes, seed=0):
+    engine = Engine(env_id, lanes, horizon=5)
+    engine.reset(np.arange(seed, seed + lanes))
+    player = Player(policy, Game.of(engine))
+    player.begin(engine.control.seed, engine.control.episode, np.ones(lanes, np.bool_))
+    return engine, player
+
+
+def test_registered_policies_play_and_lanes_do_not_matter():
+    """What a policy does in a lane depends on that lane's seed alone, and stays in bounds."""
+    pairs = list(_pairs())
+    assert {name for _, name in pairs} == {NAMES.get(entry, entry) for entry in entries()}
+    for env_id, name in pairs:
+        engine, player = _begun(env_id, name, 5)
+        alone, single = _begun(env_id, name, 1, seed=3)
+        for _ in range(5):
+            actions, one = player.act(engine.control.obs), single.act(alone.control.obs)
+            np.testing.assert_array_equal(actions[3], one[0], err_msg=f"{name} on {env_id}")
+            for agent, space in enumerate(engine.action_spaces):
+                assert space.contains(actions[0, agent].astype(space.dtype))
+            engine.step(actions, 2)
+            alone.step(one, 2)
+
+
+def test_random_covers_the_range_and_differs():
+    engine, player = _begun("coopbench/PlatformEcosystem-v0", "random", 500)
+    draws = player.act(engine.control.obs)[:, :, 0] / engine.constants.endowment
+    assert abs(draws.mean() - 0.5) < 0.02
+    assert draws.min() < 0.01
+    assert draws.max() > 0.99
+    assert len(np.unique(draws)) == draws.size
+    assert abs(np.corrcoef(draws.T)[0, 1]) < 0.15
+
+
+def test_tit_for_tat_mirrors_fractions():
+    engine, player = _begun("coopbench/PlatformEcosystem-v0", "tit_for_tat", 1)
+    e = engine.constants.endowment
+    first = player.act(engine.control.obs)[0, :, 0]
+    np.testing.assert_allclose(first, 0.5 * e)
+    shares = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+    engine.step((shares * e)[None, :, None])
+    others = np.array([np.delete(shares, a).mean() for a in range(5)])
+    np.testing.assert_allclose(player.act(engine.control.obs)[0, :, 0], others * e, rtol=1e-6)
+    # A new episode opens with one half again.
+    player.begin(engine.control.seed, engine.control.episode + 1, np.ones(1, np.bool_))
+    np.testing.assert_allclose(player.act(engine.control.obs)[0, :, 0], 0.5 * e)
+
+
+def test_memory_is_per_lane():
+    engine, player = _begun("coopbench/TrustDilemma-v0", "tit_for_tat", 3)
+    engine.step(np.full((3, 2, 1), 20.0))
+    player.act(engine.control.obs)
+    second = player.act(engine.control.obs)
+    player.begin(engine.control.seed, engine.control.episode, np.array([False, True, False]))
+    third = player.act(engine.control.obs)
+    np.testing.assert_allclose(third[:, 0, 0], [second[0, 0, 0], 50.0, second[2, 0, 0]])
+
+
+def test_greedy_arrives_in_an_empty_world():
+    import coopbench
+    from coopbench.protocol import ad_hoc
+
+    empty = {"num_rows": 12, "num_cols": 12, "obstacle_density": 0.0}
+    protocol = ad_hoc("Routing-v0", episodes=10, num_agents=2, map_params=empty, horizon=400)
+    report = coopbench.evaluate(protocol, ["greedy"])
+    assert report.episodes.blocks[0].metrics["success_rate"].mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tit_for_tot", "Did you mean 'tit_for_tat'"),
+        ("constant", "fraction"),
+        ("constant:1.5", r"'fraction' .* was 1.5; allowed: float in \[0, 1\]"),
+        ("constant:much", "'fraction' .* was 'much'"),
+        ("constant:0.1,0.2", "Unknown parameter 'value 2'"),
+        ("constant:fracton=0.2", "Did you mean 'fraction'"),
+        ("greedy", "cannot play coopbench/TrustDilemma-v0: it needs .*goal"),
+    ],
+)
+def test_names_that_do_not_work(name, message):
+    game = Game.of(Engine("TrustDilemma-v0"))
+    with pytest.raises(ValueError, match=message):
+        make_policy(name, game)
+
+
+class Half:
+    name = "half"
+
+    def act(self, observations):
+        return np.full((*observations.shape[:2], 1), 50.0)
+
+
+def test_users_pass_functions_and_objects():
+    for policy, label in ((Half(), "half"), (Half().act, "act"), ("constant:fraction=0.5",) * 2):
+        engine, player = _begun("coopbench/TrustDilemma-v0", policy, 2)
+        assert player.label == label
+        np.testing.assert_array_equal(player.act(engine.control.obs), np.full((2, 2, 1), 50.0))
+    with pytest.raises(TypeError, match="given int"):
+        _begun("coopbench/TrustDilemma-v0", 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda o: np.zeros((len(o), 2)), r"shape \(2, 2\).*expected \(2, 2, 1\)"),
+        (lambda o: None, "expected"),
+        (lambda o: np.full((2, 2, 1), "x"), "expected"),
+        (lambda o: [[1.0], [[2.0], [3.0]]], "expected"),
+        (lambda o: np.full((2, 2, 1), np.nan), "not finite"),
+    ],
+)
+def test_wrong_actions_name_the_policy(result, message):
+    engine, player = _begun("coopbench/TrustDilemma-v0", result, 2)
+    with pytest.raises(ValueError, match=message) as error:
+        player.act(engine.control.obs)
+    assert "<lambda>" in str(error.value)
+
+
+def test_set_partner_takes_objects():
+    import gymnasium
+
+    env = gymnasium.make("coopbench/TrustDilemma-v0", control="focal").unwrapped
+    env.set_partner(Half())
+    env.reset(seed=0)
+    env.step(np.array([10.0], np.float32))
+    assert env.engine.state.last_action[0].tolist() == [10.0, 50.0]

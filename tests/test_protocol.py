@@ -1,0 +1,150 @@
+"""Protocols: every shipped one is usable, and a wrong one says where and what to do."""
+
+import hashlib
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench.instances import instance_state
+from coopbench.metrics import known_metrics
+from coopbench.protocol import ProtocolError, ad_hoc, load_protocol
+from coopbench_envs import Engine
+
+GOOD = """
+[protocol]
+name = "trial"
+version = 1
+description = "A trial."
+
+[seeds]
+training = [100, 101]
+evaluation = { first = 0, count = 5 }
+
+[report]
+score = "return"
+metrics = ["return", "final_trust"]
+curve = "mean_trust"
+baselines = ["random"]
+
+[[task]]
+id = "one"
+env = "coopbench/TrustDilemma-v0"
+parameters = { horizon = 9 }
+bounds = { low = 0.0, high = 4000.0 }
+"""
+
+
+@pytest.mark.parametrize("name", coopbench.protocols())
+def test_shipped_protocols(name):
+    protocol = load_protocol(name)
+    assert protocol.protocol.name == name
+    assert load_protocol(protocol.name).digest == protocol.digest
+    assert protocol.report.baselines
+    assert set(protocol.seeds.training)
+    for task in protocol.task:
+        engine = Engine(task.env, **task.parameters)
+        assert {*protocol.report.metrics, protocol.report.score} <= set(known_metrics(task.env))
+        state = instance_state(task, engine.constants, protocol.episodes(task))
+        if state is not None:
+            assert all(len(value) == protocol.episodes(task) for value in state.values())
+
+
+def test_instances_are_the_recorded_cells():
+    """The files hold cells; the states must put agents, goals and walls on their centres."""
+    protocol = load_protocol("routing-easy")
+    for task in protocol.task:
+        path = Path(str(resources.files("coopbench.protocols"))) / "instances" / task.instances.file
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == task.instances.sha256
+        cells = np.load(path)
+        engine = Engine(task.env, **task.parameters)
+        state = instance_state(task, engine.constants, 1000)
+        column, row = cells["agent_cell"] % 20, cells["agent_cell"] // 20
+        expected = np.stack([column, row], axis=-1) * 0.4 - 4.0 + 0.2
+        np.testing.assert_allclose(state["agent_pos"], expected, atol=1e-12)
+        column, row = cells["goal_cell"] % 20, cells["goal_cell"] // 20
+        expected = np.stack([column, row], axis=-1) * 0.4 - 4.0 + 0.2
+        np.testing.assert_allclose(state["goal_pos"], expected, atol=1e-12)
+        walls = state["landmark_pos"].shape[1] - 160
+        assert walls == 8 * cells["obstacle_cell"].shape[1]
+
+
+def _load(tmp_path, text):
+    file = tmp_path / "trial.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_protocol(file)
+
+
+def test_a_good_file_and_its_digest(tmp_path):
+    protocol = _load(tmp_path, GOOD)
+    assert protocol.name == "trial-v1"
+    assert protocol.seeds_of(protocol.task[0]).tolist() == [0, 1, 2, 3, 4]
+    assert _load(tmp_path, GOOD + "\n# a remark\n").digest == protocol.digest
+    assert _load(tmp_path, GOOD.replace("count = 5", "count = 6")).digest != protocol.digest
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("version = 1", "version = 1\nauthor = 'x'", r"protocol.author: Unknown key 'author'"),
+        ("version = 1", "version = '1'", r"protocol.version: .*integer"),
+        ("version = 1", "", r"protocol.version: is missing"),
+        ('description = "A trial."', "", r"protocol.description: is missing"),
+        ("count = 5", "coun = 5", r"seeds.evaluation.coun: .*Did you mean 'count'"),
+        ("training = [100, 101]", "training = [3, 101]", r"training seeds \[3\] are also"),
+        ("training = [100, 101]", "training = [100, 100]", r"training seeds repeat"),
+        ('"final_trust"', '"final_thrust"', r"Unknown metric .*Did you mean 'final_trust'"),
+        ('score = "return"', 'score = "retrun"', r"Did you mean 'return'"),
+        ("horizon = 9", "horzion = 9", r"Unknown parameter 'horzion'.*Did you mean 'horizon'"),
+        ("horizon = 9", "horizon = -9", r"'horizon' .* was -9; allowed: int in"),
+        ("TrustDilemma-v0", "TrustDilema-v0", r"Did you mean 'coopbench/TrustDilemma-v0'"),
+        ("low = 0.0, high = 4000.0", "low = 0.0", r"task.0.bounds.high: is missing"),
+        ("low = 0.0, high = 4000.0", "low = 9.0, high = 4.0", r"low must lie below high"),
+        ("bounds = { low = 0.0, high = 4000.0 }", "", r"task.0.bounds: is missing"),
+        ("horizon = 9 }", "horizon = 9 }\nepisodes = 6", r"wants 6 episodes, but there are only 5"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, old, new, message):
+    assert old in GOOD
+    with pytest.raises(ProtocolError, match=message) as error:
+        _load(tmp_path, GOOD.replace(old, new, 1))
+    assert "trial.toml" in str(error.value)
+
+
+def test_equal_tasks_are_refused(tmp_path):
+    task = GOOD[GOOD.index("[[task]]") :]
+    with pytest.raises(ProtocolError, match="two tasks are called 'one'"):
+        _load(tmp_path, GOOD + task)
+    with pytest.raises(ProtocolError, match="'one' and 'two' are the same"):
+        _load(tmp_path, GOOD + task.replace('"one"', '"two"'))
+
+
+def test_files_that_are_not_there_or_not_toml(tmp_path):
+    with pytest.raises(ProtocolError, match="no protocol file"):
+        load_protocol(tmp_path / "absent.toml")
+    with pytest.raises(ProtocolError, match="not valid TOML"):
+        _load(tmp_path, "[protocol\n")
+    with pytest.raises(ProtocolError, match="Did you mean 'coopetition-standard'"):
+        load_protocol("coopetition-standrad")
+    with pytest.raises(ProtocolError, match="no version 7 of coopetition-standard"):
+        load_protocol("coopetition-standard-v7")
+
+
+def test_changed_instances_are_refused():
+    task = load_protocol("routing-easy").task[0]
+    changed = task.model_copy(
+        update={"instances": task.instances.model_copy(update={"sha256": "0" * 64})}
+    )
+    engine = Engine(task.env, **task.parameters)
+    with pytest.raises(ProtocolError, match="checksum differs"):
+        instance_state(changed, engine.constants, 10)
+
+
+def test_ad_hoc_protocols():
+    protocol = ad_hoc("TrustDilemma-v0", episodes=3, seed=8, horizon=5)
+    assert protocol.ad_hoc
+    assert protocol.seeds_of(protocol.task[0]).tolist() == [8, 9, 10]
+    with pytest.raises(ProtocolError, match="Did you mean 'horizon'"):
+        ad_hoc("TrustDilemma-v0", horizonn=5)
