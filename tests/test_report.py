@@ -1,0 +1,525 @@
+"""Reports show the numbers that were found, what is missing, and nothing that was not tested."""
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import coopbench_envs
+from coopbench import analysis
+from coopbench.episodes import Episodes, EpisodeTable
+from coopbench.evaluation import departures
+from coopbench.plan import Cell
+from coopbench.protocol import Protocol
+from coopbench.report import formats, plots, tables
+from coopbench.report.page import as_html
+from coopbench.report.report import Report
+
+NASTY = 'a|b $x$ <i>&"[bold]_y*'
+NOISY, STILL, ALSO_STILL, ABSENT = "noisy", "still:0.5", NASTY, "absent"
+EPISODES = 12
+AGENTS = ("left_0", "right_0")
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+
+def make_protocol(ad_hoc=False, count=EPISODES):
+    env = coopbench_envs.ids()[0]
+    own = list(coopbench_envs.spec(env).metrics)
+    return Protocol.model_validate(
+        {
+            "protocol": {
+                "name": "invented",
+                "version": 3,
+                "description": "Two tasks that nobody plays & <more>.",
+                "citation": "Nobody 2020, https://example.org/paper",
+            },
+            "seeds": {"evaluation": {"first": 5, "count": count}, "training": [900, 901]},
+            "report": {
+                "score": "return",
+                "metrics": ["return", "fairness", "length", own[0]],
+                "curve": own[0],
+                "baselines": [] if ad_hoc else [NOISY, ABSENT],
+            },
+            "task": [
+                {
+                    "id": name,
+                    "env": env,
+                    "parameters": {"horizon": horizon},
+                    "bounds": {"low": 0.0, "high": 2e5},
+                }
+                for name, horizon in (("first", 7), ("second-task", 9))
+            ],
+            "ad_hoc": ad_hoc,
+        }
+    )
+
+
+def make_block(protocol, task, policy, rng):
+    count = protocol.seeds.evaluation.count
+    noise = rng.normal(size=(count, 2)) if policy == NOISY else np.zeros((count, 2))
+    level = {NOISY: 10.0, STILL: 46266.819949874385, ALSO_STILL: 1234.5}[policy]
+    returns = level / 2 + 3.0 * noise
+    if policy == NOISY:
+        returns[0] = (-5.0, 5.0)  # fairness is undefined where signs differ
+    metric = protocol.report.curve
+    return Episodes(
+        cell=Cell(task.id, policy),
+        agents=AGENTS,
+        seeds=protocol.seeds_of(task),
+        lengths=np.full(count, 4),
+        terminated=np.zeros(count, np.bool_),
+        returns=returns,
+        metrics={metric: 0.25 + 0.01 * noise[:, 0]},
+        curves={metric: np.linspace(0.0, 0.5, 5)},
+    )
+
+
+def make_report(ad_hoc=False, names=(NOISY, STILL, ALSO_STILL), count=EPISODES, notes=()):
+    protocol = make_protocol(ad_hoc, count)
+    rng = np.random.default_rng(1)
+    table = EpisodeTable(
+        tuple(make_block(protocol, task, name, rng) for task in protocol.task for name in names)
+    )
+    return Report(
+        protocol=protocol,
+        episodes=table,
+        estimates=analysis.estimates(protocol, table),
+        comparisons=analysis.comparisons(protocol, table),
+        aggregates=analysis.aggregates(protocol, table),
+        departures=departures(protocol, table),
+        notes=notes,
+    )
+
+
+@pytest.fixture(scope="module")
+def report():
+    return make_report(notes=("redone: a <damaged> file",))
+
+
+@pytest.fixture(scope="module")
+def drawn(report):
+    return plots.pictures(report)
+
+
+@pytest.fixture(scope="module")
+def page(report, drawn):
+    return as_html(report, drawn)
+
+
+def number(text):
+    return float(text.replace(",", ""))
+
+
+def rows_of(table):
+    return [row for group in table.groups for row in group.rows]
+
+
+# --- numbers as text -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "errors", "text"),
+    [
+        ((46266.8, 947.0), (310.0,), "46,267"),
+        ((0.036, 1.0), (0.0016,), "0.0361"),
+        ((0.5, 0.75), (), "0.5000"),
+        ((46266.8,), (1e-13,), "46,267"),  # an error of rounding asks for no decimals
+        ((2.5e10,), (), "2.500e+10"),
+        ((0.0,), (), "0"),
+    ],
+)
+def test_decimals_follow_the_error(values, errors, text):
+    shown = 0.03612 if values[0] == 0.036 else values[0]
+    assert formats.scale_of(values, errors)(shown) == text
+
+
+def test_special_numbers():
+    assert formats.Scale(1)(-0.01) == "0.0"  # no minus before a zero
+    assert formats.Scale(1)(math.nan) == formats.MISSING
+    assert formats.p_text(1e-300) == "< 0.0001"
+    assert formats.p_text(math.nan) == formats.MISSING
+    assert formats.p_text(0.03125) == "0.0312"
+    assert formats.interval_text(3.0, 3.0 + 1e-15, formats.Scale(1)) == "zero width"
+    assert formats.interval_text(math.nan, 3.0, formats.Scale(1)) == formats.MISSING
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def test_task_tables_hold_the_estimates(report):
+    found = {(row.task, row.metric, row.policy): row for row in report.estimates}
+    for task in report.protocol.task:
+        table = tables.task_table(report, task)
+        assert [group.name for group in table.groups] == list(tables.metrics(report))
+        for group in table.groups:
+            for name, mean, std, interval, count in group.rows:
+                if name.value == ABSENT:
+                    assert [mean.text, std.text] == ["missing", formats.MISSING]
+                    continue
+                row = found[task.id, group.name, name.value]
+                assert (mean.value, std.value, count.value) == (row.mean, row.std, row.count)
+                decimals = len(mean.text.partition(".")[2])
+                assert number(mean.text) == pytest.approx(row.mean, abs=0.5001 * 10**-decimals)
+                assert interval.value == row.high - row.low
+                assert bool(interval.marks) == bool(row.flag)
+            texts = [row[1].text for row in group.rows if row[1].text != "missing"]
+            assert len({len(text.partition(".")[2]) for text in texts}) == 1
+
+
+def test_flags_become_footnotes(report):
+    table = tables.task_table(report, report.protocol.task[0])
+    notes = dict(table.footnotes)
+    flags = {row.flag for row in report.estimates if row.flag}
+    assert set(notes.values()) == flags
+    assert any("undefined in 1 of" in text for text in flags)
+    still = [row for row in rows_of(table) if row[0].value == STILL]
+    assert still
+    for row in still:
+        assert row[3].text == "zero width"
+        assert "zero is not certainty" in notes[row[3].marks[0]]
+
+
+def test_no_test_is_not_a_p_value(report):
+    task = report.protocol.task[0]
+    table = tables.comparison_table(report, task)
+    rows = [row for row in report.comparisons if row.task == task.id]
+    found = {f"{row.first} vs {row.second}": row for row in rows}
+    untested = 0
+    for row in rows_of(table):
+        source = found[row[0].value]
+        assert row[1].value == source.difference
+        if not source.flag:
+            assert row[5].value == source.p_value
+            assert row[6].strong == (source.p_holm < report.protocol.report.alpha)
+            continue
+        untested += 1
+        assert row[5].text == "no test"
+        assert dict(table.footnotes)[row[5].marks[0]] == source.flag
+        assert [row[k].text for k in (2, 3, 4, 6, 7)] == [formats.MISSING] * 5
+        assert all(row[k].value is None for k in range(2, 8))
+    assert untested == 1
+
+
+def test_tiny_p_values_are_bounds(report):
+    tiny = [dataclasses.replace(row, p_value=1e-144, p_holm=1e-143) for row in report.comparisons]
+    changed = dataclasses.replace(report, comparisons=tuple(tiny))
+    table = tables.comparison_table(changed, report.protocol.task[0])
+    assert {row[5].text for row in rows_of(table)} == {"< 0.0001"}
+
+
+def test_aggregates_and_their_gaps(report):
+    rows = {row[0].value: row for row in rows_of(tables.aggregate_table(report))}
+    for source in report.aggregates:
+        assert rows[source.policy][1].value == source.estimate
+        assert rows[source.policy][4].value == source.episodes
+    assert rows[ABSENT][1].text == "missing"
+
+
+def test_a_width_of_zero_is_explained_even_without_a_flag(report):
+    flat = [dataclasses.replace(row, low=0.5, high=0.5, flag="") for row in report.aggregates]
+    table = tables.aggregate_table(dataclasses.replace(report, aggregates=tuple(flat)))
+    assert table.footnotes == (("a", tables.SAME),)
+
+
+def test_every_table_names_its_unit(report):
+    for task in report.protocol.task:
+        for table in (
+            tables.aggregate_table(report),
+            tables.task_table(report, task),
+            tables.comparison_table(report, task),
+        ):
+            assert "episodes of a fixed policy, n = " in table.unit
+            assert "not training runs" in table.unit
+
+
+def test_ad_hoc_has_no_aggregate():
+    report = make_report(ad_hoc=True)
+    assert tables.aggregate_table(report) is None
+    for text in (str(report), tables.as_markdown(report), as_html(report, ())):
+        assert tables.NO_AGGREGATE in text
+        assert "it is an ad-hoc evaluation, not a protocol" in text
+
+
+def test_one_policy_one_episode():
+    report = make_report(names=(NOISY,), count=1)
+    assert tables.comparison_table(report, report.protocol.task[0]) is None
+    row = tables.task_table(report, report.protocol.task[0]).groups[0].rows[0]
+    assert [entry.text for entry in row[2:4]] == [formats.MISSING] * 2
+    assert tables.NO_COMPARISON in as_html(report, ())
+    assert tables.NO_COMPARISON in str(report)
+
+
+# --- terminal and Markdown -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_text_fits_and_is_plain(report, width, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    text = tables.as_text(report, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "\x1b" not in text
+    assert "NOT A STANDARD REPORT" in text
+    for reason in report.departures:
+        assert reason in " ".join(text.split())
+    assert "46,2" in text
+    assert "zero width (" in text
+
+
+def test_text_survives_narrow_encodings():
+    assert tables._encodable("— é ─", "ascii") == "-- ? -"
+    assert tables._encodable("— é", "utf-8") == "— é"
+
+
+def test_show_takes_names_literally(report):
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=160)
+    tables.show(report, console)
+    assert NASTY in console.file.getvalue()
+
+
+def test_markdown_tables_are_rectangular(report, drawn):
+    text = tables.as_markdown(report, drawn)
+    blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+    assert len(blocks) == 1 + 2 * len(report.protocol.task)
+    for block in blocks:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
+    assert "**Not a standard report:**" in text
+    assert "plots/score-first.svg" in text
+    assert "<damaged>" not in text.replace("\\<damaged\\>", "")
+
+
+# --- files for machines --------------------------------------------------------------------------
+
+
+def refuse(name):
+    raise AssertionError(f"{name} is not JSON")
+
+
+def same(text, value):
+    if isinstance(value, float):
+        return text == "" if math.isnan(value) else float(text) == value
+    return text == ("" if value is None else str(value))
+
+
+def test_json_round_trip(report):
+    content = json.loads(tables.as_json(report), parse_constant=refuse)
+    assert content["digest"] == report.protocol.digest
+    assert content["departures"] == list(report.departures)
+    assert content["standard"] is False
+    undefined = 0
+    for name in ("estimates", "comparisons", "aggregates"):
+        for read, row in zip(content[name], getattr(report, name), strict=True):
+            for key, value in dataclasses.asdict(row).items():
+                missing = isinstance(value, float) and math.isnan(value)
+                undefined += missing
+                assert read[key] == (None if missing else value)
+    assert undefined > 0
+    assert (
+        content["curves"][0]["values"]
+        == report.episodes.blocks[0].curves[report.protocol.report.curve].tolist()
+    )
+
+
+@pytest.mark.parametrize("name", ["estimates", "comparisons", "aggregates"])
+def test_csv_keeps_every_bit(report, name):
+    rows = getattr(report, name)
+    read = list(csv.DictReader(io.StringIO(tables.as_csv(rows, type(rows[0])))))
+    for line, row in zip(read, rows, strict=True):
+        assert all(same(line[key], value) for key, value in dataclasses.asdict(row).items())
+
+
+def test_csv_of_episodes(report):
+    read = list(csv.DictReader(io.StringIO(tables.as_csv(report.episodes.rows()))))
+    assert len(read) == len(report.episodes)
+    for line, row in zip(read, report.episodes.rows(), strict=True):
+        assert all(same(line[key], value) for key, value in row.items())
+
+
+def test_csv_without_rows_has_a_header():
+    text = tables.as_csv((), analysis.Aggregate)
+    assert text == "policy,estimate,low,high,tasks,episodes,flag\n"
+
+
+def test_save_is_complete_and_repeatable(report, tmp_path):
+    first, second = report.save(tmp_path / "a"), report.save(tmp_path / "deep" / "b")
+    keys = {"html", "md", "json", "estimates", "comparisons", "aggregates", "episodes"}
+    assert keys < set(first)
+    assert {name.rpartition(".")[2] for name in set(first) - keys} == {"svg", "png"}
+    for name, path in first.items():
+        assert path.read_bytes() == second[name].read_bytes(), name
+    written = {path for path in (tmp_path / "a").rglob("*") if path.is_file()}
+    assert written == set(first.values())  # nothing temporary is left
+
+
+# --- page ----------------------------------------------------------------------------------------
+
+
+class Checker(HTMLParser):
+    """Collects what a page opens, closes, loads and says."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.stack, self.loads, self.ids, self.words, self.count = [], [], [], [], {}
+
+    def handle_starttag(self, tag, attrs):
+        self.count[tag] = self.count.get(tag, 0) + 1
+        self.loads += [
+            value
+            for name, value in attrs
+            if name in {"src", "href", "xlink:href", "srcset", "action"}
+        ]
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.stack.pop()
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.stack):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def checked(page):
+    checker = Checker()
+    checker.feed(page)
+    checker.close()
+    assert checker.stack == []
+    return checker
+
+
+def test_page_is_self_contained(page, checked):
+    assert all(load.startswith("#") or load == "data:," for load in checked.loads)
+    assert {load[1:] for load in checked.loads if load.startswith("#")} <= set(checked.ids)
+    assert len(set(checked.ids)) == len(checked.ids)
+    assert "@import" not in page
+    assert set(re.findall(r"url\((.)", page)) <= {"#"}
+    assert not re.search(r"https?://(?!example\.org/paper)", page)
+
+
+def test_page_says_everything_in_order(report, checked):
+    text = checked.text
+    expected = [
+        report.protocol.name,
+        "Not a standard report",
+        *report.departures,
+        report.protocol.digest,
+        "Nobody 2020",
+        "Interquartile mean",
+        "first",
+        "Pairwise comparisons",
+        "second-task",
+        "How to read it",
+        "Holm 1979",
+        "Hedges 1981",
+        "Evaluation seeds",
+        "5 to 16",
+        "numba",
+        "redone: a <damaged> file",
+    ]
+    place = 0
+    for words in expected:
+        place = text.index(words, place)
+    assert NASTY in text
+    assert "no test" in text
+    assert not re.search(r"\bnan\b", text)
+
+
+def test_page_has_a_plot_for_everything(report, checked):
+    tasks = len(report.protocol.task)
+    assert checked.count["svg"] == 1 + 2 * tasks
+    assert checked.count["table"] == 1 + 2 * tasks
+
+
+def test_standard_report_is_marked_quietly(report):
+    text = as_html(dataclasses.replace(report, departures=()), ())
+    assert "Standard report" in text
+    assert "Not a standard report" not in text
+
+
+# --- plots ---------------------------------------------------------------------------------------
+
+
+def new_axes():
+    from matplotlib.figure import Figure
+
+    return Figure().add_subplot()
+
+
+def series(ax):
+    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+
+
+DRAW = [
+    plots.aggregate,
+    lambda report, ax: plots.scores(report, "first", ax=ax),
+    lambda report, ax: plots.curves(report, "first", ax=ax),
+]
+
+
+@pytest.mark.parametrize("draw", DRAW)
+def test_plots_draw_every_policy_on_the_given_axes(report, draw):
+    from matplotlib import _pylab_helpers
+
+    managed = len(_pylab_helpers.Gcf.figs)
+    ax = new_axes()
+    assert draw(report, ax) is ax
+    assert len(series(ax)) == 3  # the fourth policy has no results
+    assert len(_pylab_helpers.Gcf.figs) == managed
+
+
+def test_a_policy_looks_the_same_everywhere(report):
+    looks = [
+        [
+            (line.get_color(), line.get_marker())
+            for line in series(draw(report, new_axes())).values()
+        ]
+        for draw in DRAW
+    ]
+    assert looks[0] == looks[1] == looks[2]
+    assert len(set(looks[0])) == 3
+    names = [f"policy {k}" for k in range(60)]
+    assert len({(s.colour, s.marker) for s in plots.styles(names).values()}) == 60
+
+
+def test_intervals_are_drawn_only_where_they_are(report):
+    ax = plots.scores(report, "first", ax=new_axes())
+    points = series(ax)
+    assert points[NOISY].get_markerfacecolor() == points[NOISY].get_color()
+    assert points[STILL].get_markerfacecolor() == "white"
+    row = next(row for row in report.estimates if row.policy == NOISY)
+    ends = [tuple(line.get_xdata()) for line in ax.lines if len(line.get_xdata()) == 2]
+    assert ends[0] == (row.low, row.high)
+    assert "missing" in {text.get_text() for text in ax.texts}
+
+
+def test_curves_start_after_the_first_step(report):
+    line = series(plots.curves(report, "first", ax=new_axes()))[STILL]
+    assert list(line.get_xdata()) == [1, 2, 3, 4]
+    assert line.get_ydata()[-1] == 0.5
+
+
+def test_svg_is_small_and_well_formed(drawn):
+    for picture in drawn:
+        ElementTree.fromstring(picture.svg)
+        assert len(picture.svg) < 60_000
+        assert picture.png.startswith(b"\x89PNG")
+        assert "dc:date" not in picture.svg
