@@ -1,13 +1,31 @@
 """The episode table: what every episode of every cell came to, with named axes."""
 
+import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from coopbench.plan import Cell
+__all__ = ["Cell", "EpisodeTable", "Episodes"]
 
-__all__ = ["EpisodeTable", "Episodes"]
+
+@dataclass(frozen=True)
+class Cell:
+    """One policy on one task; plain data, so that it can be sent to another process."""
+
+    task: str
+    policy: str
+    run: int | None = None  # training seed of a learned policy; None for a fixed one
+
+    @property
+    def folder(self) -> str:
+        """Relative folder of the cell's results; different policies never share one."""
+        slug = self.policy.replace(":", "@")
+        if not re.fullmatch(r"\w[\w.,=-]*(:[\w.,=-]+)?", self.policy):
+            digest = hashlib.sha256(self.policy.encode()).hexdigest()[:8]
+            slug = re.sub(r"[^\w.-]+", "-", self.policy).strip("-.") + "@" + digest
+        return f"{self.task}/{slug}" if self.run is None else f"{self.task}/{slug}/run-{self.run}"
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from coopbench import analysis, store
 from coopbench.backends import BACKENDS
-from coopbench.episodes import Episodes, EpisodeTable
-from coopbench.plan import Cell, plan
+from coopbench.episodes import Cell, Episodes, EpisodeTable
+from coopbench.plan import plan
 from coopbench.protocol import Protocol, load_protocol, protocol_files
 from coopbench.report.report import Report
 from coopbench.rollout import play

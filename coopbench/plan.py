@@ -1,32 +1,12 @@
 """Plan: a protocol and some policies become cells, the units of work and of results."""
 
-import hashlib
-import re
-from dataclasses import dataclass
 from typing import Any
 
 from coopbench.baselines.policy import Game, label, make_policy
+from coopbench.episodes import Cell
 from coopbench.protocol import Protocol, Task
 
-__all__ = ["Cell", "plan"]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One policy on one task; plain data, so that it can be sent to another process."""
-
-    task: str
-    policy: str
-    run: int | None = None  # training seed of a learned policy; None for a fixed one
-
-    @property
-    def folder(self) -> str:
-        """Relative folder of the cell's results; different policies never share one."""
-        slug = self.policy.replace(":", "@")
-        if not re.fullmatch(r"\w[\w.,=-]*(:[\w.,=-]+)?", self.policy):
-            digest = hashlib.sha256(self.policy.encode()).hexdigest()[:8]
-            slug = re.sub(r"[^\w.-]+", "-", self.policy).strip("-.") + "@" + digest
-        return f"{self.task}/{slug}" if self.run is None else f"{self.task}/{slug}/run-{self.run}"
+__all__ = ["game_of", "plan"]
 
 
 def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:

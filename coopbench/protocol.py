@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 import coopbench_envs
+from coopbench.metrics import known_metrics
 from coopbench_envs.parameters import named, resolve, unknown
 
 __all__ = [
@@ -180,8 +181,6 @@ class Protocol(_Strict):
 
     @model_validator(mode="after")
     def _measurable(self) -> "Protocol":
-        from coopbench.metrics import known_metrics
-
         for task in self.task:
             known = known_metrics(task.env)
             for name in (*self.report.metrics, self.report.score, self.report.curve):

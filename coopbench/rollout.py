@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.policy import Game, Player
-from coopbench.episodes import Episodes
+from coopbench.episodes import Cell, Episodes
 from coopbench.instances import instance_state
-from coopbench.plan import Cell
 from coopbench.protocol import Protocol
 from coopbench_envs.engine import DISABLED, Engine
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.episodes import Episodes
-from coopbench.plan import Cell
+from coopbench.episodes import Cell, Episodes
 from coopbench.protocol import Protocol
 
 __all__ = ["DamagedResultError", "OtherProtocolError", "cell_of", "read", "write", "write_text"]

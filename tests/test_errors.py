@@ -86,6 +86,8 @@ def test_bad_state_changes_nothing(env_id):
 
 
 def test_seeds_and_masks(env_id):
+    with pytest.raises(ValueError, match="Unknown autoreset_mode 'NextSteps'. Did you mean"):
+        gymnasium.make_vec(env_id, num_envs=3, autoreset_mode="NextSteps")
     env = gymnasium.make_vec(env_id, num_envs=3)
     with pytest.raises(ValueError, match="one per lane: 3; given 2"):
         env.reset(seed=[1, 2])

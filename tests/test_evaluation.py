@@ -8,8 +8,9 @@ import pytest
 
 import coopbench
 from coopbench import evaluation, store
+from coopbench.episodes import Cell
 from coopbench.metrics import values
-from coopbench.plan import Cell, plan
+from coopbench.plan import plan
 from coopbench.protocol import ad_hoc, load_protocol
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]

@@ -7,7 +7,7 @@ line style repeat the distinction for print in grey. A policy looks the same in 
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +108,7 @@ def curves(report: "Report", task: str, ax: Any = None) -> Any:
     metric = report.protocol.report.curve
     blocks = [block for block in report.episodes if block.cell.task == task]
     looks = styles(policies(report))
-    ax = ax if ax is not None else _axes(2.6 + 0.17 * math.ceil(len(looks) / 2))
+    ax = ax if ax is not None else _axes(2.6 + 0.17 * math.ceil(len(looks) / _columns(looks)))
     _frame(ax)
     for k, block in enumerate(blocks):
         values = block.curves.get(metric)
@@ -128,11 +128,16 @@ def curves(report: "Report", task: str, ax: Any = None) -> Any:
             markevery=(k * stride // max(1, len(blocks)), stride),
             label=_plain(block.cell.policy),
         )
-    _finish_curves(ax, metric, task)
+    _finish_curves(ax, metric, task, _columns(looks))
     return ax
 
 
-def _finish_curves(ax: Any, metric: str, task: str) -> None:
+def _columns(names: Iterable[str]) -> int:
+    """Columns of a legend that is no wider than its plot."""
+    return 2 if max((len(name) for name in names), default=0) <= 18 else 1
+
+
+def _finish_curves(ax: Any, metric: str, task: str, columns: int) -> None:
     from matplotlib.transforms import ScaledTranslation
 
     values = [value for line in ax.lines for value in line.get_ydata() if math.isfinite(value)]
@@ -149,7 +154,7 @@ def _finish_curves(ax: Any, metric: str, task: str) -> None:
         loc="upper left",
         bbox_to_anchor=(0, 0),
         bbox_transform=below,
-        ncols=2,
+        ncols=columns,
         frameon=False,
         fontsize=SMALL,
         handlelength=3.2,

@@ -28,6 +28,7 @@ __all__ = [
     "as_text",
     "comparison_table",
     "identity",
+    "metrics",
     "policies",
     "provenance",
     "reading",
@@ -36,6 +37,7 @@ __all__ = [
     "task_table",
 ]
 
+NOT_STANDARD = "NOT A STANDARD REPORT"
 NO_AGGREGATE = "No aggregate: an ad-hoc evaluation has no agreed bounds to normalise its score by."
 SAME = "all resamples give the same value: a width of zero is not certainty"
 NO_COMPARISON = "No comparison: fewer than two policies have played this task."
@@ -392,28 +394,23 @@ def show(report: "Report", console: Any) -> None:
     from rich.text import Text
 
     def say(text: str, style: str = "") -> None:
-        console.print(Text(text, style=style), soft_wrap=False)
+        console.print(Text(text, style=style))
 
     say(report.protocol.name, "bold")
-    if report.is_standard:
-        say("Standard report", "green")
-    else:
-        say("NOT A STANDARD REPORT", "bold yellow")
-        for reason in report.departures:
-            say(f"  - {reason}")
+    say(*("Standard report", "green") if report.is_standard else (NOT_STANDARD, "bold yellow"))
+    for reason in report.departures:
+        say(f"  - {reason}")
     for label, text in identity(report).items():
         say(f"{label}: {text}")
-    overall = aggregate_table(report)
     say("")
-    _print_table(overall, console) if overall is not None else say(NO_AGGREGATE)
+    _print_table(aggregate_table(report) or NO_AGGREGATE, console)
     for task in report.protocol.task:
         say("")
-        say(f"{task.id}", "bold")
+        say(task.id, "bold")
         say("; ".join(f"{label}: {text}" for label, text in task_facts(report, task).items()))
         _print_table(task_table(report, task), console)
-        compared = comparison_table(report, task)
         say("")
-        _print_table(compared, console) if compared is not None else say(NO_COMPARISON)
+        _print_table(comparison_table(report, task) or NO_COMPARISON, console)
     say("")
     for label, text in provenance(report).items():
         say(f"{label}: {text}")
@@ -421,10 +418,13 @@ def show(report: "Report", console: Any) -> None:
         say(f"Note: {note}", "yellow")
 
 
-def _print_table(table: Table, console: Any) -> None:
-    """Print a table; one too wide for the console is cut into parts that repeat the names."""
+def _print_table(table: Table | str, console: Any) -> None:
+    """Print a table, or why there is none; a wide one is cut into parts that repeat the names."""
     from rich.text import Text
 
+    if isinstance(table, str):
+        console.print(Text(table))
+        return
     console.print(Text(table.title, style="italic"))
     longest = max(16, 2 * console.width // 5)  # of a name; a longer one is broken
     for number, part in enumerate(_parts(table, console.width, longest)):

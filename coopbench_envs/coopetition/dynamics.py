@@ -6,13 +6,15 @@ Equations: docs/environments/coopetition.md. Source: the published Coopetition-G
 """
 
 import math
-from collections.abc import Mapping
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import kernel
+from coopbench_envs.coopetition import picture
+from coopbench_envs.core import EnvSpec, kernel
 from coopbench_envs.parameters import between, one_of
 
 REWARD_TYPES = ("integrated", "private", "cooperative")
@@ -69,29 +71,52 @@ class State(NamedTuple):
     last_action: np.ndarray  # (lanes, agents) last investment in units, within [0, endowment]
     payoff: np.ndarray  # (lanes, agents) own payoff of the last step, before others are weighed in
     utility: np.ndarray  # (lanes, agents) trust-weighted utility of the last step
-    signal: np.ndarray  # (lanes, agents) how others read the last investment, in [-1, 1]
     invested: np.ndarray  # (lanes,) running sum of mean shares, for the cooperation rate
     trusted: np.ndarray  # (lanes,) running sum of mean trust
+    signal: np.ndarray  # (lanes, agents) scratch: how others read the last investment, in [-1, 1]
+    mean_trust: np.ndarray  # (lanes,) scratch: mean of all pairwise trust
+
+
+SCRATCH = frozenset({"signal", "mean_trust"})
+
+
+def extended(base: Any, module: str, **own: str) -> Any:
+    """Return a copy of the tuple ``base`` with a game's ``own`` fields, name=meaning, at its end.
+
+    The kernels find fields by name, so those written for ``base`` work on it as they are. It must
+    be bound in ``module`` to the name of ``base``, where pickle and numba's cache look for it.
+    """
+    kind: Any = namedtuple(base.__name__, (*base._fields, *own), module=module)  # type: ignore[misc]
+    for name, meaning in own.items():
+        getattr(kind, name).__doc__ = meaning
+    return kind
 
 
 def make_constants(
     params: Any,
     *,
-    endowment: list[float],
+    endowment: Sequence[float],
     baseline_share: float,
-    alpha: list[float],
-    dependence: np.ndarray,
-    model: Mapping[str, float],
-) -> Constants:
-    """Assemble the constants of a game from its parameters and its ``model`` numbers."""
+    dependence: float | np.ndarray,
+    alpha: Sequence[float] | None = None,
+    kind: Any = Constants,
+    **model: Any,
+) -> Any:
+    """Assemble the constants of a game from its parameters and its ``model`` numbers.
+
+    Without ``alpha`` all have equal shares; one number as ``dependence`` holds for every pair.
+    ``kind`` is the game's own tuple if it is not ``Constants``; ``model`` then has its fields too.
+    """
     units = np.asarray(endowment, np.float64)
-    return Constants(
-        num_agents=len(endowment),
+    n = len(units)
+    pairs = dependence if isinstance(dependence, np.ndarray) else dependence * (1.0 - np.eye(n))
+    return kind(
+        num_agents=n,
         horizon=params.horizon,
         endowment=units,
         baseline=baseline_share * units,
-        alpha=np.asarray(alpha, np.float64),
-        dependence=np.asarray(dependence, np.float64),
+        alpha=np.asarray(alpha if alpha is not None else [1.0 / n] * n, np.float64),
+        dependence=np.asarray(pairs, np.float64),
         reward_type=REWARD_TYPES.index(params.reward_type),
         reward_divisor=float(units.max()) if params.normalize else 1.0,
         reward_scale=params.reward_scale,
@@ -99,20 +124,26 @@ def make_constants(
     )
 
 
-def allocate(c: Constants, lanes: int) -> State:
-    """Allocate the state of ``lanes`` games."""
+def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
+    """Arrays of the fields that every game has."""
     n = c.num_agents
-    return State(
-        time=np.zeros(lanes, np.int64),
-        trust=np.zeros((lanes, n, n)),
-        reputation=np.zeros((lanes, n, n)),
-        last_action=np.zeros((lanes, n)),
-        payoff=np.zeros((lanes, n)),
-        utility=np.zeros((lanes, n)),
-        signal=np.zeros((lanes, n)),
-        invested=np.zeros(lanes),
-        trusted=np.zeros(lanes),
-    )
+    return {
+        "time": np.zeros(lanes, np.int64),
+        "trust": np.zeros((lanes, n, n)),
+        "reputation": np.zeros((lanes, n, n)),
+        "last_action": np.zeros((lanes, n)),
+        "payoff": np.zeros((lanes, n)),
+        "utility": np.zeros((lanes, n)),
+        "invested": np.zeros(lanes),
+        "trusted": np.zeros(lanes),
+        "signal": np.zeros((lanes, n)),
+        "mean_trust": np.zeros(lanes),
+    }
+
+
+def allocate(c: Any, lanes: int) -> State:
+    """Allocate the state of ``lanes`` games."""
+    return State(**common(c, lanes))
 
 
 @kernel
@@ -123,10 +154,35 @@ def reset(c, s, i, rng):
         s.last_action[i, a] = c.baseline[a]
         s.payoff[i, a] = 0.0
         s.utility[i, a] = 0.0
-        s.signal[i, a] = 0.0
         for b in range(c.num_agents):
             s.trust[i, a, b] = 1.0 if a == b else c.initial_trust
             s.reputation[i, a, b] = 0.0 if a == b else c.initial_damage
+
+
+@kernel
+def prepare(c, s, i):
+    total = 0.0
+    for a in range(c.num_agents):
+        for b in range(c.num_agents):
+            if a != b:
+                total += s.trust[i, a, b]
+    s.mean_trust[i] = total / (c.num_agents * (c.num_agents - 1))
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    """Play one step of the common model, which nothing but the horizon ends."""
+    invest(c, s, i, actions)
+    update_trust(c, s, i)
+    pay(c, s, i, c.gamma, rewards)
+    end(c, i, False, terminated)
+
+
+@kernel
+def end(c, i, over, terminated):
+    """Say for all agents at once whether the game is over."""
+    for a in range(c.num_agents):
+        terminated[i, a] = over
 
 
 @kernel
@@ -144,44 +200,49 @@ def invest(c, s, i, actions):
 @kernel
 def update_trust(c, s, i):
     """Trust grows slowly towards a ceiling that reputation damage lowers, and falls fast."""
+    total = 0.0
     for a in range(c.num_agents):
+        # Gain and loss without a branch, and the diagonal like the rest: the loop runs as vectors.
         for b in range(c.num_agents):
-            if a != b:
-                signal = s.signal[i, b]
-                trust, damage = s.trust[i, a, b], s.reputation[i, a, b]
-                ceiling = 1.0 - damage
-                if signal > 0.0:
-                    room = max(0.0, min(1.0 - trust, ceiling - trust))
-                    trust += c.trust_gain * signal * room
-                elif signal < 0.0:
-                    fragility = 1.0 + c.dependence_loss * c.dependence[a, b]
-                    trust += c.trust_loss * signal * trust * fragility
-                if signal < 0.0:
-                    damage += c.damage_gain * -signal * (1.0 - damage)
-                else:
-                    damage -= c.damage_decay * damage
-                s.trust[i, a, b] = min(max(trust, 0.0), ceiling)
-                s.reputation[i, a, b] = min(max(damage, 0.0), 1.0)
-    s.trusted[i] += mean_trust(c, s, i)
+            good, bad = max(s.signal[i, b], 0.0), max(-s.signal[i, b], 0.0)
+            trust, damage = s.trust[i, a, b], s.reputation[i, a, b]
+            ceiling = 1.0 - damage
+            room = max(0.0, min(1.0 - trust, ceiling - trust))
+            fragility = 1.0 + c.dependence_loss * c.dependence[a, b]
+            trust += c.trust_gain * good * room - c.trust_loss * bad * trust * fragility
+            decay = 0.0 if bad > 0.0 else c.damage_decay
+            damage += c.damage_gain * bad * (1.0 - damage) - decay * damage
+            s.trust[i, a, b] = min(max(trust, 0.0), ceiling)
+            s.reputation[i, a, b] = min(max(damage, 0.0), 1.0)
+        s.reputation[i, a, a] = 0.0
+        s.trust[i, a, a] = 0.0  # so as not to count in the sum
+        for b in range(c.num_agents):
+            total += s.trust[i, a, b]
+        s.trust[i, a, a] = 1.0
+    s.mean_trust[i] = total / (c.num_agents * (c.num_agents - 1))
+    s.trusted[i] += s.mean_trust[i]
 
 
 @kernel
 def synergy(c, s, i):
     """Geometric mean of all investments: nothing if anybody invests nothing."""
-    total = 0.0
+    logs, product = 0.0, 1.0
     for a in range(c.num_agents):
         units = s.last_action[i, a]
         if units <= 1e-10:
             return 0.0
-        total += math.log(units)
-    return math.exp(total / c.num_agents)
+        product *= units
+        if product > 1e200 or product < 1e-200:  # one logarithm for as many factors as fit
+            logs += math.log(product)
+            product = 1.0
+    return math.exp((logs + math.log(product)) / c.num_agents)
 
 
 @kernel
-def pay(c, s, i, rewards):
+def pay(c, s, i, gamma, rewards):
     """Write every agent's reward for the investments just made, at the trust they led to."""
     n = c.num_agents
-    joint = c.gamma * synergy(c, s, i)
+    joint = gamma * synergy(c, s, i)
     for a in range(n):
         units = s.last_action[i, a]
         own = c.theta * math.log(1.0 + units)
@@ -189,10 +250,9 @@ def pay(c, s, i, rewards):
     total = 0.0
     for a in range(n):
         others = 0.0
-        for b in range(n):
-            if b != a:
-                weight = min(s.trust[i, a, b], 1.0 - s.reputation[i, a, b]) * c.dependence[a, b]
-                others += weight * s.payoff[i, b]
+        for b in range(n):  # nobody depends on itself
+            weight = min(s.trust[i, a, b], 1.0 - s.reputation[i, a, b]) * c.dependence[a, b]
+            others += weight * s.payoff[i, b]
         s.utility[i, a] = s.payoff[i, a] + others
         total += s.utility[i, a]
     for a in range(n):
@@ -205,44 +265,29 @@ def pay(c, s, i, rewards):
 
 
 @kernel
-def mean_trust(c, s, i):
-    total = 0.0
-    for a in range(c.num_agents):
-        for b in range(c.num_agents):
-            if a != b:
-                total += s.trust[i, a, b]
-    return total / (c.num_agents * (c.num_agents - 1))
-
-
-@kernel
 def observe(c, s, i, obs):
     """Write investments, trust, damage, dependence and time, in the order of ``layout``."""
     n = c.num_agents
+    damage = n + n * n
+    blame = damage + n
     for a in range(n):
         obs[i, a, 0] = s.last_action[i, a]
-        k = 1
-        for b in range(n):
-            if b != a:
-                obs[i, a, k] = s.last_action[i, b]
-                k += 1
         for b in range(n):
             for other in range(n):
-                obs[i, a, k] = s.trust[i, b, other]
-                k += 1
+                obs[i, a, n + b * n + other] = s.trust[i, b, other]
         for b in range(n):
-            obs[i, a, k] = s.reputation[i, a, b]
-            k += 1
-        for b in range(n):
-            if b != a:
-                total = 0.0
-                for other in range(n):
-                    total += s.reputation[i, b, other]
-                obs[i, a, k] = total / n
-                k += 1
-        for b in range(n):
-            obs[i, a, k] = c.dependence[a, b]
-            k += 1
-        obs[i, a, k] = s.time[i] / c.horizon
+            obs[i, a, damage + b] = s.reputation[i, a, b]
+            obs[i, a, blame + n - 1 + b] = c.dependence[a, b]
+        obs[i, a, blame + 2 * n - 1] = s.time[i] / c.horizon
+    for b in range(n):  # what all others see of b stands one earlier where b comes after them
+        total = 0.0
+        for other in range(n):
+            total += s.reputation[i, b, other]
+        for a in range(n):
+            if a != b:
+                place = b - 1 if b > a else b
+                obs[i, a, 1 + place] = s.last_action[i, b]
+                obs[i, a, blame + place] = total / n
 
 
 @kernel
@@ -262,13 +307,13 @@ def global_state(c, s, i, out):
 @kernel
 def measure(c, s, i, measures):
     played = max(1, s.time[i])
-    measures[i, 0] = mean_trust(c, s, i)
+    measures[i, 0] = s.mean_trust[i]
     measures[i, 1] = s.invested[i] / played
     measures[i, 2] = s.trusted[i] / played
     measures[i, 3] = s.time[i]
 
 
-def layout(c: Constants) -> dict[str, slice]:
+def layout(c: Any) -> dict[str, slice]:
     """Named parts of one agent's observation; ``others`` are in index order."""
     n = c.num_agents
     sizes = {
@@ -286,7 +331,7 @@ def layout(c: Constants) -> dict[str, slice]:
     }
 
 
-def observation_space(c: Constants, agent: int) -> Box:
+def observation_space(c: Any, agent: int) -> Box:
     """Bounds of what ``agent`` sees: investments in units, the rest in [0, 1]."""
     n = c.num_agents
     others = [c.endowment[b] for b in range(n) if b != agent]
@@ -297,14 +342,61 @@ def observation_space(c: Constants, agent: int) -> Box:
     return Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
 
 
-def action_space(c: Constants, agent: int) -> Box:
+def action_space(c: Any, agent: int) -> Box:
     """Units of its endowment that ``agent`` invests."""
     return Box(0.0, float(c.endowment[agent]), (1,), np.float32)
 
 
-def global_state_space(c: Constants) -> Box:
+def global_state_space(c: Any) -> Box:
     """Bounds of the vector that ``global_state`` writes."""
     n = c.num_agents
     reach = np.maximum(1.0, np.abs(c.dependence)).ravel()
     high = np.concatenate([c.endowment, np.ones(2 * n * n), reach, [c.horizon]])
     return Box(np.zeros_like(high).astype(np.float32), high.astype(np.float32), dtype=np.float32)
+
+
+def appended(space: Box, low: Sequence[float], high: Sequence[float]) -> Box:
+    """Bounds of a vector of ``space`` that a game has appended numbers of its own to."""
+    return Box(
+        np.concatenate([space.low, np.asarray(low, np.float32)]),
+        np.concatenate([space.high, np.asarray(high, np.float32)]),
+        dtype=np.float32,
+    )
+
+
+def named(word: str) -> Callable[[Any], tuple[str, ...]]:
+    """Return the function that names all agents by one word and their number."""
+    return lambda c: tuple(f"{word}_{a}" for a in range(c.num_agents))
+
+
+def game(
+    *,
+    id: str,
+    kernel: Any,
+    params: type,
+    constants: Callable[[Any], Any],
+    agents: Callable[[Any], tuple[str, ...]],
+    metrics: Mapping[str, str] = METRICS,
+    scratch: frozenset[str] = SCRATCH,
+    **own: Any,
+) -> EnvSpec:
+    """Describe a game of this model; ``own`` replaces what is usual among them."""
+    usual: dict[str, Any] = {
+        "observation_space": observation_space,
+        "action_space": action_space,
+        "layout": layout,
+        "picture": picture.picture,
+        "text": picture.text,
+        "global_state_space": global_state_space,
+        "source": f"Coopetition-Gym, {id.split('/')[1]}",
+    }
+    return EnvSpec(
+        id=id,
+        kernel=kernel,
+        params=params,
+        constants=constants,
+        agents=agents,
+        metrics=metrics,
+        scratch=scratch,
+        **(usual | own),
+    )

@@ -8,21 +8,17 @@ docs/environments/trust_dilemma.md.
 import sys
 from typing import Annotated, NamedTuple
 
-import numpy as np
-
-from coopbench_envs.coopetition import dynamics, picture
+from coopbench_envs.coopetition import dynamics
 from coopbench_envs.coopetition.dynamics import (  # noqa: F401 (the kernel's own room)
     allocate,
+    end,
     global_state,
-    invest,
-    mean_trust,
     measure,
     observe,
-    pay,
+    prepare,
     reset,
-    update_trust,
 )
-from coopbench_envs.core import EnvSpec, kernel
+from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
 COLLAPSE = 0.05  # mean trust below which the venture ends
@@ -44,50 +40,34 @@ class Params(NamedTuple):
 
 def constants(p: Params) -> dynamics.Constants:
     """Two firms with equal endowments, shares and dependence."""
-    model = {
-        "theta": 20.0,
-        "gamma": 0.70,
-        "trust_gain": p.trust_building_rate,
-        "trust_loss": p.trust_erosion_rate,
-        "damage_gain": 0.50,
-        "damage_decay": 0.02,
-        "dependence_loss": 0.60,
-        "sensitivity": p.trust_sensitivity,
-        "initial_trust": 0.50,
-        "initial_damage": 0.0,
-    }
     return dynamics.make_constants(
         p,
         endowment=[100.0, 100.0],
         baseline_share=0.40,
-        alpha=[0.5, 0.5],
-        dependence=np.array([[0.0, 0.6], [0.6, 0.0]]),
-        model=model,
+        dependence=0.6,
+        theta=20.0,
+        gamma=0.70,
+        trust_gain=p.trust_building_rate,
+        trust_loss=p.trust_erosion_rate,
+        damage_gain=0.50,
+        damage_decay=0.02,
+        dependence_loss=0.60,
+        sensitivity=p.trust_sensitivity,
+        initial_trust=0.50,
+        initial_damage=0.0,
     )
 
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
-    invest(c, s, i, actions)
-    update_trust(c, s, i)
-    pay(c, s, i, rewards)
-    collapsed = mean_trust(c, s, i) < COLLAPSE
-    for a in range(c.num_agents):
-        terminated[i, a] = collapsed
+    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+    end(c, i, s.mean_trust[i] < COLLAPSE, terminated)
 
 
-SPEC = EnvSpec(
+SPEC = dynamics.game(
     id="coopbench/TrustDilemma-v0",
     kernel=sys.modules[__name__],
     params=Params,
     constants=constants,
-    agents=lambda c: tuple(f"firm_{a}" for a in range(c.num_agents)),
-    observation_space=dynamics.observation_space,
-    action_space=dynamics.action_space,
-    layout=dynamics.layout,
-    metrics=dynamics.METRICS,
-    picture=picture.picture,
-    text=picture.text,
-    global_state_space=dynamics.global_state_space,
-    source="Coopetition-Gym, TrustDilemma-v0",
+    agents=dynamics.named("firm"),
 )

@@ -10,18 +10,17 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition import dynamics, picture
+from coopbench_envs.coopetition import dynamics
 from coopbench_envs.coopetition.dynamics import (  # noqa: F401 (the kernel's own room)
     allocate,
+    end,
     global_state,
-    invest,
     measure,
     observe,
-    pay,
+    prepare,
     reset,
-    update_trust,
 )
-from coopbench_envs.core import EnvSpec, kernel
+from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
 EXODUS = 0.15  # developers' mean trust in the platform below which they leave
@@ -46,36 +45,29 @@ def constants(p: Params) -> dynamics.Constants:
     dependence = np.zeros((1 + m, 1 + m))
     dependence[0, 1:] = p.platform_dependency
     dependence[1:, 0] = p.developer_dependency
-    model = {
-        "theta": 25.0,
-        "gamma": 0.75,
-        "trust_gain": 0.08,
-        "trust_loss": 0.25,
-        "damage_gain": 0.45,
-        "damage_decay": 0.02,
-        "dependence_loss": 0.40,
-        "sensitivity": 1.0,
-        "initial_trust": 0.60,
-        "initial_damage": 0.0,
-    }
     return dynamics.make_constants(
         p,
         endowment=[150.0] + [80.0] * m,
         baseline_share=0.30,
         alpha=[p.platform_share] + [(1.0 - p.platform_share) / m] * m,
         dependence=dependence,
-        model=model,
+        theta=25.0,
+        gamma=0.75,
+        trust_gain=0.08,
+        trust_loss=0.25,
+        damage_gain=0.45,
+        damage_decay=0.02,
+        dependence_loss=0.40,
+        sensitivity=1.0,
+        initial_trust=0.60,
+        initial_damage=0.0,
     )
 
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
-    invest(c, s, i, actions)
-    update_trust(c, s, i)
-    pay(c, s, i, rewards)
-    left = trust_in_platform(c, s, i) < EXODUS
-    for a in range(c.num_agents):
-        terminated[i, a] = left
+    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+    end(c, i, trust_in_platform(c, s, i) < EXODUS, terminated)
 
 
 @kernel
@@ -86,18 +78,10 @@ def trust_in_platform(c, s, i):
     return total / (c.num_agents - 1)
 
 
-SPEC = EnvSpec(
+SPEC = dynamics.game(
     id="coopbench/PlatformEcosystem-v0",
     kernel=sys.modules[__name__],
     params=Params,
     constants=constants,
     agents=lambda c: ("platform_0", *(f"developer_{a}" for a in range(c.num_agents - 1))),
-    observation_space=dynamics.observation_space,
-    action_space=dynamics.action_space,
-    layout=dynamics.layout,
-    metrics=dynamics.METRICS,
-    picture=picture.picture,
-    text=picture.text,
-    global_state_space=dynamics.global_state_space,
-    source="Coopetition-Gym, PlatformEcosystem-v0",
 )

@@ -10,21 +10,23 @@ import math
 from coopbench_envs.core import kernel
 
 _LOG2_E = 1.4426950408889634
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # ln 2 in two parts
+_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts
 _NEGLIGIBLE = 38.0  # log(1 + exp(-38)) is lost in the rounding of 38
 
 
 @kernel
 def softplus(x):
-    """log(1 + exp(x)) for x >= 0, to about one unit in the last place."""
+    """log(1 + exp(x)) for x >= 0, to 14 digits."""
     if x > _NEGLIGIBLE:
         return x
     y = exp_minus(x)
     z = y / (2.0 + y)  # log(1 + y) = 2 artanh(y / (2 + y)), and z <= 1/3
-    square = z * z
+    q = z * z
+    if q < 1e-4:  # a firm push: three terms do
+        return x + 2.0 * z * (1.0 + q * (1 / 3 + q * (1 / 5 + q * (1 / 7))))
     total = 0.0
-    for k in range(33, 0, -2):
-        total = total * square + 1.0 / k
+    for k in range(29, 0, -2):
+        total = total * q + 1.0 / k
     return x + 2.0 * z * total
 
 
@@ -33,10 +35,10 @@ def exp_minus(x):
     """exp(-x) for 0 <= x <= 38: 2**-n times a short power series."""
     n = int(x * _LOG2_E + 0.5)
     r = (n * _LN2_HIGH - x) + n * _LN2_LOW  # |r| <= ln(2) / 2
-    total = 1.0
-    for k in range(14, 0, -1):
-        total = 1.0 + total * r / k
-    return math.ldexp(total, -n)  # exact
+    q = r * r
+    even = 1.0 + q * (1 / 2 + q * (1 / 24 + q * (1 / 720 + q * (1 / 40320 + q * (1 / 3628800)))))
+    odd = 1.0 + q * (1 / 6 + q * (1 / 120 + q * (1 / 5040 + q * (1 / 362880 + q * (1 / 39916800)))))
+    return math.ldexp(even + r * odd, -n)  # exact
 
 
 @kernel

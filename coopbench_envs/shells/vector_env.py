@@ -8,6 +8,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP, Engine
+from coopbench_envs.parameters import named
 from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
 from coopbench_envs.shells.partner import Seats
 
@@ -18,6 +19,11 @@ _MODES = {
     AutoresetMode.SAME_STEP: SAME_STEP,
     AutoresetMode.DISABLED: DISABLED,
 }
+
+
+def _mode(given: str | AutoresetMode) -> AutoresetMode:
+    modes = {mode.value: mode for mode in AutoresetMode}
+    return given if isinstance(given, AutoresetMode) else named("autoreset_mode", given, modes)
 
 
 class VectorEnv(gym.vector.VectorEnv):
@@ -45,7 +51,7 @@ class VectorEnv(gym.vector.VectorEnv):
     ) -> None:
         if max_episode_steps is not None:
             parameters.setdefault("horizon", max_episode_steps)
-        mode = AutoresetMode(autoreset_mode)
+        mode = _mode(autoreset_mode)
         self.metadata = {
             "render_modes": list(RENDER_MODES),
             "render_fps": 10,
