@@ -90,8 +90,10 @@ def load_report(folder: str | Path) -> Report:
         except (store.DamagedResultError, store.OtherProtocolError) as error:
             notes.append(f"left out: {error}")
             continue
-        if found is not None:
-            blocks.append(found[0])
+        if found is None:
+            notes.append(f"left out: {file} is not in the folder of its cell, {cell.folder}.")
+            continue
+        blocks.append(found[0])
     if not blocks:
         raise FileNotFoundError(f"{root} holds no finished cells. {' '.join(notes)}".strip())
     tasks, first = [task.id for task in protocol.task], list(protocol.report.baselines)
@@ -161,11 +163,11 @@ def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     if protocol.ad_hoc:
         return ("it is an ad-hoc evaluation, not a protocol",)
     reasons = []
-    shipped = [load_protocol(name) for name in protocol_files()]
-    same = [other for other in shipped if other.name == protocol.name]
-    if not same:
+    name = protocol.protocol.name
+    shipped = load_protocol(name) if name in protocol_files() else None
+    if shipped is None or shipped.name != protocol.name:
         reasons.append(f"{protocol.name} is not a protocol of this package")
-    elif same[0].digest != protocol.digest:
+    elif shipped.digest != protocol.digest:
         reasons.append(f"it differs from the {protocol.name} of this package")
     present = dict.fromkeys(block.cell.policy for block in table)
     for policy in dict.fromkeys((*protocol.report.baselines, *present)):

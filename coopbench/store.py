@@ -20,7 +20,15 @@ import numpy as np
 from coopbench.episodes import Cell, Episodes
 from coopbench.protocol import Protocol
 
-__all__ = ["DamagedResultError", "OtherProtocolError", "cell_of", "read", "write", "write_text"]
+__all__ = [
+    "DamagedResultError",
+    "OtherProtocolError",
+    "cell_of",
+    "read",
+    "write",
+    "write_bytes",
+    "write_text",
+]
 
 SCHEMA = 1
 _LIMIT = 1 << 30  # bytes; a larger file is not one of ours
@@ -41,7 +49,7 @@ def write(root: Path, protocol: Protocol, episodes: Episodes, extra: dict[str, A
     (folder / "meta.json").unlink(missing_ok=True)
     files = {"results.jsonl": _lines(episodes), "curves.npz": _archive(episodes.curves)}
     for name, content in files.items():
-        _replace(folder / name, content)
+        write_bytes(folder / name, content)
     cell = episodes.cell
     meta = {
         "schema": SCHEMA,
@@ -58,7 +66,7 @@ def write(root: Path, protocol: Protocol, episodes: Episodes, extra: dict[str, A
         "platform": platform.platform(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    _replace(folder / "meta.json", (json.dumps(meta | extra, indent=2) + "\n").encode())
+    write_bytes(folder / "meta.json", (json.dumps(meta | extra, indent=2) + "\n").encode())
 
 
 def read(root: Path, protocol: Protocol, cell: Cell) -> tuple[Episodes, dict[str, Any]] | None:
@@ -107,11 +115,12 @@ def versions() -> dict[str, str]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file by way of a temporary name, so that it is never half there."""
-    _replace(path, text.encode())
+    """Write a text file in UTF-8, like ``write_bytes``."""
+    write_bytes(path, text.encode())
 
 
-def _replace(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file by way of a temporary name, so that it is never half there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.write_bytes(content)

@@ -1,7 +1,7 @@
 """Fill the generated parts of the documentation from the code; ``--check`` only compares.
 
-A generated part stands between ``<!-- generated: begin -->`` and ``<!-- generated: end -->``; on the page
-of an environment it holds its facts, in README.md the table that its name says.
+A generated part stands between ``<!-- generated: begin -->`` and ``<!-- generated: end -->``; on
+the page of an environment it holds its facts, in README.md the table that its name says.
 """
 
 import re

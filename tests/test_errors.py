@@ -41,7 +41,7 @@ def test_actions_of_wrong_shape_or_kind(env_id):
     before = engine.get_state()
     with pytest.raises(ValueError, match=r"must have shape .*given \(7,\)"):
         engine.step(np.zeros(7))
-    with pytest.raises(ValueError, match="must be (integers|numbers)"):
+    with pytest.raises(ValueError, match=r"must be (integers|numbers)"):
         engine.step(np.full(engine.actions.shape, "x"))
     if not engine.discrete:
         for bad in (np.nan, np.inf, -np.inf):
@@ -86,7 +86,7 @@ def test_bad_state_changes_nothing(env_id):
 
 
 def test_seeds_and_masks(env_id):
-    with pytest.raises(ValueError, match="Unknown autoreset_mode 'NextSteps'. Did you mean"):
+    with pytest.raises(ValueError, match=r"Unknown autoreset_mode 'NextSteps'. Did you mean"):
         gymnasium.make_vec(env_id, num_envs=3, autoreset_mode="NextSteps")
     env = gymnasium.make_vec(env_id, num_envs=3)
     with pytest.raises(ValueError, match="one per lane: 3; given 2"):
@@ -106,9 +106,9 @@ def test_seeds_and_masks(env_id):
 def test_control_and_partner(env_id):
     with pytest.raises(ValueError, match="'control' was 'both'; allowed: 'joint', 'focal'"):
         gymnasium.make(env_id, control="both")
-    with pytest.raises(ValueError, match="'ego' .* was 99; allowed: 0 to"):
+    with pytest.raises(ValueError, match=r"'ego' .* was 99; allowed: 0 to"):
         gymnasium.make(env_id, control="focal", ego=99)
-    with pytest.raises(ValueError, match="Unknown policy 'randm'. Did you mean 'random'"):
+    with pytest.raises(ValueError, match=r"Unknown policy 'randm'. Did you mean 'random'"):
         gymnasium.make(env_id, control="focal", partner="randm")
     with pytest.raises(ValueError, match="control='focal'"):
         gymnasium.make(env_id).unwrapped.set_partner("random")

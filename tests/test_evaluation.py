@@ -1,4 +1,4 @@
-"""Evaluation end to end: what is finished is kept, what is damaged is redone, nothing is made up."""
+"""Evaluation end to end: the finished is kept, the damaged redone, nothing is made up."""
 
 import json
 import os
@@ -228,9 +228,9 @@ def test_plans_are_checked_before_anything_runs(protocol):
         plan(protocol, [])
     with pytest.raises(ValueError, match="Two policies are called random"):
         plan(protocol, ["random", "random"])
-    with pytest.raises(ValueError, match="greedy.* cannot play"):
+    with pytest.raises(ValueError, match=r"greedy.* cannot play"):
         coopbench.evaluate(protocol, ["random", "greedy"])
-    with pytest.raises(ValueError, match="Unknown backend 'serail'.*'serial'"):
+    with pytest.raises(ValueError, match=r"Unknown backend 'serail'.*'serial'"):
         coopbench.evaluate(protocol, ["random"], backend="serail")
     with pytest.raises(ValueError, match="Did you mean 'coopetition-standard'"):
         coopbench.evaluate("coopetition-standart", ["random"])

@@ -1,4 +1,4 @@
-"""The house itself: imports point down, drivers know their sources, the generated docs are fresh."""
+"""The house itself: imports point down, drivers know their sources, generated docs are fresh."""
 
 import ast
 import subprocess

@@ -14,9 +14,8 @@ import pytest
 
 import coopbench_envs
 from coopbench import analysis
-from coopbench.episodes import Episodes, EpisodeTable
+from coopbench.episodes import Cell, Episodes, EpisodeTable
 from coopbench.evaluation import departures
-from coopbench.plan import Cell
 from coopbench.protocol import Protocol
 from coopbench.report import formats, plots, tables
 from coopbench.report.page import as_html

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import coopbench_envs
 from coopbench_envs import Engine
 from coopbench_envs.drivers import DISABLED
+from coopbench_envs.parameters import describe
 from coopbench_envs.pathfinding import contacts, routing
 
 ID = routing.SPEC.id
@@ -455,6 +457,14 @@ def test_instances_need_radii_that_the_map_would_draw():
     arrays["obstacle_cell"] = np.zeros((1, constants.num_obstacles), int)
     with pytest.raises(ValueError, match="agent_rad"):
         routing.instances(constants, arrays)
+
+
+def test_page_documents_the_parameters_of_maps_and_dynamics():
+    page = (Path(__file__).parents[1] / "docs/environments/routing.md").read_text("utf-8")
+    for params in (routing.random_grid.Params, *routing.DYNAMICS.values()):
+        for name, (_, default, allowed) in describe(params).items():
+            assert f"| `{name}` | `{default}` |" in page
+            assert f"| {allowed.text} |" in page
 
 
 # -- pictures ------------------------------------------------------------------------------------

@@ -57,5 +57,5 @@ def _write(path: Path, content: str | bytes) -> Path:
     if isinstance(content, str):
         store.write_text(path, content)
     else:
-        store._replace(path, content)  # the same atomic step, for bytes
+        store.write_bytes(path, content)
     return path
