@@ -8,7 +8,6 @@ dynamics.
 import ast
 import functools
 import hashlib
-import importlib.util
 import sys
 import types
 from pathlib import Path
@@ -244,37 +243,40 @@ def _source_hash(module: str) -> str:
 
 
 def _sources(module: str) -> set[Path]:
-    """Files of ``module`` and of everything that it imports from its own package and from ours."""
-    packages = (module.split(".")[0], __name__.split(".")[0])
-    found: dict[str, Path] = {}
+    """Files of ``module`` and of everything that it imports from its own package and from ours.
+
+    Looks at files alone: importing a module to find its source would load what it imports.
+    """
+    packages = {module.partition(".")[0], __name__.partition(".")[0]}
+    found: set[Path] = set()
     queue = [module]
     while queue:
         name = queue.pop()
-        spec = importlib.util.find_spec(name) if name not in sys.modules else None
-        origin = getattr(sys.modules.get(name), "__file__", None)
-        origin = origin or (spec.origin if spec is not None else None)
-        if name in found or origin is None:
-            continue
-        found[name] = Path(str(origin))
-        for node in ast.walk(ast.parse(found[name].read_bytes())):
-            for target in _imported(node):
-                if target.split(".")[0] in packages and _is_module(target):
-                    queue.append(target)
-    return set(found.values())
+        file = _file(name) if name.partition(".")[0] in packages else None
+        if file is not None and file not in found:
+            found.add(file)
+            for node in ast.walk(ast.parse(file.read_bytes())):
+                queue += _imported(node)
+    return found
+
+
+def _file(module: str) -> Path | None:
+    """Source of a module in a package that is loaded, or None if it has none."""
+    root, _, rest = module.partition(".")
+    package = getattr(sys.modules.get(root), "__file__", None)
+    if package is None or not rest:
+        return None if package is None else Path(package)
+    stem = Path(package).parent / rest.replace(".", "/")
+    return next((f for f in (stem.with_suffix(".py"), stem / "__init__.py") if f.is_file()), None)
 
 
 def _imported(node: ast.AST) -> list[str]:
+    """Modules that an import statement may take functions or numbers from."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return []
-
-
-def _is_module(name: str) -> bool:
-    if name in sys.modules:
-        return True
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
+    if not isinstance(node, ast.ImportFrom) or node.module is None:
+        return []
+    parts = [f"{node.module}.{alias.name}" for alias in node.names]
+    modules = [part for part in parts if _file(part) is not None]
+    # "from package import module" does not read the package's own names.
+    return modules if len(modules) == len(parts) else [node.module, *modules]
