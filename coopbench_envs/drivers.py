@@ -18,10 +18,13 @@ import numpy as np
 
 from coopbench_envs.core import kernel, stream
 
-__all__ = ["DISABLED", "NEXT_STEP", "RESET", "RESTORE", "SAME_STEP", "Control", "driver", "entry"]
+__all__ = ["DISABLED", "NEXT_STEP", "RENEW", "RESET", "RESTORE", "Control", "driver", "entry"]
 
-# What one call of a driver does: step with one of three ways to go on after an end, or begin anew.
-NEXT_STEP, SAME_STEP, DISABLED, RESET, RESTORE = range(5)
+# What one call of a driver does. Step: a finished lane begins its next episode, or rests.
+NEXT_STEP, DISABLED = 0, 1
+# In the chosen lanes: begin the episode that is set; begin the next one but leave the outcome of
+# the last step to be reported; look again at a state that was given.
+RESET, RENEW, RESTORE = 2, 3, 4
 
 
 class Control(NamedTuple):
@@ -34,7 +37,8 @@ class Control(NamedTuple):
     alive: np.ndarray  # (lanes, agents) bool
     returns: np.ndarray  # (lanes, agents) float64, sum of rewards so far
     invalid: np.ndarray  # (lanes, agents) int64, illegal actions so far
-    chosen: np.ndarray  # (lanes,) bool, lanes that RESET and RESTORE act on
+    chosen: np.ndarray  # (lanes,) bool, lanes that RESET, RENEW and RESTORE act on
+    moved: np.ndarray  # (lanes,) bool, lanes that the present call has changed
     rewards: np.ndarray  # (lanes, agents) float64
     terminated: np.ndarray  # (lanes, agents) bool
     truncated: np.ndarray  # (lanes,) bool
@@ -43,11 +47,6 @@ class Control(NamedTuple):
     obs: np.ndarray  # (lanes, agents, features) float32
     measures: np.ndarray  # (lanes, metrics) float64
     masks: np.ndarray  # (lanes, agents, actions) int8, 1 = legal; last axis empty for Box
-    final_obs: (
-        np.ndarray
-    )  # like obs, measures, returns: SAME_STEP keeps the finished episode's here
-    final_measures: np.ndarray
-    final_returns: np.ndarray
 
 
 # What the templates below call, bound anew for every environment: its kernels, or these stand-ins.
@@ -63,43 +62,39 @@ legalise: Any = None
 
 def drive(p, s, c, actions, op, start, stop):
     """Do ``op`` in the lanes from ``start`` to ``stop``."""
-    # Every kernel stands here once: each is compiled into this loop, and twice would cost twice.
+    # Two loops, and every kernel in one place: as one loop it runs at half the speed, because the
+    # compiler loses sight of so many arrays, and a kernel that stands twice is compiled twice.
     for i in range(start, stop):
-        if op >= RESET and not c.chosen[i]:
-            continue
-        if op == DISABLED and c.done[i]:
-            wait(c, i)
-            continue
-        starting = op == RESET or (op == NEXT_STEP and c.done[i])
-        while True:
-            if starting:
+        starting = c.chosen[i] if op >= RESET else c.done[i] and op == NEXT_STEP
+        c.moved[i] = starting or (op < RESET and not c.done[i])
+        if starting:
+            if op != RESTORE:
                 begin(c, i, op)
                 s.time[i] = 0
                 reset(p, s, i, c.rng)
-            elif op != RESTORE:
-                legalise(c, i, actions)
-                step(p, s, i, c.rng, actions, c.rewards, c.terminated)
-                s.time[i] += 1
-                settle(c, i, s.time[i] >= p.horizon)
-            if starting or op == RESTORE:
-                prepare(p, s, i)
+            prepare(p, s, i)
+        elif c.moved[i]:
+            legalise(c, i, actions)
+            step(p, s, i, c.rng, actions, c.rewards, c.terminated)
+            s.time[i] += 1
+            settle(c, i, s.time[i] >= p.horizon)
+        elif op < RESET:
+            wait(c, i)
+    for i in range(start, stop):
+        if c.moved[i]:
             mask(p, s, i, c.masks)
             observe(p, s, i, c.obs)
             measure(p, s, i, c.measures)
-            if not (op == SAME_STEP and c.done[i]):
-                break
-            keep(c, i)
-            starting = True
 
 
 @kernel
 def begin(c, i, op):
-    """Start the next episode of lane ``i``, or after RESET the one that the engine has set."""
+    """Start the next episode of lane ``i``, or for RESET the one that the engine has set."""
     if op != RESET:
         c.episode[i] += 1
     c.rng[i] = stream(c.seed[i], np.uint64(c.episode[i]))
     c.done[i] = False
-    if op != SAME_STEP:  # which still has to report the step that ended the last episode
+    if op != RENEW:  # which still has to report the step that ended the last episode
         c.truncated[i] = False
         c.ended[i] = False
         c.team[i] = 0.0
@@ -107,7 +102,7 @@ def begin(c, i, op):
         c.alive[i, a] = True
         c.returns[i, a] = 0.0
         c.invalid[i, a] = 0
-        if op != SAME_STEP:
+        if op != RENEW:
             c.rewards[i, a] = 0.0
             c.terminated[i, a] = False
 
@@ -136,17 +131,6 @@ def wait(c, i):
     c.team[i] = 0.0
     for a in range(c.rewards.shape[1]):
         c.rewards[i, a] = 0.0
-
-
-@kernel
-def keep(c, i):
-    """Copy the finished episode's last observation, metrics and returns aside."""
-    for a in range(c.obs.shape[1]):
-        c.final_returns[i, a] = c.returns[i, a]
-        for k in range(c.obs.shape[2]):
-            c.final_obs[i, a, k] = c.obs[i, a, k]
-    for m in range(c.measures.shape[1]):
-        c.final_measures[i, m] = c.measures[i, m]
 
 
 @kernel

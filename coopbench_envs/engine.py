@@ -12,9 +12,9 @@ import numpy as np
 from coopbench_envs.drivers import (
     DISABLED,
     NEXT_STEP,
+    RENEW,
     RESET,
     RESTORE,
-    SAME_STEP,
     Control,
     driver,
     entry,
@@ -23,6 +23,8 @@ from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec
 
 __all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine"]
+
+SAME_STEP = 5  # a way to step like NEXT_STEP and DISABLED, made of two calls of the driver
 
 # What a snapshot holds besides the environment's own fields: enough to go on bit for bit.
 _SNAPSHOT = ("seed", "episode", "rng", "done", "alive", "returns", "invalid")
@@ -54,6 +56,10 @@ class Engine:
         self.control = self._allocate()
         self.actions = np.zeros(self._action_shape(), np.int64 if self.discrete else np.float64)
         self._zeros = np.zeros_like(self.actions)
+        # Where SAME_STEP keeps the last observation, metrics and returns of a finished episode.
+        self.final_obs = np.zeros_like(self.control.obs)
+        self.final_measures = np.zeros_like(self.control.measures)
+        self.final_returns = np.zeros_like(self.control.returns)
         self._bind()
 
     def _allocate(self) -> Control:
@@ -72,6 +78,7 @@ class Engine:
             returns=returns,
             invalid=np.zeros((lanes, agents), np.int64),
             chosen=np.ones(lanes, np.bool_),
+            moved=np.zeros(lanes, np.bool_),
             rewards=np.zeros((lanes, agents)),
             terminated=np.zeros((lanes, agents), np.bool_),
             truncated=np.zeros(lanes, np.bool_),
@@ -80,9 +87,6 @@ class Engine:
             obs=obs,
             measures=measures,
             masks=np.ones((lanes, agents, choices), np.int8),
-            final_obs=obs.copy(),
-            final_measures=measures.copy(),
-            final_returns=returns.copy(),
         )
 
     def _action_shape(self) -> tuple[int, ...]:
@@ -162,7 +166,18 @@ class Engine:
                 f"Actions of {self.spec.id} must be finite; lane {where[0]}, agent "
                 f"{self.agents[where[1]]!r} gave {given[tuple(where)]}."
             )
-        self._run(mode)
+        self._run(DISABLED if mode == SAME_STEP else mode)
+        if mode == SAME_STEP and self.control.done.any():
+            self._renew()
+
+    def _renew(self) -> None:
+        """Keep what the finished episodes came to aside, and begin the next ones."""
+        control, over = self.control, self.control.done.copy()
+        self.final_obs[over] = control.obs[over]
+        self.final_measures[over] = control.measures[over]
+        self.final_returns[over] = control.returns[over]
+        control.chosen[:] = over
+        self._run(RENEW)
 
     def _run(self, op: int) -> None:
         if self.threads == 1:
@@ -200,7 +215,7 @@ class Engine:
 
     def metrics(self, lane: int = 0, *, final: bool = False) -> dict[str, float]:
         """Metrics of the episode in ``lane`` so far; ``final``: of the one SAME_STEP just ended."""
-        values = (self.control.final_measures if final else self.control.measures)[lane]
+        values = (self.final_measures if final else self.control.measures)[lane]
         return dict(zip(self.spec.metrics, values.tolist(), strict=True))
 
     def get_state(self) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from coopbench_envs import Engine, ids, spec
 from coopbench_envs.coopetition import dynamics
+from coopbench_envs.engine import DISABLED
 
 FOLDER = Path(__file__).parent / "golden" / "coopetition"
 # Which of the games whose files are there already: all of them in the end.
@@ -182,7 +183,7 @@ def test_bounds_hold_for_any_play(levels, name):
     engine.reset(np.array([1]))
     for t in range(10):
         shares = np.roll(levels, t)[: len(engine.agents)]
-        engine.step((engine.constants.endowment * shares)[None, :, None], 2)
+        engine.step((engine.constants.endowment * shares)[None, :, None], DISABLED)
         for matrix in (engine.state.trust[0], engine.state.reputation[0]):
             assert (matrix >= 0).all()
             assert (matrix <= 1).all()
@@ -200,6 +201,6 @@ def test_firms_are_interchangeable(levels):
         engine.reset(np.array([1]))
     for t in range(5):
         actions = 100.0 * np.array(levels[2 * t : 2 * t + 2])
-        one.step(actions[None, :, None], 2)
-        two.step(actions[None, ::-1, None], 2)
+        one.step(actions[None, :, None], DISABLED)
+        two.step(actions[None, ::-1, None], DISABLED)
         np.testing.assert_array_equal(one.control.rewards[0], two.control.rewards[0, ::-1])

@@ -12,6 +12,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from coopbench_envs import Engine
+from coopbench_envs.engine import DISABLED
 
 LANES, STEPS, SEED = 3, 40, 7
 SHORT = {"horizon": 13}  # several episodes in one run
@@ -200,7 +201,7 @@ def test_pettingzoo_aec(env_id, reference):
     engine = Engine(env_id, **SHORT)
     engine.reset(np.array([SEED]))
     for k in range(STEPS):
-        engine.step(actions[k, :1], 2)
+        engine.step(actions[k, :1], DISABLED)
     np.testing.assert_allclose(list(totals.values()), engine.control.returns[0], rtol=1e-12)
 
 

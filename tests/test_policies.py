@@ -5,6 +5,7 @@ import pytest
 from coopbench.baselines.policy import Game, Player, entries, make_policy
 
 from coopbench_envs import Engine, ids
+from coopbench_envs.engine import DISABLED
 
 NAMES = {"constant": "constant:0.35"}  # policies that cannot do without a parameter
 
@@ -48,8 +49,8 @@ def test_registered_policies_play_and_lanes_do_not_matter():
             np.testing.assert_array_equal(actions[3], one[0], err_msg=f"{name} on {env_id}")
             for agent, space in enumerate(engine.action_spaces):
                 assert space.contains(actions[0, agent].astype(space.dtype))
-            engine.step(actions, 2)
-            alone.step(one, 2)
+            engine.step(actions, DISABLED)
+            alone.step(one, DISABLED)
 
 
 def test_random_covers_the_range_and_differs():

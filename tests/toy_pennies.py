@@ -1,7 +1,8 @@
 """Pennies: a discrete toy for the tests, with masks, chance and agents that die one by one.
 
 Each agent holds pennies and each step gives one away, flips one with its neighbour, or waits. An
-agent without pennies is dead. It exists to exercise what no shipped environment uses yet.
+agent without pennies is dead, but nobody dies in the first four steps. It exists to exercise what no
+shipped environment uses yet.
 """
 
 import sys
@@ -42,14 +43,14 @@ def step(p, s, i, rng, actions, rewards, terminated):
     for a in range(p.num_agents):
         other = (a + 1) % p.num_agents
         rewards[i, a] = 0.25 * s.pennies[i, a]
-        if actions[i, a] == GIVE:
+        if actions[i, a] == GIVE and s.pennies[i, a] > 0:
             s.pennies[i, a] -= 1
-        elif actions[i, a] == FLIP and s.pennies[i, other] > 0:
+        elif actions[i, a] == FLIP and s.pennies[i, a] > 0 and s.pennies[i, other] > 0:
             won = uniform(rng, i) < 0.5
             s.pennies[i, a] += 1 if won else -1
             s.pennies[i, other] += -1 if won else 1
     for a in range(p.num_agents):
-        terminated[i, a] = s.pennies[i, a] <= 0
+        terminated[i, a] = s.pennies[i, a] <= 0 and s.time[i] >= 4
 
 
 @kernel
@@ -57,7 +58,7 @@ def mask(p, s, i, masks):
     for a in range(p.num_agents):
         masks[i, a, WAIT] = 1
         masks[i, a, GIVE] = s.pennies[i, a] > 0
-        masks[i, a, FLIP] = s.pennies[i, (a + 1) % p.num_agents] > 0
+        masks[i, a, FLIP] = s.pennies[i, a] > 0 and s.pennies[i, (a + 1) % p.num_agents] > 0
 
 
 @kernel

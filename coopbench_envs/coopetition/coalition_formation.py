@@ -13,7 +13,6 @@ from coopbench_envs.coopetition.dynamics import (  # noqa: F401 (the kernel's ow
     end,
     global_state,
     observe,
-    prepare,
 )
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between

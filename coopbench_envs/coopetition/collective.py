@@ -34,8 +34,8 @@ State = dynamics.extended(
     dynamics.State,
     __name__,
     loyalty="(lanes, agents) in [0, loyalty_cap]",
-    shares="(lanes, WINDOW, agents) last invested shares, that of step t at place t modulo WINDOW",
-    lasting="(lanes, agents) scratch: mean of the shares in the window",
+    memory="(lanes, WINDOW, agents) last investments, those of step t at place t modulo WINDOW",
+    lasting="(lanes, agents) scratch: mean investment in the window as a share of the endowment",
     output="(lanes,) running sum of the common output",
     riders="(lanes,) running sum of the share of agents that ride free",
 )
@@ -99,7 +99,7 @@ def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
     n = c.num_agents
     return dynamics.common(c, lanes) | {
         "loyalty": np.zeros((lanes, n)),
-        "shares": np.zeros((lanes, WINDOW, n)),
+        "memory": np.zeros((lanes, WINDOW, n)),
         "lasting": np.zeros((lanes, n)),
         "output": np.zeros(lanes),
         "riders": np.zeros(lanes),
@@ -119,7 +119,7 @@ def reset(c, s, i, rng):
     for a in range(c.num_agents):
         s.loyalty[i, a] = FIRST_LOYALTY * c.loyalty_cap
         for k in range(WINDOW):
-            s.shares[i, k, a] = 0.0
+            s.memory[i, k, a] = 0.0
 
 
 @kernel
@@ -132,28 +132,29 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def remember(c, s, i):
-    """Note the shares just invested and each agent's mean over the window."""
+    """Note the investments just made and each agent's mean over the window."""
     known = min(WINDOW, s.time[i] + 1)
+    place = s.time[i] % WINDOW
     for a in range(c.num_agents):
-        s.shares[i, s.time[i] % WINDOW, a] = s.last_action[i, a] / c.endowment[a]
+        s.memory[i, place, a] = s.last_action[i, a]
         s.lasting[i, a] = 0.0
-    for k in range(known):
-        place = (s.time[i] + 1 - known + k) % WINDOW
+    for _ in range(known):
         for a in range(c.num_agents):
-            s.lasting[i, a] += s.shares[i, place, a]
+            s.lasting[i, a] += s.memory[i, place, a]
+        place = place - 1 if place > 0 else WINDOW - 1
+    # Sums of units are exact where sums of shares are not: ten times 0.6 must be as good as 0.6.
     for a in range(c.num_agents):
-        s.lasting[i, a] = min(max(s.lasting[i, a] / max(1, known), 0.0), 1.0)
+        s.lasting[i, a] = s.lasting[i, a] / max(1, known) / c.endowment[a]
 
 
 @kernel
 def judge(c, s, i, rewards):
     """Move loyalties and scale rewards by what each has invested, now and lately."""
-    place = s.time[i] % WINDOW
     full = True
     for a in range(c.num_agents):
-        full = full and s.shares[i, place, a] >= COOPERATES
+        full = full and s.last_action[i, a] / c.endowment[a] >= COOPERATES
     for a in range(c.num_agents):
-        share = s.shares[i, place, a]
+        share = s.last_action[i, a] / c.endowment[a]
         if share >= COOPERATES:
             s.loyalty[i, a] = min(c.loyalty_cap, s.loyalty[i, a] + LOYALTY_GAIN * share)
         else:

@@ -5,7 +5,6 @@ the sum of its responses, small against its endowment, scales its reward. Equati
 docs/environments/coopetition.md.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -106,16 +105,17 @@ def remember(c, s, i):
     """Note how far each agent is from its own recent mean; in the first step, from nothing."""
     # Only steps after the first count, as published: with t investments the last t - 1 of them.
     known = min(c.window, s.time[i])
+    place = s.time[i] % c.window
     for a in range(c.num_agents):
-        s.memory[i, s.time[i] % c.window, a] = s.last_action[i, a]
+        s.memory[i, place, a] = s.last_action[i, a]
         s.surprise[i, a] = 0.0
-    for k in range(known):
-        place = (s.time[i] - k) % c.window
+    for _ in range(known):
         for a in range(c.num_agents):
             s.surprise[i, a] += s.memory[i, place, a]
+        place = place - 1 if place > 0 else c.window - 1
     for a in range(c.num_agents):
         usual = s.surprise[i, a] / max(1, known)
-        s.surprise[i, a] = math.tanh(c.slope * (s.last_action[i, a] - usual))
+        s.surprise[i, a] = dynamics.squash(c.slope * (s.last_action[i, a] - usual))
 
 
 @kernel

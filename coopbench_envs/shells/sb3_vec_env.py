@@ -82,10 +82,10 @@ class SB3VecEnv(VecEnv):
             for a in range(agents):
                 terminated = bool(control.terminated[lane, a])
                 infos[lane * agents + a] |= {
-                    "terminal_observation": control.final_obs[lane, a].copy(),
+                    "terminal_observation": self.engine.final_obs[lane, a].copy(),
                     "TimeLimit.truncated": bool(control.truncated[lane]) and not terminated,
                     "episode": {
-                        "r": float(control.final_returns[lane, a]),
+                        "r": float(self.engine.final_returns[lane, a]),
                         "l": int(self._steps[lane]),
                     },
                     "metrics": dict(metrics),

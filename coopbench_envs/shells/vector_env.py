@@ -124,11 +124,11 @@ class VectorEnv(gym.vector.VectorEnv):
             return
         control = self.engine.control
         final_obs = np.full(self.num_envs, None, dtype=object)
-        view = self.seats.view(control.final_obs)
+        view = self.seats.view(self.engine.final_obs)
         for lane in np.flatnonzero(ended):
             final_obs[lane] = view[lane]
         final = {"rewards": control.rewards.copy(), "_rewards": ended.copy()}
-        final |= self._metrics(ended, control.final_measures)
+        final |= self._metrics(ended, self.engine.final_measures)
         infos |= {"final_obs": final_obs, "_final_obs": ended.copy()}
         infos |= {"final_info": final, "_final_info": ended.copy()}
 
