@@ -13,7 +13,7 @@ report: $(VENV)/.core
 	$(BIN)/coopbench evaluate $(PROTOCOL)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -12,13 +12,18 @@ import gymnasium as gym
 import numba
 import numpy as np
 
-__all__ = ["EnvSpec", "draw", "integer", "kernel", "mix", "stream", "streams", "uniform"]
+__all__ = ["EnvSpec", "draw", "integer", "kernel", "mix", "routine", "stream", "streams", "uniform"]
 
 # One place for flags. Never fastmath (it changes bits); caching belongs to the drivers. Kernels get
 # tuples of some fifty arrays: without inlining each call would copy them, and reference counts of
 # arrays (which only code that allocates needs) would take most of the time. So kernels cannot
 # allocate: numba says "NRT required but not enabled" where one tries to.
-kernel = numba.njit(error_model="numpy", forceinline=True, _nrt=False)
+_FLAGS = {"error_model": "numpy", "_nrt": False}
+# A kernel is merged into its caller before compilation: the least to compile, the fastest code.
+kernel = numba.njit(inline="always", **_FLAGS)
+# A routine is merged after it has been compiled: for what stands in several places or in loops,
+# where merging sources multiplies the work (pathfinding: half the compile time, twice the speed).
+routine = numba.njit(forceinline=True, **_FLAGS)
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

@@ -24,3 +24,13 @@ def env_id(request):
 @pytest.fixture(scope="session")
 def golden():
     return GOLDEN
+
+
+def pytest_collection_modifyitems(items):
+    """Keep the tests of one environment in one process: it compiles once, not in each of them."""
+    for item in items:
+        values = getattr(item, "callspec", None)
+        named = [v for v in (values.params.values() if values else ()) if isinstance(v, str)]
+        games = [v.split("/")[-1] for v in named if v.endswith("-v0")]
+        group = games[0] if games else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))

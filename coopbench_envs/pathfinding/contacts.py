@@ -7,14 +7,14 @@ bit from one machine to the next.
 
 import math
 
-from coopbench_envs.core import kernel
+from coopbench_envs.core import routine
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts
 _NEGLIGIBLE = 38.0  # log(1 + exp(-38)) is lost in the rounding of 38
 
 
-@kernel
+@routine
 def softplus(x):
     """log(1 + exp(x)) for x >= 0, to 14 digits."""
     if x > _NEGLIGIBLE:
@@ -30,7 +30,7 @@ def softplus(x):
     return x + 2.0 * z * total
 
 
-@kernel
+@routine
 def exp_minus(x):
     """exp(-x) for 0 <= x <= 38: 2**-n times a short power series."""
     n = int(x * _LOG2_E + 0.5)
@@ -41,7 +41,7 @@ def exp_minus(x):
     return math.ldexp(even + r * odd, -n)  # exact
 
 
-@kernel
+@routine
 def apart(one, other, i, a):
     """Distance between two positions of agent ``a``, for instance its own and its goal's."""
     dx = one[i, a, 0] - other[i, a, 0]
@@ -49,7 +49,7 @@ def apart(one, other, i, a):
     return math.sqrt(dx * dx + dy * dy)
 
 
-@kernel
+@routine
 def push_apart(c, s, i):
     """Sum into ``force`` what every contact does to the agents; mark who ``collided``.
 
@@ -67,7 +67,7 @@ def push_apart(c, s, i):
             touch(c, s, i, a, k if crowded else s.touch[i, k])
 
 
-@kernel
+@routine
 def touch(c, s, i, a, o):
     """Push agent ``a`` away from object ``o``, and an agent ``o`` back, if they are in contact."""
     n, pos, landmarks, rad, force = c.num_agents, s.agent_pos, s.landmark_pos, s.agent_rad, s.force

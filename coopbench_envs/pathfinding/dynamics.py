@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, NamedTuple
 
-from coopbench_envs.core import kernel
+from coopbench_envs.core import routine
 from coopbench_envs.parameters import between
 from coopbench_envs.pathfinding.contacts import apart
 
@@ -31,7 +31,7 @@ def longest_way(p: Holonomic, substeps: int) -> float:
     return speed * p.dt * substeps
 
 
-@kernel
+@routine
 def move(c, s, i, actions):
     """Move every agent by one substep; the lists are stale once one has left its skin."""
     stale = False
@@ -42,7 +42,7 @@ def move(c, s, i, actions):
     s.stale[i] = stale
 
 
-@kernel
+@routine
 def drive(c, s, i, a, actions):
     """Holonomic substep: damped velocity, then position (semi-implicit Euler)."""
     force, velocity, pos = s.force, s.agent_vel, s.agent_pos

@@ -9,12 +9,12 @@ import math
 
 import numpy as np
 
-from coopbench_envs.core import kernel
+from coopbench_envs.core import routine
 
 SLACK = 1e-4  # length; covers the rounding of float32 positions where radii of search are compared
 
 
-@kernel
+@routine
 def bin_of(x, low, per_length, bins):
     """Index of the bin that ``x`` falls into; what lies outside (or is not a number) is clamped."""
     v = (x - low) * per_length
@@ -23,14 +23,14 @@ def bin_of(x, low, per_length, bins):
     return bins - 1 if v >= bins else int(v)
 
 
-@kernel
+@routine
 def bin_at(c, x, y):
     """Number of the bin at a point, row by row along x."""
     column = bin_of(x, c.x_low, c.bins_per_length, c.bins_x)
     return bin_of(y, c.y_low, c.bins_per_length, c.bins_y) * c.bins_x + column
 
 
-@kernel
+@routine
 def prepare(c, s, i):
     """Counting sort of the landmarks by bin; within a bin they stay in order."""
     first, order, pos = s.bin_first, s.bin_landmark, s.landmark_pos
@@ -50,7 +50,7 @@ def prepare(c, s, i):
     s.stale[i] = True
 
 
-@kernel
+@routine
 def survey(c, s, i):
     """Find every agent's possible contacts and its nearest visible objects where it is now."""
     n, pos, rad, head = c.num_agents, s.agent_pos, s.agent_rad, s.bin_agent
@@ -69,7 +69,7 @@ def survey(c, s, i):
         head[i, bin_at(c, pos[i, a, 0], pos[i, a, 1])] = -1
 
 
-@kernel
+@routine
 def look_around(c, s, i, a, largest):
     """Fill the lists of agent ``a`` from the bins that its longest radius of search reaches."""
     first, order, head, after = s.bin_first, s.bin_landmark, s.bin_agent, s.next_agent
@@ -94,7 +94,7 @@ def look_around(c, s, i, a, largest):
             meet_landmark(c, s, i, a, order[i, k], sight)
 
 
-@kernel
+@routine
 def meet_agent(c, s, i, a, o, sight):
     """Note agent ``o`` among those that agent ``a`` may touch or sees."""
     pos, rad = s.agent_pos, s.agent_rad
@@ -107,7 +107,7 @@ def meet_agent(c, s, i, a, o, sight):
         note_sight(s.seen, s.seen_distance, i, a, o, distance32(pos, pos, i, a, o))
 
 
-@kernel
+@routine
 def meet_landmark(c, s, i, a, o, sight):
     """Note landmark ``o`` among those that agent ``a`` may touch or sees."""
     pos, landmarks = s.agent_pos, s.landmark_pos
@@ -120,7 +120,7 @@ def meet_landmark(c, s, i, a, o, sight):
         note_sight(s.seen, s.seen_distance, i, a, c.num_agents + o, distance)
 
 
-@kernel
+@routine
 def distance32(one, other, i, a, o):
     """Distance as the published code has it: float32 from rounded positions, ties included."""
     dx = np.float32(other[i, o, 0]) - np.float32(one[i, a, 0])
@@ -128,14 +128,14 @@ def distance32(one, other, i, a, o):
     return np.float32(math.sqrt(dx * dx + dy * dy))
 
 
-@kernel
+@routine
 def forget(seen, distances, i, a):
     for k in range(seen.shape[2]):
         seen[i, a, k] = -1
         distances[i, a, k] = np.inf
 
 
-@kernel
+@routine
 def note_touch(first, touch, crowded, i, a, o):
     """Insert object ``o`` into the sorted list of ``a``; a full list makes the lane ``crowded``."""
     k = first[i, a + 1]
@@ -149,7 +149,7 @@ def note_touch(first, touch, crowded, i, a, o):
     first[i, a + 1] += 1
 
 
-@kernel
+@routine
 def note_sight(seen, distances, i, a, o, distance):
     """Insert object ``o`` among the nearest of ``a``: by float32 distance, then by number."""
     k = seen.shape[2] - 1

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import EnvSpec, kernel
+from coopbench_envs.core import EnvSpec, kernel, routine
 from coopbench_envs.parameters import between, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import picture
 from coopbench_envs.pathfinding.contacts import apart, push_apart
@@ -224,7 +224,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
     judge(c, s, i, rewards, terminated)
 
 
-@kernel
+@routine
 def judge(c, s, i, rewards, terminated):
     """Note arrivals and collisions, pay rewards; the episode ends once all are on their goals."""
     n, shaping, on_goal = c.num_agents, c.pos_shaping_factor, s.on_goal
@@ -255,7 +255,7 @@ def observe(c, s, i, obs):
             see(c, s, i, a, k, obs)
 
 
-@kernel
+@routine
 def see(c, s, i, a, k, obs):
     """Write the ``k``-th nearest object: 1 away from it at touch, less the farther it is."""
     o, rad, pos, landmarks = s.seen[i, a, k], s.agent_rad[i, a], s.agent_pos, s.landmark_pos

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.core import integer, kernel, uniform
+from coopbench_envs.core import integer, routine, uniform
 from coopbench_envs.parameters import between
 
 NAME = "map 'random_grid'"
@@ -135,7 +135,7 @@ def _sides(width: float, height: float, along_x: int, along_y: int) -> list[np.n
     return [top, right, bottom, left]
 
 
-@kernel
+@routine
 def place(c, s, i, rng):
     """Draw an instance: distinct cells from a shuffled deck for agents, obstacles and goals."""
     goals = c.num_agents + c.num_obstacles
@@ -152,7 +152,7 @@ def place(c, s, i, rng):
             s.goal_rad[i, a] = c.goal_share * s.agent_rad[i, a]
 
 
-@kernel
+@routine
 def shuffle(deck, i, count, rng):
     """Make the first ``count`` entries a random choice without repetition (Fisher-Yates)."""
     cells = deck.shape[1]
@@ -163,7 +163,7 @@ def shuffle(deck, i, count, rng):
         deck[i, k], deck[i, other] = deck[i, other], deck[i, k]
 
 
-@kernel
+@routine
 def build(landmark_pos, deck, i, first, centres, outline, border):
     """Put discs around the obstacle cells, which stand in the deck from ``first`` on, and walls."""
     walls = landmark_pos.shape[1] - border.shape[0]
@@ -178,7 +178,7 @@ def build(landmark_pos, deck, i, first, centres, outline, border):
             landmark_pos[i, walls + b, k] = border[b, k]
 
 
-@kernel
+@routine
 def draw_radii(radii, i, low, high, rng):
     """Draw radii from a range; a range without width uses no random number."""
     for a in range(radii.shape[1]):
