@@ -67,7 +67,9 @@ def test_pettingzoo_cycles_render_and_state(env_id):
 
 
 def test_renders_in_gymnasium(env_id):
-    picture = gymnasium.make(env_id, render_mode="rgb_array")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a mode that is not declared only warns
+        picture = gymnasium.make(env_id, render_mode="rgb_array")
     picture.reset(seed=1)
     image = picture.render()
     assert image.dtype == np.uint8

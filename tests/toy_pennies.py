@@ -1,8 +1,8 @@
 """Pennies: a discrete toy for the tests, with masks, chance and agents that die one by one.
 
 Each agent holds pennies and each step gives one away, flips one with its neighbour, or waits. An
-agent without pennies is dead, but nobody dies in the first four steps. It exists to exercise what no
-shipped environment uses yet.
+agent without pennies is dead, but nobody dies in the first four steps. It exists to exercise what
+no shipped environment uses yet.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 A common output is reported but, as published, not paid out: rewards are those of the common model
 times factors for free riding, lasting cooperation and full cooperation. Loyalty grows with
-investments of at least half of the endowment. Equations: docs/environments/coopetition.md.
+investments of at least half of the endowment. Equations: docs/environments/collective.md.
 """
 
 from typing import Annotated, Any

@@ -2,7 +2,7 @@
 
 Each agent compares what each other one invests with what that one invested in its recent memory;
 the sum of its responses, small against its endowment, scales its reward. Equations:
-docs/environments/coopetition.md.
+docs/environments/reciprocity.md.
 """
 
 from collections.abc import Callable

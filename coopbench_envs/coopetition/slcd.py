@@ -19,14 +19,14 @@ from coopbench_envs.coopetition.dynamics import (  # noqa: F401 (the kernel's ow
     reset,
     step,
 )
-from coopbench_envs.parameters import mapping
+from coopbench_envs.parameters import one_of
 
 
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     horizon: dynamics.Horizon = 100
-    trust_enabled: Annotated[bool, mapping("False: trust is full for ever, damage none")] = True
+    trust_enabled: Annotated[bool, one_of((), "False: trust is full for ever, damage none")] = True
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

@@ -21,7 +21,7 @@ from coopbench_envs.coopetition.dynamics import (  # noqa: F401 (the kernel's ow
     update_trust,
 )
 from coopbench_envs.core import kernel, uniform
-from coopbench_envs.parameters import mapping
+from coopbench_envs.parameters import mapping, one_of
 
 Constants = dynamics.extended(
     dynamics.Constants,
@@ -43,7 +43,7 @@ class Params(NamedTuple):
         0.20,
         0.90,
     )
-    reveal_gamma_in_obs: Annotated[bool, mapping("append the weight to what agents see")] = False
+    reveal_gamma_in_obs: Annotated[bool, one_of((), "append the weight to what agents see")] = False
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

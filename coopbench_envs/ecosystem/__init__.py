@@ -1,1 +1,1 @@
-"""Platform and market games: one or more hubs and the agents that live on them."""
+"""Platform, market and commons games: agents that live on something shared."""

@@ -17,7 +17,7 @@ from coopbench_envs.coopetition.dynamics import (  # noqa: F401 (the kernel's ow
     prepare,
 )
 from coopbench_envs.core import kernel, uniform
-from coopbench_envs.parameters import between, mapping
+from coopbench_envs.parameters import between, one_of
 
 START, SPEED, NEUTRAL = 0.5, 0.1, 0.5  # first reputation; its change per share beyond the neutral
 PREMIUM, STANDARD, PROBATION = 0.80, 0.50, 0.25  # lowest reputation of each tier but the last
@@ -48,7 +48,7 @@ class Params(NamedTuple):
     reputation_visibility: Annotated[
         float, between(0, 1, "1 less the noise on reputations in the global state")
     ] = 1.0
-    tier_enabled: Annotated[bool, mapping("False: reputation scales no reward")] = True
+    tier_enabled: Annotated[bool, one_of((), "False: reputation scales no reward")] = True
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

@@ -23,6 +23,9 @@ class GymnasiumEnv(gym.Env):
     episode terminates when all agents are done, also under focal control.
     """
 
+    # gymnasium.make looks here before there is an environment
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
+
     def __init__(
         self,
         env_id: str,
@@ -33,7 +36,6 @@ class GymnasiumEnv(gym.Env):
         partner: Any = "random",
         **parameters: Any,
     ) -> None:
-        self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}
         self.render_mode = render_mode
         self.engine = Engine(env_id, **parameters)
         self.seats = Seats(self.engine, control, ego, partner)

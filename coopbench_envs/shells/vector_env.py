@@ -34,6 +34,8 @@ class VectorEnv(gym.vector.VectorEnv):
     valid until the next call. ``threads`` share the lanes; the result does not depend on them.
     """
 
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
+
     def __init__(
         self,
         env_id: str,
@@ -52,11 +54,7 @@ class VectorEnv(gym.vector.VectorEnv):
         if max_episode_steps is not None:
             parameters.setdefault("horizon", max_episode_steps)
         mode = _mode(autoreset_mode)
-        self.metadata = {
-            "render_modes": list(RENDER_MODES),
-            "render_fps": 10,
-            "autoreset_mode": mode,
-        }
+        self.metadata = type(self).metadata | {"autoreset_mode": mode}
         self.num_envs, self.render_mode, self.copy = num_envs, render_mode, copy
         self._mode = _MODES[mode]
         self.engine = Engine(env_id, num_envs, threads=threads, **parameters)
