@@ -3,8 +3,8 @@
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from coopbench.baselines.policy import Entry, Game
 
+from coopbench.baselines.policy import Entry, Game
 from coopbench_envs.parameters import between
 
 

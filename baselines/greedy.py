@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from coopbench.baselines.policy import Entry, Game
 
 

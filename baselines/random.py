@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-from coopbench.baselines.policy import Entry, Game
 
+from coopbench.baselines.policy import Entry, Game
 from coopbench_envs.core import draw, streams
 
 

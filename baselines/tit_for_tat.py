@@ -3,6 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from coopbench.baselines.fractions import Fractions
 from coopbench.baselines.policy import Entry, Game
 
 OPENING = 0.5  # fraction of the own endowment
@@ -16,12 +18,7 @@ class TitForTat:
     """Mirrors the mean fraction of their endowments that the other agents invested last."""
 
     def __init__(self, game: Game, parameters: Params) -> None:
-        game.require("tit_for_tat", "others_actions")
-        self._game = game
-        agents = len(game.agents)
-        others = ~np.eye(agents, dtype=bool)
-        highs = np.broadcast_to(game.high[:, 0], (agents, agents))
-        self._others_high = highs[others].reshape(agents, agents - 1)
+        self._fractions = Fractions(game, "tit_for_tat")
 
     def initial(self, game: Game, seeds: np.ndarray) -> np.ndarray:
         """Return whether the episode has begun: not yet."""
@@ -29,10 +26,9 @@ class TitForTat:
 
     def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[Any, np.ndarray]:
         """Open with half, then mirror."""
-        seen = observations[:, :, self._game.layout["others_actions"]].astype(np.float64)
-        mirrored = (seen / self._others_high).mean(axis=2)
-        fraction = np.where(memory[:, None], mirrored, OPENING)
-        return (fraction * self._game.high[:, 0])[:, :, None], np.ones_like(memory)
+        mirrored = self._fractions.others(observations).mean(axis=2)
+        played = np.where(memory[:, None], mirrored, OPENING)
+        return self._fractions.units(played), np.ones_like(memory)
 
 
 ENTRY = Entry(

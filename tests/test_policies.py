@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from coopbench.baselines.policy import Game, Player, entries, make_policy
 
+from coopbench.baselines.policy import Game, Player, entries, make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
@@ -77,6 +77,35 @@ def test_tit_for_tat_mirrors_fractions():
     # A new episode opens with one half again.
     player.begin(engine.control.seed, engine.control.episode + 1, np.ones(1, np.bool_))
     np.testing.assert_allclose(player.act(engine.control.obs)[0, :, 0], 0.5 * e)
+
+
+ROUNDS = {  # what a firm does after its partner's fractions of the rounds before
+    "always_defect": ([1.0, 1.0], [0.0, 0.0, 0.0]),
+    "suspicious_tit_for_tat": ([0.3, 0.8], [0.0, 0.3, 0.8]),
+    "generous_tit_for_tat:0.5": ([0.0, 0.6], [0.5, 0.5, 0.8]),
+    "grim_trigger:0.6,0.4": ([0.5, 0.39, 1.0, 1.0], [0.6, 0.6, 0.0, 0.0, 0.0]),
+    "win_stay_lose_shift:0.6,0.4": ([0.5, 0.1, 0.1, 0.9], [0.6, 0.6, 0.0, 0.6, 0.6]),
+}
+
+
+@pytest.mark.parametrize(("name", "partner", "expected"), [(k, *v) for k, v in ROUNDS.items()])
+def test_reactive_policies_by_hand(name, partner, expected):
+    engine, player = _begun("coopbench/TrustDilemma-v0", name, 1)
+    played = []
+    for fraction in (*partner, 0.5):
+        actions = player.act(engine.control.obs)
+        played.append(actions[0, 0, 0] / 100.0)
+        actions[0, 1, 0] = 100.0 * fraction
+        engine.step(actions, DISABLED)
+        engine.control.done[:] = False  # the horizon is short, the rounds are what matters
+    np.testing.assert_allclose(played, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_trust_threshold_follows_its_own_row():
+    engine, player = _begun("coopbench/TrustDilemma-v0", "trust_threshold:0.7,0.5", 1)
+    state = {"trust": np.array([[1.0, 0.6], [0.4, 1.0]])}
+    engine.reset(np.zeros(1), state=state)
+    np.testing.assert_allclose(player.act(engine.control.obs)[0, :, 0], [70.0, 0.0])
 
 
 def test_memory_is_per_lane():

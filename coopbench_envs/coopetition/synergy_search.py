@@ -21,7 +21,7 @@ from coopbench_envs.coopetition.dynamics import (  # noqa: F401 (the kernel's ow
     update_trust,
 )
 from coopbench_envs.core import kernel, uniform
-from coopbench_envs.parameters import mapping, one_of
+from coopbench_envs.parameters import between, one_of
 
 Constants = dynamics.extended(
     dynamics.Constants,
@@ -39,7 +39,9 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     horizon: dynamics.Horizon = 100
-    gamma_range: Annotated[tuple[float, ...], mapping("two numbers: lowest and highest weight")] = (
+    gamma_range: Annotated[
+        tuple[float, ...], between(0, math.inf, "two numbers: lowest and highest weight")
+    ] = (
         0.20,
         0.90,
     )
@@ -135,7 +137,7 @@ def global_state_space(c: Any) -> Box:
 def _revealed(c: Any, space: Box) -> Box:
     if not c.reveal:
         return space
-    return dynamics.appended(space, [c.gamma_low], [np.nextafter(np.float32(c.gamma_high), np.inf)])
+    return dynamics.appended(space, [c.gamma_low], [c.gamma_high])
 
 
 SPEC = dynamics.game(
