@@ -168,29 +168,37 @@ def world(p, s, out):
         global_state(p, s, i, out)
 
 
-@functools.cache
 def driver(module: str, name: str, discrete: bool) -> Any:
-    """Compile ``drive`` or ``world`` with the kernels of ``module`` as its globals.
+    """Return ``drive`` or ``world``, compiled with the kernels of ``module`` as its globals.
+
+    Environments that have all their kernels in common share one driver.
+    """
+    kernels = sys.modules[module]
+    needed = ("global_state",) if name == "world" else ("reset", "step", "observe", "measure")
+    bound = {kernel_name: getattr(kernels, kernel_name) for kernel_name in needed}
+    if name == "drive":
+        bound["legalise"] = _legal_discrete if discrete else _any_box
+        bound["prepare"] = getattr(kernels, "prepare", _no_prepare)
+        bound["mask"] = getattr(kernels, "mask", _no_mask)
+    return _compiled(name, tuple(bound.items()))
+
+
+@functools.cache
+def _compiled(name: str, bound: tuple[tuple[str, Any], ...]) -> Any:
+    """Compile a template with the ``bound`` kernels.
 
     The result is cached on disk under a name that carries a hash of every source file it inlines:
     numba alone looks at the outermost function's file and would return stale machine code after an
     edit of a kernel. It releases the interpreter lock, so that threads can share the lanes.
     """
-    kernels = sys.modules[module]
-    scope = dict(globals())
-    scope |= {
-        "legalise": _legal_discrete if discrete else _any_box,
-        "prepare": getattr(kernels, "prepare", _no_prepare),
-        "mask": getattr(kernels, "mask", _no_mask),
-    }
-    if name == "world":
-        scope["global_state"] = kernels.global_state
-    else:
-        scope |= {f: getattr(kernels, f) for f in ("reset", "step", "observe", "measure")}
+    plain = [getattr(kernel, "py_func", kernel) for _, kernel in bound]
+    kernels = [f"{function.__module__}.{function.__qualname__}" for function in plain]
+    home = dict(zip([key for key, _ in bound], plain, strict=True)).get("step", plain[0]).__module__
+    digest = _source_hash({function.__module__ for function in plain}, kernels)
     template = {"drive": drive, "world": world}[name]
-    kind = "discrete" if discrete else "box"
-    unique = f"{name}_{kind}_{module.replace('.', '_')}_{_source_hash(module)}"
-    function = _bound(template, scope, unique)
+    unique = f"{name}_{home.replace('.', '_')}_{digest}"
+    function = types.FunctionType(template.__code__, globals() | dict(bound), unique)
+    function.__qualname__, function.__module__ = unique, __name__
     flags = {"error_model": "numpy", "nogil": True, "_nrt": False}
     try:
         return numba.njit(cache=True, **flags)(function)
@@ -213,15 +221,10 @@ def entry(dispatcher: Any, *arguments: Any) -> Any:
     return dispatcher.overloads[signature].entry_point
 
 
-def _bound(template: Any, scope: dict[str, Any], name: str) -> types.FunctionType:
-    function = types.FunctionType(template.__code__, scope, name)
-    function.__qualname__, function.__module__ = name, __name__
-    return function
-
-
-def _source_hash(module: str) -> str:
-    digest = hashlib.sha256()
-    for file in sorted(_sources(module) | _sources(__name__)):
+def _source_hash(modules: set[str], kernels: list[str]) -> str:
+    digest = hashlib.sha256(" ".join(kernels).encode())
+    files = set().union(*(_sources(module) for module in {*modules, __name__}))
+    for file in sorted(files):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 

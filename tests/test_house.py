@@ -63,7 +63,7 @@ def test_driver_names_follow_every_source(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r});"
         "import othersuite.game; from coopbench_envs.drivers import _source_hash;"
-        "print(_source_hash('othersuite.game'))"
+        "print(_source_hash({'othersuite.game'}, []))"
     )
 
     def name():

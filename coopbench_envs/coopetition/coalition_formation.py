@@ -32,11 +32,12 @@ State = dynamics.extended(
     __name__,
     inside="(lanes, agents) bool, belongs to the coalition",
     order="(lanes, agents) int64, rises with the time of joining, or of exclusion",
+    moves="(lanes,) int64, next number of the order",
     cooldown="(lanes, agents) int64, steps until an excluded agent may come back; 0 for members",
     size="(lanes,) int64, scratch: members",
     sizes="(lanes,) running sum of the number of members",
 )
-SCRATCH = collective.SCRATCH | {"size"}
+SCRATCH = dynamics.SCRATCH | {"size"}
 METRICS = collective.METRICS | {
     "coalition_size": "mean over steps of the number of members",
 }
@@ -86,6 +87,7 @@ def allocate(c: Any, lanes: int) -> Any:
         **collective.common(c, lanes),
         inside=np.zeros((lanes, n), np.bool_),
         order=np.zeros((lanes, n), np.int64),
+        moves=np.zeros(lanes, np.int64),
         cooldown=np.zeros((lanes, n), np.int64),
         size=np.zeros(lanes, np.int64),
         sizes=np.zeros(lanes),
@@ -96,6 +98,7 @@ def allocate(c: Any, lanes: int) -> Any:
 def reset(c, s, i, rng):
     collective.reset(c, s, i, rng)
     s.sizes[i] = 0.0
+    s.moves[i] = c.num_agents
     for a in range(c.num_agents):
         s.inside[i, a] = True
         s.order[i, a] = a
@@ -113,8 +116,7 @@ def prepare(c, s, i):
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
     collective.step(c, s, i, rng, actions, rewards, terminated)
-    drop(c, s, i)
-    readmit(c, s, i)
+    regroup(c, s, i)
     for a in range(c.num_agents):
         if not s.inside[i, a]:
             rewards[i, a] *= OUTSIDER_FACTOR
@@ -125,56 +127,36 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 
 @kernel
-def drop(c, s, i):
-    """Exclude members without loyalty, the oldest first, as long as enough remain."""
-    while s.size[i] > c.least:
-        a = oldest(c, s, i, True)
-        if a < 0:
-            return
-        s.inside[i, a] = False
-        s.cooldown[i, a] = c.cooldown
-        s.order[i, a] = last(c, s, i) + 1
-        s.size[i] -= 1
+def regroup(c, s, i):
+    """Drop who is without loyalty as long as enough remain, then take back who has waited."""
+    for returning in (False, True):
+        while s.size[i] < c.num_agents if returning else s.size[i] > c.least:
+            a = oldest(c, s, i, returning)
+            if a < 0:
+                break
+            s.inside[i, a] = returning
+            s.cooldown[i, a] = 0 if returning else c.cooldown
+            s.order[i, a] = s.moves[i]
+            s.moves[i] += 1
+            s.size[i] += 1 if returning else -1
+        for a in range(c.num_agents):
+            if not returning and not s.inside[i, a]:
+                s.cooldown[i, a] -= 1
 
 
 @kernel
-def readmit(c, s, i):
-    """Let the excluded wait, and those who have waited and are loyal again come back."""
-    for a in range(c.num_agents):
-        if not s.inside[i, a]:
-            s.cooldown[i, a] -= 1
-    while s.size[i] < c.num_agents:
-        a = oldest(c, s, i, False)
-        if a < 0:
-            return
-        s.inside[i, a] = True
-        s.cooldown[i, a] = 0
-        s.order[i, a] = last(c, s, i) + 1
-        s.size[i] += 1
-
-
-@kernel
-def oldest(c, s, i, inside):
-    """First in order of those inside who must leave, or outside who may return; -1 if none."""
+def oldest(c, s, i, returning):
+    """First in order of those outside who may return, or of members who must leave; or -1."""
     found = -1
     for a in range(c.num_agents):
-        if inside:
-            moves = s.inside[i, a] and s.loyalty[i, a] < c.exit_threshold
-        else:
+        if returning:
             rested = not s.inside[i, a] and s.cooldown[i, a] <= 0
             moves = rested and s.loyalty[i, a] >= RETURNS
+        else:
+            moves = s.inside[i, a] and s.loyalty[i, a] < c.exit_threshold
         if moves and (found < 0 or s.order[i, a] < s.order[i, found]):
             found = a
     return found
-
-
-@kernel
-def last(c, s, i):
-    """Highest number in the order."""
-    highest = s.order[i, 0]
-    for a in range(c.num_agents):
-        highest = max(highest, s.order[i, a])
-    return highest
 
 
 @kernel

@@ -35,11 +35,9 @@ State = dynamics.extended(
     __name__,
     loyalty="(lanes, agents) in [0, loyalty_cap]",
     memory="(lanes, WINDOW, agents) last investments, those of step t at place t modulo WINDOW",
-    lasting="(lanes, agents) scratch: mean investment in the window as a share of the endowment",
     output="(lanes,) running sum of the common output",
     riders="(lanes,) running sum of the share of agents that ride free",
 )
-SCRATCH = dynamics.SCRATCH | {"lasting"}
 TEAM_METRICS = {
     "team_output": "mean over steps of omega times the sum of investments to the power of beta",
     "free_riders": "mean over steps of the share of agents that invest less than 0.3 of their own",
@@ -100,7 +98,6 @@ def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
     return dynamics.common(c, lanes) | {
         "loyalty": np.zeros((lanes, n)),
         "memory": np.zeros((lanes, WINDOW, n)),
-        "lasting": np.zeros((lanes, n)),
         "output": np.zeros(lanes),
         "riders": np.zeros(lanes),
     }
@@ -125,26 +122,22 @@ def reset(c, s, i, rng):
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
     dynamics.step(c, s, i, rng, actions, rewards, terminated)
-    remember(c, s, i)
     judge(c, s, i, rewards)
     tally(c, s, i)
 
 
 @kernel
-def remember(c, s, i):
-    """Note the investments just made and each agent's mean over the window."""
+def lasting(c, s, i, a):
+    """Note what ``a`` just invested; return its mean over the window as a share of its own."""
     known = min(WINDOW, s.time[i] + 1)
     place = s.time[i] % WINDOW
-    for a in range(c.num_agents):
-        s.memory[i, place, a] = s.last_action[i, a]
-        s.lasting[i, a] = 0.0
+    s.memory[i, place, a] = s.last_action[i, a]
+    total = 0.0
     for _ in range(known):
-        for a in range(c.num_agents):
-            s.lasting[i, a] += s.memory[i, place, a]
+        total += s.memory[i, place, a]
         place = place - 1 if place > 0 else WINDOW - 1
     # Sums of units are exact where sums of shares are not: ten times 0.6 must be as good as 0.6.
-    for a in range(c.num_agents):
-        s.lasting[i, a] = s.lasting[i, a] / max(1, known) / c.endowment[a]
+    return total / max(1, known) / c.endowment[a]
 
 
 @kernel
@@ -161,8 +154,9 @@ def judge(c, s, i, rewards):
             lost = LOYALTY_LOSS * (COOPERATES - share)
             s.loyalty[i, a] = min(c.loyalty_cap, max(0.0, s.loyalty[i, a] - lost))
         factor = RIDER_FACTOR if share < RIDES else 1.0
-        if s.lasting[i, a] >= LASTS:
-            factor *= 1.0 + LASTING_BONUS * s.lasting[i, a]
+        lately = lasting(c, s, i, a)
+        if lately >= LASTS:
+            factor *= 1.0 + LASTING_BONUS * lately
         if full:
             factor *= FULL_FACTOR
         rewards[i, a] *= factor

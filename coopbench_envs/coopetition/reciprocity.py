@@ -105,17 +105,15 @@ def remember(c, s, i):
     """Note how far each agent is from its own recent mean; in the first step, from nothing."""
     # Only steps after the first count, as published: with t investments the last t - 1 of them.
     known = min(c.window, s.time[i])
-    place = s.time[i] % c.window
     for a in range(c.num_agents):
+        place = s.time[i] % c.window
         s.memory[i, place, a] = s.last_action[i, a]
-        s.surprise[i, a] = 0.0
-    for _ in range(known):
-        for a in range(c.num_agents):
-            s.surprise[i, a] += s.memory[i, place, a]
-        place = place - 1 if place > 0 else c.window - 1
-    for a in range(c.num_agents):
-        usual = s.surprise[i, a] / max(1, known)
-        s.surprise[i, a] = dynamics.squash(c.slope * (s.last_action[i, a] - usual))
+        total = 0.0
+        for _ in range(known):
+            total += s.memory[i, place, a]
+            place = place - 1 if place > 0 else c.window - 1
+        change = s.last_action[i, a] - total / max(1, known)
+        s.surprise[i, a] = dynamics.squash(c.slope * change)
 
 
 @kernel

@@ -41,10 +41,7 @@ class Params(NamedTuple):
     horizon: dynamics.Horizon = 100
     gamma_range: Annotated[
         tuple[float, ...], between(0, math.inf, "two numbers: lowest and highest weight")
-    ] = (
-        0.20,
-        0.90,
-    )
+    ] = (0.20, 0.90)
     reveal_gamma_in_obs: Annotated[bool, one_of((), "append the weight to what agents see")] = False
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False

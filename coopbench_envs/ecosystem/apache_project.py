@@ -95,5 +95,4 @@ SPEC = dynamics.game(
     constants=constants,
     agents=dynamics.named("contributor"),
     metrics=METRICS,
-    scratch=collective.SCRATCH,
 )

@@ -78,24 +78,24 @@ def reset(c, s, i, rng):
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
     collective.step(c, s, i, rng, actions, rewards, terminated)
-    most = welfare(c, s, i, True)
-    s.efficiency[i] += welfare(c, s, i, False) / most if most != 0.0 else 0.0
+    s.efficiency[i] += efficiency(c, s, i)
 
 
 @kernel
-def welfare(c, s, i, everything):
-    """Sum of the citizens' welfare, as they gave or had all given everything."""
-    given = 0.0
+def efficiency(c, s, i):
+    """Sum of the citizens' welfare, divided by what it were had all given everything."""
+    given, total, most = 0.0, 0.0, 0.0
     for a in range(c.num_agents):
-        given += c.endowment[a] if everything else s.last_action[i, a]
+        given += s.last_action[i, a]
     part = c.omega * given / c.num_agents
-    total = 0.0
     for a in range(c.num_agents):
-        own = c.endowment[a] if everything else s.last_action[i, a]
-        others = part - (given - own) / (c.num_agents - 1)  # their mean gain
-        loyal = s.loyalty[i, a] * (c.phi_b * others + c.phi_c * own)
-        total += c.endowment[a] - own + part + loyal
-    return total
+        units, loyalty = s.last_action[i, a], s.loyalty[i, a]
+        others = part - (given - units) / (c.num_agents - 1)  # their mean gain
+        total += c.endowment[a] - units + part + loyalty * (c.phi_b * others + c.phi_c * units)
+        best = c.omega * c.endowment[a]
+        gain = c.phi_b * (best - c.endowment[a]) + c.phi_c * c.endowment[a]
+        most += best + loyalty * gain
+    return total / most if most != 0.0 else 0.0
 
 
 @kernel
@@ -111,5 +111,4 @@ SPEC = dynamics.game(
     constants=constants,
     agents=dynamics.named("citizen"),
     metrics=METRICS,
-    scratch=collective.SCRATCH,
 )
