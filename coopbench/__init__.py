@@ -19,18 +19,19 @@ _PUBLIC = {
     "load_protocol": "coopbench.protocol",
     "load_report": "coopbench.evaluation",
     "policies": "coopbench.catalogue",
-    "protocols": "coopbench.catalogue",
     "warmup": "coopbench.catalogue",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]
+__all__ = ["__version__", "protocols", *sorted(_PUBLIC)]
 
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
+    if name == "protocols":  # a package that can be called, see there
+        return importlib.import_module("coopbench.protocols")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+    return sorted({*globals(), *_PUBLIC, "protocols"})

@@ -10,7 +10,7 @@ import pytest
 import coopbench
 from coopbench.instances import instance_state
 from coopbench.metrics import known_metrics
-from coopbench.protocol import ProtocolError, ad_hoc, load_protocol
+from coopbench.protocol import ProtocolError, ad_hoc, load_protocol, protocol_files
 from coopbench_envs import Engine
 
 GOOD = """
@@ -148,3 +148,12 @@ def test_ad_hoc_protocols():
     assert protocol.seeds_of(protocol.task[0]).tolist() == [8, 9, 10]
     with pytest.raises(ProtocolError, match="Did you mean 'horizon'"):
         ad_hoc("TrustDilemma-v0", horizonn=5)
+
+
+def test_the_package_of_protocols_can_be_called():
+    """Whether it has been imported or not: importing puts the package in the function's place."""
+    import coopbench.protocols
+
+    names = tuple(sorted(protocol_files()))
+    assert coopbench.protocols() == names
+    assert Path(coopbench.protocols.__file__).parent.joinpath(f"{names[0]}.toml").is_file()
