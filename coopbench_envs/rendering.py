@@ -60,8 +60,8 @@ class Canvas:
         self._draw.ellipse(box, outline=colour, width=self._thick(width))
 
     def rectangle(self, x: float, y: float, width: float, height: float, fill: Colour) -> None:
-        """Fill the rectangle whose upper left corner is (x, y); nothing if it has no area."""
-        if width > 0 and height > 0:
+        """Fill the rectangle whose upper left corner is (x, y); nothing if too thin to see."""
+        if min(width, height) * _FINER >= 1:  # of a drawn pixel; the library refuses less
             self._draw.rectangle(self._box(x, y, x + width, y + height), fill=fill)
 
     def frame(self, x: float, y: float, width: float, height: float, colour: Colour) -> None:

@@ -396,3 +396,13 @@ def test_coalition_drops_the_disloyal_and_takes_them_back():
     assert engine.state.loyalty[0, 1] >= 0.4 - 1e-12
     engine.step(actions)  # with four members the disloyal one can be dropped
     assert engine.state.inside[0].tolist() == [True, True, False, True]
+
+
+@pytest.mark.parametrize("units", [0.0, 1e-9, 0.01, 0.05, 0.2, 1.0, 100.0])
+def test_pictures_of_tiny_investments(units):
+    """A bar may be thinner than a pixel."""
+    engine = Engine("TrustDilemma-v0")
+    engine.reset(np.array([0]), state={"last_action": np.array([units, 0.0])})
+    fields = {name: value[0] for name, value in engine.get_state().items()}
+    image = engine.spec.picture(engine.constants, fields, engine.agents)
+    assert image.dtype == np.uint8
