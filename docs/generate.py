@@ -27,9 +27,9 @@ def environments() -> str:
     rows = []
     for env_id in coopbench_envs.ids():
         text = (coopbench_envs.spec(env_id).kernel.__doc__ or "").split("\n", 1)[0]
-        rows.append(
-            (f"[`{env_id}`](docs/environments/{page_name(env_id)})", text.split(": ", 1)[-1])
-        )
+        what = text.split(": ", 1)[-1]
+        link = f"[`{env_id}`](docs/environments/{page_name(env_id)})"
+        rows.append((link, what[:1].upper() + what[1:]))
     return table(["Environment", "What happens"], rows)
 
 

@@ -96,6 +96,8 @@ def test_numbers_of_the_report(protocol):
             for task in protocol.task
         ]
         assert aggregate.estimate == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
+        found = report.scores[aggregate.policy]
+        np.testing.assert_array_equal(list(found.values()), scores)
         assert aggregate.low <= aggregate.estimate + 1e-12
         assert aggregate.high >= aggregate.estimate - 1e-12
 

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from coopbench.analysis import Aggregate, Comparison, Estimate
 from coopbench.episodes import EpisodeTable
+from coopbench.metrics import values
 from coopbench.protocol import Protocol
 
 __all__ = ["Report"]
@@ -26,6 +29,17 @@ class Report:
     def is_standard(self) -> bool:
         """Whether the protocol was followed to the letter."""
         return not self.departures
+
+    @property
+    def scores(self) -> dict[str, dict[str, np.ndarray]]:
+        """Normalised scores {policy: {task: (episodes,)}}; the bounds are 0 and 1."""
+        tasks = {task.id: task for task in self.protocol.task}
+        found: dict[str, dict[str, np.ndarray]] = {}
+        for block in self.episodes:
+            score = values(block, self.protocol.report.score)
+            normalised = tasks[block.cell.task].bounds.normalise(score)
+            found.setdefault(block.cell.policy, {})[block.cell.task] = normalised
+        return found
 
     def __str__(self) -> str:
         from coopbench.report.tables import as_text
