@@ -96,8 +96,12 @@ def evaluate(
             help="Evaluate one environment instead of a protocol (not a standard report)."
         ),
     ] = None,
-    episodes: Annotated[int | None, typer.Option(help="With --env: episodes to play.")] = None,
-    seed: Annotated[int | None, typer.Option(help="With --env: seed of the first episode.")] = None,
+    episodes: Annotated[
+        int | None, typer.Option(help="With --env: episodes to play, 100 if not given.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With --env: seed of the first episode, 0 if not given.")
+    ] = None,
     param: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="With --env: a parameter; repeat for more."),

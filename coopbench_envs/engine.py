@@ -25,6 +25,7 @@ from coopbench_envs.registration import spec
 __all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine"]
 
 SAME_STEP = 5  # a way to step like NEXT_STEP and DISABLED, made of two calls of the driver
+_MODES = (NEXT_STEP, SAME_STEP, DISABLED)
 
 # What a snapshot holds besides the environment's own fields: enough to go on bit for bit.
 _SNAPSHOT = ("seed", "episode", "rng", "done", "alive", "returns", "invalid")
@@ -146,6 +147,10 @@ class Engine:
         ``ValueError`` for a wrong shape or a value that is not finite; illegal discrete actions are
         replaced by "do nothing" and counted in ``control.invalid``.
         """
+        if mode not in _MODES:
+            raise ValueError(
+                f"mode was {mode!r}; allowed: {_MODES} (NEXT_STEP, SAME_STEP, DISABLED)."
+            )
         given = np.asarray(actions)
         if given.shape != self.actions.shape:
             raise ValueError(

@@ -53,6 +53,13 @@ def test_actions_of_wrong_shape_or_kind(env_id):
         np.testing.assert_array_equal(value, before[name])  # nothing was corrupted
 
 
+def test_unknown_step_mode(env_id):
+    engine = Engine(env_id)
+    engine.reset(np.arange(1))
+    with pytest.raises(ValueError, match=r"mode was 2; allowed"):
+        engine.step(np.zeros(engine.actions.shape, engine.actions.dtype), 2)
+
+
 def test_illegal_discrete_actions_do_nothing_and_are_counted():
     env = gymnasium.make("test/Pennies-v0", num_agents=2, horizon=9, disable_env_checker=True)
     env.reset(seed=0)
