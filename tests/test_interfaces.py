@@ -189,5 +189,10 @@ def test_sb3_vec_env_rows_and_infos(env_id):
             if infos[row]["episode"]["l"] < SHORT["horizon"]:
                 assert not infos[row]["TimeLimit.truncated"]
     assert seen
+    state = single.get_state()
+    rows.set_options({"state": state})
+    again = rows.reset()
+    np.testing.assert_array_equal(again[:agents], single.engine.control.obs[0])
+    assert set(rows.get_state()) == set(state)
     assert rows.env_is_wrapped(object) == [False] * rows.num_envs
     assert len(rows.get_attr("engine", [0, 1])) == 2

@@ -8,7 +8,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
 from coopbench_envs.engine import SAME_STEP, Engine
-from coopbench_envs.shells.common import RENDER_MODES, draw_seed, rendered, seed_of
+from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
 
 __all__ = ["SB3VecEnv", "sb3_vec_env"]
 
@@ -41,11 +41,15 @@ class SB3VecEnv(VecEnv):
         super().__init__(rows, *_widest(self.engine))
 
     def reset(self) -> np.ndarray:
-        """Begin an episode in every lane; a seed given before is used now."""
+        """Begin an episode in every lane; a seed and options given before are used now.
+
+        ``set_options({"state": {field: array}})`` makes the next reset start from given states.
+        """
         seed = self._seeds[0]
         if seed is None and not self._seeded:
             seed = draw_seed(np.random.default_rng())
-        self.engine.reset(None if seed is None else seed_of(seed, self.engine.lanes))
+        seeds = None if seed is None else seed_of(seed, self.engine.lanes)
+        self.engine.reset(seeds, state=check_options(self._options[0]))
         self._seeded = True
         self._steps[:] = 0
         self._reset_seeds()
@@ -95,6 +99,10 @@ class SB3VecEnv(VecEnv):
 
     def _rows(self, per_agent: np.ndarray) -> np.ndarray:
         return per_agent.reshape(self.num_envs, *per_agent.shape[2:]).copy()
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Copy of everything the games go on from, lane first."""
+        return self.engine.get_state()
 
     def action_masks(self) -> np.ndarray:
         """Legal actions of every row, bool (rows, actions)."""
