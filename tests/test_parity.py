@@ -214,6 +214,10 @@ def test_state_moves_between_faces_and_goes_on_bit_for_bit(env_id):
     state = env.get_state()
     parallel = pettingzoo.make("parallel", env_id, dead_agents="keep", **SHORT).unwrapped
     many = gymnasium.make_vec(env_id, num_envs=2, **SHORT).unwrapped
+    turns = pettingzoo.make("aec", env_id, **SHORT)
+    turns.reset(seed=99, options={"state": state})
+    for name, value in turns.get_state().items():
+        np.testing.assert_array_equal(value, state[name], err_msg=name)
     assert set(parallel.get_state()) == set(many.get_state()) == set(state)
     parallel.reset(seed=99, options={"state": state})
     many.reset(seed=99, options={"state": state})

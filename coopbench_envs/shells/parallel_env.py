@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv as PettingZooParallelEnv
-from pettingzoo.utils.conversions import parallel_to_aec
+from pettingzoo.utils.conversions import parallel_to_aec_wrapper
+from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
@@ -150,6 +151,14 @@ class ParallelEnv(PettingZooParallelEnv):
         """Nothing to release."""
 
 
+class AECEnv(parallel_to_aec_wrapper):
+    """PettingZoo's own conversion of the Parallel environment, which also tells its state."""
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Copy of the state after the last full round; actions of the present one are not in it."""
+        return self.env.get_state()
+
+
 def aec_env(env_id: str, **kwargs: Any) -> Any:
     """Make the environment in PettingZoo's agent-environment-cycle form."""
-    return parallel_to_aec(ParallelEnv(env_id, **kwargs))
+    return OrderEnforcingWrapper(AECEnv(ParallelEnv(env_id, **kwargs)))
