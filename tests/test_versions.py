@@ -1,6 +1,6 @@
 """A released trajectory never changes: a seed gives the same for as long as the id lives.
 
-If this fails for an environment whose rules you changed, give it a new ``-vN`` and keep the old one.
+If this fails for an environment whose rules you changed, give it a new ``-vN`` and keep the old.
 For a new environment, add what the failure prints to ``golden/trajectories.json``.
 """
 
