@@ -39,17 +39,15 @@ class Game:
     @classmethod
     def of(cls, engine: "Engine") -> "Game":
         """Describe the game of an engine."""
-        spaces = engine.action_spaces
-        box = not engine.discrete
+        bounds = (np.zeros(0), np.zeros(0)) if engine.discrete else engine.action_bounds()
         return cls(
             engine.spec.id,
             engine.agents,
             engine.parameters,
             engine.constants,
             engine.layout,
-            spaces[0],
-            np.stack([s.low for s in spaces]).astype(np.float64) if box else np.zeros(0),
-            np.stack([s.high for s in spaces]).astype(np.float64) if box else np.zeros(0),
+            engine.action_spaces[0],
+            *(bound.astype(np.float64) for bound in bounds),
         )
 
     def require(self, policy: str, *parts: str) -> None:

@@ -74,8 +74,7 @@ def _random_actions(engine: Any, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     if engine.discrete:
         return rng.integers(0, engine.action_spaces[0].n, engine.actions.shape)
-    low = np.stack([space.low for space in engine.action_spaces])
-    high = np.stack([space.high for space in engine.action_spaces])
+    low, high = engine.action_bounds()
     return rng.uniform(low, high, engine.actions.shape)
 
 

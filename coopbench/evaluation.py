@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import coopbench_envs
 from coopbench import analysis, store
 from coopbench.backends import BACKENDS
 from coopbench.episodes import Cell, Episodes, EpisodeTable
 from coopbench.plan import plan
-from coopbench.protocol import Protocol, load_protocol, protocol_files
+from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files
 from coopbench.report.report import Report
 from coopbench.rollout import play
 from coopbench_envs.parameters import named
@@ -36,7 +37,7 @@ def evaluate(
 
     With ``out`` every finished cell is written there at once: after an interruption the same call
     goes on where it stopped. Named policies that are already there are not played again; a damaged
-    result is named through ``progress`` and in the report, and that cell alone is redone.
+    result is named in the report's notes, and that cell alone is redone.
     """
     found = _protocol(protocol)
     run = named("backend", backend, BACKENDS)
@@ -44,7 +45,8 @@ def evaluate(
     notes: list[str] = []
     blocks: dict[Cell, Episodes] = {}
     todo: list[tuple[Cell, Any]] = []
-    for cell, policy in plan(found, policies):
+    cells = plan(found, policies)
+    for cell, policy in cells:
         block = _finished(root, found, cell, policy, notes)
         if block is None:
             todo.append((cell, policy))
@@ -68,8 +70,8 @@ def evaluate(
 
     for (cell, _), episodes in zip(todo, run(work, todo), strict=True):
         blocks[cell] = episodes
-    order = [cell for cell, _ in plan(found, policies)]
-    return _report(found, EpisodeTable(tuple(blocks[cell] for cell in order)), tuple(notes))
+    table = EpisodeTable(tuple(blocks[cell] for cell, _ in cells))
+    return _report(found, table, tuple(notes))
 
 
 def load_report(folder: str | Path) -> Report:
@@ -81,7 +83,7 @@ def load_report(folder: str | Path) -> Report:
     source = root / "protocol.json"
     if not source.is_file():
         raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
-    protocol = Protocol.model_validate_json(source.read_bytes(), strict=False)
+    protocol = _stored_protocol(source)
     notes, blocks = [], []
     for file in sorted(root.glob("*/**/meta.json")):
         try:
@@ -108,15 +110,16 @@ def load_report(folder: str | Path) -> Report:
 
 
 def _protocol(protocol: str | Path | Protocol) -> Protocol:
-    from coopbench.protocol import ad_hoc
-
     name = str(protocol)
-    if isinstance(protocol, str) and not name.endswith(".toml") and name not in protocol_files():
-        import coopbench_envs
-
-        if "/" in name or f"coopbench/{name}" in coopbench_envs.ids():
-            return ad_hoc(name)
+    if isinstance(protocol, str) and name not in protocol_files() and _is_environment(name):
+        return ad_hoc(name)
     return load_protocol(protocol)
+
+
+def _is_environment(name: str) -> bool:
+    if name.endswith(".toml"):
+        return False
+    return "/" in name or f"coopbench/{name}" in coopbench_envs.ids()
 
 
 def _finished(
@@ -132,11 +135,15 @@ def _finished(
     return None if found is None else found[0]
 
 
+def _stored_protocol(file: Path) -> Protocol:
+    return Protocol.model_validate_json(file.read_bytes(), strict=False)
+
+
 def _write_protocol(root: Path, protocol: Protocol) -> None:
     root.mkdir(parents=True, exist_ok=True)
     target = root / "protocol.json"
     if target.is_file():
-        digest = Protocol.model_validate_json(target.read_bytes(), strict=False).digest
+        digest = _stored_protocol(target).digest
         if digest != protocol.digest:
             raise store.OtherProtocolError(
                 f"{root} holds results of another protocol (digest {digest[:12]}; this one has "

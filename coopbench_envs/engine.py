@@ -52,6 +52,7 @@ class Engine:
         self.observation_spaces = [self.spec.observation_space(self.constants, a) for a in seats]
         self.action_spaces = [self.spec.action_space(self.constants, a) for a in seats]
         self.discrete = isinstance(self.action_spaces[0], gym.spaces.Discrete)
+        self.state_space = self._state_space()
         self.horizon = int(self.constants.horizon)
         self.state = self.spec.kernel.allocate(self.constants, lanes)
         self.control = self._allocate()
@@ -201,17 +202,14 @@ class Engine:
 
     def global_state(self) -> np.ndarray:
         """Global state of every lane, float32 (lanes, size); by default all observations."""
-        space = self.state_space
         if self.spec.global_state_space is None:
             return self.control.obs.reshape(self.lanes, -1).copy()
-        out = np.zeros((self.lanes, *space.shape), np.float32)
+        out = np.zeros((self.lanes, *self.state_space.shape), np.float32)
         world = driver(self.spec.kernel.__name__, "world", self.discrete)
         world(self.constants, self.state, out)
         return out
 
-    @property
-    def state_space(self) -> gym.spaces.Box:
-        """Space of one lane's global state."""
+    def _state_space(self) -> gym.spaces.Box:
         if self.spec.global_state_space is not None:
             return self.spec.global_state_space(self.constants)
         low = np.concatenate([space.low for space in self.observation_spaces])
@@ -226,6 +224,15 @@ class Engine:
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything a game goes on from, as {field: array}; axis 0 is the lane."""
         return {name: self._field(name).copy() for name in self.fields}
+
+    def lane_state(self, lane: int = 0) -> dict[str, np.ndarray]:
+        """Like ``get_state``, but of one lane and without the lane axis."""
+        return {name: self._field(name)[lane].copy() for name in self.fields}
+
+    def action_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds of Box actions, float32 (agents, dim) each."""
+        spaces = self.action_spaces
+        return np.stack([s.low for s in spaces]), np.stack([s.high for s in spaces])
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -76,9 +76,8 @@ def describe(params: type) -> dict[str, tuple[str, Any, Allowed]]:
     defaults = getattr(params, "_field_defaults", {})
     rows = {}
     for name, hint in hints.items():
-        kind, allowed = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, Allowed(""))
-        text = getattr(kind, "__name__", str(kind)) if not get_args(kind) else str(kind)
-        rows[name] = (text, defaults.get(name), allowed)
+        kind, allowed = _unpacked(hint)
+        rows[name] = (_type_name(kind), defaults.get(name), allowed)
     return rows
 
 
@@ -99,7 +98,7 @@ def resolve(params: type, given: Mapping[str, Any], where: str) -> Any:
 
 
 def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
-    kind, allowed = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, Allowed(""))
+    kind, allowed = _unpacked(hint)
     try:
         result = _plain(value, kind)
     except TypeError:
@@ -113,6 +112,11 @@ def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
             text = "a mapping"
         raise ValueError(f"Parameter {name!r} of {where} was {value!r}; allowed: {text}.")
     return result
+
+
+def _unpacked(hint: Any) -> tuple[Any, Allowed]:
+    """Split a hint into its type and what is allowed."""
+    return get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, Allowed(""))
 
 
 def _type_name(kind: Any) -> str:

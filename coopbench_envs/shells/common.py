@@ -52,7 +52,7 @@ def rendered(engine: Engine, mode: str | None, lane: int = 0) -> Any:
         raise ValueError(
             "Nothing to render: make the environment with render_mode='rgb_array' or 'ansi'."
         )
-    fields = {name: value[lane] for name, value in engine.get_state().items()}
+    fields = engine.lane_state(lane)
     if mode == "rgb_array":
         return engine.spec.picture(engine.constants, fields, engine.agents)
     text = engine.spec.text(engine.constants, fields, engine.agents)

@@ -137,7 +137,7 @@ class ParallelEnv(PettingZooParallelEnv):
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything the game goes on from; ``reset(options={"state": ...})`` takes it."""
-        return {name: value[0] for name, value in self.engine.get_state().items()}
+        return self.engine.lane_state()
 
     def state(self) -> np.ndarray:
         """Global state as one float32 vector."""

@@ -3,6 +3,7 @@
 import importlib
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.engine import Engine
@@ -83,13 +84,11 @@ class Seats:
 
 def joint_spaces(engine: Engine) -> tuple[Any, Any]:
     """Spaces of joint control: observations (agents, features), actions (agents, dim)."""
-    import gymnasium as gym
-
     obs, act = engine.observation_spaces, engine.action_spaces
     observation = gym.spaces.Box(
         np.stack([s.low for s in obs]), np.stack([s.high for s in obs]), dtype=np.float32
     )
     if engine.discrete:
         return observation, gym.spaces.MultiDiscrete([s.n for s in act])
-    low, high = np.stack([s.low for s in act]), np.stack([s.high for s in act])
+    low, high = engine.action_bounds()
     return observation, gym.spaces.Box(low, high, dtype=np.float32)

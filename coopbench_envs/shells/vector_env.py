@@ -86,7 +86,7 @@ class VectorEnv(gym.vector.VectorEnv):
         self.engine.reset(seeds, chosen=mask, state=state)
         self._seeded = True
         self.seats.restart(mask)
-        return self._obs(), self._infos(mask)
+        return self._obs(), self._infos()
 
     def step(
         self, actions: Any
@@ -101,13 +101,13 @@ class VectorEnv(gym.vector.VectorEnv):
             )
         self.engine.step(self.seats.complete(actions), self._mode)
         began = over if self._mode == NEXT_STEP else np.zeros_like(over)
-        infos = self._infos(~began)
+        infos = self._infos()
         infos |= {"rewards": self._out(control.rewards), "_rewards": ~began}
         ended = control.truncated | control.ended
         if self._mode == SAME_STEP:
             self._add_finals(infos, ended)
-        elif (ended & ~began).any():
-            infos |= self._metrics(ended & ~began, control.measures)
+        elif ended.any():
+            infos |= self._metrics(ended, control.measures)
         return (
             self._obs(),
             self.seats.reward(),
@@ -137,7 +137,7 @@ class VectorEnv(gym.vector.VectorEnv):
             table[f"_{name}"] = where.copy()
         return {"metrics": table, "_metrics": where.copy()}
 
-    def _infos(self, where: np.ndarray) -> dict[str, Any]:
+    def _infos(self) -> dict[str, Any]:
         if not self.engine.discrete:
             return {}
         control = self.engine.control
