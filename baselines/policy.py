@@ -35,6 +35,7 @@ class Game:
     action_space: Any  # of agent 0, Box or Discrete
     low: np.ndarray  # (agents, dim) bounds of Box actions; empty for Discrete
     high: np.ndarray
+    action_layout: Mapping[str, slice]  # named parts of one agent's action; empty if it has one
 
     @classmethod
     def of(cls, engine: "Engine") -> "Game":
@@ -48,6 +49,7 @@ class Game:
             engine.layout,
             engine.action_spaces[0],
             *(bound.astype(np.float64) for bound in bounds),
+            engine.action_layout,
         )
 
     def require(self, policy: str, *parts: str) -> None:

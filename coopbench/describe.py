@@ -1,5 +1,6 @@
 """Describe: facts of environments, policies and protocols as Markdown, from the code itself."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import coopbench_envs
@@ -41,19 +42,17 @@ def describe_environment(env_id: str) -> str:
         "Source": spec.source,
         "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
     }
-    layout = {
-        f"`{name}`": f"{part.start}"
-        if part.stop - part.start == 1
-        else f"{part.start} to {part.stop - 1}"
-        for name, part in engine.layout.items()
-        if part.stop > part.start
-    }
     metrics = {f"`{name}`": text for name, text in known_metrics(env_id).items()}
     return "\n\n".join(
         [
             table(["Fact", "Value"], facts.items()),
             _parameter_table(spec.params),
-            table(["Observation part", "Index"], layout.items()),
+            *(
+                [table(["Action part", "Index"], _places(engine.action_layout))]
+                if engine.action_layout
+                else []
+            ),
+            table(["Observation part", "Index"], _places(engine.layout)),
             table(["Metric", "Meaning"], metrics.items()),
         ]
     )
@@ -116,6 +115,18 @@ def _parameter_table(params: type) -> str:
         for name, (kind, default, allowed) in describe_parameters(params).items()
     ]
     return table(["Parameter", "Type", "Default", "Allowed", "Meaning"], rows)
+
+
+def _places(layout: Mapping[str, slice]) -> list[tuple[str, str]]:
+    """Rows (name, place) of the parts of a vector; empty parts are left out."""
+    return [
+        (
+            f"`{name}`",
+            str(part.start) if part.stop - part.start == 1 else f"{part.start} to {part.stop - 1}",
+        )
+        for name, part in layout.items()
+        if part.stop > part.start
+    ]
 
 
 def _agents(names: tuple[str, ...]) -> str:

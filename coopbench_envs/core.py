@@ -102,6 +102,11 @@ class EnvSpec:
     text: Callable[..., str]  # the same for render_mode="ansi"
     global_state_space: Callable[[Any], gym.spaces.Box] | None = None  # None: all observations
     instances: Callable[..., dict[str, np.ndarray]] | None = None  # (constants, arrays) -> state
+    # Named parts of one agent's Box action; None: it has one part, or choices.
+    action_layout: Callable[[Any], Mapping[str, slice]] | None = None
+    # (constants, state) -> what the metrics over a trajectory need, by the names that
+    # coopbench.trajectories lists; called after the reset and after every step.
+    trace: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
     source: str = ""  # publication and section that the model comes from
 

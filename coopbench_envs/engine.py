@@ -48,6 +48,8 @@ class Engine:
         self.constants = self.spec.constants(self.parameters)
         self.agents = self.spec.agents(self.constants)
         self.layout = dict(self.spec.layout(self.constants))
+        named = self.spec.action_layout
+        self.action_layout = {} if named is None else dict(named(self.constants))
         seats = range(len(self.agents))
         self.observation_spaces = [self.spec.observation_space(self.constants, a) for a in seats]
         self.action_spaces = [self.spec.action_space(self.constants, a) for a in seats]

@@ -7,7 +7,17 @@ from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-__all__ = ["Allowed", "between", "describe", "mapping", "named", "one_of", "resolve", "unknown"]
+__all__ = [
+    "Allowed",
+    "between",
+    "describe",
+    "mapping",
+    "named",
+    "one_of",
+    "resolve",
+    "span",
+    "unknown",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +29,13 @@ class Allowed:
     high: float = math.inf
     above: bool = False  # True: low itself is not allowed
     choices: tuple[str, ...] = ()
+    pair: bool = False  # True: two numbers, the first not above the second
 
     def __str__(self) -> str:
         if self.choices:
             return "one of " + ", ".join(repr(c) for c in self.choices)
+        if self.pair:
+            return f"two numbers {self.low:g} <= lowest <= highest <= {self.high:g}"
         if self.low == -math.inf and self.high == math.inf:
             return "any finite number"
         if self.high == math.inf:
@@ -33,6 +46,9 @@ class Allowed:
         """Tell whether ``value`` (already of the right type) may be used."""
         if self.choices:
             return value in self.choices
+        if self.pair:
+            ordered = len(value) == 2 and self.low <= value[0] <= value[1] <= self.high
+            return ordered and all(map(math.isfinite, value))
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             return True
         above_low = value > self.low if self.above else value >= self.low
@@ -47,6 +63,11 @@ def between(low: float, high: float, text: str, *, above: bool = False) -> Allow
 def one_of(choices: Iterable[str], text: str) -> Allowed:
     """Allow one of a few names."""
     return Allowed(text, choices=tuple(choices))
+
+
+def span(low: float, high: float, text: str) -> Allowed:
+    """Allow a pair of numbers in order, the ends of a range inside [``low``, ``high``]."""
+    return Allowed(text, low, high, pair=True)
 
 
 def mapping(text: str) -> Allowed:

@@ -21,7 +21,7 @@ from coopbench_envs.coopetition.dynamics import (  # noqa: F401 (the kernel's ow
     update_trust,
 )
 from coopbench_envs.core import kernel, uniform
-from coopbench_envs.parameters import between, one_of
+from coopbench_envs.parameters import one_of, span
 
 Constants = dynamics.extended(
     dynamics.Constants,
@@ -40,7 +40,7 @@ class Params(NamedTuple):
 
     horizon: dynamics.Horizon = 100
     gamma_range: Annotated[
-        tuple[float, ...], between(0, math.inf, "two numbers: lowest and highest weight")
+        tuple[float, ...], span(0, math.inf, "lowest and highest weight of the synergy")
     ] = (0.20, 0.90)
     reveal_gamma_in_obs: Annotated[bool, one_of((), "append the weight to what agents see")] = False
     reward_type: dynamics.RewardType = "integrated"
@@ -50,12 +50,7 @@ class Params(NamedTuple):
 
 def constants(p: Params) -> Any:
     """Two equal firms; the common model's weight of the synergy is not used."""
-    pair = p.gamma_range
-    if len(pair) != 2 or not all(map(math.isfinite, pair)) or not 0.0 <= pair[0] <= pair[1]:
-        raise ValueError(
-            f"Parameter 'gamma_range' of coopbench/SynergySearch-v0 was {pair!r}; "
-            "allowed: two finite numbers, 0 <= lowest <= highest."
-        )
+    low, high = p.gamma_range
     return dynamics.make_constants(
         p,
         kind=Constants,
@@ -72,8 +67,8 @@ def constants(p: Params) -> Any:
         sensitivity=1.0,
         initial_trust=0.55,
         initial_damage=0.0,
-        gamma_low=pair[0],
-        gamma_high=pair[1],
+        gamma_low=low,
+        gamma_high=high,
         reveal=p.reveal_gamma_in_obs,
     )
 
