@@ -165,3 +165,6 @@ def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ..
             f"  {constants.baseline[a]:8.2f}  {trusts:6.2f}  {trusted:7.2f}  {damage:6.2f}"
         )
     return "\n".join(lines)
+
+
+venture, venture_text = picture, text
