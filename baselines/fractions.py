@@ -8,14 +8,20 @@ from coopbench.baselines.policy import Game
 
 __all__ = ["Fractions"]
 
+CUSTOMARY = 0.5  # in every part of an action after the investment
+
 
 class Fractions:
-    """Reads and writes investments as fractions, for games with observed actions."""
+    """Reads and writes investments as fractions, for games with observed actions.
+
+    Where an action has more parts than the investment, they are played as is customary.
+    """
 
     def __init__(self, game: Game, policy: str) -> None:
         game.require(policy, "own_action", "others_actions")
         self._own, self._others = game.layout["own_action"], game.layout["others_actions"]
-        self._high = game.high[:, 0]
+        self._layout = game.layout
+        self._high, self._size = game.high[:, 0], game.high.shape[1]
         agents = len(game.agents)
         table = np.broadcast_to(self._high, (agents, agents))
         self._others_high = table[~np.eye(agents, dtype=bool)].reshape(agents, agents - 1)
@@ -28,6 +34,18 @@ class Fractions:
         """The others' last investments as fractions of theirs, (lanes, agents, others)."""
         return observations[:, :, self._others].astype(np.float64) / self._others_high
 
+    def trust(self, observations: np.ndarray) -> np.ndarray:
+        """Own trust in each of the others, (lanes, agents, others)."""
+        if "trust_in_others" in self._layout:
+            return observations[:, :, self._layout["trust_in_others"]].astype(np.float64)
+        lanes, agents = observations.shape[:2]
+        whole = observations[:, :, self._layout["trust"]].reshape(lanes, agents, agents, agents)
+        own = whole[:, np.arange(agents), np.arange(agents)].astype(np.float64)
+        return own[:, ~np.eye(agents, dtype=bool)].reshape(lanes, agents, agents - 1)
+
     def units(self, fractions: Any) -> np.ndarray:
-        """Actions (lanes, agents, 1) that invest these fractions, (lanes, agents)."""
-        return (np.clip(fractions, 0.0, 1.0) * self._high)[:, :, None]
+        """Actions (lanes, agents, parts) that invest these fractions, (lanes, agents)."""
+        invested = np.clip(fractions, 0.0, 1.0) * self._high
+        actions = np.full((*invested.shape, self._size), CUSTOMARY)
+        actions[:, :, 0] = invested
+        return actions

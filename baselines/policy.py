@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.parameters import resolve, unknown
+from coopbench_envs.registration import spec
 
 if TYPE_CHECKING:
     from coopbench_envs.engine import Engine
@@ -40,16 +41,32 @@ class Game:
     @classmethod
     def of(cls, engine: "Engine") -> "Game":
         """Describe the game of an engine."""
-        bounds = (np.zeros(0), np.zeros(0)) if engine.discrete else engine.action_bounds()
+        return cls._described(engine.spec, engine.parameters, engine.constants)
+
+    @classmethod
+    def at(cls, env_id: str, **parameters: Any) -> "Game":
+        """Describe a game by its environment, without an engine, which would be compiled first."""
+        found = spec(env_id)
+        values = resolve(found.params, parameters, found.id)
+        return cls._described(found, values, found.constants(values))
+
+    @classmethod
+    def _described(cls, found: Any, parameters: Any, constants: Any) -> "Game":
+        agents = found.agents(constants)
+        spaces = [found.action_space(constants, a) for a in range(len(agents))]
+        discrete = isinstance(spaces[0], gym.spaces.Discrete)
+        low = np.zeros(0) if discrete else np.stack([space.low for space in spaces])
+        high = np.zeros(0) if discrete else np.stack([space.high for space in spaces])
         return cls(
-            engine.spec.id,
-            engine.agents,
-            engine.parameters,
-            engine.constants,
-            engine.layout,
-            engine.action_spaces[0],
-            *(bound.astype(np.float64) for bound in bounds),
-            engine.action_layout,
+            found.id,
+            agents,
+            parameters,
+            constants,
+            dict(found.layout(constants)),
+            spaces[0],
+            low.astype(np.float64),
+            high.astype(np.float64),
+            {} if found.action_layout is None else dict(found.action_layout(constants)),
         )
 
     def require(self, policy: str, *parts: str) -> None:
@@ -162,9 +179,15 @@ class Player:
         self._policy = make_policy(policy, game) if isinstance(policy, str) else _adapted(policy)
         self._memory: Any = None
 
-    def begin(self, seeds: np.ndarray, episodes: np.ndarray, chosen: np.ndarray) -> None:
-        """Forget what was in the ``chosen`` lanes and start their episodes."""
-        own = _policy_seeds(seeds, episodes)
+    def begin(
+        self, seeds: np.ndarray, episodes: np.ndarray, chosen: np.ndarray, stream: int = 0
+    ) -> None:
+        """Forget what was in the ``chosen`` lanes and start their episodes.
+
+        Players of one game take different numbers as ``stream``: their random numbers then differ
+        although the seeds do not.
+        """
+        own = _policy_seeds(seeds, episodes, stream)
         fresh = self._policy.initial(self.game, own[chosen])
         everywhere = bool(chosen.all())
         self._memory = fresh if everywhere else _merged(self._memory, fresh, chosen)
@@ -228,10 +251,10 @@ def _adapted(policy: Any) -> Any:
     return _Plain(function)
 
 
-def _policy_seeds(seeds: np.ndarray, episodes: np.ndarray) -> np.ndarray:
+def _policy_seeds(seeds: np.ndarray, episodes: np.ndarray, stream: int) -> np.ndarray:
     from coopbench_envs.core import streams
 
-    return streams(seeds, episodes, salt=1)
+    return streams(seeds, episodes, salt=1 + stream)
 
 
 def _merged(old: Any, fresh: Any, chosen: np.ndarray) -> Any:

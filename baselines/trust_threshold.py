@@ -20,20 +20,17 @@ class TrustThreshold:
     """Invests ``level`` where its mean trust in the others reaches ``threshold``."""
 
     def __init__(self, game: Game, parameters: Params) -> None:
-        game.require("trust_threshold", "trust")
+        trust = "trust_in_others" if "trust_in_others" in game.layout else "trust"
+        game.require("trust_threshold", trust)
         self._fractions = Fractions(game, "trust_threshold")
-        self._trust = game.layout["trust"]
         self._level, self._threshold = parameters.level, parameters.threshold
 
     def initial(self, game: Game, seeds: np.ndarray) -> None:
         """Return no memory."""
 
     def act(self, observations: np.ndarray, memory: None) -> tuple[Any, None]:
-        """Look at the own row of the trust matrix."""
-        lanes, agents = observations.shape[:2]
-        matrix = observations[:, :, self._trust].reshape(lanes, agents, agents, agents)
-        own = matrix[:, np.arange(agents), np.arange(agents)].astype(np.float64)
-        mean = (own.sum(axis=2) - 1.0) / (agents - 1)  # without the diagonal, which is 1
+        """Look at the own trust in the others."""
+        mean = self._fractions.trust(observations).mean(axis=2)
         played = np.where(mean >= self._threshold, self._level, 0.0)
         return self._fractions.units(played), None
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from coopbench.baselines.fractions import CUSTOMARY
 from coopbench.baselines.policy import Game, Player, entries, make_policy
 from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import ids, spec
@@ -307,11 +308,12 @@ class _Arena:
     ) -> None:
         from coopbench_envs.engine import Engine
 
-        _, c = _game(env_id, parameters)
         _count("episodes", episodes, 1)
         _count("seed", seed, 0, 2**63)
         self.engine = Engine(env_id, candidates * episodes, **parameters)
-        self.endowment = np.asarray(c.endowment, np.float64)
+        if "own_action" not in self.engine.layout or self.engine.discrete:
+            raise ValueError(f"{env_id}: only coopetition games have investments to search over.")
+        self.tops = self.engine.action_bounds()[1].astype(np.float64)[:, 0]
         self.candidates, self.episodes = candidates, episodes
         seeds = np.arange(seed, seed + episodes, dtype=np.uint64)
         self._seeds = np.tile(seeds, candidates)
@@ -319,7 +321,7 @@ class _Arena:
     def play(self, choose: Callable[[int, np.ndarray], Any], *players: Player) -> np.ndarray:
         """Play to the end; return mean returns (candidates, agents).
 
-        ``choose(step, observations)`` gives the actions (lanes, agents, 1) in units; the
+        ``choose(step, observations)`` gives the actions (lanes, agents, parts) in units; the
         ``players`` that it asks begin their episodes first.
         """
         from coopbench_envs.engine import DISABLED
@@ -334,10 +336,18 @@ class _Arena:
         return control.returns.reshape(self.candidates, self.episodes, -1).mean(axis=1)
 
     def sequences(self, fractions: np.ndarray) -> np.ndarray:
-        """Sums of returns (candidates,) of fractions (candidates, steps or 1, agents or 1)."""
-        units = np.repeat(fractions, self.episodes, axis=0) * self.endowment
-        last = units.shape[1] - 1
-        return self.play(lambda step, _: units[:, min(step, last), :, None]).sum(axis=1)
+        """Sums of returns (candidates,) of fractions (candidates, steps or 1, agents or 1).
+
+        Further parts of actions are played as is customary.
+        """
+        units = np.repeat(fractions, self.episodes, axis=0) * self.tops
+        last, actions = units.shape[1] - 1, np.full(self.engine.actions.shape, CUSTOMARY)
+
+        def choose(step: int, _: np.ndarray) -> np.ndarray:
+            actions[:, :, 0] = units[:, min(step, last)]
+            return actions
+
+        return self.play(choose).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,10 +390,10 @@ def best_constant(
     again = arena.sequences(finer[:, None, None])
     if again.max() > value:
         fraction, value = float(finer[again.argmax()]), float(again.max())
-    each, worth = np.full(len(arena.endowment), fraction), value
+    each, worth = np.full(len(arena.tops), fraction), value
     if profile:
         each, worth = _refined(arena, each, worth)
-    units = each * arena.endowment
+    units = each * arena.tops
     name = arena.engine.spec.id
     return BestConstant(name, fraction, value, shares, returns, each, units, worth)
 
@@ -418,11 +428,12 @@ def best_open_loop(
     iterations: int = 160,
     population: int = 128,
     elite: int = 16,
+    episodes: int = 1,
     seed: int = 0,
     per_agent: bool = False,
     **parameters: Any,
 ) -> OpenLoop:
-    """Search for the sequence of fractions with the largest summed return of one episode.
+    """Search for the sequence of fractions with the largest summed return.
 
     Cross-entropy method on a batch of the real environment: draw ``population`` changes of the best
     sequence from a normal distribution, fit it to the ``elite`` best, repeat. Changes are constant
@@ -430,18 +441,19 @@ def best_open_loop(
     trust begins and stops to matter, then even pieces down to single steps; the ``iterations`` are
     shared out equally. The search begins at ``best_constant`` and keeps the best sequence, so it is
     never worse. All agents invest the same fraction of their endowments; with ``per_agent`` the
-    second half of the iterations lets each have its own. The episode is that of ``seed``, which
-    also seeds the draws: equal arguments give equal results. What it finds is a lower bound of the
-    optimum, for an episode known in advance where a game is random. Raises ``ValueError`` for
+    second half of the iterations lets each have its own. The return is the mean over ``episodes``
+    seeded ``seed``, ``seed + 1``, ...; one, where a game is random, means an episode known in
+    advance. ``seed`` also seeds the draws: equal arguments give equal results. What it finds is a
+    lower bound of the optimum. Raises ``ValueError`` for
     counts out of range and games of other families. Method: Rubinstein (1999), The cross-entropy
     method for combinatorial and continuous optimization.
     """
     _count("iterations", iterations, 1)
     _count("population", population, 2)
     _count("elite", elite, 1, population)
-    constant = best_constant(env_id, seed=seed, **parameters)
-    arena = _Arena(env_id, population, 1, seed, parameters)
-    steps, agents, rng = arena.engine.horizon, len(arena.endowment), np.random.default_rng(seed)
+    constant = best_constant(env_id, episodes=episodes, seed=seed, **parameters)
+    arena = _Arena(env_id, population, episodes, seed, parameters)
+    steps, agents, rng = arena.engine.horizon, len(arena.tops), np.random.default_rng(seed)
     best, history = np.full((steps, 1), constant.fraction), [constant.value]
     widths = (1, agents) if per_agent else (1,)  # numbers for each piece
     stages = [(piece, width) for width in widths for piece in _partitions(steps)]
@@ -610,7 +622,7 @@ def _worded(plan: tuple[float, float, float], horizon: int) -> str:
 def _planned(arena: _Arena, policy: Any, seat: int, fractions: np.ndarray) -> Iterator[np.ndarray]:
     """Mean returns (agents,) of every row of fractions (plans, steps) for the seat."""
     player = Player(policy, Game.of(arena.engine))
-    block, top = arena.candidates, arena.endowment[seat]
+    block, top = arena.candidates, arena.tops[seat]
     for first in range(0, len(fractions), block):
         # The last block is filled up with its last plan.
         rows = np.minimum(np.arange(first, first + block), len(fractions) - 1)

@@ -1,0 +1,37 @@
+"""The best constant profile of a game, from its certificate: what a trained policy must beat."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.certified import certified
+from coopbench.baselines.policy import Entry, Game
+
+
+class Params(NamedTuple):
+    """No parameters."""
+
+
+class BestConstant:
+    """Plays, at every step, the constant action that the certificate found for each role."""
+
+    def __init__(self, game: Game, parameters: Params) -> None:
+        game.require("best_constant", "own_action")
+        try:
+            roles = certified(game.env_id)["best_constant"]
+        except FileNotFoundError as error:
+            raise ValueError(f"Policy 'best_constant' cannot play {game.env_id}: {error}") from None
+        fractions = np.array([roles[agent.rpartition("_")[0]] for agent in game.agents])
+        self._actions = game.low + fractions * (game.high - game.low)
+
+    def initial(self, game: Game, seeds: np.ndarray) -> None:
+        """Return no memory."""
+
+    def act(self, observations: np.ndarray, memory: None) -> tuple[Any, None]:
+        """Return the same actions for every lane."""
+        return np.broadcast_to(self._actions, (len(observations), *self._actions.shape)), None
+
+
+ENTRY = Entry(
+    "best_constant", BestConstant, "plays the certificate's best constant profile", "none", Params
+)
