@@ -10,6 +10,7 @@ from pathlib import Path
 
 import coopbench_envs
 from coopbench import catalogue
+from coopbench.certificates import load_certificate
 from coopbench.describe import describe_environment, describe_protocol, table
 from coopbench.protocol import load_protocol
 
@@ -57,13 +58,24 @@ def protocols() -> str:
     )
 
 
+def certificate(env_id: str) -> str:
+    """Tables of an environment's certificate; nothing if it has none."""
+    try:
+        found = load_certificate(env_id)
+    except FileNotFoundError:
+        return ""
+    how = f"`coopbench certify {env_id.split('/')[1]}`, {found.episodes} episodes:"
+    return f"{how}\n\n{found.table()}"
+
+
 def pages() -> dict[Path, dict[str, str]]:
     """Return the content of every generated part as {file: {name: text}}."""
     tables = {"environments": environments(), "policies": policies(), "protocols": protocols()}
     found = {ROOT / "README.md": tables}
     for env_id in coopbench_envs.ids():
         found[ROOT / "docs" / "environments" / page_name(env_id)] = {
-            "": describe_environment(env_id)
+            "": describe_environment(env_id),
+            "certificate": certificate(env_id),
         }
     listing = "\n\n".join(
         f"## {name}\n\n{describe_protocol(load_protocol(name))}" for name in catalogue.protocols()

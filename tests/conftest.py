@@ -1,5 +1,6 @@
 """What all tests share: the registry, with a discrete toy among the shipped environments."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -31,6 +32,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         values = getattr(item, "callspec", None)
         named = [v for v in (values.params.values() if values else ()) if isinstance(v, str)]
-        games = [v.split("/")[-1] for v in named if v.endswith("-v0")]
+        games = [v.split("/")[-1] for v in named if re.search(r"-v\d+$", v)]
         group = games[0] if games else item.path.stem
         item.add_marker(pytest.mark.xdist_group(group))
