@@ -8,6 +8,7 @@ docs/environments/ventures.md.
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -107,13 +108,14 @@ def make_constants(
     """Assemble the constants of a game from its parameters and its ``model`` numbers.
 
     Without ``share`` it is proportional to the endowment; ``dependence`` is one range for all
-    (default: the parameter) or one per agent. ``kind`` is the game's own tuple if it has one.
+    (default: the parameter) or one per agent. A range in ``model`` takes the place of the parameter
+    of its name. ``kind`` is the game's own tuple if it has one.
     """
     units = np.asarray(endowment, np.float64)
     n = len(units)
     given = params.dependence if dependence is None else dependence
     ranges = {
-        name: np.asarray(getattr(params, name), np.float64)
+        name: np.asarray(model.pop(name) if name in model else getattr(params, name), np.float64)
         for name in ("initial_trust", "high", "low", "persistence", "shock", "noise")
     }
     return kind(
@@ -133,14 +135,14 @@ def make_constants(
 def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
     """Arrays of the fields that every game has."""
     n = c.num_agents
-    one = ("high", "low", "persistence", "shock", "noise", "productivity", "expected")
-    one += ("invested", "trusted", "mean_trust")
+    drawn = ("high", "low", "persistence", "shock", "noise")
+    played = ("productivity", "expected", "invested", "trusted", "mean_trust")
     each = ("dependence", "fraction", "seen", "income", "signal")
     return {
         "time": np.zeros(lanes, np.int64),
         "trust": np.zeros((lanes, n, n)),
         "good": np.zeros(lanes, np.bool_),
-        **{name: np.zeros(lanes) for name in one},
+        **{name: np.zeros(lanes) for name in (*drawn, *played)},
         **{name: np.zeros((lanes, n)) for name in each},
     }
 
@@ -207,16 +209,25 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def invest(c, s, i, rng, actions):
-    """Clip the investments to [0, 1] and note how others see and read them."""
+    """Expect the norm in good times and nothing in bad ones, and let everybody invest."""
     s.expected[i] = c.norm if s.good[i] else 0.0
-    width = max(s.expected[i], 1.0 - s.expected[i])
+    put_in(c, s, i, rng, actions, 1.0)
+
+
+@kernel
+def put_in(c, s, i, rng, actions, full):
+    """Clip the investments to [0, 1] and note how others see and read them.
+
+    What is expected stands in the state; a fraction of ``full`` can show no more goodwill.
+    """
+    width = max(s.expected[i], full - s.expected[i])
     total = 0.0
     for a in range(c.num_agents):
         fraction = min(max(actions[i, a, 0], 0.0), 1.0)
         seen = fraction + s.noise[i] * (2.0 * uniform(rng, i) - 1.0)
         s.fraction[i, a] = fraction
         s.seen[i, a] = min(max(seen, 0.0), 1.0)
-        s.signal[i, a] = (s.seen[i, a] - s.expected[i]) / width
+        s.signal[i, a] = min((s.seen[i, a] - s.expected[i]) / width, 1.0)
         total += fraction
     s.invested[i] += total / c.num_agents
 
@@ -242,8 +253,13 @@ def standing(c, s, i, a):
 
 @kernel
 def earn(c, s, i, rewards):
-    """Pay what agents kept and received, at the trust that they had before this step."""
-    worth = s.productivity[i] * pool(c, s, i)
+    """Pay for all that was invested."""
+    pay(c, s, i, s.productivity[i] * pool(c, s, i), rewards)
+
+
+@kernel
+def pay(c, s, i, worth, rewards):
+    """Pay what agents kept and receive of ``worth``, at the trust they had before this step."""
     for a in range(c.num_agents):
         kept = c.endowment[a] * (1.0 - s.fraction[i, a])
         rewards[i, a] = kept + c.share[a] * worth * standing(c, s, i, a)
@@ -255,18 +271,24 @@ def update_trust(c, s, i):
     """Move everybody's trust in each agent by how its investment was read."""
     total = 0.0
     for a in range(c.num_agents):
-        # Gain and loss without a branch, and the diagonal like the rest: the loop runs as vectors.
+        # The diagonal like the rest, so that the loop runs as vectors.
         for b in range(c.num_agents):
-            good, bad = max(s.signal[i, b], 0.0), max(-s.signal[i, b], 0.0)
-            trust = s.trust[i, a, b]
-            trust += c.trust_gain * good * (1.0 - trust) - c.trust_loss * bad * trust
-            s.trust[i, a, b] = min(max(trust, 0.0), 1.0)
+            s.trust[i, a, b] = moved(c, s.trust[i, a, b], s.signal[i, b], 1.0)
         s.trust[i, a, a] = 0.0  # so as not to count in the sum
         for b in range(c.num_agents):
             total += s.trust[i, a, b]
         s.trust[i, a, a] = 1.0
     s.mean_trust[i] = total / (c.num_agents * (c.num_agents - 1))
     s.trusted[i] += s.mean_trust[i]
+
+
+@kernel
+def moved(c, trust, signal, ceiling):
+    """Return the trust in an agent after its investment was read as ``signal``."""
+    # Gain and loss without a branch, for loops that run as vectors.
+    good, bad = max(signal, 0.0), max(-signal, 0.0)
+    trust += c.trust_gain * good * (ceiling - trust) - c.trust_loss * bad * trust
+    return min(max(trust, 0.0), ceiling)
 
 
 @kernel
@@ -287,35 +309,48 @@ def go_on(c, i, terminated):
 @kernel
 def observe(c, s, i, obs):
     """Write what each agent sees, in the order of ``layout``."""
+    end = 3 * c.num_agents
+    for a in range(c.num_agents):
+        look_around(c, s, i, a, obs)
+        obs[i, a, end] = s.productivity[i] / (1.0 + s.productivity[i])
+        obs[i, a, end + 1] = s.time[i] / c.horizon
+
+
+@kernel
+def look_around(c, s, i, a, obs):
+    """Write what ``a`` sees of itself and of the others, the first ``3 * num_agents`` numbers."""
     n = c.num_agents
-    for a in range(n):
-        obs[i, a, 0] = s.fraction[i, a]
-        k = 0
-        for b in range(n):
-            if b != a:
-                obs[i, a, 1 + k] = s.seen[i, b]
-                obs[i, a, n + k] = s.trust[i, a, b]
-                obs[i, a, 2 * n - 1 + k] = s.trust[i, b, a]
-                k += 1
-        end = 3 * n - 2
-        income = s.income[i, a] / c.endowment[a]
-        obs[i, a, end] = s.dependence[i, a]
-        obs[i, a, end + 1] = income / (1.0 + income)
-        obs[i, a, end + 2] = s.productivity[i] / (1.0 + s.productivity[i])
-        obs[i, a, end + 3] = s.time[i] / c.horizon
+    obs[i, a, 0] = s.fraction[i, a]
+    k = 0
+    for b in range(n):
+        if b != a:
+            obs[i, a, 1 + k] = s.seen[i, b]
+            obs[i, a, n + k] = s.trust[i, a, b]
+            obs[i, a, 2 * n - 1 + k] = s.trust[i, b, a]
+            k += 1
+    income = s.income[i, a] / c.endowment[a]
+    obs[i, a, 3 * n - 2] = s.dependence[i, a]
+    obs[i, a, 3 * n - 1] = income / (1.0 + income)
 
 
 @kernel
 def global_state(c, s, i, out):
     """Fractions, trust (row by row), dependence, productivity, time, all in [0, 1]."""
     n = c.num_agents
+    survey(c, s, i, out)
+    out[i, 2 * n + n * n] = s.productivity[i] / (1.0 + s.productivity[i])
+    out[i, 2 * n + n * n + 1] = s.time[i] / c.horizon
+
+
+@kernel
+def survey(c, s, i, out):
+    """Write the part of the global state that is about agents, its first ``n * (n + 2)``."""
+    n = c.num_agents
     for a in range(n):
         out[i, a] = s.fraction[i, a]
         out[i, n + n * n + a] = s.dependence[i, a]
         for b in range(n):
             out[i, n + a * n + b] = s.trust[i, a, b]
-    out[i, 2 * n + n * n] = s.productivity[i] / (1.0 + s.productivity[i])
-    out[i, 2 * n + n * n + 1] = s.time[i] / c.horizon
 
 
 @kernel
@@ -369,13 +404,15 @@ def game(
     layout: Callable[[Any], Mapping[str, slice]] = layout,
     actions: Callable[[Any], Mapping[str, int]] | None = None,
     world: Callable[[Any], int] = lambda c: 2 * c.num_agents + c.num_agents**2 + 2,
+    facts: picture.Facts | None = None,
     **own: Any,
 ) -> EnvSpec:
     """Describe a game of this model.
 
     ``actions`` gives the sizes of the parts of an action, ``{"investment": 1, ...}``, if there are
     more than that one; in all further parts 0.5 means what is customary. ``world`` is the size of
-    the global state; ``own`` goes to ``EnvSpec`` as it is.
+    the global state; ``facts(constants, fields, agents)`` returns what else a picture should say;
+    ``own`` goes to ``EnvSpec`` as it is.
     """
     sizes = actions or (lambda c: {"investment": 1})
     usual: dict[str, Any] = {
@@ -383,8 +420,8 @@ def game(
         "action_space": lambda c, agent: unit_box(sum(sizes(c).values())),
         "action_layout": lambda c: parts(sizes(c)),
         "layout": layout,
-        "picture": picture.venture,
-        "text": picture.venture_text,
+        "picture": partial(picture.venture, facts=facts),
+        "text": partial(picture.venture_text, facts=facts),
         "global_state_space": lambda c: unit_box(world(c)),
         "trace": trace,
         "source": f"coopbench, {id.split('/')[1]}",
