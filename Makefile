@@ -28,9 +28,11 @@ bench: $(VENV)/.core
 	$(BIN)/coopbench bench
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/routing.py
+	$(BIN)/python benchmarks/pairs.py
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/plots.py
 	$(BIN)/mkdocs build --strict --quiet
 
 # A wheel in an empty virtual environment must do the main job, too.

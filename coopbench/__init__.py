@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Protocol": "coopbench.protocol",
     "Report": "coopbench.report.report",
+    "crossplay": "coopbench.pairing",
     "environments": "coopbench.catalogue",
     "evaluate": "coopbench.evaluation",
     "load_protocol": "coopbench.protocol",

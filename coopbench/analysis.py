@@ -1,16 +1,26 @@
 """Analysis: from the episode table to estimates, comparisons and aggregates."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from coopbench import statistics
 from coopbench.episodes import EpisodeTable
-from coopbench.metrics import values
+from coopbench.metrics import agent_values, values
 from coopbench.protocol import Protocol
 
-__all__ = ["Aggregate", "Comparison", "Estimate", "aggregates", "comparisons", "estimates"]
+__all__ = [
+    "AgentEstimate",
+    "Aggregate",
+    "Comparison",
+    "Estimate",
+    "agent_estimates",
+    "aggregates",
+    "comparisons",
+    "estimate",
+    "estimates",
+]
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,22 @@ class Estimate:
     low: float  # t interval of the mean; nan where it is undefined
     high: float
     flag: str  # why the interval says less than it seems; empty when all is well
+
+
+@dataclass(frozen=True)
+class AgentEstimate:
+    """Mean of one metric of one agent over the episodes in which a policy played that agent."""
+
+    task: str
+    policy: str
+    agent: str
+    metric: str
+    count: int  # the rest as in Estimate
+    mean: float
+    std: float
+    low: float
+    high: float
+    flag: str
 
 
 @dataclass(frozen=True)
@@ -48,8 +74,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Interquartile mean of normalised scores over all tasks, for one policy."""
+    """Interquartile mean of normalised scores over the tasks of a group, for one policy."""
 
+    group: str  # empty if the protocol has no groups: then over all tasks
     policy: str
     estimate: float
     low: float  # stratified bootstrap interval: tasks are the strata, episodes are resampled
@@ -63,7 +90,7 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     """Estimate every metric of the protocol for every finished cell."""
     metrics = dict.fromkeys((protocol.report.score, *protocol.report.metrics))
     return tuple(
-        _estimate(
+        estimate(
             block.cell.task,
             block.cell.policy,
             metric,
@@ -75,15 +102,31 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     )
 
 
-def _estimate(
+def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstimate, ...]:
+    """Estimate the return and every further metric of each agent for every finished cell."""
+    found = []
+    for block in table:
+        for seat, agent in enumerate(block.agents):
+            own = block.seats[:, seat]
+            for metric in ("return", *block.agent_metrics):
+                sample = agent_values(block, metric)[own, seat]
+                cell, confidence = block.cell, protocol.report.confidence
+                row = estimate(cell.task, cell.policy, metric, sample, confidence)
+                found.append(AgentEstimate(agent=agent, **asdict(row)))
+    return tuple(found)
+
+
+def estimate(
     task: str, policy: str, metric: str, sample: np.ndarray, confidence: float
 ) -> Estimate:
+    """Estimate the mean of a sample, one value per episode; what is not finite is left out."""
     defined = sample[np.isfinite(sample)]
     missing = len(sample) - len(defined)
     flags = [f"undefined in {missing} of {len(sample)} episodes"] if missing else []
     if len(defined) == 0:
         nan = float("nan")
-        return Estimate(task, policy, metric, 0, nan, nan, nan, nan, flags[0])
+        flag = "; ".join(flags) or "no episodes"
+        return Estimate(task, policy, metric, 0, nan, nan, nan, nan, flag)
     interval = statistics.t_interval(defined, confidence)
     flags += interval.warnings
     std = float(defined.std(ddof=1)) if len(defined) > 1 else float("nan")
@@ -147,39 +190,44 @@ def _holm(p_values: np.ndarray) -> np.ndarray:
 
 
 def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]:
-    """Aggregate the normalised scores of every policy that finished all tasks.
+    """Aggregate the normalised scores of every policy in every group whose tasks it finished.
 
     An ad-hoc protocol has no agreed bounds, hence no aggregate.
     """
     if protocol.ad_hoc:
         return ()
-    found = []
-    for policy in dict.fromkeys(block.cell.policy for block in table):
-        blocks = [table.of(task.id, policy) for task in protocol.task]
-        scores = [
-            task.bounds.normalise(values(block, protocol.report.score))
-            for task, block in zip(protocol.task, blocks, strict=True)
-            if block is not None
-        ]
-        if len(scores) < len(protocol.task):
-            continue
-        interval = statistics.bootstrap_interval(
-            scores,
-            statistics.iqm,
-            reps=protocol.report.resamples,
-            confidence=protocol.report.confidence,
-            seed=0,
-        )
-        flags = list(interval.warnings)
-        found.append(
-            Aggregate(
-                policy,
-                float(interval.estimate),
-                float(interval.low),
-                float(interval.high),
-                len(scores),
-                min(len(score) for score in scores),
-                "; ".join(flags),
-            )
-        )
-    return tuple(found)
+    names = dict.fromkeys(block.cell.policy for block in table)
+    rows = (_aggregate(protocol, table, g, policy) for g in protocol.groups for policy in names)
+    return tuple(row for row in rows if row is not None)
+
+
+def _aggregate(
+    protocol: Protocol, table: EpisodeTable, group: str, policy: str
+) -> Aggregate | None:
+    """Aggregate of one policy over one group; None if it has not finished all tasks."""
+    tasks, settings = protocol.groups[group], protocol.report
+    blocks = [table.of(task.id, policy) for task in tasks]
+    scores = [
+        task.bounds.normalise(values(block, settings.score))
+        for task, block in zip(tasks, blocks, strict=True)
+        if block is not None
+    ]
+    if len(scores) < len(tasks):
+        return None
+    interval = statistics.bootstrap_interval(
+        scores,
+        statistics.iqm,
+        reps=settings.resamples,
+        confidence=settings.confidence,
+        seed=0,
+    )
+    return Aggregate(
+        group,
+        policy,
+        float(interval.estimate),
+        float(interval.low),
+        float(interval.high),
+        len(scores),
+        min(len(score) for score in scores),
+        "; ".join(interval.warnings),
+    )

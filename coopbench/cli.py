@@ -1,4 +1,4 @@
-"""Command line: list, show, plan, evaluate, report, bench, warmup."""
+"""Command line: list, show, plan, evaluate, report, crossplay, bench, match, warmup."""
 
 import sys
 from pathlib import Path
@@ -145,6 +145,40 @@ def report(
 
 
 @app.command()
+def crossplay(
+    protocol: ProtocolName,
+    policy: Policies = None,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Task to play; repeat for more. Default: all.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the matrices. Default: results/PROTOCOL-crossplay."),
+    ] = None,
+) -> None:
+    """Play every policy in one seat beside every policy in the others: a matrix for each task."""
+    from coopbench.episodes import Cell
+    from coopbench.pairing import crossplay as run
+    from coopbench.protocol import load_protocol
+    from coopbench.report.crossplay import show as show_matrices
+
+    found = load_protocol(protocol)
+    try:
+        with _Progress() as progress:
+            result = run(
+                found,
+                _chosen(policy, found),
+                task,
+                lambda name, done: progress(Cell(name, "cross-play"), done, "plays"),
+            )
+    except KeyboardInterrupt:
+        _fail("Interrupted. Nothing was written.", 130)
+    show_matrices(result, _console())
+    files = result.save(out or Path("results") / f"{found.protocol.name}-crossplay")
+    _say(f"Matrices: {files['md']}")
+
+
+@app.command()
 def bench(
     env: Annotated[list[str] | None, typer.Argument(help="Environments; default: all.")] = None,
     seconds: Annotated[float, typer.Option(help="Time for each measurement.")] = 1.0,
@@ -153,6 +187,61 @@ def bench(
     from coopbench.bench import run
 
     run(env, seconds, _say)
+
+
+@app.command()
+def certify(
+    env: Annotated[str, typer.Argument(help="An environment of the coopetition families.")],
+    out: Annotated[
+        Path | None, typer.Option(help="File for the certificate, as JSON; default: none.")
+    ] = None,
+) -> None:
+    """Measure how hard a game is: price of anarchy, temptation, best constant, best sequence.
+
+    The exit status is 1 if a criterion does not hold.
+    """
+    from coopbench.certificates import certify as run
+    from coopbench.store import write_text
+
+    console = _console(stderr=True)
+    found = run(env, tell=lambda text: console.print(f"{text} ...", style="dim"))
+    _say(found.table())
+    if out is not None:
+        write_text(out, found.to_json())
+    if not found.met:
+        raise typer.Exit(1)
+
+
+@app.command()
+def match(
+    env: Annotated[str, typer.Argument(help="An environment with investments.")],
+    data: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="CSV: agents' names, then fractions in [0, 1] by step."),
+    ],
+    policy: Annotated[
+        list[str],
+        typer.Option("--policy", "-p", metavar="NAME", help="Policy to play; repeat for more."),
+    ],
+    episodes: Annotated[int, typer.Option(help="Episodes to play.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the first episode.")] = 0,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A parameter; repeat for more."),
+    ] = None,
+) -> None:
+    """Score how close play comes to a series of investments of your own; 1 = the same."""
+    from coopbench.series import match as run
+    from coopbench.statistics import t_interval
+
+    values = dict(_assignment(text) for text in param or [])
+    scores = run(env, data, policy, episodes=episodes, seed=seed, **values)
+    for name, matching in scores.items():
+        found = t_interval(matching)
+        ends = f"95 % t interval {found.low:.4f} to {found.high:.4f}"
+        notes = "".join(f" ({warning})" for warning in found.warnings)
+        _say(f"{name:<28}series matching {found.estimate:.4f}, {ends}{notes}")
+    _say(f"{episodes} episodes of each policy in all seats; 1 = the series itself.")
 
 
 @app.command()

@@ -1,11 +1,11 @@
 """Describe: facts of environments, policies and protocols as Markdown, from the code itself."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import coopbench_envs
 from coopbench.baselines.policy import Entry, entries
-from coopbench.metrics import known_metrics
+from coopbench.metrics import known_agent_metrics, known_metrics
 from coopbench.protocol import Protocol, load_protocol, protocol_files
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown
@@ -43,6 +43,7 @@ def describe_environment(env_id: str) -> str:
         "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
     }
     metrics = {f"`{name}`": text for name, text in known_metrics(env_id).items()}
+    of_agents = {f"`{name}`": text for name, text in known_agent_metrics(env_id).items()}
     return "\n\n".join(
         [
             table(["Fact", "Value"], facts.items()),
@@ -54,6 +55,7 @@ def describe_environment(env_id: str) -> str:
             ),
             table(["Observation part", "Index"], _places(engine.layout)),
             table(["Metric", "Meaning"], metrics.items()),
+            table(["Metric per agent", "Meaning"], of_agents.items()),
         ]
     )
 
@@ -79,20 +81,37 @@ def describe_protocol(protocol: Protocol) -> str:
         "Training seeds": ", ".join(map(str, seeds.training)) or "none",
         "Evaluation seeds": f"{first} to {first + count - 1}",
         "Score": f"`{report.score}`",
-        "Required baselines": ", ".join(f"`{name}`" for name in report.baselines) or "none",
+        "Required baselines": _quoted(report.baselines),
     }
-    tasks = [
-        (
-            f"`{task.id}`",
-            f"`{task.env}`",
-            ", ".join(f"{k}={v}" for k, v in task.parameters.items()),
-            str(protocol.episodes(task)),
-            f"{task.bounds.low:g} to {task.bounds.high:g}",
-        )
-        for task in protocol.task
-    ]
-    heads = ["Task", "Environment", "Parameters", "Episodes", "Score 0 to 1 is"]
-    return table(["Fact", "Value"], facts.items()) + "\n\n" + table(heads, tasks)
+    if report.learned:
+        facts["Required, to be trained"] = _quoted(report.learned)
+    return table(["Fact", "Value"], facts.items()) + "\n\n" + _task_table(protocol)
+
+
+def _task_table(protocol: Protocol) -> str:
+    """Table of the tasks; groups and partners only where there are any."""
+    columns = {
+        "Task": [f"`{task.id}`" for task in protocol.task],
+        "Group": [task.group for task in protocol.task],
+        "Environment": [f"`{task.env}`" for task in protocol.task],
+        "Parameters": [
+            ", ".join(f"{k}={v}" for k, v in task.parameters.items()) for task in protocol.task
+        ],
+        "Partners": [_quoted(task.partners, "self-play") for task in protocol.task],
+        "Episodes": [str(protocol.episodes(task)) for task in protocol.task],
+        "Score 0 to 1 is": [
+            f"{task.bounds.low:.10g} to {task.bounds.high:.10g}" for task in protocol.task
+        ],
+    }
+    if not any(task.partners for task in protocol.task):
+        del columns["Partners"]
+    if not any(columns["Group"]):
+        del columns["Group"]
+    return table(list(columns), zip(*columns.values(), strict=True))
+
+
+def _quoted(names: Iterable[str], nothing: str = "none") -> str:
+    return ", ".join(f"`{name}`" for name in names) or nothing
 
 
 def table(heads: list[str], rows: Any) -> str:

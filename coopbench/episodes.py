@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -37,12 +37,20 @@ class Episodes:
     seeds: np.ndarray  # (episodes,) uint64
     lengths: np.ndarray  # (episodes,) int64, steps played
     terminated: np.ndarray  # (episodes,) bool; the others were truncated at the horizon
+    seats: np.ndarray  # (episodes, agents) bool, those that the policy played; see rollout
     returns: np.ndarray  # (episodes, agents) float64
-    metrics: dict[str, np.ndarray]  # name -> (episodes,), the environment's own metrics
+    metrics: dict[str, np.ndarray]  # name -> (episodes,), the game's own and trajectories'
     curves: dict[str, np.ndarray]  # name -> (steps + 1,), means over episodes; see rollout
+    agent_metrics: dict[str, np.ndarray] = field(default_factory=dict)  # (episodes, agents) each
 
     def __len__(self) -> int:
         return len(self.seeds)
+
+    def played(self, k: int) -> str:
+        """Agents that the policy played in episode k, in words."""
+        if self.seats[k].all():
+            return "all"
+        return " ".join(agent for agent, own in zip(self.agents, self.seats[k], strict=True) if own)
 
 
 @dataclass(frozen=True)
@@ -76,11 +84,14 @@ class EpisodeTable:
                     "seed": int(block.seeds[k]),
                     "length": int(block.lengths[k]),
                     "terminated": bool(block.terminated[k]),
+                    "seats": block.played(k),
                     "return": float(block.returns[k].sum()),
                 }
                 row |= {name: float(values[k]) for name, values in block.metrics.items()}
+                own = {"return": block.returns} | block.agent_metrics
                 row |= {
-                    f"return_{agent}": float(value)
-                    for agent, value in zip(block.agents, block.returns[k], strict=True)
+                    f"{name}_{agent}": float(value)
+                    for name, values in own.items()
+                    for agent, value in zip(block.agents, values[k], strict=True)
                 }
                 yield row

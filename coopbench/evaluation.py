@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import coopbench_envs
 from coopbench import analysis, store
 from coopbench.backends import BACKENDS
@@ -12,10 +14,10 @@ from coopbench.episodes import Cell, Episodes, EpisodeTable
 from coopbench.plan import plan
 from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files
 from coopbench.report.report import Report
-from coopbench.rollout import play
+from coopbench.rollout import OWN, play, seating
 from coopbench_envs.parameters import named
 
-__all__ = ["evaluate", "load_report"]
+__all__ = ["evaluate", "find_protocol", "load_report"]
 
 Progress = Callable[[Cell, float, str], None]  # cell, done in [0, 1], what happens to it
 
@@ -39,7 +41,7 @@ def evaluate(
     goes on where it stopped. Named policies that are already there are not played again; a damaged
     result is named in the report's notes, and that cell alone is redone.
     """
-    found = _protocol(protocol)
+    found = find_protocol(protocol)
     run = named("backend", backend, BACKENDS)
     root = None if out is None else Path(out)
     notes: list[str] = []
@@ -109,7 +111,8 @@ def load_report(folder: str | Path) -> Report:
     return _report(protocol, EpisodeTable(tuple(blocks)), tuple(notes))
 
 
-def _protocol(protocol: str | Path | Protocol) -> Protocol:
+def find_protocol(protocol: str | Path | Protocol) -> Protocol:
+    """Return the protocol that a name, a file or the id of an environment means."""
     name = str(protocol)
     if isinstance(protocol, str) and name not in protocol_files() and _is_environment(name):
         return ad_hoc(name)
@@ -162,6 +165,7 @@ def _report(protocol: Protocol, table: EpisodeTable, notes: tuple[str, ...]) -> 
         aggregates=analysis.aggregates(protocol, table),
         departures=departures(protocol, table),
         notes=notes,
+        agents=analysis.agent_estimates(protocol, table),
     )
 
 
@@ -169,18 +173,51 @@ def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     """Return the reasons why this is not a standard report; empty if it is one."""
     if protocol.ad_hoc:
         return ("it is an ad-hoc evaluation, not a protocol",)
-    reasons = []
+    present = tuple(dict.fromkeys(block.cell.policy for block in table))
+    reasons = [*_foreign(protocol), *_absent(protocol, table, present)]
+    for policy in present:
+        blocks = [block for block in table if block.cell.policy == policy]
+        for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):
+            tasks = [block.cell.task for block in blocks if differs(protocol, block)]
+            if tasks:
+                there = ", ".join(dict.fromkeys(tasks))
+                reasons.append(f"{policy} played other {what} than the protocol's in {there}")
+    return tuple(reasons)
+
+
+def _foreign(protocol: Protocol) -> list[str]:
+    """Why the protocol is not one of this package."""
     name = protocol.protocol.name
     shipped = load_protocol(name) if name in protocol_files() else None
     if shipped is None or shipped.name != protocol.name:
-        reasons.append(f"{protocol.name} is not a protocol of this package")
-    elif shipped.digest != protocol.digest:
-        reasons.append(f"it differs from the {protocol.name} of this package")
-    present = dict.fromkeys(block.cell.policy for block in table)
+        return [f"{protocol.name} is not a protocol of this package"]
+    if shipped.digest != protocol.digest:
+        return [f"it differs from the {protocol.name} of this package"]
+    return []
+
+
+def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -> list[str]:
+    """Baselines that are missing, and tasks that a policy has not played."""
+    reasons = []
     for policy in dict.fromkeys((*protocol.report.baselines, *present)):
         lacking = [task.id for task in protocol.task if table.of(task.id, policy) is None]
         if len(lacking) == len(protocol.task):
             reasons.append(f"the required baseline {policy} is missing")
         elif lacking:
             reasons.append(f"{policy} lacks the tasks {', '.join(lacking)}")
-    return tuple(reasons)
+    for name in protocol.missing(present):
+        if name in protocol.report.learned:
+            reasons.append(f"the required baseline {name} (to be trained) is missing")
+    return reasons
+
+
+def _other_seeds(protocol: Protocol, block: Episodes) -> bool:
+    found = [protocol.seeds_of(task) for task in protocol.task if task.id == block.cell.task]
+    return not any(np.array_equal(seeds, block.seeds) for seeds in found)
+
+
+def _other_seats(protocol: Protocol, block: Episodes) -> bool:
+    found = [task for task in protocol.task if task.id == block.cell.task]
+    episodes, agents = block.seats.shape
+    seats = [seating(episodes, agents, len(task.partners)) == OWN for task in found]
+    return not any(np.array_equal(asked, block.seats) for asked in seats)

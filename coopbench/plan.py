@@ -35,6 +35,4 @@ def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:
 
 def game_of(task: Task) -> Game:
     """Describe the game of a task to a policy."""
-    from coopbench_envs.engine import Engine
-
-    return Game.of(Engine(task.env, **task.parameters))
+    return Game.at(task.env, **task.parameters)

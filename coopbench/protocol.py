@@ -7,6 +7,7 @@ result.
 import hashlib
 import json
 import tomllib
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 import coopbench_envs
+from coopbench.baselines.policy import Game, make_policy
 from coopbench.metrics import known_metrics
 from coopbench_envs.parameters import named, resolve, unknown
 
@@ -108,14 +110,21 @@ class Instances(_Strict):
 
 
 class Task(_Strict):
-    """One environment with its parameters, and the scale of its score."""
+    """One environment with its parameters, who plays it, and the scale of its score."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    group: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9_.-]*)?$")  # aggregated together
     env: str
     parameters: dict[str, Any] = {}
+    partners: tuple[str, ...] = ()  # policies in the other seats; none: self-play
     episodes: int | None = Field(default=None, ge=1)  # None: one per evaluation seed
     bounds: Bounds
     instances: Instances | None = None
+
+    @field_validator("partners", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
 
     @model_validator(mode="after")
     def _playable(self) -> "Task":
@@ -126,6 +135,20 @@ class Task(_Strict):
             raise ValueError(str(error)) from None
         return self
 
+    @model_validator(mode="after")
+    def _seated(self) -> "Task":
+        if not self.partners:
+            return self
+        game = Game.at(self.env, **self.parameters)
+        if len(game.agents) < 2:
+            raise ValueError(f"partners need seats; {game.env_id} has one agent here, allowed: 2")
+        repeated = [name for name in self.partners if self.partners.count(name) > 1]
+        if repeated:
+            raise ValueError(f"partners repeat {repeated[0]!r}; list each once")
+        for name in self.partners:
+            make_policy(name, game)
+        return self
+
 
 class Reporting(_Strict):
     """What the standard report shows."""
@@ -134,14 +157,22 @@ class Reporting(_Strict):
     metrics: tuple[str, ...]
     curve: str  # metric whose course over an episode is drawn
     baselines: tuple[str, ...] = ()
+    learned: tuple[str, ...] = ()  # required, too, but they have to be trained first
     confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
     resamples: int = Field(default=2000, ge=100)
     alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
 
-    @field_validator("metrics", "baselines", mode="before")
+    @field_validator("metrics", "baselines", "learned", mode="before")
     @classmethod
     def _as_tuple(cls, value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _apart(self) -> "Reporting":
+        both = [name for name in self.learned if name in self.baselines]
+        if both:
+            raise ValueError(f"{both[0]!r} stands among baselines and learned; keep it in one")
+        return self
 
 
 class Protocol(_Strict):
@@ -162,9 +193,9 @@ class Protocol(_Strict):
     def _consistent(self) -> "Protocol":
         seen: dict[str, str] = {}
         for task in self.task:
+            instances = task.instances and task.instances.sha256
             content = json.dumps(
-                [task.env, task.parameters, task.instances and task.instances.sha256],
-                sort_keys=True,
+                [task.env, task.parameters, instances, task.partners], sort_keys=True
             )
             if task.id in seen:
                 raise ValueError(f"two tasks are called {task.id!r}; rename one")
@@ -180,6 +211,13 @@ class Protocol(_Strict):
         return self
 
     @model_validator(mode="after")
+    def _grouped(self) -> "Protocol":
+        without = [task.id for task in self.task if not task.group]
+        if without and len(without) < len(self.task):
+            raise ValueError(f"task {without[0]!r} has no group, but others have; give it one")
+        return self
+
+    @model_validator(mode="after")
     def _measurable(self) -> "Protocol":
         for task in self.task:
             known = known_metrics(task.env)
@@ -192,6 +230,22 @@ class Protocol(_Strict):
     def name(self) -> str:
         """Name with version, for instance ``coopetition-standard-v1``."""
         return f"{self.protocol.name}-v{self.protocol.version}"
+
+    @property
+    def groups(self) -> dict[str, tuple[Task, ...]]:
+        """Tasks by group, in the order of the file; one group named "" if there are none."""
+        names = dict.fromkeys(task.group for task in self.task)
+        return {name: tuple(t for t in self.task if t.group == name) for name in names}
+
+    def missing(self, present: Iterable[str]) -> tuple[str, ...]:
+        """Required baselines that are not among the policies ``present``.
+
+        A learned one is there under its name, whatever stands after a colon.
+        """
+        names = set(present)
+        kinds = {name.partition(":")[0] for name in names}
+        fixed = [name for name in self.report.baselines if name not in names]
+        return (*fixed, *(name for name in self.report.learned if name not in kinds))
 
     def episodes(self, task: Task) -> int:
         """Number of evaluation episodes of ``task``."""
@@ -225,6 +279,15 @@ def load_protocol(source: "str | Path | Protocol") -> Protocol:
     path = Path(source)
     if path.suffix != ".toml":
         path = _shipped(str(source))
+    return _validated(_content(path), str(path))
+
+
+def _content(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Content of a protocol file, laid over that of the protocol that it extends."""
+    chain = (*extending, path.resolve())
+    if chain[-1] in extending:
+        names = " extends ".join(file.name for file in chain)
+        raise ProtocolError(f"{extending[0]}: {names}, a circle; remove one 'extends'.")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -233,7 +296,33 @@ def load_protocol(source: "str | Path | Protocol") -> Protocol:
         raise ProtocolError(f"{path} is not valid TOML: {error}") from None
     if "ad_hoc" in content:
         raise ProtocolError(f"{path}: 'ad_hoc' cannot be set in a file; remove it.")
-    return _validated(content, str(path))
+    if "extends" not in content:
+        return content
+    base = _content(_base(content.pop("extends"), path), chain)
+    both = base | content
+    for name in ("protocol", "seeds", "report"):
+        if isinstance(base.get(name), dict) and isinstance(content.get(name), dict):
+            both[name] = base[name] | content[name]
+    return both
+
+
+def _base(name: Any, path: Path) -> Path:
+    """File of the protocol that the file ``path`` extends by ``name``."""
+    if not isinstance(name, str):
+        raise ProtocolError(f"{path}: 'extends' takes the name of a protocol; given {name!r}.")
+    if name.endswith(".toml"):
+        if not (path.parent / name).is_file():
+            raise ProtocolError(f"{path} extends {name!r}; there is no file {path.parent / name}.")
+        return path.parent / name
+    environments = coopbench_envs.ids()
+    if name == "ad-hoc" or name in environments or f"coopbench/{name}" in environments:
+        raise ProtocolError(
+            f"{path} extends {name!r}: an ad-hoc evaluation cannot be extended; name a protocol."
+        )
+    try:
+        return _shipped(name)
+    except ProtocolError as error:
+        raise ProtocolError(f"{path} extends {name!r}: {error}") from None
 
 
 def _shipped(name: str) -> Path:
@@ -294,8 +383,8 @@ def _explained(problem: Any) -> str:
         message = unknown("key", str(problem["loc"][-1]), fields)
     elif problem["type"] == "missing":
         message = "is missing; add it"
-    else:
-        message = f"{message} (given {problem['input']!r})" if "task" not in key[-4:] else message
+    elif not isinstance(problem["input"], (dict, list, tuple)):
+        message = f"{message} (given {problem['input']!r})"
     return f"  {key}: {message[:600]}"
 
 
@@ -315,4 +404,5 @@ def _fields(location: tuple[Any, ...]) -> list[str]:
             "instances": Instances,
         }
         model = kinds.get(str(part), model)
-    return [name for name in model.model_fields if name != "ad_hoc"]
+    extra = ["extends"] if model is Protocol else []
+    return [*(name for name in model.model_fields if name != "ad_hoc"), *extra]

@@ -1,6 +1,6 @@
 """Rollout: play the evaluation episodes of one cell, all of them at once as lanes of one engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,12 @@ from coopbench.baselines.policy import Game, Player
 from coopbench.episodes import Cell, Episodes
 from coopbench.instances import instance_state
 from coopbench.protocol import Protocol
+from coopbench.trajectories import Recorder
 from coopbench_envs.engine import DISABLED, Engine
 
-__all__ = ["play"]
+__all__ = ["play", "seating"]
+
+OWN = -1  # in a seating: the policy that is evaluated
 
 
 def play(
@@ -19,23 +22,31 @@ def play(
     cell: Cell,
     policy: Any,
     progress: Callable[[float], None] | None = None,
+    partners: Sequence[Any] | None = None,
 ) -> Episodes:
     """Play every episode of ``cell`` and return what they came to.
 
-    Episode k is the environment seeded with the task's k-th evaluation seed. Curves hold, for every
+    Episode k is the environment seeded with the task's k-th evaluation seed; who sits where is told
+    by ``seating``, with the task's partners unless others are given. Curves hold, for every
     metric of the environment, its value so far after each step (0 = at the start), averaged over
     episodes; an episode that is over counts with its last value.
     """
     task = next(task for task in protocol.task if task.id == cell.task)
     seeds = protocol.seeds_of(task)
     engine = Engine(task.env, len(seeds), **task.parameters)
-    player = Player(policy, Game.of(engine))
+    pool = task.partners if partners is None else partners
+    seats = seating(len(seeds), len(engine.agents), len(pool))
     control = engine.control
     engine.reset(seeds, state=instance_state(task, engine.constants, len(seeds)))
-    player.begin(control.seed, control.episode, np.ones(len(seeds), np.bool_))
+    players = [Player(each, Game.of(engine)) for each in (policy, *pool)]
+    for stream, player in enumerate(players):
+        player.begin(control.seed, control.episode, np.ones(len(seeds), np.bool_), stream)
+    recorder = Recorder(engine)
+    recorder.note()
     course = [control.measures.mean(axis=0)]
     while not control.done.all():
-        engine.step(player.act(control.obs), DISABLED)
+        engine.step(_joint(players, seats, control.obs), DISABLED)
+        recorder.note()
         course.append(control.measures.mean(axis=0))
         if progress is not None:
             progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
@@ -46,7 +57,35 @@ def play(
         seeds=seeds,
         lengths=engine.state.time.copy(),
         terminated=control.ended.copy(),
+        seats=seats == OWN,
         returns=control.returns.copy(),
-        metrics={name: control.measures[:, k].copy() for k, name in enumerate(names)},
+        metrics={name: control.measures[:, k].copy() for k, name in enumerate(names)}
+        | recorder.metrics(),
         curves=dict(zip(names, np.array(course).T.copy(), strict=True)),
+        agent_metrics=recorder.agent_metrics(),
     )
+
+
+def seating(episodes: int, agents: int, partners: int) -> np.ndarray:
+    """Say who sits where, (episodes, agents): -1 is the policy, p >= 0 the p-th partner.
+
+    Without partners the policy sits everywhere. With P partners it sits in seat k mod n of episode
+    k, and the j-th of the other seats (in index order, from 0) is taken by partner
+    (floor(k / n) + j) mod P. So the policy visits all n seats in turn, then the partners move on by
+    one, and after n * P episodes every partner has sat in every place equally often.
+    """
+    if partners == 0:
+        return np.full((episodes, agents), OWN)
+    episode, seat = np.arange(episodes)[:, None], np.arange(agents)[None, :]
+    own = episode % agents
+    place = seat - (seat > own)  # among the other seats
+    return np.where(seat == own, OWN, (episode // agents + place) % partners)
+
+
+def _joint(players: list[Player], seats: np.ndarray, observations: np.ndarray) -> np.ndarray:
+    """Actions of all seats: every player acts everywhere, and those of its own seats count."""
+    actions = players[0].act(observations)
+    for number, player in enumerate(players[1:]):
+        theirs = seats == number
+        actions[theirs] = player.act(observations)[theirs]
+    return actions

@@ -30,7 +30,7 @@ __all__ = [
     "write_text",
 ]
 
-SCHEMA = 1
+SCHEMA = 2
 _LIMIT = 1 << 30  # bytes; a larger file is not one of ours
 
 
@@ -138,8 +138,12 @@ def _lines(episodes: Episodes) -> bytes:
             "seed": int(episodes.seeds[k]),
             "length": int(episodes.lengths[k]),
             "terminated": bool(episodes.terminated[k]),
+            "seats": episodes.seats[k].tolist(),
             "returns": episodes.returns[k].tolist(),
             "metrics": {name: float(values[k]) for name, values in episodes.metrics.items()},
+            "agent_metrics": {
+                n: values[k].tolist() for n, values in episodes.agent_metrics.items()
+            },
         }
         rows.append(json.dumps(row) + "\n")
     return "".join(rows).encode()
@@ -184,14 +188,20 @@ def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Epi
         raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
     with np.load(io.BytesIO(contents["curves.npz"]), allow_pickle=False) as archive:
         curves = {name: archive[name] for name in archive.files}
-    names = list(rows[0]["metrics"])
     return Episodes(
         cell=cell,
         agents=tuple(meta["agents"]),
         seeds=np.array([row["seed"] for row in rows], np.uint64),
         lengths=np.array([row["length"] for row in rows], np.int64),
         terminated=np.array([row["terminated"] for row in rows], np.bool_),
+        seats=np.array([row["seats"] for row in rows], np.bool_),
         returns=np.array([row["returns"] for row in rows], np.float64),
-        metrics={n: np.array([row["metrics"][n] for row in rows], np.float64) for n in names},
+        metrics=_columns(rows, "metrics"),
         curves=curves,
+        agent_metrics=_columns(rows, "agent_metrics"),
     )
+
+
+def _columns(rows: list[dict[str, Any]], key: str) -> dict[str, np.ndarray]:
+    """Arrays over episodes from the dictionaries that all rows have under ``key``."""
+    return {name: np.array([row[key][name] for row in rows], np.float64) for name in rows[0][key]}

@@ -8,6 +8,8 @@ import re
 import sys
 from pathlib import Path
 
+import plots
+
 import coopbench_envs
 from coopbench import catalogue
 from coopbench.certificates import load_certificate
@@ -20,7 +22,7 @@ _PART = re.compile(r"(<!-- generated: begin ?(\w*) -->\n).*?(<!-- generated: end
 
 def page_name(env_id: str) -> str:
     """File name of an environment's page: its module's name."""
-    return f"{coopbench_envs.spec(env_id).kernel.__name__.rsplit('.', 1)[1]}.md"
+    return f"{plots.stem(env_id)}.md"
 
 
 def environments() -> str:
@@ -58,6 +60,12 @@ def protocols() -> str:
     )
 
 
+def facts(env_id: str) -> str:
+    """Facts of an environment, then its plot if it has one."""
+    found = describe_environment(env_id)
+    return f"{found}\n\n{plots.section(env_id)}" if plots.is_drawn(env_id) else found
+
+
 def certificate(env_id: str) -> str:
     """Tables of an environment's certificate; nothing if it has none."""
     try:
@@ -74,7 +82,7 @@ def pages() -> dict[Path, dict[str, str]]:
     found = {ROOT / "README.md": tables}
     for env_id in coopbench_envs.ids():
         found[ROOT / "docs" / "environments" / page_name(env_id)] = {
-            "": describe_environment(env_id),
+            "": facts(env_id),
             "certificate": certificate(env_id),
         }
     listing = "\n\n".join(

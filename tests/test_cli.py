@@ -30,7 +30,7 @@ def _coopbench(*arguments, cwd):
 def test_help_names_every_command(tmp_path):
     done = _coopbench("--help", cwd=tmp_path)
     assert done.returncode == 0
-    for command in ("list", "show", "plan", "evaluate", "report", "bench", "warmup"):
+    for command in ("list", "show", "plan", "evaluate", "report", "crossplay", "bench", "warmup"):
         assert re.search(rf"^\W*{command}\b", done.stdout, re.MULTILINE), command
         assert _coopbench(command, "--help", cwd=tmp_path).returncode == 0
 
@@ -69,6 +69,17 @@ def test_evaluate_and_report(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
+def test_crossplay(tmp_path):
+    chosen = ("-p", "constant:0.5", "-p", "tit_for_tat", "--task", "slcd", "--out", "x")
+    done = _coopbench("crossplay", "coopetition-published", *chosen, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "tit_for_tat" in done.stdout
+    assert "self-play" in done.stdout
+    for name in ("crossplay.md", "crossplay.csv", "crossplay.json"):
+        assert (tmp_path / "x" / name).stat().st_size > 0
+    assert (tmp_path / "x" / "plots" / "crossplay-slcd.svg").is_file()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -82,6 +93,8 @@ def test_evaluate_and_report(tmp_path):
         (["evaluate", *SMALL, "--backend", "ray"], "Unknown backend 'ray'"),
         (["evaluate", "--env", "TrustDilema-v0"], "Did you mean 'coopbench/TrustDilemma-v0'"),
         (["evaluate", "--polcy", "random"], "--polcy"),
+        (["crossplay", "coopetition-published", "--task", "slcdd"], "Did you mean 'slcd'"),
+        (["crossplay", "coopetition-published", "-p", "randm"], "Did you mean 'random'"),
         (["report", "nowhere"], "nowhere holds no results"),
         (["show", "Routng-v0"], "Did you mean"),
         (["evaluat"], "evaluat"),

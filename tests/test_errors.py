@@ -53,6 +53,16 @@ def test_actions_of_wrong_shape_or_kind(env_id):
         np.testing.assert_array_equal(value, before[name])  # nothing was corrupted
 
 
+def test_one_bad_number_in_a_large_batch():
+    engine = Engine("TrustDilemma-v0", 9000)
+    engine.reset(np.arange(9000))
+    actions = np.ones(engine.actions.shape)
+    actions[8999, 1, 0] = np.nan
+    with pytest.raises(ValueError, match="finite; lane 8999, agent 'firm_1' gave nan"):
+        engine.step(actions)
+    assert not engine.state.time.any()
+
+
 def test_unknown_step_mode(env_id):
     engine = Engine(env_id)
     engine.reset(np.arange(1))

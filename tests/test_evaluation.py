@@ -1,5 +1,6 @@
 """Evaluation end to end: the finished is kept, the damaged redone, nothing is made up."""
 
+import dataclasses
 import json
 import os
 
@@ -7,8 +8,8 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench import evaluation, store
-from coopbench.episodes import Cell
+from coopbench import analysis, evaluation, store
+from coopbench.episodes import Cell, EpisodeTable
 from coopbench.metrics import values
 from coopbench.plan import plan
 from coopbench.protocol import ad_hoc, load_protocol
@@ -215,6 +216,75 @@ def test_departures(protocol, tmp_path):
     assert not adhoc.is_standard
     assert not adhoc.aggregates
     assert "ad-hoc" in adhoc.departures[0]
+
+
+def test_learned_baselines_have_to_be_there(protocol):
+    learned = protocol.model_copy(
+        update={"report": protocol.report.model_copy(update={"learned": ("ippo",)})}
+    )
+    report = coopbench.evaluate(learned, POLICIES)
+    reason = "the required baseline ippo (to be trained) is missing"
+    assert report.departures[1:] == (reason,)
+    assert "missing" in str(report)
+
+    class Trained:
+        name = "ippo:best"
+
+        def act(self, observations):
+            return np.full((*observations.shape[:2], 1), 30.0)
+
+    assert reason not in coopbench.evaluate(learned, [*POLICIES, Trained()]).departures
+
+
+def test_other_seeds_seats_and_tasks_are_departures(protocol):
+    table = coopbench.evaluate(protocol, POLICIES).episodes
+    blocks = list(table.blocks)
+    blocks[1] = dataclasses.replace(blocks[1], seeds=blocks[1].seeds + np.uint64(1))
+    blocks[2] = dataclasses.replace(blocks[2], seats=~blocks[2].seats)
+    short = blocks.pop()
+    cut = {
+        name: getattr(short, name)[:6]
+        for name in ("seeds", "lengths", "terminated", "seats", "returns")
+    }
+    found = evaluation.departures(protocol, EpisodeTable(tuple(blocks)))
+    assert found[1:] == (
+        "tit_for_tat lacks the tasks platform",
+        "constant:0.5 played other seeds than the protocol's in dilemma",
+        "tit_for_tat played other seats than the protocol's in dilemma",
+    )
+    fewer = EpisodeTable((*blocks, dataclasses.replace(short, **cut)))
+    assert (
+        "tit_for_tat played other seeds than the protocol's in platform"
+        in evaluation.departures(protocol, fewer)
+    )
+
+
+def test_aggregates_are_made_per_group(protocol):
+    from scipy import stats
+
+    groups = ("small", "large", "large")
+    third = protocol.task[1].model_copy(update={"id": "more", "parameters": {"horizon": 5}})
+    tasks = tuple(
+        task.model_copy(update={"group": group})
+        for task, group in zip((*protocol.task, third), groups, strict=True)
+    )
+    grouped = protocol.model_copy(update={"task": tasks})
+    report = coopbench.evaluate(grouped, POLICIES)
+    sizes = {"small": 1, "large": 2}
+    assert [(row.group, row.policy, row.tasks) for row in report.aggregates] == [
+        (group, policy, count) for group, count in sizes.items() for policy in POLICIES
+    ]
+    for row in report.aggregates:
+        scores = [
+            task.bounds.normalise(values(report.episodes.of(task.id, row.policy), "return"))
+            for task in grouped.groups[row.group]
+        ]
+        assert row.estimate == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
+    kept = EpisodeTable(report.episodes.blocks[:-1])  # the last policy has not played all of large
+    rows = analysis.aggregates(grouped, kept)
+    assert [(row.group, row.policy) for row in rows][-2:] == [
+        ("large", policy) for policy in POLICIES[:2]
+    ]
 
 
 def test_one_episode_has_no_interval():

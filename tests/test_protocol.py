@@ -1,6 +1,7 @@
 """Protocols: every shipped one is usable, and a wrong one says where and what to do."""
 
 import hashlib
+import re
 from importlib import resources
 from pathlib import Path
 
@@ -104,6 +105,17 @@ def test_a_good_file_and_its_digest(tmp_path):
         ("low = 0.0, high = 4000.0", "low = 9.0, high = 4.0", r"low must lie below high"),
         ("bounds = { low = 0.0, high = 4000.0 }", "", r"task.0.bounds: is missing"),
         ("horizon = 9 }", "horizon = 9 }\nepisodes = 6", r"wants 6 episodes, but there are only 5"),
+        (
+            "version = 1",
+            "version = 1\n[sedes]",
+            r"sedes: Unknown key 'sedes'.*Did you mean 'seeds'",
+        ),
+        ('"random"]', '"random"]\nlearned = ["random"]', r"'random' stands among baselines and"),
+        ('id = "one"', 'id = "one"\ngroup = "A b"', r"task.0.group: .*given 'A b'"),
+        ('id = "one"', 'id = "one"\npartners = ["tit_for_tt"]', r"Did you mean 'tit_for_tat'"),
+        ('id = "one"', 'id = "one"\npartners = ["greedy"]', r"'greedy' cannot play"),
+        ('id = "one"', 'id = "one"\npartners = ["constant:2"]', r"was 2; allowed: float in"),
+        ('id = "one"', 'id = "one"\npartners = ["random", "random"]', r"partners repeat 'random'"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, old, new, message):
@@ -119,6 +131,133 @@ def test_equal_tasks_are_refused(tmp_path):
         _load(tmp_path, GOOD + task)
     with pytest.raises(ProtocolError, match="'one' and 'two' are the same"):
         _load(tmp_path, GOOD + task.replace('"one"', '"two"'))
+
+
+def test_tasks_differ_by_their_partners_and_are_grouped(tmp_path):
+    task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"two"')
+    focal = task.replace("bounds", 'partners = ["random"]\nbounds')
+    protocol = _load(tmp_path, GOOD + focal)
+    assert [t.partners for t in protocol.task] == [(), ("random",)]
+    assert list(protocol.groups) == [""]
+    grouped = (GOOD + focal).replace('id = "one"', 'id = "one"\ngroup = "self-play"')
+    with pytest.raises(ProtocolError, match="task 'two' has no group, but others have"):
+        _load(tmp_path, grouped)
+    protocol = _load(tmp_path, grouped.replace('id = "two"', 'id = "two"\ngroup = "focal"'))
+    assert {name: [t.id for t in tasks] for name, tasks in protocol.groups.items()} == {
+        "self-play": ["one"],
+        "focal": ["two"],
+    }
+
+
+def test_a_lone_agent_has_no_partners(tmp_path):
+    task = """
+[[task]]
+id = "lone"
+env = "coopbench/Routing-v0"
+parameters = { num_agents = 1 }
+partners = ["random"]
+bounds = { low = 0.0, high = 1.0 }
+"""
+    with pytest.raises(ProtocolError, match=r"partners need seats.*has one agent"):
+        _load(tmp_path, GOOD + task)
+
+
+def test_the_example_of_the_documentation(tmp_path):
+    page = Path(__file__).resolve().parent.parent / "docs" / "protocols.md"
+    text = page.read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml.*?\n(.*?)```", text, re.DOTALL)
+    protocol = _load(tmp_path, example)
+    assert list(protocol.groups) == ["self-play", "focal"]
+    assert len(protocol.task[1].partners) == 5
+
+
+# --- extending -----------------------------------------------------------------------------------
+
+SHORTER = """
+extends = "trial.toml"
+[protocol]
+name = "shorter"
+[seeds]
+evaluation = { first = 7, count = 2 }
+[report]
+alpha = 0.01
+"""
+
+
+def _extended(tmp_path, text, base=GOOD):
+    (tmp_path / "trial.toml").write_text(base, encoding="utf-8")
+    file = tmp_path / "shorter.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_protocol(file)
+
+
+def test_extending_replaces_key_by_key(tmp_path):
+    found, base = _extended(tmp_path, SHORTER), load_protocol(tmp_path / "trial.toml")
+    assert found.name == "shorter-v1"
+    assert found.protocol.description == base.protocol.description
+    assert found.seeds.training == base.seeds.training
+    assert found.seeds_of(found.task[0]).tolist() == [7, 8]
+    assert (found.report.alpha, found.report.metrics) == (0.01, base.report.metrics)
+    assert found.task == base.task
+
+
+def test_the_digest_is_of_what_comes_out(tmp_path):
+    whole = GOOD.replace('"trial"', '"shorter"').replace('"random"]', '"random"]\nalpha = 0.01')
+    whole = whole.replace("first = 0, count = 5", "first = 7, count = 2")
+    assert _extended(tmp_path, SHORTER).digest == _load(tmp_path, whole).digest
+
+
+def test_own_tasks_replace_all(tmp_path):
+    task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"mine"')
+    found = _extended(
+        tmp_path, SHORTER + task, GOOD + task.replace('"mine"', '"two"').replace("9", "8")
+    )
+    assert [t.id for t in found.task] == ["mine"]
+
+
+def test_extending_goes_on(tmp_path):
+    (tmp_path / "middle.toml").write_text(SHORTER, encoding="utf-8")
+    found = _extended(tmp_path, 'extends = "middle.toml"\n[report]\nconfidence = 0.9\n')
+    assert (found.report.confidence, found.report.alpha, found.name) == (0.9, 0.01, "shorter-v1")
+
+
+def test_shipped_protocols_can_be_extended(tmp_path):
+    name = coopbench.protocols()[0]
+    for given in (name, load_protocol(name).name):
+        found = _load(tmp_path, f'extends = "{given}"\n[protocol]\nname = "mine"\n')
+        assert found.task == load_protocol(name).task
+    assert _load(tmp_path, f'extends = "{name}"').digest == load_protocol(name).digest
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ('"absent.toml"', "extends 'absent.toml'; there is no file .*absent.toml"),
+        ('"routing-esy"', "extends 'routing-esy': Unknown protocol.*Did you mean 'routing-easy'"),
+        ('"routing-easy-v9"', "extends 'routing-easy-v9': There is no version 9"),
+        ('"TrustDilemma-v0"', "an ad-hoc evaluation cannot be extended"),
+        ('"coopbench/TrustDilemma-v0"', "an ad-hoc evaluation cannot be extended"),
+        ('"ad-hoc"', "an ad-hoc evaluation cannot be extended"),
+        ("3", "'extends' takes the name of a protocol; given 3"),
+        ('"trial.toml"', "trial.toml extends trial.toml, a circle"),
+    ],
+)
+def test_wrong_bases_are_named(tmp_path, name, message):
+    with pytest.raises(ProtocolError, match=message) as error:
+        _load(tmp_path, f"extends = {name}")
+    assert "trial.toml" in str(error.value)
+
+
+def test_circles_are_named_in_full(tmp_path):
+    for one, two in ("ab", "bc", "ca"):
+        (tmp_path / f"{one}.toml").write_text(f'extends = "{two}.toml"', encoding="utf-8")
+    with pytest.raises(ProtocolError, match=r"a.toml extends b.toml extends c.toml extends a.toml"):
+        load_protocol(tmp_path / "a.toml")
+
+
+def test_ad_hoc_files_cannot_be_extended(tmp_path):
+    with pytest.raises(ProtocolError, match="'ad_hoc' cannot be set in a file"):
+        _extended(tmp_path, SHORTER, "ad_hoc = true\n" + GOOD)
 
 
 def test_files_that_are_not_there_or_not_toml(tmp_path):

@@ -28,7 +28,11 @@ AGENTS = ("left_0", "right_0")
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
-def make_protocol(ad_hoc=False, count=EPISODES):
+TASKS = (("first", "", 7), ("second-task", "", 9))
+MANY = tuple((f"task-{k}", ("few", "large", "large", "large")[k % 4], 7 + k) for k in range(8))
+
+
+def make_protocol(ad_hoc=False, count=EPISODES, tasks=TASKS):
     env = coopbench_envs.ids()[0]
     own = list(coopbench_envs.spec(env).metrics)
     return Protocol.model_validate(
@@ -49,11 +53,12 @@ def make_protocol(ad_hoc=False, count=EPISODES):
             "task": [
                 {
                     "id": name,
+                    "group": group,
                     "env": env,
                     "parameters": {"horizon": horizon},
                     "bounds": {"low": 0.0, "high": 2e5},
                 }
-                for name, horizon in (("first", 7), ("second-task", 9))
+                for name, group, horizon in tasks
             ],
             "ad_hoc": ad_hoc,
         }
@@ -74,14 +79,18 @@ def make_block(protocol, task, policy, rng):
         seeds=protocol.seeds_of(task),
         lengths=np.full(count, 4),
         terminated=np.zeros(count, np.bool_),
+        seats=np.ones((count, 2), np.bool_),
         returns=returns,
         metrics={metric: 0.25 + 0.01 * noise[:, 0]},
         curves={metric: np.linspace(0.0, 0.5, 5)},
+        agent_metrics={"mean_trust": np.array([0.25, 0.5]) + 0.01 * noise},
     )
 
 
-def make_report(ad_hoc=False, names=(NOISY, STILL, ALSO_STILL), count=EPISODES, notes=()):
-    protocol = make_protocol(ad_hoc, count)
+def make_report(
+    ad_hoc=False, names=(NOISY, STILL, ALSO_STILL), count=EPISODES, notes=(), tasks=TASKS
+):
+    protocol = make_protocol(ad_hoc, count, tasks)
     rng = np.random.default_rng(1)
     table = EpisodeTable(
         tuple(make_block(protocol, task, name, rng) for task in protocol.task for name in names)
@@ -94,6 +103,7 @@ def make_report(ad_hoc=False, names=(NOISY, STILL, ALSO_STILL), count=EPISODES, 
         aggregates=analysis.aggregates(protocol, table),
         departures=departures(protocol, table),
         notes=notes,
+        agents=analysis.agent_estimates(protocol, table),
     )
 
 
@@ -238,6 +248,40 @@ def test_every_table_names_its_unit(report):
             assert "not training runs" in table.unit
 
 
+def test_agent_tables_hold_the_estimates(report):
+    found = {(row.task, row.policy, row.agent, row.metric): row for row in report.agents}
+    assert len(found) == len(report.agents) == 2 * 3 * 2 * 2
+    for task in report.protocol.task:
+        table = tables.agent_table(report, task)
+        assert [column.name for column in table.columns[4:]] == ["mean_trust"]
+        assert [group.name for group in table.groups] == [NOISY, STILL, ALSO_STILL, ABSENT]
+        *present, absent = table.groups
+        assert absent.rows[0][1].text == "missing"
+        for group in present:
+            assert [row[0].value for row in group.rows] == list(AGENTS)
+            for agent, mean, interval, count, trust in group.rows:
+                row = found[task.id, group.name, agent.value, "return"]
+                assert (mean.value, interval.value) == (row.mean, row.high - row.low)
+                assert count.value == row.count == EPISODES
+                assert trust.value == found[task.id, group.name, agent.value, "mean_trust"].mean
+
+
+def test_agents_count_in_the_seats_of_the_policy(report):
+    block = report.episodes.blocks[0]
+    seats = np.zeros((EPISODES, 2), np.bool_)
+    seats[:5, 0] = True  # and never in the other seat
+    table = EpisodeTable((dataclasses.replace(block, seats=seats),))
+    left, right = (
+        [row for row in analysis.agent_estimates(report.protocol, table) if row.agent == agent]
+        for agent in AGENTS
+    )
+    assert [row.count for row in left] == [5, 5]
+    assert left[0].mean == pytest.approx(block.returns[:5, 0].mean())
+    assert left[1].mean == pytest.approx(block.agent_metrics["mean_trust"][:5, 0].mean())
+    assert [row.count for row in right] == [0, 0]
+    assert all(math.isnan(row.mean) and row.flag == "no episodes" for row in right)
+
+
 def test_ad_hoc_has_no_aggregate():
     report = make_report(ad_hoc=True)
     assert tables.aggregate_table(report) is None
@@ -253,6 +297,72 @@ def test_one_policy_one_episode():
     assert [entry.text for entry in row[2:4]] == [formats.MISSING] * 2
     assert tables.NO_COMPARISON in as_html(report, ())
     assert tables.NO_COMPARISON in str(report)
+
+
+# --- groups, and more tasks than one can look at -------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many():
+    return make_report(tasks=MANY)
+
+
+def test_aggregates_are_shown_per_group(many):
+    table = tables.aggregate_table(many)
+    assert [(group.name, group.meaning) for group in table.groups] == [
+        ("few", "2 tasks"),
+        ("large", "6 tasks"),
+    ]
+    found = {(row.group, row.policy): row for row in many.aggregates}
+    for group in table.groups:
+        for row in group.rows:
+            if row[0].value == ABSENT:
+                assert row[1].text == "missing"
+            else:
+                assert row[1].value == found[group.name, row[0].value].estimate
+    read = csv.DictReader(io.StringIO(tables.as_csv(many.aggregates, analysis.Aggregate)))
+    assert [(line["group"], line["policy"]) for line in read] == list(found)
+    assert [row["group"] for row in json.loads(tables.as_json(many))["aggregates"]] == [
+        group for group, _ in found
+    ]
+    assert not tables.aggregate_table(make_report()).grouped
+
+
+def test_every_group_has_its_plot(many):
+    drawn = [picture.name for picture in plots.pictures(many) if picture.task is None]
+    assert drawn == ["iqm-few", "iqm-large"]
+    ax = plots.aggregate(many, new_axes(), "large")
+    assert ax.get_title(loc="left") == "large"
+    row = next(row for row in many.aggregates if (row.group, row.policy) == ("large", NOISY))
+    assert list(series(ax)[NOISY].get_xdata()) == [row.estimate]
+
+
+def test_the_overview_holds_all_scores(many):
+    table = tables.overview_table(many)
+    assert [column.name for column in table.columns] == ["Task", NOISY, STILL, ALSO_STILL]
+    assert [row[0].value for row in rows_of(table)] == [
+        task.id for tasks in many.protocol.groups.values() for task in tasks
+    ]
+    for row in rows_of(table):
+        for entry, name in zip(row[1:], (NOISY, STILL, ALSO_STILL), strict=True):
+            assert entry.value == pytest.approx(many.scores[name][row[0].value].mean())
+
+
+def test_many_tasks_are_folded(many):
+    checker = Checker()
+    text = as_html(many, ())
+    checker.feed(text)
+    assert text.count('<details class="task">') == 8
+    assert checker.count["table"] == 2 + 3 * 8
+    for words in ("Tasks of few", "Tasks of large", "Every task", "task-7"):
+        assert words in checker.text
+    printed, written = str(many), tables.as_markdown(many)
+    assert "Mean normalised return on every task" in printed
+    assert "all 8 tasks in full" in printed
+    assert "Results on" not in printed
+    assert written.count("Results on") == 8
+    assert "every task" in written
+    assert "every task" not in str(make_report())
 
 
 # --- terminal and Markdown -----------------------------------------------------------------------
@@ -272,8 +382,8 @@ def test_text_fits_and_is_plain(report, width, monkeypatch):
 
 
 def test_text_survives_narrow_encodings():
-    assert tables._encodable("— é ─", "ascii") == "-- ? -"
-    assert tables._encodable("— é", "utf-8") == "— é"
+    assert tables.encodable("— é ─", "ascii") == "-- ? -"
+    assert tables.encodable("— é", "utf-8") == "— é"
 
 
 def test_show_takes_names_literally(report):
@@ -287,7 +397,7 @@ def test_show_takes_names_literally(report):
 def test_markdown_tables_are_rectangular(report, drawn):
     text = tables.as_markdown(report, drawn)
     blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
-    assert len(blocks) == 1 + 2 * len(report.protocol.task)
+    assert len(blocks) == 1 + 3 * len(report.protocol.task)
     for block in blocks:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
     assert "**Not a standard report:**" in text
@@ -314,7 +424,7 @@ def test_json_round_trip(report):
     assert content["departures"] == list(report.departures)
     assert content["standard"] is False
     undefined = 0
-    for name in ("estimates", "comparisons", "aggregates"):
+    for name in ("estimates", "comparisons", "aggregates", "agents"):
         for read, row in zip(content[name], getattr(report, name), strict=True):
             for key, value in dataclasses.asdict(row).items():
                 missing = isinstance(value, float) and math.isnan(value)
@@ -327,7 +437,7 @@ def test_json_round_trip(report):
     )
 
 
-@pytest.mark.parametrize("name", ["estimates", "comparisons", "aggregates"])
+@pytest.mark.parametrize("name", ["estimates", "comparisons", "aggregates", "agents"])
 def test_csv_keeps_every_bit(report, name):
     rows = getattr(report, name)
     read = list(csv.DictReader(io.StringIO(tables.as_csv(rows, type(rows[0])))))
@@ -344,12 +454,12 @@ def test_csv_of_episodes(report):
 
 def test_csv_without_rows_has_a_header():
     text = tables.as_csv((), analysis.Aggregate)
-    assert text == "policy,estimate,low,high,tasks,episodes,flag\n"
+    assert text == "group,policy,estimate,low,high,tasks,episodes,flag\n"
 
 
 def test_save_is_complete_and_repeatable(report, tmp_path):
     first, second = report.save(tmp_path / "a"), report.save(tmp_path / "deep" / "b")
-    keys = {"html", "md", "json", "estimates", "comparisons", "aggregates", "episodes"}
+    keys = {"html", "md", "json", "estimates", "comparisons", "aggregates", "episodes", "agents"}
     assert keys < set(first)
     assert {name.rpartition(".")[2] for name in set(first) - keys} == {"svg", "png"}
     for name, path in first.items():
@@ -425,6 +535,8 @@ def test_page_says_everything_in_order(report, checked):
         "Interquartile mean",
         "first",
         "Pairwise comparisons",
+        "By agent",
+        "right_0",
         "second-task",
         "How to read it",
         "Holm 1979",
@@ -445,7 +557,8 @@ def test_page_says_everything_in_order(report, checked):
 def test_page_has_a_plot_for_everything(report, checked):
     tasks = len(report.protocol.task)
     assert checked.count["svg"] == 1 + 2 * tasks
-    assert checked.count["table"] == 1 + 2 * tasks
+    assert checked.count["table"] == 1 + 3 * tasks
+    assert checked.count["details"] == tasks  # by agent, folded
 
 
 def test_standard_report_is_marked_quietly(report):

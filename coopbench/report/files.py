@@ -3,20 +3,20 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopbench.analysis import Aggregate, Comparison, Estimate
+from coopbench.analysis import AgentEstimate, Aggregate, Comparison, Estimate
 
 if TYPE_CHECKING:
     from coopbench.report.report import Report
 
-__all__ = ["save"]
+__all__ = ["save", "write_all"]
 
 
 def save(report: "Report", folder: Path) -> dict[str, Path]:
     """Write all files of a report below ``folder``, which is made if needed.
 
-    Returns {what: file} with the keys html, md, json, estimates, comparisons, aggregates, episodes,
-    and one such as ``plots/iqm.svg`` per plot and format. Files of the same name are replaced,
-    never half written. The same report gives the same bytes.
+    Returns {what: file} with the keys html, md, json, estimates, agents, comparisons, aggregates,
+    episodes, and one such as ``plots/iqm.svg`` per plot and format. Files of the same name are
+    replaced, never half written. The same report gives the same bytes.
 
     Raises:
         OSError: the folder cannot be written.
@@ -33,21 +33,29 @@ def save(report: "Report", folder: Path) -> dict[str, Path]:
     contents |= {
         "report.json": as_json(report),
         "estimates.csv": as_csv(report.estimates, Estimate),
+        "agents.csv": as_csv(report.agents, AgentEstimate),
         "comparisons.csv": as_csv(report.comparisons, Comparison),
         "aggregates.csv": as_csv(report.aggregates, Aggregate),
         "episodes.csv": as_csv(report.episodes.rows()),
         "report.md": as_markdown(report, drawn),
         "report.html": as_html(report, drawn),
     }
+    return write_all(folder, contents)
+
+
+def write_all(folder: Path, contents: dict[str, str | bytes]) -> dict[str, Path]:
+    """Write files, {path below ``folder``: content}, each in one atomic step; return {what: file}.
+
+    ``report.html`` is called html, ``estimates.csv`` estimates; a plot keeps its path.
+    """
     return {_key(name): _write(folder / name, content) for name, content in contents.items()}
 
 
 def _key(name: str) -> str:
-    """``report.html`` is called html, ``estimates.csv`` estimates; a plot keeps its path."""
     if "/" in name:
         return name
     stem, _, ending = name.rpartition(".")
-    return ending if stem == "report" else stem
+    return ending if stem in ("report", "crossplay") else stem
 
 
 def _write(path: Path, content: str | bytes) -> Path:

@@ -28,6 +28,7 @@ def as_html(report: "Report", drawn: Sequence[Picture] | None = None) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["typeset"] = _typeset
+    environment.filters["breakable"] = _breakable
     environment.filters["inline"] = _inline
     names = tables.policies(report)
     return environment.from_string(source).render(
@@ -40,7 +41,11 @@ def as_html(report: "Report", drawn: Sequence[Picture] | None = None) -> str:
         no_aggregate=tables.NO_AGGREGATE,
         no_comparison=tables.NO_COMPARISON,
         drawn_overall=_of(drawn, None),
-        tasks=[_task(report, task, drawn) for task in report.protocol.task],
+        overview=tables.overview_table(report) if tables.is_long(report) else None,
+        groups={
+            name: [_task(report, task, drawn) for task in tasks]
+            for name, tasks in report.protocol.groups.items()
+        },
         reading=tables.reading(report),
         provenance=tables.provenance(report),
     )
@@ -52,6 +57,7 @@ def _task(report: "Report", task: "Task", drawn: Sequence[Picture]) -> dict[str,
         "facts": tables.task_facts(report, task),
         "table": tables.task_table(report, task),
         "compared": tables.comparison_table(report, task),
+        "agents": tables.agent_table(report, task),
         "drawn": _of(drawn, task.id),
     }
 
@@ -64,6 +70,11 @@ def _typeset(text: str) -> str:
     """A number with a true minus sign, breaking only before the upper end of an interval."""
     text = text.replace("-", "\u2212").replace(" ", "\u00a0")
     return text.replace("\u00a0to", " to")
+
+
+def _breakable(name: str) -> str:
+    """A name that may go on in a new line after its underscores and colons."""
+    return name.replace("_", "_\u200b").replace(":", ":\u200b")
 
 
 def _inline(picture: Picture) -> Any:

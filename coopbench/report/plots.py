@@ -11,13 +11,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from coopbench.report.formats import Scale, is_point, scale_of
 from coopbench.report.tables import policies
 
 if TYPE_CHECKING:
+    from coopbench.pairing import CrossPlay
     from coopbench.report.report import Report
 
-__all__ = ["Picture", "Style", "aggregate", "curves", "pictures", "scores", "styles"]
+__all__ = [
+    "Picture",
+    "Style",
+    "aggregate",
+    "curves",
+    "frame",
+    "heat_map",
+    "picture",
+    "pictures",
+    "scores",
+    "styles",
+    "svg",
+]
 
 # Without the yellow, which is too pale on paper. Seven colours, five lines and nine markers have no
 # common divisor, so that no combination returns before all have been used.
@@ -70,18 +85,27 @@ def styles(names: Sequence[str]) -> dict[str, Style]:
     }
 
 
-def aggregate(report: "Report", ax: Any = None) -> Any:
-    """Draw the interquartile mean of every policy over all tasks; return the axes.
+def aggregate(report: "Report", ax: Any = None, group: str | None = None) -> Any:
+    """Draw the interquartile mean of every policy over the tasks of a group; return the axes.
 
-    The axis shows normalised scores; 0 and 1 are the bounds of the protocol.
+    The group is the protocol's first unless it is named. The axis shows normalised scores; 0 and 1
+    are the bounds of the protocol.
     """
-    found = {row.policy: (row.estimate, row.low, row.high) for row in report.aggregates}
+    names = tuple(report.protocol.groups)
+    group = names[0] if group is None else group
+    found = {
+        row.policy: (row.estimate, row.low, row.high)
+        for row in report.aggregates
+        if row.group == group
+    }
     ax = ax if ax is not None else _axes(_height(len(policies(report))))
     _intervals(ax, report, found)
     reach = [value for row in found.values() for value in row if math.isfinite(value)]
     low, high = min([0.0, *reach]), max([1.0, *reach])
     ax.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
     ax.set_xlabel(f"IQM of normalised {_plain(report.protocol.report.score)}", fontsize=SMALL)
+    if len(names) > 1:
+        ax.set_title(group, loc="left", fontsize=SMALL)
     return ax
 
 
@@ -109,7 +133,7 @@ def curves(report: "Report", task: str, ax: Any = None) -> Any:
     blocks = [block for block in report.episodes if block.cell.task == task]
     looks = styles(policies(report))
     ax = ax if ax is not None else _axes(2.6 + 0.17 * math.ceil(len(looks) / _columns(looks)))
-    _frame(ax)
+    frame(ax)
     for k, block in enumerate(blocks):
         values = block.curves.get(metric)
         if values is None or len(values) < 2:
@@ -130,6 +154,41 @@ def curves(report: "Report", task: str, ax: Any = None) -> Any:
         )
     _finish_curves(ax, metric, task, _columns(looks))
     return ax
+
+
+def heat_map(result: "CrossPlay", task: str, ax: Any = None) -> Any:
+    """Draw the mean returns of a cross-play on ``task``, numbers in the cells; return the axes.
+
+    Rows are policies in one seat, columns those in all others; self-play is framed. The colours
+    (cividis) run from the lowest to the highest value and look alike to the colour-blind.
+    """
+    from matplotlib.patches import Rectangle
+
+    names, values = [_plain(name) for name in result.policies], result.matrix(task)
+    count, longest = len(names), max(len(name) for name in names)
+    ax = ax if ax is not None else _axes(1.2 + 0.36 * count + 0.05 * longest, _map_width(names))
+    mesh = ax.pcolormesh(values, cmap="cividis", edgecolors="white", linewidth=1.5)
+    scale, look = scale_of(values.ravel(), ()), {"ha": "center", "va": "center", "fontsize": SMALL}
+    for (row, column), value in np.ndenumerate(values):
+        colour = "white" if mesh.norm(value) < 0.5 else INK
+        ax.text(column + 0.5, row + 0.5, scale(value), color=colour, **look)
+        if row == column:
+            frame = Rectangle((row + 0.05, row + 0.07), 0.9, 0.86, fill=False, color=colour, lw=1.2)
+            ax.add_patch(frame)
+    ax.set_xticks(np.arange(count) + 0.5, names, rotation=35, ha="right", rotation_mode="anchor")
+    ax.set_yticks(np.arange(count) + 0.5, names)
+    ax.set_ylim(count, 0)
+    ax.tick_params(length=0, labelsize=SMALL, labelcolor=INK)
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel("in all other seats", fontsize=SMALL)
+    ax.set_ylabel("in one seat", fontsize=SMALL)
+    ax.set_title(f"{task}: mean return of the one seat", loc="left", fontsize=SMALL)
+    return ax
+
+
+def _map_width(names: Sequence[str]) -> float:
+    """Inches for the row names and a cell of seven digits per column."""
+    return max(WIDTH, 0.6 + 0.085 * max(len(name) for name in names) + 0.66 * len(names))
 
 
 def _columns(names: Iterable[str]) -> int:
@@ -168,7 +227,7 @@ def _intervals(ax: Any, report: "Report", found: dict[str, tuple[float, float, f
 
     names = policies(report)
     looks, scale = styles(names), _value_scale(found)
-    _frame(ax)
+    frame(ax)
     for y, name in enumerate(names):
         row = found.get(name, (math.nan,) * 3)
         if math.isfinite(row[0]):
@@ -230,18 +289,18 @@ def _value_scale(found: dict[str, tuple[float, float, float]]) -> Scale:
     return scale_of([row[0] for row in rows], [(row[2] - row[1]) / 2 for row in rows])
 
 
-def _axes(height: float) -> Any:
+def _axes(height: float, width: float = WIDTH) -> Any:
     """Axes of a new figure that pyplot does not know."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(WIDTH, height), layout="constrained").add_subplot()
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
 def _height(rows: int) -> float:
     return 0.85 + 0.27 * rows
 
 
-def _frame(ax: Any) -> None:
+def frame(ax: Any) -> None:
     """Take away what carries no data."""
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
@@ -263,24 +322,33 @@ def _plain(text: str) -> str:
 
 
 def pictures(report: "Report") -> tuple[Picture, ...]:
-    """Draw all plots of a report: the aggregate, then score and curves of every task."""
+    """Draw all plots of a report: the aggregates, then score and curves of every task."""
     level = f"{100 * report.protocol.report.confidence:g} %"
-    found = []
-    if report.aggregates:
-        caption = f"Interquartile mean of normalised scores with {level} interval."
-        caption += _open_markers(report.aggregates)
-        found.append(_picture("iqm", None, caption, aggregate(report)))
+    found = _aggregate_pictures(report, level)
     score, metric = report.protocol.report.score, report.protocol.report.curve
     for task in report.protocol.task:
         rows = [row for row in report.estimates if (row.task, row.metric) == (task.id, score)]
         caption = f"Mean {score} with {level} interval." + _open_markers(rows)
-        found.append(_picture(f"score-{task.id}", task.id, caption, scores(report, task.id)))
+        found.append(picture(f"score-{task.id}", task.id, caption, scores(report, task.id)))
         caption = (
             f"Course of {metric} over an episode: its value so far, mean over episodes. "
             "A curve ends where its last episode does."
         )
-        found.append(_picture(f"curve-{task.id}", task.id, caption, curves(report, task.id)))
+        found.append(picture(f"curve-{task.id}", task.id, caption, curves(report, task.id)))
     return tuple(found)
+
+
+def _aggregate_pictures(report: "Report", level: str) -> list[Picture]:
+    found, groups = [], tuple(report.protocol.groups)
+    for group in groups:
+        rows = [row for row in report.aggregates if row.group == group]
+        if not rows:
+            continue
+        name, whose = (f"iqm-{group}", f" of {group}") if len(groups) > 1 else ("iqm", "")
+        caption = f"Interquartile mean of normalised scores{whose} with {level} interval."
+        drawn = aggregate(report, group=group)
+        found.append(picture(name, None, caption + _open_markers(rows), drawn))
+    return found
 
 
 def _open_markers(rows: Sequence[Any]) -> str:
@@ -290,26 +358,32 @@ def _open_markers(rows: Sequence[Any]) -> str:
     return " Open markers: no interval, or one without width; the table says why."
 
 
-def _picture(name: str, task: str | None, caption: str, ax: Any) -> Picture:
+def picture(name: str, task: str | None, caption: str, ax: Any) -> Picture:
     """Write a figure in both formats; the same figure gives the same bytes."""
+    vector, pixels = svg(ax.figure, name), io.BytesIO()
+    ax.figure.savefig(pixels, format="png", dpi=200, metadata={"Software": None})
+    return Picture(name, task, caption, vector, pixels.getvalue())
+
+
+def svg(figure: Any, name: str) -> str:
+    """Write a figure as SVG, of the same bytes every time; ``name`` makes its own ids unique."""
     from matplotlib import rc_context
 
-    vector, pixels = io.StringIO(), io.BytesIO()
+    vector = io.StringIO()
     nothing = {"Creator": None, "Date": None, "Format": None, "Type": None}
     with rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "path.simplify": True}):
-        ax.figure.savefig(vector, format="svg", metadata=nothing)
-    ax.figure.savefig(pixels, format="png", dpi=200, metadata={"Software": None})
-    return Picture(name, task, caption, _slim(vector.getvalue(), name), pixels.getvalue())
+        figure.savefig(vector, format="svg", metadata=nothing)
+    return _slim(vector.getvalue(), name)
 
 
-def _slim(svg: str, name: str) -> str:
+def _slim(text: str, name: str) -> str:
     """Drop prolog, metadata and unused names from an SVG; make the others unique to it."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    used = set(re.findall(r"(?:url\(#|href=\"#)([^\")]+)", svg))
-    svg = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", svg)
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+    used = set(re.findall(r"(?:url\(#|href=\"#)([^\")]+)", text))
+    text = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", text)
     for old in sorted(used):
-        svg = svg.replace(f'id="{old}"', f'id="{name}-{old}"')
-        svg = svg.replace(f"url(#{old})", f"url(#{name}-{old})")
-        svg = svg.replace(f'href="#{old}"', f'href="#{name}-{old}"')
-    return svg
+        text = text.replace(f'id="{old}"', f'id="{name}-{old}"')
+        text = text.replace(f"url(#{old})", f"url(#{name}-{old})")
+        text = text.replace(f'href="#{old}"', f'href="#{name}-{old}"')
+    return text

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coopbench.analysis import Aggregate, Comparison, Estimate
+from coopbench.analysis import AgentEstimate, Aggregate, Comparison, Estimate
 from coopbench.episodes import EpisodeTable
 from coopbench.metrics import values
 from coopbench.protocol import Protocol
@@ -24,6 +24,7 @@ class Report:
     aggregates: tuple[Aggregate, ...]
     departures: tuple[str, ...]  # why it is not a standard report; empty if it is one
     notes: tuple[str, ...] = ()  # damaged results that were redone or left out
+    agents: tuple[AgentEstimate, ...] = ()
 
     @property
     def is_standard(self) -> bool:
@@ -50,7 +51,8 @@ class Report:
         """Write the report below ``folder``; return the files by format.
 
         ``report.html`` (self-contained page with plots), ``report.md``, ``estimates.csv``,
-        ``comparisons.csv``, ``aggregates.csv``, ``episodes.csv`` and ``report.json``.
+        ``agents.csv``, ``comparisons.csv``, ``aggregates.csv``, ``episodes.csv`` and
+        ``report.json``.
         """
         from coopbench.report.files import save
 

@@ -5,11 +5,11 @@ import dataclasses
 import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coopbench.analysis import Aggregate, Comparison, Estimate
+from coopbench.analysis import AgentEstimate, Aggregate, Comparison, Estimate
 from coopbench.report.formats import MISSING, Scale, interval_text, is_point, p_text, scale_of
 
 if TYPE_CHECKING:
@@ -19,17 +19,27 @@ if TYPE_CHECKING:
 __all__ = [
     "Column",
     "Entry",
+    "Footnotes",
     "Group",
     "Table",
+    "agent_table",
     "aggregate_table",
     "as_csv",
     "as_json",
     "as_markdown",
     "as_text",
+    "bullet_facts",
     "comparison_table",
+    "escaped",
+    "finite",
     "identity",
+    "is_long",
+    "markdown_table",
     "metrics",
+    "overview_table",
     "policies",
+    "print_table",
+    "printed",
     "provenance",
     "reading",
     "show",
@@ -40,6 +50,7 @@ __all__ = [
 NOT_STANDARD = "NOT A STANDARD REPORT"
 NO_AGGREGATE = "No aggregate: an ad-hoc evaluation has no agreed bounds to normalise its score by."
 SAME = "all resamples give the same value: a width of zero is not certainty"
+LONG = 6  # tasks beyond which a reader needs an overview, and single tasks are folded
 NO_COMPARISON = "No comparison: fewer than two policies have played this task."
 
 
@@ -80,6 +91,7 @@ class Table:
     groups: tuple[Group, ...]
     footnotes: tuple[tuple[str, str], ...]  # letter, sentence
     unit: str  # unit of inference
+    kind: str = "Metric"  # what the names of the groups are
 
     @property
     def grouped(self) -> bool:
@@ -87,13 +99,14 @@ class Table:
         return any(group.name for group in self.groups)
 
 
-class _Footnotes:
+class Footnotes:
     """Sentences under a table, each once; ``mark`` returns the letter of one."""
 
     def __init__(self) -> None:
         self._letters: dict[str, str] = {}
 
     def mark(self, text: str) -> tuple[str, ...]:
+        """Return the letter of a sentence, or nothing for an empty one."""
         if not text:
             return ()
         count = len(self._letters)
@@ -101,19 +114,25 @@ class _Footnotes:
         return (self._letters.setdefault(text, letter),)
 
     def all(self) -> tuple[tuple[str, str], ...]:
+        """Return all pairs (letter, sentence)."""
         return tuple((letter, text) for text, letter in self._letters.items())
 
 
 def policies(report: "Report") -> tuple[str, ...]:
     """Return all policies in the order of the report, then required ones that are missing."""
-    present = (block.cell.policy for block in report.episodes)
-    return tuple(dict.fromkeys((*present, *report.protocol.report.baselines)))
+    present = tuple(dict.fromkeys(block.cell.policy for block in report.episodes))
+    return (*present, *report.protocol.missing(present))
 
 
 def metrics(report: "Report") -> tuple[str, ...]:
     """Return the metrics that are reported, the score first."""
     reporting = report.protocol.report
     return tuple(dict.fromkeys((reporting.score, *reporting.metrics)))
+
+
+def is_long(report: "Report") -> bool:
+    """Whether there are too many tasks to show all of them in full at once."""
+    return len(report.protocol.task) > LONG and not report.protocol.ad_hoc
 
 
 def _level(report: "Report") -> str:
@@ -138,35 +157,83 @@ def _gap(columns: Sequence[Column]) -> tuple[Entry, ...]:
 
 
 def aggregate_table(report: "Report") -> Table | None:
-    """Return the interquartile means over all tasks; None for an ad-hoc evaluation."""
+    """Return the interquartile means over all tasks, or those of each group; None if ad hoc."""
     if report.protocol.ad_hoc:
         return None
-    found = {row.policy: row for row in report.aggregates}
-    rows, notes, level = list(found.values()), _Footnotes(), _level(report)
-    scale = scale_of([row.estimate for row in rows], [(row.high - row.low) / 2 for row in rows])
+    found = {(row.group, row.policy): row for row in report.aggregates}
+    rows, notes, level = list(found.values()), Footnotes(), _level(report)
     columns = (
-        Column("Policy", "who plays all agents", numeric=False),
+        Column("Policy", "who is evaluated", numeric=False),
         Column("IQM", "interquartile mean of normalised scores; 0 and 1 are the bounds"),
         Column(f"{level} interval", "percentile interval of the stratified bootstrap"),
         Column("Tasks", "tasks that are averaged"),
         Column("n", "episodes per task"),
     )
-    body = [
-        _aggregate_row(found[policy], scale, notes)
-        if policy in found
-        else (Entry(policy, policy), *_gap(columns))
-        for policy in policies(report)
-    ]
+    groups = []
+    for group, meaning in _groups(report).items():
+        scale = _scale([row for row in rows if row.group == group], "estimate")
+        body = [
+            _aggregate_row(found[group, policy], scale, notes)
+            if (group, policy) in found
+            else (Entry(policy, policy), *_gap(columns))
+            for policy in policies(report)
+        ]
+        groups.append(Group(group if meaning else "", meaning, tuple(body)))
+    scope = "the tasks of each group" if len(groups) > 1 else "all tasks"
     return Table(
-        title=f"Interquartile mean of the normalised {report.protocol.report.score} over all tasks",
+        title=f"Interquartile mean of the normalised {report.protocol.report.score} over {scope}",
         columns=columns,
-        groups=(Group("", "", tuple(body)),),
+        groups=tuple(groups),
         footnotes=notes.all(),
         unit=_unit((row.episodes for row in rows), " per task"),
+        kind="Group",
     )
 
 
-def _aggregate_row(row: Aggregate, scale: Scale, notes: _Footnotes) -> tuple[Entry, ...]:
+def _groups(report: "Report") -> dict[str, str]:
+    """Groups of the protocol and what to say of them; nothing where there is only one."""
+    groups = report.protocol.groups
+    if len(groups) == 1:
+        return dict.fromkeys(groups, "")
+    return {
+        name: f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}" for name, tasks in groups.items()
+    }
+
+
+def overview_table(report: "Report") -> Table:
+    """Return the mean normalised score of every policy that has any, on every task."""
+    found = {
+        (row.task, row.policy): row
+        for row in report.estimates
+        if row.metric == report.protocol.report.score
+    }
+    names, groups = [name for name in policies(report) if any(p == name for _, p in found)], []
+    for group, meaning in _groups(report).items():
+        body = [
+            (Entry(task.id, task.id), *(_share(task, found.get((task.id, name))) for name in names))
+            for task in report.protocol.groups[group]
+        ]
+        groups.append(Group(group if meaning else "", meaning, tuple(body)))
+    return Table(
+        title=f"Mean normalised {report.protocol.report.score} on every task",
+        columns=(
+            Column("Task", "what is played", numeric=False),
+            *(Column(name, "mean over episodes; 0 and 1 are the task's bounds") for name in names),
+        ),
+        groups=tuple(groups),
+        footnotes=(),
+        unit=_unit((row.count for row in found.values()), " per task and policy"),
+        kind="Group",
+    )
+
+
+def _share(task: "Task", row: Estimate | None) -> Entry:
+    if row is None:
+        return Entry(MISSING)
+    return _number((row.mean - task.bounds.low) / (task.bounds.high - task.bounds.low), Scale(3))
+
+
+def _aggregate_row(row: Aggregate, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
     return (
         Entry(row.policy, row.policy),
         _number(row.estimate, scale),
@@ -176,13 +243,13 @@ def _aggregate_row(row: Aggregate, scale: Scale, notes: _Footnotes) -> tuple[Ent
     )
 
 
-def _interval(row: Aggregate | Estimate, scale: Scale, notes: _Footnotes) -> Entry:
+def _interval(row: Aggregate | Estimate | AgentEstimate, scale: Scale, notes: Footnotes) -> Entry:
     """An interval, sorted by its width, with the reason why it says less than it seems."""
     flag = row.flag or (SAME if is_point(row.low, row.high) else "")
     return Entry(interval_text(row.low, row.high, scale), _width(row), notes.mark(flag))
 
 
-def _width(row: Aggregate | Estimate | Comparison) -> float | None:
+def _width(row: Aggregate | Estimate | AgentEstimate | Comparison) -> float | None:
     width = row.high - row.low
     return width if math.isfinite(width) else None
 
@@ -192,9 +259,9 @@ def task_table(report: "Report", task: "Task") -> Table:
     from coopbench.metrics import known_metrics
 
     found = {(row.policy, row.metric): row for row in report.estimates if row.task == task.id}
-    notes, meanings, level = _Footnotes(), known_metrics(task.env), _level(report)
+    notes, meanings, level = Footnotes(), known_metrics(task.env), _level(report)
     columns = (
-        Column("Policy", "who plays all agents", numeric=False),
+        Column("Policy", "who plays all agents, or the focal one", numeric=False),
         Column("Mean", "mean over episodes"),
         Column("SD", "standard deviation over episodes, divisor n - 1"),
         Column(f"{level} interval", "t interval of the mean; sorted by width"),
@@ -223,7 +290,7 @@ def _scale(rows: Sequence[Any], centre: str) -> Scale:
     return scale_of(values, [(row.high - row.low) / 2 for row in rows])
 
 
-def _estimate_row(row: Estimate, scale: Scale, notes: _Footnotes) -> tuple[Entry, ...]:
+def _estimate_row(row: Estimate, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
     return (
         Entry(row.policy, row.policy),
         _number(row.mean, scale),
@@ -233,13 +300,66 @@ def _estimate_row(row: Estimate, scale: Scale, notes: _Footnotes) -> tuple[Entry
     )
 
 
+def agent_table(report: "Report", task: "Task") -> Table | None:
+    """Return return and further metrics of every agent on one task; None if nobody played it."""
+    rows = [row for row in report.agents if row.task == task.id]
+    if not rows:
+        return None
+    found = {(row.policy, row.agent, row.metric): row for row in rows}
+    names = tuple(dict.fromkeys(row.metric for row in rows))
+    scales = {name: _scale([row for row in rows if row.metric == name], "mean") for name in names}
+    notes, columns = Footnotes(), _agent_columns(report, task, names)
+    groups = []
+    for policy in policies(report):
+        agents = dict.fromkeys(row.agent for row in rows if row.policy == policy)
+        body = tuple(
+            _agent_row([found[policy, agent, name] for name in names], scales, notes)
+            for agent in agents
+        )
+        groups.append(Group(policy, "", body or ((Entry("all", "all"), *_gap(columns)),)))
+    unit = _unit(row.count for row in rows if row.metric == names[0])
+    return Table(f"Agents of {task.id}", columns, tuple(groups), notes.all(), unit, kind="Policy")
+
+
+def _agent_columns(report: "Report", task: "Task", names: Sequence[str]) -> tuple[Column, ...]:
+    from coopbench.metrics import known_agent_metrics
+
+    meanings = known_agent_metrics(task.env)
+    return (
+        Column("Agent", "one seat of the game", numeric=False),
+        Column("Mean return", "mean over episodes in which the policy played the agent"),
+        Column(f"{_level(report)} interval", "t interval of the mean return; sorted by width"),
+        Column("n", "episodes in which the policy played the agent"),
+        *(Column(name, f"mean over episodes of: {meanings.get(name, name)}") for name in names[1:]),
+    )
+
+
+def _agent_row(
+    found: Sequence[AgentEstimate], scales: dict[str, Scale], notes: Footnotes
+) -> tuple[Entry, ...]:
+    first, *others = found
+    return (
+        Entry(first.agent, first.agent),
+        _number(first.mean, scales[first.metric]),
+        _interval(first, scales[first.metric], notes),
+        Entry(f"{first.count:,}", first.count),
+        *(_agent_mean(row, first, scales[row.metric], notes) for row in others),
+    )
+
+
+def _agent_mean(row: AgentEstimate, first: AgentEstimate, scale: Scale, notes: Footnotes) -> Entry:
+    """A mean without its interval: marked only where episodes are missing from it."""
+    flag = row.flag if row.count < first.count else ""
+    return dataclasses.replace(_number(row.mean, scale), marks=notes.mark(flag))
+
+
 def comparison_table(report: "Report", task: "Task") -> Table | None:
     """Return all pairwise comparisons on one task; None if there is none."""
     rows = [row for row in report.comparisons if row.task == task.id]
     if not rows:
         return None
     score, level = report.protocol.report.score, _level(report)
-    notes, scale = _Footnotes(), _scale(rows, "difference")
+    notes, scale = Footnotes(), _scale(rows, "difference")
     columns = (
         Column("Comparison", "first vs second", numeric=False),
         Column("Difference", f"mean {score} of the first minus that of the second"),
@@ -263,7 +383,7 @@ def comparison_table(report: "Report", task: "Task") -> Table | None:
 
 
 def _comparison_row(
-    row: Comparison, scale: Scale, notes: _Footnotes, alpha: float
+    row: Comparison, scale: Scale, notes: Footnotes, alpha: float
 ) -> tuple[Entry, ...]:
     pair = f"{row.first} vs {row.second}"
     untested = math.isnan(row.p_value)
@@ -298,13 +418,23 @@ def task_facts(report: "Report", task: "Task") -> dict[str, str]:
         "Environment": task.env,
         "Parameters": _settings(task.parameters) or "defaults",
         "Episodes": f"{report.protocol.episodes(task):,} per policy",
+        "Players": _players(task),
     }
+    if task.group:
+        facts = {"Group": task.group} | facts
     if not report.protocol.ad_hoc:
         low, high = (f"{bound:,.10g}" for bound in (task.bounds.low, task.bounds.high))
         facts["Score bounds"] = f"{low} counts as 0, {high} as 1"
     if task.instances is not None:
         facts["Instances"] = f"{task.instances.file} (SHA-256 {task.instances.sha256})"
     return facts
+
+
+def _players(task: "Task") -> str:
+    """Who sits where in a task, in words."""
+    if not task.partners:
+        return "the policy in all seats (self-play)"
+    return f"the policy in one seat, by turns in each; in the others {', '.join(task.partners)}"
 
 
 def _settings(parameters: dict[str, Any]) -> str:
@@ -328,6 +458,14 @@ def provenance(report: "Report") -> dict[str, str]:
     }
 
 
+_FOCAL = {
+    "Focal seat": "With partners, the policy takes one seat in each episode: seat k mod n "
+    "in episode k of n agents. The partners take the other seats, and move on by one whenever the "
+    "policy has visited all seats. The metric own_return counts the policy's seat alone. Intervals "
+    "include how seats and partners differ.",
+}
+
+
 def reading(report: "Report") -> dict[str, str]:
     """Return how to read the report, as {term: one or two sentences}."""
     found, level = report.protocol.report, _level(report)
@@ -338,6 +476,9 @@ def reading(report: "Report") -> dict[str, str]:
         f"Mean, SD, {level} interval": "Student's t interval of the mean over episodes (Student "
         "1908, Biometrika 6: 1-25). Where all episodes came out equal it has zero width, and no "
         "uncertainty can be inferred.",
+        **(_FOCAL if any(task.partners for task in report.protocol.task) else {}),
+        "Agents": "An agent is one seat of a game; its numbers are means over the episodes in "
+        f"which the policy played it. {_agent_meanings(report)}",
         "Normalised score": "The score of an episode mapped so that the bounds that the protocol "
         "fixes for each task become 0 and 1; it does not depend on who else was evaluated.",
         "IQM": "The interquartile mean is the mean of the middle half of all normalised scores; "
@@ -356,11 +497,26 @@ def reading(report: "Report") -> dict[str, str]:
     }
 
 
+def _agent_meanings(report: "Report") -> str:
+    """What the metrics of agents mean in the games of this report, as sentences."""
+    from coopbench.metrics import known_agent_metrics
+
+    known = {
+        k: v for task in report.protocol.task for k, v in known_agent_metrics(task.env).items()
+    }
+    return " ".join(f"{name}: {text}." for name, text in known.items())
+
+
 # --- terminal ------------------------------------------------------------------------------------
 
 
 def as_text(report: "Report", width: int | None = None) -> str:
-    """Return the report as plain text, without escape codes.
+    """Return the report as plain text; see ``printed``."""
+    return printed(lambda console: show(report, console), width)
+
+
+def printed(show: Callable[[Any], None], width: int | None = None) -> str:
+    """Return what ``show`` prints on a rich console as plain text, without escape codes.
 
     ``width`` is in columns; by default that of the terminal, or 100 where there is none.
     Characters that standard output cannot show are replaced.
@@ -374,17 +530,18 @@ def as_text(report: "Report", width: int | None = None) -> str:
     console = Console(
         file=io.StringIO(), width=width, color_system=None, force_terminal=False, no_color=True
     )
-    show(report, console)
+    show(console)
     text = "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
-    return _encodable(text, getattr(sys.stdout, "encoding", None) or "utf-8")
+    return encodable(text, getattr(sys.stdout, "encoding", None) or "utf-8")
 
 
-def _encodable(text: str, encoding: str) -> str:
+def encodable(text: str, encoding: str) -> str:
     """Replace what an old terminal or a pipe cannot take, so that printing never fails."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        plain = text.replace(MISSING, "--").translate({0x2500: "-", 0x2501: "-"})
+        plain = text.replace(MISSING, "--").replace("±", "+/-")
+        plain = plain.translate({0x2500: "-", 0x2501: "-"})
         return plain.encode(encoding, "replace").decode(encoding)
     return text
 
@@ -403,14 +560,19 @@ def show(report: "Report", console: Any) -> None:
     for label, text in identity(report).items():
         say(f"{label}: {text}")
     say("")
-    _print_table(aggregate_table(report) or NO_AGGREGATE, console)
-    for task in report.protocol.task:
+    print_table(aggregate_table(report) or NO_AGGREGATE, console)
+    if is_long(report):
+        say("")
+        print_table(overview_table(report), console)
+        say("")
+        say(f"The files of the saved report show all {len(report.protocol.task)} tasks in full.")
+    for task in () if is_long(report) else report.protocol.task:
         say("")
         say(task.id, "bold")
         say("; ".join(f"{label}: {text}" for label, text in task_facts(report, task).items()))
-        _print_table(task_table(report, task), console)
+        print_table(task_table(report, task), console)
         say("")
-        _print_table(comparison_table(report, task) or NO_COMPARISON, console)
+        print_table(comparison_table(report, task) or NO_COMPARISON, console)
     say("")
     for label, text in provenance(report).items():
         say(f"{label}: {text}")
@@ -418,7 +580,7 @@ def show(report: "Report", console: Any) -> None:
         say(f"Note: {note}", "yellow")
 
 
-def _print_table(table: Table | str, console: Any) -> None:
+def print_table(table: Table | str, console: Any) -> None:
     """Print a table, or why there is none; a wide one is cut into parts that repeat the names."""
     from rich.text import Text
 
@@ -458,7 +620,7 @@ def _grid(table: Table, part: list[int], longest: int) -> Any:
 
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     if table.grouped:
-        grid.add_column("Metric", overflow="fold")
+        grid.add_column(table.kind, overflow="fold")
     grid.add_column(table.columns[0].name, overflow="fold", max_width=longest)
     for k in part:
         grid.add_column(table.columns[k].name, justify="right", no_wrap=True)
@@ -478,7 +640,7 @@ def _marked(entry: Entry) -> str:
 def _below(table: Table) -> list[str]:
     """Lines under a table: footnotes, meaning of its groups, unit of inference."""
     notes = [f"({letter}) {text}" for letter, text in table.footnotes]
-    meanings = [f"{group.name}: {group.meaning}" for group in table.groups if group.name]
+    meanings = [f"{group.name}: {group.meaning}" for group in table.groups if group.meaning]
     return [*notes, *meanings, table.unit]
 
 
@@ -488,42 +650,46 @@ def _below(table: Table) -> list[str]:
 def as_markdown(report: "Report", pictures: Sequence[Any] = ()) -> str:
     """Return the report as Markdown; ``pictures`` are linked as files of the folder ``plots``."""
     standing = "Standard report." if report.is_standard else "**Not a standard report:**"
-    parts = [f"# {_escaped(report.protocol.name)}", standing]
+    parts = [f"# {escaped(report.protocol.name)}", standing]
     if report.departures:
         parts.append(_bullets(report.departures))
-    parts.append(_facts(identity(report)))
+    parts.append(bullet_facts(identity(report)))
     overall = aggregate_table(report)
     parts += ["## All tasks", *_images(pictures, None)]
-    parts.append(_markdown_table(overall) if overall is not None else NO_AGGREGATE)
+    parts.append(markdown_table(overall) if overall is not None else NO_AGGREGATE)
+    if is_long(report):
+        parts.append(markdown_table(overview_table(report)))
     for task in report.protocol.task:
-        compared = comparison_table(report, task)
+        compared, agents = comparison_table(report, task), agent_table(report, task)
         parts += [
-            f"## {_escaped(task.id)}",
-            _facts(task_facts(report, task)),
-            _markdown_table(task_table(report, task)),
+            f"## {escaped(task.id)}",
+            bullet_facts(task_facts(report, task)),
+            markdown_table(task_table(report, task)),
             *_images(pictures, task.id),
-            _markdown_table(compared) if compared is not None else NO_COMPARISON,
+            markdown_table(compared) if compared is not None else NO_COMPARISON,
+            *([markdown_table(agents)] if agents is not None else []),
         ]
-    parts += ["## How to read it", _facts(reading(report))]
-    parts += ["## Seeds and versions", _facts(provenance(report))]
+    parts += ["## How to read it", bullet_facts(reading(report))]
+    parts += ["## Seeds and versions", bullet_facts(provenance(report))]
     parts += ["## Notes", _bullets(report.notes or ("none",))]
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_table(table: Table) -> str:
-    names = (["Metric"] if table.grouped else []) + [column.name for column in table.columns]
+def markdown_table(table: Table) -> str:
+    """Return a table as Markdown, with its notes beneath."""
+    names = ([table.kind] if table.grouped else []) + [column.name for column in table.columns]
     sides = ([":---"] if table.grouped else []) + [
         "---:" if column.numeric else ":---" for column in table.columns
     ]
-    lines = [f"**{_escaped(table.title)}**", "", _line(names), _line(sides)]
+    lines = [f"**{escaped(table.title)}**", "", _line(names), _line(sides)]
     for group in table.groups:
         for row in group.rows:
-            cells = [_escaped(_marked(entry)) for entry in row]
+            cells = [escaped(_marked(entry)) for entry in row]
             cells = [
                 f"**{cell}**" if entry.strong else cell
                 for cell, entry in zip(cells, row, strict=True)
             ]
-            lines.append(_line(([_escaped(group.name)] if table.grouped else []) + cells))
+            lines.append(_line(([escaped(group.name)] if table.grouped else []) + cells))
     return "\n".join([*lines, "", _bullets(_below(table))])
 
 
@@ -531,22 +697,23 @@ def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Take the meaning of Markdown from the characters of a name."""
     return "".join(f"\\{char}" if char in "\\`*_[]<>|#" else char for char in text)
 
 
 def _bullets(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {_escaped(line)}" for line in lines)
+    return "\n".join(f"- {escaped(line)}" for line in lines)
 
 
-def _facts(facts: dict[str, str]) -> str:
-    return "\n".join(f"- **{_escaped(label)}:** {_escaped(text)}" for label, text in facts.items())
+def bullet_facts(facts: dict[str, str]) -> str:
+    """Return facts as a Markdown list."""
+    return "\n".join(f"- **{escaped(label)}:** {escaped(text)}" for label, text in facts.items())
 
 
 def _images(pictures: Sequence[Any], task: str | None) -> list[str]:
     return [
-        f"![{_escaped(picture.caption)}](plots/{picture.name}.svg)"
+        f"![{escaped(picture.caption)}](plots/{picture.name}.svg)"
         for picture in pictures
         if picture.task == task
     ]
@@ -566,11 +733,12 @@ def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_finite(row) for row in flat)  # None is written as an empty field
+    writer.writerows(finite(row) for row in flat)  # None is written as an empty field
     return out.getvalue()
 
 
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
+def finite(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with None for every number that is not finite."""
     return {name: _defined(value) for name, value in row.items()}
 
 
@@ -584,8 +752,8 @@ def as_json(report: "Report") -> str:
     from coopbench.store import versions
 
     rows = {
-        name: [_finite(dataclasses.asdict(row)) for row in getattr(report, name)]
-        for name in ("aggregates", "estimates", "comparisons")
+        name: [finite(dataclasses.asdict(row)) for row in getattr(report, name)]
+        for name in ("aggregates", "estimates", "comparisons", "agents")
     }
     content = {
         "schema": 1,

@@ -1,6 +1,10 @@
-"""Pictures of a coopetition state: who invests how much, who trusts whom, who is blamed."""
+"""Pictures of a coopetition state: who invests and earns how much, who trusts and blames whom.
 
-from collections.abc import Mapping
+``picture`` and ``text`` show the games of version 0, ``venture`` and ``venture_text`` those of 1.
+"""
+
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,9 @@ _EDGE, _HEADER, _TITLE, _GAP = 20, 46, 26, 34  # pixels
 _PANEL = 300  # side of a matrix, and width of the bars
 _MANY = 12  # from more agents on, numbers and names would not fit
 _FAINT = (245, 248, 250)
+_FACTS = 22  # height of the line that a game adds to the header
+
+Facts = Callable[[Any, Mapping[str, np.ndarray], tuple[str, ...]], list[str]]
 
 
 def picture(
@@ -23,19 +30,24 @@ def picture(
     others read defection. In the matrices an agent's row holds what it thinks of the columns.
     """
     names = _names(agents)
+    canvas, lefts, top = _sheet(names)
+    _header(canvas, constants, fields, _summary(constants, fields))
+    _investments(canvas, (lefts[0], top), names, constants, fields)
+    _matrix(canvas, (lefts[1], top), "trust of row in column", names, fields["trust"], BLUE)
+    title = "reputation damage of column"
+    _matrix(canvas, (lefts[2], top), title, names, fields["reputation"], VERMILION)
+    return canvas.pixels()
+
+
+def _sheet(names: tuple[str, ...], more: float = 0) -> tuple[Any, list[float], float]:
+    """Return a canvas for a header, ``more`` below it, and three panels; their lefts, their top."""
     canvas = rendering.Canvas(1, 1)
     label = max(canvas.text_width(name, 12) for name in names) + 10 if names else 0
     width = round(2 * _EDGE + 3 * (_PANEL + label) + 2 * _GAP)
-    canvas = rendering.Canvas(width + width % 2, _HEADER + _TITLE + _PANEL + 22 + 2 * _EDGE)
-    _header(canvas, constants, fields)
-    left, top = _EDGE + label, _EDGE + _HEADER + _TITLE
-    _bars(canvas, left, top, names, constants, fields)
-    left += _PANEL + _GAP + label
-    _matrix(canvas, (left, top), "trust of row in column", names, fields["trust"], BLUE)
-    left += _PANEL + _GAP + label
-    title = "reputation damage of column"
-    _matrix(canvas, (left, top), title, names, fields["reputation"], VERMILION)
-    return canvas.pixels()
+    height = round(_HEADER + more + _TITLE + _PANEL + 22 + 2 * _EDGE)
+    canvas = rendering.Canvas(width + width % 2, height + height % 2)
+    lefts = [_EDGE + label + k * (_PANEL + _GAP + label) for k in range(3)]
+    return canvas, lefts, _EDGE + _HEADER + more + _TITLE
 
 
 def _names(agents: tuple[str, ...]) -> tuple[str, ...]:
@@ -45,12 +57,19 @@ def _names(agents: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name.replace("_", " ") for name in agents)
 
 
-def _header(canvas: Any, constants: Any, fields: Mapping[str, np.ndarray]) -> None:
+def _header(canvas: Any, constants: Any, fields: Mapping[str, np.ndarray], summary: str) -> None:
     time, horizon = int(fields["time"]), int(constants.horizon)
-    canvas.text(_EDGE, _EDGE + 4, _summary(constants, fields), 17)
     width = canvas.width - 2 * _EDGE
+    _line(canvas, _EDGE + 4, summary, 17, INK)
     canvas.rectangle(_EDGE, _EDGE + 20, width, 4, GRID)
     canvas.rectangle(_EDGE, _EDGE + 20, width * min(1.0, time / horizon), 4, PALE)
+
+
+def _line(canvas: Any, y: float, words: str, size: float, colour: rendering.Colour) -> None:
+    """Write a line across the sheet, smaller if it would not fit."""
+    room = canvas.width - 2 * _EDGE
+    size = min(size, math.floor(size * room / max(1.0, canvas.text_width(words, size))))
+    canvas.text(_EDGE, y, words, max(8, size), colour)
 
 
 def _summary(constants: Any, fields: Mapping[str, np.ndarray]) -> str:
@@ -67,36 +86,52 @@ def _mean(matrix: np.ndarray) -> float:
     return float(matrix[away].mean()) if away.any() else 0.0
 
 
-def _bars(
+def _investments(
     canvas: Any,
-    left: float,
-    top: float,
+    corner: tuple[float, float],
     names: tuple[str, ...],
     constants: Any,
     fields: Mapping[str, np.ndarray],
 ) -> None:
-    canvas.text(left, top - 14, "last investment (tick: baseline)", 14)
+    endowment = constants.endowment
+    words = [f"{a:.1f} of {of:.0f}" for a, of in zip(fields["last_action"], endowment, strict=True)]
+    shares, ticks = fields["last_action"] / endowment, constants.baseline / endowment
+    _bars(canvas, corner, "last investment (tick: baseline)", names, (shares, ticks, words))
+    _scale(canvas, corner, "endowment")
+
+
+def _bars(
+    canvas: Any,
+    corner: tuple[float, float],
+    title: str,
+    names: tuple[str, ...],
+    rows: tuple[np.ndarray, np.ndarray, list[str]],
+) -> None:
+    """Draw a bar for each agent: its length, its tick (both 1 at the right), words below it."""
+    left, top = corner
+    canvas.text(left, top - 14, title, 14)
     room = _PANEL / len(names)
     thick = min(0.62 * room, 34.0)
-    for a, name in enumerate(names):
+    for a, (name, share, tick, words) in enumerate(zip(names, *rows, strict=True)):
         middle = top + (a + 0.5) * room
-        invested, endowment = float(fields["last_action"][a]), float(constants.endowment[a])
-        _bar(canvas, left, middle, thick, invested / endowment, constants.baseline[a] / endowment)
+        _bar(canvas, left, middle, thick, float(share), float(tick))
         canvas.text(left - 8, middle, name, 12, PALE, "rm")
         if room > thick + 22:
-            below = middle + 0.5 * thick + 8
-            canvas.text(left, below, f"{invested:.1f} of {endowment:.0f}", 10, PALE)
-    canvas.text(left, top + _PANEL + 14, "0", 11, PALE, "mm")
-    canvas.text(left + _PANEL, top + _PANEL + 14, "endowment", 11, PALE, "rm")
+            canvas.text(left, middle + 0.5 * thick + 10, words, 10, PALE)
 
 
-def _bar(
-    canvas: Any, left: float, middle: float, thick: float, share: float, baseline: float
-) -> None:
+def _scale(canvas: Any, corner: tuple[float, float], end: str) -> None:
+    """Write what the two ends of the bars mean."""
+    y = corner[1] + _PANEL + 14
+    canvas.text(corner[0], y, "0", 11, PALE, "mm")
+    canvas.text(corner[0] + _PANEL, y, end, 11, PALE, "rm")
+
+
+def _bar(canvas: Any, left: float, middle: float, thick: float, share: float, mark: float) -> None:
     canvas.rectangle(left, middle - 0.5 * thick, _PANEL, thick, GRID)
-    colour = BLUE if share >= baseline else VERMILION
+    colour = BLUE if share >= mark else VERMILION
     canvas.rectangle(left, middle - 0.5 * thick, _PANEL * min(1.0, max(0.0, share)), thick, colour)
-    tick = left + _PANEL * baseline
+    tick = left + _PANEL * mark
     over = min(4.0, 0.2 * thick)
     ends = [(tick, middle - 0.5 * thick - over), (tick, middle + 0.5 * thick + over)]
     canvas.line(ends, INK, 2.0 if thick > 8 else 1.0)
@@ -167,4 +202,102 @@ def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ..
     return "\n".join(lines)
 
 
-venture, venture_text = picture, text
+# --- version 1 -----------------------------------------------------------------------------------
+
+
+def venture(
+    constants: Any,
+    fields: Mapping[str, np.ndarray],
+    agents: tuple[str, ...],
+    *,
+    facts: Facts | None = None,
+) -> np.ndarray:
+    """Draw one lane: bars of the last investments, matrix of trust, bars of the last incomes.
+
+    The tick on an investment is what trust expected of it, the tick on an income its agent's
+    endowment: what keeping everything back pays for certain. ``facts`` go below the header.
+    """
+    names = _names(agents)
+    canvas, lefts, top = _sheet(names, _FACTS if facts else 0)
+    _header(canvas, constants, fields, _venture_summary(constants, fields))
+    if facts:
+        words = "    ".join(facts(constants, fields, agents))
+        _line(canvas, _EDGE + _HEADER - 4, words, 13, PALE)
+    _fractions(canvas, (lefts[0], top), names, fields)
+    _matrix(canvas, (lefts[1], top), "trust of row in column", names, fields["trust"], BLUE)
+    _incomes(canvas, (lefts[2], top), names, constants, fields)
+    return canvas.pixels()
+
+
+def _venture_summary(constants: Any, fields: Mapping[str, np.ndarray]) -> str:
+    times = "good" if fields["good"] else "bad"
+    return (
+        f"step {int(fields['time'])} / {int(constants.horizon)}    "
+        f"next step: {times} times, productivity {float(fields['productivity']):.2f}    "
+        f"mean trust {_mean(fields['trust']):.2f}    "
+        f"mean investment {100 * float(np.mean(fields['fraction'])):.0f} %"
+    )
+
+
+def _fractions(
+    canvas: Any,
+    corner: tuple[float, float],
+    names: tuple[str, ...],
+    fields: Mapping[str, np.ndarray],
+) -> None:
+    fractions = fields["fraction"]
+    expected = np.broadcast_to(fields["expected"], len(names))
+    words = [
+        f"{100 * a:.0f} %, seen as {100 * b:.0f} %"
+        for a, b in zip(fractions, fields["seen"], strict=True)
+    ]
+    _bars(canvas, corner, "last investment (tick: expected)", names, (fractions, expected, words))
+    _scale(canvas, corner, "endowment")
+
+
+def _incomes(
+    canvas: Any,
+    corner: tuple[float, float],
+    names: tuple[str, ...],
+    constants: Any,
+    fields: Mapping[str, np.ndarray],
+) -> None:
+    incomes, reach = fields["income"] / constants.endowment, _reach(constants)
+    endowments = np.full(len(names), 1.0 / reach)
+    words = [f"{income:.2f}" for income in incomes]
+    title = "last income (tick: endowment)"
+    _bars(canvas, corner, title, names, (incomes / reach, endowments, words))
+    _scale(canvas, corner, f"{reach:g} endowments")
+
+
+def _reach(constants: Any) -> float:
+    """Income per endowment at the right end: what investing and keeping can pay, in halves."""
+    best = constants.high[1] * (1.0 + constants.shock[1]) * constants.share
+    each = best * constants.endowment.sum() / constants.endowment
+    return max(1.0, math.ceil(2.0 * float(np.max(np.maximum(each, 1.0 + each - best)))) / 2.0)
+
+
+def venture_text(
+    constants: Any,
+    fields: Mapping[str, np.ndarray],
+    agents: tuple[str, ...],
+    *,
+    facts: Facts | None = None,
+) -> str:
+    """Write one lane as a table: investments, incomes, and mean trust given and received."""
+    width = max(5, *(len(name) for name in agents))
+    lines = [
+        _venture_summary(constants, fields),
+        *(facts(constants, fields, agents) if facts else ()),
+        f"{'agent':<{width}}  invested  expected  seen as   income       of  trusts  trusted",
+    ]
+    expected = np.broadcast_to(fields["expected"], len(agents))
+    for a, name in enumerate(agents):
+        others = np.arange(len(agents)) != a
+        trusts, trusted = fields["trust"][a][others].mean(), fields["trust"][:, a][others].mean()
+        lines.append(
+            f"{name:<{width}}  {fields['fraction'][a]:8.2f}  {expected[a]:8.2f}"
+            f"  {fields['seen'][a]:7.2f}  {fields['income'][a]:7.2f}"
+            f"  {constants.endowment[a]:7.2f}  {trusts:6.2f}  {trusted:7.2f}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,164 @@
+"""Files of a cross-play: its matrices as text, Markdown, CSV, JSON and heat maps."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coopbench.report.files import write_all
+from coopbench.report.formats import MISSING, Scale, is_point, scale_of
+from coopbench.report.plots import Picture, heat_map, picture
+from coopbench.report.tables import (
+    Column,
+    Entry,
+    Footnotes,
+    Group,
+    Table,
+    as_csv,
+    bullet_facts,
+    escaped,
+    finite,
+    markdown_table,
+    print_table,
+    printed,
+)
+
+if TYPE_CHECKING:
+    from coopbench.pairing import CrossPlay, Meeting
+
+__all__ = ["as_json", "as_markdown", "as_text", "matrix_table", "pictures", "save", "show"]
+
+
+ROUNDING = "the values differ by rounding only: a width of zero is not certainty"
+
+
+def matrix_table(result: "CrossPlay", task: str) -> Table:
+    """Return the returns on one task: a row per policy, a column per partner."""
+    rows, notes = result.of(task), Footnotes()
+    every = [meeting for row in rows for meeting in row]
+    scale = scale_of([m.mean for m in every], [(m.high - m.low) / 2 for m in every])
+    body = tuple(
+        (Entry(name, name), *(_entry(meeting, scale, notes) for meeting in row))
+        for name, row in zip(result.policies, rows, strict=True)
+    )
+    return Table(
+        title=f"Mean return of the policy's seat on {task}, by who has the other seats",
+        columns=(
+            Column("Policy", "in one seat", numeric=False),
+            *(Column(name, "in all other seats") for name in result.policies),
+        ),
+        groups=(Group("", "", body),),
+        footnotes=notes.all(),
+        unit=f"± is half of the {_level(result)} t interval over {every[0].count:,} episodes of "
+        "fixed policies; not over training runs.",
+    )
+
+
+def _entry(meeting: "Meeting", scale: Scale, notes: Footnotes) -> Entry:
+    """A mean with the half width of its interval, or a note why there is none."""
+    if not meeting.count:
+        return Entry(MISSING, None, notes.mark(meeting.flag))
+    point = is_point(meeting.low, meeting.high)
+    marks = notes.mark(meeting.flag or (ROUNDING if point else ""))
+    if point or math.isnan(meeting.low):
+        return Entry(scale(meeting.mean), meeting.mean, marks)
+    half = scale((meeting.high - meeting.low) / 2)
+    return Entry(f"{scale(meeting.mean)} ± {half}", meeting.mean, marks)
+
+
+def _level(result: "CrossPlay") -> str:
+    return f"{100 * result.protocol.report.confidence:g} %"
+
+
+def _facts(result: "CrossPlay") -> dict[str, str]:
+    found = result.protocol
+    return {
+        "Protocol": f"{found.name}, digest {found.digest[:12]}",
+        "Seats": "the policy has one seat, seat k mod n in episode k of n agents; its partner has "
+        "all others. Where both are the same it is self-play, and that one seat counts",
+    }
+
+
+def _game(result: "CrossPlay", name: str) -> str:
+    task = next(task for task in result.protocol.task if task.id == name)
+    settings = ", ".join(f"{key} = {value}" for key, value in task.parameters.items())
+    return f"{task.env}, {settings or 'defaults'}"
+
+
+def show(result: "CrossPlay", console: Any) -> None:
+    """Print the matrices on a rich console."""
+    from rich.text import Text
+
+    console.print(Text(f"Cross-play on {result.protocol.name}", style="bold"))
+    for label, text in _facts(result).items():
+        console.print(Text(f"{label}: {text}"))
+    for task in result.tasks:
+        console.print("", Text(task, style="bold"), Text(_game(result, task)), sep="\n")
+        print_table(matrix_table(result, task), console)
+
+
+def as_text(result: "CrossPlay", width: int | None = None) -> str:
+    """Return the matrices as plain text, ``width`` columns wide or as wide as the terminal."""
+    return printed(lambda console: show(result, console), width)
+
+
+def as_markdown(result: "CrossPlay") -> str:
+    """Return the matrices as Markdown, with links to the heat maps of the folder ``plots``."""
+    parts = [f"# Cross-play on {escaped(result.protocol.name)}", bullet_facts(_facts(result))]
+    for task in result.tasks:
+        parts += [
+            f"## {escaped(task)}",
+            escaped(_game(result, task)),
+            f"![{_caption(task)}](plots/crossplay-{task}.svg)",
+            markdown_table(matrix_table(result, task)),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def as_json(result: "CrossPlay") -> str:
+    """Return everything as JSON; null where a number is undefined."""
+    from coopbench.store import versions
+
+    content = {
+        "schema": 1,
+        "name": result.protocol.name,
+        "digest": result.protocol.digest,
+        "policies": list(result.policies),
+        "tasks": list(result.tasks),
+        "meetings": [finite(dataclasses.asdict(meeting)) for meeting in result.meetings],
+        "protocol": result.protocol.model_dump(mode="json"),
+        "versions": versions(),
+    }
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def pictures(result: "CrossPlay") -> tuple[Picture, ...]:
+    """Draw a heat map for every task."""
+    return tuple(
+        picture(f"crossplay-{task}", task, _caption(task), heat_map(result, task))
+        for task in result.tasks
+    )
+
+
+def _caption(task: str) -> str:
+    return (
+        f"Mean return of one seat on {task}: the policy of the row sits in it, that of the column "
+        "in all others. Framed: self-play."
+    )
+
+
+def save(result: "CrossPlay", folder: Path) -> dict[str, Path]:
+    """Write all files below ``folder``, as the files of a report are; return {what: file}."""
+    from coopbench.pairing import Meeting
+
+    contents: dict[str, str | bytes] = {}
+    for drawn in pictures(result):
+        contents[f"plots/{drawn.name}.svg"] = drawn.svg
+        contents[f"plots/{drawn.name}.png"] = drawn.png
+    contents |= {
+        "crossplay.md": as_markdown(result),
+        "crossplay.csv": as_csv(result.meetings, Meeting),
+        "crossplay.json": as_json(result),
+    }
+    return write_all(folder, contents)

@@ -1,0 +1,152 @@
+"""Draw the plot on the page of every game with trust: how an episode goes under three policies.
+
+``make docs`` runs it before the pages are built; the same code draws the same bytes.
+"""
+
+import math
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import coopbench_envs
+from coopbench.baselines.policy import Game, Player, make_policy
+from coopbench.report import plots as style
+from coopbench_envs.engine import DISABLED, Engine
+
+FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
+EPISODES = 256
+INNER = (10, 90)  # percentiles: the ends of a band
+MOST = 100  # points of a line, which keeps the files small
+WIDTH, HEIGHT = 6.4, 5.0  # inches
+LABELS = ("mean trust (0 to 1)", "mean reward per agent (units)")
+# From the one that knows most of a game; the first that can play it is shown.
+RECIPROCAL = ("conditional_cooperator", "tit_for_tat")
+LOOKS = style.styles(["random", "always_defect", *RECIPROCAL])
+
+
+class Course(NamedTuple):
+    """How episodes went; axis 0 is the step, from 0, axis 1 the episode."""
+
+    trust: np.ndarray  # mean pairwise trust; that of the last step once an episode is over
+    reward: np.ndarray  # mean over agents; 0 once it is over, nan at the start
+
+
+def stem(env_id: str) -> str:
+    """Name of an environment's page and plot: its module's name."""
+    return coopbench_envs.spec(env_id).kernel.__name__.rsplit(".", 1)[1]
+
+
+def is_drawn(env_id: str) -> bool:
+    """Whether an environment has a plot: those that measure trust do."""
+    return "final_trust" in coopbench_envs.spec(env_id).metrics
+
+
+def policies(env_id: str) -> list[str]:
+    """Names of the policies that are shown."""
+    return ["random", "always_defect", *[p for p in RECIPROCAL if _plays(p, env_id)][:1]]
+
+
+def _plays(policy: str, env_id: str) -> bool:
+    try:
+        make_policy(policy, Game.at(env_id))
+    except ValueError:
+        return False
+    return True
+
+
+def section(env_id: str) -> str:
+    """Markdown that shows the plot, with what is to be seen on it."""
+    names = ", ".join(f"`{name}`" for name in policies(env_id))
+    alt = (
+        f"Two line plots over the steps of an episode of {coopbench_envs.spec(env_id).name}, "
+        f"mean trust above and mean reward below, with a line for each policy: {names}."
+    ).replace("`", "")
+    return (
+        f"![{alt}](plots/{stem(env_id)}.svg)\n\n"
+        f"All agents play the same policy, at default parameters. Lines: mean of {EPISODES} "
+        f"episodes; bands: {INNER[0]} to {INNER[1]} % of them. An episode that is over counts with "
+        "its last trust and without reward; a cross marks where all are over."
+    )
+
+
+def course(env_id: str, policy: str) -> Course:
+    """Play the episodes of seeds 0, 1, ... with one policy in every seat."""
+    engine = Engine(env_id, EPISODES)
+    control, everywhere = engine.control, np.ones(EPISODES, np.bool_)
+    engine.reset(np.arange(EPISODES, dtype=np.uint64))
+    player = Player(policy, Game.of(engine))
+    player.begin(control.seed, control.episode, everywhere)
+    place = list(engine.spec.metrics).index("final_trust")
+    trust, reward = [control.measures[:, place].copy()], [np.full(EPISODES, np.nan)]
+    while not control.done.all():
+        running = ~control.done
+        engine.step(player.act(control.obs), DISABLED)
+        trust.append(control.measures[:, place].copy())
+        reward.append(np.where(running, control.rewards.mean(axis=1), 0.0))
+    return Course(np.array(trust), np.array(reward))
+
+
+def figure(env_id: str) -> Any:
+    """Draw trust above reward; return the figure."""
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+    axes = drawn.subplots(2, 1, sharex=True)
+    horizon = Engine(env_id).horizon
+    for name in policies(env_id):
+        found = course(env_id, name)
+        for ax, values in zip(axes, (found.trust, found.reward), strict=True):
+            _line(ax, values, LOOKS[name], name, horizon)
+    for ax, label in zip(axes, LABELS, strict=True):
+        style.frame(ax)
+        ax.set_ylabel(label, fontsize=style.SMALL)
+    axes[0].set_ylim(-0.03, 1.03)
+    axes[1].set_xlim(-0.01 * horizon, 1.01 * horizon)
+    axes[1].set_xlabel("step", fontsize=style.SMALL)
+    drawn.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside upper left",
+        ncols=3,
+        frameon=False,
+        fontsize=style.SMALL,
+        handlelength=3.2,
+    )
+    return drawn
+
+
+def _line(ax: Any, values: np.ndarray, look: style.Style, name: str, horizon: int) -> None:
+    stride = math.ceil((len(values) - 1) / MOST)
+    steps = np.unique([0, *range(1, len(values), stride), len(values) - 1])
+    part = values[steps]
+    low, high = np.percentile(part, INNER, axis=1)
+    if not np.allclose(low, high, equal_nan=True):
+        ax.fill_between(steps, low, high, color=look.colour, alpha=0.16, linewidth=0)
+    ax.plot(
+        steps,
+        part.mean(axis=1),
+        color=look.colour,
+        linestyle=look.line,
+        linewidth=1.8,
+        label=name,
+    )
+    if len(values) <= horizon:
+        ax.plot(steps[-1:], part[-1:].mean(axis=1), "X", color=look.colour, markersize=7)
+
+
+def written(env_id: str) -> str:
+    """Draw an environment's plot as SVG, with coordinates to a hundredth of a point."""
+    text = style.svg(figure(env_id), stem(env_id))
+    return re.sub(r'(?<= d=")[^"]+', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)
+
+
+def main() -> None:
+    """Write the plots of all environments."""
+    FOLDER.mkdir(exist_ok=True)
+    for env_id in filter(is_drawn, coopbench_envs.ids()):
+        (FOLDER / f"{stem(env_id)}.svg").write_text(written(env_id), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

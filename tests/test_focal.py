@@ -1,0 +1,192 @@
+"""Focal play: the seats rotate evenly, every seat's actions come from who sits there."""
+
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench import rollout, store
+from coopbench.baselines.policy import Game, Player
+from coopbench.episodes import Cell
+from coopbench.metrics import values
+from coopbench.protocol import Protocol
+from coopbench.rollout import play, seating
+from coopbench_envs import Engine
+from coopbench_envs.engine import DISABLED
+
+POOL = ("tit_for_tat", "random", "constant:0.75")
+GAMES = {"coopbench/TrustDilemma-v0": {}, "coopbench/PlatformEcosystem-v0": {"num_developers": 3}}
+
+
+def make_protocol(env, partners=POOL, count=14, **parameters):
+    return Protocol.model_validate(
+        {
+            "protocol": {"name": "focal", "version": 1, "description": "One task."},
+            "seeds": {"evaluation": {"first": 3, "count": count}},
+            "report": {
+                "score": "own_return",
+                "metrics": ["own_return", "return"],
+                "curve": "final_trust",
+            },
+            "task": [
+                {
+                    "id": "one",
+                    "env": env,
+                    "parameters": {"horizon": 9} | GAMES[env] | parameters,
+                    "partners": list(partners),
+                    "bounds": {"low": 0.0, "high": 5000.0},
+                }
+            ],
+        }
+    )
+
+
+# --- who sits where ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agents", [2, 3, 5])
+@pytest.mark.parametrize("partners", [1, 2, 3, 7])
+def test_seats_and_partners_are_balanced(agents, partners):
+    """Over agents * partners episodes every partner has every place once; before, almost."""
+    whole = seating(agents * partners, agents, partners)
+    assert ((whole == -1).sum(axis=1) == 1).all()
+    for own in range(agents):
+        rows = whole[whole[:, own] == -1]
+        assert len(rows) == partners
+        for seat in set(range(agents)) - {own}:
+            assert sorted(rows[:, seat]) == list(range(partners))
+    some = seating(100, agents, partners)
+    pairs = [
+        np.count_nonzero((some[:, own] == -1) & (some[:, seat] == partner))
+        for own in range(agents)
+        for seat in range(agents)
+        for partner in range(partners)
+        if seat != own
+    ]
+    assert max(pairs) - min(pairs) <= 1
+
+
+def test_seating_by_hand():
+    assert seating(5, 2, 2).tolist() == [[-1, 0], [0, -1], [-1, 1], [1, -1], [-1, 0]]
+    assert seating(4, 3, 2).tolist() == [[-1, 0, 1], [0, -1, 1], [0, 1, -1], [-1, 1, 0]]
+    assert (seating(4, 3, 0) == -1).all()
+
+
+def test_other_seats_hold_a_mixture():
+    for row in seating(40, 4, 5):
+        others = row[row >= 0]
+        assert len(set(others.tolist())) == 3
+
+
+# --- who acts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env", GAMES)
+def test_self_play_is_what_it_was(env):
+    """One player in all seats, started as ever: equal bit for bit."""
+    protocol = make_protocol(env, partners=())
+    task, cell = protocol.task[0], Cell("one", "random")
+    engine = Engine(env, 14, **task.parameters)
+    engine.reset(protocol.seeds_of(task))
+    control, player = engine.control, Player("random", Game.of(engine))
+    player.begin(control.seed, control.episode, np.ones(14, np.bool_))
+    while not control.done.all():
+        engine.step(player.act(control.obs), DISABLED)
+    block = play(protocol, cell, "random")
+    np.testing.assert_array_equal(block.returns, control.returns)
+    np.testing.assert_array_equal(block.metrics["final_trust"], control.measures[:, 0])
+    assert block.seats.all()
+    np.testing.assert_array_equal(values(block, "own_return"), control.returns.mean(axis=1))
+
+
+@pytest.mark.parametrize("env", GAMES)
+def test_every_seat_acts_as_its_policy(env):
+    """Each episode again, alone and seat by seat, by other means."""
+    protocol = make_protocol(env)
+    task = protocol.task[0]
+    block = play(protocol, Cell("one", "random"), "random")
+    agents = len(block.agents)
+    for k, seed in enumerate(protocol.seeds_of(task)):
+        engine = Engine(env, 1, **task.parameters)
+        engine.reset(np.array([seed]))
+        names = ("random", *POOL)
+        players = [Player(name, Game.of(engine)) for name in names]
+        for number, player in enumerate(players):
+            player.begin(engine.control.seed, engine.control.episode, np.ones(1, bool), number)
+        sitting = [1 + (k // agents + place) % len(POOL) for place in range(agents - 1)]
+        sitting.insert(k % agents, 0)
+        while not engine.control.done.all():
+            every = [player.act(engine.control.obs) for player in players]
+            actions = np.stack([every[who][:, seat] for seat, who in enumerate(sitting)], axis=1)
+            engine.step(actions, DISABLED)
+        np.testing.assert_array_equal(block.returns[k], engine.control.returns[0])
+        assert block.seats[k].tolist() == [who == 0 for who in sitting]
+        assert values(block, "own_return")[k] == block.returns[k, k % agents]
+
+
+def _recorded(monkeypatch):
+    """Actions of every step, as the engine gets them."""
+    seen = []
+
+    class Watched(Engine):
+        def step(self, actions, mode=DISABLED):
+            seen.append(np.array(actions))
+            super().step(actions, mode)
+
+    monkeypatch.setattr(rollout, "Engine", Watched)
+    return seen
+
+
+def test_random_partners_draw_other_numbers(monkeypatch):
+    seen = _recorded(monkeypatch)
+    env = "coopbench/TrustDilemma-v0"
+    play(make_protocol(env, partners=()), Cell("one", "random"), "random")
+    alone, own = seen[0].copy(), seating(14, 2, 1) == -1
+    seen.clear()
+    play(make_protocol(env, partners=("random",)), Cell("one", "random"), "random")
+    np.testing.assert_array_equal(seen[0][own], alone[own])  # the policy's seat: as in self-play
+    assert not np.isin(seen[0][~own], alone).any()
+
+
+def test_objects_play_beside_partners(monkeypatch):
+    seen = _recorded(monkeypatch)
+    protocol = make_protocol("coopbench/TrustDilemma-v0", partners=("constant:0.75",))
+    block = play(protocol, Cell("one", "ten"), lambda obs: np.full((*obs.shape[:2], 1), 10.0))
+    for actions in seen:
+        assert (actions[block.seats] == 10.0).all()
+        assert (actions[~block.seats] == 75.0).all()
+
+
+def test_discrete_games_have_seats_too(monkeypatch):
+    seen = _recorded(monkeypatch)
+    protocol = make_protocol("coopbench/TrustDilemma-v0")
+    task = protocol.task[0].model_copy(
+        update={"env": "test/Pennies-v0", "parameters": {}, "partners": ("random",)}
+    )
+    protocol = protocol.model_copy(update={"task": (task,)})
+    block = play(protocol, Cell("one", "wait"), lambda obs: np.zeros(obs.shape[:2], np.int64))
+    assert (block.seats.sum(axis=1) == 1).all()
+    assert not np.concatenate([actions[block.seats] for actions in seen]).any()
+    assert len(np.unique([actions[~block.seats] for actions in seen])) == 3
+
+
+def test_games_are_described_without_an_engine(env_id):
+    game, engine = Game.at(env_id), Engine(env_id)
+    assert (game.env_id, game.agents) == (engine.spec.id, engine.agents)
+    assert game.layout == engine.layout
+    if not engine.discrete:
+        np.testing.assert_array_equal(game.low, engine.action_bounds()[0])
+        np.testing.assert_array_equal(game.high, engine.action_bounds()[1])
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+def test_seats_are_kept_and_found_again(tmp_path):
+    protocol = make_protocol("coopbench/PlatformEcosystem-v0")
+    report = coopbench.evaluate(protocol, ["tit_for_tat"], out=tmp_path)
+    found, _ = store.read(tmp_path, protocol, Cell("one", "tit_for_tat"))
+    np.testing.assert_array_equal(found.seats, report.episodes.of("one", "tit_for_tat").seats)
+    rows = list(report.episodes.rows())
+    assert [row["seats"] for row in rows[:5]] == [*found.agents, found.agents[0]]
+    assert "constant:0.75" in str(report)
+    assert "Players: the policy in one seat" in str(report)

@@ -1,0 +1,140 @@
+"""The venture model of the version 1 games: one step by hand, and what holds in all of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import coopbench_envs
+from coopbench_envs import Engine
+from coopbench_envs.coopetition import ventures
+from coopbench_envs.engine import DISABLED
+
+NAMES = [i.split("/")[1] for i in coopbench_envs.ids() if i.endswith("-v1")]
+PLAIN = {"shock": (0.0, 0.0), "noise": (0.0, 0.0), "persistence": (1.0, 1.0)}
+seeds = st.integers(0, 2**63)
+
+
+def _state(**fields):
+    return {name: np.asarray(value) for name, value in fields.items()}
+
+
+def test_one_step_of_good_times_by_hand():
+    """r = 1 - a + A/2 (a0 + a1) (1 - D (1 - T)); trust moves by the distance from a half."""
+    engine = Engine("TrustDilemma-v1", **PLAIN)
+    trust = [[1.0, 0.6], [0.8, 1.0]]
+    engine.reset(
+        np.zeros(1, np.uint64),
+        state=_state(trust=trust, dependence=[0.5, 0.9], good=True, productivity=1.8),
+    )
+    engine.step(np.array([[[1.0], [0.25]]]))
+    worth = 0.9 * 1.25
+    expected = [worth * (1 - 0.5 * 0.2), 0.75 + worth * (1 - 0.9 * 0.4)]
+    np.testing.assert_allclose(engine.control.rewards[0], expected, rtol=1e-15)
+    found = engine.state.trust[0]
+    assert found[1, 0] == pytest.approx(0.8 + 0.15 * 1.0 * 0.2)  # the signal of 1 is 1
+    assert found[0, 1] == pytest.approx(0.6 - 0.30 * 0.5 * 0.6)  # that of 0.25 is -1/2
+    assert engine.state.expected[0] == 0.5
+
+
+def test_one_step_of_bad_times_by_hand():
+    """Nothing is expected: who invests nothing keeps the trust that it has, who invests gains."""
+    engine = Engine("TrustDilemma-v1", low=(0.2, 0.2), **PLAIN)
+    trust = [[1.0, 0.6], [0.8, 1.0]]
+    engine.reset(np.zeros(1, np.uint64), state=_state(trust=trust, good=False, productivity=0.2))
+    engine.step(np.array([[[0.0], [0.5]]]))
+    found = engine.state.trust[0]
+    assert found[1, 0] == 0.8
+    assert found[0, 1] == pytest.approx(0.6 + 0.15 * 0.5 * 0.4)
+    assert engine.state.productivity[0] == pytest.approx(0.2)
+    assert not engine.state.good[0]
+
+
+def test_the_observation_in_the_order_of_the_layout():
+    engine = Engine("PlatformEcosystem-v1", **PLAIN)
+    engine.reset(np.arange(1, dtype=np.uint64))
+    engine.step(np.full((1, 5, 2), 0.7))
+    seen, s = engine.control.obs[0], engine.state
+    parts = ventures.layout(engine.constants)
+    for a in range(5):
+        others = [b for b in range(5) if b != a]
+        income = s.income[0, a] / engine.constants.endowment[a]
+        expected = {
+            "own_action": [0.7],
+            "others_actions": [0.7] * 4,
+            "trust_in_others": s.trust[0, a, others],
+            "trust_in_me": s.trust[0, others, a],
+            "dependence": [s.dependence[0, a]],
+            "income": [income / (1 + income)],
+            "productivity": [s.productivity[0] / (1 + s.productivity[0])],
+            "time": [0.01],
+        }
+        for name, values in expected.items():
+            np.testing.assert_allclose(seen[a, parts[name]], values, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=seeds, data=st.data())
+@settings(max_examples=5, deadline=None)
+def test_everything_stays_in_its_bounds_and_only_the_horizon_ends(name, seed, data):
+    engine = Engine(name, 4, horizon=12)
+    lanes = (np.arange(4, dtype=np.uint64) + np.uint64(seed)) % np.uint64(2**63)
+    engine.reset(lanes)
+    numbers = data.draw(st.lists(st.floats(-0.5, 1.5), min_size=24, max_size=24))
+    for t in range(12):
+        assert not engine.control.done.any()
+        engine.step(np.resize(numbers[t:] + numbers[:t], engine.actions.shape), DISABLED)
+        assert (engine.state.trust >= 0.0).all()
+        assert (engine.state.trust <= 1.0).all()
+        assert (engine.control.rewards >= 0.0).all()
+        for agent, space in enumerate(engine.observation_spaces):
+            assert all(space.contains(row) for row in engine.control.obs[:, agent])
+        assert all(engine.state_space.contains(row) for row in engine.global_state())
+    assert engine.control.truncated.all()
+    assert not engine.control.terminated.any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_seed_matters(name):
+    """Lanes of other seeds differ in what they start with and in what equal play earns."""
+    engine = Engine(name, 32)
+    engine.reset(np.arange(32, dtype=np.uint64))
+    assert len(np.unique(engine.control.obs.reshape(32, -1), axis=0)) == 32
+    while not engine.control.done.all():
+        engine.step(np.full(engine.actions.shape, 0.6), DISABLED)
+    assert len(np.unique(engine.control.returns[:, 0])) == 32
+
+
+@given(seed=seeds, own=st.floats(0, 1), other=st.floats(0, 1))
+@settings(max_examples=25, deadline=None)
+def test_firms_can_change_places(seed, own, other):
+    """Swapping the firms' state and actions swaps what they earn and whom others trust."""
+    first, second = Engine("TrustDilemma-v1", **PLAIN), Engine("TrustDilemma-v1", **PLAIN)
+    for engine in (first, second):
+        engine.reset(np.array([seed], np.uint64))
+    trust, dependence = first.state.trust[0], first.state.dependence[0]
+    swapped = _state(trust=trust[::-1, ::-1].copy(), dependence=dependence[::-1].copy())
+    second.reset(np.array([seed], np.uint64), state=swapped)
+    first.step(np.array([[[own], [other]]]))
+    second.step(np.array([[[other], [own]]]))
+    np.testing.assert_array_equal(first.control.rewards, second.control.rewards[:, ::-1])
+    np.testing.assert_array_equal(first.state.trust, second.state.trust[:, ::-1, ::-1])
+
+
+def test_times_turn_as_often_as_they_should():
+    """With persistence 0.9 a tenth of the steps turns, and half of them are good."""
+    engine = Engine("TrustDilemma-v1", 2000, persistence=(0.9, 0.9))
+    engine.reset(np.arange(2000, dtype=np.uint64))
+    course = [engine.state.good.copy()]
+    for _ in range(99):
+        engine.step(np.zeros(engine.actions.shape))
+        course.append(engine.state.good.copy())
+    good = np.array(course)
+    assert good.mean() == pytest.approx(0.5, abs=0.02)
+    assert (good[1:] != good[:-1]).mean() == pytest.approx(0.1, abs=0.005)
+
+
+@pytest.mark.parametrize("wrong", [(0.9, 0.6), (0.1,), (-0.1, 0.5), (0.5, 1.1), (0.1, np.nan)])
+def test_ranges_are_checked(wrong):
+    with pytest.raises(ValueError, match=r"'initial_trust'.*two numbers 0 <= lowest <= highest"):
+        Engine("TrustDilemma-v1", initial_trust=wrong)
