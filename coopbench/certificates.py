@@ -239,8 +239,9 @@ class _Bench:
         control = self._engine.control
         players = {name: Player(name, self.game) for name in dict.fromkeys(seats)}
         self._engine.reset(self._seeds)
-        for player in players.values():
-            player.begin(control.seed, control.episode, np.ones(EPISODES, np.bool_))
+        every = np.ones(EPISODES, np.bool_)
+        for stream, player in enumerate(players.values()):
+            player.begin(control.seed, control.episode, every, stream)
 
         def choose(step: int, observations: np.ndarray) -> np.ndarray:
             acted = {name: player.act(observations) for name, player in players.items()}

@@ -328,8 +328,9 @@ class _Arena:
 
         control, step = self.engine.control, 0
         self.engine.reset(self._seeds)
-        for player in players:
-            player.begin(control.seed, control.episode, np.ones(self.engine.lanes, np.bool_))
+        every = np.ones(self.engine.lanes, np.bool_)
+        for stream, player in enumerate(players):
+            player.begin(control.seed, control.episode, every, stream)
         while not control.done.all():
             self.engine.step(choose(step, control.obs), DISABLED)
             step += 1

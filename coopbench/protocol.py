@@ -224,6 +224,12 @@ class Protocol(_Strict):
             for name in (*self.report.metrics, self.report.score, self.report.curve):
                 if name not in known:
                     raise ValueError(unknown("metric", name, known, f"task {task.id!r}"))
+            measured = coopbench_envs.spec(task.env).metrics
+            if self.report.curve not in measured:
+                raise ValueError(
+                    f"curve {self.report.curve!r} of task {task.id!r} has no course over an "
+                    f"episode; allowed: what the game itself measures, {', '.join(measured)}"
+                )
         return self
 
     @property

@@ -90,6 +90,7 @@ def _seed_of_a_long_game(env_id, steps):
 def test_renders_in_gymnasium(env_id):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a mode that is not declared only warns
+        warnings.filterwarnings("ignore", message=".*is out of date")
         picture = gymnasium.make(env_id, render_mode="rgb_array")
     picture.reset(seed=1)
     image = picture.render()
