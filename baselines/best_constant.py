@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.certified import certified
+from coopbench.baselines.fractions import CUSTOMARY
 from coopbench.baselines.policy import Entry, Game
 
 
@@ -21,7 +22,11 @@ class BestConstant:
             roles = certified(game.env_id)["best_constant"]
         except FileNotFoundError as error:
             raise ValueError(f"Policy 'best_constant' cannot play {game.env_id}: {error}") from None
-        fractions = np.array([roles[agent.rpartition("_")[0]] for agent in game.agents])
+        fractions = np.full_like(game.high, CUSTOMARY)
+        for seat, agent in enumerate(game.agents):
+            # Parts that grow with the number of agents stand last, and are customary throughout.
+            own = roles[agent.rpartition("_")[0]][: fractions.shape[1]]
+            fractions[seat, : len(own)] = own
         self._actions = game.low + fractions * (game.high - game.low)
 
     def initial(self, game: Game, seeds: np.ndarray) -> None:

@@ -84,11 +84,9 @@ class ConditionalCooperator:
         c, layout = self._game.constants, self._game.layout
         seen = observations.astype(np.float64)
         income = seen[:, :, layout["income"]][:, :, 0]
-        own = self._fractions.own(observations)
-        everybody = own * c.endowment
-        others = np.broadcast_to(c.endowment, (len(own), *[own.shape[1]] * 2))
-        others = others[:, ~np.eye(own.shape[1], dtype=bool)].reshape(*own.shape, -1)
-        pool = everybody + (self._fractions.others(observations) * others).sum(axis=2)
+        own, agents = self._fractions.own(observations), len(c.endowment)
+        others = np.tile(c.endowment, (agents, 1))[~np.eye(agents, dtype=bool)].reshape(agents, -1)
+        pool = own * c.endowment + (self._fractions.others(observations) * others).sum(axis=2)
         received = (income / (1.0 - income) - 1.0 + own) * c.endowment
         worth = c.share * pool * memory.trusted
         trusted = seen[:, :, layout["trust_in_me"]].mean(axis=2)

@@ -8,33 +8,38 @@ prints the mean own returns of ``random`` and of the best policy that certificat
 
 import sys
 
-from coopbench.baselines.policy import make_policy
 from coopbench.certificates import EPISODES, JUDGED, REACTIVE
 from coopbench.episodes import Cell
 from coopbench.metrics import values
-from coopbench.plan import game_of
 from coopbench.protocol import Evaluation, Protocol, Seeds, Task, load_protocol
 from coopbench.rollout import play
 
 
-def mean_return(protocol: Protocol, task: Task, policy: str) -> float:
-    """Mean own return of a policy over the judged episodes of a task."""
-    return float(values(play(protocol, Cell(task.id, policy), policy), "own_return").mean())
+def judged(name: str) -> Protocol:
+    """Load a protocol with the judged episodes in place of its own."""
+    seeds = Seeds(evaluation=Evaluation(first=JUDGED, count=EPISODES))
+    return load_protocol(name).model_copy(update={"seeds": seeds})
+
+
+def bounds(protocol: Protocol, task: Task) -> tuple[float, float, str]:
+    """Mean own return of random play, that of the best reactive policy, and its name."""
+
+    def mean(policy: str) -> float:
+        return float(values(play(protocol, Cell(task.id, policy), policy), "own_return").mean())
+
+    scores = {name: mean(name) for name in REACTIVE}
+    best = max(scores, key=lambda name: scores[name])
+    return mean("random"), scores[best], best
 
 
 def main() -> None:
     """Print one line per task."""
-    given = load_protocol(sys.argv[1] if len(sys.argv) > 1 else "coopetition-standard")
-    seeds = Seeds(evaluation=Evaluation(first=JUDGED, count=EPISODES))
-    protocol = given.model_copy(update={"seeds": seeds})
+    protocol = judged(sys.argv[1] if len(sys.argv) > 1 else "coopetition-standard")
     for task in protocol.task:
-        scores = {}
-        for name in ("random", *REACTIVE):
-            make_policy(name, game_of(task))
-            scores[name] = mean_return(protocol, task, name)
-        best = max(REACTIVE, key=lambda name: scores[name])
-        bounds = f"bounds = {{ low = {scores['random']:.2f}, high = {scores[best]:.2f} }}"
-        print(f"{task.id:<40} {bounds}  # {best}", flush=True)
+        low, high, best = bounds(protocol, task)
+        print(
+            f"{task.id:<40} bounds = {{ low = {low:.2f}, high = {high:.2f} }}  # {best}", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Command line: list, show, plan, evaluate, report, crossplay, bench, match, warmup."""
+"""Command line: list, show, plan, evaluate, report, crossplay, certify, match, bench, warmup."""
 
 import sys
 from pathlib import Path

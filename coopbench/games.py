@@ -99,8 +99,8 @@ def _checked_constants(constants: Any, name: str = "constants") -> Any:
     missing = [field for field in _NEEDED if not hasattr(constants, field)]
     if missing:
         raise ValueError(
-            f"{name}: only coopetition games have stage payoffs; this one has no "
-            f"{', '.join(missing)}."
+            f"{name}: only coopetition games of version 0 have these stage payoffs; this one has "
+            f"no {', '.join(missing)}. coopbench.stage.solve takes every game with investments."
         )
     return constants
 

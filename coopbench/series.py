@@ -46,6 +46,8 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
             return [(reader.line_num, row) for row in reader if any(map(str.strip, row))]
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no file {path} to read a series from.") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read as a file: {error.strerror}.") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as CSV in UTF-8: {error}.") from None
 

@@ -5,20 +5,22 @@ but how it plays, so every game of the coopetition families can be asked what a 
 worth: what selfish play comes to, what is best for all, and what a deviation gains.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from coopbench.baselines.fractions import CUSTOMARY
-from coopbench.baselines.policy import Game, Player, entries
+from coopbench.baselines.policy import Game, Player
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import describe
 
-__all__ = ["Stage", "roles_of", "solve"]
+__all__ = ["Stage", "roles_of", "single_parts", "solve"]
 
 _STARTS = (0.0, 0.5, 1.0)  # fractions from which equilibria and the optimum are sought
 _SWEEPS = 30
+_ROUNDING = 1e-9  # of payoffs: a smaller gain moves nobody, so that searches come to rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,12 @@ def roles_of(agents: tuple[str, ...]) -> dict[str, list[int]]:
     return found
 
 
+def single_parts(layout: Mapping[str, slice]) -> dict[str, int]:
+    """Places of the parts of an action that are one number; no ``layout``: the investment alone."""
+    parts = layout or {"investment": slice(0, 1)}
+    return {name: part.start for name, part in parts.items() if part.stop - part.start == 1}
+
+
 def solve(
     env_id: str,
     *,
@@ -72,6 +80,9 @@ def solve(
     """
     if trust is not None and not 0.0 <= trust <= 1.0:
         raise ValueError(f"trust was {trust!r}; allowed: a number in [0, 1], or None.")
+    for name, value, least in (("situations", situations, 1), ("levels", levels, 2)):
+        if value < least:
+            raise ValueError(f"{name} was {value!r}; allowed: >= {least}.")
     game = _Step(env_id, trust, situations, levels, seed, parameters)
     rest = [end for end in map(game.equilibrium, _STARTS) if end is not None]
     if not rest:
@@ -118,9 +129,8 @@ class _Step:
             raise ValueError(f"{env_id}: only coopetition games have investments to search over.")
         if "reward_type" in describe(single.spec.params):
             parameters = {**parameters, "reward_type": "private"}
-        layout = single.action_layout or {"investment": slice(0, 1)}
-        self.names = [name for name, part in layout.items() if part.stop - part.start == 1]
-        self.searched = [layout[name].start for name in self.names]
+        places = single_parts(single.action_layout)
+        self.names, self.searched = list(places), list(places.values())
         self.members = list(roles_of(single.agents).values())
         grid = np.linspace(0.0, 1.0, levels)
         axes = np.meshgrid(*[grid] * len(self.searched), indexing="ij")
@@ -202,9 +212,7 @@ class _Step:
         after = profile.copy()
         for k in self._kinds:
             best = int(value[:, k].argmax())
-            if (
-                value[best, k] > value[0, k] + 1e-9
-            ):  # staying is preferred, so that it comes to rest
+            if value[best, k] > value[0, k] + _ROUNDING:
                 after[k, role, self.searched] = self.answers[best - 1]
         return after
 
@@ -239,11 +247,10 @@ def _situations(engine: Engine, seed: int) -> dict[str, np.ndarray]:
     """State of each lane's episode at a step of its own, spread evenly over the episode."""
     lanes = engine.lanes
     seeds = np.arange(seed, seed + lanes, dtype=np.uint64)
-    # A step is played before, so that games have shown how they go on; half-odd spacing.
+    # Multiples of the golden ratio fill the episode evenly, however many there are.
     stops = ((np.arange(lanes) * 0.6180339887498949) % 1.0 * engine.horizon).astype(np.int64)
-    name = "conditional_cooperator"
-    playable = "trust_in_others" in engine.layout and name in entries()
-    player = Player(name if playable else "constant:0.5", Game.of(engine))
+    playable = "trust_in_others" in engine.layout
+    player = Player("conditional_cooperator" if playable else "constant:0.5", Game.of(engine))
     engine.reset(seeds)
     control = engine.control
     player.begin(control.seed, control.episode, np.ones(lanes, np.bool_))

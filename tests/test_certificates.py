@@ -91,6 +91,23 @@ def test_policies_play_what_the_certificate_says():
     np.testing.assert_array_equal(after, memory + 1)
 
 
+@pytest.mark.parametrize("agents", [2, 3, 64])
+def test_policies_play_what_the_certificate_says_at_other_sizes(agents):
+    """Wishes grow with the number of agents and stay customary; investments are the role's."""
+    game = Game.at("DynamicPartnerSelection-v1", num_agents=agents)
+    stored = load_certificate("DynamicPartnerSelection-v1")
+    observations = np.zeros((1, agents, 5 * agents), np.float32)
+    for name, invested in (
+        ("best_constant", stored.best_constant["partner"][0]),
+        ("open_loop", stored.open_loop[0]),
+    ):
+        policy = make_policy(name, game)
+        memory = policy.initial(game, np.zeros(1, np.uint64))
+        actions, _ = policy.act(observations, memory)
+        np.testing.assert_array_equal(actions[0, :, 0], invested)
+        np.testing.assert_array_equal(actions[0, :, 1:], np.full((agents, agents - 1), 0.5))
+
+
 @pytest.mark.parametrize("name", ["best_constant", "open_loop"])
 def test_policies_without_a_certificate_say_so(name):
     with pytest.raises(ValueError, match=r"cannot play.*no certificate.*TrustDilemma-v1"):
@@ -109,5 +126,6 @@ def test_a_missed_criterion_shows():
 def test_errors_name_what_is_wrong():
     with pytest.raises(ValueError, match="Routing-v0"):
         certify("Routing-v0")
-    with pytest.raises(ValueError, match="trust was 2"):
-        stage.solve("TrustDilemma-v1", trust=2)
+    for name, wrong in (("trust", 2), ("levels", 1), ("situations", 0)):
+        with pytest.raises(ValueError, match=f"{name} was {wrong}; allowed"):
+            stage.solve("TrustDilemma-v1", **{name: wrong})

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from coopbench_envs.engine import Engine
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SMALL = ["--env", "TrustDilemma-v0", "--episodes", "5", "--param", "horizon=6"]
@@ -140,6 +142,11 @@ def test_readme_python(code, tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_readme_policy_looks_at_the_productivity():
+    part = Engine("TrustDilemma-v1", 1).layout["productivity"]
+    assert f"observations[:, :, {part.start}:{part.stop}]" in README
 
 
 def test_readme_commands(tmp_path):

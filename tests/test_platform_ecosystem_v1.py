@@ -75,6 +75,15 @@ def test_who_leaves_keeps_its_endowment_and_is_not_judged():
     assert engine.metrics()["cooperation_rate"] == pytest.approx(2 / 3)
 
 
+def test_who_is_absent_exploits_nobody():
+    """Nothing is expected of an absent developer, as nobody judges it."""
+    engine = played(GOOD, [INVEST, LEAVE, STAY])
+    found = engine.spec.trace(engine.constants, engine.state)
+    np.testing.assert_array_equal(found["baseline"], [[0.5, 0.0, 0.5]])
+    below = found["fraction"] < found["baseline"]
+    np.testing.assert_array_equal(below, [[False, False, True]])
+
+
 def test_noise_does_not_make_the_absent_seen():
     engine = played(GOOD, [INVEST, LEAVE, INVEST], noise=(0.1, 0.1))
     assert engine.state.seen[0, 1] == 0.0

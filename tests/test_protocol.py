@@ -1,7 +1,9 @@
 """Protocols: every shipped one is usable, and a wrong one says where and what to do."""
 
 import hashlib
+import inspect
 import re
+import runpy
 from importlib import resources
 from pathlib import Path
 
@@ -9,10 +11,16 @@ import numpy as np
 import pytest
 
 import coopbench
+import coopbench_envs
+from coopbench import certificates, stage
+from coopbench.baselines.policy import Game
 from coopbench.instances import instance_state
 from coopbench.metrics import known_metrics
 from coopbench.protocol import ProtocolError, ad_hoc, load_protocol, protocol_files
+from coopbench.rollout import OWN, seating
 from coopbench_envs import Engine
+
+ROOT = Path(__file__).resolve().parent.parent
 
 GOOD = """
 [protocol]
@@ -51,6 +59,60 @@ def test_shipped_protocols(name):
         state = instance_state(task, engine.constants, protocol.episodes(task))
         if state is not None:
             assert all(len(value) == protocol.episodes(task) for value in state.values())
+
+
+@pytest.mark.parametrize("name", coopbench.protocols())
+def test_seeds_of_different_uses_are_disjoint(name):
+    """Training, evaluation, and what certificates search, judge and solve steps on."""
+    protocol = load_protocol(name)
+    solved = inspect.signature(stage.solve).parameters
+    first, situations = solved["seed"].default, solved["situations"].default
+    uses = [
+        set(protocol.seeds.training),
+        set().union(*(protocol.seeds_of(task).tolist() for task in protocol.task)),
+        set(range(certificates.JUDGED, certificates.JUDGED + certificates.EPISODES)),
+        set(range(certificates.SEARCH, certificates.SEARCH + certificates.SEARCHED)),
+        set(range(first, first + situations)),
+    ]
+    assert all(uses)
+    assert len(set().union(*uses)) == sum(map(len, uses))
+
+
+@pytest.mark.parametrize("name", ["trust-dilemma", "slcd.shifted.focal"])
+def test_standard_bounds_are_measured_as_said(name):
+    measure = runpy.run_path(str(ROOT / "benchmarks" / "bounds.py"))
+    protocol = measure["judged"]("coopetition-standard")
+    task = next(task for task in protocol.task if task.id == name)
+    low, high, _ = measure["bounds"](protocol, task)
+    assert (round(low, 2), round(high, 2)) == (task.bounds.low, task.bounds.high)
+
+
+def test_the_standard_protocol_shifts_its_ranges():
+    """Both ends move, in one direction, away from the ranges that are trained on."""
+    tasks = {task.id: task for task in load_protocol("coopetition-standard").task}
+    shifted = [name for name in tasks if ".shifted" in name]
+    assert len(shifted) == 16
+    for name in shifted:
+        usual = coopbench_envs.spec(tasks[name].env).params._field_defaults
+        assert "initial_trust" in tasks[name].parameters
+        for parameter, ends in tasks[name].parameters.items():
+            moved = np.sign(np.subtract(ends, usual[parameter]))
+            assert abs(moved.sum()) == 2, (name, parameter)
+
+
+def test_focal_play_of_the_standard_protocol_is_balanced():
+    """Every seat is the policy's about as often, and every partner sits in as many seats."""
+    protocol = load_protocol("coopetition-standard")
+    focal = [task for task in protocol.task if task.partners]
+    assert len(focal) == len(protocol.task) / 2
+    for task in focal:
+        agents = len(Game.at(task.env, **task.parameters).agents)
+        seats = seating(protocol.episodes(task), agents, len(task.partners))
+        own = (seats == OWN).sum(axis=0)
+        assert (seats == OWN).sum() == len(seats)
+        assert np.ptp(own) <= 1, task.id
+        met = [(seats == partner).sum() for partner in range(len(task.partners))]
+        assert np.ptp(met) == 0, task.id
 
 
 def test_instances_are_the_recorded_cells():

@@ -117,3 +117,14 @@ def test_phases_too_short_for_a_step_leave_no_trace():
     assert engine.state.phase[0] == 1
     assert engine.state.trust[0, 0, 1] == 0.2
     assert engine.state.dependence[0].tolist() == list(DEPENDENCE[1])
+    _play(engine, 0.0, 0.0)
+    assert engine.state.phase[0] == 2
+    trust = engine.state.trust.copy()
+    fields = engine.lane_state()
+    engine.reset(np.array([0]), state=fields | {"good": False})
+    _play(engine, 0.0, 0.0)  # of the strained phase there is no step, so it pulls nobody
+    assert engine.control.truncated[0]
+    assert engine.state.phase[0] == 2
+    np.testing.assert_array_equal(engine.state.trust, trust)
+    words = engine.spec.text(engine.constants, engine.lane_state(), engine.agents)
+    assert "phase 3 of 4: crisis" in words

@@ -67,6 +67,8 @@ def test_names_are_checked_without_agents_too(write):
 def test_a_missing_file_is_told(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file .*nowhere.csv to read"):
         read_series(tmp_path / "nowhere.csv")
+    with pytest.raises(ValueError, match=r"cannot be read as a file: Is a directory"):
+        read_series(tmp_path)
 
 
 def test_matching_by_hand():

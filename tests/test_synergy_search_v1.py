@@ -1,6 +1,10 @@
 """SynergySearch-v1: nothing tells the type but income; metrics worked out by hand."""
 
+import pickle
+
+import gymnasium
 import numpy as np
+import pettingzoo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +13,7 @@ from coopbench_envs.engine import DISABLED, Engine
 
 STILL = {"noise": (0.0, 0.0), "shock": (0.0, 0.0), "high": (1.5, 1.5), "low": (0.5, 0.5)}
 FULL = np.ones((2, 2))
+ID = "coopbench/SynergySearch-v1"
 
 
 def _venture(good, state=None, **parameters):
@@ -56,6 +61,35 @@ def test_nothing_but_income_tells_the_type():
         for engine in twins:
             engine.step(actions, DISABLED)
             assert engine.control.measures.shape[1] == len(engine.spec.metrics)
+
+
+def test_no_face_tells_the_type_before_the_end():
+    """Firms that keep everything learn nothing of their venture until the last step's metrics."""
+    keep = np.zeros((2, 1), np.float32)
+
+    def single(state):
+        env = gymnasium.make(ID)
+        yield env.reset(seed=5, options={"state": state})
+        for _ in range(100):
+            yield env.step(keep)
+
+    def parallel(state):
+        env = pettingzoo.make("parallel", ID)
+        yield env.reset(seed=5, options={"state": state})
+        for _ in range(100):
+            world = env.state()
+            yield world, env.step(dict.fromkeys(env.agents, keep[0]))
+
+    def vector(state):
+        env = gymnasium.make_vec(ID, num_envs=2)
+        yield env.reset(seed=5, options={"state": state})
+        for _ in range(100):
+            yield env.step(np.stack([keep, keep]))
+
+    for face in (single, parallel, vector):
+        twins = [face({"good": good, "productivity": 0.5 + good}) for good in (False, True)]
+        seen = [pickle.dumps(both[0]) == pickle.dumps(both[1]) for both in zip(*twins, strict=True)]
+        assert seen == [True] * 100 + [False], face.__name__
 
 
 def test_the_type_can_be_revealed():

@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coopbench_envs
+from coopbench.baselines.policy import Game, Player
 from coopbench_envs import Engine
 from coopbench_envs.coopetition import ventures
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.parameters import describe
 
 NAMES = [i.split("/")[1] for i in coopbench_envs.ids() if i.endswith("-v1")]
 PLAIN = {"shock": (0.0, 0.0), "noise": (0.0, 0.0), "persistence": (1.0, 1.0)}
@@ -138,3 +140,49 @@ def test_times_turn_as_often_as_they_should():
 def test_ranges_are_checked(wrong):
     with pytest.raises(ValueError, match=r"'initial_trust'.*two numbers 0 <= lowest <= highest"):
         Engine("TrustDilemma-v1", initial_trust=wrong)
+
+
+SIZES = [
+    *((name, {"horizon": steps}) for name in NAMES for steps in (1, 2)),
+    *(("PlatformEcosystem-v1", {"num_developers": m, "horizon": 9}) for m in (1, 2, 127)),
+    *(("DynamicPartnerSelection-v1", {"num_agents": n, "horizon": 9}) for n in (2, 3, 64)),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters"), SIZES)
+@pytest.mark.parametrize("policy", ["conditional_cooperator", "best_constant", "open_loop"])
+def test_certified_policies_play_at_every_size(name, parameters, policy):
+    engine = Engine(name, 3, **parameters)
+    engine.reset(np.arange(3, dtype=np.uint64))
+    control, player = engine.control, Player(policy, Game.of(engine))
+    player.begin(control.seed, control.episode, np.ones(3, np.bool_))
+    while not control.done.all():
+        actions = player.act(control.obs)
+        for agent, space in enumerate(engine.action_spaces):
+            assert space.contains(actions[0, agent].astype(space.dtype))
+        engine.step(actions, DISABLED)
+        for agent, space in enumerate(engine.observation_spaces):
+            assert all(space.contains(row) for row in control.obs[:, agent])
+        assert all(engine.state_space.contains(row) for row in engine.global_state())
+    assert (engine.state.time == parameters["horizon"]).all()
+    assert np.isfinite(control.measures).all()
+    assert np.isfinite(control.returns).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ranges_may_end_where_they_begin(name):
+    """Every range at its least, then at its most: all numbers stay finite."""
+    found = coopbench_envs.spec(name)
+    ranges = {n: a for n, (_, _, a) in describe(found.params).items() if a.pair}
+    for end in ("low", "high"):
+        given = {n: (getattr(allowed, end),) * 2 for n, allowed in ranges.items()}
+        engine = Engine(name, 2, horizon=5, **given)
+        engine.reset(np.arange(2, dtype=np.uint64))
+        rng = np.random.default_rng(0)
+        while not engine.control.done.all():
+            engine.step(rng.uniform(0, 1, engine.actions.shape), DISABLED)
+            for agent, space in enumerate(engine.observation_spaces):
+                assert all(space.contains(row) for row in engine.control.obs[:, agent])
+            assert all(engine.state_space.contains(row) for row in engine.global_state())
+        assert np.isfinite(engine.control.returns).all()
+        assert np.isfinite(engine.control.measures).all()

@@ -17,10 +17,10 @@ WANTED = 0.5  # least wish that counts
 EVEN = 1e-9  # summed differences of fractions below this are rounding
 LISTED = 12  # agents whose pairs still fit on a line
 
-Constants = ventures.extended(
+Constants = dynamics.extended(
     ventures.Constants, __name__, gossip="weight of what is heard of an agent, 1: as if seen"
 )
-State = ventures.extended(
+State = dynamics.extended(
     ventures.State,
     __name__,
     partner="(lanes, agents) int64, partner in the last step, -1 if alone or before any",
@@ -261,8 +261,7 @@ def measure(c, s, i, measures):
 
 def layout(c: Any) -> dict[str, slice]:
     """Named parts of one agent's observation."""
-    sizes = {name: part.stop - part.start for name, part in ventures.layout(c).items()}
-    return ventures.parts(sizes | {"last_partner": c.num_agents - 1, "matched": 1})
+    return ventures.parts(ventures.sizes(c) | {"last_partner": c.num_agents - 1, "matched": 1})
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:

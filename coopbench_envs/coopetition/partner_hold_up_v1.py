@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition import ventures
+from coopbench_envs.coopetition import dynamics, ventures
 from coopbench_envs.coopetition.ventures import prepare  # noqa: F401 (the kernel's own room)
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between, span
@@ -18,7 +18,7 @@ from coopbench_envs.parameters import between, span
 STRONG, WEAK = range(2)
 ROUNDING = 1e-9  # claims that add up to 1 but for it do not conflict
 
-Constants = ventures.extended(
+Constants = dynamics.extended(
     ventures.Constants,
     __name__,
     capital="(2,) range of the capital at the start",
@@ -29,7 +29,7 @@ Constants = ventures.extended(
     conflict_loss="part of the surplus that a conflict destroys",
     blame="loss of signal at the greatest demand",
 )
-State = ventures.extended(
+State = dynamics.extended(
     ventures.State,
     __name__,
     speed="(lanes,) part of the way that capital goes to the investment in a step",
@@ -242,9 +242,8 @@ def steady(c: Any, actions: np.ndarray) -> dict[str, np.ndarray]:
 
 def layout(c: Any) -> dict[str, slice]:
     """Named parts of one agent's observation."""
-    sizes = {name: part.stop - part.start for name, part in ventures.layout(c).items()}
     own = ("own_capital", "others_capital", "own_demand", "others_demands")
-    return ventures.parts(sizes | dict.fromkeys(own, 1))
+    return ventures.parts(ventures.sizes(c) | dict.fromkeys(own, 1))
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:

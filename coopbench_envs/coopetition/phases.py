@@ -6,13 +6,13 @@ docs/environments/slcd_v1.md.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition import picture, ventures
+from coopbench_envs.coopetition import dynamics, ventures
 from coopbench_envs.core import EnvSpec, kernel, uniform
 from coopbench_envs.parameters import span
 
@@ -47,8 +47,8 @@ class Phase(NamedTuple):
     factor: float
 
 
-Constants = ventures.extended(ventures.Constants, __name__, **CONSTANTS)
-State = ventures.extended(ventures.State, __name__, **STATE)
+Constants = dynamics.extended(ventures.Constants, __name__, **CONSTANTS)
+State = dynamics.extended(ventures.State, __name__, **STATE)
 
 
 def make_constants(params: Any, phases: tuple[Phase, ...], **model: Any) -> Any:
@@ -99,10 +99,11 @@ def draw_lengths(c, s, i, rng):
 
 @kernel
 def find_phase(c, s, i, played):
-    """Set the phase of the step that follows ``played`` steps."""
+    """Set the phase of the step that follows ``played`` steps; after the last step, its phase."""
+    begun = min(played, c.horizon - 1)
     s.phase[i] = 0
     for p in range(len(c.level) - 1):
-        if played >= s.ends[i, p]:
+        if begun >= s.ends[i, p]:
             s.phase[i] = p + 1
 
 
@@ -190,16 +191,14 @@ def measure(c, s, i, measures):
 
 def layout(c: Any) -> dict[str, slice]:
     """Named parts of one agent's observation."""
-    parts = ventures.layout(c)
-    end, count = parts["time"].stop, len(c.level)
-    return parts | {"phase": slice(end, end + count), "level": slice(end + count, end + count + 1)}
+    return ventures.parts(ventures.sizes(c) | {"phase": len(c.level), "level": 1})
 
 
 def facts(
     phases: tuple[Phase, ...], c: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]
 ) -> list[str]:
     """Lines that a picture shows beyond those of all games."""
-    phase = int((fields["time"] >= fields["ends"][:-1]).sum())
+    phase = int((min(fields["time"], c.horizon - 1) >= fields["ends"][:-1]).sum())
     level = 100 * float(c.level[phase])
     count = f"{phase + 1} of {len(phases)}"
     return [f"phase {count}: {phases[phase].name}", f"it takes in {level:.0f} % of endowments"]
@@ -207,12 +206,10 @@ def facts(
 
 def game(*, phases: tuple[Phase, ...], metrics: Mapping[str, str] = METRICS, **own: Any) -> EnvSpec:
     """Describe a game with ``phases``; the rest as in ``ventures``."""
-    shown: Callable[..., list[str]] = partial(facts, phases)
     usual: dict[str, Any] = {
         "scratch": SCRATCH,
         "layout": layout,
         "world": lambda c: c.num_agents * (c.num_agents + 2) + 2 + len(c.level) + 1,
-        "picture": partial(picture.venture, facts=shown),
-        "text": partial(picture.venture_text, facts=shown),
+        "facts": partial(facts, phases),
     }
     return ventures.game(metrics=metrics, **(usual | own))

@@ -16,7 +16,7 @@ from coopbench_envs.parameters import between, span
 
 HEAL, REPAIR, HARM = 0.004, 0.04, 0.15  # of damage per step: by itself, at full signal up and down
 
-Constants = ventures.extended(
+Constants = dynamics.extended(
     ventures.Constants,
     __name__,
     damage="(2,) range of the damage at the start",
@@ -26,7 +26,7 @@ Constants = ventures.extended(
     repair="part of the damage that full investment in good times makes up for",
     harm="part of what is undamaged that full defection damages",
 )
-State = ventures.extended(
+State = dynamics.extended(
     ventures.State,
     __name__,
     damage="(lanes, agents, agents) damage that a holds against b, in [0, 1]; diagonal 0",
@@ -196,10 +196,9 @@ def measure(c, s, i, measures):
 
 def layout(c: Any) -> dict[str, slice]:
     """Named parts of one agent's observation."""
-    sizes = {name: part.stop - part.start for name, part in ventures.layout(c).items()}
     others = c.num_agents - 1
     own = {"damage_against_me": others, "damage_held": others, "recovered": 1}
-    return ventures.parts(sizes | own)
+    return ventures.parts(ventures.sizes(c) | own)
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition import phases, ventures
+from coopbench_envs.coopetition import dynamics, phases, ventures
 from coopbench_envs.coopetition.phases import (  # noqa: F401 (the kernel's own room)
     Phase,
     global_state,
@@ -30,7 +30,7 @@ PHASES = (
 TRUST = (0.45, 0.70, 0.30, 0.40)
 DEPENDENCE = ((0.78, 0.66), (0.51, 0.66), (0.35, 0.72), (0.28, 0.65))
 
-Constants = ventures.extended(
+Constants = dynamics.extended(
     phases.Constants,
     __name__,
     phase_trust="(phases,) trust that a phase draws towards",
@@ -38,7 +38,7 @@ Constants = ventures.extended(
     pull="(2,) range of the part of the way that trust goes when a phase begins",
     shift="(2,) range of the largest shift of dependence",
 )
-State = ventures.extended(
+State = dynamics.extended(
     phases.State,
     __name__,
     pull="(lanes,) part of the way that trust goes when a phase begins",

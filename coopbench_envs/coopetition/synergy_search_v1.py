@@ -5,24 +5,23 @@ that. Page: docs/environments/synergy_search_v1.md.
 """
 
 import sys
-from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition import dynamics, picture, ventures
+from coopbench_envs.coopetition import dynamics, ventures
 from coopbench_envs.coopetition.ventures import prepare  # noqa: F401 (the kernel's own room)
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between, one_of, span
 
-Constants = ventures.extended(
+Constants = dynamics.extended(
     ventures.Constants,
     __name__,
     grace="steps until the full norm is expected",
     reveal="bool: observations and global state end with the type",
     late="step with which the last third of the episode begins",
 )
-State = ventures.extended(
+State = dynamics.extended(
     ventures.State,
     __name__,
     late="(lanes, agents) running sum of fractions in the last third of the episode",
@@ -157,7 +156,7 @@ def measure(c, s, i, measures):
 
 def layout(c: Any) -> dict[str, slice]:
     """Named parts of one agent's observation."""
-    sizes = {name: part.stop - part.start for name, part in ventures.layout(c).items()}
+    sizes = ventures.sizes(c)
     del sizes["productivity"]
     return ventures.parts(sizes | ({"type": 1} if c.reveal else {}))
 
@@ -178,6 +177,5 @@ SPEC = ventures.game(
     metrics=METRICS,
     layout=layout,
     world=lambda c: c.num_agents * (c.num_agents + 2) + 1 + c.reveal,
-    picture=partial(picture.venture, facts=facts),
-    text=partial(picture.venture_text, facts=facts),
+    facts=facts,
 )

@@ -6,7 +6,6 @@ an agent receives hinges on how much the others trust it. Equations and reasons:
 docs/environments/ventures.md.
 """
 
-from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition import picture
+from coopbench_envs.coopetition.dynamics import METRICS, prepare  # noqa: F401 (for the games)
 from coopbench_envs.core import EnvSpec, kernel, uniform
 from coopbench_envs.parameters import between, span
 
@@ -27,13 +27,6 @@ Low = Annotated[Range, span(0, 100, "worth of a unit in bad times, drawn for eac
 Persistence = Annotated[Range, span(0, 1, "chance that the times stay, drawn for each episode")]
 Shock = Annotated[Range, span(0, 1, "largest relative shock of a step, drawn for each episode")]
 Noise = Annotated[Range, span(0, 1, "largest error of seen investments, drawn for each episode")]
-
-METRICS = {
-    "final_trust": "mean of all pairwise trust after the last step, in [0, 1]",
-    "cooperation_rate": "mean over steps and agents of investment as a share of own endowment",
-    "mean_trust": "mean over steps of the mean pairwise trust, in [0, 1]",
-    "length": "steps played",
-}
 
 
 class Constants(NamedTuple):
@@ -79,18 +72,6 @@ class State(NamedTuple):
 
 
 SCRATCH = frozenset({"signal", "mean_trust"})
-
-
-def extended(base: Any, module: str, **own: str) -> Any:
-    """Return a copy of the tuple ``base`` with a game's ``own`` fields, name=meaning, at its end.
-
-    The kernels find fields by name, so those written for ``base`` work on it as they are. It must
-    be bound in ``module`` to the name of ``base``, where pickle and numba's cache look for it.
-    """
-    kind: Any = namedtuple(base.__name__, (*base._fields, *own), module=module)  # type: ignore[misc]
-    for name, meaning in own.items():
-        getattr(kind, name).__doc__ = meaning
-    return kind
 
 
 def make_constants(
@@ -178,16 +159,6 @@ def reset(c, s, i, rng):
             s.trust[i, a, b] = 1.0 if a == b else within(c.initial_trust, rng, i)
     s.good[i] = uniform(rng, i) < 0.5
     announce(c, s, i, rng)
-
-
-@kernel
-def prepare(c, s, i):
-    total = 0.0
-    for a in range(c.num_agents):
-        for b in range(c.num_agents):
-            if a != b:
-                total += s.trust[i, a, b]
-    s.mean_trust[i] = total / (c.num_agents * (c.num_agents - 1))
 
 
 @kernel
@@ -370,21 +341,24 @@ def parts(sizes: Mapping[str, int]) -> dict[str, slice]:
     }
 
 
-def layout(c: Any) -> dict[str, slice]:
-    """Named parts of one agent's observation; ``others`` are in index order."""
+def sizes(c: Any) -> dict[str, int]:
+    """Sizes of the parts of one agent's observation; ``others`` are in index order."""
     others = c.num_agents - 1
-    return parts(
-        {
-            "own_action": 1,
-            "others_actions": others,
-            "trust_in_others": others,
-            "trust_in_me": others,
-            "dependence": 1,
-            "income": 1,
-            "productivity": 1,
-            "time": 1,
-        }
-    )
+    return {
+        "own_action": 1,
+        "others_actions": others,
+        "trust_in_others": others,
+        "trust_in_me": others,
+        "dependence": 1,
+        "income": 1,
+        "productivity": 1,
+        "time": 1,
+    }
+
+
+def layout(c: Any) -> dict[str, slice]:
+    """Named parts of one agent's observation."""
+    return parts(sizes(c))
 
 
 def unit_box(size: int) -> Box:
@@ -414,11 +388,11 @@ def game(
     the global state; ``facts(constants, fields, agents)`` returns what else a picture should say;
     ``own`` goes to ``EnvSpec`` as it is.
     """
-    sizes = actions or (lambda c: {"investment": 1})
+    acted = actions or (lambda c: {"investment": 1})
     usual: dict[str, Any] = {
         "observation_space": lambda c, agent: unit_box(max(p.stop for p in layout(c).values())),
-        "action_space": lambda c, agent: unit_box(sum(sizes(c).values())),
-        "action_layout": lambda c: parts(sizes(c)),
+        "action_space": lambda c, agent: unit_box(sum(acted(c).values())),
+        "action_layout": lambda c: parts(acted(c)),
         "layout": layout,
         "picture": partial(picture.venture, facts=facts),
         "text": partial(picture.venture_text, facts=facts),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition import ventures
+from coopbench_envs.coopetition import dynamics, ventures
 from coopbench_envs.coopetition.ventures import prepare  # noqa: F401 (the kernel's own room)
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between, span
@@ -18,7 +18,7 @@ from coopbench_envs.parameters import between, span
 PLATFORM = 0
 WANTED = 0.5  # least "terms" with which a developer wants to be on the platform
 
-Constants = ventures.extended(
+Constants = dynamics.extended(
     ventures.Constants,
     __name__,
     customary="commission that is customary",
@@ -31,7 +31,7 @@ Constants = ventures.extended(
     entry_trust="trust in the platform from which on an absent developer may enter",
     delay="least steps between leaving and entering",
 )
-State = ventures.extended(
+State = dynamics.extended(
     ventures.State,
     __name__,
     present="(lanes, agents) bool, on the platform in the last step; the platform always is",
@@ -261,9 +261,14 @@ def steady(c: Any, actions: np.ndarray) -> dict[str, np.ndarray]:
 
 def layout(c: Any) -> dict[str, slice]:
     """Named parts of one agent's observation."""
-    sizes = {name: part.stop - part.start for name, part in ventures.layout(c).items()}
     own = ("own_presence", "developers_present", "commission", "waiting")
-    return ventures.parts(sizes | dict.fromkeys(own, 1))
+    return ventures.parts(ventures.sizes(c) | dict.fromkeys(own, 1))
+
+
+def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
+    """Return what the metrics over a trajectory need; of who is absent nothing is expected."""
+    found = ventures.trace(c, s)
+    return found | {"baseline": np.where(s.present, found["baseline"], 0.0)}
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
@@ -283,5 +288,6 @@ SPEC = ventures.game(
     layout=layout,
     actions=lambda c: {"investment": 1, "terms": 1},
     world=lambda c: c.num_agents * (c.num_agents + 4) + 1,
+    trace=trace,
     facts=facts,
 )
