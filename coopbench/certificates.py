@@ -83,7 +83,10 @@ class Certificate:
             for name, value in sorted(self.policies.items(), key=lambda item: -item[1])
         ]
         heads = ["Policy in every seat", "Return per step", "Score"]
-        return table(["Criterion", "Value", "Asked", "Holds"], rows) + "\n\n" + table(heads, scores)
+        met = self.figures["price_of_anarchy_in_play"]
+        note = f"At the trust that is met in play the price of anarchy is {met:.3f}."
+        criteria = table(["Criterion", "Value", "Asked", "Holds"], rows)
+        return f"{criteria}\n\n{note}\n\n{table(heads, scores)}"
 
 
 def _asked(criterion: Criterion) -> str:

@@ -69,8 +69,8 @@ def describe_policy(entry: Entry) -> str:
     return "\n\n".join(parts)
 
 
-def describe_protocol(protocol: Protocol) -> str:
-    """Fact tables of a protocol."""
+def describe_protocol(protocol: Protocol, alike: str = "") -> str:
+    """Fact tables of a protocol; its tasks by name if they are those of one called ``alike``."""
     seeds, report = protocol.seeds, protocol.report
     first, count = seeds.evaluation.first, seeds.evaluation.count
     facts = {
@@ -85,7 +85,8 @@ def describe_protocol(protocol: Protocol) -> str:
     }
     if report.learned:
         facts["Required, to be trained"] = _quoted(report.learned)
-    return table(["Fact", "Value"], facts.items()) + "\n\n" + _task_table(protocol)
+    tasks = f"Its tasks are those of `{alike}`." if alike else _task_table(protocol)
+    return table(["Fact", "Value"], facts.items()) + "\n\n" + tasks
 
 
 def _task_table(protocol: Protocol) -> str:

@@ -14,7 +14,7 @@ import coopbench_envs
 from coopbench import catalogue
 from coopbench.certificates import load_certificate
 from coopbench.describe import describe_environment, describe_protocol, table
-from coopbench.protocol import load_protocol
+from coopbench.protocol import Protocol, load_protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 _PART = re.compile(r"(<!-- generated: begin ?(\w*) -->\n).*?(<!-- generated: end -->)", re.DOTALL)
@@ -76,6 +76,17 @@ def certificate(env_id: str) -> str:
     return f"{how}\n\n{found.table()}"
 
 
+def listing() -> str:
+    """Facts of all protocols; equal tasks of two are shown once."""
+    parts: list[str] = []
+    shown: list[Protocol] = []
+    for protocol in map(load_protocol, catalogue.protocols()):
+        same = [other.protocol.name for other in shown if other.task == protocol.task]
+        parts.append(f"## {protocol.protocol.name}\n\n{describe_protocol(protocol, *same[:1])}")
+        shown.append(protocol)
+    return "\n\n".join(parts)
+
+
 def pages() -> dict[Path, dict[str, str]]:
     """Return the content of every generated part as {file: {name: text}}."""
     tables = {"environments": environments(), "policies": policies(), "protocols": protocols()}
@@ -85,10 +96,7 @@ def pages() -> dict[Path, dict[str, str]]:
             "": facts(env_id),
             "certificate": certificate(env_id),
         }
-    listing = "\n\n".join(
-        f"## {name}\n\n{describe_protocol(load_protocol(name))}" for name in catalogue.protocols()
-    )
-    found[ROOT / "docs" / "protocols.md"] = {"": listing}
+    found[ROOT / "docs" / "protocols.md"] = {"": listing()}
     return found
 
 
