@@ -22,11 +22,17 @@ class Greedy:
         self._goal = game.layout["goal"]
         c = game.constants
         self._window = c.window
+        if c.dynamics_code.any():  # without its heading a differential drive cannot be steered
+            raise ValueError(
+                f"Policy 'greedy' cannot play {game.env_id} with dynamics other than 'holonomic': "
+                f"it pushes in the direction that it sees its goal in."
+            )
         damping = 1.0 - c.kept
         # Way of one step at the speed at which full force and damping balance. Without damping
         # there is no such speed: then it brakes as soon as it sees how far the goal is.
-        way = c.accel * c.impulse / damping * c.step_dt if damping > 0.0 else c.window
-        self._braking = min(max(way, 1e-9), c.window)
+        way = c.accel * c.impulse / np.maximum(damping, 1e-300) * c.step_dt
+        way = np.where(damping > 0.0, way, c.window)
+        self._braking = np.clip(way, 1e-9, c.window)[:, None]
 
     def initial(self, game: Game, seeds: np.ndarray) -> None:
         """Return no memory."""

@@ -11,6 +11,7 @@ __all__ = [
     "Allowed",
     "between",
     "describe",
+    "listing",
     "mapping",
     "named",
     "one_of",
@@ -75,13 +76,22 @@ def mapping(text: str) -> Allowed:
     return Allowed(text)
 
 
+def listing(text: str) -> Allowed:
+    """Allow a list whose entries are checked by whoever reads them."""
+    return Allowed(text)
+
+
 def unknown(kind: str, given: str, known: Iterable[str], where: str = "") -> str:
     """Sentence for an unknown name: the kind, what was given, the nearest name, all names."""
     names = sorted(known)
-    near = get_close_matches(str(given), names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
     place = f" in {where}" if where else ""
+    hint = _nearest(given, names)
     return f"Unknown {kind} {given!r}{place}.{hint} Known: {', '.join(names) or 'none'}."
+
+
+def _nearest(given: Any, names: Iterable[str]) -> str:
+    near = get_close_matches(str(given), list(names), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def named(kind: str, name: str, table: Mapping[str, Any], where: str = "") -> Any:
@@ -129,9 +139,10 @@ def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
         fits = result is None or allowed.admits(result)
     if not fits:
         text = str(allowed) if allowed.choices else f"{_type_name(kind)} {allowed}".strip()
-        if kind is dict:
-            text = "a mapping"
-        raise ValueError(f"Parameter {name!r} of {where} was {value!r}; allowed: {text}.")
+        if kind in (dict, tuple):
+            text = "a mapping" if kind is dict else "a list"
+        hint = _nearest(value, allowed.choices)
+        raise ValueError(f"Parameter {name!r} of {where} was {value!r}; allowed: {text}.{hint}")
     return result
 
 

@@ -124,14 +124,18 @@ def test_instances_are_the_recorded_cells():
         cells = np.load(path)
         engine = Engine(task.env, **task.parameters)
         state = instance_state(task, engine.constants, 1000)
-        column, row = cells["agent_cell"] % 20, cells["agent_cell"] // 20
-        expected = np.stack([column, row], axis=-1) * 0.4 - 4.0 + 0.2
-        np.testing.assert_allclose(state["agent_pos"], expected, atol=1e-12)
-        column, row = cells["goal_cell"] % 20, cells["goal_cell"] // 20
-        expected = np.stack([column, row], axis=-1) * 0.4 - 4.0 + 0.2
-        np.testing.assert_allclose(state["goal_pos"], expected, atol=1e-12)
-        walls = state["landmark_pos"].shape[1] - 160
-        assert walls == 8 * cells["obstacle_cell"].shape[1]
+        grid = task.parameters["map"] == "random_grid"
+        columns, side = (20, 0.4) if grid else (21, 0.2)
+        for who in ("agent", "goal"):
+            cell = cells[f"{who}_cell"]
+            expected = np.stack([cell % columns, cell // columns], axis=-1) + 0.5 - columns / 2
+            np.testing.assert_allclose(state[f"{who}_pos"], expected * side, atol=1e-12)
+        if grid:
+            walls = state["landmark_pos"].shape[1] - 160
+            assert walls == 8 * cells["obstacle_cell"].shape[1]
+        else:
+            mazes = engine.constants.discs[cells["map_index"]]
+            np.testing.assert_array_equal(state["landmark_pos"], mazes)
 
 
 def _load(tmp_path, text):

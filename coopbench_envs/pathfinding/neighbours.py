@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from coopbench_envs.core import routine
+from coopbench_envs.pathfinding.maps.common import ABSENT
 
 SLACK = 1e-4  # length; covers the rounding of float32 positions where radii of search are compared
 
@@ -38,15 +39,19 @@ def prepare(c, s, i):
     for b in range(bins):
         s.bin_agent[i, b] = -1
         first[i, b] = 0
+    present = 0
     for k in range(pos.shape[1]):
-        first[i, bin_at(c, pos[i, k, 0], pos[i, k, 1])] += 1
+        if pos[i, k, 0] != ABSENT:
+            first[i, bin_at(c, pos[i, k, 0], pos[i, k, 1])] += 1
+            present += 1
     for b in range(1, bins):  # counts become ends
         first[i, b] += first[i, b - 1]
-    first[i, bins] = pos.shape[1]
+    first[i, bins] = present
     for k in range(pos.shape[1] - 1, -1, -1):  # ends become beginnings
-        b = bin_at(c, pos[i, k, 0], pos[i, k, 1])
-        first[i, b] -= 1
-        order[i, first[i, b]] = k
+        if pos[i, k, 0] != ABSENT:
+            b = bin_at(c, pos[i, k, 0], pos[i, k, 1])
+            first[i, b] -= 1
+            order[i, first[i, b]] = k
     s.stale[i] = True
 
 

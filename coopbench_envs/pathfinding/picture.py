@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from coopbench_envs import rendering
+from coopbench_envs.pathfinding.dynamics import DIFFDRIVE
+from coopbench_envs.pathfinding.maps.common import ABSENT
 from coopbench_envs.rendering import GRID, INK, PALE, PALETTE, PAPER, VERMILION, mix_colours
 
 _COLOURS = PALETTE[:5]  # vermilion is for contacts, yellow is too pale for thin lines
@@ -22,18 +24,20 @@ def picture(
     """Draw one lane: discs are to scale, goals are rings in their agent's colour.
 
     A line leads from each agent to its goal until it stands there, an arrow shows where it moves,
-    and a red ring marks an agent that touched something in the last step.
+    a tick where its front is if it has one, and a red ring marks an agent that touched something
+    in the last step.
     """
     view = _View(constants)
     canvas = rendering.Canvas(view.width, view.height)
     left, top = view.x(-0.5 * constants.width), view.y(0.5 * constants.height)
     canvas.rectangle(left, top, *view.size, _FLOOR)
-    for x, y in fields["landmark_pos"]:
+    landmarks = fields["landmark_pos"]
+    for x, y in landmarks[landmarks[:, 0] != ABSENT]:
         canvas.disc(view.x(x), view.y(y), view.length(constants.landmark_rad), _OBSTACLE)
     for a in range(len(agents)):
         _goal(canvas, view, fields, a)
     for a in range(len(agents)):
-        _agent(canvas, view, fields, a)
+        _agent(canvas, view, fields, a, constants.dynamics_code[a] == DIFFDRIVE)
     _header(canvas, constants, fields)
     return canvas.pixels()
 
@@ -72,7 +76,7 @@ def _goal(canvas: Any, view: _View, fields: Mapping[str, np.ndarray], a: int) ->
     canvas.ring(x, y, view.length(fields["goal_rad"][a], 2.0) + 4.0, colour, 1.5)
 
 
-def _agent(canvas: Any, view: _View, fields: Mapping[str, np.ndarray], a: int) -> None:
+def _agent(canvas: Any, view: _View, fields: Mapping[str, np.ndarray], a: int, turns: bool) -> None:
     x, y = view.x(fields["agent_pos"][a, 0]), view.y(fields["agent_pos"][a, 1])
     radius = view.length(fields["agent_rad"][a], 3.5)
     if fields["collided"][a]:
@@ -82,11 +86,22 @@ def _agent(canvas: Any, view: _View, fields: Mapping[str, np.ndarray], a: int) -
     canvas.disc(x, y, radius, _COLOURS[a % len(_COLOURS)])
     if radius >= 9:
         canvas.text(x, y, str(a), min(radius, 16), PAPER, "mm")
+    if turns:
+        _nose(canvas, x, y, radius, float(fields["agent_angle"][a]))
     vx, vy = fields["agent_vel"][a]
     speed = float(np.hypot(vx, vy))
     if speed > 0.02:
         dx, dy = vx / speed, -vy / speed
         canvas.arrow(x + radius * dx, y + radius * dy, *_ahead(view, speed, dx, dy), INK)
+
+
+def _nose(canvas: Any, x: float, y: float, radius: float, angle: float) -> None:
+    """Draw a short tick on the rim where the agent's front is."""
+    dx, dy = np.cos(angle), -np.sin(angle)
+    near, far = 0.5 * radius, radius + 3.0
+    ends = [(x + near * dx, y + near * dy), (x + far * dx, y + far * dy)]
+    canvas.line(ends, PAPER, 4.0)
+    canvas.line(ends, INK, 2.0)
 
 
 def _ahead(view: _View, speed: float, dx: float, dy: float) -> tuple[float, float]:

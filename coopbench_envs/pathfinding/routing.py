@@ -17,12 +17,36 @@ from coopbench_envs.core import EnvSpec, kernel, routine
 from coopbench_envs.parameters import between, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import picture
 from coopbench_envs.pathfinding.contacts import apart, push_apart
-from coopbench_envs.pathfinding.dynamics import DYNAMICS, longest_way, move
-from coopbench_envs.pathfinding.maps import random_grid
+from coopbench_envs.pathfinding.dynamics import (
+    DYNAMICS,
+    face_goal,
+    first_angles,
+    longest_way,
+    make_drives,
+    move,
+    read_blocks,
+)
+from coopbench_envs.pathfinding.maps import (
+    batched_string_grid,
+    caves_cont,
+    labmaze_grid,
+    mazes,
+    movingai,
+    random_grid,
+    string_grid,
+)
 from coopbench_envs.pathfinding.neighbours import prepare, survey  # noqa: F401 (the driver takes prepare from here)
 
-MAPS = {"random_grid": random_grid}
-RANDOM_GRID = 0  # a map's code is its position in MAPS
+MAPS = {
+    "random_grid": random_grid,
+    "caves_cont": caves_cont,
+    "string_grid": string_grid,
+    "batched_string_grid": batched_string_grid,
+    "labmaze_grid": labmaze_grid,
+    "movingai": movingai,
+}
+# A map's code is its position in MAPS; those beyond are mazes, which are drawn alike.
+RANDOM_GRID, CAVES_CONT = range(2)
 
 
 class Params(NamedTuple):
@@ -52,10 +76,7 @@ class Constants(NamedTuple):
     num_agents: int
     horizon: int
     map_code: int
-    centres: np.ndarray  # the map's fields, see maps/random_grid.py
-    outline: np.ndarray
-    border: np.ndarray
-    num_obstacles: int
+    centres: np.ndarray  # the fields of Map in maps/common.py
     num_landmarks: int
     landmark_rad: float
     agent_rad_low: float
@@ -65,11 +86,28 @@ class Constants(NamedTuple):
     goal_share: float
     width: float
     height: float
-    dynamics_code: int
-    accel: float  # force per unit of action
-    max_speed: float  # < 0: none
-    kept: float  # share of velocity that a substep leaves
-    impulse: float  # velocity that a substep gives per force
+    num_obstacles: int
+    outline: np.ndarray
+    border: np.ndarray
+    discs: np.ndarray
+    free: np.ndarray
+    starts: np.ndarray
+    goals: np.ndarray
+    waves_x: int
+    waves_y: int
+    num_columns: int
+    first_wall: int
+    num_free: int
+    dynamics_code: np.ndarray  # the fields of Drives in dynamics.py
+    accel: np.ndarray
+    max_speed: np.ndarray
+    kept: np.ndarray
+    impulse: np.ndarray
+    slowest: np.ndarray
+    fastest: np.ndarray
+    turn_low: np.ndarray
+    turn_high: np.ndarray
+    block_first: np.ndarray
     dt: float  # duration of a substep
     substeps: int
     step_dt: float  # duration of a step
@@ -97,25 +135,20 @@ def constants(p: Params) -> Constants:
             f"Parameter 'window' of {SPEC.id} was {p.window:g} with agents of radius up to "
             f"{m.agent_rad_high:g}; allowed: more than that radius."
         )
-    rules = named("dynamics", p.dynamics, DYNAMICS, SPEC.id)
-    drive = resolve(rules, p.dynamics_params, f"dynamics {p.dynamics!r}")
+    blocks = read_blocks(p.dynamics, p.dynamics_params, p.num_agents, SPEC.id)
+    drives = make_drives(blocks)
     substeps = p.frameskip + 1
-    step_dt = drive.dt * substeps
+    step_dt = drives.dt * substeps
     sight = p.window + m.agent_rad_high + max(m.agent_rad_high, m.landmark_rad)
     # Bins as wide as sight make agents look at nine of them; no more bins than cells.
     bin_size = max(sight, math.sqrt(m.width * m.height / len(m.centres)))
-    discs = len(m.outline) // 4
+    skin = min(2 * longest_way(blocks, substeps), 0.5 * sight)
     return Constants(
         num_agents=p.num_agents,
         horizon=p.horizon,
         map_code=list(MAPS).index(p.map),
         **m._asdict(),
-        dynamics_code=list(DYNAMICS).index(p.dynamics),
-        accel=drive.accel,
-        max_speed=drive.max_speed,
-        kept=1 - drive.damping,
-        impulse=drive.dt / drive.mass,
-        dt=drive.dt,
+        **drives._asdict(),
         substeps=substeps,
         step_dt=step_dt,
         max_time=(p.horizon - 1) * step_dt,
@@ -124,14 +157,22 @@ def constants(p: Params) -> Constants:
         pos_shaping_factor=p.pos_shaping_factor,
         contact_force=p.contact_force,
         contact_margin=p.contact_margin,
-        skin=min(2 * longest_way(drive, substeps), 0.5 * sight),
+        skin=skin,
         x_low=-0.5 * m.width,
         y_low=-0.5 * m.height,
         bins_per_length=1 / bin_size,
         bins_x=math.ceil(m.width / bin_size),
         bins_y=math.ceil(m.height / bin_size),
-        room=p.num_agents * (8 + 8 * discs),
+        room=p.num_agents * (8 + _landmarks_at_hand(m, skin)),
     )
+
+
+def _landmarks_at_hand(m: Any, skin: float) -> int:
+    """Landmarks that an agent may come into contact with, on average and generously."""
+    if len(m.outline) > 1:
+        return 8 * (len(m.outline) // 4)
+    reach = (m.agent_rad_high + m.landmark_rad + 0.5 * skin) / (2 * m.landmark_rad)  # in cells
+    return min(math.ceil(math.pi * (reach + 0.5) ** 2), m.num_landmarks)
 
 
 class State(NamedTuple):
@@ -140,9 +181,9 @@ class State(NamedTuple):
     time: np.ndarray  # (lanes,) int64, steps played; written by the driver
     agent_pos: np.ndarray  # (lanes, agents, 2) centres
     agent_vel: np.ndarray  # (lanes, agents, 2) velocities
-    agent_angle: np.ndarray  # (lanes, agents) heading in [-pi, pi); 0 where there is none
+    agent_angle: np.ndarray  # (lanes, agents) heading in [-pi, pi]; 0 where there is none
     goal_pos: np.ndarray  # (lanes, agents, 2)
-    landmark_pos: np.ndarray  # (lanes, landmarks, 2) fixed discs: obstacles, then walls
+    landmark_pos: np.ndarray  # (lanes, landmarks, 2) fixed discs: obstacles, walls, absent ones
     agent_rad: np.ndarray  # (lanes, agents)
     goal_rad: np.ndarray  # (lanes, agents) an agent whose centre is nearer is on its goal
     on_goal: np.ndarray  # (lanes, agents) bool
@@ -150,6 +191,8 @@ class State(NamedTuple):
     num_collisions: np.ndarray  # (lanes, agents) int64, steps with a contact
     collided: np.ndarray  # (lanes, agents) bool, contact in the last step
     deck: np.ndarray  # (lanes, cells) int32, cells in drawn order
+    slopes: np.ndarray  # (lanes, nodes, 2) what caves are made of, column by column
+    noise: np.ndarray  # (lanes, cells) the same
     bin_first: np.ndarray  # (lanes, bins + 1) int32, where a bin begins in bin_landmark
     bin_landmark: np.ndarray  # (lanes, landmarks) int32, landmarks bin by bin
     bin_agent: np.ndarray  # (lanes, bins) int32, first agent in a bin; -1 between surveys
@@ -167,6 +210,8 @@ class State(NamedTuple):
 def allocate(c: Constants, lanes: int) -> State:
     """Allocate the state of ``lanes`` games."""
     n, landmarks, bins = c.num_agents, c.num_landmarks, c.bins_x * c.bins_y
+    cells, nodes = len(c.centres), (c.waves_x + 1) * (c.waves_y + 1)
+    caves = c.map_code == CAVES_CONT
     return State(
         time=np.zeros(lanes, np.int64),
         agent_pos=np.zeros((lanes, n, 2)),
@@ -180,7 +225,9 @@ def allocate(c: Constants, lanes: int) -> State:
         time_to_reach_goal=np.zeros((lanes, n)),
         num_collisions=np.zeros((lanes, n), np.int64),
         collided=np.zeros((lanes, n), np.bool_),
-        deck=np.zeros((lanes, len(c.centres)), np.int32),
+        deck=np.zeros((lanes, cells), np.int32),
+        slopes=np.zeros((lanes, nodes if caves else 0, 2)),
+        noise=np.zeros((lanes, cells if caves else 0)),
         bin_first=np.zeros((lanes, bins + 1), np.int32),
         bin_landmark=np.zeros((lanes, landmarks), np.int32),
         bin_agent=np.full((lanes, bins), -1, np.int32),
@@ -200,11 +247,15 @@ def allocate(c: Constants, lanes: int) -> State:
 def reset(c, s, i, rng):
     if c.map_code == RANDOM_GRID:
         random_grid.place(c, s, i, rng)
+    elif c.map_code == CAVES_CONT:
+        caves_cont.place(c, s, i, rng)
+    else:
+        mazes.place(c, s, i, rng)
+    face_goal(c, s, i)
     velocity = s.agent_vel
     for a in range(c.num_agents):
         velocity[i, a, 0] = 0.0
         velocity[i, a, 1] = 0.0
-        s.agent_angle[i, a] = 0.0
         s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
         s.time_to_reach_goal[i, a] = c.max_time
         s.num_collisions[i, a] = 0
@@ -309,6 +360,7 @@ def instances(c: Constants, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     away = np.sqrt(((fields["goal_pos"] - fields["agent_pos"]) ** 2).sum(-1))
     return {
         **fields,
+        "agent_angle": first_angles(c, fields["agent_pos"], fields["goal_pos"]),
         "on_goal": away < fields["goal_rad"],
         "time_to_reach_goal": np.full(away.shape, c.max_time),
     }
