@@ -49,7 +49,7 @@ class Params(NamedTuple):
     ] = (1.6, 1.9)
     low: Annotated[
         ventures.Range, span(0, 100, "mean worth of a unit in a bad venture, per episode")
-    ] = (0.5, 0.8)
+    ] = (0.3, 0.6)
     shock: ventures.Shock = (0.5, 0.9)
     noise: ventures.Noise = (0.0, 0.1)
     grace: Annotated[int, between(0, 1_000_000, "steps until trust expects the full norm")] = 10
