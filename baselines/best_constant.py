@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench.baselines.certified import certified
+from coopbench.baselines.certified import found_for
 from coopbench.baselines.fractions import CUSTOMARY
 from coopbench.baselines.policy import Entry, Game
 
@@ -18,10 +18,7 @@ class BestConstant:
 
     def __init__(self, game: Game, parameters: Params) -> None:
         game.require("best_constant", "own_action")
-        try:
-            roles = certified(game.env_id)["best_constant"]
-        except FileNotFoundError as error:
-            raise ValueError(f"Policy 'best_constant' cannot play {game.env_id}: {error}") from None
+        roles = found_for("best_constant", game, "best_constant")
         fractions = np.full_like(game.high, CUSTOMARY)
         for seat, agent in enumerate(game.agents):
             # Parts that grow with the number of agents stand last, and are customary throughout.

@@ -4,7 +4,9 @@ import json
 from importlib import resources
 from typing import Any
 
-__all__ = ["certified"]
+from coopbench.baselines.policy import Game
+
+__all__ = ["certified", "found_for"]
 
 
 def certified(env_id: str) -> dict[str, Any]:
@@ -22,3 +24,14 @@ def certified(env_id: str) -> dict[str, Any]:
         )
     content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return content
+
+
+def found_for(policy: str, game: Game, what: str) -> Any:
+    """Return what the certificate of ``game`` says under ``what``, for a policy that plays it.
+
+    Raises ``ValueError`` naming the policy if there is no certificate.
+    """
+    try:
+        return certified(game.env_id)[what]
+    except FileNotFoundError as error:
+        raise ValueError(f"Policy {policy!r} cannot play {game.env_id}: {error}") from None

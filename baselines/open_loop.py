@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench.baselines.certified import certified
+from coopbench.baselines.certified import found_for
 from coopbench.baselines.fractions import Fractions
 from coopbench.baselines.policy import Entry, Game
 
@@ -21,10 +21,7 @@ class OpenLoop:
 
     def __init__(self, game: Game, parameters: Params) -> None:
         self._fractions = Fractions(game, "open_loop")
-        try:
-            self._sequence = np.array(certified(game.env_id)["open_loop"])
-        except FileNotFoundError as error:
-            raise ValueError(f"Policy 'open_loop' cannot play {game.env_id}: {error}") from None
+        self._sequence = np.array(found_for("open_loop", game, "open_loop"))
         self._agents = len(game.agents)
 
     def initial(self, game: Game, seeds: np.ndarray) -> np.ndarray:
