@@ -93,7 +93,9 @@ class Policy(Protocol):
         """Return actions and the new memory.
 
         ``observations`` is (lanes, agents, features) float32; actions are (lanes, agents, dim) in
-        the units of the action space, or (lanes, agents) integers for Discrete.
+        the units of the action space, or (lanes, agents) integers for Discrete. A policy with a
+        true attribute ``uses_state`` is called with the environment's State as a third argument:
+        its arrays, lane first, which it can read and not write.
         """
 
 
@@ -177,6 +179,7 @@ class Player:
         self.game = game
         self.label = policy if isinstance(policy, str) else label(policy)
         self._policy = make_policy(policy, game) if isinstance(policy, str) else _adapted(policy)
+        self._uses_state = bool(getattr(self._policy, "uses_state", False))
         self._memory: Any = None
 
     def begin(
@@ -192,9 +195,18 @@ class Player:
         everywhere = bool(chosen.all())
         self._memory = fresh if everywhere else _merged(self._memory, fresh, chosen)
 
-    def act(self, observations: np.ndarray) -> np.ndarray:
-        """Return checked actions for every seat; a wrong shape or value names this policy."""
-        actions, self._memory = self._policy.act(observations, self._memory)
+    def act(self, observations: np.ndarray, state: Any = None) -> np.ndarray:
+        """Return checked actions for every seat; a wrong shape or value names this policy.
+
+        ``state`` is what ``Engine.view`` returns; only a policy that ``uses_state`` needs it.
+        """
+        if self._uses_state and state is None:
+            raise ValueError(
+                f"Policy {self.label!r} plans on the state of {self.game.env_id}, which is not "
+                f"available here; allowed: policies that act on observations."
+            )
+        known = (observations, self._memory, *([state] if self._uses_state else []))
+        actions, self._memory = self._policy.act(*known)
         return self._checked(actions, observations)
 
     def _checked(self, actions: Any, observations: np.ndarray) -> np.ndarray:

@@ -45,7 +45,7 @@ def play(
     recorder.note()
     course = [control.measures.mean(axis=0)]
     while not control.done.all():
-        engine.step(_joint(players, seats, control.obs), DISABLED)
+        engine.step(_joint(players, seats, engine), DISABLED)
         recorder.note()
         course.append(control.measures.mean(axis=0))
         if progress is not None:
@@ -82,10 +82,11 @@ def seating(episodes: int, agents: int, partners: int) -> np.ndarray:
     return np.where(seat == own, OWN, (episode // agents + place) % partners)
 
 
-def _joint(players: list[Player], seats: np.ndarray, observations: np.ndarray) -> np.ndarray:
+def _joint(players: list[Player], seats: np.ndarray, engine: Engine) -> np.ndarray:
     """Actions of all seats: every player acts everywhere, and those of its own seats count."""
-    actions = players[0].act(observations)
+    known = engine.control.obs, engine.view()
+    actions = players[0].act(*known)
     for number, player in enumerate(players[1:]):
         theirs = seats == number
-        actions[theirs] = player.act(observations)[theirs]
+        actions[theirs] = player.act(*known)[theirs]
     return actions

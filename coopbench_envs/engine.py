@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -110,6 +110,7 @@ class Engine:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         del state["_drive"]  # compiled code is bound again from the id
+        state.pop("_views", None)  # they would become copies
         state["spec"] = self.spec.id
         return state
 
@@ -229,6 +230,17 @@ class Engine:
         """Metrics of the episode in ``lane`` so far; ``final``: of the one SAME_STEP just ended."""
         values = (self.final_measures if final else self.control.measures)[lane]
         return dict(zip(self.spec.metrics, values.tolist(), strict=True))
+
+    def view(self) -> Any:
+        """State of all lanes, lane first: arrays that follow the game and cannot be written to."""
+        return self._views
+
+    @cached_property
+    def _views(self) -> Any:
+        views = [array.view() for array in self.state]
+        for array in views:
+            array.flags.writeable = False
+        return self.state._make(views)
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything a game goes on from, as {field: array}; axis 0 is the lane."""

@@ -42,7 +42,9 @@ def test_registered_policies_play_and_lanes_do_not_matter(env_id):
         engine, player = _begun(env_id, name, 5)
         alone, single = _begun(env_id, name, 1, seed=3)
         for _ in range(5):
-            actions, one = player.act(engine.control.obs), single.act(alone.control.obs)
+            actions, one = (
+                p.act(e.control.obs, e.view()) for p, e in ((player, engine), (single, alone))
+            )
             np.testing.assert_array_equal(actions[3], one[0], err_msg=name)
             for agent, space in enumerate(engine.action_spaces):
                 assert space.contains(actions[0, agent].astype(space.dtype))
@@ -188,3 +190,30 @@ def test_set_partner_takes_objects():
     env.reset(seed=0)
     env.step(np.array([10.0], np.float32))
     assert env.engine.state.last_action[0].tolist() == [10.0, 50.0]
+
+
+class Onlooker:
+    """Pushes every agent by its own position, which it reads in the state."""
+
+    uses_state = True
+
+    def initial(self, game, seeds):
+        return None
+
+    def act(self, observations, memory, state):
+        with pytest.raises(ValueError, match="read-only"):
+            state.agent_pos[0, 0, 0] = 1.0
+        return np.clip(state.agent_pos, -1, 1), memory
+
+
+def test_a_policy_that_uses_the_state_gets_it():
+    engine = Engine("Routing-v0", 3)
+    engine.reset(np.arange(3))
+    player = Player(Onlooker(), Game.of(engine))
+    player.begin(engine.control.seed, engine.control.episode, np.ones(3, bool))
+    actions = player.act(engine.control.obs, engine.view())
+    np.testing.assert_array_equal(actions, np.clip(engine.state.agent_pos, -1, 1))
+    engine.step(actions)
+    assert np.shares_memory(engine.view().agent_pos, engine.state.agent_pos)
+    with pytest.raises(ValueError, match="Onlooker"):
+        player.act(engine.control.obs)
