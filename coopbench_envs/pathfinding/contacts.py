@@ -51,7 +51,7 @@ def apart(one, other, i, a):
 
 @routine
 def push_apart(c, s, i):
-    """Sum into ``force`` what every contact does to the agents; mark who ``collided``.
+    """Sum into ``force`` what every contact does to the agents; mark who hits an agent or a wall.
 
     Forces are added in the order of objects (agents, then landmarks), whatever the lists of
     neighbours look like: an object out of reach adds nothing, so a longer list changes no bit.
@@ -84,10 +84,12 @@ def touch(c, s, i, a, o):
         return
     overlap = c.contact_margin * softplus((contact - distance) / c.contact_margin)
     push = c.contact_force * overlap / max(distance, 1e-8)  # no direction where centres coincide
-    s.collided[i, a] = True
     force[i, a, 0] += push * dx
     force[i, a, 1] += push * dy
     if o < n:
-        s.collided[i, o] = True
+        s.hit_agent[i, a] = True
+        s.hit_agent[i, o] = True
         force[i, o, 0] -= push * dx
         force[i, o, 1] -= push * dy
+    else:
+        s.hit_wall[i, a] = True

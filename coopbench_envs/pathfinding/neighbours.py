@@ -32,7 +32,7 @@ def bin_at(c, x, y):
 
 
 @routine
-def prepare(c, s, i):
+def sort_landmarks(c, s, i):
     """Counting sort of the landmarks by bin; within a bin they stay in order."""
     first, order, pos = s.bin_first, s.bin_landmark, s.landmark_pos
     bins = c.bins_x * c.bins_y
@@ -82,7 +82,8 @@ def look_around(c, s, i, a, largest):
     s.survey_pos[i, a, 0], s.survey_pos[i, a, 1] = x, y
     s.touch_first[i, a + 1] = s.touch_first[i, a]
     forget(s.seen, s.seen_distance, i, a)
-    sight = c.window + rad + max(rad, c.landmark_rad) + SLACK
+    forget(s.seen_walls, s.seen_wall_distance, i, a)
+    sight = c.window + rad + max(largest, c.landmark_rad) + SLACK
     r = max(sight, rad + max(largest, c.landmark_rad) + c.skin + SLACK)
     x_0 = bin_of(x - r, c.x_low, c.bins_per_length, c.bins_x)
     x_1 = bin_of(x + r, c.x_low, c.bins_per_length, c.bins_x)
@@ -122,7 +123,7 @@ def meet_landmark(c, s, i, a, o, sight):
         note_touch(s.touch_first, s.touch, s.crowded, i, a, c.num_agents + o)
     if dx * dx + dy * dy <= sight * sight:
         distance = distance32(pos, landmarks, i, a, o)
-        note_sight(s.seen, s.seen_distance, i, a, c.num_agents + o, distance)
+        note_sight(s.seen_walls, s.seen_wall_distance, i, a, c.num_agents + o, distance)
 
 
 @routine

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.core import EnvSpec, kernel, routine
-from coopbench_envs.parameters import between, mapping, named, one_of, resolve
+from coopbench_envs.parameters import Allowed, between, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import picture
 from coopbench_envs.pathfinding.contacts import apart, push_apart
 from coopbench_envs.pathfinding.dynamics import (
@@ -26,6 +26,7 @@ from coopbench_envs.pathfinding.dynamics import (
     move,
     read_blocks,
 )
+from coopbench_envs.pathfinding.lattice import columns_of, mark_open, send_on
 from coopbench_envs.pathfinding.maps import (
     batched_string_grid,
     caves_cont,
@@ -35,7 +36,7 @@ from coopbench_envs.pathfinding.maps import (
     random_grid,
     string_grid,
 )
-from coopbench_envs.pathfinding.neighbours import prepare, survey  # noqa: F401 (the driver takes prepare from here)
+from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
 
 MAPS = {
     "random_grid": random_grid,
@@ -67,6 +68,7 @@ class Params(NamedTuple):
     contact_margin: Annotated[
         float, between(0, 1e3, "length over which contact softens", above=True)
     ] = 0.001
+    lifelong: Annotated[bool, Allowed("an agent that arrives gets a new goal")] = False
     horizon: Annotated[int, between(1, 1_000_000, "steps of an episode")] = 1000
 
 
@@ -117,6 +119,8 @@ class Constants(NamedTuple):
     pos_shaping_factor: float
     contact_force: float
     contact_margin: float
+    lifelong: bool
+    columns: int  # of the cells, which are numbered row by row along x
     skin: float  # by how much lists of possible contacts look ahead; costs time, never exactness
     x_low: float  # corner of the bins
     y_low: float
@@ -126,16 +130,16 @@ class Constants(NamedTuple):
     room: int  # entries in the lists of possible contacts of all agents together
 
 
-def constants(p: Params) -> Constants:
+def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
     """Check the map and the dynamics against the task and derive what the kernels read."""
-    module = named("map", p.map, MAPS, SPEC.id)
+    module = named("map", p.map, MAPS, where)
     m = module.make_map(resolve(module.Params, p.map_params, module.NAME), p.num_agents)
     if not m.agent_rad_high < p.window:
         raise ValueError(
-            f"Parameter 'window' of {SPEC.id} was {p.window:g} with agents of radius up to "
+            f"Parameter 'window' of {where} was {p.window:g} with agents of radius up to "
             f"{m.agent_rad_high:g}; allowed: more than that radius."
         )
-    blocks = read_blocks(p.dynamics, p.dynamics_params, p.num_agents, SPEC.id)
+    blocks = read_blocks(p.dynamics, p.dynamics_params, p.num_agents, where)
     drives = make_drives(blocks)
     substeps = p.frameskip + 1
     step_dt = drives.dt * substeps
@@ -157,6 +161,8 @@ def constants(p: Params) -> Constants:
         pos_shaping_factor=p.pos_shaping_factor,
         contact_force=p.contact_force,
         contact_margin=p.contact_margin,
+        lifelong=p.lifelong,
+        columns=columns_of(m.centres),
         skin=skin,
         x_low=-0.5 * m.width,
         y_low=-0.5 * m.height,
@@ -204,6 +210,11 @@ class State(NamedTuple):
     crowded: np.ndarray  # (lanes,) bool, contacts did not fit into the list: all pairs are tried
     seen: np.ndarray  # (lanes, agents, max_obs) int32, nearest visible objects, -1 behind the last
     seen_distance: np.ndarray  # (lanes, agents, max_obs) float32, their distances
+    seen_walls: np.ndarray  # where landmarks are noted: the same list, all objects compete
+    seen_wall_distance: np.ndarray
+    hit_agent: np.ndarray  # (lanes, agents) bool, contact with an agent in the last step
+    hit_wall: np.ndarray  # (lanes, agents) bool, contact with a landmark in the last step
+    floor: np.ndarray  # (lanes, cells) int32, 1 where no landmark is in the way; if lifelong
     force: np.ndarray  # (lanes, agents, 2) of contacts, in the present substep
 
 
@@ -212,6 +223,8 @@ def allocate(c: Constants, lanes: int) -> State:
     n, landmarks, bins = c.num_agents, c.num_landmarks, c.bins_x * c.bins_y
     cells, nodes = len(c.centres), (c.waves_x + 1) * (c.waves_y + 1)
     caves = c.map_code == CAVES_CONT
+    seen = np.zeros((lanes, n, c.max_obs), np.int32)
+    seen_distance = np.zeros((lanes, n, c.max_obs), np.float32)
     return State(
         time=np.zeros(lanes, np.int64),
         agent_pos=np.zeros((lanes, n, 2)),
@@ -237,20 +250,31 @@ def allocate(c: Constants, lanes: int) -> State:
         touch_first=np.zeros((lanes, n + 1), np.int32),
         touch=np.zeros((lanes, c.room), np.int32),
         crowded=np.zeros(lanes, np.bool_),
-        seen=np.zeros((lanes, n, c.max_obs), np.int32),
-        seen_distance=np.zeros((lanes, n, c.max_obs), np.float32),
+        seen=seen,
+        seen_distance=seen_distance,
+        seen_walls=seen,
+        seen_wall_distance=seen_distance,
+        hit_agent=np.zeros((lanes, n), np.bool_),
+        hit_wall=np.zeros((lanes, n), np.bool_),
+        floor=np.zeros((lanes, cells if c.lifelong else 0), np.int32),
         force=np.zeros((lanes, n, 2)),
     )
 
 
-@kernel
-def reset(c, s, i, rng):
+@routine
+def draw_instance(c, s, i, rng):
+    """Draw obstacles, places of agents and goals, and radii."""
     if c.map_code == RANDOM_GRID:
         random_grid.place(c, s, i, rng)
     elif c.map_code == CAVES_CONT:
         caves_cont.place(c, s, i, rng)
     else:
         mazes.place(c, s, i, rng)
+
+
+@kernel
+def reset(c, s, i, rng):
+    draw_instance(c, s, i, rng)
     face_goal(c, s, i)
     velocity = s.agent_vel
     for a in range(c.num_agents):
@@ -263,20 +287,38 @@ def reset(c, s, i, rng):
 
 
 @kernel
+def prepare(c, s, i):
+    sort_landmarks(c, s, i)
+    if c.lifelong:
+        floor, landmarks = s.floor, s.landmark_pos
+        mark_open(floor, i, c.centres, c.columns, landmarks, c.landmark_rad, s.agent_rad)
+
+
+@kernel
 def step(c, s, i, rng, actions, rewards, terminated):
     for a in range(c.num_agents):
-        s.collided[i, a] = False
         rewards[i, a] = c.pos_shaping_factor * apart(s.goal_pos, s.agent_pos, i, a)
+    advance(c, s, i, actions)
+    judge(c, s, i, rng, rewards, terminated)
+
+
+@routine
+def advance(c, s, i, actions):
+    """Move all agents by one step; note who hits an agent or a wall on the way."""
+    for a in range(c.num_agents):
+        s.hit_agent[i, a] = False
+        s.hit_wall[i, a] = False
     for _ in range(c.substeps):
         if s.stale[i]:
             survey(c, s, i)
         push_apart(c, s, i)
         move(c, s, i, actions)
-    judge(c, s, i, rewards, terminated)
+    for a in range(c.num_agents):
+        s.collided[i, a] = s.hit_agent[i, a] or s.hit_wall[i, a]
 
 
 @routine
-def judge(c, s, i, rewards, terminated):
+def judge(c, s, i, rng, rewards, terminated):
     """Note arrivals and collisions, pay rewards; the episode ends once all are on their goals."""
     n, shaping, on_goal = c.num_agents, c.pos_shaping_factor, s.on_goal
     together = True
@@ -289,9 +331,11 @@ def judge(c, s, i, rewards, terminated):
         s.num_collisions[i, a] += hit
         together = together and arrived
         rewards[i, a] += 0.5 * arrived - hit - shaping * distance
+        if arrived and c.lifelong:
+            send_on(c, s, i, a, rng)
     for a in range(n):
         rewards[i, a] += 0.5 * together
-        terminated[i, a] = together
+        terminated[i, a] = together and not c.lifelong
 
 
 @kernel

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.core import routine, uniform
+from coopbench_envs.core import routine, subroutine, uniform
 from coopbench_envs.parameters import Allowed, between
 from coopbench_envs.pathfinding.maps.common import (
     Map,
@@ -121,7 +121,7 @@ def place(c, s, i, rng):
     draw_all_radii(c, s, i, rng)
 
 
-@routine
+@subroutine
 def settle(places, deck, i, free, centres, rng):
     """Put everybody on distinct cells among the first ``free`` ones of the deck."""
     deal(deck, i, free, places.shape[1], rng)
@@ -130,7 +130,7 @@ def settle(places, deck, i, free, centres, rng):
         places[i, a, 1] = centres[deck[i, a], 1]
 
 
-@routine
+@subroutine
 def draw_slopes(slopes, i, rng):
     """Draw uniform directions: points in the unit disc, brought to length 1.
 
@@ -146,7 +146,7 @@ def draw_slopes(slopes, i, rng):
         slopes[i, node, 1] = y / math.sqrt(square)
 
 
-@routine
+@subroutine
 def perlin(slopes, i, nodes, u, v):
     """Noise at (u, v): the slopes of the four nodes around, blended smoothly."""
     column, row = int(u), int(v)
@@ -165,7 +165,7 @@ def fade(t):
     return t * t * t * (t * (6.0 * t - 15.0) + 10.0)
 
 
-@routine
+@subroutine
 def select(deck, noise, i, first, beyond, k):
     """Reorder deck[first:beyond] so that the cells before ``k`` are the lowest (Hoare's find)."""
     last = beyond - 1

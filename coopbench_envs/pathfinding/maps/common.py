@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.core import integer, routine, uniform
+from coopbench_envs.core import integer, routine, subroutine, uniform
 
 GOAL_SHARE = 1 / 2.5  # goal radius per agent radius, where only a range of agent radii is given
 # Coordinates of a disc that is not there, where maps have different numbers: outside of every
@@ -98,7 +98,7 @@ def sides(width: float, height: float, along_x: int, along_y: int) -> list[np.nd
     return [top, right, bottom, left]
 
 
-@routine
+@subroutine
 def deal(deck, i, cells, count, rng):
     """Make the first ``count`` of ``cells`` entries a random choice without repetition."""
     for k in range(count):
@@ -106,7 +106,7 @@ def deal(deck, i, cells, count, rng):
         deck[i, k], deck[i, other] = deck[i, other], deck[i, k]
 
 
-@routine
+@subroutine
 def build(landmark_pos, deck, i, first, centres, outline, border):
     """Put discs around the obstacle cells, which stand in the deck from ``first`` on, and walls."""
     walls = landmark_pos.shape[1] - border.shape[0]
@@ -131,7 +131,7 @@ def draw_all_radii(c, s, i, rng):
             s.goal_rad[i, a] = c.goal_share * s.agent_rad[i, a]
 
 
-@routine
+@subroutine
 def draw_radii(radii, i, low, high, rng):
     """Draw radii from a range; a range without width uses no random number."""
     for a in range(radii.shape[1]):

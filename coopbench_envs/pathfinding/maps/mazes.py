@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench_envs.core import draw, integer, routine, streams
+from coopbench_envs.core import draw, integer, routine, streams, subroutine
 from coopbench_envs.parameters import Allowed, between
 from coopbench_envs.pathfinding.maps.common import (
     ABSENT,
@@ -156,7 +156,7 @@ def place(c, s, i, rng):
     draw_all_radii(c, s, i, rng)
 
 
-@routine
+@subroutine
 def settle(places, deck, i, centres, fixed, maze, cells, rng):
     """Write the centres of fixed cells, or of cells dealt from the deck."""
     if fixed.shape[1] == 0:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.core import routine
+from coopbench_envs.core import routine, subroutine
 from coopbench_envs.parameters import between
 from coopbench_envs.pathfinding.maps.common import (
     GOAL_SHARE,
@@ -120,7 +120,7 @@ def place(c, s, i, rng):
     draw_all_radii(c, s, i, rng)
 
 
-@routine
+@subroutine
 def shuffle(deck, i, count, rng):
     """Make the first ``count`` entries a random choice without repetition (Fisher-Yates)."""
     cells = deck.shape[1]
