@@ -1,8 +1,10 @@
 """Lattice: the cells of a map as a graph, to tell which goals can be reached and how far they are.
 
-A cell is open when nothing stands in the way of an agent in its middle. Cells are numbered row by
-row along x; an agent gets from one open cell to the next one beside it. Everything works on lane
-``i`` of arrays that the caller owns.
+Cells are numbered row by row along x. There are two graphs of them. A *way* leads from a cell to
+the next one if an agent that goes straight from middle to middle touches nothing: what ways connect
+can be reached. A *side* between two cells is closed if no point of it is free for the agent's
+centre: sides that are not closed bound from below how far it is, since an agent must cross them.
+Everything works on lane ``i`` of arrays that the caller owns.
 """
 
 import math
@@ -12,10 +14,12 @@ import numpy as np
 from coopbench_envs.core import integer, routine, subroutine
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
-STRAIGHT, DIAGONAL = 5, 7  # lengths of steps in fifths of a cell; the second is 1 % below sqrt(2)
 FAR = 2**31 - 1  # distance of what cannot be reached
-# A way along eight directions is up to 1 / cos(22.5 degrees) longer than one in any direction.
-SHORTCUT = math.cos(math.pi / 8)
+# Bits by which ``barriers`` tell what landmarks do to a cell, to its right, and above it.
+_MIDDLE, _WAY_RIGHT, _WAY_UP = 1, 2, 4  # an agent would touch something there
+_QUARTERS = 4  # a side is closed when each of its quarters lies in reach of one landmark
+_SIDE_RIGHT, _SIDE_UP = 8, 128  # lowest bits of the quarters
+_ALL = (1 << _QUARTERS) - 1
 _TRIES = 64  # draws per cell until an agent keeps its goal, because there is no other
 _TOUCH = 1e-9  # discs that exactly touch are apart
 
@@ -44,54 +48,105 @@ def spacing(centres):
 
 
 @subroutine
-def mark_open(floor, i, centres, columns, landmarks, landmark_rad, agent_rad):
-    """Write 1 into ``floor`` where the lane's largest agent touches no landmark, 0 elsewhere.
+def mark_barriers(barriers, i, centres, columns, landmarks, landmark_rad, agent_rad):
+    """Write into ``barriers`` what is in the way of the lane's largest agent, cell by cell.
 
-    ``floor`` is (lanes, cells) int32, ``landmarks`` (lanes, landmarks, 2), ``agent_rad`` (lanes,
+    ``barriers`` is (lanes, cells) int32, ``landmarks`` (lanes, landmarks, 2), ``agent_rad`` (lanes,
     agents).
     """
-    reach = 0.0
+    side, rows, reach = spacing(centres), centres.shape[0] // columns, 0.0
     for a in range(agent_rad.shape[1]):
         reach = max(reach, landmark_rad + agent_rad[i, a])
-    side, rows = spacing(centres), centres.shape[0] // columns
-    around, limit = int(reach / side) + 1, reach * (1.0 - _TOUCH)
+    reach *= 1.0 - _TOUCH
     for k in range(centres.shape[0]):
-        floor[i, k] = 1
+        barriers[i, k] = 0
     for o in range(landmarks.shape[1]):
         x, y = landmarks[i, o, 0], landmarks[i, o, 1]
         if x == ABSENT:
             continue
-        column = math.floor((x - centres[0, 0]) / side + 0.5)
-        row = math.floor((y - centres[0, 1]) / side + 0.5)
-        for r in range(max(row - around, 0), min(row + around + 1, rows)):
-            for q in range(max(column - around, 0), min(column + around + 1, columns)):
-                dx, dy = x - centres[r * columns + q, 0], y - centres[r * columns + q, 1]
-                if dx * dx + dy * dy < limit * limit:
-                    floor[i, r * columns + q] = 0
+        # A cell owns what lies within its half right of and above its middle, and the ways on.
+        left = max(math.ceil((x - reach - centres[0, 0]) / side - 1.0), 0)
+        right = min(math.floor((x + reach - centres[0, 0]) / side + 0.5), columns - 1)
+        low = max(math.ceil((y - reach - centres[0, 1]) / side - 1.0), 0)
+        high = min(math.floor((y + reach - centres[0, 1]) / side + 0.5), rows - 1)
+        for row in range(low, high + 1):
+            for column in range(left, right + 1):
+                k = row * columns + column
+                barriers[i, k] |= barrier(x - centres[k, 0], y - centres[k, 1], side, reach)
+
+
+@routine
+def barrier(dx, dy, side, reach):
+    """Bits of a cell for a landmark at (dx, dy) from its middle."""
+    bits, square = 0, reach * reach
+    if dx * dx + dy * dy < square:
+        bits |= _MIDDLE
+    if off(dx, side) ** 2 + dy * dy < square:
+        bits |= _WAY_RIGHT
+    if off(dy, side) ** 2 + dx * dx < square:
+        bits |= _WAY_UP
+    return (
+        bits
+        | quarters(dx, dy, side, square, _SIDE_RIGHT)
+        | quarters(dy, dx, side, square, _SIDE_UP)
+    )
+
+
+@routine
+def off(d, side):
+    """Distance of ``d`` from the interval [0, side]."""
+    return max(-d, d - side, 0.0)
+
+
+@routine
+def quarters(across, along, side, square, lowest):
+    """Bits of the quarters of a side that lie in reach; the side is half a cell away ``across``."""
+    bits, near = 0, (across - 0.5 * side) ** 2
+    if near >= square:
+        return bits
+    for q in range(_QUARTERS):
+        start = along + side * (0.5 - q / _QUARTERS)
+        stop = start - side / _QUARTERS
+        if near + max(start * start, stop * stop) < square:
+            bits |= lowest << q
+    return bits
+
+
+@routine
+def has_way(barriers, i, k, upwards):
+    """Tell whether an agent can go straight from cell ``k`` to the one above, or right of it."""
+    return barriers[i, k] & (_WAY_UP if upwards else _WAY_RIGHT) == 0
+
+
+@routine
+def is_side_open(barriers, i, k, upwards):
+    """Tell whether an agent's centre can cross from cell ``k`` to the one above, or right of it."""
+    lowest = _SIDE_UP if upwards else _SIDE_RIGHT
+    return barriers[i, k] // lowest & _ALL != _ALL
 
 
 @subroutine
-def label(floor, i, columns, queue):
-    """Number the connected parts of the open cells from 1 on, in place; return the largest one's.
+def label(barriers, floor, i, columns, queue):
+    """Number the parts of the map that ways connect from 1 on; return the largest one's number.
 
-    ``floor`` holds 0 for closed and 1 for open cells; ``queue`` (lanes, cells) int32 is scratch.
-    Returns 0 if no cell is open.
+    ``floor`` and ``queue`` are (lanes, cells) int32; ``floor`` gets the number of each cell's part,
+    0 where an agent in the middle touches something. Returns 0 if it does so everywhere.
     """
     cells, parts, best, most = floor.shape[1], 0, 0, 0
     for k in range(cells):
-        floor[i, k] = -floor[i, k]  # -1: open and not yet visited
+        floor[i, k] = -1 if barriers[i, k] & _MIDDLE == 0 else 0  # -1: not yet visited
     for first in range(cells):
         if floor[i, first] < 0:
             parts += 1
-            size = fill(floor, i, columns, queue, first, parts)
+            size = fill(barriers, floor, i, columns, queue, first, parts)
             if size > most:
                 best, most = parts, size
     return best
 
 
 @subroutine
-def fill(floor, i, columns, queue, first, part):
-    """Number the open cells that hang together with cell ``first``; return how many they are."""
+def fill(barriers, floor, i, columns, queue, first, part):
+    """Number the cells that ways connect with cell ``first``; return how many they are."""
     cells, head, tail = floor.shape[1], 0, 1
     queue[i, 0] = first
     floor[i, first] = part
@@ -99,16 +154,16 @@ def fill(floor, i, columns, queue, first, part):
         k = queue[i, head]
         head += 1
         column = k % columns
-        for side in range(4):
-            if side == 0:
-                inside, other = column > 0, k - 1
-            elif side == 1:
-                inside, other = column < columns - 1, k + 1
-            elif side == 2:
-                inside, other = k >= columns, k - columns
+        for n in range(4):
+            if n == 0:
+                there, other = column > 0 and has_way(barriers, i, k - 1, False), k - 1
+            elif n == 1:
+                there, other = column < columns - 1 and has_way(barriers, i, k, False), k + 1
+            elif n == 2:
+                there, other = k >= columns and has_way(barriers, i, k - columns, True), k - columns
             else:
-                inside, other = k + columns < cells, k + columns
-            if inside and floor[i, other] < 0:
+                there, other = k + columns < cells and has_way(barriers, i, k, True), k + columns
+            if there and floor[i, other] < 0:
                 floor[i, other] = part
                 queue[i, tail] = other
                 tail += 1
@@ -116,61 +171,97 @@ def fill(floor, i, columns, queue, first, part):
 
 
 @subroutine
-def measure_ways(floor, i, columns, source, target, away, straight, diagonal):
-    """Write every cell's distance from ``source`` into ``away``, in fifths of a cell.
+def count_moves(barriers, i, columns, source, target, away, queue):
+    """Least number of moves between cells where a move goes to one of eight neighbours.
 
-    A step goes to one of eight open neighbours, diagonally if one of the two cells beside the way
-    is open. The search stops once ``target`` is certain (-1: goes everywhere) and returns its
-    distance; ``FAR`` stands for cells that were not reached. ``away`` and the two queues are
-    (lanes, cells) int32.
-
-    Steps of two lengths need no heap: what is put behind a queue of one length only is in order.
+    Two neighbours are a move apart if open sides connect them inside a block of 2 x 2 cells. On a
+    way of the length of one side an agent's centre stays inside such a block. So it is no shorter
+    than (moves - 1) sides from any point of one cell to any point of the other. The numbers go into
+    ``away``, (lanes, cells) int32, until ``target`` is reached (-1: everywhere); ``FAR`` stands for
+    cells that were not reached. ``queue`` is scratch of the same shape.
     """
-    cells, head_s, tail_s, head_d, tail_d = floor.shape[1], 0, 1, 0, 0
+    cells, head, tail = away.shape[1], 0, 1
     for k in range(cells):
         away[i, k] = FAR
     away[i, source] = 0
-    straight[i, 0] = source
-    while head_s < tail_s or head_d < tail_d:
-        # An entry whose cell has got nearer since also stands further ahead in the other queue, so
-        # that its present distance can be used; to visit it again changes nothing.
-        ahead_s = away[i, straight[i, head_s]] if head_s < tail_s else FAR
-        ahead_d = away[i, diagonal[i, head_d]] if head_d < tail_d else FAR
-        if ahead_s <= ahead_d:
-            k = straight[i, head_s]
-            head_s += 1
-        else:
-            k = diagonal[i, head_d]
-            head_d += 1
+    queue[i, 0] = source
+    while head < tail:
+        k = queue[i, head]
+        head += 1
         if k == target:
             break
-        column = k % columns
-        left, right, down, up = column > 0, column < columns - 1, k >= columns, k + columns < cells
-        left, right = left and floor[i, k - 1] > 0, right and floor[i, k + 1] > 0
-        down, up = down and floor[i, k - columns] > 0, up and floor[i, k + columns] > 0
         for n in range(4):
-            there = left if n == 0 else right if n == 1 else down if n == 2 else up
-            other = k - 1 if n == 0 else k + 1 if n == 1 else k - columns if n == 2 else k + columns
-            if there and away[i, k] + STRAIGHT < away[i, other]:
-                away[i, other] = away[i, k] + STRAIGHT
-                straight[i, tail_s] = other
-                tail_s += 1
-        for n in range(4):
-            beside, upright = left if n % 2 == 0 else right, down if n < 2 else up
-            inside = column > 0 if n % 2 == 0 else column < columns - 1
-            inside = inside and (k >= columns if n < 2 else k + columns < cells)
-            other = k + (-1 if n % 2 == 0 else 1) + (-columns if n < 2 else columns)
-            there = inside and (beside or upright) and floor[i, other] > 0
-            if there and away[i, k] + DIAGONAL < away[i, other]:
-                away[i, other] = away[i, k] + DIAGONAL
-                diagonal[i, tail_d] = other
-                tail_d += 1
+            right, up = n % 2 == 1, n >= 2
+            column = k % columns
+            across = 0 if column == (columns - 1 if right else 0) else 1 if right else -1
+            along = (
+                0 if (k + columns >= cells if up else k < columns) else columns if up else -columns
+            )
+            # The block of k, its neighbours beside and above or below, and the one diagonally.
+            beside, upright, both = block(barriers, i, k, across, along)
+            for reached, other in (
+                (beside, k + across),
+                (upright, k + along),
+                (both, k + across + along),
+            ):
+                if reached and away[i, other] == FAR:
+                    away[i, other] = away[i, k] + 1
+                    queue[i, tail] = other
+                    tail += 1
     return FAR if target < 0 else away[i, target]
 
 
 @routine
+def block(barriers, i, k, across, along):
+    """Which other cells of the block around a corner of cell ``k`` open sides connect with it.
+
+    ``across`` and ``along`` lead to the neighbours; 0 stands for one that does not exist.
+    """
+    near = across != 0 and is_side_open(barriers, i, min(k, k + across), False)
+    aside = along != 0 and is_side_open(barriers, i, min(k, k + along), True)
+    if across == 0 or along == 0:
+        return near, aside, False
+    low, left = min(k, k + across), min(k, k + along)
+    far = is_side_open(barriers, i, low + along, False)  # from the upright cell to the diagonal one
+    beyond = is_side_open(barriers, i, left + across, True)  # from the one beside to the diagonal
+    return (
+        near or (aside and far and beyond),
+        aside or (near and beyond and far),
+        (near and beyond) or (aside and far),
+    )
+
+
+@routine
+def is_straight_open(barriers, i, centres, columns, one, other, a):
+    """Tell whether agent ``a``'s straight way between two positions crosses open sides only.
+
+    Then ``count_moves`` cannot bound it any better.
+    """
+    k = cell_at(centres, columns, one[i, a, 0], one[i, a, 1])
+    last = cell_at(centres, columns, other[i, a, 0], other[i, a, 1])
+    dx, dy = other[i, a, 0] - one[i, a, 0], other[i, a, 1] - one[i, a, 1]
+    side, right, up = spacing(centres), dx > 0.0, dy > 0.0
+    while k != last:
+        # How much of the way is left when it leaves the cell across, and along.
+        x = centres[k, 0] + (0.5 * side if right else -0.5 * side)
+        y = centres[k, 1] + (0.5 * side if up else -0.5 * side)
+        left_x = (other[i, a, 0] - x) / dx if dx != 0.0 else -1.0
+        left_y = (other[i, a, 1] - y) / dy if dy != 0.0 else -1.0
+        if max(left_x, left_y) < 0.0:
+            return False  # rounding at the end: leave it to the search
+        upwards = left_y > left_x
+        step = (columns if up else -columns) if upwards else (1 if right else -1)
+        if not 0 <= k + step < centres.shape[0]:
+            return False
+        if not is_side_open(barriers, i, min(k, k + step), upwards):
+            return False
+        k += step
+    return True
+
+
+@routine
 def send_on(c, s, i, a, rng):
-    """Give agent ``a`` a new goal: the middle of an open cell that hangs together with the old."""
+    """Give agent ``a`` a new goal: the middle of another cell of the part where the old one is."""
     floor, goal, cells = s.floor, s.goal_pos, s.floor.shape[1]
     old = cell_at(c.centres, c.columns, goal[i, a, 0], goal[i, a, 1])
     for _ in range(_TRIES * cells):

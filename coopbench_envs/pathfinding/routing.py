@@ -26,7 +26,7 @@ from coopbench_envs.pathfinding.dynamics import (
     move,
     read_blocks,
 )
-from coopbench_envs.pathfinding.lattice import columns_of, mark_open, send_on
+from coopbench_envs.pathfinding.lattice import columns_of, label, mark_barriers, send_on
 from coopbench_envs.pathfinding.maps import (
     batched_string_grid,
     caves_cont,
@@ -214,8 +214,13 @@ class State(NamedTuple):
     seen_wall_distance: np.ndarray
     hit_agent: np.ndarray  # (lanes, agents) bool, contact with an agent in the last step
     hit_wall: np.ndarray  # (lanes, agents) bool, contact with a landmark in the last step
-    floor: np.ndarray  # (lanes, cells) int32, 1 where no landmark is in the way; if lifelong
+    barriers: np.ndarray  # (lanes, cells) int32, see lattice.py; no cells unless lifelong
+    floor: np.ndarray  # (lanes, cells) int32, number of each cell's connected part; 0: closed
+    queue: np.ndarray  # (lanes, cells) int32, for searches on the lattice
     force: np.ndarray  # (lanes, agents, 2) of contacts, in the present substep
+
+
+_LATTICE = ("barriers", "floor", "queue")
 
 
 def allocate(c: Constants, lanes: int) -> State:
@@ -256,7 +261,7 @@ def allocate(c: Constants, lanes: int) -> State:
         seen_wall_distance=seen_distance,
         hit_agent=np.zeros((lanes, n), np.bool_),
         hit_wall=np.zeros((lanes, n), np.bool_),
-        floor=np.zeros((lanes, cells if c.lifelong else 0), np.int32),
+        **{name: np.zeros((lanes, cells if c.lifelong else 0), np.int32) for name in _LATTICE},
         force=np.zeros((lanes, n, 2)),
     )
 
@@ -290,8 +295,15 @@ def reset(c, s, i, rng):
 def prepare(c, s, i):
     sort_landmarks(c, s, i)
     if c.lifelong:
-        floor, landmarks = s.floor, s.landmark_pos
-        mark_open(floor, i, c.centres, c.columns, landmarks, c.landmark_rad, s.agent_rad)
+        explore(c, s, i)
+
+
+@routine
+def explore(c, s, i):
+    """Number the connected parts of the map; return the largest one's number."""
+    landmarks, rad = s.landmark_pos, s.agent_rad
+    mark_barriers(s.barriers, i, c.centres, c.columns, landmarks, c.landmark_rad, rad)
+    return label(s.barriers, s.floor, i, c.columns, s.queue)
 
 
 @kernel

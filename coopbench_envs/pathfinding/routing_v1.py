@@ -30,17 +30,20 @@ from coopbench_envs.pathfinding.dynamics import (
 )
 from coopbench_envs.pathfinding.lattice import (
     FAR,
-    SHORTCUT,
-    STRAIGHT,
     cell_at,
-    label,
-    mark_open,
-    measure_ways,
+    count_moves,
+    is_straight_open,
     send_on,
     spacing,
 )
 from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
-from coopbench_envs.pathfinding.routing import CAVES_CONT, MAPS, RANDOM_GRID, draw_instance
+from coopbench_envs.pathfinding.routing import (
+    CAVES_CONT,
+    MAPS,
+    RANDOM_GRID,
+    draw_instance,
+    explore,
+)
 
 ON_GOAL = ("stay", "stop", "lifelong")
 STAY, STOP, LIFELONG = range(3)  # the code of what happens on goals is its position in ON_GOAL
@@ -122,7 +125,7 @@ def top_speeds(c: Any) -> np.ndarray:
 
 
 class Record(NamedTuple):
-    """Arrays over lanes beside those of version 0. Fields from ``queue`` on are scratch."""
+    """Arrays over lanes beside those of version 0. Fields from ``explored`` on are scratch."""
 
     arrivals: np.ndarray  # (lanes, agents) int64, times that an agent came to its goal
     agent_contacts: np.ndarray  # (lanes, agents) int64, steps with a contact with an agent
@@ -134,8 +137,7 @@ class Record(NamedTuple):
     efficiency: np.ndarray  # (lanes, agents) shortest / own way, summed over goals reached
     anchor_pos: np.ndarray  # (lanes, agents, 2) place that an agent has not left since
     anchor_time: np.ndarray  # (lanes, agents) int64, steps played when it came there
-    queue: np.ndarray  # (lanes, cells) int32, for searches on the lattice
-    second_queue: np.ndarray  # (lanes, cells) int32
+    explored: np.ndarray  # (lanes,) bool, the lattice has just been made
     away: np.ndarray  # (lanes, cells) int32, distances of cells
     before: np.ndarray  # (lanes, agents, 2) where agents were at the beginning of the step
 
@@ -159,8 +161,7 @@ def allocate(c: Any, lanes: int) -> Any:
         efficiency=np.zeros((lanes, n)),
         anchor_pos=np.zeros((lanes, n, 2)),
         anchor_time=np.zeros((lanes, n), np.int64),
-        queue=np.zeros((lanes, cells), np.int32),
-        second_queue=np.zeros((lanes, cells), np.int32),
+        explored=np.zeros(lanes, np.bool_),
         away=np.zeros((lanes, cells), np.int32),
         before=np.zeros((lanes, n, 2)),
     )
@@ -169,7 +170,8 @@ def allocate(c: Any, lanes: int) -> Any:
         fields[kind] = np.zeros((lanes, n, count), np.int32)
     fields["seen_distance"] = np.zeros((lanes, n, c.max_agents), np.float32)
     fields["seen_wall_distance"] = np.zeros((lanes, n, c.max_obstacles), np.float32)
-    fields["floor"] = np.zeros((lanes, cells), np.int32)
+    for name in ("barriers", "floor", "queue"):
+        fields[name] = np.zeros((lanes, cells), np.int32)
     return State(**fields)
 
 
@@ -192,6 +194,7 @@ def reset(c, s, i, rng):
 def settle(c, s, i, rng):
     """Move agents and goals that stand badly; tell whether all of them now stand well."""
     part = explore(c, s, i)
+    s.explored[i] = True
     for a in range(c.num_agents):
         if c.starts.shape[1] == 0 and not place(c, s, i, a, part, s.agent_pos, rng):
             return False
@@ -202,13 +205,6 @@ def settle(c, s, i, rng):
         if c.goals.shape[1] == 0 and not place(c, s, i, a, home, s.goal_pos, rng):
             return False
     return True
-
-
-@routine
-def explore(c, s, i):
-    """Find the open cells and number their connected parts; return the largest part's number."""
-    mark_open(s.floor, i, c.centres, c.columns, s.landmark_pos, c.landmark_rad, s.agent_rad)
-    return label(s.floor, i, c.columns, s.queue)
 
 
 @routine
@@ -246,7 +242,9 @@ def clear(s, i, a, places):
 @kernel
 def prepare(c, s, i):
     sort_landmarks(c, s, i)
-    explore(c, s, i)
+    if not s.explored[i]:
+        explore(c, s, i)
+    s.explored[i] = False
     if s.time[i] == 0:
         open_records(c, s, i)
 
@@ -285,22 +283,11 @@ def survey_way(c, s, i, a):
     s.path_before[i, a] = s.path_length[i, a]
     s.reachable[i, a] = s.floor[i, here] > 0 and s.floor[i, here] == s.floor[i, there]
     way = apart(goal, pos, i, a)
-    if s.reachable[i, a] and here != there:
-        steps = measure_ways(s.floor, i, columns, there, here, s.away, s.queue, s.second_queue)
-        if steps < FAR:
-            side = spacing(c.centres)
-            # Within their cells the ends may be nearer to each other by half a diagonal each.
-            way = max(way, SHORTCUT * side * steps / STRAIGHT - off_centre(c, s, i, a, here, there))
+    if not is_straight_open(s.barriers, i, c.centres, columns, pos, goal, a):
+        moves = count_moves(s.barriers, i, columns, there, here, s.away, s.queue)
+        if moves < FAR:
+            way = max(way, (moves - 1) * spacing(c.centres))
     s.shortest[i, a] = max(way - s.goal_rad[i, a], 0.0)
-
-
-@routine
-def off_centre(c, s, i, a, here, there):
-    """How far agent ``a`` and its goal are from the middles of their cells, together."""
-    pos, goal = s.agent_pos, s.goal_pos
-    dx, dy = pos[i, a, 0] - c.centres[here, 0], pos[i, a, 1] - c.centres[here, 1]
-    ex, ey = goal[i, a, 0] - c.centres[there, 0], goal[i, a, 1] - c.centres[there, 1]
-    return math.sqrt(dx * dx + dy * dy) + math.sqrt(ex * ex + ey * ey)
 
 
 # --- a step ---------------------------------------------------------------------------------------
@@ -546,7 +533,7 @@ SPEC = EnvSpec(
         "solvable": "share of agents whose goals can be reached, in [0, 1]",
         "shortest_time": "lower bound of the makespan: the longest of the shortest ways",
     },
-    scratch=frozenset((*_SCRATCH, *Record._fields[Record._fields.index("queue") :])),
+    scratch=frozenset((*_SCRATCH, *Record._fields[Record._fields.index("explored") :])),
     picture=picture.picture,
     text=picture.text,
     instances=instances,
