@@ -104,9 +104,11 @@ class Entry:
     """A policy in the registry: ``create(game, **parameters)`` makes one."""
 
     name: str
-    create: Callable[..., Policy]
+    create: Callable[..., Any]  # makes a Policy; see there for one that uses the state
     summary: str  # one line: what it does
-    information: str  # what it uses: "local" observations, "global" state or "none"
+    # What it uses: "local" observations, "neighbours" (positions and velocities of what is within
+    # sight), "global" state or "none".
+    information: str
     params: type  # NamedTuple of Annotated fields, in the order of the name's values
 
 

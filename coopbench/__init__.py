@@ -12,14 +12,17 @@ __version__ = "0.1.0"
 
 # Loaded when first used, so that importing the package costs nothing and no cycle can arise.
 _PUBLIC = {
+    "Models": "coopbench.plan",
     "Protocol": "coopbench.protocol",
     "Report": "coopbench.report.report",
     "crossplay": "coopbench.pairing",
     "environments": "coopbench.catalogue",
     "evaluate": "coopbench.evaluation",
+    "find_episode": "coopbench.replay",
     "load_protocol": "coopbench.protocol",
     "load_report": "coopbench.evaluation",
     "policies": "coopbench.catalogue",
+    "record": "coopbench.recording",
     "warmup": "coopbench.catalogue",
 }
 

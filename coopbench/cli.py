@@ -1,4 +1,4 @@
-"""Command line: list, show, plan, evaluate, report, crossplay, certify, match, bench, warmup."""
+"""Command line: list, show, plan, evaluate, report, crossplay, replay, certify, match and more."""
 
 import sys
 from pathlib import Path
@@ -28,6 +28,14 @@ Policies = Annotated[
         help="Policy to evaluate, e.g. tit_for_tat or constant:0.35; repeat for more. "
         "Default: the protocol's required baselines.",
     ),
+]
+
+Backend = Annotated[
+    str, typer.Option(help="Where cells are played: serial, or several at a time in processes.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="With --backend processes: how many. Default: one per usable core."),
 ]
 
 
@@ -89,7 +97,8 @@ def evaluate(
         Path | None,
         typer.Option(help="Folder for results and report. Default: results/PROTOCOL."),
     ] = None,
-    backend: Annotated[str, typer.Option(help="Where cells are worked on.")] = "serial",
+    backend: Backend = "serial",
+    workers: Workers = None,
     env: Annotated[
         str | None,
         typer.Option(
@@ -106,17 +115,27 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="With --env: a parameter; repeat for more."),
     ] = None,
+    maps: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Play street-map tasks on your own .map files (not a standard report).",
+        ),
+    ] = None,
 ) -> None:
     """Play a protocol's tasks with some policies and write the standard report.
 
     Finished cells are kept: run the same command again after an interruption and it goes on.
     """
     from coopbench.evaluation import evaluate as run
+    from coopbench.maps import with_maps
     from coopbench.protocol import ad_hoc, load_protocol
 
     if (protocol is None) == (env is None):
         raise ValueError("Name either a PROTOCOL or an environment with --env.")
     if env is not None:
+        if maps is not None:
+            raise ValueError("--maps goes with a PROTOCOL; with --env give map_params.")
         values = dict(_assignment(text) for text in param or [])
         count = 100 if episodes is None else episodes
         found = ad_hoc(env, count, 0 if seed is None else seed, **values)
@@ -127,10 +146,11 @@ def evaluate(
                 "--episodes, --seed and --param go with --env: a protocol fixes its own."
             )
         found = load_protocol(str(protocol))
+        found = found if maps is None else with_maps(found, maps)
         chosen = _chosen(policy, found)
         out = out or Path("results") / found.protocol.name
-    with _Progress() as progress:
-        report = run(found, chosen, out, backend, progress)
+    with _Progress(len(found.task) * len(chosen)) as progress:
+        report = run(found, chosen, out, backend, progress, workers)
     _present(report, out)
 
 
@@ -155,6 +175,8 @@ def crossplay(
         Path | None,
         typer.Option(help="Folder for the matrices. Default: results/PROTOCOL-crossplay."),
     ] = None,
+    backend: Backend = "serial",
+    workers: Workers = None,
 ) -> None:
     """Play every policy in one seat beside every policy in the others: a matrix for each task."""
     from coopbench.episodes import Cell
@@ -165,17 +187,54 @@ def crossplay(
     found = load_protocol(protocol)
     try:
         with _Progress() as progress:
-            result = run(
-                found,
-                _chosen(policy, found),
-                task,
-                lambda name, done: progress(Cell(name, "cross-play"), done, "plays"),
-            )
+
+            def tell(name: str, done: float) -> None:
+                progress(Cell(name, "cross-play"), done, "done" if done == 1.0 else "plays")
+
+            result = run(found, _chosen(policy, found), task, tell, backend, workers)
     except KeyboardInterrupt:
         _fail("Interrupted. Nothing was written.", 130)
     show_matrices(result, _console())
     files = result.save(out or Path("results") / f"{found.protocol.name}-crossplay")
     _say(f"Matrices: {files['md']}")
+
+
+@app.command()
+def replay(
+    episode: Annotated[
+        str,
+        typer.Argument(
+            metavar="EPISODE",
+            help="FOLDER/TASK/POLICY/K in a results folder, PROTOCOL/TASK/POLICY/K, or a .npz file "
+            "of coopbench.record; K counts from 0.",
+        ),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the page. Default, if no file is asked for: named like the episode."
+        ),
+    ] = None,
+    gif: Annotated[Path | None, typer.Option(help="File for an animated GIF.")] = None,
+    save: Annotated[Path | None, typer.Option(help="File (.npz) for the episode itself.")] = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(help="With --gif: steps from picture to picture. Default: to fit into 4 MB."),
+    ] = None,
+    fps: Annotated[float, typer.Option(help="With --gif: pictures per second.")] = 12,
+    size: Annotated[int, typer.Option(help="With --gif: pixels of the longer side at most.")] = 800,
+) -> None:
+    """Show an episode: on a page that plays it, or as an animated GIF.
+
+    It is played again for that; an episode of results must come out as it did there.
+    """
+    from coopbench.replay import show as run
+
+    try:
+        for line in run(episode, html, gif, save, stride, fps, size):
+            _say(line)
+    except KeyboardInterrupt:
+        _fail("Interrupted. Files that were named are complete; no other was written.", 130)
 
 
 @app.command()
@@ -254,6 +313,7 @@ def warmup() -> None:
 
 def main() -> None:
     """Run the command line: errors as one message, no traceback; 130 after an interruption."""
+    from coopbench.backends import WorkerError
     from coopbench.protocol import ProtocolError
 
     try:
@@ -262,9 +322,11 @@ def main() -> None:
             raise KeyboardInterrupt
         sys.exit(status if isinstance(status, int) else 0)
     except (ProtocolError, ValueError, TypeError, FileNotFoundError) as error:
-        _fail(str(error), 2)
+        _fail(_told(error), 2)
     except OSError as error:
         _fail(f"Could not read or write: {error}. Finished cells are kept; run again to go on.", 1)
+    except WorkerError as error:
+        _fail(str(error), 1)
     except KeyboardInterrupt:
         _fail("Interrupted. Finished cells are kept; run the same command again to go on.", 130)
     except typer.Exit as stop:
@@ -279,6 +341,11 @@ def main() -> None:
 def _fail(message: str, code: int) -> None:
     _console(stderr=True).print(f"Error: {message}" if code != 130 else message, markup=False)
     sys.exit(code)
+
+
+def _told(error: Exception) -> str:
+    """Return what an error says, and where it came from."""
+    return " ".join([str(error), *getattr(error, "__notes__", [])])
 
 
 def _say(line: str) -> None:
@@ -321,28 +388,50 @@ def _present(report: Any, out: Path | None) -> None:
 
 
 class _Progress:
-    """A bar per cell on the error stream, so that standard output holds the report alone."""
+    """Bars for what is played now, and a line for each cell that is done, on the error stream.
 
-    def __enter__(self) -> "_Progress":
+    Standard output holds the report alone. Without a terminal there are lines and no bars.
+    """
+
+    def __init__(self, cells: int | None = None) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
-            TextColumn("{task.description:<40}"),
+            TextColumn("{task.description:<40}", markup=False),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[what]}"),
             TimeRemainingColumn(),
         )
-        self._bars = Progress(*columns, console=_console(stderr=True), transient=False)
+        console = _console(stderr=True)
+        self._bars = Progress(*columns, console=console, disable=not console.is_terminal)
         self._ids: dict[Any, Any] = {}
+        self._cells, self._done, self._kept = cells, 0, 0
+        self._all = self._bars.add_task("", total=cells, visible=cells is not None)
+        self._count()
+
+    def __enter__(self) -> "_Progress":
         self._bars.start()
         return self
 
     def __call__(self, cell: Any, done: float, what: str) -> None:
-        if cell not in self._ids:
-            title = f"{cell.task} / {cell.policy}"
-            self._ids[cell] = self._bars.add_task(title, total=1.0, what=what)
-        self._bars.update(self._ids[cell], completed=done, what=what)
+        title = f"{cell.task} / {cell.policy}"
+        if what == "plays":
+            if cell not in self._ids:
+                self._ids[cell] = self._bars.add_task(title, total=1.0)
+            self._bars.update(self._ids[cell], completed=done)
+            return
+        self._done += 1
+        self._kept += what == "kept"
+        if cell in self._ids:
+            self._bars.remove_task(self._ids.pop(cell))
+        self._count()
+        if what == "done":
+            self._bars.console.print(f"{title:<40} done", highlight=False, markup=False)
+
+    def _count(self) -> None:
+        kept = f", {self._kept} kept" if self._kept else ""
+        text = f"{self._done} of {self._cells} cells{kept}"
+        self._bars.update(self._all, completed=self._done, description=text)
 
     def __exit__(self, *exception: Any) -> None:
         self._bars.stop()

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import coopbench_envs
+from coopbench import maps
 from coopbench.baselines.policy import Entry, entries
 from coopbench.metrics import known_agent_metrics, known_metrics
 from coopbench.protocol import Protocol, load_protocol, protocol_files
+from coopbench.report.tables import training_text
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown
 
@@ -83,6 +85,12 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
         "Score": f"`{report.score}`",
         "Required baselines": _quoted(report.baselines),
     }
+    if report.comparison == "paired":
+        facts["Comparisons"] = "by pairs of episodes of the same seed"
+    if protocol.training:
+        facts["Training"] = training_text(protocol)
+    if maps.told(protocol):
+        facts["Maps"] = maps.told(protocol)
     if report.learned:
         facts["Required, to be trained"] = _quoted(report.learned)
     tasks = f"Its tasks are those of `{alike}`." if alike else _task_table(protocol)

@@ -1,20 +1,20 @@
 """Evaluation: protocol and policies in, report out; finished work is kept and found again."""
 
-import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import coopbench_envs
-from coopbench import analysis, store
+from coopbench import analysis, maps, store
 from coopbench.backends import BACKENDS
 from coopbench.episodes import Cell, Episodes, EpisodeTable
 from coopbench.plan import plan
 from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files
 from coopbench.report.report import Report
-from coopbench.rollout import OWN, play, seating
+from coopbench.rollout import OWN, PlayJob, seating
 from coopbench_envs.parameters import named
 
 __all__ = ["evaluate", "find_protocol", "load_report"]
@@ -28,6 +28,7 @@ def evaluate(
     out: str | Path | None = None,
     backend: str = "serial",
     progress: Progress | None = None,
+    workers: int | None = None,
 ) -> Report:
     """Play every task of a protocol with every policy and report what came of it.
 
@@ -40,38 +41,35 @@ def evaluate(
     With ``out`` every finished cell is written there at once: after an interruption the same call
     goes on where it stopped. Named policies that are already there are not played again; a damaged
     result is named in the report's notes, and that cell alone is redone.
+
+    ``backend`` is "serial" or "processes", which plays several cells at the same time in
+    ``workers`` processes (default: one per usable core), to the same results.
     """
     found = find_protocol(protocol)
     run = named("backend", backend, BACKENDS)
     root = None if out is None else Path(out)
     notes: list[str] = []
     blocks: dict[Cell, Episodes] = {}
-    todo: list[tuple[Cell, Any]] = []
+    jobs: list[PlayJob] = []
     cells = plan(found, policies)
     for cell, policy in cells:
         block = _finished(root, found, cell, policy, notes)
         if block is None:
-            todo.append((cell, policy))
+            jobs.append(PlayJob(found, cell, policy))
             continue
         blocks[cell] = block
         if progress is not None:
             progress(cell, 1.0, "kept")
-    if root is not None:
-        _write_protocol(root, found)
-
-    def work(item: tuple[Cell, Any]) -> Episodes:
-        cell, policy = item
-        start = time.perf_counter()
-        tell = None if progress is None else lambda done: progress(cell, done, "plays")
-        episodes = play(found, cell, policy, tell)
+    tell = None if progress is None else lambda k, done: progress(jobs[k].cell, done, "plays")
+    with closing(run(jobs, workers, tell)) as results:
         if root is not None:
-            store.write(root, found, episodes, {"seconds": time.perf_counter() - start})
-        if progress is not None:
-            progress(cell, 1.0, "done")
-        return episodes
-
-    for (cell, _), episodes in zip(todo, run(work, todo), strict=True):
-        blocks[cell] = episodes
+            _write_protocol(root, found)
+        for _, (episodes, seconds) in results:
+            blocks[episodes.cell] = episodes
+            if root is not None:
+                store.write(root, found, episodes, {"seconds": seconds})
+            if progress is not None:
+                progress(episodes.cell, 1.0, "done")
     table = EpisodeTable(tuple(blocks[cell] for cell, _ in cells))
     return _report(found, table, tuple(notes))
 
@@ -163,6 +161,9 @@ def _report(protocol: Protocol, table: EpisodeTable, notes: tuple[str, ...]) -> 
         estimates=analysis.estimates(protocol, table),
         comparisons=analysis.comparisons(protocol, table),
         aggregates=analysis.aggregates(protocol, table),
+        charts=analysis.chart_points(protocol, table),
+        models=analysis.model_estimates(protocol, table),
+        published=analysis.published_returns(protocol, table),
         departures=departures(protocol, table),
         notes=notes,
         agents=analysis.agent_estimates(protocol, table),
@@ -191,6 +192,8 @@ def _foreign(protocol: Protocol) -> list[str]:
     shipped = load_protocol(name) if name in protocol_files() else None
     if shipped is None or shipped.name != protocol.name:
         return [f"{protocol.name} is not a protocol of this package"]
+    if shipped.digest != protocol.digest and maps.are_replaced(shipped, protocol):
+        return [f"its maps are those of the user: {maps.told(protocol)}"]
     if shipped.digest != protocol.digest:
         return [f"it differs from the {protocol.name} of this package"]
     return []

@@ -1,6 +1,8 @@
 """Pairing: cross-play of policies, each in one seat beside each in the rest; a matrix per task."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -9,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from coopbench.analysis import estimate
-from coopbench.episodes import Cell
+from coopbench.backends import BACKENDS
+from coopbench.episodes import Cell, Episodes
 from coopbench.evaluation import find_protocol
 from coopbench.plan import game_of, plan
 from coopbench.protocol import Protocol, Task
-from coopbench.rollout import OWN, play, seating
+from coopbench.rollout import OWN, PlayJob, seating
 from coopbench_envs.parameters import named
 
 __all__ = ["CrossPlay", "Meeting", "crossplay"]
@@ -74,32 +77,44 @@ def crossplay(
     policies: Sequence[Any] | None = None,
     tasks: Sequence[str] | None = None,
     progress: Progress | None = None,
+    backend: str = "serial",
+    workers: int | None = None,
 ) -> CrossPlay:
     """Play every policy beside every other, and beside itself, on the games of a protocol.
 
-    ``protocol`` and ``policies`` are as in ``evaluate``; by default the protocol's baselines and
-    all its tasks. Of a task its environment, parameters and seeds count; its partners and group do
-    not, and a game that several tasks have in common is played once, under the first one's name.
-    In episode k the policy has seat k mod n, its partner all others; with itself it plays all seats
-    and that one counts.
+    ``protocol``, ``policies``, ``backend`` and ``workers`` are as in ``evaluate``; by default the
+    protocol's baselines and all its tasks. Of a task its environment, parameters and seeds count;
+    its partners and group do not, and a game that several tasks have in common is played once,
+    under the first one's name. In episode k the policy has seat k mod n, its partner all others;
+    with itself it plays all seats and that one counts.
     """
     found = find_protocol(protocol)
+    run = named("backend", backend, BACKENDS)
     asked = [named("task", name, {t.id: t for t in found.task}) for name in tasks or ()]
     games = _games(found, asked or found.task)
     reduced = found.model_copy(update={"task": games})
     cells = plan(reduced, list(found.report.baselines if policies is None else policies))
     named_policies = {cell.policy: policy for cell, policy in cells}
     pairs = list(product(named_policies, repeat=2))
-    meetings = []
-    for task in games:
-        for number, (name, partner) in enumerate(pairs):
-            pool = () if name == partner else (named_policies[partner],)
-            sample = _own_returns(reduced, Cell(task.id, name), named_policies[name], pool)
-            meetings.append(_meeting(task.id, name, partner, sample, found.report.confidence))
-            if progress is not None:
-                progress(task.id, (number + 1) / len(pairs))
     names = tuple(task.id for task in games)
-    return CrossPlay(found, tuple(named_policies), names, tuple(meetings))
+    played = list(product(names, pairs))
+    jobs = []
+    for task, (name, partner) in played:
+        pool = () if name == partner else (named_policies[partner],)
+        jobs.append(PlayJob(reduced, Cell(task, name), named_policies[name], pool))
+    samples, over = {}, Counter[str]()
+    with closing(run(jobs, workers, None)) as results:
+        for number, (episodes, _) in results:
+            samples[number] = _own_returns(episodes)
+            task = episodes.cell.task
+            over[task] += 1
+            if progress is not None:
+                progress(task, over[task] / len(pairs))
+    meetings = tuple(
+        _meeting(task, name, partner, samples[number], found.report.confidence)
+        for number, (task, (name, partner)) in enumerate(played)
+    )
+    return CrossPlay(found, tuple(named_policies), names, meetings)
 
 
 def _games(protocol: Protocol, tasks: Sequence[Task]) -> tuple[Task, ...]:
@@ -111,9 +126,8 @@ def _games(protocol: Protocol, tasks: Sequence[Task]) -> tuple[Task, ...]:
     return tuple(found.values())
 
 
-def _own_returns(protocol: Protocol, cell: Cell, policy: Any, pool: Sequence[Any]) -> np.ndarray:
+def _own_returns(block: Episodes) -> np.ndarray:
     """Return (episodes,) of the policy's seat."""
-    block = play(protocol, cell, policy, partners=pool)
     episodes, agents = block.returns.shape
     return block.returns[seating(episodes, agents, 1) == OWN]
 

@@ -10,21 +10,24 @@ import tomllib
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 import coopbench_envs
+from coopbench import maps
 from coopbench.baselines.policy import Game, make_policy
 from coopbench.metrics import known_metrics
 from coopbench_envs.parameters import named, resolve, unknown
 
 __all__ = [
     "Bounds",
+    "Chart",
     "Protocol",
     "ProtocolError",
     "Task",
+    "Training",
     "ad_hoc",
     "load_protocol",
     "protocol_files",
@@ -80,6 +83,43 @@ class Seeds(_Strict):
         return self
 
 
+class Budget(_Strict):
+    """How long one kind of learner trains; in steps of the environment, all agents together."""
+
+    steps: int = Field(ge=1)
+    interval: int = Field(ge=1)  # steps from one evaluation to the next
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Budget":
+        if self.interval > self.steps:
+            raise ValueError(f"interval {self.interval} is longer than the {self.steps} steps")
+        return self
+
+
+class Training(_Strict):
+    """What learned policies are trained on, how long, and which tasks they then play."""
+
+    on: Literal["each", "any"]  # one model per task; one model, on anything but what is held out
+    plays: Literal["own", "all"] = "all"  # the task that the model was trained on, or every task
+    held_out: tuple[str, ...] = ()  # maps of the tasks, on which nobody trains
+    runs: int = Field(ge=1)
+    episodes: int = Field(ge=1)  # of every evaluation
+    budgets: dict[str, Budget] = Field(min_length=1)  # by kind of learner
+
+    @field_validator("held_out", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _sensible(self) -> "Training":
+        if (self.on == "any") != bool(self.held_out):
+            raise ValueError("held_out goes with on = 'any', and 'any' needs it; name a map")
+        if self.on == "any" and self.plays == "own":
+            raise ValueError("plays = 'own' goes with on = 'each'; allowed with 'any': 'all'")
+        return self
+
+
 class Bounds(_Strict):
     """Score that counts as 0 and as 1 after normalisation, fixed for all time."""
 
@@ -109,6 +149,10 @@ class Instances(_Strict):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
+AxisName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+AxisPlace = Annotated[float, Field(allow_inf_nan=False)]
+
+
 class Task(_Strict):
     """One environment with its parameters, who plays it, and the scale of its score."""
 
@@ -119,7 +163,16 @@ class Task(_Strict):
     partners: tuple[str, ...] = ()  # policies in the other seats; none: self-play
     episodes: int | None = Field(default=None, ge=1)  # None: one per evaluation seed
     bounds: Bounds
+    axes: dict[AxisName, AxisPlace] = {}  # where the task stands in charts
     instances: Instances | None = None
+    maps: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")  # checksum of its map files
+
+    @field_validator("axes", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {k: float(v) if type(v) is int else v for k, v in value.items()}
 
     @field_validator("partners", mode="before")
     @classmethod
@@ -133,6 +186,11 @@ class Task(_Strict):
             spec.constants(resolve(spec.params, self.parameters, spec.id))
         except TypeError as error:  # an unknown parameter: pydantic reports ValueErrors only
             raise ValueError(str(error)) from None
+        if self.maps is not None and self.maps != maps.checksum(self.parameters):
+            raise ValueError(
+                "the map files are not those of the protocol (their checksum differs); reinstall "
+                "the package, or play files of your own with --maps"
+            )
         return self
 
     @model_validator(mode="after")
@@ -150,6 +208,36 @@ class Task(_Strict):
         return self
 
 
+class Chart(_Strict):
+    """A metric against an axis of the tasks, one line per policy.
+
+    Tasks at the same place of the axis are taken together. With ``per`` there is one picture for
+    every value of that axis.
+    """
+
+    metric: str
+    x: str
+    per: str = ""
+    group: str = ""  # only tasks of this group
+    scale: Literal["linear", "log2"] = "linear"
+
+    def panels(self, tasks: Iterable[Task]) -> dict[str, tuple[Task, ...]]:
+        """Tasks of every picture, by its name."""
+        found: dict[str, list[Task]] = {}
+        stem = "-".join(filter(None, (self.metric, "by", self.x, self.group)))
+        for task in tasks:
+            wanted = {self.x, self.per} - {""}
+            if wanted <= set(task.axes) and self.group in ("", task.group):
+                at = f"-{self.per}-{task.axes[self.per]:g}" if self.per else ""
+                found.setdefault(stem + at, []).append(task)
+        return {name: tuple(members) for name, members in found.items()}
+
+
+# Metrics that say nothing alone, and the one that has to stand before them: a team that does not
+# move has no contacts.
+_BESIDE = {"coordination": "success_rate"}
+
+
 class Reporting(_Strict):
     """What the standard report shows."""
 
@@ -161,8 +249,11 @@ class Reporting(_Strict):
     confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
     resamples: int = Field(default=2000, ge=100)
     alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
+    comparison: Literal["welch", "paired"] = "welch"  # paired: episodes of the same seed
+    published_return: bool = False  # also the return normalised over all that were evaluated
+    chart: tuple[Chart, ...] = ()
 
-    @field_validator("metrics", "baselines", "learned", mode="before")
+    @field_validator("metrics", "baselines", "learned", "chart", mode="before")
     @classmethod
     def _as_tuple(cls, value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
@@ -174,6 +265,20 @@ class Reporting(_Strict):
             raise ValueError(f"{both[0]!r} stands among baselines and learned; keep it in one")
         return self
 
+    @model_validator(mode="after")
+    def _beside(self) -> "Reporting":
+        for metric, first in _BESIDE.items():
+            place = self.metrics.index(metric) if metric in self.metrics else None
+            if place is not None and first not in self.metrics[max(0, place - 1) : place]:
+                raise ValueError(f"{metric!r} says nothing alone; put {first!r} directly before it")
+            for chart in self.chart:
+                if chart.metric == metric and not any(
+                    chart.model_copy(update={"metric": first, "scale": other.scale}) == other
+                    for other in self.chart
+                ):
+                    raise ValueError(f"a chart of {metric!r} needs one of {first!r} beside it")
+        return self
+
 
 class Protocol(_Strict):
     """A protocol, checked; see the files in ``protocols/``."""
@@ -181,6 +286,7 @@ class Protocol(_Strict):
     protocol: Identity
     seeds: Seeds
     report: Reporting
+    training: Training | None = None
     task: tuple[Task, ...] = Field(min_length=1)
     ad_hoc: bool = False
 
@@ -218,6 +324,46 @@ class Protocol(_Strict):
         return self
 
     @model_validator(mode="after")
+    def _trainable(self) -> "Protocol":
+        training = self.training
+        if training is None:
+            return self
+        if training.runs != len(self.seeds.training):
+            raise ValueError(
+                f"training has {training.runs} runs, but there are {len(self.seeds.training)} "
+                f"training seeds; allowed: one seed per run"
+            )
+        played = {str(task.parameters.get("map", "")) for task in self.task} - {""}
+        for name in training.held_out:
+            if name not in played:
+                raise ValueError(unknown("held-out map", name, played, "the tasks"))
+        return self
+
+    @model_validator(mode="after")
+    def _charted(self) -> "Protocol":
+        axes = {name for task in self.task for name in task.axes}
+        for chart in self.report.chart:
+            for name in filter(None, (chart.x, chart.per)):
+                if name not in axes:
+                    raise ValueError(unknown("axis", name, axes, f"a chart of {chart.metric}"))
+            if chart.group and chart.group not in self.groups:
+                raise ValueError(unknown("group", chart.group, self.groups, "a chart"))
+            if chart.metric not in self.report.metrics:
+                raise ValueError(unknown("metric", chart.metric, self.report.metrics, "a chart"))
+            panels = chart.panels(self.task)
+            places = [{task.axes[chart.x] for task in panel} for panel in panels.values()]
+            if max(map(len, places), default=0) < 2:
+                raise ValueError(f"a chart against {chart.x!r} has one place only; allowed: 2")
+            low = min(map(min, places))
+            if chart.scale == "log2" and low <= 0:
+                raise ValueError(f"a log2 chart against {chart.x!r} has {low:g}; allowed: above 0")
+        names = [name for chart in self.report.chart for name in chart.panels(self.task)]
+        repeated = [name for name in names if names.count(name) > 1]
+        if repeated:
+            raise ValueError(f"two charts are called {repeated[0]!r}; remove one")
+        return self
+
+    @model_validator(mode="after")
     def _measurable(self) -> "Protocol":
         for task in self.task:
             known = known_metrics(task.env)
@@ -252,6 +398,17 @@ class Protocol(_Strict):
         kinds = {name.partition(":")[0] for name in names}
         fixed = [name for name in self.report.baselines if name not in names]
         return (*fixed, *(name for name in self.report.learned if name not in kinds))
+
+    def family(self, policy: str) -> tuple[str, str]:
+        """Name of a policy, and the task that it was trained on where it is one of several models.
+
+        A model is called ``name:task``. The task is empty for all other policies.
+        """
+        name, _, task = policy.partition(":")
+        models = self.training is not None and (self.training.on, self.training.plays)
+        if models == ("each", "all") and task in {each.id for each in self.task}:
+            return name, task
+        return policy, ""
 
     def episodes(self, task: Task) -> int:
         """Number of evaluation episodes of ``task``."""
@@ -306,7 +463,7 @@ def _content(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
         return content
     base = _content(_base(content.pop("extends"), path), chain)
     both = base | content
-    for name in ("protocol", "seeds", "report"):
+    for name in ("protocol", "seeds", "report", "training"):
         if isinstance(base.get(name), dict) and isinstance(content.get(name), dict):
             both[name] = base[name] | content[name]
     return both
@@ -351,7 +508,9 @@ def _shipped(name: str) -> Path:
 def ad_hoc(env: str, episodes: int = 100, seed: int = 0, **parameters: Any) -> Protocol:
     """Make a protocol of one task from an environment id; its report is not a standard report."""
     spec = coopbench_envs.spec(env)
-    metrics = ["return", *(m for m in spec.metrics if m != "length"), "length"]
+    own = [m for m in spec.metrics if m != "length" and m not in _BESIDE]
+    behind = {first: metric for metric, first in _BESIDE.items() if metric in spec.metrics}
+    metrics = [each for m in ["return", *own, "length"] for each in (m, behind.get(m)) if each]
     content = {
         "protocol": {
             "name": "ad-hoc",
@@ -404,6 +563,9 @@ def _fields(location: tuple[Any, ...]) -> list[str]:
             "protocol": Identity,
             "seeds": Seeds,
             "report": Reporting,
+            "training": Training,
+            "budgets": Budget,
+            "chart": Chart,
             "task": Task,
             "evaluation": Evaluation,
             "bounds": Bounds,

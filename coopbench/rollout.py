@@ -1,18 +1,22 @@
 """Rollout: play the evaluation episodes of one cell, all of them at once as lanes of one engine."""
 
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.policy import Game, Player
+from coopbench.baselines.policy import Game, Player, label
 from coopbench.episodes import Cell, Episodes
 from coopbench.instances import instance_state
-from coopbench.protocol import Protocol
+from coopbench.plan import game_of
+from coopbench.protocol import Protocol, Task
 from coopbench.trajectories import Recorder
 from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.registration import spec
 
-__all__ = ["play", "seating"]
+__all__ = ["PlayJob", "joint", "play", "seating"]
 
 OWN = -1  # in a seating: the policy that is evaluated
 
@@ -31,7 +35,7 @@ def play(
     metric of the environment, its value so far after each step (0 = at the start), averaged over
     episodes; an episode that is over counts with its last value.
     """
-    task = next(task for task in protocol.task if task.id == cell.task)
+    task = _task(protocol, cell)
     seeds = protocol.seeds_of(task)
     engine = Engine(task.env, len(seeds), **task.parameters)
     pool = task.partners if partners is None else partners
@@ -45,7 +49,7 @@ def play(
     recorder.note()
     course = [control.measures.mean(axis=0)]
     while not control.done.all():
-        engine.step(_joint(players, seats, engine), DISABLED)
+        engine.step(joint(players, seats, engine), DISABLED)
         recorder.note()
         course.append(control.measures.mean(axis=0))
         if progress is not None:
@@ -66,6 +70,43 @@ def play(
     )
 
 
+@dataclass(frozen=True)
+class PlayJob:
+    """A call of ``play`` as a value, for a backend; its result is (episodes, seconds it took)."""
+
+    protocol: Protocol
+    cell: Cell
+    policy: Any
+    partners: Sequence[Any] | None = None
+
+    @property
+    def cost(self) -> float:
+        """Agents times steps times episodes, at most."""
+        task = _task(self.protocol, self.cell)
+        game = game_of(task)
+        return len(game.agents) * game.constants.horizon * self.protocol.episodes(task)
+
+    @property
+    def kind(self) -> str:
+        """Name the kernels that the task's environment compiles."""
+        return spec(_task(self.protocol, self.cell).env).kernel.__name__
+
+    def __str__(self) -> str:
+        names = [each if isinstance(each, str) else label(each) for each in self.partners or ()]
+        beside = f" beside {', '.join(map(repr, names))}" if names else ""
+        return f"policy {self.cell.policy!r}{beside} on task {self.cell.task!r}"
+
+    def __call__(self, tell: Callable[[float], None] | None) -> tuple[Episodes, float]:
+        """Play the cell."""
+        start = time.perf_counter()
+        episodes = play(self.protocol, self.cell, self.policy, tell, self.partners)
+        return episodes, time.perf_counter() - start
+
+
+def _task(protocol: Protocol, cell: Cell) -> Task:
+    return next(task for task in protocol.task if task.id == cell.task)
+
+
 def seating(episodes: int, agents: int, partners: int) -> np.ndarray:
     """Say who sits where, (episodes, agents): -1 is the policy, p >= 0 the p-th partner.
 
@@ -82,7 +123,7 @@ def seating(episodes: int, agents: int, partners: int) -> np.ndarray:
     return np.where(seat == own, OWN, (episode // agents + place) % partners)
 
 
-def _joint(players: list[Player], seats: np.ndarray, engine: Engine) -> np.ndarray:
+def joint(players: list[Player], seats: np.ndarray, engine: Engine) -> np.ndarray:
     """Actions of all seats: every player acts everywhere, and those of its own seats count."""
     known = engine.control.obs, engine.view()
     actions = players[0].act(*known)

@@ -35,7 +35,7 @@ _FLAGS = {"error_model": "numpy", "_nrt": False}
 kernel = numba.njit(inline="always", **_FLAGS)
 
 
-class _Inner(CPUDispatcher):  # type: ignore[misc]
+class _Inner(CPUDispatcher):
     """A compiled function that other compiled functions call; from Python it runs as Python.
 
     To make no way in from Python saves a third of the compile time.

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,17 @@ import numpy as np
 
 from coopbench_envs.core import kernel, stream
 
-__all__ = ["DISABLED", "NEXT_STEP", "RENEW", "RESET", "RESTORE", "Control", "driver", "entry"]
+__all__ = [
+    "DISABLED",
+    "NEXT_STEP",
+    "RENEW",
+    "RESET",
+    "RESTORE",
+    "Control",
+    "compiled",
+    "driver",
+    "entry",
+]
 
 # What one call of a driver does. Step: a finished lane begins its next episode, or rests.
 NEXT_STEP, DISABLED = 0, 1
@@ -185,20 +196,35 @@ def driver(module: str, name: str, discrete: bool) -> Any:
 
 @functools.cache
 def _compiled(name: str, bound: tuple[tuple[str, Any], ...]) -> Any:
-    """Compile a template with the ``bound`` kernels.
-
-    The result is cached on disk under a name that carries a hash of every source file it inlines:
-    numba alone looks at the outermost function's file and would return stale machine code after an
-    edit of a kernel. It releases the interpreter lock, so that threads can share the lanes.
-    """
+    """Compile a template with the ``bound`` kernels."""
     plain = [getattr(kernel, "py_func", kernel) for _, kernel in bound]
     kernels = [f"{function.__module__}.{function.__qualname__}" for function in plain]
     home = dict(zip([key for key, _ in bound], plain, strict=True)).get("step", plain[0]).__module__
     digest = _source_hash({function.__module__ for function in plain}, kernels)
     template = {"drive": drive, "world": world}[name]
     unique = f"{name}_{home.replace('.', '_')}_{digest}"
-    function = types.FunctionType(template.__code__, globals() | dict(bound), unique)
-    function.__qualname__, function.__module__ = unique, __name__
+    return _cached(template, globals() | dict(bound), unique)
+
+
+def compiled(function: Callable[..., None]) -> Any:
+    """Compile a function of a module, for instance a planner's loop over lanes.
+
+    Like a kernel it fills the arrays that it is given and allocates nothing; it may call kernels
+    and routines. An edit of its module or of what that imports from our packages recompiles it.
+    """
+    digest = _source_hash({function.__module__}, [f"{function.__module__}.{function.__qualname__}"])
+    return _cached(function, function.__globals__, f"{function.__name__}_{digest}")
+
+
+def _cached(template: Any, names: dict[str, Any], unique: str) -> Any:
+    """Compile ``template`` with ``names`` as its globals, cached on disk under a ``unique`` name.
+
+    The name has to carry a hash of every source file that the code inlines: numba alone looks at
+    the outermost function's file and would return stale machine code after an edit of a kernel. The
+    result releases the interpreter lock, so that threads can share the lanes.
+    """
+    function = types.FunctionType(template.__code__, names, unique, template.__defaults__)
+    function.__qualname__, function.__module__ = unique, template.__module__
     flags = {"error_model": "numpy", "nogil": True, "_nrt": False}
     try:
         return numba.njit(cache=True, **flags)(function)
@@ -249,11 +275,17 @@ def _sources(module: str) -> set[Path]:
 
 def _file(module: str) -> Path | None:
     """Source of a module in a package that is loaded, or None if it has none."""
-    root, _, rest = module.partition(".")
-    package = getattr(sys.modules.get(root), "__file__", None)
-    if package is None or not rest:
-        return None if package is None else Path(package)
-    stem = Path(package).parent / rest.replace(".", "/")
+    known, rest = module, ""
+    while known and known not in sys.modules:  # a package within a package can lie elsewhere
+        known, _, last = known.rpartition(".")
+        rest = f"{last}/{rest}" if rest else last
+    loaded = sys.modules.get(known)
+    file = getattr(loaded, "__file__", None)
+    if file is None or not rest:
+        return None if file is None else Path(file)
+    if not hasattr(loaded, "__path__"):
+        return None
+    stem = Path(file).parent / rest
     return next((f for f in (stem.with_suffix(".py"), stem / "__init__.py") if f.is_file()), None)
 
 

@@ -1,8 +1,10 @@
-"""Draw the plot on the page of every game with trust: how an episode goes under three policies.
+"""Draw the pictures of the pages.
 
+How an episode goes under three policies, for every game with trust; and all maps of pathfinding.
 ``make docs`` runs it before the pages are built; the same code draws the same bytes.
 """
 
+import io
 import math
 import re
 from pathlib import Path
@@ -14,6 +16,7 @@ import coopbench_envs
 from coopbench.baselines.policy import Game, Player, make_policy
 from coopbench.report import plots as style
 from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.pathfinding.routing import MAPS
 
 FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
 EPISODES = 256
@@ -24,6 +27,29 @@ LABELS = ("mean trust (0 to 1)", "mean reward per agent (units)")
 # From the one that knows most of a game; the first that can play it is shown.
 RECIPROCAL = ("conditional_cooperator", "tit_for_tat")
 LOOKS = style.styles(["random", "always_defect", *RECIPROCAL])
+
+SHEET = "maps.png"
+_ROOMS = """
+.....#.....
+.....#.....
+.....#.....
+...........
+.....#.....
+##.#####.##
+.....#.....
+.....#.....
+...........
+.....#.....
+.....#.....
+"""
+_PILLARS = "\n".join("#.#.#.#.#.#" if row % 2 else "..........." for row in range(11))
+# Parameters with which a map is shown, where its defaults need them or are too large to be seen.
+SHOWN: dict[str, dict[str, Any]] = {
+    "string_grid": {"map_str": _ROOMS},
+    "batched_string_grid": {"map_str_batch": [_PILLARS, _ROOMS]},
+    "labmaze_grid": {"width": 21, "height": 21},
+    "caves_cont": {"num_rows": 64, "num_cols": 64, "scale": 10.0},
+}
 
 
 class Course(NamedTuple):
@@ -141,9 +167,67 @@ def written(env_id: str) -> str:
     return re.sub(r'(?<= d=")[^"]+', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)
 
 
+def sheet() -> bytes:
+    """Draw all maps of pathfinding beside each other, with eight agents each; return the PNG."""
+    from matplotlib.figure import Figure
+
+    maps = list(MAPS)
+    columns = 3
+    rows = math.ceil(len(maps) / columns)
+    drawn = Figure(figsize=(9.6, 3.4 * rows), layout="constrained")
+    places = drawn.subplots(rows, columns, squeeze=False).ravel()
+    for ax in places:
+        ax.axis("off")
+    for ax, name in zip(places, maps, strict=False):
+        _map(ax, name)
+    buffer = io.BytesIO()
+    drawn.savefig(buffer, format="png", dpi=140, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _map(ax: Any, name: str) -> None:
+    """Draw the first episode of a map on ``ax``: obstacles, agents, rings for their goals."""
+    from matplotlib.collections import EllipseCollection
+
+    engine = Engine("Routing-v0", map=name, map_params=SHOWN.get(name, {}))
+    engine.reset(np.zeros(1, np.uint64))
+    fields, c = engine.lane_state(), engine.constants
+
+    def discs(at: np.ndarray, radius: Any, **look: Any) -> None:
+        wide = np.broadcast_to(2 * np.asarray(radius, np.float64), len(at))
+        ax.add_collection(
+            EllipseCollection(
+                wide,
+                wide,
+                np.zeros(len(at)),
+                units="xy",
+                offsets=at,
+                transOffset=ax.transData,
+                **look,
+            )
+        )
+
+    colours = [style.COLOURS[a % 6] for a in range(len(engine.agents))]
+    # Larger than life where they would be too small to be seen.
+    least = 0.008 * max(c.width, c.height)
+    agents = np.maximum(fields["agent_rad"], least)
+    discs(fields["landmark_pos"], c.landmark_rad, facecolors="#acacac", linewidths=0)
+    lines = np.stack([fields["agent_pos"], fields["goal_pos"]], axis=1)
+    for line, colour in zip(lines, colours, strict=True):
+        ax.plot(*line.T, color=colour, alpha=0.45, linewidth=0.9)
+    discs(fields["goal_pos"], agents, facecolors="white", edgecolors=colours, linewidths=1.2)
+    discs(fields["agent_pos"], agents, facecolors=colours, edgecolors=style.INK, linewidths=0.6)
+    edge = c.landmark_rad
+    ax.set_xlim(-0.5 * c.width - edge, 0.5 * c.width + edge)
+    ax.set_ylim(-0.5 * c.height - edge, 0.5 * c.height + edge)
+    ax.set_aspect("equal")
+    ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
+
+
 def main() -> None:
-    """Write the plots of all environments."""
+    """Write the pictures of all pages."""
     FOLDER.mkdir(exist_ok=True)
+    (FOLDER / SHEET).write_bytes(sheet())
     for env_id in filter(is_drawn, coopbench_envs.ids()):
         (FOLDER / f"{stem(env_id)}.svg").write_text(written(env_id), encoding="utf-8")
 

@@ -60,21 +60,40 @@ def test_driver_names_follow_every_source(tmp_path):
     (package / "__init__.py").write_text("")
     (package / "helper.py").write_text("GAIN = 2.0\n")
     (package / "game.py").write_text("from othersuite.helper import GAIN\n")
+    (package / "planner.py").write_text(
+        "from coopbench_envs.drivers import compiled\n"
+        "from othersuite.helper import GAIN\n"
+        "@compiled\ndef fill(out):\n    for k in range(len(out)):\n        out[k] = GAIN\n"
+    )
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r});"
-        "import othersuite.game; from coopbench_envs.drivers import _source_hash;"
-        "print(_source_hash({'othersuite.game'}, []))"
+        "import numpy, othersuite.game; from coopbench_envs.drivers import _source_hash;"
+        "from othersuite.planner import fill; out = numpy.zeros(1); fill(out);"
+        "print(_source_hash({'othersuite.game'}, []), fill.__name__, *out)"
     )
 
-    def name():
+    def names():
         return subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
+        ).stdout.split()
 
-    first = name()
-    assert name() == first
+    first = names()
+    assert names() == first
+    assert first[2] == "2.0"
     (package / "helper.py").write_text("GAIN = 3.0\n")
-    assert name() != first
+    second = names()
+    assert second[2] == "3.0"
+    assert set(second).isdisjoint(first)
+
+
+def test_sources_are_found_in_packages_that_lie_elsewhere():
+    import coopbench.baselines
+    from coopbench_envs.drivers import _file
+
+    folder = Path(coopbench.baselines.__file__).parent
+    assert _file("coopbench.baselines") == folder / "__init__.py"
+    assert _file("coopbench.baselines.open_loop") == folder / "open_loop.py"
+    assert _file("coopbench_envs.core.drivers") is None
 
 
 def test_generated_documentation_is_fresh():

@@ -231,7 +231,7 @@ bounds = { low = 0.0, high = 1.0 }
 def test_the_example_of_the_documentation(tmp_path):
     page = Path(__file__).resolve().parent.parent / "docs" / "protocols.md"
     text = page.read_text(encoding="utf-8")
-    (example,) = re.findall(r"```toml.*?\n(.*?)```", text, re.DOTALL)
+    (example,) = re.findall(r"```toml title=.*?\n(.*?)```", text, re.DOTALL)
     protocol = _load(tmp_path, example)
     assert list(protocol.groups) == ["self-play", "focal"]
     assert len(protocol.task[1].partners) == 5

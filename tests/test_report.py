@@ -460,6 +460,7 @@ def test_csv_without_rows_has_a_header():
 def test_save_is_complete_and_repeatable(report, tmp_path):
     first, second = report.save(tmp_path / "a"), report.save(tmp_path / "deep" / "b")
     keys = {"html", "md", "json", "estimates", "comparisons", "aggregates", "episodes", "agents"}
+    keys |= {"charts", "models", "published"}
     assert keys < set(first)
     assert {name.rpartition(".")[2] for name in set(first) - keys} == {"svg", "png"}
     for name, path in first.items():

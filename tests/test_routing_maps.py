@@ -334,7 +334,6 @@ def test_instances_of_mazes():
         ("caves_cont", {"free_ratio": 0.6}, ("free_ratio=0.6", "landmark_low_ratio=0.55")),
         ("caves_cont", {"scale": 200}, ("'scale'", "was 200", "<= 128")),
         ("caves_cont", {"free_ratio": 0.0}, ("0 free cells", "free_ratio=0")),
-        ("movingai", {}, ("'path'", "missing")),
         ("movingai", {"path": "nowhere.map"}, ("'nowhere.map'", "Nothing is downloaded")),
     ],
 )

@@ -3,7 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopbench.analysis import AgentEstimate, Aggregate, Comparison, Estimate
+from coopbench.analysis import (
+    AgentEstimate,
+    Aggregate,
+    ChartPoint,
+    Comparison,
+    Estimate,
+    PublishedReturn,
+)
 
 if TYPE_CHECKING:
     from coopbench.report.report import Report
@@ -15,8 +22,8 @@ def save(report: "Report", folder: Path) -> dict[str, Path]:
     """Write all files of a report below ``folder``, which is made if needed.
 
     Returns {what: file} with the keys html, md, json, estimates, agents, comparisons, aggregates,
-    episodes, and one such as ``plots/iqm.svg`` per plot and format. Files of the same name are
-    replaced, never half written. The same report gives the same bytes.
+    charts, models, published, episodes, and one such as ``plots/iqm.svg`` per plot and format.
+    Files of the same name are replaced, never half written. The same report gives the same bytes.
 
     Raises:
         OSError: the folder cannot be written.
@@ -36,6 +43,9 @@ def save(report: "Report", folder: Path) -> dict[str, Path]:
         "agents.csv": as_csv(report.agents, AgentEstimate),
         "comparisons.csv": as_csv(report.comparisons, Comparison),
         "aggregates.csv": as_csv(report.aggregates, Aggregate),
+        "charts.csv": as_csv(report.charts, ChartPoint),
+        "models.csv": as_csv(report.models, Estimate),
+        "published.csv": as_csv(report.published, PublishedReturn),
         "episodes.csv": as_csv(report.episodes.rows()),
         "report.md": as_markdown(report, drawn),
         "report.html": as_html(report, drawn),

@@ -40,7 +40,10 @@ def as_html(report: "Report", drawn: Sequence[Picture] | None = None) -> str:
         overall=tables.aggregate_table(report),
         no_aggregate=tables.NO_AGGREGATE,
         no_comparison=tables.NO_COMPARISON,
-        drawn_overall=_of(drawn, None),
+        drawn_overall=[picture for picture in _of(drawn, None) if picture.kind != "chart"],
+        charts=[picture for picture in drawn if picture.kind == "chart"],
+        models=tables.model_table(report),
+        published=tables.published_table(report),
         overview=tables.overview_table(report) if tables.is_long(report) else None,
         groups={
             name: [_task(report, task, drawn) for task in tasks]

@@ -8,7 +8,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +18,14 @@ from coopbench.report.tables import policies
 
 if TYPE_CHECKING:
     from coopbench.pairing import CrossPlay
+    from coopbench.protocol import Chart, Task
     from coopbench.report.report import Report
 
 __all__ = [
     "Picture",
     "Style",
     "aggregate",
+    "chart",
     "curves",
     "frame",
     "heat_map",
@@ -62,13 +64,14 @@ class Style:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn plot; ``task`` is None for one over all tasks."""
+    """A drawn plot; ``task`` is None for one over several tasks."""
 
     name: str  # of its files, without the ending
     task: str | None
     caption: str
     svg: str
     png: bytes
+    kind: str = ""  # "chart": drawn against an axis of the tasks
 
 
 def styles(names: Sequence[str]) -> dict[str, Style]:
@@ -156,6 +159,68 @@ def curves(report: "Report", task: str, ax: Any = None) -> Any:
     return ax
 
 
+def chart(report: "Report", name: str, ax: Any = None) -> Any:
+    """Draw a chart of the protocol, one line per policy with its band; return the axes.
+
+    ``name`` is that of the picture, as in ``report.charts``.
+    """
+    points = [point for point in report.charts if point.chart == name]
+    asked, panel = _asked(report)[name]
+    names, looks = policies(report), styles(policies(report))
+    lines = dict.fromkeys(point.policy for point in points)
+    ax = ax if ax is not None else _axes(2.6 + 0.17 * math.ceil(len(lines) / _columns(lines)))
+    frame(ax)
+    for k, line in enumerate(lines):
+        rows = sorted((p for p in points if p.policy == line), key=lambda point: point.at)
+        model = next(each for each in names if report.protocol.family(each)[0] == line)
+        width = 2.4 - 0.8 * k / max(1, len(lines) - 1)  # thinner on top of thicker
+        _line(ax, rows, looks[model], width, _plain(line))
+    _finish_chart(ax, asked, panel, _columns(lines))
+    return ax
+
+
+def _asked(report: "Report") -> dict[str, tuple["Chart", tuple["Task", ...]]]:
+    """Charts of the protocol by the names of their pictures, with the tasks of each."""
+    return {
+        name: (each, panel)
+        for each in report.protocol.report.chart
+        for name, panel in each.panels(report.protocol.task).items()
+    }
+
+
+def _line(ax: Any, rows: Sequence[Any], look: Style, width: float, label: str) -> None:
+    at = [row.at for row in rows]
+    low, high = [row.low for row in rows], [row.high for row in rows]
+    ax.fill_between(at, low, high, color=look.colour, alpha=0.18, linewidth=0)
+    ax.plot(
+        at,
+        [row.estimate for row in rows],
+        color=look.colour,
+        linestyle=look.line,
+        linewidth=width,
+        marker=look.marker,
+        markersize=5,
+        label=label,
+    )
+
+
+def _finish_chart(ax: Any, asked: "Chart", panel: Sequence["Task"], columns: int) -> None:
+    places = sorted({task.axes[asked.x] for task in panel})
+    if asked.scale == "log2":
+        ax.set_xscale("log", base=2)
+    ax.set_xticks(places, [f"{place:g}" for place in places])
+    ax.minorticks_off()
+    per = f"{asked.per} = {panel[0].axes[asked.per]:g}" if asked.per else ""
+    title = ", ".join(filter(None, (asked.group, per))) or "all tasks"
+    ax.set_title(title, loc="left", fontsize=SMALL)
+    ax.set_xlabel(_plain(asked.x), fontsize=SMALL)
+    ax.set_ylabel(f"IQM of {_plain(asked.metric)}", fontsize=SMALL)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.8g}")
+    values = [value for line in ax.lines for value in line.get_ydata() if math.isfinite(value)]
+    _share_limits(ax, values)
+    _legend(ax, columns)
+
+
 def heat_map(result: "CrossPlay", task: str, ax: Any = None) -> Any:
     """Draw the mean returns of a cross-play on ``task``, numbers in the cells; return the axes.
 
@@ -193,19 +258,29 @@ def _map_width(names: Sequence[str]) -> float:
 
 def _columns(names: Iterable[str]) -> int:
     """Columns of a legend that is no wider than its plot."""
-    return 2 if max((len(name) for name in names), default=0) <= 18 else 1
+    return 2 if max((len(name) for name in names), default=0) <= 20 else 1
 
 
 def _finish_curves(ax: Any, metric: str, task: str, columns: int) -> None:
-    from matplotlib.transforms import ScaledTranslation
-
     values = [value for line in ax.lines for value in line.get_ydata() if math.isfinite(value)]
-    if values and min(values) >= 0.0 and max(values) <= 1.0:
-        ax.set_ylim(-0.03, 1.03)  # a share: the whole range, so that tasks can be compared
+    _share_limits(ax, values)
     ax.set_xlim(left=-0.015 * ax.get_xlim()[1])  # room for the marker at step 1
     ax.set_xlabel("step", fontsize=SMALL)
     ax.set_title(task, loc="left", fontsize=SMALL)
     ax.set_ylabel(f"{_plain(metric)} so far", fontsize=SMALL)
+    _legend(ax, columns)
+
+
+def _share_limits(ax: Any, values: Sequence[float]) -> None:
+    """Show the whole range of a share, so that plots can be compared."""
+    if values and min(values) >= 0.0 and max(values) <= 1.0:
+        ax.set_ylim(-0.03, 1.03)
+
+
+def _legend(ax: Any, columns: int) -> None:
+    """Name the lines below the plot."""
+    from matplotlib.transforms import ScaledTranslation
+
     if not ax.lines:
         return
     below = ax.transAxes + ScaledTranslation(0, -32 / 72, ax.figure.dpi_scale_trans)
@@ -322,9 +397,9 @@ def _plain(text: str) -> str:
 
 
 def pictures(report: "Report") -> tuple[Picture, ...]:
-    """Draw all plots of a report: the aggregates, then score and curves of every task."""
+    """Draw all plots of a report: aggregates, charts, then score and curves of every task."""
     level = f"{100 * report.protocol.report.confidence:g} %"
-    found = _aggregate_pictures(report, level)
+    found = _aggregate_pictures(report, level) + _chart_pictures(report, level)
     score, metric = report.protocol.report.score, report.protocol.report.curve
     for task in report.protocol.task:
         rows = [row for row in report.estimates if (row.task, row.metric) == (task.id, score)]
@@ -348,6 +423,23 @@ def _aggregate_pictures(report: "Report", level: str) -> list[Picture]:
         caption = f"Interquartile mean of normalised scores{whose} with {level} interval."
         drawn = aggregate(report, group=group)
         found.append(picture(name, None, caption + _open_markers(rows), drawn))
+    return found
+
+
+def _chart_pictures(report: "Report", level: str) -> list[Picture]:
+    found = []
+    for name, (asked, _) in _asked(report).items():
+        points = [point for point in report.charts if point.chart == name]
+        if not points:
+            continue
+        caption = (
+            f"Interquartile mean of {asked.metric} against {asked.x}, with its {level} band over "
+            "episodes."
+        )
+        if any(point.unit == "models" for point in points):
+            caption += " For several models: the mean of theirs, and the t interval over models."
+        drawn = picture(f"chart-{name}", None, caption, chart(report, name))
+        found.append(replace(drawn, kind="chart"))
     return found
 
 

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from coopbench.analysis import AgentEstimate, Aggregate, Comparison, Estimate
+from coopbench.analysis import (
+    AgentEstimate,
+    Aggregate,
+    ChartPoint,
+    Comparison,
+    Estimate,
+    PublishedReturn,
+)
 from coopbench.episodes import EpisodeTable
 from coopbench.metrics import values
 from coopbench.protocol import Protocol
@@ -25,6 +32,9 @@ class Report:
     departures: tuple[str, ...]  # why it is not a standard report; empty if it is one
     notes: tuple[str, ...] = ()  # damaged results that were redone or left out
     agents: tuple[AgentEstimate, ...] = ()
+    charts: tuple[ChartPoint, ...] = ()
+    models: tuple[Estimate, ...] = ()  # of methods that have one model per task, over the models
+    published: tuple[PublishedReturn, ...] = ()
 
     @property
     def is_standard(self) -> bool:
@@ -51,8 +61,8 @@ class Report:
         """Write the report below ``folder``; return the files by format.
 
         ``report.html`` (self-contained page with plots), ``report.md``, ``estimates.csv``,
-        ``agents.csv``, ``comparisons.csv``, ``aggregates.csv``, ``episodes.csv`` and
-        ``report.json``.
+        ``agents.csv``, ``comparisons.csv``, ``aggregates.csv``, ``charts.csv``, ``models.csv``,
+        ``published.csv``, ``episodes.csv`` and ``report.json``.
         """
         from coopbench.report.files import save
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from coopbench import maps
 from coopbench.analysis import AgentEstimate, Aggregate, Comparison, Estimate
 from coopbench.report.formats import MISSING, Scale, interval_text, is_point, p_text, scale_of
 
 if TYPE_CHECKING:
-    from coopbench.protocol import Task
+    from coopbench.protocol import Protocol, Task
     from coopbench.report.report import Report
 
 __all__ = [
@@ -36,15 +37,18 @@ __all__ = [
     "is_long",
     "markdown_table",
     "metrics",
+    "model_table",
     "overview_table",
     "policies",
     "print_table",
     "printed",
     "provenance",
+    "published_table",
     "reading",
     "show",
     "task_facts",
     "task_table",
+    "training_text",
 ]
 
 NOT_STANDARD = "NOT A STANDARD REPORT"
@@ -227,6 +231,73 @@ def overview_table(report: "Report") -> Table:
     )
 
 
+def model_table(report: "Report") -> Table | None:
+    """Return the mean over the models of every method that has several; None if there is none."""
+    if not report.models:
+        return None
+    notes, level, score = Footnotes(), _level(report), report.protocol.report.score
+    columns = (
+        Column("Task", "what is played; below the tasks of a group, all of them", numeric=False),
+        Column("Mean", f"mean over models of their mean {score}; of a group, normalised"),
+        Column("SD", "standard deviation over models, divisor n - 1"),
+        Column(f"{level} interval", "t interval of the mean over models; sorted by width"),
+        Column("n", "models, each trained on another task"),
+    )
+    groups = []
+    for name in dict.fromkeys(row.policy for row in report.models):
+        rows = [row for row in report.models if row.policy == name]
+        scale = _scale(rows, "mean")
+        body = tuple((Entry(r.task, r.task), *_estimate_row(r, scale, notes)[1:]) for r in rows)
+        groups.append(Group(name, "", body))
+    return Table(
+        title=f"{score} of methods with several models, over the models",
+        columns=columns,
+        groups=tuple(groups),
+        footnotes=notes.all(),
+        unit="Unit of inference: models of one method, trained on different tasks; not episodes.",
+        kind="Method",
+    )
+
+
+def published_table(report: "Report") -> Table | None:
+    """Return the returns normalised as published; None where the protocol does not ask for them."""
+    if not report.published:
+        return None
+    found: dict[str, dict[str, list[float]]] = {}
+    members = {t.id: name for name, tasks in report.protocol.groups.items() for t in tasks}
+    for row in report.published:
+        by_group = found.setdefault(row.policy, {})
+        by_group.setdefault(members[row.task], []).append(row.normalised)
+    names = tuple(report.protocol.groups)
+    body = tuple(
+        (Entry(name, name), *(_pooled(shares.get(group, [])) for group in names))
+        for name, shares in found.items()
+    )
+    return Table(
+        title="Normalised return as published",
+        columns=(
+            Column("Policy", "who is evaluated", numeric=False),
+            *(Column(name or "all tasks", "IQM over the tasks it has played") for name in names),
+        ),
+        groups=(Group("", "", body),),
+        footnotes=(),
+        unit="Interquartile mean over tasks of (G - min) / (max - min), where G is the mean return "
+        "and min and max are over all tasks and policies of this report: adding a policy moves "
+        "every value. For comparisons use the score. No interval: a fixed policy has one run.",
+    )
+
+
+def _pooled(shares: Sequence[float]) -> Entry:
+    from coopbench.statistics import iqm
+
+    return _number(iqm(shares) if shares else float("nan"), Scale(3))
+
+
+def _extra(report: "Report") -> list[Table]:
+    """Tables over all tasks that only some protocols have."""
+    return [table for table in (model_table(report), published_table(report)) if table is not None]
+
+
 def _share(task: "Task", row: Estimate | None) -> Entry:
     if row is None:
         return Entry(MISSING)
@@ -360,15 +431,18 @@ def comparison_table(report: "Report", task: "Task") -> Table | None:
         return None
     score, level = report.protocol.report.score, _level(report)
     notes, scale = Footnotes(), _scale(rows, "difference")
+    paired = report.protocol.report.comparison == "paired"
+    test = "paired t" if paired else "Welch"
     columns = (
         Column("Comparison", "first vs second", numeric=False),
         Column("Difference", f"mean {score} of the first minus that of the second"),
-        Column(f"{level} interval", "of the difference, Welch; sorted by width"),
-        Column("t", "Welch's t"),
-        Column("df", "degrees of freedom, Welch and Satterthwaite"),
+        Column(f"{level} interval", f"of the difference, {test}; sorted by width"),
+        Column("t", "t of the paired differences" if paired else "Welch's t"),
+        Column("df", "pairs - 1" if paired else "degrees of freedom, Welch and Satterthwaite"),
         Column("p", "two-sided, unadjusted"),
         Column("Holm p", "adjusted over all tests of this task"),
         Column("Hedges g", "difference in pooled standard deviations, bias-corrected"),
+        *([Column("r", "correlation between scores of the same seed")] if paired else []),
     )
     alpha = report.protocol.report.alpha
     body = tuple(_comparison_row(row, scale, notes, alpha) for row in rows)
@@ -398,6 +472,7 @@ def _comparison_row(
         dataclasses.replace(p, marks=notes.mark(row.flag)),
         dataclasses.replace(holm, strong=row.p_holm < alpha),
         _number(row.hedges_g, Scale(2)),
+        *([_number(row.correlation, Scale(2))] if row.method == "paired" else []),
     )
 
 
@@ -409,7 +484,25 @@ def identity(report: "Report") -> dict[str, str]:
         "Digest": f"{found.digest[:12]} (SHA-256 {found.digest})",
         "Description": found.protocol.description,
         "Citation": found.protocol.citation or "none given",
+        **({"Maps": maps.told(found)} if maps.told(found) else {}),
+        **({"Training": training_text(found)} if found.training else {}),
     }
+
+
+def training_text(protocol: "Protocol") -> str:
+    """Say in words what learned policies are trained on, and for how long."""
+    training = protocol.training
+    if training is None:
+        return "not fixed by the protocol"
+    on = "one model on each task, which plays "
+    on += "its own task" if training.plays == "own" else "all tasks"
+    if training.on == "any":
+        on = f"one model, on any map but {', '.join(training.held_out)}"
+    budgets = "; ".join(
+        f"{name.replace('_', '-')} {budget.steps:,} steps, evaluated every {budget.interval:,}"
+        for name, budget in training.budgets.items()
+    )
+    return f"{on}; {training.runs} runs; {budgets}; {training.episodes:,} episodes per evaluation"
 
 
 def task_facts(report: "Report", task: "Task") -> dict[str, str]:
@@ -466,6 +559,23 @@ _FOCAL = {
 }
 
 
+_WELCH = {
+    "Welch's t, df, p": "Tests whether two means differ without supposing equal variances "
+    "(Welch 1947, Biometrika 34: 28-35). Policies play the same seeds; the test makes no use "
+    "of that pairing.",
+}
+_PAIRED = {
+    "Paired t, df, p, r": "Policies play the same seeds. Tests whether the mean of the differences "
+    "between episodes of the same seed is zero (Student 1908, Biometrika 6: 1-25). The higher the "
+    "correlation r of the two scores over seeds, the more the pairing helps.",
+}
+_CHARTS = {
+    "Charts": "A point is the interquartile mean of a metric over the episodes of all tasks that "
+    "stand at that place of the axis; its band is the percentile interval of the stratified "
+    "bootstrap. All points stand in charts.csv.",
+}
+
+
 def reading(report: "Report") -> dict[str, str]:
     """Return how to read the report, as {term: one or two sentences}."""
     found, level = report.protocol.report, _level(report)
@@ -485,15 +595,14 @@ def reading(report: "Report") -> dict[str, str]:
         f"its interval is the percentile interval of {found.resamples:,} bootstrap resamples of "
         "the episodes within each task (Agarwal et al. 2021, Deep Reinforcement Learning at the "
         "Edge of the Statistical Precipice, NeurIPS 34).",
-        "Welch's t, df, p": "Tests whether two means differ without supposing equal variances "
-        "(Welch 1947, Biometrika 34: 28-35). Policies play the same seeds; the test makes no use "
-        "of that pairing.",
+        **(_PAIRED if found.comparison == "paired" else _WELCH),
         "Holm p": "The p value adjusted so that the chance of any false finding among all tests of "
         "one task stays below the level it is compared with (Holm 1979, Scandinavian Journal of "
         f"Statistics 6: 65-70). Those below {found.alpha:g} are set in bold.",
         "Hedges g": "The difference divided by the pooled standard deviation and corrected for the "
         "bias of small samples (Hedges 1981, Journal of Educational Statistics 6: 107-128). It is "
         "huge wherever policies hardly vary, as fixed ones do in deterministic games.",
+        **(_CHARTS if report.charts else {}),
     }
 
 
@@ -561,6 +670,9 @@ def show(report: "Report", console: Any) -> None:
         say(f"{label}: {text}")
     say("")
     print_table(aggregate_table(report) or NO_AGGREGATE, console)
+    for table in _extra(report):
+        say("")
+        print_table(table, console)
     if is_long(report):
         say("")
         print_table(overview_table(report), console)
@@ -655,8 +767,12 @@ def as_markdown(report: "Report", pictures: Sequence[Any] = ()) -> str:
         parts.append(_bullets(report.departures))
     parts.append(bullet_facts(identity(report)))
     overall = aggregate_table(report)
-    parts += ["## All tasks", *_images(pictures, None)]
+    drawn = [picture for picture in pictures if picture.kind == "chart"]
+    others = [picture for picture in pictures if picture.kind != "chart"]
+    parts += ["## All tasks", *_images(others, None)]
     parts.append(markdown_table(overall) if overall is not None else NO_AGGREGATE)
+    parts += map(markdown_table, _extra(report))
+    parts += ["## Charts", *_images(drawn, None)] if drawn else []
     if is_long(report):
         parts.append(markdown_table(overview_table(report)))
     for task in report.protocol.task:
@@ -747,13 +863,15 @@ def _defined(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+_ROWS = ("aggregates", "estimates", "comparisons", "agents", "charts", "models", "published")
+
+
 def as_json(report: "Report") -> str:
     """Return the report as JSON: everything but the single episodes; null where undefined."""
     from coopbench.store import versions
 
     rows = {
-        name: [finite(dataclasses.asdict(row)) for row in getattr(report, name)]
-        for name in ("aggregates", "estimates", "comparisons", "agents")
+        name: [finite(dataclasses.asdict(row)) for row in getattr(report, name)] for name in _ROWS
     }
     content = {
         "schema": 1,

@@ -15,6 +15,7 @@ _COLOURS = PALETTE[:5]  # vermilion is for contacts, yellow is too pale for thin
 _SIDE = 720  # pixels of the world's longer side
 _EDGE, _HEADER = 14, 34  # pixels around the world, and above it
 _OBSTACLE, _FLOOR = (172, 172, 172), (248, 248, 248)
+_LINES = 40  # agents at most with lines to their goals: more would hide the map
 _COLUMNS = 81  # at most so many characters per line of text
 
 
@@ -23,9 +24,9 @@ def picture(
 ) -> np.ndarray:
     """Draw one lane: discs are to scale, goals are rings in their agent's colour.
 
-    A line leads from each agent to its goal until it stands there, an arrow shows where it moves,
-    a tick where its front is if it has one, and a red ring marks an agent that touched something
-    in the last step.
+    A line leads from each agent to its goal until it stands there (of not too many), an arrow shows
+    where it moves, a tick where its front is if it has one, and a red ring marks an agent that
+    touched something in the last step.
     """
     view = _View(constants)
     canvas = rendering.Canvas(view.width, view.height)
@@ -68,7 +69,7 @@ class _View:
 def _goal(canvas: Any, view: _View, fields: Mapping[str, np.ndarray], a: int) -> None:
     colour = _COLOURS[a % len(_COLOURS)]
     x, y = view.x(fields["goal_pos"][a, 0]), view.y(fields["goal_pos"][a, 1])
-    if not fields["on_goal"][a]:
+    if not fields["on_goal"][a] and len(fields["on_goal"]) <= _LINES:
         start = (view.x(fields["agent_pos"][a, 0]), view.y(fields["agent_pos"][a, 1]))
         canvas.line([start, (x, y)], mix_colours(PAPER, colour, 0.5), 1.2)
     canvas.disc(x, y, view.length(fields["goal_rad"][a], 2.0) + 4.0, PAPER)

@@ -107,6 +107,7 @@ def _read_frozen() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     )
 
 
+@cache
 def dig(p: Params, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Walls (rows, columns) of maze ``number`` and the cells of its rooms."""
     units = _units(number)

@@ -1,10 +1,12 @@
-"""movingai: maps of the Moving AI benchmark, read from files that the user has; never downloaded.
+"""movingai: street maps, those of this package or files of the Moving AI benchmark that you have.
 
-A map is brought to the wanted size and its walls are thinned to their outlines. Source: CAMAR, map
+The twelve synthetic cities in the folder ``cities`` come with the package; nothing is downloaded. A
+map is brought to the wanted size and its walls are thinned to their outlines. Source: CAMAR, map
 ``movingai``; format: Sturtevant 2012.
 """
 
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -37,7 +39,9 @@ _HEADER = ("type ", "height ", "width ", "map")
 class Params(NamedTuple):
     """Parameters of the map; every field can be given in ``map_params``."""
 
-    path: Annotated[str | None, Allowed("a file .map, or a folder of which all are taken")] = None
+    path: Annotated[
+        str | None, Allowed("a file .map, or a folder of which all are taken; none: own cities")
+    ] = None
     height: Annotated[int, between(3, 2048, "cells along y")] = 128
     width: Annotated[int, between(3, 2048, "cells along x")] = 128
     walls: Annotated[str, Allowed("letters that are walls")] = WALLS
@@ -66,10 +70,9 @@ def make_map(p: Params, num_agents: int) -> Map:
 
 
 def find_files(path: str | None) -> list[Path]:
-    """The file, or the files .map of a folder in the order of their names."""
-    if path is None:
-        raise ValueError(f"Parameter 'path' of {NAME} is missing; allowed: a file or a folder.")
-    place = Path(path)
+    """The file, or the files .map of a folder in the order of their names; None: own cities."""
+    package = resources.files("coopbench_envs.pathfinding.maps")
+    place = Path(str(package.joinpath("cities")) if path is None else path)
     files = sorted(place.glob("*.map")) if place.is_dir() else [place]
     if not files or not files[0].is_file():
         raise ValueError(

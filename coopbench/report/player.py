@@ -1,0 +1,284 @@
+"""The player of an episode: one HTML file that needs nothing else, for screen and phone.
+
+A game whose state holds discs (``DISCS``) is drawn from their positions, smoothly and at any size;
+any other game is shown by its pictures.
+"""
+
+import base64
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coopbench_envs.rendering import PALETTE, VERMILION
+
+if TYPE_CHECKING:
+    from coopbench.recording import Recording
+    from coopbench_envs.engine import Engine
+
+__all__ = ["DISCS", "as_html", "kept_steps"]
+
+# State fields, (lanes, agents, ...), with which a game is drawn as discs in the plane; constants
+# ``width`` and ``height`` of the world and ``landmark_rad`` belong to them.
+DISCS = ("agent_pos", "agent_rad", "goal_pos", "goal_rad", "landmark_pos", "on_goal", "collided")
+HEADING = "agent_angle"  # field with headings, where there are any; 0 for agents without one
+
+_MOST_BYTES = 6_000_000  # of positions or pictures; a third more as text
+_MOST_PICTURES = 250
+_SECONDS = 30  # that an episode takes at speed 1, unless steps would pass too fast or slowly
+_SLOWEST, _FASTEST = 4, 30  # steps per second
+_TICKS = 65_535  # positions are stored as whole parts of the world's extent
+_BEYOND = 1.25  # of the world's extent is shown if agents get out of it
+_ON_GOAL, _IN_CONTACT = 1, 2  # bits of an agent's flags
+_COLOURS = PALETTE[:5]  # as in the pictures: vermilion is for contacts
+
+
+def as_html(recording: "Recording") -> str:
+    """Return the page that plays ``recording``.
+
+    It loads nothing from anywhere. Where all steps would make it too large, every k-th is kept and
+    the page says so; contacts in between are kept.
+    """
+    from importlib import resources
+
+    from jinja2 import Environment, StrictUndefined
+
+    source = resources.files("coopbench.report").joinpath("player.html").read_text(encoding="utf-8")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    steps, shown = _shown(recording)
+    stage = shown.stage()
+    return environment.from_string(source).render(
+        title=recording.title,
+        facts=_facts(recording, steps),
+        drawn=stage["kind"] == "discs",
+        data=_embedded(
+            {
+                "steps": steps,
+                "rate": min(_FASTEST, max(_SLOWEST, len(recording) / _SECONDS)),
+                "agents": recording.agents,
+                "players": recording.players,
+                "stage": stage,
+                **shown.courses(),
+            }
+        ),
+    )
+
+
+def kept_steps(total: int, stride: int) -> list[int]:
+    """Return the steps 0, stride, 2 stride, ... and the last one."""
+    return [*range(0, total, stride), total]
+
+
+def _shown(recording: "Recording") -> tuple[list[int], "_Discs | _Pictures"]:
+    """Play the episode and note what the page shows of it."""
+    engines = recording.play()
+    engine = next(engines)
+    kind: type[_Discs | _Pictures] = (
+        _Discs if set(DISCS) <= set(engine.state._fields) else _Pictures
+    )
+    stride = kind.stride(len(recording), len(recording.agents))
+    course = kind(engine)
+    wanted = set(kept_steps(len(recording), stride))
+    course.note(True)
+    for step, _ in enumerate(engines, 1):
+        course.note(step in wanted)
+    steps = kept_steps(len(recording), stride)
+    return course.fitting(steps), course
+
+
+class _Course:
+    """What is noted in every kind of game: returns and metrics."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self.engine = engine
+        self._returns: list[float] = []
+        self._measures: list[np.ndarray] = []
+
+    def note(self, kept: bool) -> None:
+        if kept:
+            self._returns.append(float(self.engine.control.returns[0].sum()))
+            self._measures.append(self.engine.control.measures[0].copy())
+
+    def courses(self) -> dict[str, Any]:
+        """Courses over the kept steps, and the duration of a step if the model has one."""
+        spec = self.engine.spec
+        values = {"return": np.array(self._returns)}
+        values |= dict(zip(spec.metrics, np.array(self._measures).T, strict=True))
+        meanings = {"return": "sum over agents and steps of the rewards so far", **spec.metrics}
+        return {
+            "series": {name: _packed(course, "<f4") for name, course in values.items()},
+            "meanings": meanings,
+            "duration": getattr(self.engine.constants, "step_dt", None),
+        }
+
+
+class _Discs(_Course):
+    """Positions, headings, goals and contacts of discs."""
+
+    def __init__(self, engine: "Engine") -> None:
+        super().__init__(engine)
+        names = [n for n in ("agent_pos", "goal_pos", HEADING) if hasattr(engine.state, n)]
+        self._noted: dict[str, list[np.ndarray]] = {name: [] for name in names}
+        self._flags: list[np.ndarray] = []
+        self._touched = np.zeros(len(engine.agents), np.bool_)
+
+    @staticmethod
+    def stride(steps: int, agents: int) -> int:
+        return math.ceil(7 * (steps + 1) * agents / _MOST_BYTES)
+
+    def note(self, kept: bool) -> None:
+        super().note(kept)
+        state = self.engine.state
+        self._touched |= state.collided[0]
+        if not kept:
+            return
+        for name, course in self._noted.items():
+            course.append(getattr(state, name)[0].copy())
+        self._flags.append(_ON_GOAL * state.on_goal[0] + _IN_CONTACT * self._touched)
+        self._touched[:] = False
+
+    def fitting(self, steps: list[int]) -> list[int]:
+        return steps
+
+    def stage(self) -> dict[str, Any]:
+        """Everything as packed arrays; positions in ``_TICKS`` parts of their extent."""
+        engine, state = self.engine, self.engine.state
+        constants = engine.constants
+        agents, goals = (np.array(self._noted[name]) for name in ("agent_pos", "goal_pos"))
+        walls = _present(state.landmark_pos[0], constants)
+        points = np.concatenate([array.reshape(-1, 2) for array in (agents, goals, walls)])
+        low, span = points.min(axis=0), np.maximum(np.ptp(points, axis=0), 1e-9)
+        world = 0.5 * np.array([constants.width, constants.height])
+        edge = world + constants.landmark_rad  # where walls around the world end
+
+        def ticks(points: np.ndarray) -> str:
+            return _packed(np.rint((points - low) / span * _TICKS), "<u2")
+
+        moved = [k for k, (a, b) in enumerate(pairwise(goals), 1) if (a != b).any()]
+        headings = np.array(self._noted.get(HEADING, 0.0))
+        return {
+            "kind": "discs",
+            "world": world.tolist(),
+            "from": np.clip(low, -_BEYOND * edge, -edge).tolist(),
+            "to": np.clip(low + span, edge, _BEYOND * edge).tolist(),
+            "low": low.tolist(),
+            "span": span.tolist(),
+            "walls": ticks(walls),
+            "wallRadius": constants.landmark_rad,
+            "positions": ticks(agents),
+            "radii": _packed(state.agent_rad[0], "<f4"),
+            "goals": ticks(goals[[0, *moved]]),
+            "goalsFrom": [0, *moved],  # kept steps from which each row of goals holds
+            "goalRadii": _packed(state.goal_rad[0], "<f4"),
+            "flags": _packed(np.array(self._flags), "u1"),
+            "headings": _packed(_turns(headings), "<u2") if headings.any() else None,
+            "colours": [_css(colour) for colour in _COLOURS],
+            "contact": _css(VERMILION),
+        }
+
+
+class _Pictures(_Course):
+    """Pictures of the game, as PNG."""
+
+    def __init__(self, engine: "Engine") -> None:
+        super().__init__(engine)
+        self._pictures: list[bytes] = []
+        self._size = (0, 0)
+
+    @staticmethod
+    def stride(steps: int, agents: int) -> int:
+        return math.ceil(steps / _MOST_PICTURES)
+
+    def note(self, kept: bool) -> None:
+        super().note(kept)
+        if kept:
+            engine = self.engine
+            pixels = engine.spec.picture(engine.constants, engine.lane_state(), engine.agents)
+            self._size = pixels.shape[1], pixels.shape[0]
+            self._pictures.append(_png(pixels))
+
+    def fitting(self, steps: list[int]) -> list[int]:
+        """Drop every second picture until they fit; return the steps that are left."""
+        while sum(map(len, self._pictures)) > _MOST_BYTES and len(steps) > 2:
+            left = sorted({*range(0, len(steps), 2), len(steps) - 1})
+            steps = [steps[k] for k in left]
+            self._pictures = [self._pictures[k] for k in left]
+            self._returns = [self._returns[k] for k in left]
+            self._measures = [self._measures[k] for k in left]
+        return steps
+
+    def stage(self) -> dict[str, Any]:
+        texts = [base64.b64encode(picture).decode() for picture in self._pictures]
+        return {
+            "kind": "pictures",
+            "width": self._size[0],
+            "height": self._size[1],
+            "pictures": [f"data:image/png;base64,{text}" for text in texts],
+        }
+
+
+def _present(walls: np.ndarray, constants: Any) -> np.ndarray:
+    """Landmarks that are there: where maps have different numbers, others lie far outside."""
+    size = np.array([constants.width, constants.height])
+    return walls[(np.abs(walls) <= size).all(axis=1)]
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).quantize(256, dither=Image.Dither.NONE).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _turns(angles: np.ndarray) -> np.ndarray:
+    """Angles as whole parts of a turn."""
+    return np.rint(angles / (2 * np.pi) * (_TICKS + 1)) % (_TICKS + 1)
+
+
+def _packed(array: np.ndarray, kind: str) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).astype(kind).tobytes()).decode()
+
+
+def _css(colour: Iterable[int]) -> str:
+    return "#" + "".join(f"{part:02x}" for part in colour)
+
+
+def _embedded(data: Mapping[str, Any]) -> Any:
+    """JSON that may stand in a script element: no ``<`` can end it."""
+    from markupsafe import Markup
+
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _facts(recording: "Recording", steps: list[int]) -> dict[str, str]:
+    """What is played, in words; parameters that are empty stay out."""
+    given = [f"{n} = {v}" for n, v in recording.parameters.items() if v not in ({}, (), None)]
+    apart = max(b - a for a, b in pairwise(steps))
+    returns = recording.rewards.sum(axis=0)
+    return {
+        "Environment": recording.env,
+        **{name.capitalize(): text for name, text in recording.about.items()},
+        "Policies": _policies(recording),
+        "Seed": str(recording.seed),
+        "Steps": f"{len(recording)}" + (f", of which one in {apart} is shown" if apart > 1 else ""),
+        "Return by agent": f"mean {returns.mean():.4g}, {returns.min():.4g} to {returns.max():.4g}",
+        "Parameters": ", ".join(given),
+        "Versions": ", ".join(f"{name} {number}" for name, number in recording.versions.items()),
+    }
+
+
+def _policies(recording: "Recording") -> str:
+    """Who plays, and where if there are several."""
+    seats: dict[str, list[str]] = {}
+    for agent, player in zip(recording.agents, recording.players, strict=True):
+        seats.setdefault(player, []).append(agent)
+    if len(seats) == 1:
+        return f"{recording.players[0]} in all seats"
+    return ", ".join(f"{player} ({' '.join(agents)})" for player, agents in seats.items())

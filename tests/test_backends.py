@@ -1,0 +1,357 @@
+"""Backends: the same results in several processes, whatever happens to them; nothing is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench.backends import TRIES, WorkerError, _in_turn, usable_cores
+from coopbench.plan import plan
+from coopbench.protocol import load_protocol
+from coopbench.rollout import PlayJob
+
+TASK = """
+[[task]]
+id = "{name}"
+env = "coopbench/{env}"
+parameters = {{ horizon = {horizon} }}
+bounds = {{ low = 0.0, high = 100000.0 }}
+"""
+HEAD = """
+[protocol]
+name = "small"
+version = 1
+description = "Small tasks."
+[seeds]
+training = [50]
+evaluation = { first = 0, count = 6 }
+[report]
+score = "return"
+metrics = ["return", "length"]
+curve = "mean_trust"
+baselines = ["random", "tit_for_tat"]
+"""
+TASKS = (("one", "TrustDilemma-v0", 8), ("two", "TrustDilemma-v0", 20), ("slow", "SLCD-v0", 9))
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Three small tasks: two of one environment, the larger one second."""
+    tasks = [TASK.format(name=name, env=env, horizon=horizon) for name, env, horizon in TASKS]
+    (tmp_path / "small.toml").write_text(HEAD + "".join(tasks), encoding="utf-8")
+    return tmp_path / "small.toml"
+
+
+class Steady:
+    """Invests ten; in games of ``steps`` steps something happens to it, ``times`` times."""
+
+    name = "steady"
+
+    def __init__(self, folder=None, steps=None, times=0):
+        self.folder, self.steps, self.times = folder, steps, times
+
+    def initial(self, game, seeds):
+        if game.parameters.horizon == self.steps:
+            marks = Path(self.folder)
+            count = len(list(marks.glob("happened-*")))
+            if count < self.times:
+                (marks / f"happened-{count}").touch()
+                self.happens(marks)
+
+    def act(self, observations, memory):
+        return np.full((*observations.shape[:2], 1), 10.0), memory
+
+    def happens(self, marks):
+        raise NotImplementedError
+
+
+class Killed(Steady):
+    def happens(self, marks):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class OddError(Exception):
+    """Can be pickled, but not unpickled."""
+
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+class Raises(Steady):
+    """Raises when another cell is at work."""
+
+    def happens(self, marks):
+        _wait_for(marks / "playing")
+        raise OddError("this", "that")
+
+    def act(self, observations, memory):
+        (Path(self.folder) / "playing").touch()
+        _wait_for(Path(self.folder) / "happened-0")
+        time.sleep(0.02)
+        return super().act(observations, memory)
+
+
+def _wait_for(file):
+    while not file.exists():
+        time.sleep(0.01)
+
+
+def _results(folder):
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for name in ("results.jsonl", "curves.npz")
+        for file in folder.rglob(name)
+    }
+
+
+def _finished(folder):
+    return sorted(file.parent.relative_to(folder).as_posix() for file in folder.rglob("meta.json"))
+
+
+def test_results_do_not_depend_on_the_backend(file, tmp_path):
+    policies = ["random", "tit_for_tat", Steady()]
+    events = []
+    serial = coopbench.evaluate(file, policies, tmp_path / "serial")
+    several = coopbench.evaluate(
+        file,
+        policies,
+        tmp_path / "processes",
+        "processes",
+        lambda *event: events.append(event),
+        workers=2,
+    )
+    found = _results(tmp_path / "serial")
+    assert len(found) == 2 * 9
+    assert _results(tmp_path / "processes") == found
+    assert several.estimates == serial.estimates
+    assert [b.cell for b in several.episodes] == [b.cell for b in serial.episodes]
+    for name in _finished(tmp_path / "serial"):
+        one, two = (
+            json.loads((tmp_path / backend / name / "meta.json").read_bytes())
+            for backend in ("serial", "processes")
+        )
+        assert {key for key in one if one[key] != two[key]} <= {"seconds", "created"}
+    assert sum(what == "done" for _, _, what in events) == 9
+    for cell in (block.cell for block in several.episodes):
+        shares = [done for about, done, what in events if about == cell and what == "plays"]
+        assert shares == sorted(shares)
+        assert shares[-1] == 1.0
+
+
+def test_cross_play_does_not_depend_on_the_backend(file):
+    from coopbench.pairing import crossplay
+
+    told = []
+    found = [
+        crossplay(
+            file,
+            ["random", Steady()],
+            ["one", "slow"],
+            lambda *event: told.append(event),
+            backend=backend,
+            workers=workers,
+        )
+        for backend, workers in (("serial", None), ("processes", 2))
+    ]
+    assert repr(found[0].meetings) == repr(found[1].meetings)  # nan equals nan in text
+    assert sorted(told[:8]) == sorted(told[8:])
+
+
+def test_a_dead_worker_is_replaced_and_its_cell_played_again(file, tmp_path):
+    policies = ["random", Killed(str(tmp_path), steps=20, times=TRIES - 1)]
+    with pytest.warns(RuntimeWarning, match="policy 'steady' on task 'two' died") as caught:
+        report = coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=2)
+    assert len([w for w in caught if w.category is RuntimeWarning]) == TRIES - 1
+    assert len(report.episodes.blocks) == 6
+    assert len(_finished(tmp_path / "r")) == 6
+
+
+def test_a_cell_that_kills_its_worker_is_named(file, tmp_path):
+    policies = [Killed(str(tmp_path), steps=9, times=TRIES)]
+    with (
+        pytest.warns(RuntimeWarning, match="is done again"),
+        pytest.raises(WorkerError, match=r"3 times with policy 'steady' on task 'slow' .*signal 9"),
+    ):
+        coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=1)
+    assert _finished(tmp_path / "r") == ["two/steady"]  # after the error no other one begins
+    assert len(coopbench.evaluate(file, policies, tmp_path / "r").episodes.blocks) == 3
+
+
+def test_an_error_names_its_cell_and_the_running_ones_are_kept(file, tmp_path):
+    policies = [Raises(str(tmp_path), steps=9, times=1)]
+    with pytest.raises(RuntimeError, match="OddError: this and that") as caught:
+        coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=2)
+    assert caught.value.__notes__ == ["It came from policy 'steady' on task 'slow'."]
+    assert "in happens" in str(caught.value.__cause__)  # the traceback of the worker
+    assert "two/steady" in _finished(tmp_path / "r")
+
+
+def test_an_error_names_its_cell_in_this_process(file, tmp_path):
+    (tmp_path / "playing").touch()
+    with pytest.raises(OddError) as caught:
+        coopbench.evaluate(file, [Raises(str(tmp_path), steps=8, times=1)])
+    assert caught.value.__notes__ == ["It came from policy 'steady' on task 'one'."]
+
+
+def test_what_cannot_be_sent_is_told_before_anything_starts(file, tmp_path):
+    def local(observations):
+        return np.full((*observations.shape[:2], 1), 10.0)
+
+    message = r"Cannot send policy 'local' on task 'one'.*at the top level of a module.*'serial'"
+    with pytest.raises(TypeError, match=message):
+        coopbench.evaluate(file, ["random", local], tmp_path / "r", backend="processes")
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("backend", "workers", "message"),
+    [
+        ("processes", 0, r"'workers' was 0; allowed: a whole number >= 1"),
+        ("processes", 1.5, r"'workers' was 1\.5; allowed"),
+        ("processes", True, r"'workers' was True; allowed"),
+        ("serial", 2, r"'workers' was 2 with backend 'serial'.*choose backend 'processes'"),
+    ],
+)
+def test_number_of_workers(file, tmp_path, backend, workers, message):
+    with pytest.raises(ValueError, match=message):
+        coopbench.evaluate(file, ["random"], tmp_path / "r", backend=backend, workers=workers)
+    assert not (tmp_path / "r").exists()
+    assert 1 <= usable_cores() <= os.cpu_count()
+
+
+def test_order_of_jobs(file):
+    """One of each kind first, the largest before the others in both parts."""
+    protocol = load_protocol(file)
+    cells = plan(protocol, ["random", "tit_for_tat"])
+    jobs = [PlayJob(protocol, cell, policy) for cell, policy in cells]
+    assert [job.cost for job in jobs] == [2 * steps * 6 for steps in (8, 8, 20, 20, 9, 9)]
+    assert _in_turn(jobs) == [2, 4, 3, 5, 0, 1]
+
+
+def test_finished_cells_are_not_played_again_in_processes(file, tmp_path):
+    coopbench.evaluate(file, ["random"], tmp_path / "r")
+    before = {
+        name: (tmp_path / "r" / name / "meta.json").stat().st_mtime_ns
+        for name in _finished(tmp_path / "r")
+    }
+    events = []
+    coopbench.evaluate(
+        file, ["random"], tmp_path / "r", "processes", lambda *event: events.append(event)
+    )
+    assert [what for *_, what in events] == ["kept"] * 3
+    assert before == {
+        name: (tmp_path / "r" / name / "meta.json").stat().st_mtime_ns
+        for name in _finished(tmp_path / "r")
+    }
+
+
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+import numpy as np
+import coopbench
+
+class Stays:
+    name = "stays"
+
+    def initial(self, game, seeds):
+        if game.parameters.horizon == 20:
+            libraries = [os.environ[name] for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")]
+            Path("worker").write_text(" ".join(libraries))
+            Path("worker").rename("running")
+            time.sleep(600)
+
+    def act(self, observations, memory):
+        return np.full((*observations.shape[:2], 1), 10.0), memory
+
+GUARD
+    coopbench.evaluate("small.toml", [Stays()], "r", backend="processes", workers=WORKERS)
+"""
+GUARD = "if __name__ == '__main__':"
+
+
+def _script(file, guard, workers=2):
+    script = file.with_name("script.py")
+    text = SCRIPT.replace("GUARD", guard).replace("WORKERS", str(workers))
+    script.write_text(text, encoding="utf-8")
+    return [sys.executable, script.name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_the_one_that_started_it(file, number):
+    """Also when a terminal sends Ctrl-C to all of them: no noise, and what is finished is kept."""
+    folder = file.parent
+    process = subprocess.Popen(
+        _script(file, GUARD), cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    for name in ("running", "r/slow/stays/meta.json", "r/one/stays/meta.json"):
+        while not (folder / name).exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+    assert (folder / "running").read_text() == "1 1"  # threads for the libraries
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)  # the stream ends when all who share it have ended
+    assert process.returncode == -number
+    assert stderr.count("Traceback") == (number == signal.SIGINT)
+    assert len(coopbench.load_report(folder / "r").episodes.blocks) == 2
+
+
+def test_a_script_without_a_guard_is_told_so(file):
+    done = subprocess.run(
+        _script(file, "if True:"), cwd=file.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "if __name__ == '__main__':" in done.stderr.splitlines()[-1]
+    assert not list(file.parent.rglob("meta.json"))
+
+
+def test_a_script_that_cannot_be_loaded_again_is_told_so(file):
+    refuses = "if __name__ != '__main__':\n    sys.exit(3)\nelse:"
+    done = subprocess.run(
+        _script(file, refuses, workers=1), cwd=file.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "ended before it began to work (exit status 3)" in done.stderr
+
+
+def test_a_policy_without_a_module_is_told_so(file):
+    """As in a notebook: it can be sent, but the worker does not find it."""
+    code = (
+        "import coopbench\ndef mine(observations): ...\n"
+        "coopbench.evaluate('small.toml', [mine], 'r', backend='processes', workers=1)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=file.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    told = done.stderr.splitlines()[-2:]
+    assert "cannot load its job" in told[0]
+    assert "at the top level of a module" in told[0]
+    assert told[1] == "It came from policy 'mine' on task 'two'."
+
+
+def test_command_line(file):
+    """Lines for what is done on the error stream, the report on the other one."""
+    chosen = ["-p", "random", "--out", "r", "--backend", "processes", "--workers", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "coopbench", "evaluate", "small.toml", *chosen],
+        cwd=file.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    told = [line.split() for line in done.stderr.splitlines() if "done" in line]
+    assert sorted(told) == [[name, "/", "random", "done"] for name in ("one", "slow", "two")]
+    assert "Report:" in done.stdout
