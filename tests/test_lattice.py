@@ -16,7 +16,7 @@ worlds = st.tuples(
 
 
 def drawn(world):
-    """Centres, columns, discs and radii, and the barriers that follow from them."""
+    """Centres, columns, discs, least and largest reach, and the barriers that follow from them."""
     rows, columns, discs, seed = world
     rng = np.random.default_rng(seed)
     centres = cell_centres(rows, columns, SIDE)
@@ -26,7 +26,8 @@ def drawn(world):
     landmark_rad, rad = rng.uniform(0.02, 0.12), rng.uniform(0.02, 0.08, (1, 3))
     barriers = np.zeros((1, len(centres)), np.int32)
     lattice.mark_barriers(barriers, 0, centres, columns, landmarks, landmark_rad, rad)
-    return centres, columns, landmarks[0, 1:], landmark_rad + rad.max(), barriers, rng
+    reach = landmark_rad + np.array([rad.min(), rad.max()])
+    return centres, columns, landmarks[0, 1:], reach, barriers, rng
 
 
 def within(points, landmarks, reach):
@@ -41,7 +42,7 @@ def line(start, end, count=2001):
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(worlds)
 def test_barriers_follow_from_the_geometry(world):
-    centres, columns, landmarks, reach, barriers, rng = drawn(world)
+    centres, columns, landmarks, (least, reach), barriers, rng = drawn(world)
     assert lattice.columns_of(centres) == columns
     for k, centre in enumerate(centres):
         shift = rng.uniform(-0.45, 0.45, 2) * SIDE
@@ -57,7 +58,7 @@ def test_barriers_follow_from_the_geometry(world):
                 assert within(line(centre, centre + ahead), landmarks, reach * (1 + 1e-4)).any()
             aside = 0.5 * ahead[::-1]
             ends = line(centre + 0.5 * ahead - aside, centre + 0.5 * ahead + aside, 5)
-            quarters = [within(ends[q : q + 2], landmarks, reach).all(0).any() for q in range(4)]
+            quarters = [within(ends[q : q + 2], landmarks, least).all(0).any() for q in range(4)]
             assert lattice.is_side_open(barriers, 0, k, upwards) != all(quarters)
 
 
@@ -123,7 +124,7 @@ def test_moves_are_those_inside_blocks(world):
 @given(worlds)
 def test_no_way_is_shorter_than_its_moves(world):
     """Neither a straight one, nor one around corners that touches nothing."""
-    centres, columns, landmarks, reach, barriers, rng = drawn(world)
+    centres, columns, landmarks, (least, _), barriers, rng = drawn(world)
     place = np.zeros((2, 1, 1, 2))
     place[:, 0, 0] = (
         centres[rng.integers(len(centres), size=2)] + rng.uniform(-0.5, 0.5, (2, 2)) * SIDE
@@ -135,5 +136,5 @@ def test_no_way_is_shorter_than_its_moves(world):
     straight = np.linalg.norm(one - other)
     if lattice.is_straight_open(barriers, 0, centres, columns, one, other, 0):
         assert (moves - 1) * SIDE <= straight + 1e-9
-    if not within(line(one[0, 0], other[0, 0]), landmarks, reach).any():
+    if not within(line(one[0, 0], other[0, 0]), landmarks, least).any():
         assert (moves - 1) * SIDE <= straight + 1e-9

@@ -111,7 +111,7 @@ def test_a_goal_that_cannot_be_reached_shows():
     assert engine.state.shortest[0, 0] == pytest.approx(straight - engine.state.goal_rad[0, 0])
 
 
-@pytest.mark.parametrize("name", ["dense", "maze", "caves"])
+@pytest.mark.parametrize("name", ["dense", "maze", "caves", "sizes"])
 def test_no_way_is_shorter_or_faster_than_the_bound(name):
     engine = Engine(ID, 30, **MAPS[name], horizon=400)
     engine.reset(np.arange(30))

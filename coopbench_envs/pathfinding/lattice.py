@@ -49,15 +49,17 @@ def spacing(centres):
 
 @subroutine
 def mark_barriers(barriers, i, centres, columns, landmarks, landmark_rad, agent_rad):
-    """Write into ``barriers`` what is in the way of the lane's largest agent, cell by cell.
+    """Write into ``barriers`` what is in the way of the lane's agents, cell by cell.
 
-    ``barriers`` is (lanes, cells) int32, ``landmarks`` (lanes, landmarks, 2), ``agent_rad`` (lanes,
-    agents).
+    Middles and ways are those of its largest agent, which all others can follow; sides are closed
+    for its smallest one, and so for all. ``barriers`` is (lanes, cells) int32, ``landmarks``
+    (lanes, landmarks, 2), ``agent_rad`` (lanes, agents).
     """
-    side, rows, reach = spacing(centres), centres.shape[0] // columns, 0.0
+    side, rows = spacing(centres), centres.shape[0] // columns
+    reach, least = 0.0, np.inf
     for a in range(agent_rad.shape[1]):
-        reach = max(reach, landmark_rad + agent_rad[i, a])
-    reach *= 1.0 - _TOUCH
+        reach = max(reach, (landmark_rad + agent_rad[i, a]) * (1.0 - _TOUCH))
+        least = min(least, (landmark_rad + agent_rad[i, a]) * (1.0 - _TOUCH))
     for k in range(centres.shape[0]):
         barriers[i, k] = 0
     for o in range(landmarks.shape[1]):
@@ -72,12 +74,15 @@ def mark_barriers(barriers, i, centres, columns, landmarks, landmark_rad, agent_
         for row in range(low, high + 1):
             for column in range(left, right + 1):
                 k = row * columns + column
-                barriers[i, k] |= barrier(x - centres[k, 0], y - centres[k, 1], side, reach)
+                dx, dy = x - centres[k, 0], y - centres[k, 1]
+                barriers[i, k] |= in_the_way(dx, dy, side, reach)
+                barriers[i, k] |= quarters(dx, dy, side, least, _SIDE_RIGHT)
+                barriers[i, k] |= quarters(dy, dx, side, least, _SIDE_UP)
 
 
 @routine
-def barrier(dx, dy, side, reach):
-    """Bits of a cell for a landmark at (dx, dy) from its middle."""
+def in_the_way(dx, dy, side, reach):
+    """Bits of a cell's middle and ways for a landmark at (dx, dy) from its middle."""
     bits, square = 0, reach * reach
     if dx * dx + dy * dy < square:
         bits |= _MIDDLE
@@ -85,11 +90,7 @@ def barrier(dx, dy, side, reach):
         bits |= _WAY_RIGHT
     if off(dy, side) ** 2 + dx * dx < square:
         bits |= _WAY_UP
-    return (
-        bits
-        | quarters(dx, dy, side, square, _SIDE_RIGHT)
-        | quarters(dy, dx, side, square, _SIDE_UP)
-    )
+    return bits
 
 
 @routine
@@ -99,9 +100,9 @@ def off(d, side):
 
 
 @routine
-def quarters(across, along, side, square, lowest):
+def quarters(across, along, side, reach, lowest):
     """Bits of the quarters of a side that lie in reach; the side is half a cell away ``across``."""
-    bits, near = 0, (across - 0.5 * side) ** 2
+    bits, near, square = 0, (across - 0.5 * side) ** 2, reach * reach
     if near >= square:
         return bits
     for q in range(_QUARTERS):
