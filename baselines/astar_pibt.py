@@ -64,8 +64,6 @@ class AstarPibt:
         c = game.constants
         cells = len(c.centres)
         self._kind = np.uint16 if _LONGEST * cells < np.iinfo(np.uint16).max else np.int32
-        # A new goal would make a plan for the whole episode void.
-        lifelong = getattr(game.parameters, "on_goal", "stay") == "lifelong"
         self._task = Task(
             centres=c.centres,
             columns=c.columns,
@@ -74,7 +72,8 @@ class AstarPibt:
             widest=c.agent_rad_high,
             far=int(np.iinfo(self._kind).max),
             stop=self._drive.stop,
-            plans=1 if lifelong else parameters.plans,
+            # A new goal would make a plan for the whole episode void.
+            plans=1 if c.lifelong else parameters.plans,
             rounds=int(c.horizon * self._drive.rate),
             queues=(np.zeros(cells, np.int32), np.zeros(cells, np.int32)),
             desk=make_desk(c.num_agents),

@@ -70,11 +70,11 @@ def make_drive(game: Game, policy: str, steps: float | None = None) -> Drive:
     return Drive(
         glide=c.dt * powers[:, 1:].sum(1),
         gain=c.dt * c.accel * c.impulse * pushes,
-        disc=hasattr(c, "top_speed"),  # from version 1 on forces are shortened to length 1
+        disc=c.shortens,
         pace=pace,
         rate=min(1.0, pace / side if steps is None else 1.0 / steps),
         missed=_MISSED * side,
-        stop=getattr(game.parameters, "on_goal", "stay") == "stop",
+        stop=c.stops,
     )
 
 

@@ -324,7 +324,9 @@ def main() -> None:
     except (ProtocolError, ValueError, TypeError, FileNotFoundError) as error:
         _fail(_told(error), 2)
     except OSError as error:
-        _fail(f"Could not read or write: {error}. Finished cells are kept; run again to go on.", 1)
+        what = f" {error.filename}: {error.strerror}" if error.filename else f": {error}"
+        advice = "Finished cells are kept; mend that and run again to go on."
+        _fail(f"Could not read or write{what}. {advice}", 1)
     except WorkerError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:

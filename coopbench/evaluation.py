@@ -12,7 +12,7 @@ from coopbench import analysis, maps, store
 from coopbench.backends import BACKENDS
 from coopbench.episodes import Cell, Episodes, EpisodeTable
 from coopbench.plan import plan
-from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files
+from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files, stored_protocol
 from coopbench.report.report import Report
 from coopbench.rollout import OWN, PlayJob, seating
 from coopbench_envs.parameters import named
@@ -48,6 +48,8 @@ def evaluate(
     found = find_protocol(protocol)
     run = named("backend", backend, BACKENDS)
     root = None if out is None else Path(out)
+    if root is not None and root.exists() and not root.is_dir():
+        raise ValueError(f"{root} is no folder; name one, or none there is yet, for the results.")
     notes: list[str] = []
     blocks: dict[Cell, Episodes] = {}
     jobs: list[PlayJob] = []
@@ -83,7 +85,7 @@ def load_report(folder: str | Path) -> Report:
     source = root / "protocol.json"
     if not source.is_file():
         raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
-    protocol = _stored_protocol(source)
+    protocol = stored_protocol(source)
     notes, blocks = [], []
     for file in sorted(root.glob("*/**/meta.json")):
         try:
@@ -97,7 +99,8 @@ def load_report(folder: str | Path) -> Report:
             continue
         blocks.append(found[0])
     if not blocks:
-        raise FileNotFoundError(f"{root} holds no finished cells. {' '.join(notes)}".strip())
+        reasons = " ".join(notes) or "Evaluate into it again: it goes on."
+        raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
     tasks, first = [task.id for task in protocol.task], list(protocol.report.baselines)
     blocks.sort(
         key=lambda block: (
@@ -136,15 +139,11 @@ def _finished(
     return None if found is None else found[0]
 
 
-def _stored_protocol(file: Path) -> Protocol:
-    return Protocol.model_validate_json(file.read_bytes(), strict=False)
-
-
 def _write_protocol(root: Path, protocol: Protocol) -> None:
     root.mkdir(parents=True, exist_ok=True)
     target = root / "protocol.json"
     if target.is_file():
-        digest = _stored_protocol(target).digest
+        digest = stored_protocol(target).digest
         if digest != protocol.digest:
             raise store.OtherProtocolError(
                 f"{root} holds results of another protocol (digest {digest[:12]}; this one has "

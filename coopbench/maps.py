@@ -36,8 +36,10 @@ def with_maps(protocol: "Protocol", folder: str | Path) -> "Protocol":
 
     Raises ``ProtocolError`` if no task is played on files, or if the files cannot be played on.
     """
-    from coopbench.protocol import Protocol, ProtocolError
+    from coopbench.protocol import Protocol, ProtocolError, problems
 
+    if not Path(folder).exists():
+        raise ProtocolError(f"There is no folder {folder} to read maps from.")
     place = str(Path(folder).resolve())
     content = protocol.model_dump(mode="json")
     tasks = [task for task in content["task"] if task["parameters"].get("map") == FAMILY]
@@ -54,9 +56,9 @@ def with_maps(protocol: "Protocol", folder: str | Path) -> "Protocol":
     try:
         return Protocol.model_validate(content, strict=False)
     except ValidationError as error:
-        found = (one["msg"].removeprefix("Value error, ") for one in error.errors())
-        reasons = "; ".join(dict.fromkeys(found))
-        raise ProtocolError(f"{protocol.name} cannot be played on {place}: {reasons}") from None
+        found = (one["msg"].removeprefix("Value error, ") for one in problems(error))
+        reasons = "\n  ".join(dict.fromkeys(found))
+        raise ProtocolError(f"{protocol.name} cannot be played on {place}:\n  {reasons}") from None
 
 
 def are_replaced(shipped: "Protocol", protocol: "Protocol") -> bool:

@@ -5,6 +5,7 @@ result.
 """
 
 import hashlib
+import itertools
 import json
 import tomllib
 from collections.abc import Iterable
@@ -30,7 +31,9 @@ __all__ = [
     "Training",
     "ad_hoc",
     "load_protocol",
+    "problems",
     "protocol_files",
+    "stored_protocol",
 ]
 
 
@@ -267,10 +270,16 @@ class Reporting(_Strict):
 
     @model_validator(mode="after")
     def _beside(self) -> "Reporting":
+        shown = tuple(dict.fromkeys((self.score, *self.metrics)))
         for metric, first in _BESIDE.items():
-            place = self.metrics.index(metric) if metric in self.metrics else None
-            if place is not None and first not in self.metrics[max(0, place - 1) : place]:
-                raise ValueError(f"{metric!r} says nothing alone; put {first!r} directly before it")
+            for use, name in (("score", self.score), ("curve", self.curve)):
+                if name == metric:
+                    raise ValueError(f"{use} {metric!r} says nothing alone; allowed: {first!r}")
+            for names in (self.metrics, shown):
+                if metric in names and (first, metric) not in itertools.pairwise(names):
+                    raise ValueError(
+                        f"{metric!r} says nothing alone; put {first!r} directly before it"
+                    )
             for chart in self.chart:
                 if chart.metric == metric and not any(
                     chart.model_copy(update={"metric": first, "scale": other.scale}) == other
@@ -345,7 +354,9 @@ class Protocol(_Strict):
         for chart in self.report.chart:
             for name in filter(None, (chart.x, chart.per)):
                 if name not in axes:
-                    raise ValueError(unknown("axis", name, axes, f"a chart of {chart.metric}"))
+                    where = f"a chart of {chart.metric}"
+                    asked = unknown("axis", name, axes, where)
+                    raise ValueError(f"{asked} Tasks say in 'axes' where they stand.")
             if chart.group and chart.group not in self.groups:
                 raise ValueError(unknown("group", chart.group, self.groups, "a chart"))
             if chart.metric not in self.report.metrics:
@@ -536,8 +547,31 @@ def _validated(content: dict[str, Any], where: str) -> Protocol:
     try:
         return Protocol.model_validate(content)
     except ValidationError as error:
-        lines = [_explained(problem) for problem in error.errors()]
+        lines = [_explained(problem) for problem in problems(error)]
         raise ProtocolError(f"{where} cannot be used:\n" + "\n".join(lines)) from None
+
+
+def stored_protocol(file: Path) -> Protocol:
+    """Return the protocol that a results folder holds; raise ``ProtocolError`` if it is damaged."""
+    try:
+        return Protocol.model_validate_json(file.read_bytes(), strict=False)
+    except ValidationError as error:
+        lines = "\n".join(_explained(problem) for problem in problems(error))
+        advice = "Remove it and evaluate into its folder again, or choose another folder."
+        raise ProtocolError(
+            f"{file} is damaged or of another version:\n{lines}\n{advice}"
+        ) from None
+
+
+def problems(error: ValidationError) -> list[Any]:
+    """What is wrong with a protocol, without the lists that lack only what was refused."""
+    found = error.errors()
+    places = [one["loc"] for one in found]
+    return [one for one in found if not any(_is_below(place, one["loc"]) for place in places)]
+
+
+def _is_below(place: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return len(place) > len(other) and place[: len(other)] == other
 
 
 def _explained(problem: Any) -> str:
@@ -548,7 +582,7 @@ def _explained(problem: Any) -> str:
         message = unknown("key", str(problem["loc"][-1]), fields)
     elif problem["type"] == "missing":
         message = "is missing; add it"
-    elif not isinstance(problem["input"], (dict, list, tuple)):
+    elif not isinstance(problem["input"], (dict, list, tuple, bytes)):
         message = f"{message} (given {problem['input']!r})"
     return f"  {key}: {message[:600]}"
 

@@ -66,7 +66,8 @@ class Recording:
     def play(self) -> Iterator[Engine]:
         """Yield one engine after the reset and after every step.
 
-        Raises ``ReplayError`` at the first step whose rewards are not the recorded ones.
+        Raises ``ReplayError`` at the first step that is refused or whose rewards are not the
+        recorded ones.
         """
         engine = Engine(self.env, **self.parameters)
         engine.reset(np.array([self.seed], np.uint64), state=self.start)
@@ -74,7 +75,10 @@ class Recording:
         for step, (actions, rewards) in enumerate(zip(self.actions, self.rewards, strict=True), 1):
             if engine.control.done[0]:
                 raise ReplayError(self._departed(f"it is over before step {step}"))
-            engine.step(actions[None], DISABLED)
+            try:
+                engine.step(actions[None], DISABLED)
+            except ValueError as error:
+                raise ReplayError(self._departed(f"step {step} is refused ({error})")) from None
             if not np.array_equal(engine.control.rewards[0], rewards, equal_nan=True):
                 raise ReplayError(self._departed(f"the rewards of step {step} differ"))
             yield engine

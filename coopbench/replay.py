@@ -16,7 +16,7 @@ from coopbench.baselines.policy import Game, make_policy
 from coopbench.episodes import Cell, Episodes
 from coopbench.evaluation import find_protocol
 from coopbench.instances import instance_state
-from coopbench.protocol import Protocol, Task
+from coopbench.protocol import Protocol, ProtocolError, Task, stored_protocol
 from coopbench.recording import Recording, ReplayError
 from coopbench.rollout import seating
 from coopbench_envs.engine import Engine
@@ -53,9 +53,11 @@ def find_episode(address: str | Path) -> Recording:
             return _from_results(place, _parsed(text, parts[count:]))
         if place.suffix == ".toml":
             return _from_protocol(str(place), _parsed(text, parts[count:]))
-    if Path(parts[0] or "/").is_dir():
+    count = 2 if parts[0] == "coopbench" else 1  # the namespace of an environment
+    name = "/".join(parts[:count])
+    if Path(name or "/").is_dir():
         raise FileNotFoundError(f"{text} is in no results folder: there is no protocol.json above.")
-    return _from_protocol(parts[0], _parsed(text, parts[1:]))
+    return _from_protocol(name, _parsed(text, parts[count:]))
 
 
 def show(
@@ -73,15 +75,19 @@ def show(
     """
     from coopbench.report.gif import as_gif, check_options
 
-    asked = [path for path in (html, gif, save) if path is not None]
-    for path in asked or [Path("episode.html")]:
+    asked = {".html": html, ".gif": gif, ".npz": save}
+    files = {ending: path for ending, path in asked.items() if path is not None}
+    files = files or {".html": Path("episode.html")}
+    for ending, path in files.items():
         recording.check_place(path)
+        if path.suffix != ending:
+            raise ReplayError(f"{path} is to be a {ending} file; end its name in {ending}.")
     check_options(1, stride, fps, side)
     found = find_episode(address)
     yield f"{found.title}: {len(found)} steps, return {found.rewards.sum():.6g}"
     if save is not None:
         yield f"Episode: {found.save(save)}"
-    if html is not None or not asked:
+    if ".html" in files:
         yield f"Page: {found.to_html(html or Path(f'{found.name}.html'))}"
     if gif is not None:
         drawn = as_gif(found, stride=stride, fps=fps, side=side)
@@ -104,7 +110,7 @@ def _misspelt(text: str) -> ReplayError:
 
 
 def _from_protocol(name: str, address: _Address) -> Recording:
-    protocol = find_protocol(name)
+    protocol = _protocol(name)
     task = _task(protocol, address)
     make_policy(address.policy, Game.at(task.env, **task.parameters))
     k = _number(address.episode, protocol.episodes(task), task.id)
@@ -112,8 +118,17 @@ def _from_protocol(name: str, address: _Address) -> Recording:
     return _played(protocol, Cell(task.id, address.policy), task, k, seed)[0]
 
 
+def _protocol(name: str) -> Protocol:
+    try:
+        return find_protocol(name)
+    except ProtocolError as error:
+        if name.endswith(".toml"):
+            raise
+        raise ReplayError(f"{error} There is no results folder {name} either.") from None
+
+
 def _from_results(root: Path, address: _Address) -> Recording:
-    protocol = Protocol.model_validate_json((root / "protocol.json").read_bytes(), strict=False)
+    protocol = stored_protocol(root / "protocol.json")
     task = _task(protocol, address)
     try:
         cells = [store.cell_of(file) for file in sorted((root / task.id).glob("**/meta.json"))]

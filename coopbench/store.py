@@ -125,8 +125,10 @@ def write_bytes(path: Path, content: bytes) -> None:
     try:
         temporary.write_bytes(content)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # a full disk names no file
+            error.filename = str(path)
         raise
 
 

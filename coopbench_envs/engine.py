@@ -45,7 +45,6 @@ class Engine:
         if lanes < 1 or threads < 1:
             raise ValueError(f"lanes and threads must be >= 1; given {lanes} and {threads}.")
         self.spec = spec(env_id)
-        self._drive: Any = None
         self.lanes, self.threads = lanes, threads
         self.parameters = resolve(self.spec.params, parameters, self.spec.id)
         self.constants = self.spec.constants(self.parameters)
@@ -67,7 +66,6 @@ class Engine:
         self.final_obs = np.zeros_like(self.control.obs)
         self.final_measures = np.zeros_like(self.control.measures)
         self.final_returns = np.zeros_like(self.control.returns)
-        self._bind()
 
     def _allocate(self) -> Control:
         lanes, agents = self.lanes, len(self.agents)
@@ -99,9 +97,11 @@ class Engine:
     def _action_shape(self) -> tuple[int, ...]:
         return (self.lanes, len(self.agents), *tuple(self.action_spaces[0].shape))
 
-    def _bind(self) -> None:
+    @cached_property
+    def _drive(self) -> Any:
+        """Compiled code, made when it is first needed: to look at a game takes none."""
         drive = driver(self.spec.kernel.__name__, "drive", self.discrete)
-        self._drive = entry(drive, *self._arguments, RESET, 0, self.lanes)
+        return entry(drive, *self._arguments, RESET, 0, self.lanes)
 
     @property
     def _arguments(self) -> tuple[Any, ...]:
@@ -109,7 +109,7 @@ class Engine:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        del state["_drive"]  # compiled code is bound again from the id
+        state.pop("_drive", None)  # compiled code is found again from the id
         state.pop("_views", None)  # they would become copies
         state["spec"] = self.spec.id
         return state
@@ -117,7 +117,6 @@ class Engine:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.spec = spec(state["spec"])
-        self._bind()
 
     # -- playing ---------------------------------------------------------------------------------
 

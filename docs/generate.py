@@ -4,6 +4,7 @@ A generated part stands between ``<!-- generated: begin -->`` and ``<!-- generat
 the page of an environment it holds its facts, in README.md the table that its name says.
 """
 
+import csv
 import re
 import sys
 from pathlib import Path
@@ -87,6 +88,23 @@ def listing() -> str:
     return "\n\n".join(parts)
 
 
+def reference(name: str) -> str:
+    """Mean success and coordination of every reference policy on every task of a protocol."""
+    with (ROOT / "baselines" / "results" / name / "estimates.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    found = {(row["task"], row["policy"], row["metric"]): float(row["mean"]) for row in rows}
+    names = list(dict.fromkeys(row["policy"] for row in rows))
+
+    def cell(task: str, policy: str) -> str:
+        if (task, policy, "success_rate") not in found:
+            return "—"  # not played
+        return " / ".join(f"{found[task, policy, m]:.3f}" for m in ("success_rate", "coordination"))
+
+    tasks = dict.fromkeys(row["task"] for row in rows)
+    body = [(f"`{task}`", *(cell(task, each) for each in names)) for task in tasks]
+    return table(["Task", *(f"`{each}`" for each in names)], body)
+
+
 def pages() -> dict[Path, dict[str, str]]:
     """Return the content of every generated part as {file: {name: text}}."""
     tables = {"environments": environments(), "policies": policies(), "protocols": protocols()}
@@ -97,6 +115,8 @@ def pages() -> dict[Path, dict[str, str]]:
             "certificate": certificate(env_id),
         }
     found[ROOT / "docs" / "protocols.md"] = {"": listing()}
+    kept = ("routing-easy", "routing-hard", "routing-standard")
+    found[ROOT / "docs" / "results.md"] = {name.partition("-")[2]: reference(name) for name in kept}
     return found
 
 

@@ -7,6 +7,7 @@ How an episode goes under three policies, for every game with trust; and all map
 import io
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.pathfinding.routing import MAPS
 
 FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
+RESULTS = Path(__file__).resolve().parent.parent / "baselines" / "results"
 EPISODES = 256
 INNER = (10, 90)  # percentiles: the ends of a band
 MOST = 100  # points of a line, which keeps the files small
@@ -228,6 +230,8 @@ def main() -> None:
     """Write the pictures of all pages."""
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / SHEET).write_bytes(sheet())
+    for chart in sorted(RESULTS.glob("*/plots/*.svg")):
+        shutil.copyfile(chart, FOLDER / f"{chart.parts[-3]}-{chart.name}")
     for env_id in filter(is_drawn, coopbench_envs.ids()):
         (FOLDER / f"{stem(env_id)}.svg").write_text(written(env_id), encoding="utf-8")
 

@@ -130,10 +130,14 @@ def test_interrupt_keeps_what_is_finished(tmp_path):
 
 def test_an_unwritable_folder_is_told(tmp_path):
     (tmp_path / "taken").write_text("a file")
-    done = _coopbench("evaluate", *SMALL, "--out", "taken", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "Could not read or write" in done.stderr
-    assert "Traceback" not in done.stderr
+    for place, status, message in (
+        ("taken", 2, "taken is no folder; name one"),
+        ("taken/r", 1, "Could not read or write taken/r: Not a directory. Finished cells are kept"),
+    ):
+        done = _coopbench("evaluate", *SMALL, "--out", place, cwd=tmp_path)
+        assert done.returncode == status
+        assert message in done.stderr.replace("\n", " ")
+        assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))

@@ -12,7 +12,7 @@ from coopbench import analysis, evaluation, store
 from coopbench.episodes import Cell, EpisodeTable
 from coopbench.metrics import values
 from coopbench.plan import plan
-from coopbench.protocol import ad_hoc, load_protocol
+from coopbench.protocol import ProtocolError, ad_hoc, load_protocol
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 
@@ -178,13 +178,31 @@ def test_a_full_disk_leaves_no_half_written_cell(protocol, tmp_path, monkeypatch
 
     real = os.replace
     monkeypatch.setattr(store.os, "replace", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=r"No space left on device: .*/curves\.npz'"):
         coopbench.evaluate(protocol, ["random"], out=tmp_path / "r")
     monkeypatch.undo()
     assert not list((tmp_path / "r").rglob("*.tmp"))
     with pytest.raises(FileNotFoundError, match="no finished cells"):
         coopbench.load_report(tmp_path / "r")
     assert len(coopbench.evaluate(protocol, ["random"], out=tmp_path / "r").episodes) == 24
+
+
+def test_a_damaged_protocol_is_told(protocol, tmp_path):
+    coopbench.evaluate(protocol, ["random"], out=tmp_path / "r")
+    file = tmp_path / "r" / "protocol.json"
+    text = file.read_text()
+    for damaged, message in (
+        (text[:300], "Invalid JSON"),
+        (text.replace('"alpha"', '"alpa"'), "Did you mean 'alpha'"),
+    ):
+        file.write_text(damaged)
+        for use in (
+            lambda: coopbench.load_report(tmp_path / "r"),
+            lambda: coopbench.evaluate(protocol, ["random"], out=tmp_path / "r"),
+            lambda: coopbench.find_episode(f"{tmp_path}/r/{protocol.task[0].id}/random/0"),
+        ):
+            with pytest.raises(ProtocolError, match=rf"(?s)protocol\.json.*{message}.*Remove it"):
+                use()
 
 
 def test_other_protocols_do_not_share_a_folder(protocol, tmp_path):

@@ -138,3 +138,13 @@ def test_no_way_is_shorter_than_its_moves(world):
         assert (moves - 1) * SIDE <= straight + 1e-9
     if not within(line(one[0, 0], other[0, 0]), landmarks, least).any():
         assert (moves - 1) * SIDE <= straight + 1e-9
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(worlds, st.floats(1.0, 30.0))
+def test_ways_from_and_to_points_beyond_the_map_come_to_an_end(world, far):
+    centres, columns, _, _, barriers, rng = drawn(world)
+    one, other = rng.normal(0, far * SIDE, (2, 1, 1, 2))
+    open_ = lattice.is_straight_open(np.zeros_like(barriers), 0, centres, columns, one, other, 0)
+    cells = [lattice.cell_at(centres, columns, *point[0, 0]) for point in (one, other)]
+    assert open_ or cells[0] != cells[1]

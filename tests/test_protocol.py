@@ -347,6 +347,12 @@ def test_changed_instances_are_refused():
         instance_state(changed, engine.constants, 10)
 
 
+def test_a_refused_task_is_told_once():
+    with pytest.raises(ProtocolError, match="'horizon'") as error:
+        ad_hoc("TrustDilemma-v1", horizon=-1)
+    assert len(str(error.value).splitlines()) == 2  # not also: a protocol needs a task
+
+
 def test_ad_hoc_protocols():
     protocol = ad_hoc("TrustDilemma-v0", episodes=3, seed=8, horizon=5)
     assert protocol.ad_hoc

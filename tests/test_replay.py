@@ -168,6 +168,9 @@ def test_results_that_cannot_be_reproduced_are_told(results, tmp_path):
     ("address", "message"),
     [
         ("routing-esy/x/greedy/0", "Did you mean 'routing-easy'"),
+        ("routing-esy/x/greedy/0", "There is no results folder routing-esy either"),
+        ("coopbench/Rooting-v1/routing-v1/greedy/0", "Did you mean 'coopbench/Routing-v1'"),
+        ("coopbench/Routing-v1/routing-v1/greedy/100", "allowed: 0 to 99"),
         ("routing-easy/labmaze_a8_c04/greedy/0", "Did you mean 'labmaze_a8_c0.4'"),
         ("routing-easy/labmaze_a8_c0.4/gredy/0", "Did you mean 'greedy'"),
         ("routing-easy/labmaze_a8_c0.4/tit_for_tat/0", "cannot play"),
@@ -305,6 +308,16 @@ def test_other_rewards_stop_the_replay(episode, tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
+def test_actions_that_nobody_can_take_stop_the_replay(episode, tmp_path):
+    path = tmp_path / "other.npz"
+    actions = episode.actions.copy()
+    actions[6, 2, 0] = np.nan
+    path.write_bytes(_rewritten(episode, {}, actions=actions))
+    with pytest.raises(ReplayError, match=r"step 7 is refused .*'agent_2' gave nan"):
+        load(path).to_html(tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
 def test_an_episode_longer_than_its_game_is_told(tmp_path):
     made = coopbench.record(
         "Routing-v0", "greedy", seed=1, num_agents=1, map_params={"num_rows": 3}
@@ -365,7 +378,7 @@ def test_a_long_episode_keeps_its_contacts(episode, tmp_path, monkeypatch):
     """Fewer steps are kept, but what happened between them is not lost."""
     whole = _page(episode, tmp_path)[1]
     rows = len(episode) + 1
-    monkeypatch.setattr(player, "_MOST_BYTES", 7 * rows * 5 // 4)
+    monkeypatch.setattr(player, "_MOST_BYTES", player._PLACE_BYTES * rows * 5 // 4)
     text, data = _page(episode, tmp_path)
     steps = data["steps"]
     assert steps == player.kept_steps(len(episode), steps[1])
@@ -375,6 +388,18 @@ def test_a_long_episode_keeps_its_contacts(episode, tmp_path, monkeypatch):
     some = _numbers(data["stage"]["flags"], "u1").reshape(-1, 5) & 2
     parts = [every[:1], *(every[a + 1 : b + 1] for a, b in pairwise(steps))]
     assert np.array_equal(some, [part.max(axis=0) for part in parts])
+
+
+def test_goals_that_move_count_for_the_size_of_a_page(tmp_path, monkeypatch):
+    world = WORLD | {"map_params": {"num_rows": 4, "num_cols": 4, "obstacle_density": 0.0}}
+    made = coopbench.record(
+        "Routing-v1", "greedy", seed=2, horizon=300, on_goal="lifelong", **world
+    )
+    monkeypatch.setattr(player, "_MOST_BYTES", 1000)
+    stage = _page(made, tmp_path)[1]["stage"]
+    assert len(stage["goalsFrom"]) > 5
+    content = [base64.b64decode(stage[name]) for name in ("positions", "goals", "flags")]
+    assert 400 < sum(map(len, content)) <= 1000
 
 
 def test_other_games_are_shown_by_their_pictures(tmp_path, monkeypatch):
@@ -478,6 +503,8 @@ def test_the_command_writes_what_is_asked_for(results, tmp_path, capsys, monkeyp
         (["nothing.npz"], "There is no recording"),
         (["nothing.npz", "--html", "no/where.html"], "There is no folder no"),
         (["nothing.npz", "--gif", "."], "is a folder"),
+        (["nothing.npz", "--gif", "a.png"], "a.png is to be a .gif file"),
+        (["nothing.npz", "--save", "a"], "a is to be a .npz file"),
         (["nothing.npz", "--gif", "a.gif", "--fps", "99"], "allowed: 1 to 50"),
     ],
 )

@@ -228,7 +228,14 @@ def test_aggregates_and_their_gaps(report):
     for source in report.aggregates:
         assert rows[source.policy][1].value == source.estimate
         assert rows[source.policy][4].value == source.episodes
+        assert rows[source.policy][5].text == "—"  # not a registered policy
     assert rows[ABSENT][1].text == "missing"
+
+
+def test_aggregates_say_what_policies_act_on():
+    names = ("random", "constant:0.5", "tit_for_tat", "orca", "astar_pibt:8")
+    told = [tables._information(name).value for name in names]
+    assert told == ["none", "none", "local", "neighbours", "global"]
 
 
 def test_a_width_of_zero_is_explained_even_without_a_flag(report):

@@ -280,6 +280,21 @@ def test_instances_of_mazes():
         routing.instances(c, arrays)
 
 
+@pytest.mark.parametrize("name", ["random_grid", "caves_cont"])
+def test_nobody_begins_or_ends_on_an_obstacle(name):
+    small = {"num_rows": 14, "num_cols": 14}
+    c = make(name, num_agents=2, **small).constants
+    cells = np.arange(c.num_obstacles + 4)
+    arrays = {"agent_cell": cells[:2], "goal_cell": cells[2:4], "obstacle_cell": cells[4:]}
+    arrays = {key: np.stack([each, each]) for key, each in arrays.items()}
+    routing.instances(c, arrays)
+    for key in ("agent_cell", "goal_cell"):
+        wrong = arrays[key].copy()
+        wrong[1, 0] = 6
+        with pytest.raises(ValueError, match=f"'{key}' of map '{name}' .* episode 1 .* agent 0"):
+            routing.instances(c, arrays | {key: wrong})
+
+
 # -- errors --------------------------------------------------------------------------------------
 
 

@@ -223,10 +223,13 @@ def test_the_standard_protocol_compares_pairs():
             'on = "any"\nheld_out = ["a"]\nplays = "own"',
             r"allowed with 'any': 'all'",
         ),
-        ('x = "density"', 'x = "densty"', r"axis 'densty'.*Did you mean 'density'"),
+        ('x = "density"', 'x = "densty"', r"axis 'densty'.*Did you mean 'density'.*in 'axes'"),
         ('"return", x', '"length", x', r"metric 'length'.*a chart"),
         ('"success_rate", "coordination"', '"coordination", "success_rate"', "directly before"),
         ('{ metric = "success_rate", x = "agents" },', "", r"needs one of 'success_rate'"),
+        ('score = "success_rate"', 'score = "coordination"', "score .* says nothing alone"),
+        ('metrics = ["success_rate"', 'metrics = ["return", "success_rate"', "directly before"),
+        ('curve = "success_rate"', 'curve = "coordination"', "curve .* says nothing alone"),
         ('per = "agents", scale', 'group = "one", scale', r"group 'one'"),
         (
             '{ metric = "success_rate", x = "agents" },',
@@ -438,6 +441,17 @@ def test_maps_of_the_user_are_a_standard_of_their_own(folder):
     assert any("differs from the routing-hard" in reason for reason in reasons)
 
 
+def test_maps_that_cannot_be_played_on_are_told_once(folder):
+    with pytest.raises(ProtocolError, match=r"There is no folder .*nowhere"):
+        maps.with_maps(HARD, folder / "nowhere")
+    text = (folder / "two.map").read_text()
+    (folder / "two.map").write_text(text.replace("@...", "@..?", 1))
+    with pytest.raises(ProtocolError, match=r"(?s)two\.map.*unknown terrain '\?'") as error:
+        maps.with_maps(HARD, folder)
+    assert str(error.value).count("unknown terrain") == 1
+    assert "Tuple" not in str(error.value)
+
+
 def test_the_checksum_is_of_names_and_contents(folder):
     parameters = {"map": "movingai", "map_params": {"path": str(folder)}}
     first = maps.checksum(parameters)
@@ -483,7 +497,7 @@ horizon = 5
     assert f"2 files of {folder}" in done.output.replace("\n", "")
     page = (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
     assert f"2 files of {folder}" in page
-    for place, reason in ((tmp_path, "there is no map"), (tmp_path / "none", "there is no map")):
+    for place, reason in ((tmp_path, "there is no map"), (tmp_path / "none", "There is no folder")):
         done = runner.invoke(app, [*command, str(place)])
         assert isinstance(done.exception, ProtocolError)
         assert reason in str(done.exception)

@@ -63,12 +63,12 @@ def parts(engine, lane):
 
 @pytest.mark.parametrize("name", MAPS)
 def test_agents_start_clear_and_can_reach_their_goals(name):
-    engine = Engine(ID, 12, **MAPS[name])
-    engine.reset(np.arange(12))
+    engine = Engine(ID, 6, **MAPS[name])
+    engine.reset(np.arange(6))
     c, s = engine.constants, engine.state
     assert (engine.control.measures[:, list(engine.spec.metrics).index("solvable")] == 1).all()
     others = ~np.eye(c.num_agents, dtype=bool)
-    for lane in range(12):
+    for lane in range(6):
         start, goal, rad = s.agent_pos[lane], s.goal_pos[lane], s.agent_rad[lane]
         walls = present(engine, lane)
         assert (apart(start, walls) >= (rad + c.landmark_rad)[:, None] - 1e-9).all()
@@ -133,6 +133,62 @@ def test_no_way_is_shorter_or_faster_than_the_bound(name):
     spl = np.where(s.on_goal, bound / np.maximum(s.path_length, bound), 0.0)
     stayed = s.arrivals == 1
     assert (s.efficiency >= spl - 1e-12)[stayed].all()  # who stays on it may still move about
+
+
+HALL = "#.........#\n#.........#\n"
+GAP = f"###########\n{HALL}####.###..#\n{HALL}###########"
+
+
+def before_the_wall(rows, rad, goal_rad):
+    """Two agents below a wall; the first one's goal is straight above it, behind the wall."""
+    sizes = {"agent_rad_range": (0.02, 0.13), "goal_rad_range": (goal_rad, goal_rad)}
+    world = {"map_str": rows, "add_border": False, "landmark_rad": 0.1, **sizes}
+    engine = Engine(ID, map="string_grid", num_agents=2, map_params=world)
+    centres = engine.constants.centres.reshape(7, 11, 2)
+    state = {"agent_pos": centres[[2, 1], [4, 6]], "goal_pos": centres[[4, 1], [4, 2]]}
+    engine.reset(np.zeros(1), state=state | {"agent_rad": np.array(rad)})
+    return engine
+
+
+def test_the_bound_holds_for_small_agents_beside_large_ones():
+    """The smallest one gets through a gap that is too narrow for the largest one."""
+    engine = before_the_wall(GAP, (0.02, 0.13), 0.05)
+    bound = engine.state.shortest[0, 0]
+    while not engine.state.on_goal[0, 0]:
+        play(engine, np.array([[[0.0, 1.0], [0.0, 0.0]]]))
+        assert not engine.control.done[0]
+    assert engine.state.wall_contacts[0, 0] == 0
+    assert engine.state.path_length[0, 0] >= bound - 1e-9
+
+
+def test_the_bound_holds_for_goals_that_reach_through_a_wall():
+    closed = GAP.replace("####.", "#####")
+    near, far = (
+        before_the_wall(closed, (0.05, 0.05), goal_rad).state.shortest[0, 0]
+        for goal_rad in (0.05, 0.35)
+    )
+    assert near > 0.7  # around the wall
+    assert far <= 0.4 - 0.35 + 1e-9  # straight ahead
+
+
+def test_who_arrives_at_last_is_in_no_deadlock():
+    engine = duel("stop", patience=5)
+    play(engine, np.zeros((1, 2, 2)), 10)
+    assert metrics(engine)["deadlock_rate"] == 1.0
+    play(engine, np.array([[[0.5, 0.0], [0.0, 0.0]]]))
+    assert engine.state.on_goal.tolist() == [[True, False]]
+    assert metrics(engine)["deadlock_rate"] == 0.5
+
+
+@pytest.mark.parametrize("on_goal", ["stay", "stop"])
+def test_who_begins_on_its_goal_has_arrived(on_goal):
+    engine = Engine(ID, **MAPS["open"], on_goal=on_goal)
+    engine.reset(np.zeros(1))
+    engine.reset(np.zeros(1), state={"goal_pos": engine.state.agent_pos.copy()})
+    play(engine, np.zeros((1, 6, 2)))
+    found = metrics(engine)
+    assert found["success_rate"] == found["ever_arrived"] == found["spl"] == 1.0
+    assert found["makespan"] == found["flowtime"] == found["shortest_time"] == 0.0
 
 
 def test_dynamics_are_those_of_version_0():
@@ -231,6 +287,16 @@ def test_who_stops_stands_and_cannot_be_pushed():
     )
     play(engine, np.zeros((1, 2, 2)))
     assert engine.control.terminated.all()
+
+
+def test_who_stops_does_not_turn_either():
+    engine = duel("stop", dynamics="diffdrive")
+    engine.reset(
+        np.zeros(1), state={"agent_pos": [[[0, 0], [1, 1]]], "goal_pos": [[[0, 0], [2, 2]]]}
+    )
+    before = engine.state.agent_angle.copy()
+    play(engine, np.ones((1, 2, 2)))
+    assert (engine.state.agent_angle == before).tolist() == [[True, False]]
 
 
 @pytest.mark.parametrize("env_id", [OLD, ID])
@@ -369,6 +435,13 @@ def test_official_instances_are_taken_as_they_are():
         ({"window": 0.01}, ("'window'", "Routing-v1", "radius up to 0.05")),
         ({"map": "mazes"}, ("'map'", "Routing-v1", "labmaze_grid")),
         ({"patience": 0}, ("'patience'", "was 0")),
+        (
+            {
+                "map": "string_grid",
+                "map_params": {"map_str": "...\n...\n...", "agent_rad_range": (0.06, 0.06)},
+            },
+            ("map 'string_grid' has 1 free cells", "radius 0.06", "num_agents <= 1"),
+        ),
     ],
 )
 def test_errors_say_what_was_given_and_what_is_allowed(given_parameters, words):

@@ -12,7 +12,8 @@ from coopbench_envs.coopetition import ventures
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.parameters import describe
 
-NAMES = [i.split("/")[1] for i in coopbench_envs.ids() if i.endswith("-v1")]
+VENTURES = [i for i in coopbench_envs.ids() if i.endswith("-v1") and coopbench_envs.spec(i).trace]
+NAMES = [i.split("/")[1] for i in VENTURES]
 PLAIN = {"shock": (0.0, 0.0), "noise": (0.0, 0.0), "persistence": (1.0, 1.0)}
 seeds = st.integers(0, 2**63)
 

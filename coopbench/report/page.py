@@ -70,9 +70,9 @@ def _of(drawn: Sequence[Picture], task: str | None) -> list[Picture]:
 
 
 def _typeset(text: str) -> str:
-    """A number with a true minus sign, breaking only before the upper end of an interval."""
+    """A number with a true minus sign; only intervals break, before what says where they end."""
     text = text.replace("-", "\u2212").replace(" ", "\u00a0")
-    return text.replace("\u00a0to", " to")
+    return text.replace("\u00a0to", " to").replace("\u00a0width", " width")
 
 
 def _breakable(name: str) -> str:

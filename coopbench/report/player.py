@@ -28,6 +28,7 @@ DISCS = ("agent_pos", "agent_rad", "goal_pos", "goal_rad", "landmark_pos", "on_g
 HEADING = "agent_angle"  # field with headings, where there are any; 0 for agents without one
 
 _MOST_BYTES = 6_000_000  # of positions or pictures; a third more as text
+_PLACE_BYTES = 11  # of an agent in a kept step: position, goal where goals move, heading, flags
 _MOST_PICTURES = 250
 _SECONDS = 30  # that an episode takes at speed 1, unless steps would pass too fast or slowly
 _SLOWEST, _FASTEST = 4, 30  # steps per second
@@ -130,7 +131,8 @@ class _Discs(_Course):
 
     @staticmethod
     def stride(steps: int, agents: int) -> int:
-        return math.ceil(7 * (steps + 1) * agents / _MOST_BYTES)
+        rows = _MOST_BYTES // (_PLACE_BYTES * agents)
+        return math.ceil(steps / max(1, rows - 1))  # the first and the last step are always kept
 
     def note(self, kept: bool) -> None:
         super().note(kept)

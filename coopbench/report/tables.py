@@ -172,6 +172,12 @@ def aggregate_table(report: "Report") -> Table | None:
         Column(f"{level} interval", "percentile interval of the stratified bootstrap"),
         Column("Tasks", "tasks that are averaged"),
         Column("n", "episodes per task"),
+        Column(
+            "Acts on",
+            "own observations (local), what others in sight do, too (neighbours), the whole state "
+            "(global), or none of them",
+            numeric=False,
+        ),
     )
     groups = []
     for group, meaning in _groups(report).items():
@@ -311,7 +317,16 @@ def _aggregate_row(row: Aggregate, scale: Scale, notes: Footnotes) -> tuple[Entr
         _interval(row, scale, notes),
         Entry(f"{row.tasks:,}", row.tasks),
         Entry(f"{row.episodes:,}", row.episodes),
+        _information(row.policy),
     )
+
+
+def _information(policy: str) -> Entry:
+    """What a registered policy uses; of any other nobody has said it."""
+    from coopbench.baselines.policy import entries
+
+    entry = entries().get(policy.partition(":")[0])
+    return Entry(entry.information, entry.information) if entry else Entry(MISSING)
 
 
 def _interval(row: Aggregate | Estimate | AgentEstimate, scale: Scale, notes: Footnotes) -> Entry:
@@ -595,6 +610,9 @@ def reading(report: "Report") -> dict[str, str]:
         f"its interval is the percentile interval of {found.resamples:,} bootstrap resamples of "
         "the episodes within each task (Agarwal et al. 2021, Deep Reinforcement Learning at the "
         "Edge of the Statistical Precipice, NeurIPS 34).",
+        "Acts on": "What a policy of this package goes by: what it observes itself (local), also "
+        "what others in sight do (neighbours), the whole state (global), or nothing (none). "
+        "Policies are to be compared with those that know as much.",
         **(_PAIRED if found.comparison == "paired" else _WELCH),
         "Holm p": "The p value adjusted so that the chance of any false finding among all tests of "
         "one task stays below the level it is compared with (Holm 1979, Scandinavian Journal of "
@@ -735,7 +753,8 @@ def _grid(table: Table, part: list[int], longest: int) -> Any:
         grid.add_column(table.kind, overflow="fold")
     grid.add_column(table.columns[0].name, overflow="fold", max_width=longest)
     for k in part:
-        grid.add_column(table.columns[k].name, justify="right", no_wrap=True)
+        column = table.columns[k]
+        grid.add_column(column.name, justify="right" if column.numeric else "left", no_wrap=True)
     for group in table.groups:
         for number, row in enumerate(group.rows):
             shown = [row[0], *(row[k] for k in part)]

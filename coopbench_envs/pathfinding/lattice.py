@@ -47,6 +47,14 @@ def spacing(centres):
     return max(centres[1, 0] - centres[0, 0], centres[last, 1] - centres[last - 1, 1])
 
 
+@routine
+def lies_in_cell(centres, columns, x, y, rad):
+    """Tell whether a disc lies in one cell."""
+    k = cell_at(centres, columns, x, y)
+    off_middle = max(abs(x - centres[k, 0]), abs(y - centres[k, 1]))
+    return off_middle + rad <= 0.5 * spacing(centres)
+
+
 @subroutine
 def mark_barriers(barriers, i, centres, columns, landmarks, landmark_rad, agent_rad):
     """Write into ``barriers`` what is in the way of the lane's agents, cell by cell.
@@ -252,8 +260,9 @@ def is_straight_open(barriers, i, centres, columns, one, other, a):
             return False  # rounding at the end: leave it to the search
         upwards = left_y > left_x
         step = (columns if up else -columns) if upwards else (1 if right else -1)
-        if not 0 <= k + step < centres.shape[0]:
-            return False
+        beside = k % columns == (columns - 1 if right else 0) and not upwards
+        if beside or not 0 <= k + step < centres.shape[0]:
+            return False  # it leaves the map
         if not is_side_open(barriers, i, min(k, k + step), upwards):
             return False
         k += step

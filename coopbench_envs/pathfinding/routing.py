@@ -120,6 +120,8 @@ class Constants(NamedTuple):
     contact_force: float
     contact_margin: float
     lifelong: bool
+    shortens: bool  # forces longer than 1 are shortened to length 1
+    stops: bool  # agents that have arrived cannot move any more
     columns: int  # of the cells, which are numbered row by row along x
     skin: float  # by how much lists of possible contacts look ahead; costs time, never exactness
     x_low: float  # corner of the bins
@@ -162,6 +164,8 @@ def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
         contact_force=p.contact_force,
         contact_margin=p.contact_margin,
         lifelong=p.lifelong,
+        shortens=False,
+        stops=False,
         columns=columns_of(m.centres),
         skin=skin,
         x_low=-0.5 * m.width,

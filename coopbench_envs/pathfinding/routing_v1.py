@@ -33,9 +33,11 @@ from coopbench_envs.pathfinding.lattice import (
     cell_at,
     count_moves,
     is_straight_open,
+    lies_in_cell,
     send_on,
     spacing,
 )
+from coopbench_envs.pathfinding.maps.mazes import roomy_cells
 from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
 from coopbench_envs.pathfinding.routing import (
     CAVES_CONT,
@@ -101,6 +103,8 @@ def constants(p: Params) -> Any:
     """Check the map and the dynamics against the task and derive what the kernels read."""
     shared = {name: getattr(p, name) for name in routing.Params._fields if name in p._fields}
     c = routing.constants(routing.Params(**shared), SPEC.id)
+    if c.free.size:
+        _check_room(c, p.map)
     speeds = top_speeds(c)
     own = Own(
         on_goal=ON_GOAL.index(p.on_goal),
@@ -111,7 +115,26 @@ def constants(p: Params) -> Any:
         max_agents=p.max_agents,
         max_obstacles=p.max_obstacles,
     )
-    return Constants(**c._replace(max_time=p.horizon * c.step_dt)._asdict(), **own._asdict())
+    c = c._replace(
+        max_time=p.horizon * c.step_dt,
+        lifelong=p.on_goal == "lifelong",
+        stops=p.on_goal == "stop",
+        shortens=True,
+    )
+    return Constants(**c._asdict(), **own._asdict())
+
+
+def _check_room(c: Any, name: str) -> None:
+    """Raise ``ValueError`` if the smallest possible agents do not all fit into some fixed map."""
+    roomy = np.take_along_axis(roomy_cells(c, c.agent_rad_low), c.free, 1).sum(1)
+    maze = int(roomy.argmin())
+    if roomy[maze] < c.num_agents:
+        which = f", entry {maze}," if len(roomy) > 1 else ""
+        raise ValueError(
+            f"map {name!r}{which} has {roomy[maze]} free cells in whose middle an agent of radius "
+            f"{c.agent_rad_low:g} touches no wall; num_agents was {c.num_agents}; allowed: "
+            f"num_agents <= {roomy[maze]}, a smaller 'agent_rad_range', or a wider map."
+        )
 
 
 def top_speeds(c: Any) -> np.ndarray:
@@ -139,7 +162,7 @@ class Record(NamedTuple):
     anchor_time: np.ndarray  # (lanes, agents) int64, steps played when it came there
     explored: np.ndarray  # (lanes,) bool, the lattice has just been made
     away: np.ndarray  # (lanes, cells) int32, distances of cells
-    before: np.ndarray  # (lanes, agents, 2) where agents were at the beginning of the step
+    before: np.ndarray  # (lanes, agents, 3) place and heading at the beginning of the step
 
 
 _BASE = tuple(name for name in routing.State._fields if name not in routing.SPEC.scratch)
@@ -163,7 +186,7 @@ def allocate(c: Any, lanes: int) -> Any:
         anchor_time=np.zeros((lanes, n), np.int64),
         explored=np.zeros(lanes, np.bool_),
         away=np.zeros((lanes, cells), np.int32),
-        before=np.zeros((lanes, n, 2)),
+        before=np.zeros((lanes, n, 3)),
     )
     fields = routing.allocate(c, lanes)._asdict() | record._asdict()
     for kind, count in (("seen", c.max_agents), ("seen_walls", c.max_obstacles)):
@@ -254,14 +277,16 @@ def open_records(c, s, i):
     """Set everything that an episode adds up to its beginning, as agents and goals now stand."""
     for a in range(c.num_agents):
         s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
-        s.time_to_reach_goal[i, a] = c.max_time
+        # Whoever begins on its goal has arrived, unless it gets a new one at once.
+        there = s.on_goal[i, a] and c.on_goal != LIFELONG
+        s.time_to_reach_goal[i, a] = 0.0 if there else c.max_time
         s.num_collisions[i, a] = 0
         s.collided[i, a] = False
-        s.arrivals[i, a] = 0
+        s.arrivals[i, a] = there
         s.agent_contacts[i, a] = 0
         s.wall_contacts[i, a] = 0
         s.path_length[i, a] = 0.0
-        s.efficiency[i, a] = 0.0
+        s.efficiency[i, a] = there
         drop_anchor(s, i, a)
         survey_way(c, s, i, a)
 
@@ -283,7 +308,9 @@ def survey_way(c, s, i, a):
     s.path_before[i, a] = s.path_length[i, a]
     s.reachable[i, a] = s.floor[i, here] > 0 and s.floor[i, here] == s.floor[i, there]
     way = apart(goal, pos, i, a)
-    if not is_straight_open(s.barriers, i, c.centres, columns, pos, goal, a):
+    # A goal that reaches into other cells may be near on their side of a wall.
+    narrow = lies_in_cell(c.centres, columns, goal[i, a, 0], goal[i, a, 1], s.goal_rad[i, a])
+    if narrow and not is_straight_open(s.barriers, i, c.centres, columns, pos, goal, a):
         moves = count_moves(s.barriers, i, columns, there, here, s.away, s.queue)
         if moves < FAR:
             way = max(way, (moves - 1) * spacing(c.centres))
@@ -301,6 +328,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
         s.hit_agent[i, a] = False
         s.hit_wall[i, a] = False
         s.before[i, a, 0], s.before[i, a, 1] = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1]
+        s.before[i, a, 2] = s.agent_angle[i, a]
     for _ in range(c.substeps):
         if s.stale[i]:
             survey(c, s, i)
@@ -327,6 +355,7 @@ def hold(s, i):
     """Keep agents that have arrived where they were: they are in the way and cannot be pushed."""
     for a in range(s.on_goal.shape[1]):
         if s.on_goal[i, a]:
+            s.agent_angle[i, a] = s.before[i, a, 2]
             for k in range(2):
                 s.agent_pos[i, a, k] = s.before[i, a, k]
                 s.agent_vel[i, a, k] = 0.0
@@ -453,7 +482,8 @@ def measure(c, s, i, measures):
         measures[i, 6] += s.wall_contacts[i, a]
         measures[i, 7] += s.path_length[i, a]
         measures[i, 8] += way_share(c, s, i, a)
-        measures[i, 9] += s.time[i] - s.anchor_time[i, a] >= c.patience
+        stood = s.time[i] - s.anchor_time[i, a]
+        measures[i, 9] += stood >= c.patience and not s.on_goal[i, a]
         measures[i, 10] += s.arrivals[i, a]
         measures[i, 11] += s.reachable[i, a]
         quickest = s.shortest[i, a] / max(c.top_speed[a], 1e-12)
@@ -502,8 +532,8 @@ def observation_space(c: Any, agent: int) -> Box:
 def instances(c: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Turn exported instance arrays into initial states with a leading axis of episodes.
 
-    Arrays and errors are those of the map's own ``instances``. They are taken as they are: what is
-    not clear or cannot be reached shows in the metric ``solvable``.
+    Arrays and errors are those of the map's own ``instances``. They are taken as they are: agents
+    may overlap, and what cannot be reached shows in the metric ``solvable``.
     """
     fields = list(MAPS.values())[c.map_code].instances(c, arrays)
     return {**fields, "agent_angle": first_angles(c, fields["agent_pos"], fields["goal_pos"])}

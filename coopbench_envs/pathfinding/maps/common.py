@@ -155,13 +155,17 @@ def obstacle_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[st
         episode.
 
     Raises:
-        ValueError: an array is missing, has the wrong shape, or names a cell that does not exist.
+        ValueError: an array is missing, has the wrong shape, or names a cell that does not exist,
+            or an agent or a goal stands on an obstacle.
     """
     agents = given_cells(m, arrays, "agent_cell", m.num_agents, where)
     goals = given_cells(m, arrays, "goal_cell", m.num_agents, where)
     obstacles = given_cells(m, arrays, "obstacle_cell", m.num_obstacles, where)
     same_length([agents, goals, obstacles], where)
     episodes = len(agents)
+    walls = np.zeros((episodes, len(m.centres)), bool)
+    np.put_along_axis(walls, obstacles, True, 1)
+    refuse_walls(walls, {"agent_cell": agents, "goal_cell": goals}, where)
     discs = m.centres[obstacles][:, None] + m.outline[:, None]
     border = np.broadcast_to(m.border, (episodes, *m.border.shape))
     return {
@@ -170,6 +174,21 @@ def obstacle_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[st
         "landmark_pos": np.concatenate([discs.reshape(episodes, -1, 2), border], 1),
         **instance_radii(m, arrays, episodes, where),
     }
+
+
+def refuse_walls(walls: np.ndarray, given: Mapping[str, np.ndarray], where: str) -> None:
+    """Raise ``ValueError`` if a cell that is given is a wall.
+
+    ``walls`` are bools (episodes, cells), ``given`` arrays of cells (episodes, agents).
+    """
+    for name, cells in given.items():
+        inside = np.argwhere(np.take_along_axis(walls, cells, 1))
+        if len(inside):
+            episode, agent = inside[0]
+            raise ValueError(
+                f"Instance array {name!r} of {where} must hold cells that are not walls; episode "
+                f"{episode} gives agent {agent} cell {cells[episode, agent]}, a wall."
+            )
 
 
 def same_length(arrays: list[np.ndarray], where: str) -> None:

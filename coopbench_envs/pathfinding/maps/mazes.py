@@ -3,6 +3,8 @@
 What ``string_grid``, ``batched_string_grid``, ``labmaze_grid`` and ``movingai`` share.
 """
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from coopbench_envs.pathfinding.maps.common import (
     given_array,
     given_cells,
     instance_radii,
+    refuse_walls,
     same_length,
 )
 
@@ -97,9 +100,11 @@ def make_mazes(
     for cells, name in zip(free, where, strict=True):
         if min(len(cells), kept) < num_agents:
             limit = "" if kept >= len(cells) else f", of which max_free_pos keeps {kept}"
+            most = min(len(cells), kept)
+            fewer = f"num_agents <= {most}, or " if most else ""
             raise ValueError(
                 f"{name} has {len(cells)} free cells{limit}; num_agents was {num_agents}; "
-                f"allowed: num_agents <= {min(len(cells), kept)}, or a map with more free cells."
+                f"allowed: {fewer}a map with more free cells."
             )
     cell = 2 * p.landmark_rad
     centres = cell_centres(rows, columns, cell)
@@ -185,15 +190,7 @@ def maze_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[str, n
     goals = given_cells(m, arrays, "goal_cell", m.num_agents, where)
     mazes = _given_mazes(m, arrays, len(agents), where)
     same_length([agents, goals, mazes], where)
-    walls = wall_cells(m)
-    for name, cells in (("agent_cell", agents), ("goal_cell", goals)):
-        inside = np.argwhere(walls[mazes[:, None], cells])
-        if len(inside):
-            episode, agent = inside[0]
-            raise ValueError(
-                f"Instance array {name!r} of {where} must hold cells that are not walls; episode "
-                f"{episode} gives agent {agent} cell {cells[episode, agent]}, a wall."
-            )
+    refuse_walls(wall_cells(m)[mazes], {"agent_cell": agents, "goal_cell": goals}, where)
     return {
         "agent_pos": m.centres[agents],
         "goal_pos": m.centres[goals],
@@ -211,6 +208,19 @@ def wall_cells(m: Any) -> np.ndarray:
         column, row = np.rint((there - m.centres[0]) / (2 * m.landmark_rad)).astype(int).T
         maze[column + columns * row] = True
     return walls
+
+
+def roomy_cells(m: Any, rad: float) -> np.ndarray:
+    """Bools (mazes, cells): where an agent of radius ``rad`` in the middle touches no wall."""
+    columns, reach = round(m.width / (2 * m.landmark_rad)), 0.5 * (1 + rad / m.landmark_rad)
+    walls = wall_cells(m).reshape(len(m.discs), -1, columns)
+    around = math.ceil(reach) - 1  # cells, like reach
+    padded = np.pad(walls, ((0, 0), (around, around), (around, around)))
+    near = np.zeros_like(walls)
+    for down, right in itertools.product(range(2 * around + 1), repeat=2):
+        if math.hypot(down - around, right - around) < reach * (1 - 1e-9):
+            near |= padded[:, down : down + walls.shape[1], right : right + columns]
+    return ~near.reshape(len(m.discs), -1)
 
 
 def _given_mazes(m: Any, arrays: Mapping[str, Any], episodes: int, where: str) -> np.ndarray:
