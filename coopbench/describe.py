@@ -1,6 +1,7 @@
 """Describe: facts of environments, policies and protocols as Markdown, from the code itself."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import coopbench_envs
@@ -179,9 +180,11 @@ def _space(space: Any) -> str:
     return f"Box({low:g}, {high:g}, {space.shape}, {space.dtype})"
 
 
+@cache
+def _players() -> dict[str, frozenset[str]]:
+    """Environments of every protocol of this package."""
+    return {n: frozenset(task.env for task in load_protocol(n).task) for n in protocol_files()}
+
+
 def _protocols_with(env_id: str) -> list[str]:
-    return [
-        name
-        for name in protocol_files()
-        if any(task.env == env_id for task in load_protocol(name).task)
-    ]
+    return [name for name, played in _players().items() if env_id in played]
