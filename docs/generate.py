@@ -102,7 +102,7 @@ def reference(name: str) -> str:
 
     tasks = dict.fromkeys(row["task"] for row in rows)
     body = [(f"`{task}`", *(cell(task, each) for each in names)) for task in tasks]
-    return table(["Task", *(f"`{each}`" for each in names)], body)
+    return table(["Task", *(each.replace("_", " ") for each in names)], body)
 
 
 def pages() -> dict[Path, dict[str, str]]:

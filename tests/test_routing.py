@@ -505,7 +505,7 @@ def test_instance_errors(changes, words):
 def test_instances_need_radii_that_the_map_would_draw():
     constants = Engine(ID, **CASES["mixed sizes"][0]).constants
     arrays = {name: np.zeros((1, 6), int) for name in ("agent_cell", "goal_cell")}
-    arrays["obstacle_cell"] = np.zeros((1, constants.num_obstacles), int)
+    arrays["obstacle_cell"] = np.full((1, constants.num_obstacles), 20)
     with pytest.raises(ValueError, match="agent_rad"):
         routing.instances(constants, arrays)
 
