@@ -557,7 +557,10 @@ def stored_protocol(file: Path) -> Protocol:
         return Protocol.model_validate_json(file.read_bytes(), strict=False)
     except ValidationError as error:
         lines = "\n".join(_explained(problem) for problem in problems(error))
-        advice = "Remove it and evaluate into its folder again, or choose another folder."
+        advice = (
+            "If files that it names have moved, put them back. If it is damaged itself, remove it "
+            "and evaluate into its folder again, or choose another folder."
+        )
         raise ProtocolError(
             f"{file} is damaged or of another version:\n{lines}\n{advice}"
         ) from None
