@@ -48,7 +48,6 @@ from coopbench_envs.pathfinding.routing import (
 )
 
 ON_GOAL = ("stay", "stop", "lifelong")
-STAY, STOP, LIFELONG = range(3)  # the code of what happens on goals is its position in ON_GOAL
 
 _INSTANCES = 50  # draws of a whole instance before one with unreachable goals is accepted
 _TRIES = 16  # draws per cell for one agent or goal before the instance is drawn anew
@@ -87,7 +86,6 @@ class Params(NamedTuple):
 class Own(NamedTuple):
     """What the kernels read beside the constants of version 0."""
 
-    on_goal: int
     patience: int
     top_speed: np.ndarray  # (agents,) at a constant action of length 1
     pace: float  # largest of them; velocities are observed in units of it
@@ -107,7 +105,6 @@ def constants(p: Params) -> Any:
         _check_room(c, p.map)
     speeds = top_speeds(c)
     own = Own(
-        on_goal=ON_GOAL.index(p.on_goal),
         patience=p.patience,
         top_speed=speeds,
         pace=max(speeds.max(), 1e-12),
@@ -278,7 +275,7 @@ def open_records(c, s, i):
     for a in range(c.num_agents):
         s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
         # Whoever begins on its goal has arrived, unless it gets a new one at once.
-        there = s.on_goal[i, a] and c.on_goal != LIFELONG
+        there = s.on_goal[i, a] and not c.lifelong
         s.time_to_reach_goal[i, a] = 0.0 if there else c.max_time
         s.num_collisions[i, a] = 0
         s.collided[i, a] = False
@@ -334,7 +331,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
             survey(c, s, i)
         push_apart(c, s, i)
         move(c, s, i, actions)
-        if c.on_goal == STOP:
+        if c.stops:
             hold(s, i)
     for a in range(c.num_agents):
         keep_record(s, i, a)
@@ -379,18 +376,18 @@ def judge(c, s, i, rng, rewards, terminated):
     together = True
     for a in range(c.num_agents):
         distance = apart(s.goal_pos, s.agent_pos, i, a)
-        arrived = distance < s.goal_rad[i, a] or (c.on_goal == STOP and s.on_goal[i, a])
-        if arrived and (c.on_goal == LIFELONG or not s.on_goal[i, a]):
+        arrived = distance < s.goal_rad[i, a] or (c.stops and s.on_goal[i, a])
+        if arrived and (c.lifelong or not s.on_goal[i, a]):
             arrive(c, s, i, a)
         s.on_goal[i, a] = arrived
         together = together and arrived
         rewards[i, a] += 0.5 * arrived - s.collided[i, a] - c.pos_shaping_factor * distance
-        if arrived and c.on_goal == LIFELONG:
+        if arrived and c.lifelong:
             send_on(c, s, i, a, rng)
             survey_way(c, s, i, a)
     for a in range(c.num_agents):
         rewards[i, a] += 0.5 * together
-        terminated[i, a] = together and c.on_goal != LIFELONG
+        terminated[i, a] = together and not c.lifelong
 
 
 @routine
@@ -402,7 +399,7 @@ def arrive(c, s, i, a):
     ratio = 1.0
     if way > s.shortest[i, a]:
         ratio = s.shortest[i, a] / way
-    s.efficiency[i, a] = ratio + (s.efficiency[i, a] if c.on_goal == LIFELONG else 0.0)
+    s.efficiency[i, a] = ratio + (s.efficiency[i, a] if c.lifelong else 0.0)
 
 
 # --- what is seen and measured --------------------------------------------------------------------
@@ -498,7 +495,7 @@ def measure(c, s, i, measures):
 @routine
 def way_share(c, s, i, a):
     """Shortest way over own way: of the goal that agent ``a`` stands on, or mean over its goals."""
-    if c.on_goal == LIFELONG:
+    if c.lifelong:
         return s.efficiency[i, a] / (s.arrivals[i, a] + 1)
     return s.efficiency[i, a] if s.on_goal[i, a] else 0.0
 
