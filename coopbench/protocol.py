@@ -558,8 +558,8 @@ def stored_protocol(file: Path) -> Protocol:
     except ValidationError as error:
         lines = "\n".join(_explained(problem) for problem in problems(error))
         advice = (
-            "If files that it names have moved, put them back. If it is damaged itself, remove it "
-            "and evaluate into its folder again, or choose another folder."
+            "If files that it names have moved, put them back; is it damaged itself? Remove it and "
+            "evaluate into its folder again, or choose another folder."
         )
         raise ProtocolError(
             f"{file} is damaged or of another version:\n{lines}\n{advice}"
