@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 
 # Loaded when first used, so that importing the package costs nothing and no cycle can arise.
 _PUBLIC = {
+    "Checkpoints": "coopbench.plan",
+    "Failed": "coopbench.plan",
     "Models": "coopbench.plan",
     "Protocol": "coopbench.protocol",
     "Report": "coopbench.report.report",
@@ -23,6 +25,7 @@ _PUBLIC = {
     "load_report": "coopbench.evaluation",
     "policies": "coopbench.catalogue",
     "record": "coopbench.recording",
+    "timed_evaluate": "coopbench.timed",
     "warmup": "coopbench.catalogue",
 }
 

@@ -4,10 +4,11 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-__all__ = ["Cell", "EpisodeTable", "Episodes"]
+__all__ = ["Cell", "EpisodeTable", "Episodes", "Failure", "Played", "Progress", "Trace"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,16 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Trace:
+    """What proves how the episodes of a cell were played; see fingerprints."""
+
+    episodes: tuple[str, ...]  # SHA-256 of every episode's trajectory
+    steps: np.ndarray  # (longest,) uint64, checksum of step t + 1 over all episodes
+    # Episode number -> (actions, rewards) by step, for the few that are recorded.
+    recorded: dict[int, tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
 class Episodes:
     """All episodes of one cell."""
 
@@ -42,6 +53,7 @@ class Episodes:
     metrics: dict[str, np.ndarray]  # name -> (episodes,), the game's own and trajectories'
     curves: dict[str, np.ndarray]  # name -> (steps + 1,), means over episodes; see rollout
     agent_metrics: dict[str, np.ndarray] = field(default_factory=dict)  # (episodes, agents) each
+    trace: Trace | None = None  # None for results from elsewhere
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -54,10 +66,50 @@ class Episodes:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """What the checkpoints of one training run came to; axes checkpoint, episode."""
+
+    cell: Cell
+    steps: np.ndarray  # (checkpoints,) int64, steps of the environment trained so far, rising
+    metrics: dict[str, np.ndarray]  # (checkpoints, episodes) float64; "return" is always there
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def best(self) -> int:
+        """Number of the checkpoint with the highest mean return, the earliest of several."""
+        return int(np.argmax(self.metrics["return"].mean(axis=1)))
+
+
+@dataclass(frozen=True)
+class Played:
+    """What the play of one cell came to."""
+
+    episodes: Episodes
+    progress: Progress | None  # of a training run with checkpoints
+    seconds: float  # that it took
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A training run that came to no policy, and why."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True)
 class EpisodeTable:
-    """Episodes of all finished cells; axes task, policy, run, episode, agent."""
+    """Episodes of all finished cells; axes task, policy, run, checkpoint, episode, agent.
+
+    ``blocks`` are the evaluation episodes, those of the best checkpoint where there are several;
+    ``progress`` holds the checkpoint axis of the runs that have one.
+    """
 
     blocks: tuple[Episodes, ...]
+    progress: tuple[Progress, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)
@@ -65,12 +117,38 @@ class EpisodeTable:
     def __iter__(self) -> Iterator[Episodes]:
         return iter(self.blocks)
 
-    def of(self, task: str, policy: str) -> Episodes | None:
+    def of(self, task: str, policy: str, run: int | None = None) -> Episodes | None:
         """Return the episodes of one cell, or None if it has not been finished."""
+        found = (block for block in self.runs(task, policy) if block.cell.run == run)
+        return next(found, None)
+
+    def runs(self, task: str, policy: str) -> tuple[Episodes, ...]:
+        """Return the episodes of a policy on a task: one block for each of its runs, in order.
+
+        A fixed policy has one block, whose run is None. Empty if nothing has been finished.
+        """
+        return self._index.get((task, policy), ())
+
+    def progress_of(self, task: str, policy: str) -> tuple[Progress, ...]:
+        """Return the checkpoints of a policy on a task, by run; empty if there are none."""
+        wanted = (task, policy)
+        found = (p for p in self.progress if (p.cell.task, p.cell.policy) == wanted)
+        return tuple(sorted(found, key=lambda each: each.cell.run or 0))
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Every (task, policy) that has been played, in the order of the blocks."""
+        return tuple(self._index)
+
+    @cached_property
+    def _index(self) -> dict[tuple[str, str], tuple[Episodes, ...]]:
+        found: dict[tuple[str, str], list[Episodes]] = {}
         for block in self.blocks:
-            if (block.cell.task, block.cell.policy) == (task, policy):
-                return block
-        return None
+            found.setdefault((block.cell.task, block.cell.policy), []).append(block)
+        return {
+            key: tuple(sorted(blocks, key=lambda block: block.cell.run or 0))
+            for key, blocks in found.items()
+        }
 
     def rows(self) -> Iterator[dict[str, object]]:
         """Iterate over episodes as flat rows, one column per metric and agent."""
@@ -87,6 +165,8 @@ class EpisodeTable:
                     "seats": block.played(k),
                     "return": float(block.returns[k].sum()),
                 }
+                if block.trace is not None:
+                    row["trajectory"] = block.trace.episodes[k]
                 row |= {name: float(values[k]) for name, values in block.metrics.items()}
                 own = {"return": block.returns} | block.agent_metrics
                 row |= {

@@ -10,8 +10,8 @@ import numpy as np
 import coopbench_envs
 from coopbench import analysis, maps, store
 from coopbench.backends import BACKENDS
-from coopbench.episodes import Cell, Episodes, EpisodeTable
-from coopbench.plan import plan
+from coopbench.episodes import Cell, Episodes, EpisodeTable, Failure
+from coopbench.plan import Failed, plan
 from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files, stored_protocol
 from coopbench.report.report import Report
 from coopbench.rollout import OWN, PlayJob, seating
@@ -51,29 +51,44 @@ def evaluate(
     if root is not None and root.exists() and not root.is_dir():
         raise ValueError(f"{root} is no folder; name one, or none there is yet, for the results.")
     notes: list[str] = []
-    blocks: dict[Cell, Episodes] = {}
-    jobs: list[PlayJob] = []
     cells = plan(found, policies)
-    for cell, policy in cells:
-        block = _finished(root, found, cell, policy, notes)
-        if block is None:
-            jobs.append(PlayJob(found, cell, policy))
-            continue
-        blocks[cell] = block
-        if progress is not None:
-            progress(cell, 1.0, "kept")
-    tell = None if progress is None else lambda k, done: progress(jobs[k].cell, done, "plays")
+    done = {cell: _finished(root, found, cell, model, notes) for cell, model in cells}
+    jobs = [PlayJob(found, cell, model) for cell, model in cells if done[cell] is None]
+    tell = None if progress is None else lambda k, share: progress(jobs[k].cell, share, "plays")
     with closing(run(jobs, workers, tell)) as results:
         if root is not None:
             _write_protocol(root, found)
-        for _, (episodes, seconds) in results:
-            blocks[episodes.cell] = episodes
+        for cell, there in done.items():
+            if root is not None and there is not None and there.failure is not None:
+                store.write_failure(root, found, there.failure)
+            if progress is not None and there is not None:
+                progress(cell, 1.0, "kept")
+        for number, played in results:
+            cell, model = jobs[number].cell, jobs[number].policy
+            meta = store.describe(found, played, model if isinstance(model, str) else None)
             if root is not None:
-                store.write(root, found, episodes, {"seconds": seconds})
+                store.write(root, played, meta)
+            done[cell] = store.Stored(meta, played.episodes, played.progress, None)
             if progress is not None:
-                progress(episodes.cell, 1.0, "done")
-    table = EpisodeTable(tuple(blocks[cell] for cell, _ in cells))
-    return _report(found, table, tuple(notes))
+                progress(cell, 1.0, "done")
+    return _report(found, [done[cell] for cell, _ in cells], tuple(notes))
+
+
+def _finished(
+    root: Path | None, protocol: Protocol, cell: Cell, model: Any, notes: list[str]
+) -> store.Stored | None:
+    """What needs not be played: a failure, or what is there of a named policy."""
+    if isinstance(model, Failed):
+        return store.Stored({}, None, None, Failure(cell, model.reason))
+    if root is None or not isinstance(model, str):  # an object may have changed: play it again
+        return None
+    try:
+        found = store.read(root, protocol, cell)
+    except store.DamagedResultError as error:
+        notes.append(f"redone: {error}")
+        return None
+    kept = found is not None and found.episodes is not None and found.meta["plays"] == model
+    return found if kept else None
 
 
 def load_report(folder: str | Path) -> Report:
@@ -86,7 +101,7 @@ def load_report(folder: str | Path) -> Report:
     if not source.is_file():
         raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
     protocol = stored_protocol(source)
-    notes, blocks = [], []
+    notes, cells = [], []
     for file in sorted(root.glob("*/**/meta.json")):
         try:
             cell = store.cell_of(file)
@@ -97,19 +112,20 @@ def load_report(folder: str | Path) -> Report:
         if found is None:
             notes.append(f"left out: {file} is not in the folder of its cell, {cell.folder}.")
             continue
-        blocks.append(found[0])
-    if not blocks:
+        cells.append((cell, found))
+    if not any(found.episodes for _, found in cells):
         reasons = " ".join(notes) or "Evaluate into it again: it goes on."
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
     tasks, first = [task.id for task in protocol.task], list(protocol.report.baselines)
-    blocks.sort(
-        key=lambda block: (
-            tasks.index(block.cell.task),
-            first.index(block.cell.policy) if block.cell.policy in first else len(first),
-            block.cell.policy,
+    cells.sort(
+        key=lambda each: (
+            tasks.index(each[0].task),
+            first.index(each[0].policy) if each[0].policy in first else len(first),
+            each[0].policy,
+            each[0].run or 0,
         )
     )
-    return _report(protocol, EpisodeTable(tuple(blocks)), tuple(notes))
+    return _report(protocol, [found for _, found in cells], tuple(notes))
 
 
 def find_protocol(protocol: str | Path | Protocol) -> Protocol:
@@ -126,19 +142,6 @@ def _is_environment(name: str) -> bool:
     return "/" in name or f"coopbench/{name}" in coopbench_envs.ids()
 
 
-def _finished(
-    root: Path | None, protocol: Protocol, cell: Cell, policy: Any, notes: list[str]
-) -> Episodes | None:
-    if root is None or not isinstance(policy, str):  # an object may have changed: play it again
-        return None
-    try:
-        found = store.read(root, protocol, cell)
-    except store.DamagedResultError as error:
-        notes.append(f"redone: {error}")
-        return None
-    return None if found is None else found[0]
-
-
 def _write_protocol(root: Path, protocol: Protocol) -> None:
     root.mkdir(parents=True, exist_ok=True)
     target = root / "protocol.json"
@@ -153,7 +156,13 @@ def _write_protocol(root: Path, protocol: Protocol) -> None:
     store.write_text(target, protocol.model_dump_json(indent=2) + "\n")
 
 
-def _report(protocol: Protocol, table: EpisodeTable, notes: tuple[str, ...]) -> Report:
+def _report(protocol: Protocol, cells: list[store.Stored | None], notes: tuple[str, ...]) -> Report:
+    there = [each for each in cells if each is not None]
+    table = EpisodeTable(
+        blocks=tuple(each.episodes for each in there if each.episodes is not None),
+        progress=tuple(each.progress for each in there if each.progress is not None),
+        failures=tuple(each.failure for each in there if each.failure is not None),
+    )
     return Report(
         protocol=protocol,
         episodes=table,
@@ -166,6 +175,7 @@ def _report(protocol: Protocol, table: EpisodeTable, notes: tuple[str, ...]) -> 
         departures=departures(protocol, table),
         notes=notes,
         agents=analysis.agent_estimates(protocol, table),
+        metadata={each.episodes.cell: each.meta for each in there if each.episodes is not None},
     )
 
 
@@ -173,8 +183,8 @@ def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     """Return the reasons why this is not a standard report; empty if it is one."""
     if protocol.ad_hoc:
         return ("it is an ad-hoc evaluation, not a protocol",)
-    present = tuple(dict.fromkeys(block.cell.policy for block in table))
-    reasons = [*_foreign(protocol), *_absent(protocol, table, present)]
+    present = tuple(dict.fromkeys(policy for _, policy in table.pairs))
+    reasons = [*_foreign(protocol), *_absent(protocol, table, present), *_failed(table)]
     for policy in present:
         blocks = [block for block in table if block.cell.policy == policy]
         for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):
@@ -182,7 +192,63 @@ def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
             if tasks:
                 there = ", ".join(dict.fromkeys(tasks))
                 reasons.append(f"{policy} played other {what} than the protocol's in {there}")
+        reasons += _other_runs(protocol, policy, blocks)
+        reasons += _other_steps(protocol, table, policy)
     return tuple(reasons)
+
+
+def _failed(table: EpisodeTable) -> list[str]:
+    """Training runs that came to nothing."""
+    cells = [(failure.cell, failure.reason) for failure in table.failures]
+    return [f"run {c.run} of {c.policy} on {c.task} failed: {reason}" for c, reason in cells]
+
+
+def _other_runs(protocol: Protocol, policy: str, blocks: list[Episodes]) -> list[str]:
+    """How the training runs of a policy are not those of the protocol."""
+    training, seeds = protocol.training, protocol.seeds.training
+    if training is None:
+        return []
+    reasons, found = [], {}
+    for block in blocks:
+        found.setdefault(block.cell.task, []).append(block.cell.run)
+    for task, runs in found.items():
+        if runs == [None]:
+            if policy.partition(":")[0] in protocol.report.learned:
+                reasons.append(f"{policy} has one run on {task}; the protocol has {len(seeds)}")
+            continue
+        lacking = [str(seed) for seed in seeds if seed not in runs]
+        if lacking:
+            reasons.append(f"{policy} lacks the runs {', '.join(lacking)} on {task}")
+        others = [str(run) for run in runs if run not in seeds]
+        if others:
+            reasons.append(f"{policy} has other runs on {task}: {', '.join(others)}")
+    return reasons
+
+
+def _other_steps(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
+    """Runs whose checkpoints are not those of a budget of the protocol."""
+    training = protocol.training
+    if training is None or protocol.seeds.selection is None:
+        return []
+    budgets = [
+        np.arange(budget.interval, budget.steps + 1, budget.interval)
+        for budget in training.budgets.values()
+    ]
+    reasons = []
+    for block in table:
+        cell = block.cell
+        if cell.policy != policy or cell.run is None:
+            continue
+        courses = [p.steps for p in table.progress_of(cell.task, policy) if p.cell == cell]
+        if not courses:
+            reasons.append(f"run {cell.run} of {policy} on {cell.task} has no checkpoints")
+        elif not any(np.array_equal(courses[0], budget) for budget in budgets):
+            asked = " or ".join(f"{len(b)} up to step {b[-1]:,}" for b in budgets)
+            reasons.append(
+                f"run {cell.run} of {policy} on {cell.task} has {len(courses[0])} checkpoints up "
+                f"to step {courses[0][-1]:,}; the protocol has {asked}"
+            )
+    return reasons
 
 
 def _foreign(protocol: Protocol) -> list[str]:
@@ -202,7 +268,7 @@ def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -
     """Baselines that are missing, and tasks that a policy has not played."""
     reasons = []
     for policy in dict.fromkeys((*protocol.report.baselines, *present)):
-        lacking = [task.id for task in protocol.task if table.of(task.id, policy) is None]
+        lacking = [task.id for task in protocol.task if not table.runs(task.id, policy)]
         if len(lacking) == len(protocol.task):
             reasons.append(f"the required baseline {policy} is missing")
         elif lacking:

@@ -94,6 +94,9 @@ def crossplay(
     games = _games(found, asked or found.task)
     reduced = found.model_copy(update={"task": games})
     cells = plan(reduced, list(found.report.baselines if policies is None else policies))
+    for cell, _ in cells:
+        if cell.run is not None:
+            raise ValueError(f"{cell.policy} has several training runs; name the policy of one.")
     named_policies = {cell.policy: policy for cell, policy in cells}
     pairs = list(product(named_policies, repeat=2))
     names = tuple(task.id for task in games)
@@ -104,7 +107,8 @@ def crossplay(
         jobs.append(PlayJob(reduced, Cell(task, name), named_policies[name], pool))
     samples, over = {}, Counter[str]()
     with closing(run(jobs, workers, None)) as results:
-        for number, (episodes, _) in results:
+        for number, result in results:
+            episodes = result.episodes
             samples[number] = _own_returns(episodes)
             task = episodes.cell.task
             over[task] += 1

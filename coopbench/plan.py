@@ -9,18 +9,38 @@ from coopbench.episodes import Cell
 from coopbench.protocol import Protocol, Task
 from coopbench_envs.parameters import unknown
 
-__all__ = ["Models", "game_of", "plan"]
+__all__ = ["Checkpoints", "Failed", "Models", "game_of", "plan"]
 
 
 @dataclass(frozen=True)
 class Models:
-    """What a method made of every task of a protocol that trains on each: ``{task: policy}``.
+    """What a method made of a protocol: a model for each task, for each training run, or for both.
 
-    Where models play all tasks, the one trained on task t is the policy ``name:t``.
+    ``trained`` is ``{task: model}``, ``{training seed: model}`` or ``{task: {training seed:
+    model}}``. A model is a policy, ``Checkpoints`` or ``Failed``. Where models play all tasks, the
+    one trained on task t is the policy ``name:t``.
     """
 
     name: str
-    trained: Mapping[str, Any]
+    trained: Mapping[Any, Any]
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Policies of one training run, ``{steps trained so far: policy}``.
+
+    All play the protocol's selection seeds; the one with the highest mean return there (the
+    earliest of several) plays the evaluation.
+    """
+
+    policies: Mapping[int, Any]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A training run that came to no policy; it is listed in the report."""
+
+    reason: str
 
 
 def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:
@@ -38,36 +58,98 @@ def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:
     repeated = sorted({name for name in labels if labels.count(name) > 1})
     if repeated:
         raise ValueError(f"Two policies are called {', '.join(repeated)}: give them other names.")
-    for task in protocol.task:
-        game = game_of(task)
-        for policy in dict.fromkeys(p[task.id] for _, p in columns if isinstance(p[task.id], str)):
-            make_policy(policy, game)
-    return [
-        (Cell(task.id, name), played[task.id]) for task in protocol.task for name, played in columns
+    cells = [
+        (Cell(task.id, name, run), model)
+        for task in protocol.task
+        for name, played in columns
+        for run, model in played[task.id].items()
     ]
+    _check(protocol, cells)
+    return cells
 
 
-def _columns(protocol: Protocol, policy: Any) -> list[tuple[str, Mapping[str, Any]]]:
+Runs = Mapping[int | None, Any]  # models by training seed; a fixed policy has None
+
+
+def _columns(protocol: Protocol, policy: Any) -> list[tuple[str, Mapping[str, Runs]]]:
     """Names under which a policy stands in the results, each with who plays every task there."""
     tasks = [task.id for task in protocol.task]
     if not isinstance(policy, Models):
         name = policy if isinstance(policy, str) else label(policy)
-        return [(name, dict.fromkeys(tasks, policy))]
+        return [(name, {task: {None: policy} for task in tasks})]
+    if not policy.trained:
+        raise ValueError(f"{policy.name} has no models; give one for each task or training seed.")
     training = protocol.training
-    if training is None or training.on != "each":
+    each = training is not None and training.on == "each"
+    if all(_is_seed(key) for key in policy.trained):
+        if each:
+            raise ValueError(
+                f"{policy.name} is one model per training seed; {protocol.name} trains on each of "
+                f"its tasks. Give {{task: {{training seed: model}}}}."
+            )
+        return [(policy.name, dict.fromkeys(tasks, policy.trained))]
+    if training is None or not each:
         raise ValueError(
             f"{policy.name} is one model per task; {protocol.name} does not train on each of its "
-            f"tasks. Name a single policy."
+            f"tasks. Name a single policy, or models by training seed."
         )
-    for task in policy.trained:
+    trained = {task: _runs(policy.name, task, model) for task, model in policy.trained.items()}
+    for task in trained:
         if task not in tasks:
             raise ValueError(unknown("task", task, tasks, f"the models of {policy.name}"))
-    lacking = [task for task in tasks if task not in policy.trained]
+    lacking = [task for task in tasks if task not in trained]
     if lacking:
         raise ValueError(f"{policy.name} has no model for {', '.join(lacking)}; train one on each.")
     if training.plays == "own":
-        return [(policy.name, policy.trained)]
-    return [(f"{policy.name}:{t}", dict.fromkeys(tasks, policy.trained[t])) for t in tasks]
+        return [(policy.name, trained)]
+    return [(f"{policy.name}:{t}", dict.fromkeys(tasks, trained[t])) for t in tasks]
+
+
+def _is_seed(key: Any) -> bool:
+    return isinstance(key, int) and not isinstance(key, bool) and key >= 0
+
+
+def _runs(name: str, task: str, model: Any) -> Runs:
+    """Models of one task by training seed."""
+    if not isinstance(model, Mapping):
+        return {None: model}
+    wrong = [key for key in model if not _is_seed(key)]
+    if wrong or not model:
+        raise ValueError(
+            f"The models of {name} on {task!r} are by training seed: whole numbers >= 0; given "
+            f"{wrong[0] if wrong else 'none'!r}."
+        )
+    return model
+
+
+def _check(protocol: Protocol, cells: list[tuple[Cell, Any]]) -> None:
+    """Raise ``ValueError`` for what cannot be played: a named policy, or checkpoints."""
+    games = {task.id: game_of(task) for task in protocol.task}
+    checked = set()
+    for cell, model in cells:
+        named = model.policies.values() if isinstance(model, Checkpoints) else (model,)
+        for policy in named:
+            if isinstance(policy, str) and (cell.task, policy) not in checked:
+                make_policy(policy, games[cell.task])
+                checked.add((cell.task, policy))
+        if isinstance(model, Checkpoints):
+            _check_steps(protocol, cell, model)
+
+
+def _check_steps(protocol: Protocol, cell: Cell, model: Checkpoints) -> None:
+    who = f"{cell.policy}, run {cell.run}, on {cell.task!r}"
+    if cell.run is None:
+        raise ValueError(f"Checkpoints of {who} belong to a training run; give its seed.")
+    if protocol.seeds.selection is None:
+        raise ValueError(
+            f"{protocol.name} has no selection seeds to choose a checkpoint of {who} by; give the "
+            f"policy that is to be evaluated."
+        )
+    if not model.policies or not all(_is_seed(step) for step in model.policies):
+        raise ValueError(
+            f"Checkpoints of {who} are by steps trained: whole numbers >= 0; given "
+            f"{list(model.policies) or 'none'!r}."
+        )
 
 
 def game_of(task: Task) -> Game:

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,6 +25,7 @@ from coopbench_envs.parameters import named, resolve, unknown
 __all__ = [
     "Bounds",
     "Chart",
+    "Limits",
     "Protocol",
     "ProtocolError",
     "Task",
@@ -34,6 +35,7 @@ __all__ = [
     "problems",
     "protocol_files",
     "stored_protocol",
+    "with_limits",
 ]
 
 
@@ -60,12 +62,30 @@ class Evaluation(_Strict):
     first: int = Field(ge=0)
     count: int = Field(ge=1)
 
+    @property
+    def seeds(self) -> range:
+        """All of them."""
+        return range(self.first, self.first + self.count)
+
+
+def _unset(value: Any) -> bool:
+    return value is None
+
+
+def _later(**facts: Any) -> Any:
+    """Describe a key that came after others: protocols without it keep their digest."""
+    return Field(default=None, exclude_if=_unset, **facts)
+
 
 class Seeds(_Strict):
-    """Seeds of training runs and of evaluation episodes; they must not meet."""
+    """Seeds of training runs, of evaluation episodes and of those that choose a checkpoint.
+
+    No two of them may meet.
+    """
 
     training: tuple[int, ...] = ()
     evaluation: Evaluation
+    selection: Evaluation | None = _later()  # of the episodes after every interval of training
 
     @field_validator("training", mode="before")
     @classmethod
@@ -74,13 +94,23 @@ class Seeds(_Strict):
 
     @model_validator(mode="after")
     def _disjoint(self) -> "Seeds":
-        first, count = self.evaluation.first, self.evaluation.count
-        shared = [seed for seed in self.training if first <= seed < first + count]
-        if shared:
-            raise ValueError(
-                f"training seeds {shared} are also evaluation seeds ({first} to "
-                f"{first + count - 1}); keep them apart"
-            )
+        spans = {"evaluation": self.evaluation, "selection": self.selection}
+        for what, span in spans.items():
+            if span is None:
+                continue
+            shared = [seed for seed in self.training if seed in span.seeds]
+            if shared:
+                raise ValueError(
+                    f"training seeds {shared} are also {what} seeds ({span.seeds[0]} to "
+                    f"{span.seeds[-1]}); keep them apart"
+                )
+        if self.selection is not None:
+            one, two = self.evaluation.seeds, self.selection.seeds
+            if max(one.start, two.start) < min(one.stop, two.stop):
+                raise ValueError(
+                    f"selection seeds {two.start} to {two.stop - 1} meet the evaluation seeds "
+                    f"{one.start} to {one.stop - 1}; keep them apart"
+                )
         if len(set(self.training)) != len(self.training):
             raise ValueError("training seeds repeat; list each once")
         return self
@@ -121,6 +151,24 @@ class Training(_Strict):
         if self.on == "any" and self.plays == "own":
             raise ValueError("plays = 'own' goes with on = 'each'; allowed with 'any': 'all'")
         return self
+
+
+Seconds = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+
+
+class Limits(_Strict):
+    """How long a policy may take, in seconds; see ``timed``."""
+
+    planning: Seconds  # from its creation to its first action of an episode
+    step: Seconds  # for each later action
+    total: Seconds  # for all episodes of all tasks, with the time of the environments
+    timeouts: int = Field(default=10, ge=1)  # in a row, with no action between, that end it all
+
+    def __str__(self) -> str:
+        return (
+            f"{self.planning:g} s to the first action of an episode, {self.step:g} s for each "
+            f"later one, {self.total:g} s in all; {self.timeouts} timeouts in a row end it"
+        )
 
 
 class Bounds(_Strict):
@@ -252,8 +300,13 @@ class Reporting(_Strict):
     confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
     resamples: int = Field(default=2000, ge=100)
     alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
-    comparison: Literal["welch", "paired"] = "welch"  # paired: episodes of the same seed
+    comparison: Literal["welch", "paired"] = "paired"  # paired: episodes or runs of the same seed
     published_return: bool = False  # also the return normalised over all that were evaluated
+    # Scale of aggregates: the tasks' bounds, or lowest and highest of all episodes of the report.
+    normalisation: Literal["minmax"] | None = _later()
+    bootstrap: Literal["percentile", "expanded"] | None = _later()  # None: see analysis
+    margin: float | None = _later(gt=0.0)  # of normalised score, within which policies are equal
+    skirmish: bool | None = _later()  # also medians and quartiles of the best late checkpoints
     chart: tuple[Chart, ...] = ()
 
     @field_validator("metrics", "baselines", "learned", "chart", mode="before")
@@ -296,6 +349,7 @@ class Protocol(_Strict):
     seeds: Seeds
     report: Reporting
     training: Training | None = None
+    limits: Limits | None = _later()  # for timed play; evaluate keeps no time
     task: tuple[Task, ...] = Field(min_length=1)
     ad_hoc: bool = False
 
@@ -346,6 +400,12 @@ class Protocol(_Strict):
         for name in training.held_out:
             if name not in played:
                 raise ValueError(unknown("held-out map", name, played, "the tasks"))
+        selection = self.seeds.selection
+        if selection is not None and selection.count != training.episodes:
+            raise ValueError(
+                f"training evaluates {training.episodes} episodes, but there are "
+                f"{selection.count} selection seeds; allowed: one seed per episode"
+            )
         return self
 
     @model_validator(mode="after")
@@ -427,8 +487,7 @@ class Protocol(_Strict):
 
     def seeds_of(self, task: Task) -> np.ndarray:
         """Evaluation seeds of ``task``, one per episode."""
-        first = self.seeds.evaluation.first
-        return np.arange(first, first + self.episodes(task), dtype=np.uint64)
+        return np.array(self.seeds.evaluation.seeds[: self.episodes(task)], np.uint64)
 
     @property
     def digest(self) -> str:
@@ -474,7 +533,7 @@ def _content(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
         return content
     base = _content(_base(content.pop("extends"), path), chain)
     both = base | content
-    for name in ("protocol", "seeds", "report", "training"):
+    for name in ("protocol", "seeds", "report", "training", "limits"):
         if isinstance(base.get(name), dict) and isinstance(content.get(name), dict):
             both[name] = base[name] | content[name]
     return both
@@ -543,6 +602,20 @@ def ad_hoc(env: str, episodes: int = 100, seed: int = 0, **parameters: Any) -> P
     return _validated(content, f"the ad-hoc protocol for {env}")
 
 
+def with_limits(protocol: Protocol, limits: Limits | Mapping[str, Any]) -> Protocol:
+    """Give a protocol that has no limits of time some; it is then one of another digest.
+
+    Raises ``ProtocolError`` if it has its own, and if ``limits`` cannot be used.
+    """
+    if protocol.limits is not None:
+        raise ProtocolError(
+            f"{protocol.name} has limits of its own ({protocol.limits}); give none."
+        )
+    given = limits.model_dump() if isinstance(limits, Limits) else dict(limits)
+    content = protocol.model_dump(mode="json") | {"limits": given}
+    return _validated(content, f"{protocol.name} with limits")
+
+
 def _validated(content: dict[str, Any], where: str) -> Protocol:
     try:
         return Protocol.model_validate(content)
@@ -605,7 +678,9 @@ def _fields(location: tuple[Any, ...]) -> list[str]:
             "chart": Chart,
             "task": Task,
             "evaluation": Evaluation,
+            "selection": Evaluation,
             "bounds": Bounds,
+            "limits": Limits,
             "instances": Instances,
         }
         model = kinds.get(str(part), model)

@@ -4,12 +4,8 @@ A recording holds how the episode began, all actions and all rewards; whatever e
 follows when the actions are played again. Its file is an npz of plain arrays, never pickled.
 """
 
-import io
 import json
-import math
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import coopbench_envs
+from coopbench.arrays import pack, unpack
 from coopbench.baselines.policy import Game, Player, label, make_policy
 from coopbench.rollout import joint, seating
 from coopbench.store import versions, write_bytes
@@ -28,11 +25,7 @@ from coopbench_envs.shells.common import seed_of
 __all__ = ["Recording", "ReplayError", "load", "play", "record"]
 
 SCHEMA = 1
-_LIMIT = 1 << 30  # bytes; a larger file is not one of ours
 _START = "start."  # begins the names of the arrays of the start
-_HEADER = re.compile(
-    rb"\{'descr': '([<|][biuf]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \}\s*"
-)
 
 
 class ReplayError(ValueError):
@@ -104,14 +97,9 @@ class Recording:
             "about": self.about,
             "versions": self.versions,
         }
-        arrays = {
-            _START + name: np.asarray(values, order="C") for name, values in self.start.items()
-        }
+        arrays = {_START + name: values for name, values in self.start.items()}
         arrays["description"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
-        buffer = io.BytesIO()
-        arrays |= {"actions": self.actions, "rewards": self.rewards}
-        np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-        write_bytes(Path(path), buffer.getvalue())
+        write_bytes(Path(path), pack(arrays | {"actions": self.actions, "rewards": self.rewards}))
         return Path(path)
 
     def to_html(self, path: str | Path) -> Path:
@@ -212,34 +200,11 @@ def load(path: str | Path) -> Recording:
     source = Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"There is no recording {source}.")
-    broken = (KeyError, TypeError, ValueError, OSError, EOFError, RecursionError, MemoryError)
     try:
-        return _checked(_arrays(source))
-    except (*broken, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        return _checked(unpack(source))
+    except (KeyError, TypeError, ValueError, OSError, RecursionError, MemoryError) as error:
         reason = f"there is no {error} in it" if isinstance(error, KeyError) else str(error)
         raise ReplayError(f"{source} cannot be used as a recording: {reason}") from None
-
-
-def _arrays(source: Path) -> dict[str, np.ndarray]:
-    with zipfile.ZipFile(source) as archive:
-        members = archive.infolist()
-        if sum(member.file_size for member in members) > _LIMIT:
-            raise ValueError(f"it unpacks to more than {_LIMIT} bytes")
-        return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
-
-
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """One array of numbers, in the only form in which ``save`` writes them."""
-    content = archive.read(member)
-    start = 10 + int.from_bytes(content[8:10], "little")
-    header = _HEADER.fullmatch(content[10:start])
-    if content[:8] != b"\x93NUMPY\x01\x00" or header is None:
-        raise ValueError(f"{member.filename} is not an array of numbers in the known form")
-    kind = np.dtype(header[1].decode())
-    shape = tuple(map(int, re.findall(rb"\d+", header[2])))
-    if math.prod(shape) * kind.itemsize != len(content) - start:
-        raise ValueError(f"{member.filename} does not hold {shape} of {kind}")
-    return np.frombuffer(content, kind, offset=start).reshape(shape).copy()
 
 
 def _checked(arrays: dict[str, np.ndarray]) -> Recording:

@@ -12,17 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench import recording, store
-from coopbench.baselines.policy import Game, make_policy
+from coopbench.baselines.policy import make_policy
 from coopbench.episodes import Cell, Episodes
 from coopbench.evaluation import find_protocol
 from coopbench.instances import instance_state
+from coopbench.plan import game_of
 from coopbench.protocol import Protocol, ProtocolError, Task, stored_protocol
 from coopbench.recording import Recording, ReplayError
-from coopbench.rollout import seating
+from coopbench.rollout import OWN, seating
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import named
 
-__all__ = ["find_episode", "show"]
+__all__ = ["find_episode", "recorded_episode", "show"]
 
 
 class _Address(NamedTuple):
@@ -112,10 +113,10 @@ def _misspelt(text: str) -> ReplayError:
 def _from_protocol(name: str, address: _Address) -> Recording:
     protocol = _protocol(name)
     task = _task(protocol, address)
-    make_policy(address.policy, Game.at(task.env, **task.parameters))
+    make_policy(address.policy, game_of(task))
     k = _number(address.episode, protocol.episodes(task), task.id)
     seed = protocol.seeds_of(task)[k]
-    return _played(protocol, Cell(task.id, address.policy), task, k, seed)[0]
+    return _played(protocol, Cell(task.id, address.policy), address.policy, task, k, seed)[0]
 
 
 def _protocol(name: str) -> Protocol:
@@ -140,12 +141,47 @@ def _from_results(root: Path, address: _Address) -> Recording:
         raise ReplayError(str(error)) from None
     if found is None:
         raise ReplayError(f"{root / cell.folder} holds no finished cell; evaluate it again.")
-    block = found[0]
+    if found.episodes is None:
+        raise ReplayError(f"{root / cell.folder} is a training run that failed.")
+    block, plays = found.episodes, found.meta["plays"]
     k = _number(address.episode, len(block), f"{task.id} in {root}")
-    _check_stored(cell, task)
-    played, outcome = _played(protocol, cell, task, k, block.seeds[k])
+    if plays is None:
+        return recorded_episode(protocol, block, k)
+    _check_stored(plays, task)
+    played, outcome = _played(protocol, cell, plays, task, k, block.seeds[k])
     _compare(block, k, outcome, str(root / cell.folder))
     return played
+
+
+def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
+    """Return episode k of a cell from its recorded actions.
+
+    Raises ``ReplayError`` if they have not been recorded.
+    """
+    cell, recorded = block.cell, {} if block.trace is None else block.trace.recorded
+    if k not in recorded:
+        there = " and ".join(map(str, recorded)) or "none"
+        raise ReplayError(
+            f"Results do not keep the policy {cell.policy!r} itself, and of its episodes only the "
+            f"actions of {there}: choose one of those, or use coopbench.record."
+        )
+    task = next(task for task in protocol.task if task.id == cell.task)
+    game = game_of(task)
+    states = instance_state(task, game.constants, k + 1) or {}
+    seats = seating(k + 1, len(game.agents), len(task.partners))[k]
+    actions, rewards = recorded[k]
+    return Recording(
+        title=f"{task.id}, {cell.policy}, episode {k}",
+        env=game.env_id,
+        parameters=game.parameters._asdict(),
+        seed=int(block.seeds[k]),
+        agents=game.agents,
+        players=tuple(cell.policy if s == OWN else task.partners[s] for s in seats),
+        start={name: np.asarray(values)[k] for name, values in states.items()},
+        actions=actions,
+        rewards=rewards,
+        about={"protocol": protocol.name, "task": task.id, "episode": str(k)},
+    )
 
 
 def _task(protocol: Protocol, address: _Address) -> Task:
@@ -160,26 +196,23 @@ def _number(text: str, episodes: int, where: str) -> int:
     return int(text)
 
 
-def _check_stored(cell: Cell, task: Task) -> None:
-    """Raise ``ReplayError`` if results alone do not say how the policy acts."""
+def _check_stored(plays: str, task: Task) -> None:
+    """Raise ``ReplayError`` if the policy is not there any more."""
     try:
-        make_policy(cell.policy, Game.at(task.env, **task.parameters))
+        make_policy(plays, game_of(task))
     except ValueError as error:
-        raise ReplayError(
-            f"Results do not keep the policy {cell.policy!r} itself, and it cannot be made from "
-            f"its name: record its episode with coopbench.record. ({error})"
-        ) from None
+        raise ReplayError(f"The policy {plays!r} cannot be made from its name. ({error})") from None
 
 
 def _played(
-    protocol: Protocol, cell: Cell, task: Task, k: int, seed: np.uint64
+    protocol: Protocol, cell: Cell, plays: str, task: Task, k: int, seed: np.uint64
 ) -> tuple[Recording, Mapping[str, Any]]:
     """Play episode k of a cell alone: it depends on its seed, not on those beside it."""
     engine = Engine(task.env, **task.parameters)
     states = instance_state(task, engine.constants, k + 1) or {}
     played = recording.play(
         engine,
-        [cell.policy, *task.partners],
+        [plays, *task.partners],
         seating(k + 1, len(engine.agents), len(task.partners))[k:],
         int(seed),
         {name: np.asarray(values)[k] for name, values in states.items()},

@@ -2,21 +2,23 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from coopbench.baselines.policy import Game, Player, label
-from coopbench.episodes import Cell, Episodes
+from coopbench.episodes import Cell, Episodes, Played, Progress
+from coopbench.fingerprints import Fingerprints
 from coopbench.instances import instance_state
-from coopbench.plan import game_of
+from coopbench.metrics import values
+from coopbench.plan import Checkpoints, game_of
 from coopbench.protocol import Protocol, Task
 from coopbench.trajectories import Recorder
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.registration import spec
 
-__all__ = ["PlayJob", "joint", "play", "seating"]
+__all__ = ["PlayJob", "joint", "play", "play_checkpoints", "seating"]
 
 OWN = -1  # in a seating: the policy that is evaluated
 
@@ -27,35 +29,39 @@ def play(
     policy: Any,
     progress: Callable[[float], None] | None = None,
     partners: Sequence[Any] | None = None,
+    seeds: np.ndarray | None = None,
 ) -> Episodes:
     """Play every episode of ``cell`` and return what they came to.
 
     Episode k is the environment seeded with the task's k-th evaluation seed; who sits where is told
     by ``seating``, with the task's partners unless others are given. Curves hold, for every
     metric of the environment, its value so far after each step (0 = at the start), averaged over
-    episodes; an episode that is over counts with its last value.
+    episodes; an episode that is over counts with its last value. With other ``seeds`` the frozen
+    start positions of the task, which are those of its evaluation, are not used.
     """
     task = _task(protocol, cell)
-    seeds = protocol.seeds_of(task)
+    frozen, seeds = seeds is None, protocol.seeds_of(task) if seeds is None else seeds
     engine = Engine(task.env, len(seeds), **task.parameters)
     pool = task.partners if partners is None else partners
     seats = seating(len(seeds), len(engine.agents), len(pool))
     control = engine.control
-    engine.reset(seeds, state=instance_state(task, engine.constants, len(seeds)))
+    state = instance_state(task, engine.constants, len(seeds)) if frozen else None
+    engine.reset(seeds, state=state)
     players = [Player(each, Game.of(engine)) for each in (policy, *pool)]
     for stream, player in enumerate(players):
         player.begin(control.seed, control.episode, np.ones(len(seeds), np.bool_), stream)
-    recorder = Recorder(engine)
+    recorder, prints = Recorder(engine), Fingerprints(engine)
     recorder.note()
     course = [control.measures.mean(axis=0)]
     while not control.done.all():
         engine.step(joint(players, seats, engine), DISABLED)
         recorder.note()
+        prints.note()
         course.append(control.measures.mean(axis=0))
         if progress is not None:
             progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
     names = list(engine.spec.metrics)
-    return Episodes(
+    found = Episodes(
         cell=cell,
         agents=engine.agents,
         seeds=seeds,
@@ -68,23 +74,27 @@ def play(
         curves=dict(zip(names, np.array(course).T.copy(), strict=True)),
         agent_metrics=recorder.agent_metrics(),
     )
+    return replace(found, trace=prints.trace(values(found, protocol.report.score), found.lengths))
 
 
 @dataclass(frozen=True)
 class PlayJob:
-    """A call of ``play`` as a value, for a backend; its result is (episodes, seconds it took)."""
+    """The play of one cell as a value, for a backend; its result is ``Played``."""
 
     protocol: Protocol
     cell: Cell
-    policy: Any
+    policy: Any  # or Checkpoints
     partners: Sequence[Any] | None = None
 
     @property
     def cost(self) -> float:
         """Agents times steps times episodes, at most."""
         task = _task(self.protocol, self.cell)
-        game = game_of(task)
-        return len(game.agents) * game.constants.horizon * self.protocol.episodes(task)
+        game, selection = game_of(task), self.protocol.seeds.selection
+        episodes = self.protocol.episodes(task)
+        if isinstance(self.policy, Checkpoints) and selection is not None:
+            episodes += selection.count * len(self.policy.policies)
+        return len(game.agents) * game.constants.horizon * episodes
 
     @property
     def kind(self) -> str:
@@ -94,13 +104,39 @@ class PlayJob:
     def __str__(self) -> str:
         names = [each if isinstance(each, str) else label(each) for each in self.partners or ()]
         beside = f" beside {', '.join(map(repr, names))}" if names else ""
-        return f"policy {self.cell.policy!r}{beside} on task {self.cell.task!r}"
+        run = "" if self.cell.run is None else f", run {self.cell.run},"
+        return f"policy {self.cell.policy!r}{run}{beside} on task {self.cell.task!r}"
 
-    def __call__(self, tell: Callable[[float], None] | None) -> tuple[Episodes, float]:
-        """Play the cell."""
-        start = time.perf_counter()
-        episodes = play(self.protocol, self.cell, self.policy, tell, self.partners)
-        return episodes, time.perf_counter() - start
+    def __call__(self, tell: Callable[[float], None] | None) -> Played:
+        """Play the cell; of a training run first its checkpoints, then the best of them."""
+        start, policy, progress = time.perf_counter(), self.policy, None
+        if isinstance(policy, Checkpoints):
+            progress = play_checkpoints(self.protocol, self.cell, policy, tell)
+            policy, tell = policy.policies[int(progress.steps[progress.best])], None
+        episodes = play(self.protocol, self.cell, policy, tell, self.partners)
+        return Played(episodes, progress, time.perf_counter() - start)
+
+
+def play_checkpoints(
+    protocol: Protocol,
+    cell: Cell,
+    checkpoints: Checkpoints,
+    tell: Callable[[float], None] | None = None,
+) -> Progress:
+    """Play the selection episodes of a protocol with every checkpoint of a training run."""
+    selection, settings = protocol.seeds.selection, protocol.report
+    if selection is None:
+        raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
+    seeds, steps = np.array(selection.seeds, np.uint64), sorted(checkpoints.policies)
+    found: dict[str, list[np.ndarray]] = {}
+    for done, step in enumerate(steps):
+        block = play(protocol, cell, checkpoints.policies[step], seeds=seeds)
+        for name in dict.fromkeys(("return", settings.score, *settings.metrics)):
+            found.setdefault(name, []).append(values(block, name))
+        if tell is not None:
+            tell((done + 1) / (len(steps) + 1))
+    metrics = {name: np.stack(rows) for name, rows in found.items()}
+    return Progress(cell, np.array(steps, np.int64), metrics)
 
 
 def _task(protocol: Protocol, cell: Cell) -> Task:

@@ -152,13 +152,26 @@ def test_results_that_cannot_be_reproduced_are_told(results, tmp_path):
     with pytest.raises(ReplayError, match="could not be reproduced: returns"):
         coopbench.find_episode(f"{root}/focal/random/2")
     assert len(coopbench.find_episode(f"{root}/focal/random/1")) == 8
-    block = words | {"policy": "mine"}
-    (root / "focal" / "mine").mkdir()
-    for file in (rows, rows.with_name("curves.npz")):
-        shutil.copy(file, root / "focal" / "mine")
-    (root / "focal" / "mine" / "meta.json").write_text(json.dumps(block))
+
+
+def test_an_object_is_shown_where_its_actions_are_recorded(results, tmp_path):
+    def mine(observations):
+        return 40.0 + 5 * observations[..., :1]
+
+    protocol = coopbench.load_protocol(results / "focal.toml")
+    report = coopbench.evaluate(protocol, [mine], out=tmp_path)
+    task = protocol.task[0].id
+    block = report.episodes.of(task, "mine")
+    recorded = list(block.trace.recorded)
+    for k in recorded:
+        found = coopbench.find_episode(f"{tmp_path}/{task}/mine/{k}")
+        for engine in found.play():
+            returns = engine.control.returns[0].copy()
+        assert np.array_equal(returns, block.returns[k])
+        assert [player == "mine" for player in found.players] == block.seats[k].tolist()
+    other = next(k for k in range(len(block)) if k not in recorded)
     with pytest.raises(ReplayError, match=r"do not keep the policy 'mine' .*coopbench\.record"):
-        coopbench.find_episode(f"{root}/focal/mine/2")
+        coopbench.find_episode(f"{tmp_path}/{task}/mine/{other}")
 
 
 # --- addresses ------------------------------------------------------------------------------------

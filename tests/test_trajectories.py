@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import coopbench
 import coopbench_envs
 from coopbench import analysis, metrics, store, trajectories
-from coopbench.episodes import Cell, Episodes, EpisodeTable
+from coopbench.episodes import Cell, Episodes, EpisodeTable, Played
 from coopbench.plan import plan
 from coopbench.protocol import ad_hoc, load_protocol
 from coopbench.rollout import play
@@ -352,10 +352,15 @@ def test_gini_of_mixed_signs_is_undefined():
 # --- store ---------------------------------------------------------------------------------------
 
 
+def _stored(root, block):
+    protocol, played = ad_hoc(TRUST, episodes=4), Played(block, None, 0.1)
+    store.write(root, played, store.describe(protocol, played, "random"))
+    return protocol
+
+
 def test_stored_metrics_come_back(dilemma, tmp_path):
-    protocol = ad_hoc(TRUST, episodes=4)
-    store.write(tmp_path, protocol, dilemma, {})
-    found, _ = store.read(tmp_path, protocol, dilemma.cell)
+    protocol = _stored(tmp_path, dilemma)
+    found = store.read(tmp_path, protocol, dilemma.cell).episodes
     for name in ("metrics", "agent_metrics"):
         before, after = getattr(dilemma, name), getattr(found, name)
         assert list(after) == list(before)
@@ -364,8 +369,7 @@ def test_stored_metrics_come_back(dilemma, tmp_path):
 
 
 def test_results_of_the_first_schema_are_refused(dilemma, tmp_path):
-    protocol = ad_hoc(TRUST, episodes=4)
-    store.write(tmp_path, protocol, dilemma, {})
+    protocol = _stored(tmp_path, dilemma)
     file = tmp_path / dilemma.cell.folder / "meta.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 1}))
     with pytest.raises(store.DamagedResultError, match="does not have schema"):

@@ -99,7 +99,7 @@ def aggregate(report: "Report", ax: Any = None, group: str | None = None) -> Any
     found = {
         row.policy: (row.estimate, row.low, row.high)
         for row in report.aggregates
-        if row.group == group
+        if (row.group, row.statistic) == (group, "iqm")
     }
     ax = ax if ax is not None else _axes(_height(len(policies(report))))
     _intervals(ax, report, found)
@@ -416,7 +416,7 @@ def pictures(report: "Report") -> tuple[Picture, ...]:
 def _aggregate_pictures(report: "Report", level: str) -> list[Picture]:
     found, groups = [], tuple(report.protocol.groups)
     for group in groups:
-        rows = [row for row in report.aggregates if row.group == group]
+        rows = [row for row in report.aggregates if (row.group, row.statistic) == (group, "iqm")]
         if not rows:
             continue
         name, whose = (f"iqm-{group}", f" of {group}") if len(groups) > 1 else ("iqm", "")

@@ -1,7 +1,9 @@
 """Report: everything that an evaluation found, as values, with its tables and files."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +14,10 @@ from coopbench.analysis import (
     Comparison,
     Estimate,
     PublishedReturn,
+    sample,
+    score_scales,
 )
-from coopbench.episodes import EpisodeTable
-from coopbench.metrics import values
+from coopbench.episodes import Cell, EpisodeTable
 from coopbench.protocol import Protocol
 
 __all__ = ["Report"]
@@ -35,6 +38,7 @@ class Report:
     charts: tuple[ChartPoint, ...] = ()
     models: tuple[Estimate, ...] = ()  # of methods that have one model per task, over the models
     published: tuple[PublishedReturn, ...] = ()
+    metadata: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)  # see store
 
     @property
     def is_standard(self) -> bool:
@@ -43,13 +47,12 @@ class Report:
 
     @property
     def scores(self) -> dict[str, dict[str, np.ndarray]]:
-        """Normalised scores {policy: {task: (episodes,)}}; the bounds are 0 and 1."""
-        tasks = {task.id: task for task in self.protocol.task}
+        """Normalised scores {policy: {task: (units,)}}, of episodes or of runs; see analysis."""
+        scales = score_scales(self.protocol, self.episodes)
         found: dict[str, dict[str, np.ndarray]] = {}
-        for block in self.episodes:
-            score = values(block, self.protocol.report.score)
-            normalised = tasks[block.cell.task].bounds.normalise(score)
-            found.setdefault(block.cell.policy, {})[block.cell.task] = normalised
+        for task, policy in self.episodes.pairs:
+            there = sample(self.episodes, task, policy, self.protocol.report.score)
+            found.setdefault(policy, {})[task] = scales[task].normalise(there.values)
         return found
 
     def __str__(self) -> str:

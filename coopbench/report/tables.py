@@ -164,7 +164,7 @@ def aggregate_table(report: "Report") -> Table | None:
     """Return the interquartile means over all tasks, or those of each group; None if ad hoc."""
     if report.protocol.ad_hoc:
         return None
-    found = {(row.group, row.policy): row for row in report.aggregates}
+    found = {(r.group, r.policy): r for r in report.aggregates if r.statistic == "iqm"}
     rows, notes, level = list(found.values()), Footnotes(), _level(report)
     columns = (
         Column("Policy", "who is evaluated", numeric=False),
@@ -195,7 +195,7 @@ def aggregate_table(report: "Report") -> Table | None:
         columns=columns,
         groups=tuple(groups),
         footnotes=notes.all(),
-        unit=_unit((row.episodes for row in rows), " per task"),
+        unit=_unit((row.count for row in rows), " per task"),
         kind="Group",
     )
 
@@ -316,7 +316,7 @@ def _aggregate_row(row: Aggregate, scale: Scale, notes: Footnotes) -> tuple[Entr
         _number(row.estimate, scale),
         _interval(row, scale, notes),
         Entry(f"{row.tasks:,}", row.tasks),
-        Entry(f"{row.episodes:,}", row.episodes),
+        Entry(f"{row.count:,}", row.count),
         _information(row.policy),
     )
 

@@ -1,0 +1,242 @@
+"""Training runs: the unit of inference of learned policies, their checkpoints and their gaps."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import coopbench
+from coopbench import statistics
+from coopbench.metrics import values
+from coopbench.protocol import ProtocolError
+
+TEXT = """
+[protocol]
+name = "learned"
+version = 1
+description = "Two small tasks."
+[seeds]
+training = [100, 101, 102]
+evaluation = { first = 0, count = 10 }
+selection = { first = 50, count = 4 }
+[training]
+on = "each"
+plays = "own"
+runs = 3
+episodes = 4
+[training.budgets.on_policy]
+steps = 300
+interval = 100
+[report]
+score = "return"
+metrics = ["return", "length"]
+curve = "final_trust"
+baselines = ["random"]
+resamples = 200
+margin = 0.05
+[[task]]
+id = "dilemma"
+env = "TrustDilemma-v0"
+parameters = { horizon = 6 }
+bounds = { low = 0.0, high = 900.0 }
+[[task]]
+id = "gift"
+env = "GiftExchange-v0"
+parameters = { horizon = 6 }
+bounds = { low = 0.0, high = 900.0 }
+"""
+TASKS = ("dilemma", "gift")
+# After 200 and 300 steps the policies are equal: the earlier one counts.
+COURSE = coopbench.Checkpoints({100: "constant:0.2", 300: "constant:0.5", 200: "constant:0.5"})
+RUNS = {100: COURSE, 101: COURSE, 102: COURSE}
+
+
+@pytest.fixture(scope="module")
+def protocol(tmp_path_factory):
+    file = tmp_path_factory.mktemp("learned") / "learned.toml"
+    file.write_text(TEXT)
+    return coopbench.load_protocol(file)
+
+
+def models(name="mine", **changed):
+    return coopbench.Models(name, {task: RUNS | changed.get(task, {}) for task in TASKS})
+
+
+@pytest.fixture(scope="module")
+def results(protocol, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    policies = ["random", "constant:0.35", models(gift={101: "constant:0.8", 102: "random"})]
+    return coopbench.evaluate(protocol, policies, out=folder), folder
+
+
+def test_the_best_checkpoint_plays_the_evaluation(results, protocol):
+    report, folder = results
+    courses = report.episodes.progress_of("dilemma", "mine")
+    assert [course.cell.run for course in courses] == [100, 101, 102]
+    for course in courses:
+        assert course.steps.tolist() == [100, 200, 300]
+        assert course.metrics["return"].shape == (3, 4)
+        means = course.metrics["return"].mean(axis=1)
+        assert means[1] == means[2] > means[0]
+        assert course.best == 1
+        cell = course.cell
+        meta = json.loads((folder / cell.folder / "meta.json").read_text())
+        assert (meta["chosen_step"], meta["run"]) == (200, cell.run)
+        block = report.episodes.of("dilemma", "mine", cell.run)
+        fixed = coopbench.evaluate(protocol, ["constant:0.5"]).episodes.of(
+            "dilemma", "constant:0.5"
+        )
+        assert np.array_equal(block.returns, fixed.returns)
+
+
+def test_the_run_is_the_unit(results):
+    report, _ = results
+    blocks = report.episodes.runs("gift", "mine")
+    means = [values(block, "return").mean() for block in blocks]
+    row = next(r for r in report.estimates if (r.task, r.policy) == ("gift", "mine"))
+    assert (row.count, row.unit, row.metric) == (3, "runs", "return")
+    assert (row.mean, row.std) == pytest.approx((np.mean(means), np.std(means, ddof=1)))
+    assert np.array_equal(report.scores["mine"]["gift"], np.array(means) / 900.0)
+    fixed = next(r for r in report.estimates if r.policy == "random")
+    assert (fixed.count, fixed.unit) == (10, "episodes")
+    found = {r.statistic: r for r in report.aggregates if r.policy == "mine"}
+    scores = [report.scores["mine"][task] for task in TASKS]
+    assert found["iqm"].estimate == pytest.approx(statistics.iqm(scores))
+    assert found["optimality_gap"].estimate == pytest.approx(statistics.optimality_gap(scores))
+    assert {(r.unit, r.method, r.count) for r in found.values()} == {("runs", "expanded", 3)}
+    agents = [r for r in report.agents if (r.task, r.policy) == ("gift", "mine")]
+    assert {r.count for r in agents} == {3}
+
+
+def comparison(report, task, first, second):
+    found = {(r.task, r.first, r.second): r for r in report.comparisons}
+    return found[task, first, second]
+
+
+def test_comparisons_with_runs(results, protocol):
+    report, _ = results
+    row = next(
+        r
+        for r in report.comparisons
+        if {r.first, r.second} == {"random", "mine"} and r.task == "gift"
+    )
+    mine = [values(b, "return").mean() for b in report.episodes.runs("gift", "mine")]
+    fixed = values(report.episodes.of("gift", "random"), "return").mean()
+    test = stats.ttest_1samp(fixed - np.array(mine), 0.0)
+    assert (row.statistic, row.p_value) == pytest.approx((test.statistic, test.pvalue))
+    assert (row.unit, row.df) == ("runs", 2)
+    assert "fixed policy" in row.flag
+    fixed = next(
+        r for r in report.comparisons if (r.first, r.second) == ("random", "constant:0.35")
+    )
+    a, b = (
+        values(report.episodes.of(fixed.task, p), "return") for p in (fixed.first, fixed.second)
+    )
+    assert fixed.p_value == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert fixed.method == "paired"
+    # Equivalence within 0.05 of the range from 0 to 900, by the 90 % interval of the difference.
+    gaps = a - b
+    half = stats.t.ppf(0.95, len(a) - 1) * gaps.std(ddof=1) / np.sqrt(len(a))
+    inside = abs(gaps.mean()) + half < 45.0
+    assert (fixed.p_equivalence < 0.05) <= inside  # adjusted for many, never easier than alone
+    assert fixed.p_equivalence > 0
+
+
+def test_what_is_not_different_is_not_called_equal(protocol):
+    slightly = coopbench.Models("a", {t: dict.fromkeys(RUNS, "random") for t in TASKS})
+    other = coopbench.Models(
+        "b", {t: {100: "random", 101: "random", 102: "constant:0.5"} for t in TASKS}
+    )
+    report = coopbench.evaluate(protocol, [slightly, other])
+    for row in report.comparisons:
+        assert not row.p_value < 0.05
+        assert not row.p_equivalence < 0.05  # three runs are too few to say so
+
+
+def test_runs_come_back_from_the_folder(results):
+    report, folder = results
+    again = coopbench.load_report(folder)
+    for what in ("estimates", "aggregates", "comparisons"):
+        assert repr(getattr(again, what)) == repr(getattr(report, what))  # nan equals nan
+    assert again.departures == report.departures
+    for one, two in zip(report.episodes.progress, again.episodes.progress, strict=True):
+        assert one.cell == two.cell
+        assert np.array_equal(one.metrics["return"], two.metrics["return"])
+
+
+def test_what_is_missing_is_listed_and_the_rest_goes_on(protocol, tmp_path):
+    short = coopbench.Checkpoints({100: "constant:0.5"})
+    broken = {
+        "dilemma": {100: COURSE, 101: coopbench.Failed("the loss was nan at step 120")},
+        "gift": {100: COURSE, 101: short, 102: "constant:0.5"},
+    }
+    policies = ["random", coopbench.Models("mine", broken)]
+    report = coopbench.evaluate(protocol, policies, out=tmp_path)
+    for found in (report, coopbench.load_report(tmp_path)):
+        text = "\n".join(found.departures)
+        assert "run 101 of mine on dilemma failed: the loss was nan at step 120" in text
+        assert "mine lacks the runs 101, 102 on dilemma" in text
+        assert "run 101 of mine on gift has 1 checkpoints up to step 100" in text
+        assert "the protocol has 3 up to step 300" in text
+        assert "run 102 of mine on gift has no checkpoints" in text
+        counts = {r.task: r.count for r in found.estimates if r.policy == "mine"}
+        assert counts == {"dilemma": 1, "gift": 3}
+        assert any(r.policy == "mine" for r in found.aggregates)
+    complete = coopbench.evaluate(protocol, ["random", models()])
+    assert [r for r in complete.departures if "mine" in r] == []
+
+
+@pytest.mark.parametrize(
+    ("trained", "message"),
+    [
+        ({}, "has no models"),
+        (RUNS, "one model per training seed; learned-v1 trains on each"),
+        ({"dilemma": RUNS}, "has no model for gift"),
+        ({"dilema": RUNS, "gift": RUNS}, "Did you mean 'dilemma'"),
+        ({"dilemma": {}, "gift": RUNS}, "by training seed: whole numbers >= 0; given 'none'"),
+        ({"dilemma": {"a": "random"}, "gift": RUNS}, "given 'a'"),
+        ({"dilemma": {-1: "random"}, "gift": RUNS}, "given -1"),
+        ({"dilemma": COURSE, "gift": RUNS}, "belong to a training run; give its seed"),
+        ({"dilemma": {1: coopbench.Checkpoints({})}, "gift": RUNS}, "by steps trained"),
+        ({"dilemma": {1: coopbench.Checkpoints({5: "rendom"})}, "gift": RUNS}, "'random'"),
+    ],
+)
+def test_models_that_are_refused(protocol, trained, message):
+    with pytest.raises(ValueError, match=message):
+        coopbench.evaluate(protocol, [coopbench.Models("mine", trained)])
+
+
+def test_checkpoints_need_selection_seeds(protocol):
+    seeds = protocol.seeds.model_copy(update={"selection": None})
+    without = protocol.model_copy(update={"seeds": seeds})
+    with pytest.raises(ValueError, match="no selection seeds"):
+        coopbench.evaluate(without, [models()])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("selection = { first = 50", "selection = { first = 8", "selection seeds 8 to 11 meet the"),
+        (
+            "training = [100, 101, 102]",
+            "training = [51, 101, 102]",
+            r"training seeds \[51\] are also",
+        ),
+        ("count = 4", "count = 5", "evaluates 4 episodes, but there are 5 selection seeds"),
+        ("margin = 0.05", "margin = 0.0", "margin"),
+    ],
+)
+def test_protocols_that_are_refused(tmp_path, old, new, message):
+    (tmp_path / "p.toml").write_text(TEXT.replace(old, new, 1))
+    with pytest.raises(ProtocolError, match=message):
+        coopbench.load_protocol(tmp_path / "p.toml")
+
+
+def test_backends_agree_on_runs(protocol, results):
+    report, _ = results
+    policies = ["random", "constant:0.35", models(gift={101: "constant:0.8", 102: "random"})]
+    again = coopbench.evaluate(protocol, policies, backend="processes", workers=2)
+    assert again.estimates == report.estimates
+    for one, two in zip(report.episodes, again.episodes, strict=True):
+        assert one.trace.episodes == two.trace.episodes
