@@ -172,10 +172,9 @@ def _mean(found: np.ndarray) -> float:
 
 def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     """Estimate every metric of the protocol for every policy on every task that it played."""
-    metrics = dict.fromkeys((protocol.report.score, *protocol.report.metrics))
-    found = []
+    metrics, found = {task.id: protocol.metrics_of(task) for task in protocol.task}, []
     for task, policy in table.pairs:
-        for metric in metrics:
+        for metric in metrics[task]:
             there, level = sample(table, task, policy, metric), protocol.report.confidence
             found.append(estimate(task, policy, metric, there.values, level, there.unit))
     return tuple(found)
@@ -211,7 +210,8 @@ def estimate(
     flags = [f"undefined in {missing} of {len(sample)} {unit}"] if missing else []
     if len(defined) == 0:
         flag = "; ".join(flags) or f"no {unit}"
-        return Estimate(task, policy, metric, 0, *[math.nan] * 4, flag, unit)
+        nan = math.nan
+        return Estimate(task, policy, metric, 0, nan, nan, nan, nan, flag, unit)
     interval = statistics.t_interval(defined, confidence)
     flags += interval.warnings
     std = float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
@@ -234,12 +234,12 @@ def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ..
             for one, two in itertools.combinations(played, 2)
             if protocol.family(one)[0] != protocol.family(two)[0]
         ]
-        for key, column in (("p_holm", "p_value"), ("p_equivalence", "p_equivalence")):
-            adjusted = _holm(np.array([getattr(pair, column) for pair in pairs]))
-            pairs = [
-                replace(pair, **{key: float(p)}) for pair, p in zip(pairs, adjusted, strict=True)
-            ]
-        found += pairs
+        different = _holm([pair.p_value for pair in pairs])
+        equal = _holm([pair.p_equivalence for pair in pairs])
+        found += [
+            replace(pair, p_holm=p, p_equivalence=q)
+            for pair, p, q in zip(pairs, different, equal, strict=True)
+        ]
     return tuple(found)
 
 
@@ -286,7 +286,9 @@ def _compared(
     pair = _matched(protocol, table, task.id, one, two)
     a, b, method = pair.first, pair.second, settings.comparison
     gap = _mean(a) - _mean(b)
-    empty = Comparison(task.id, one, two, gap, *[nan] * 7, "", method, nan, pair.unit)
+    empty = Comparison(
+        task.id, one, two, gap, nan, nan, nan, nan, nan, nan, nan, "", method, nan, pair.unit
+    )
     if method == "paired" and not pair.matched:
         return replace(empty, flag="no test: they have not played the same seeds")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
@@ -323,13 +325,13 @@ def _equivalence(protocol: Protocol, task: Task, a: np.ndarray, b: np.ndarray) -
     return statistics.tost(a, b, width).p_value
 
 
-def _holm(p_values: np.ndarray) -> np.ndarray:
+def _holm(p_values: Sequence[float]) -> list[float]:
     """Holm's adjustment of the tests that exist; the others stay nan."""
-    adjusted = np.full(len(p_values), np.nan)
-    defined = np.isfinite(p_values)
+    found = np.array(p_values)
+    defined = np.isfinite(found)
     if defined.any():
-        adjusted[defined] = statistics.holm(p_values[defined])
-    return adjusted
+        found[defined] = statistics.holm(found[defined])
+    return found.tolist()
 
 
 def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]:

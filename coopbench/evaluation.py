@@ -1,6 +1,6 @@
 """Evaluation: protocol and policies in, report out; finished work is kept and found again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,15 @@ from coopbench.report.report import Report
 from coopbench.rollout import OWN, PlayJob, seating
 from coopbench_envs.parameters import named
 
-__all__ = ["evaluate", "find_protocol", "load_report"]
+__all__ = [
+    "evaluate",
+    "find_protocol",
+    "load_report",
+    "play_cells",
+    "protocol_of",
+    "stored_cells",
+    "write_protocol",
+]
 
 Progress = Callable[[Cell, float, str], None]  # cell, done in [0, 1], what happens to it
 
@@ -42,36 +50,49 @@ def evaluate(
     goes on where it stopped. Named policies that are already there are not played again; a damaged
     result is named in the report's notes, and that cell alone is redone.
 
-    ``backend`` is "serial" or "processes", which plays several cells at the same time in
-    ``workers`` processes (default: one per usable core), to the same results.
+    ``backend`` is "serial", or one that plays several cells at the same time, to the same results:
+    "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
+    the machines of a cluster (default: one per core of the cluster).
     """
     found = find_protocol(protocol)
+    there, notes = play_cells(found, plan(found, policies), out, backend, progress, workers)
+    return _report(found, there, notes)
+
+
+def play_cells(
+    protocol: Protocol,
+    cells: list[tuple[Cell, Any]],
+    out: str | Path | None,
+    backend: str,
+    progress: Progress | None,
+    workers: int | None,
+) -> tuple[list[store.Stored | None], tuple[str, ...]]:
+    """Play cells of a plan like ``evaluate``; return what came of each, and the notes."""
     run = named("backend", backend, BACKENDS)
     root = None if out is None else Path(out)
     if root is not None and root.exists() and not root.is_dir():
         raise ValueError(f"{root} is no folder; name one, or none there is yet, for the results.")
     notes: list[str] = []
-    cells = plan(found, policies)
-    done = {cell: _finished(root, found, cell, model, notes) for cell, model in cells}
-    jobs = [PlayJob(found, cell, model) for cell, model in cells if done[cell] is None]
+    done = {cell: _finished(root, protocol, cell, model, notes) for cell, model in cells}
+    jobs = [PlayJob(protocol, cell, model) for cell, model in cells if done[cell] is None]
     tell = None if progress is None else lambda k, share: progress(jobs[k].cell, share, "plays")
     with closing(run(jobs, workers, tell)) as results:
         if root is not None:
-            _write_protocol(root, found)
+            write_protocol(root, protocol)
         for cell, there in done.items():
             if root is not None and there is not None and there.failure is not None:
-                store.write_failure(root, found, there.failure)
+                store.write_failure(root, protocol, there.failure)
             if progress is not None and there is not None:
                 progress(cell, 1.0, "kept")
         for number, played in results:
             cell, model = jobs[number].cell, jobs[number].policy
-            meta = store.describe(found, played, model if isinstance(model, str) else None)
+            meta = store.describe(protocol, played, model)
             if root is not None:
                 store.write(root, played, meta)
             done[cell] = store.Stored(meta, played.episodes, played.progress, None)
             if progress is not None:
                 progress(cell, 1.0, "done")
-    return _report(found, [done[cell] for cell, _ in cells], tuple(notes))
+    return [done[cell] for cell, _ in cells], tuple(notes)
 
 
 def _finished(
@@ -97,22 +118,9 @@ def load_report(folder: str | Path) -> Report:
     Raises ``FileNotFoundError`` if it holds no results. Damaged cells are left out and named.
     """
     root = Path(folder)
-    source = root / "protocol.json"
-    if not source.is_file():
-        raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
-    protocol = stored_protocol(source)
-    notes, cells = [], []
-    for file in sorted(root.glob("*/**/meta.json")):
-        try:
-            cell = store.cell_of(file)
-            found = store.read(root, protocol, cell)
-        except (store.DamagedResultError, store.OtherProtocolError) as error:
-            notes.append(f"left out: {error}")
-            continue
-        if found is None:
-            notes.append(f"left out: {file} is not in the folder of its cell, {cell.folder}.")
-            continue
-        cells.append((cell, found))
+    protocol = protocol_of(root)
+    notes: list[str] = []
+    cells = list(stored_cells(root, protocol, notes))
     if not any(found.episodes for _, found in cells):
         reasons = " ".join(notes) or "Evaluate into it again: it goes on."
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
@@ -126,6 +134,35 @@ def load_report(folder: str | Path) -> Report:
         )
     )
     return _report(protocol, [found for _, found in cells], tuple(notes))
+
+
+def protocol_of(root: Path) -> Protocol:
+    """Return the protocol of a results folder, or raise ``FileNotFoundError`` if it is none."""
+    source = root / "protocol.json"
+    if not source.is_file():
+        raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
+    return stored_protocol(source)
+
+
+def stored_cells(
+    root: Path, protocol: Protocol, notes: list[str]
+) -> Iterator[tuple[Cell, store.Stored]]:
+    """Read the cells of a results folder one by one; add to ``notes`` which are left out."""
+    tasks = [task.id for task in protocol.task]
+    for file in sorted(root.glob("*/**/meta.json")):
+        try:
+            cell = store.cell_of(file)
+            if cell.task not in tasks:
+                notes.append(f"left out: {file} is of no task of the protocol, {cell.task!r}.")
+                continue
+            found = store.read(root, protocol, cell)
+        except (store.DamagedResultError, store.OtherProtocolError) as error:
+            notes.append(f"left out: {error}")
+            continue
+        if found is None:
+            notes.append(f"left out: {file} is not in the folder of its cell, {cell.folder}.")
+            continue
+        yield cell, found
 
 
 def find_protocol(protocol: str | Path | Protocol) -> Protocol:
@@ -142,7 +179,8 @@ def _is_environment(name: str) -> bool:
     return "/" in name or f"coopbench/{name}" in coopbench_envs.ids()
 
 
-def _write_protocol(root: Path, protocol: Protocol) -> None:
+def write_protocol(root: Path, protocol: Protocol) -> None:
+    """Make ``root`` a results folder of ``protocol``, or see that it is one."""
     root.mkdir(parents=True, exist_ok=True)
     target = root / "protocol.json"
     if target.is_file():
@@ -208,7 +246,8 @@ def _other_runs(protocol: Protocol, policy: str, blocks: list[Episodes]) -> list
     training, seeds = protocol.training, protocol.seeds.training
     if training is None:
         return []
-    reasons, found = [], {}
+    reasons: list[str] = []
+    found: dict[str, list[int | None]] = {}
     for block in blocks:
         found.setdefault(block.cell.task, []).append(block.cell.run)
     for task, runs in found.items():

@@ -78,7 +78,7 @@ class Fingerprints:
     def _flush(self) -> None:
         # A lane moves until its episode is over: the rows that count come first.
         for lane in np.flatnonzero(self._counts):
-            self._hashes[lane].update(self._rows[lane, : self._counts[lane]])
+            self._hashes[lane].update(self._rows[lane, : self._counts[lane]].data)
         self._counts[:], self._filled = 0, 0
 
     def _recorded(self, k: int, length: int) -> tuple[np.ndarray, np.ndarray]:

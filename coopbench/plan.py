@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from coopbench.baselines.policy import Game, label, make_policy
+from coopbench.baselines.policy import Game, hyperparameters, label, make_policy
 from coopbench.episodes import Cell
 from coopbench.protocol import Protocol, Task
 from coopbench_envs.parameters import unknown
@@ -49,7 +49,8 @@ def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:
     ``Models`` play their own task or all tasks, as the protocol's training says.
 
     Raises ``ValueError`` before anything runs: for no policies, for two of one name, for a named
-    policy that cannot play a task, and for models that are not those of the protocol.
+    policy that cannot play a task, for hyperparameters that are no data, and for models that are
+    not those of the protocol.
     """
     if not policies:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")
@@ -77,11 +78,9 @@ def _columns(protocol: Protocol, policy: Any) -> list[tuple[str, Mapping[str, Ru
     if not isinstance(policy, Models):
         name = policy if isinstance(policy, str) else label(policy)
         return [(name, {task: {None: policy} for task in tasks})]
-    if not policy.trained:
-        raise ValueError(f"{policy.name} has no models; give one for each task or training seed.")
     training = protocol.training
     each = training is not None and training.on == "each"
-    if all(_is_seed(key) for key in policy.trained):
+    if policy.trained and all(_is_seed(key) for key in policy.trained):
         if each:
             raise ValueError(
                 f"{policy.name} is one model per training seed; {protocol.name} trains on each of "
@@ -123,13 +122,15 @@ def _runs(name: str, task: str, model: Any) -> Runs:
 
 
 def _check(protocol: Protocol, cells: list[tuple[Cell, Any]]) -> None:
-    """Raise ``ValueError`` for what cannot be played: a named policy, or checkpoints."""
+    """Raise ``ValueError`` for what cannot be played or described: a policy, or checkpoints."""
     games = {task.id: game_of(task) for task in protocol.task}
     checked = set()
     for cell, model in cells:
         named = model.policies.values() if isinstance(model, Checkpoints) else (model,)
         for policy in named:
-            if isinstance(policy, str) and (cell.task, policy) not in checked:
+            if not isinstance(policy, str):
+                hyperparameters(policy)
+            elif (cell.task, policy) not in checked:
                 make_policy(policy, games[cell.task])
                 checked.add((cell.task, policy))
         if isinstance(model, Checkpoints):

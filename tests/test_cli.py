@@ -32,7 +32,10 @@ def _coopbench(*arguments, cwd):
 def test_help_names_every_command(tmp_path):
     done = _coopbench("--help", cwd=tmp_path)
     assert done.returncode == 0
-    for command in ("list", "show", "plan", "evaluate", "report", "crossplay", "bench", "warmup"):
+    for command in (
+        *("list", "show", "plan", "evaluate", "merge"),
+        *("report", "crossplay", "bench", "warmup"),
+    ):
         assert re.search(rf"^\W*{command}\b", done.stdout, re.MULTILINE), command
         assert _coopbench(command, "--help", cwd=tmp_path).returncode == 0
 
@@ -92,7 +95,11 @@ def test_crossplay(tmp_path):
         (["evaluate", *SMALL, "-p", "constant:7"], "'fraction' of policy 'constant' was 7"),
         (["evaluate", *SMALL, "--param", "horizn=3"], "Did you mean 'horizon'"),
         (["evaluate", *SMALL, "--param", "horizon"], "--param takes NAME=VALUE"),
-        (["evaluate", *SMALL, "--backend", "ray"], "Unknown backend 'ray'"),
+        (["evaluate", *SMALL, "--backend", "rays"], "Did you mean 'ray'"),
+        (["evaluate", *SMALL, "--shard", "1/2"], "--shard needs a folder"),
+        (["evaluate", *SMALL, "--out", "r", "--shard", "2"], "--shard takes I/N"),
+        (["evaluate", *SMALL, "--out", "r", "--shard", "3/2"], "'shard' was 3 of 2; allowed"),
+        (["merge", "nowhere", "--out", "r"], "nowhere holds no results"),
         (["evaluate", "--env", "TrustDilema-v0"], "Did you mean 'coopbench/TrustDilemma-v0'"),
         (["evaluate", "--polcy", "random"], "--polcy"),
         (["crossplay", "coopetition-published", "--task", "slcdd"], "Did you mean 'slcd'"),

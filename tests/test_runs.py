@@ -190,7 +190,7 @@ def test_what_is_missing_is_listed_and_the_rest_goes_on(protocol, tmp_path):
 @pytest.mark.parametrize(
     ("trained", "message"),
     [
-        ({}, "has no models"),
+        ({}, "has no model for dilemma, gift"),
         (RUNS, "one model per training seed; learned-v1 trains on each"),
         ({"dilemma": RUNS}, "has no model for gift"),
         ({"dilema": RUNS, "gift": RUNS}, "Did you mean 'dilemma'"),
