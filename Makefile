@@ -29,6 +29,7 @@ bench: $(VENV)/.core
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/pairs.py
+	$(BIN)/python benchmarks/resampling.py
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/generate.py

@@ -320,9 +320,8 @@ def _equivalence(protocol: Protocol, task: Task, a: np.ndarray, b: np.ndarray) -
     if margin is None or len(a) < 2 or len(b) < 2:
         return math.nan
     width = margin * (task.bounds.high - task.bounds.low)
-    if protocol.report.comparison == "paired":
-        a, b = a - b, np.zeros(len(a))
-    return statistics.tost(a, b, width).p_value
+    test = statistics.paired_tost if protocol.report.comparison == "paired" else statistics.tost
+    return test(a, b, width).p_value
 
 
 def _holm(p_values: Sequence[float]) -> list[float]:
@@ -403,16 +402,23 @@ STATISTICS = {
 }
 
 
-def bootstrap_method(protocol: Protocol, unit: str) -> str:
-    """Method of the bootstrap for a unit: for runs, which are few, one that allows for that."""
-    return protocol.report.bootstrap or ("percentile" if unit == EPISODES else "expanded")
+def bootstrap_method(protocol: Protocol, unit: str, tasks: int = 2) -> str:
+    """Method of the bootstrap for a unit: for runs, which are few, one that allows for that.
+
+    For the mean of a single task that is Student's t; see the coverage in docs/statistics.md.
+    """
+    if protocol.report.bootstrap is not None:
+        return protocol.report.bootstrap
+    if unit == EPISODES:
+        return "percentile"
+    return "t" if tasks == 1 else "expanded"
 
 
 def _aggregated(
     protocol: Protocol, group: str, policy: str, samples: Sequence[Sample]
 ) -> list[Aggregate]:
     settings, unit = protocol.report, samples[0].unit
-    method = bootstrap_method(protocol, unit)
+    method = bootstrap_method(protocol, unit, len(samples))
     intervals = statistics.bootstrap_intervals(
         [each.values for each in samples],
         list(STATISTICS.values()),

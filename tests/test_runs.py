@@ -240,3 +240,16 @@ def test_backends_agree_on_runs(protocol, results):
     assert again.estimates == report.estimates
     for one, two in zip(report.episodes, again.episodes, strict=True):
         assert one.trace.episodes == two.trace.episodes
+
+
+def test_few_runs_of_one_task_get_students_interval(protocol):
+    one = protocol.model_copy(update={"task": protocol.task[:1], "training": None})
+    runs = coopbench.Models("mine", {100: "constant:0.2", 101: "constant:0.5", 102: "random"})
+    report = coopbench.evaluate(one, ["random", runs])
+    found = {(r.policy, r.statistic): r for r in report.aggregates}
+    assert {r.method for r in found.values() if r.policy == "mine"} == {"t"}
+    assert {r.method for r in found.values() if r.policy == "random"} == {"percentile"}
+    row, scores = found["mine", "mean"], report.scores["mine"]["dilemma"]
+    assert (row.low, row.high) == pytest.approx(
+        stats.t.interval(0.95, 2, scores.mean(), stats.sem(scores))
+    )

@@ -18,6 +18,7 @@ from coopbench.statistics.corrections import (
     holm_sidak,
 )
 from coopbench.statistics.curves import (
+    CurveBootstrap,
     align_curves,
     area_interval,
     area_under_curve,
@@ -61,6 +62,7 @@ from coopbench.statistics.tests import (
     kolmogorov_smirnov,
     mann_whitney,
     paired_t,
+    paired_tost,
     permutation_test,
     sign_flip,
     student,
@@ -71,6 +73,7 @@ from coopbench.statistics.tests import (
 
 __all__ = [
     "Comparison",
+    "CurveBootstrap",
     "Interval",
     "NashAverage",
     "Ranking",
@@ -115,6 +118,7 @@ __all__ = [
     "normalise",
     "optimality_gap",
     "paired_t",
+    "paired_tost",
     "performance_profile",
     "permutation_test",
     "power",

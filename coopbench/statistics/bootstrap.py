@@ -18,7 +18,8 @@ from coopbench.statistics.results import Interval
 from coopbench.statistics.scores import Scores, check_confidence, columns_of, is_matrix
 
 FEW = 10  # below this number of runs (or tasks) a bootstrap over them is worth a warning
-TOO_NARROW = "this interval tends to be too narrow; methods 'expanded' and 't' allow for it"
+TOO_NARROW = "this interval tends to be too narrow"
+REMEDY = "methods 'expanded' and 't' allow for it"
 WIDER = "the interval is widened for it, yet rests on little data"
 
 
@@ -129,7 +130,8 @@ def interval_of(
 ) -> Interval:
     """Put resampled values, ends and warnings together."""
     low, high, notes = interval_ends(sampler, values, method, resample, confidence)
-    warnings = (*sample_notes(sampler, method, resample), *notes)
+    why = WIDER if method in ("t", "expanded") else f"{TOO_NARROW}; {REMEDY}"
+    warnings = (*sample_notes(sampler, why, resample), *notes)
     if sampler.scalar:
         ends = float(sampler.estimate[0]), float(low[0]), float(high[0])
         return Interval(*ends, method, len(values), warnings)
@@ -149,9 +151,12 @@ def check_options(method: str, resample: str, reps: int, confidence: float, seed
     check_confidence(confidence)
 
 
-def sample_notes(sampler: Sampler, method: str, resample: str) -> list[str]:
-    """Say what in the scores weakens an interval over runs, over tasks or over both."""
-    notes, why = [], WIDER if method in ("t", "expanded") else TOO_NARROW
+def sample_notes(sampler: Sampler, why: str, resample: str) -> list[str]:
+    """Say what in the scores weakens an interval over runs, over tasks or over both.
+
+    ``why`` says what few runs or tasks do to it.
+    """
+    notes = []
     columns = [column for source in sampler.sources for column in columns_of(source)]
     runs, tasks = min(len(c) for c in columns), len(columns) // len(sampler.sources)
     if resample != "tasks" and runs < FEW:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from coopbench.statistics.bootstrap import check_options, interval_of, sample_notes
+from coopbench.statistics.bootstrap import TOO_NARROW, check_options, interval_of, sample_notes
 from coopbench.statistics.estimates import iqm
 from coopbench.statistics.resampling import LEVELS, Aggregate, Sampler, Statistic, unit_labels
 from coopbench.statistics.results import Interval
-from coopbench.statistics.scores import Tasks, as_tasks, as_vector
+from coopbench.statistics.scores import Tasks, as_cells, as_tasks, as_vector, check_confidence
 
 Curves = np.ndarray | Sequence[np.ndarray]
 
@@ -75,6 +75,85 @@ def align_curves(curves: np.ndarray, steps: np.ndarray, grid: np.ndarray) -> np.
     return np.array(flat).reshape(*values.shape[:-1], at.size)
 
 
+class CurveBootstrap:
+    """Learning curves with their resamples, drawn once for every question asked about them.
+
+    ``curves`` as in the module; ``resample`` and ``seed`` as in ``bootstrap_interval``. The
+    statistic of a question is ``mean``, ``median``, ``iqm`` or ``optimality_gap``, over runs and
+    tasks at every evaluation; all four come from the same draw, which is made when first needed.
+
+    Raises:
+        ValueError: for missing or infinite scores (with point, run and task), shapes that do not
+            fit, or an option not allowed.
+    """
+
+    def __init__(self, curves: Curves, *, resample: str = "runs", reps: int = 5_000, seed: int = 0):
+        """Check the curves."""
+        check_options("percentile", resample, reps, 0.5, seed)
+        self._layers = _Layers(curves)
+        self._draw = resample, reps, seed
+
+    def band(
+        self, statistic: Statistic = iqm, *, method: str = "percentile", confidence: float = 0.95
+    ) -> Interval:
+        """Put an interval around the statistic at every evaluation; arrays (points,).
+
+        The band covers each point with the stated confidence, not the whole curve at once.
+        """
+        sampler = _CurveSampler(self._layers, statistic, lambda values: values)
+        return self._interval(sampler, method, confidence)
+
+    def area(
+        self,
+        steps: np.ndarray,
+        statistic: Statistic = iqm,
+        *,
+        method: str = "percentile",
+        confidence: float = 0.95,
+    ) -> Interval:
+        """Put an interval around the area under the curve of the statistic.
+
+        ``steps`` is (points,), common to all runs (see ``align_curves``). The area is in the units
+        of the scores (see ``area_under_curve``); for ``mean`` it equals the mean of the runs' own.
+        """
+        x = as_vector(steps, "steps", minimum=2)
+        sampler = _CurveSampler(
+            self._layers, statistic, lambda v: area_under_curve(v, x)[..., None]
+        )
+        sampler.scalar = True
+        return self._interval(sampler, method, confidence)
+
+    def threshold(
+        self,
+        steps: np.ndarray,
+        threshold: float,
+        statistic: Statistic = iqm,
+        *,
+        confidence: float = 0.95,
+    ) -> Interval:
+        """Put a percentile interval around the steps that the curve needs to a threshold.
+
+        An end is inf when the resampled curves there never reach the threshold: it says "not
+        within the budget". The ends are steps at which evaluations took place, since nothing can
+        be interpolated towards inf.
+        """
+        check_confidence(confidence)
+        x = as_vector(steps, "steps")
+        sampler = _CurveSampler(
+            self._layers, statistic, lambda v: steps_to_threshold(v, x, threshold)[..., None]
+        )
+        ordered = np.sort(sampler.draw(*self._draw)[:, 0])
+        cut = int(np.floor((1.0 - confidence) / 2.0 * (len(ordered) - 1)))
+        ends = float(ordered[cut]), float(ordered[len(ordered) - 1 - cut])
+        notes = tuple(sample_notes(sampler, TOO_NARROW, self._draw[0]))
+        return Interval(float(sampler.estimate[0]), *ends, "percentile", len(ordered), notes)
+
+    def _interval(self, sampler: "_CurveSampler", method: str, confidence: float) -> Interval:
+        resample, reps, seed = self._draw
+        check_options(method, resample, reps, confidence, seed)
+        return interval_of(sampler, sampler.draw(*self._draw), method, resample, confidence)
+
+
 def curve_interval(
     curves: Curves,
     statistic: Statistic = iqm,
@@ -85,16 +164,9 @@ def curve_interval(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Put an interval around an aggregate at every evaluation; arrays (points,).
-
-    The statistic is ``mean``, ``median``, ``iqm`` or ``optimality_gap``; options are those of
-    ``bootstrap_interval``. The band covers each point with the stated confidence, not the whole
-    curve at once.
-    """
-    check_options(method, resample, reps, confidence, seed)
-    sampler = _CurveSampler(curves, statistic, lambda values: values)
-    values = sampler.draw(resample, reps, seed)
-    return interval_of(sampler, values, method, resample, confidence)
+    """Put an interval around an aggregate at every evaluation; see ``CurveBootstrap.band``."""
+    drawn = CurveBootstrap(curves, resample=resample, reps=reps, seed=seed)
+    return drawn.band(statistic, method=method, confidence=confidence)
 
 
 def area_interval(
@@ -107,18 +179,9 @@ def area_interval(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Put an interval around the area under the aggregate curve; whole runs are resampled.
-
-    ``steps`` is (points,), common to all runs (see ``align_curves``). The estimate is the area
-    under the curve of the statistic, in the units of the scores; for ``mean`` it equals the mean
-    of the runs' own areas.
-    """
-    check_options(method, "runs", reps, confidence, seed)
-    x = as_vector(steps, "steps", minimum=2)
-    sampler = _CurveSampler(curves, statistic, lambda v: area_under_curve(v, x)[..., None])
-    sampler.scalar = True
-    values = sampler.draw("runs", reps, seed)
-    return interval_of(sampler, values, method, "runs", confidence)
+    """Put an interval around the area under the aggregate curve; see ``CurveBootstrap.area``."""
+    drawn = CurveBootstrap(curves, reps=reps, seed=seed)
+    return drawn.area(steps, statistic, method=method, confidence=confidence)
 
 
 def threshold_interval(
@@ -131,22 +194,50 @@ def threshold_interval(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Put a percentile interval around the steps that the aggregate curve needs to a threshold.
+    """Put an interval around the steps to a threshold; see ``CurveBootstrap.threshold``."""
+    drawn = CurveBootstrap(curves, reps=reps, seed=seed)
+    return drawn.threshold(steps, threshold, statistic, confidence=confidence)
 
-    Whole runs are resampled. An end is inf when the resampled curves there never reach the
-    threshold: it says "not within the budget". The ends are steps at which evaluations took
-    place, since nothing can be interpolated towards inf.
-    """
-    check_options("percentile", "runs", reps, confidence, seed)
-    x = as_vector(steps, "steps")
-    sampler = _CurveSampler(
-        curves, statistic, lambda v: steps_to_threshold(v, x, threshold)[..., None]
-    )
-    ordered = np.sort(sampler.draw("runs", reps, seed)[:, 0])
-    cut = int(np.floor((1.0 - confidence) / 2.0 * (reps - 1)))
-    ends = float(ordered[cut]), float(ordered[reps - 1 - cut])
-    notes = tuple(sample_notes(sampler, "percentile", "runs"))
-    return Interval(float(sampler.estimate[0]), *ends, "percentile", reps, notes)
+
+class _Layers:
+    """The checked scores of every point, their order, and what has been drawn from them."""
+
+    def __init__(self, curves: Curves):
+        """Order the cells of every point once."""
+        self.points = _as_layers(curves)
+        self.mean = _mean_layer(self.points)
+        self.values = np.stack([as_cells(layer).values for layer in self.points])
+        self.starts = as_cells(self.mean).starts
+        order = np.argsort(self.values, axis=1, kind="stable")
+        self.ordered = np.take_along_axis(self.values, order, axis=1)
+        self.rank = np.argsort(order, axis=1, kind="stable")
+        self.drawn: dict[tuple, np.ndarray] = {}
+
+    def draw(self, gamma: float, level: str, reps: int, seed: int) -> np.ndarray:
+        """Return (reps, points, WIDTH) aggregates of resampled runs, the same array every time."""
+        from coopbench.statistics import kernels
+
+        question = gamma, level, reps, seed
+        if question not in self.drawn:
+            out = np.empty((reps, len(self.points), kernels.WIDTH))
+            key = np.uint64(seed), 1
+            kernels.resample_curves(self._table(gamma), key, LEVELS[level], out)
+            self.drawn[question] = out
+        return self.drawn[question]
+
+    def leave_out(self, gamma: float, labels: np.ndarray, units: int) -> np.ndarray:
+        """Return (units, points, WIDTH) aggregates without the cells of each label."""
+        from coopbench.statistics import kernels
+
+        out = np.empty((units, len(self.points), kernels.WIDTH))
+        kernels.jackknife_curves(self._table(gamma), labels, out)
+        return out
+
+    def _table(self, gamma: float):
+        from coopbench.statistics import kernels
+
+        capped = np.minimum(self.values, float(gamma))
+        return kernels.Table(self.values, capped, self.starts, self.rank, self.ordered)
 
 
 class _CurveSampler(Sampler):
@@ -155,47 +246,36 @@ class _CurveSampler(Sampler):
     steps, scalar, share = 0, False, False
 
     def __init__(
-        self, curves: Curves, statistic: Statistic, summary: Callable[[np.ndarray], np.ndarray]
+        self, layers: _Layers, statistic: Statistic, summary: Callable[[np.ndarray], np.ndarray]
     ):
-        """Order the cells of every point once."""
-        self.layers = _as_layers(curves)
-        self.summary = summary
+        """Summarise the curve of the statistic."""
         try:
-            self.points = [Aggregate(layer, statistic) for layer in self.layers]
+            self.first = Aggregate(layers.points[0], statistic)
         except KeyError:
             allowed = "mean, median, iqm or optimality_gap"
             raise TypeError(f"statistic is {statistic!r}; allowed is {allowed}") from None
-        self.pools = self.points[0].pools
-        self.sources = (_mean_layer(self.layers),)
-        self.estimate = summary(np.concatenate([p.estimate for p in self.points]))
+        self.layers, self.summary = layers, summary
+        self.pools, self.sources = self.first.pools, (layers.mean,)
+        self.estimate = summary(np.array([statistic(layer) for layer in layers.points]))
 
     def draw(self, level: str, reps: int, seed: int) -> np.ndarray:
         """Return (reps, columns) resampled summaries."""
-        from coopbench.statistics import kernels
-
-        first = self.points[0]
-        tables = [p.table for p in self.points]
-        fields = ("values", "capped", "rank", "ordered")
-        stacked = [np.stack([getattr(table, field) for table in tables]) for field in fields]
-        out = np.empty((reps, len(tables)))
-        kernels.resample_curves(
-            kernels.Table(stacked[0], stacked[1], first.cells.starts, stacked[2], stacked[3]),
-            (np.uint64(seed), first.salt),
-            LEVELS[level],
-            first.column,
-            out,
-        )
-        return self.summary(first.gamma - out if first.is_gap else out)
+        return self._summarised(self.layers.draw(self.first.gamma, level, reps, seed))
 
     def centre(self) -> np.ndarray:
         """Return (columns,) the estimate as the compiled sweep computes it."""
-        return self.summary(np.concatenate([p.centre() for p in self.points]))
+        nobody = np.full(len(self.first.cells.values), -1)
+        return self._summarised(self.layers.leave_out(self.first.gamma, nobody, 1))[0]
 
     def leave_out(self, unit: str) -> tuple[np.ndarray, np.ndarray]:
         """Return (columns, units) summaries without each unit, and the stratum of each."""
-        _, strata = unit_labels(self.points[0].cells, unit)
-        values = np.concatenate([p.leave_out(unit)[0] for p in self.points])
-        return self.summary(values.T).T, strata
+        labels, strata = unit_labels(self.first.cells, unit)
+        values = self.layers.leave_out(self.first.gamma, labels, len(strata))
+        return self._summarised(values).T, strata
+
+    def _summarised(self, aggregates: np.ndarray) -> np.ndarray:
+        values = aggregates[..., self.first.column]
+        return self.summary(self.first.gamma - values if self.first.is_gap else values)
 
 
 def _with_steps(curves: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

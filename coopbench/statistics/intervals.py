@@ -121,7 +121,7 @@ def _expanded_tail(sampler: Sampler, resample: str, tail: float) -> np.ndarray:
     """Return (columns,) the share of resamples to leave beyond each end (Hesterberg 2015)."""
     from scipy import special
 
-    variance, scale, df = _spread(sampler, resample)
+    variance, scale, df = spread_of(sampler, resample)
     widened = special.ndtr(scale * special.stdtrit(df, tail))
     return np.where(variance == 0.0, tail, widened)
 
@@ -131,7 +131,7 @@ def _t_ends(
 ) -> tuple[np.ndarray, np.ndarray]:
     from scipy import special
 
-    variance, scale, df = _spread(sampler, resample)
+    variance, scale, df = spread_of(sampler, resample)
     if is_closed_form(sampler, "t", resample):
         error = np.sqrt(variance)
     else:
@@ -149,7 +149,7 @@ def is_closed_form(sampler: Sampler, method: str, resample: str) -> bool:
     return method == "t" and resample == "runs" and is_mean
 
 
-def _spread(sampler: Sampler, resample: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def spread_of(sampler: Sampler, resample: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return variance, scale of deviations and degrees of freedom, each (columns,).
 
     The jackknife gives the variance that each stratum (the runs of one task) contributes. The

@@ -350,22 +350,35 @@ def jackknife_wins(duel, labels, rival_labels, out):
         out[d] = wins(duel, x, y, cumulative)
 
 
-@loop
-def resample_curves(tables, key, level, column, out):
-    """Fill ``out`` (resamples, points) with one aggregate of whole resampled runs at each point.
+@kernel
+def at_point(tables, p):
+    """Return the table of one point; all but ``starts`` have a leading axis of points."""
+    return Table(
+        tables.values[p], tables.capped[p], tables.starts, tables.rank[p], tables.ordered[p]
+    )
 
-    A run keeps all its points: the counts are drawn once for the whole curve. ``tables`` is a
-    Table whose fields, but for ``starts``, have a leading axis of points.
+
+@loop
+def resample_curves(tables, key, level, out):
+    """Fill ``out`` (resamples, points, WIDTH) with the aggregates of whole resampled runs.
+
+    A run keeps all its points: the counts are drawn once for the whole curve.
     """
-    sample, row = workspace(tables.starts), np.zeros((1, WIDTH))
+    sample = workspace(tables.starts)
     for r in range(len(out)):
         draw(sample, tables.starts, key, r, level)
         for p in range(out.shape[1]):
-            table = Table(
-                tables.values[p], tables.capped[p], tables.starts, tables.rank[p], tables.ordered[p]
-            )
-            aggregate(table, sample, row, 0)
-            out[r, p] = row[0, column]
+            aggregate(at_point(tables, p), sample, out[r], p)
+
+
+@loop
+def jackknife_curves(tables, labels, out):
+    """Fill ``out[d]`` (points, WIDTH) with the aggregates without the cells labelled ``d``."""
+    sample = workspace(tables.starts)
+    for d in range(len(out)):
+        leave_out(sample, tables.starts, labels, d)
+        for p in range(out.shape[1]):
+            aggregate(at_point(tables, p), sample, out[d], p)
 
 
 @loop

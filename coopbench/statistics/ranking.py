@@ -6,11 +6,14 @@ from typing import Literal
 
 import numpy as np
 
-from coopbench.statistics.bootstrap import check_options, sample_notes
+from coopbench.statistics.bootstrap import WIDER, check_options, sample_notes
 from coopbench.statistics.estimates import iqm
-from coopbench.statistics.resampling import Statistic, sampler_for
+from coopbench.statistics.intervals import spread_of
+from coopbench.statistics.resampling import Sampler, Statistic, sampler_for
 from coopbench.statistics.results import Interval
-from coopbench.statistics.scores import Scores
+from coopbench.statistics.scores import Scores, columns_of
+
+ROUNDING = 1e-12  # of the largest score: smaller differences come from the order of summation
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ def rank_intervals(
     statistic: Statistic = iqm,
     *,
     best: Literal["highest", "lowest"] = "highest",
+    rows: Literal["independent", "paired"] = "independent",
     reps: int = 50_000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -47,32 +51,36 @@ def rank_intervals(
     significantly better and ends before all those significantly worse; all pairs are judged
     together by the bootstrap of the largest standardised difference, so all intervals hold at
     once with the stated confidence (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for
-    Ranks with Applications to Mobility across Neighbourhoods"). ``shares`` are plain bootstrap
-    frequencies, equal values sharing the better rank: a picture, not a test.
+    Ranks with Applications to Mobility across Neighbourhoods"). For small samples the deviations
+    are scaled and the limit is referred to Student's t, as by the method "expanded" of
+    ``bootstrap_interval``. ``shares`` are plain bootstrap frequencies, equal values sharing the
+    better rank: a picture, not a test.
+
+    ``rows="paired"`` is for matrices whose rows belong together, for instance episodes played
+    under the same seeds: the same rows are then drawn for all contestants, and luck that they
+    share does not blur the ranks. Training runs are independent.
 
     Raises:
-        ValueError: for fewer than two contestants, another ``best`` or scores that are not allowed.
+        ValueError: for fewer than two contestants, an option not allowed, scores that are not
+            allowed, or paired rows that are not equally many in every task.
     """
     check_options("percentile", "runs", reps, confidence, seed)
-    if len(scores) < 2 or best not in ("highest", "lowest"):
-        given = f"best is {best!r} and scores has {len(scores)} contestants"
-        raise ValueError(f"{given}; allowed are 'highest' or 'lowest' and at least 2")
-    samplers = [sampler_for(s, statistic, salt) for salt, s in enumerate(scores, start=1)]
+    _check_contestants(len(scores), best, rows)
+    paired = rows == "paired"
+    salts = [1 if paired else 1 + k for k in range(len(scores))]
+    samplers = [sampler_for(s, statistic, salt) for s, salt in zip(scores, salts, strict=True)]
+    if paired:
+        _check_rows(samplers)
     sign = 1.0 if best == "highest" else -1.0
     values = sign * np.concatenate([s.draw("runs", reps, seed) for s in samplers], axis=1)
     centre = sign * np.concatenate([s.estimate for s in samplers])
-    better = _significantly_better(values, centre, confidence)
-    low, high = 1 + better.sum(axis=0), len(scores) - better.sum(axis=1)
-    notes = dict.fromkeys(n for s in samplers for n in sample_notes(s, "percentile", "runs"))
-    ranks = _ranks(centre[None])[0]
-    interval = Interval(
-        ranks.astype(float),
-        low.astype(float),
-        high.astype(float),
-        "simultaneous ranks",
-        reps,
-        tuple(notes),
-    )
+    variance, scale, df = np.concatenate([_spread(s) for s in samplers], axis=1)
+    freedom = _smaller(df) if paired else _pooled(variance, df)
+    better = _significantly_better(centre + scale * (values - centre), centre, freedom, confidence)
+    low, high = 1.0 + better.sum(axis=0), float(len(scores)) - better.sum(axis=1)
+    notes = dict.fromkeys(n for s in samplers for n in sample_notes(s, WIDER, "runs"))
+    ranks = _ranks(centre[None])[0].astype(float)
+    interval = Interval(ranks, low, high, "simultaneous ranks", reps, tuple(notes))
     shares = (_ranks(values)[:, :, None] == np.arange(1, len(scores) + 1)).mean(axis=0)
     return Ranking(interval, shares)
 
@@ -171,18 +179,68 @@ def nash_average(payoffs: np.ndarray) -> NashAverage:
     return NashAverage(rows, columns, table @ columns, rows @ table, value)
 
 
-def _significantly_better(values: np.ndarray, centre: np.ndarray, confidence: float) -> np.ndarray:
-    """Return a matrix that says whether i is better than j, all pairs judged at once."""
-    count = len(centre)
+def _check_contestants(count: int, best: str, rows: str) -> None:
+    if count < 2:
+        raise ValueError(f"scores has {count} contestants; allowed are at least 2")
+    if best not in ("highest", "lowest"):
+        raise ValueError(f"best is {best!r}; allowed are 'highest' or 'lowest'")
+    if rows not in ("independent", "paired"):
+        raise ValueError(f"rows is {rows!r}; allowed are 'independent' or 'paired'")
+
+
+def _check_rows(samplers: Sequence[Sampler]) -> None:
+    """Raise unless every contestant has the rows of the first, task by task."""
+    wanted, *others = ([len(c) for c in columns_of(s.sources[0])] for s in samplers)
+    for place, found in enumerate(others, start=1):
+        if found != wanted:
+            raise ValueError(
+                f"scores[{place}] has {found} rows in its tasks; allowed are those of the first, "
+                f"{wanted}, because the rows are paired (rows='independent' needs no pairs)"
+            )
+
+
+def _spread(sampler: Sampler) -> np.ndarray:
+    """Return (3, 1): variance, scale of deviations and degrees of freedom; nan for a single run.
+
+    Runs that do not vary need no scale, and their spread counts as known.
+    """
+    variance, scale, df = spread_of(sampler, "runs")
+    return np.where(variance == 0.0, [[0.0], [1.0], [np.inf]], [variance, scale, df])
+
+
+def _pooled(variance: np.ndarray, df: np.ndarray) -> np.ndarray:
+    """Return the degrees of freedom of every difference of two (Satterthwaite 1946)."""
+    parts = variance**2 / df
+    total, known = np.add.outer(variance, variance) ** 2, np.add.outer(parts, parts)
+    return np.where(known == 0.0, np.inf, total / np.where(known == 0.0, 1.0, known))
+
+
+def _smaller(df: np.ndarray) -> np.ndarray:
+    """Return the smaller degrees of freedom of every two: paired rows count once."""
+    return np.minimum.outer(df, df)
+
+
+def _significantly_better(
+    values: np.ndarray, centre: np.ndarray, df: np.ndarray, confidence: float
+) -> np.ndarray:
+    """Return a matrix that says whether i is better than j, all pairs judged at once.
+
+    ``df`` are the degrees of freedom of every difference.
+    """
+    from scipy import special
+
+    count, slack = len(centre), ROUNDING * np.max(np.abs(centre))
     gaps, errors = centre[:, None] - centre[None, :], np.zeros((count, count))
     largest = np.zeros(len(values))
     for i in range(count):
         for j in range(i):
             moves = values[:, i] - values[:, j] - gaps[i, j]
             errors[i, j] = errors[j, i] = np.std(moves)
-            if errors[i, j] > 0.0:
+            if errors[i, j] > slack:
                 np.maximum(largest, np.abs(moves) / errors[i, j], out=largest)
-    return gaps > np.quantile(largest, confidence) * errors
+    share = special.ndtr(-np.quantile(largest, confidence))
+    limits = -special.stdtrit(df, share)
+    return gaps > limits * errors + slack
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -62,11 +62,7 @@ def paired_t(
     ``estimate`` is that mean. Degenerate for one pair, or when all differences are equal.
     """
     gaps = _differences(a, b, alternative, confidence)
-    effect = float(gaps.mean())
-    if gaps.size < 2 or _constant(gaps):
-        return _undefined(effect, "paired t")
-    error = gaps.std(ddof=1) / np.sqrt(gaps.size)
-    return _t_comparison((effect, error, gaps.size - 1), alternative, confidence, "paired t")
+    return _t_comparison(_paired_summary(gaps), alternative, confidence, "paired t")
 
 
 def tost(
@@ -82,18 +78,22 @@ def tost(
     Raises:
         ValueError: unless low < high.
     """
-    low, high = margin if isinstance(margin, tuple) else (-margin, margin)
-    if not low < high:
-        raise ValueError(f"margin is {margin!r}; allowed is low < high, or a number above 0")
     x, y = _two_samples(a, b, "two-sided", confidence)
-    effect, error, df = _welch_summary(x, y)
-    if not error > 0.0:
-        return _undefined(effect, "tost welch")
-    above, below = (effect - low) / error, (effect - high) / error
-    p_above, p_below = _t_share(above, df, "greater"), _t_share(below, df, "less")
-    statistic, p_value = (above, p_above) if p_above > p_below else (below, p_below)
-    interval = _t_range(effect, error, df, confidence)
-    return Comparison(statistic, df, p_value, effect, interval, False, "tost welch")
+    return _equivalence(_welch_summary(x, y), margin, confidence, "tost welch")
+
+
+def paired_tost(
+    a: Scores, b: Scores, margin: float | tuple[float, float], *, confidence: float = 0.90
+) -> Comparison:
+    """Test that the mean of paired differences lies inside the margin.
+
+    As ``tost``, from two one-sided paired t tests: for samples evaluated under the same seeds.
+
+    Raises:
+        ValueError: unless low < high, or if the lengths differ.
+    """
+    gaps = _differences(a, b, "two-sided", confidence)
+    return _equivalence(_paired_summary(gaps), margin, confidence, "tost paired")
 
 
 def wilcoxon(
@@ -287,6 +287,26 @@ def _t_comparison(
     return Comparison(statistic, df, p_value, effect, interval, False, method)
 
 
+def _equivalence(
+    summary: tuple[float, float, float],
+    margin: float | tuple[float, float],
+    confidence: float,
+    method: str,
+) -> Comparison:
+    """Ask whether an effect lies inside a margin; ``summary`` is (effect, standard error, df)."""
+    low, high = margin if isinstance(margin, tuple) else (-margin, margin)
+    if not low < high:
+        raise ValueError(f"margin is {margin!r}; allowed is low < high, or a number above 0")
+    effect, error, df = summary
+    if not error > 0.0:
+        return _undefined(effect, method)
+    above, below = (effect - low) / error, (effect - high) / error
+    p_above, p_below = _t_share(above, df, "greater"), _t_share(below, df, "less")
+    statistic, p_value = (above, p_above) if p_above > p_below else (below, p_below)
+    interval = _t_range(effect, error, df, confidence)
+    return Comparison(statistic, df, p_value, effect, interval, False, method)
+
+
 def _t_share(statistic: float, df: float, alternative: str) -> float:
     """Return the p-value of a t statistic, from the tail itself so that small ones stay exact."""
     from scipy import special
@@ -313,6 +333,14 @@ def _welch_summary(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
     shares = parts / max(parts.max(), 5e-324)
     df = shares.sum() ** 2 / np.sum(shares**2 / [x.size - 1, y.size - 1])
     return effect, float(np.sqrt(parts.sum())), float(df)
+
+
+def _paired_summary(gaps: np.ndarray) -> tuple[float, float, float]:
+    """Return the mean difference, its standard error (nan if unknown) and degrees of freedom."""
+    effect = float(gaps.mean())
+    if gaps.size < 2 or _constant(gaps):
+        return effect, NAN, NAN
+    return effect, float(gaps.std(ddof=1) / np.sqrt(gaps.size)), float(gaps.size - 1)
 
 
 def _dominance(

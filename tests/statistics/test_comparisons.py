@@ -20,6 +20,7 @@ from coopbench.statistics import (
     kruskal,
     mann_whitney,
     paired_t,
+    paired_tost,
     permutation_test,
     sign_flip,
     student,
@@ -132,6 +133,21 @@ def test_equivalence_at_five_percent_is_the_interval_inside_the_margin():
         assert (found.p_value < 0.05) == inside
         answers.add(inside)
     assert answers == {True, False}
+
+
+def test_paired_equivalence_is_two_one_sided_paired_tests():
+    rng = np.random.default_rng(2)
+    luck = rng.normal(size=12)
+    a, b = luck + 0.1 * rng.normal(size=12), luck + 0.1 * rng.normal(size=12)
+    found = paired_tost(a, b, (-0.1, 0.2))
+    above = paired_t(a + 0.1, b, alternative="greater").p_value
+    below = paired_t(a - 0.2, b, alternative="less").p_value
+    assert found.p_value == pytest.approx(max(above, below), rel=1e-12)
+    assert found.interval == paired_t(a, b, confidence=0.9).interval
+    assert found.p_value < 0.05 < tost(a, b, (-0.1, 0.2)).p_value  # unpaired, luck drowns it
+    assert is_undefined(paired_tost(a, a, 1.0))
+    with pytest.raises(ValueError, match="b has 11 values"):
+        paired_tost(a, b[:11], 1.0)
 
 
 def test_paired_tests_match_the_recorded_values(golden):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from coopbench.statistics import (
+    CurveBootstrap,
     align_curves,
     area_interval,
     area_under_curve,
@@ -94,6 +95,23 @@ def test_steps_to_a_threshold_have_ends_where_evaluations_took_place(curves):
     assert np.isfinite(unsure.low)
     assert unsure.high == np.inf
     assert "3 runs" in unsure.warnings[0]
+    assert "expanded" not in unsure.warnings[0]  # there is no such remedy for it
+
+
+def test_all_questions_about_a_curve_share_one_draw(curves):
+    drawn, half = CurveBootstrap(curves, reps=400, seed=3), partial(optimality_gap, gamma=0.5)
+    options = {"reps": 400, "seed": 3}
+    for statistic in (iqm, half, mean, optimality_gap):
+        band, alone = drawn.band(statistic), curve_interval(curves, statistic, **options)
+        assert np.array_equal(band.low, alone.low)
+        assert np.array_equal(band.high, alone.high)
+        area = drawn.area(STEPS, statistic, method="expanded")
+        assert area == area_interval(curves, STEPS, statistic, method="expanded", **options)
+        reached = drawn.threshold(STEPS, 0.6, statistic)
+        assert reached == threshold_interval(curves, STEPS, 0.6, statistic, **options)
+    found = CurveBootstrap(curves, resample="hierarchical", reps=400, seed=3).band(mean)
+    alone = bootstrap_interval(curves[:, :, 2], mean, resample="hierarchical", reps=400, seed=3)
+    assert (found.low[2], found.high[2]) == pytest.approx((alone.low, alone.high))
 
 
 def test_runs_may_differ_in_number_between_tasks(curves):
@@ -123,3 +141,9 @@ def test_wrong_curves_are_named(curves):
         curve_interval([curves[:, 0], curves[:, 1, :3]])
     with pytest.raises(TypeError, match="statistic is"):
         curve_interval(curves, np.mean)
+    with pytest.raises(ValueError, match="reps is 0"):
+        CurveBootstrap(curves, reps=0)
+    with pytest.raises(ValueError, match="method is 'normal'"):
+        CurveBootstrap(curves).band(method="normal")
+    with pytest.raises(ValueError, match="confidence is 95"):
+        CurveBootstrap(curves).threshold(STEPS, 0.5, confidence=95)

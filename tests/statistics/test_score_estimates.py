@@ -1,3 +1,4 @@
+import itertools
 from functools import partial
 
 import numpy as np
@@ -71,6 +72,24 @@ def test_normalised_matrices_of_the_published_pipeline(golden):
             found = normalise(steps, low, high, epsilon=1e-6).mean(axis=-1)
             wanted = recorded["sample_tensors"]["mean_norm_return"][algorithm.lower()]
             assert found == pytest.approx(np.array(wanted)[:, column], abs=1e-9)
+
+
+def test_bounds_taken_from_the_algorithms_move_old_scores_as_recorded(golden):
+    recorded = golden("marl_eval_pipeline")
+    moved = []
+    for name, algorithms in recorded["raw"]["Coop"].items():
+        low, high = recorded["true_min_max"][name]
+        # The newcomer has three times the returns of the first algorithm, all of them positive.
+        returns = [step["return"] for run in algorithms["IPPO"].values() for step in run.values()]
+        top = max(high, 3.0 * max(itertools.chain(*returns)))
+        for runs in algorithms.values():
+            values = [run["absolute_metrics"]["return"] for run in runs.values()]
+            before, after = (normalise(values, low, end, epsilon=1e-6) for end in (high, top))
+            moved.append((before.mean(), after.mean()))
+    found = np.array(moved).reshape(-1, 3, 2).mean(axis=0).T  # tasks, algorithms, before and after
+    for mean_scores, when in zip(found, ("before", "after"), strict=True):
+        wanted = [recorded["rescaling_effect"][when][name] for name in ("ippo", "mappo", "qmix")]
+        assert mean_scores == pytest.approx(wanted, abs=1e-9)
 
 
 @FAST

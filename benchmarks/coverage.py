@@ -1,24 +1,38 @@
 """Measure how often each bootstrap interval covers the truth, and how wide it is.
 
-    python benchmarks/interval_coverage.py --trials 1000 --reps 2000
+    python benchmarks/coverage.py --trials 1000 --reps 4000
 
 prints the tables of docs/statistics.md. Every trial draws new scores (runs, tasks): task means
 spread evenly over [0.2, 0.8], noise of standard deviation 0.2 that is normal or skewed (a shifted
-exponential). The truth is the statistic of 200,000 runs. All methods see the same resamples.
+exponential). The truth is the statistic of 200,000 runs. All methods see the same resamples. Ranks
+are judged on equal contestants, where every claim is false.
 """
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from coopbench.statistics import difference_of, iqm, mean, median, probability_of_improvement
+if __name__ == "coverage":
+    # Scripts of this folder see this file first when numba looks for the package of that name.
+    raise ImportError("benchmarks/coverage.py is a script, not the package coverage")
+
+from coopbench.statistics import (
+    difference_of,
+    iqm,
+    mean,
+    median,
+    probability_of_improvement,
+    rank_intervals,
+)
 from coopbench.statistics.intervals import METHODS, interval_ends
 from coopbench.statistics.resampling import sampler_for
 
 SIZES = [(runs, tasks) for runs in (5, 10) for tasks in (1, 6, 26)]
 SPREAD = 0.2  # standard deviation of the noise, in scores
+CONTESTANTS = 4  # that are ranked
 SHIFT = 0.1  # by how much the first of a pair is better
 NOISES: dict[str, Callable] = {
     "normal": lambda rng, shape: rng.normal(0.0, SPREAD, shape),
@@ -33,9 +47,14 @@ STATISTICS = {
 }
 
 
+def task_means(tasks: int) -> np.ndarray:
+    """Return the true score of every task."""
+    return np.linspace(0.2, 0.8, tasks) if tasks > 1 else np.array([0.5])
+
+
 def scores_like(statistic, noise: Callable, shape: tuple[int, int], rng) -> np.ndarray | tuple:
     """Draw what the statistic needs: one score matrix, or a pair with the first one better."""
-    centres = np.linspace(0.2, 0.8, shape[1]) if shape[1] > 1 else np.array([0.5])
+    centres = task_means(shape[1])
     first = centres + noise(rng, shape)
     if statistic in (mean, median, iqm):
         return first
@@ -62,6 +81,26 @@ def study(statistic, noise: Callable, shape: tuple[int, int], options) -> np.nda
     return np.array([found[:, :, 0].mean(axis=0), np.nanmean(found[:, :, 1], axis=0)]).T
 
 
+def rank_study(noise: Callable, shape: tuple[int, int], options) -> float:
+    """Return the share of trials in which no rank is claimed among equals."""
+    rng, held = np.random.default_rng([options.seed, *shape]), 0
+    for trial in range(options.trials):
+        scores = [task_means(shape[1]) + noise(rng, shape) for _ in range(CONTESTANTS)]
+        ranks = rank_intervals(scores, iqm, reps=options.reps, seed=trial).interval
+        held += np.all(ranks.low == 1) and np.all(ranks.high == CONTESTANTS)
+    return held / options.trials
+
+
+def rank_table(options) -> Iterator[str]:
+    """Yield the lines of the table of ranks."""
+    sizes = " | ".join(f"{runs} x {tasks}" for runs, tasks in SIZES)
+    yield f"\nRanks of {CONTESTANTS} equal contestants by IQM\n\n| noise | {sizes} |"
+    yield "|---|" + "---|" * len(SIZES)
+    for name, noise in NOISES.items():
+        cells = " | ".join(f"{rank_study(noise, shape, options):.3f}" for shape in SIZES)
+        yield f"| {name} | {cells} |"
+
+
 def tables(options) -> Iterator[str]:
     """Yield the lines of one table per kind of noise."""
     sizes = " | ".join(f"{runs} x {tasks}" for runs, tasks in SIZES)
@@ -79,11 +118,11 @@ def main() -> None:
     """Print the tables and the time they took."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--reps", type=int, default=2000)
+    parser.add_argument("--reps", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     began = time.perf_counter()
-    for line in tables(options):
+    for line in itertools.chain(tables(options), rank_table(options)):
         print(line, flush=True)
     error = np.sqrt(0.95 * 0.05 / options.trials)
     print(f"\n{options.trials} trials, {options.reps} resamples, standard error {error:.3f}")
