@@ -5,6 +5,7 @@ whose axis 0 is the lane. So one object serves many games, and an episode depend
 """
 
 import importlib
+import json
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
@@ -21,7 +22,9 @@ from coopbench_envs.registration import spec
 if TYPE_CHECKING:
     from coopbench_envs.engine import Engine
 
-__all__ = ["Entry", "Game", "Player", "Policy", "entries", "make_policy"]
+__all__ = ["Entry", "Game", "Player", "Policy", "entries", "hyperparameters", "make_policy"]
+
+_MOST_WRITTEN = 65_536  # characters of hyperparameters, which stand in the metadata of every cell
 
 
 @dataclass(frozen=True)
@@ -139,16 +142,47 @@ def make_policy(name: str, game: Game) -> Policy:
     or ``policy:parameter=value``. Raises ``ValueError`` for a name, a parameter or a value that is
     not allowed, and for a game that the policy cannot play.
     """
+    entry, parameters = _described(name)
+    return entry.create(game, parameters)
+
+
+def hyperparameters(policy: Any) -> dict[str, Any] | None:
+    """Return what a policy was made with, as data that JSON can hold; None if nobody has said it.
+
+    Of a name, its parameters; of an object, its attribute ``hyperparameters``, a dictionary. Raises
+    ``ValueError`` if that is anything else.
+    """
+    if isinstance(policy, str):
+        return dict(_described(policy)[1]._asdict())
+    given = getattr(policy, "hyperparameters", None)
+    if given is None:
+        return None
+    try:
+        text = json.dumps(given, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"The hyperparameters of policy {label(policy)!r} cannot be written as JSON ({error}); "
+            f"allowed: a dictionary of finite numbers, texts, lists and dictionaries."
+        ) from None
+    if not isinstance(given, dict) or len(text) > _MOST_WRITTEN:
+        raise ValueError(
+            f"The hyperparameters of policy {label(policy)!r} are a {type(given).__name__} of "
+            f"{len(text):,} characters as JSON; allowed: a dictionary of up to {_MOST_WRITTEN:,}."
+        )
+    return dict(json.loads(text))
+
+
+def _described(name: str) -> tuple[Entry, Any]:
+    """Entry and parameters that the name of a policy means."""
     kind, _, written = name.partition(":")
     table = entries()
     if kind not in table:
         raise ValueError(unknown("policy", kind, table))
     entry = table[kind]
     try:
-        parameters = resolve(entry.params, _values(entry, written), f"policy {kind!r}")
+        return entry, resolve(entry.params, _values(entry, written), f"policy {kind!r}")
     except TypeError as error:  # a missing value or an unknown parameter: bad input, not a bad call
         raise ValueError(f"Policy {name!r}: {error}") from None
-    return entry.create(game, parameters)
 
 
 def _values(entry: Entry, written: str) -> dict[str, Any]:

@@ -21,11 +21,15 @@ _PUBLIC = {
     "environments": "coopbench.catalogue",
     "evaluate": "coopbench.evaluation",
     "find_episode": "coopbench.replay",
+    "leaderboard": "coopbench.standings",
     "load_protocol": "coopbench.protocol",
     "load_report": "coopbench.evaluation",
+    "merge": "coopbench.shards",
+    "play_shard": "coopbench.shards",
     "policies": "coopbench.catalogue",
     "record": "coopbench.recording",
     "timed_evaluate": "coopbench.timed",
+    "verify": "coopbench.verification",
     "warmup": "coopbench.catalogue",
 }
 

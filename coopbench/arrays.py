@@ -13,6 +13,7 @@ import numpy as np
 __all__ = ["LIMIT", "pack", "unpack"]
 
 LIMIT = 1 << 30  # bytes, packed or unpacked; a larger file is not one of ours
+_MEMBER, _MEMBERS = b"PK\x01\x02", 10_000  # sign of an array in the list of all, and how many
 _HEADER = re.compile(
     rb"\{'descr': '([<|][biuf]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \}\s*"
 )
@@ -31,9 +32,11 @@ def unpack(source: bytes | Path) -> dict[str, np.ndarray]:
 
     Raises ``ValueError`` for anything that ``pack`` does not write.
     """
-    file = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
-        with zipfile.ZipFile(file) as archive:
+        content = source if isinstance(source, bytes) else _content(source)
+        if content.count(_MEMBER) > _MEMBERS:  # each would take up memory before it is looked at
+            raise ValueError(f"it has more than {_MEMBERS:,} arrays")
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             if sum(member.file_size for member in members) > LIMIT:
                 raise ValueError(f"it unpacks to more than {LIMIT} bytes")
@@ -45,13 +48,23 @@ def unpack(source: bytes | Path) -> dict[str, np.ndarray]:
         EOFError,
         NotImplementedError,
         RuntimeError,
+        TypeError,
+        OverflowError,
         MemoryError,
     ) as error:
         raise ValueError(str(error)) from None
 
 
+def _content(path: Path) -> bytes:
+    if path.stat().st_size > LIMIT:
+        raise ValueError(f"it is larger than {LIMIT} bytes")
+    return path.read_bytes()
+
+
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """One array of numbers, in the only form in which ``pack`` writes them."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{member.filename} is packed in another way")
     content = archive.read(member)
     start = 10 + int.from_bytes(content[8:10], "little")
     header = _HEADER.fullmatch(content[10:start])

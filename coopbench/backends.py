@@ -1,4 +1,4 @@
-"""Backends: where jobs are done, in this process or in several.
+"""Backends: where jobs are done, in this process, in several, or on several machines.
 
 A job is a value that can be pickled and called: ``job(tell)`` works, tells its progress in [0, 1]
 and returns a result; ``str(job)`` names it in errors. A backend checks what it is given, starts
@@ -8,6 +8,7 @@ nothing before its results are asked for, and yields (number of the job, result)
 import multiprocessing
 import os
 import pickle
+import platform
 import signal
 import sys
 import threading
@@ -21,7 +22,7 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
-__all__ = ["BACKENDS", "Job", "WorkerError", "usable_cores"]
+__all__ = ["BACKENDS", "Job", "WorkerError", "hire", "how_ended", "start_failure", "usable_cores"]
 
 Tell = Callable[[int, float], None]  # number of a job, done in [0, 1]
 Results = Generator[tuple[int, Any], None, None]
@@ -90,17 +91,38 @@ def processes(jobs: Sequence[Job], workers: int | None, tell: Tell | None) -> Re
     """
     if multiprocessing.current_process().name.startswith(_NAME):
         sys.exit(_UNGUARDED)  # the process that started this one says what to do
-    count = usable_cores() if workers is None else workers
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ValueError(f"'workers' was {workers!r}; allowed: a whole number >= 1, or None.")
+    _check_workers(workers)
     for job in jobs:
-        _check_portable(job)
-    return _Crew(jobs, count, tell).results()
+        _check_portable(job, pickle.dumps)
+    return _Crew(_Ledger(jobs, tell), workers or usable_cores()).results()
+
+
+def ray_tasks(jobs: Sequence[Job], workers: int | None, tell: Tell | None) -> Results:
+    """Do each job as a task of Ray, with one core, on the machines of a cluster.
+
+    That is the one this process is connected to, the one at ``RAY_ADDRESS``, or the one that runs
+    on this machine (``ray start``); it is left running. Without any, Ray is started on this machine
+    and stopped at the end. ``workers`` tasks are given out at a time, by default as many as the
+    cluster has cores. Errors, deaths and the end of the iterator mean what they do for
+    ``processes``; a job tells its progress only when it is done.
+    """
+    _check_workers(workers)
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            "The backend 'ray' needs Ray, which is not installed here: "
+            "pip install \"coopbench[ray]\", or choose backend 'processes'."
+        ) from error
+    for job in jobs:
+        _check_portable(job, ray.cloudpickle.dumps)
+    return _RayTasks(ray, _Ledger(jobs, tell), workers).results()
 
 
 BACKENDS: dict[str, Callable[[Sequence[Job], int | None, Tell | None], Results]] = {
     "serial": serial,
     "processes": processes,
+    "ray": ray_tasks,
 }
 
 
@@ -128,9 +150,15 @@ def _origin(job: Job) -> str:
     return f"It came from {job}."
 
 
-def _check_portable(job: Job) -> None:
+def _check_workers(workers: int | None) -> None:
+    whole = isinstance(workers, int) and not isinstance(workers, bool)
+    if workers is not None and not (whole and workers >= 1):
+        raise ValueError(f"'workers' was {workers!r}; allowed: a whole number >= 1, or None.")
+
+
+def _check_portable(job: Job, dumps: Callable[[Job], bytes]) -> None:
     try:
-        pickle.dumps(job)
+        dumps(job)
     except Exception as error:  # whatever an object raises while it is pickled
         raise TypeError(f"Cannot send {job} to another process ({error}). {_REMEDY}") from error
 
@@ -138,114 +166,60 @@ def _check_portable(job: Job) -> None:
 # --- the process that hands out jobs --------------------------------------------------------------
 
 
-@dataclass(eq=False)
-class _Worker:
-    process: Any
-    pipe: Connection
-    job: int | None = None  # number of the job at work
+class _Ledger:
+    """Which jobs are still to be given out, and what became of those that were."""
 
-
-class _Crew:
-    """Worker processes, each with a pipe of its own and at most one job."""
-
-    def __init__(self, jobs: Sequence[Job], size: int, tell: Tell | None) -> None:
-        self._jobs, self._size, self._tell = jobs, size, tell
-        self._queue = deque(_in_turn(jobs))
+    def __init__(self, jobs: Sequence[Job], tell: Tell | None) -> None:
+        self.jobs, self._tell = jobs, tell
+        self.queue = deque(_in_turn(jobs))
         self._deaths: Counter[int] = Counter()
-        self._workers: list[_Worker] = []
-        self._hired: list[Any] = []  # every process that was ever started
         self._failure: BaseException | None = None
 
-    def results(self) -> Results:
-        try:
-            for _ in range(min(self._size, len(self._queue))):
-                self._hire()
-            while self._workers:
-                pipes = {worker.pipe: worker for worker in self._workers}
-                for pipe in wait(list(pipes)):
-                    yield from self._hear(pipes[pipe])  # type: ignore[index]
-            if self._failure is not None:
-                raise self._failure
-        finally:
-            for process in self._hired:
-                process.kill()
-            for process in self._hired:
-                process.join()
+    def begin(self) -> int:
+        """Take the next job from the queue and return its number."""
+        number = self.queue.popleft()
+        self.tell(number, 0.0)
+        return number
 
-    def _hire(self) -> None:
-        ours, theirs = multiprocessing.Pipe()
-        process = multiprocessing.get_context("spawn").Process(
-            target=_work, args=(theirs,), name=f"{_NAME} {len(self._hired)}", daemon=True
-        )
-        with _inherited():
-            process.start()
-        theirs.close()  # so that the pipe ends when the worker does
-        self._hired.append(process)
-        self._workers.append(_Worker(process, ours))
+    def tell(self, number: int, done: float) -> None:
+        """Pass the progress of a job on."""
+        if self._tell is not None:
+            self._tell(number, done)
 
-    def _hear(self, worker: _Worker) -> Results:
-        """Take one message of a worker and do what follows from it."""
-        try:
-            what, content = worker.pipe.recv()
-        except (EOFError, OSError):  # it ended, perhaps in the middle of a message
-            self._lose(worker)
-            return
-        number = worker.job
-        if what == "progress":
-            if self._tell is not None and number is not None:
-                self._tell(number, content)
-            return
-        worker.job = None
-        if what == "result" and number is not None:
+    def settle(self, number: int, answer: tuple[str, Any]) -> Results:
+        """Yield the result in the answer of a worker, or remember its error."""
+        what, content = answer
+        if what == "result":
             yield number, content
-        elif what == "error" and number is not None:
+        else:
             error, text = content
             error.__cause__ = WorkerTraceback(text)
-            error.add_note(_origin(self._jobs[number]))
-            self._fail(error)
-        self._employ(worker)
+            error.add_note(_origin(self.jobs[number]))
+            self.fail(error)
 
-    def _employ(self, worker: _Worker) -> None:
-        """Give a free worker the next job, or let it go."""
-        if not self._queue:
-            self._workers.remove(worker)
-            worker.pipe.close()
-            return
-        worker.job = self._queue.popleft()
-        if self._tell is not None:
-            self._tell(worker.job, 0.0)
-        try:
-            worker.pipe.send_bytes(pickle.dumps(self._jobs[worker.job]))
-        except OSError:  # it died while it had nothing to do
-            self._lose(worker)
-
-    def _lose(self, worker: _Worker) -> None:
-        """A worker has died: its job goes to a new one, unless it was given out too often."""
-        self._workers.remove(worker)
-        worker.pipe.close()
-        worker.process.join()
-        status = worker.process.exitcode
-        if worker.job is None or status == _UNGUARDED:
-            self._fail(WorkerError(_start_failure(status)))
-            return
-        job = self._jobs[worker.job]
-        self._deaths[worker.job] += 1
-        if self._deaths[worker.job] == TRIES:
-            self._fail(WorkerError(_death(job, status)))
+    def lose(self, number: int, how: str) -> None:
+        """A worker died with a job: it is given out again, unless that was done too often."""
+        job = self.jobs[number]
+        self._deaths[number] += 1
+        if self._deaths[number] == TRIES:
+            self.fail(WorkerError(_death(job, how)))
         else:
             warnings.warn(
-                f"The worker process with {job} died ({_words(status)}); it is done again.",
+                f"The worker process with {job} died ({how}); it is done again.",
                 RuntimeWarning,
                 stacklevel=2,
             )
-            self._queue.appendleft(worker.job)
-        if self._queue:
-            self._hire()
+            self.queue.appendleft(number)
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """Remember the first error and begin no further job."""
         self._failure = self._failure or error
-        self._queue.clear()
+        self.queue.clear()
+
+    def close(self) -> None:
+        """Raise the error that was remembered."""
+        if self._failure is not None:
+            raise self._failure
 
 
 def _in_turn(jobs: Sequence[Job]) -> list[int]:
@@ -259,6 +233,99 @@ def _in_turn(jobs: Sequence[Job]) -> list[int]:
         first.setdefault(jobs[number].kind, number)
     ahead = set(first.values())
     return sorted(numbers, key=lambda number: number not in ahead)
+
+
+@dataclass(eq=False)
+class _Worker:
+    process: Any
+    pipe: Connection
+    job: int | None = None  # number of the job at work
+
+
+class _Crew:
+    """Worker processes, each with a pipe of its own and at most one job."""
+
+    def __init__(self, ledger: _Ledger, size: int) -> None:
+        self._ledger, self._size = ledger, size
+        self._workers: list[_Worker] = []
+        self._hired: list[Any] = []  # every process that was ever started
+
+    def results(self) -> Results:
+        try:
+            for _ in range(min(self._size, len(self._ledger.queue))):
+                self._hire()
+            while self._workers:
+                pipes = {worker.pipe: worker for worker in self._workers}
+                for pipe in wait(list(pipes)):
+                    yield from self._hear(pipes[pipe])  # type: ignore[index]
+            self._ledger.close()
+        finally:
+            for process in self._hired:
+                process.kill()
+            for process in self._hired:
+                process.join()
+
+    def _hire(self) -> None:
+        process, ours = hire(_work, len(self._hired))
+        self._hired.append(process)
+        self._workers.append(_Worker(process, ours))
+
+    def _hear(self, worker: _Worker) -> Results:
+        """Take one message of a worker and do what follows from it."""
+        try:
+            what, content = worker.pipe.recv()
+        except (EOFError, OSError):  # it ended, perhaps in the middle of a message
+            self._lose(worker)
+            return
+        number = worker.job
+        if what == "progress":
+            if number is not None:
+                self._ledger.tell(number, content)
+            return
+        worker.job = None
+        if number is not None:
+            yield from self._ledger.settle(number, (what, content))
+        self._employ(worker)
+
+    def _employ(self, worker: _Worker) -> None:
+        """Give a free worker the next job, or let it go."""
+        if not self._ledger.queue:
+            self._workers.remove(worker)
+            worker.pipe.close()
+            return
+        worker.job = self._ledger.begin()
+        try:
+            worker.pipe.send_bytes(pickle.dumps(self._ledger.jobs[worker.job]))
+        except OSError:  # it died while it had nothing to do
+            self._lose(worker)
+
+    def _lose(self, worker: _Worker) -> None:
+        """A worker has died: its job goes to a new one, unless it was given out too often."""
+        self._workers.remove(worker)
+        worker.pipe.close()
+        worker.process.join()
+        status = worker.process.exitcode
+        if worker.job is None or status == _UNGUARDED:
+            self._ledger.fail(WorkerError(start_failure(status)))
+            return
+        self._ledger.lose(worker.job, how_ended(status))
+        if self._ledger.queue:
+            self._hire()
+
+
+def hire(work: Callable[[Connection], None], number: int) -> tuple[Any, Connection]:
+    """Start a process that does ``work(pipe)``; return it and our end of the pipe.
+
+    It ends when this process does, and its ``number`` is part of its name.
+    """
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(
+        target=_enter, args=(work, theirs), name=f"{_NAME} {number}", daemon=True
+    )
+    with _inherited():
+        process.start()
+    theirs.close()  # so that the pipe ends when the worker does
+    return process, ours
 
 
 @contextmanager
@@ -285,7 +352,8 @@ def _inherited() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_failure(status: int) -> str:
+def start_failure(status: int) -> str:
+    """Say why a worker process did not begin to work, from its exit status."""
     if status == _UNGUARDED:
         return (
             "The backend 'processes' was called from one of its own worker processes: each of them "
@@ -293,20 +361,21 @@ def _start_failure(status: int) -> str:
             "\"if __name__ == '__main__':\", or choose backend 'serial'."
         )
     return (
-        f"A worker process ended before it began to work ({_words(status)}); what it wrote to the "
-        f"error stream says why. Each of them loads the script that started it: that must be "
+        f"A worker process ended before it began to work ({how_ended(status)}); what it wrote to "
+        f"the error stream says why. Each of them loads the script that started it: that must be "
         f"possible without arguments and input."
     )
 
 
-def _death(job: Job, status: int) -> str:
+def _death(job: Job, how: str) -> str:
     return (
-        f"The worker process died {TRIES} times with {job} (last: {_words(status)}). Perhaps there "
-        f"is not enough memory: try fewer workers. With backend 'serial' it runs in this process."
+        f"The worker process died {TRIES} times with {job} (last: {how}). Perhaps there is not "
+        f"enough memory: try fewer workers. With backend 'serial' it runs in this process."
     )
 
 
-def _words(status: int) -> str:
+def how_ended(status: int) -> str:
+    """Say how a process ended, from its exit status."""
     if status >= 0:
         return f"exit status {status}"
     return f"signal {-status}, {signal.strsignal(-status)}"
@@ -315,10 +384,14 @@ def _words(status: int) -> str:
 # --- the process that does them -------------------------------------------------------------------
 
 
-def _work(pipe: Connection) -> None:
-    """Do what comes through the pipe until it is closed; keep nothing of a job that is done."""
+def _enter(work: Callable[[Connection], None], pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    work(pipe)
+
+
+def _work(pipe: Connection) -> None:
+    """Do what comes through the pipe until it is closed; keep nothing of a job that is done."""
     answer: tuple[str, Any] | None = ("ready", None)
     while True:
         pipe.send(answer)
@@ -331,7 +404,7 @@ def _work(pipe: Connection) -> None:
         del content
 
 
-def _answer(content: bytes, tell: Callable[[float], None]) -> tuple[str, Any]:
+def _answer(content: bytes, tell: Callable[[float], None] | None) -> tuple[str, Any]:
     try:
         return "result", _loaded(content)(tell)
     except Exception as error:  # of whatever kind: the other side raises it again
@@ -372,3 +445,85 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+# --- a cluster that does them ---------------------------------------------------------------------
+
+
+class _RayTasks:
+    """Tasks of Ray, each with one job."""
+
+    def __init__(self, ray: Any, ledger: _Ledger, workers: int | None) -> None:
+        self._ray, self._ledger, self._workers = ray, ledger, workers
+        self._versions = _versions()
+        self._at_work: dict[Any, int] = {}  # reference to the answer of a task -> number of its job
+
+    def results(self) -> Results:
+        if not self._ledger.queue:
+            return
+        connected = self._ray.is_initialized()
+        if not connected:
+            self._ray.init()
+        try:
+            # Ray itself would try again without a word, for some deaths without end.
+            task = self._ray.remote(
+                num_cpus=1, max_retries=0, runtime_env={"env_vars": dict(_SINGLE)}
+            )(_task)
+            self._give_out(task)
+            while self._at_work:
+                done, _ = self._ray.wait(list(self._at_work))
+                for reference in done:
+                    yield from self._hear(reference)
+                self._give_out(task)
+            self._ledger.close()
+        finally:
+            for reference in self._at_work:
+                self._ray.cancel(reference, force=True)
+            if not connected:
+                self._ray.shutdown()
+
+    def _give_out(self, task: Any) -> None:
+        while self._ledger.queue and len(self._at_work) < (self._workers or self._cores()):
+            number = self._ledger.begin()
+            content = self._ray.cloudpickle.dumps(self._ledger.jobs[number])
+            self._at_work[task.remote(content, self._versions)] = number
+
+    def _cores(self) -> int:
+        """Count the cores of the cluster now: machines come and go."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def _hear(self, reference: Any) -> Results:
+        """Take the answer of a task that has ended and do what follows from it."""
+        number, died = self._at_work.pop(reference), self._ray.exceptions
+        try:
+            answer = pickle.loads(self._ray.get(reference))
+        except (
+            died.WorkerCrashedError,
+            died.NodeDiedError,
+            died.OutOfMemoryError,
+            died.ObjectLostError,  # its machine died before the answer came here
+        ) as error:
+            self._ledger.lose(number, type(error).__name__)
+            return
+        self._ledger.tell(number, 1.0)
+        yield from self._ledger.settle(number, answer)
+
+
+def _task(content: bytes, versions: dict[str, str]) -> bytes:
+    """Do a job on any machine; the answer is bytes, so that it does not stay in Ray's memory."""
+    found = _versions()
+    if found == versions:
+        return pickle.dumps(_answer(content, None))
+    other = [name for name in versions | found if versions.get(name) != found.get(name)]
+    told = ", ".join(f"{n} {found.get(n)} instead of {versions.get(n)}" for n in other)
+    text = (
+        f"The machine {platform.node()} has {told}: its results could differ. Install the same "
+        f"versions on all machines of the cluster."
+    )
+    return pickle.dumps(("error", (RuntimeError(text), text)))
+
+
+def _versions() -> dict[str, str]:
+    from coopbench.store import versions
+
+    return versions()

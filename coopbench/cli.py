@@ -1,4 +1,4 @@
-"""Command line: list, show, plan, evaluate, report, crossplay, replay, certify, match and more."""
+"""Command line: list, show, plan, evaluate, merge, report, crossplay, replay and more."""
 
 import sys
 from pathlib import Path
@@ -31,11 +31,17 @@ Policies = Annotated[
 ]
 
 Backend = Annotated[
-    str, typer.Option(help="Where cells are played: serial, or several at a time in processes.")
+    str,
+    typer.Option(
+        help="Where cells are played: serial; processes, several at a time; or ray, on a cluster."
+    ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(help="With --backend processes: how many. Default: one per usable core."),
+    typer.Option(
+        help="With --backend processes or ray: how many cells at a time. Default: one per usable "
+        "core, or per core of the cluster."
+    ),
 ]
 
 
@@ -99,6 +105,13 @@ def evaluate(
     ] = None,
     backend: Backend = "serial",
     workers: Workers = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Play part I of N only, 1 <= I <= N, and make no report; see 'coopbench merge'.",
+        ),
+    ] = None,
     env: Annotated[
         str | None,
         typer.Option(
@@ -128,30 +141,45 @@ def evaluate(
     Finished cells are kept: run the same command again after an interruption and it goes on.
     """
     from coopbench.evaluation import evaluate as run
-    from coopbench.maps import with_maps
-    from coopbench.protocol import ad_hoc, load_protocol
 
     if (protocol is None) == (env is None):
         raise ValueError("Name either a PROTOCOL or an environment with --env.")
     if env is not None:
         if maps is not None:
             raise ValueError("--maps goes with a PROTOCOL; with --env give map_params.")
-        values = dict(_assignment(text) for text in param or [])
-        count = 100 if episodes is None else episodes
-        found = ad_hoc(env, count, 0 if seed is None else seed, **values)
+        found = _ad_hoc(env, episodes, seed, param)
         chosen = policy or ["random"]
     else:
         if episodes is not None or seed is not None or param:
             raise ValueError(
                 "--episodes, --seed and --param go with --env: a protocol fixes its own."
             )
-        found = load_protocol(str(protocol))
-        found = found if maps is None else with_maps(found, maps)
+        found = _protocol(str(protocol), maps)
         chosen = _chosen(policy, found)
         out = out or Path("results") / found.protocol.name
+    if shard is not None:
+        _play_shard(found, chosen, shard, out, backend, workers)
+        return
     with _Progress(len(found.task) * len(chosen)) as progress:
         report = run(found, chosen, out, backend, progress, workers)
     _present(report, out)
+
+
+@app.command()
+def merge(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Results folders of one protocol.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for all their results and the report.")],
+) -> None:
+    """Put the results of several folders together, and report on all of them.
+
+    Cells are copied and their checksums verified; damaged ones are left out and named. Of one
+    folder that all shards wrote into: coopbench merge FOLDER --out FOLDER.
+    """
+    from coopbench.shards import merge as run
+
+    _present(run(folders, out), out)
 
 
 @app.command()
@@ -162,6 +190,124 @@ def report(
     from coopbench.evaluation import load_report
 
     _present(load_report(folder), folder)
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+    backend: Backend = "serial",
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option(help="File for the answer, as JSON.")] = None,
+) -> None:
+    """Play a results folder again and say of every part whether it is what it claims to be.
+
+    The exit status is 1 if anything is different or missing.
+    """
+    from coopbench.recording import check_place
+    from coopbench.store import write_text
+    from coopbench.verification import show as show_verification
+    from coopbench.verification import verify as run
+
+    if out is not None:
+        check_place(out)
+    with _Progress() as progress:
+        found = run(folder, backend, workers, progress)
+    show_verification(found, _console())
+    if out is not None:
+        write_text(out, found.to_json())
+        _say(f"Answer: {out}")
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+@app.command()
+def leaderboard(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="FOLDER...", help="Results folders of one protocol."),
+    ],
+    out: Annotated[Path, typer.Option(help="File for the page; its data stand beside as JSON.")],
+    unverified: Annotated[
+        str,
+        typer.Option(help="Folders without a manifest or with missing cells: refuse or mark."),
+    ] = "refuse",
+    backend: Backend = "serial",
+    workers: Workers = None,
+) -> None:
+    """Verify results folders and merge them into one static page; one that differs is refused."""
+    from coopbench.recording import check_place
+    from coopbench.standings import leaderboard as run
+
+    check_place(out)
+    with _Progress() as progress:
+        found = run(folders, unverified, backend, workers, progress)
+    for note in found.notes:
+        _say(f"Note: {note}")
+    page, data = found.save(out)
+    _say(f"Leaderboard: {page}, {data}")
+
+
+@app.command("export")
+def export_results(
+    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+    to: Annotated[Path, typer.Option(help="File to write, as JSON for marl-eval.")],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            metavar="NAME",
+            help="Policy to export, or POLICY=NAME to call it otherwise; repeat for more. "
+            "Default: all.",
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="Metric to export; repeat for more. Default: return and score."),
+    ] = None,
+) -> None:
+    """Write the results of a folder for marl-eval, and say what it would not read there."""
+    from coopbench.evaluation import load_report
+    from coopbench.exchange import chosen, save_marl_eval
+
+    found = load_report(folder)
+    hindering = save_marl_eval(found, to, chosen(found, policy), metric)
+    for failure in found.episodes.failures:
+        where = f"{failure.cell.task} / {failure.cell.policy} / run {failure.cell.run}"
+        _say(f"Not exported: {where} failed: {failure.reason}")
+    for text in hindering:
+        _say(f"Note: {text}.")
+    _say(f"Exported: {to}")
+
+
+@app.command("import")
+def import_results(
+    file: Annotated[Path, typer.Argument(help="A JSON file in the format of marl-eval.")],
+    absolute: Annotated[
+        str,
+        typer.Option(
+            help="What its absolute metrics are: best_checkpoint, max_episode, last or unknown."
+        ),
+    ] = "unknown",
+    metric: Annotated[str, typer.Option(help="Metric to summarise.")] = "return",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="minmax: 0 and 1 are the lowest and highest value of each task; given: values as "
+            "they are."
+        ),
+    ] = "minmax",
+) -> None:
+    """Summarise the results of others: interquartile mean, median, mean and optimality gap."""
+    from coopbench.imported import SCALES, read_marl_eval, summary_table
+    from coopbench.report.tables import print_table
+    from coopbench_envs.parameters import named
+
+    scaled = named("scale", scale, SCALES)
+    for found in read_marl_eval(file, absolute).values():
+        print_table(summary_table(scaled(found, metric), metric), _console())
+        for text in found.missing:
+            _say(f"Missing: {text}")
 
 
 @app.command()
@@ -197,6 +343,47 @@ def crossplay(
     show_matrices(result, _console())
     files = result.save(out or Path("results") / f"{found.protocol.name}-crossplay")
     _say(f"Matrices: {files['md']}")
+
+
+@app.command()
+def timed(
+    protocol: ProtocolName,
+    policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")],
+    planning: Annotated[
+        float | None, typer.Option(help="Seconds to the first action of an episode.")
+    ] = None,
+    step: Annotated[float | None, typer.Option(help="Seconds for each later action.")] = None,
+    total: Annotated[float | None, typer.Option(help="Seconds for the whole evaluation.")] = None,
+    timeouts: Annotated[
+        int | None, typer.Option(help="Timeouts in a row that end it, 10 if not given.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the scores, as JSON.")] = None,
+) -> None:
+    """Play a protocol's episodes one by one with limits of time; score them as Flatland does.
+
+    Limits are for protocols that have none of their own. An episode that is not played to its end
+    scores -1.
+    """
+    from coopbench.episodes import Cell
+    from coopbench.recording import check_place
+    from coopbench.timed import timed_evaluate
+
+    if out is not None:
+        check_place(out)
+    asked = {"planning": planning, "step": step, "total": total, "timeouts": timeouts}
+    limits = {name: value for name, value in asked.items() if value is not None}
+    try:
+        with _Progress() as progress:
+
+            def tell(name: str, done: float) -> None:
+                progress(Cell(name, policy), done, "done" if done == 1.0 else "plays")
+
+            scores = timed_evaluate(protocol, policy, limits or None, progress=tell)
+    except KeyboardInterrupt:
+        _fail("Interrupted. Nothing was written.", 130)
+    _say(str(scores))
+    if out is not None:
+        _say(f"Scores: {scores.save(out)}")
 
 
 @app.command()
@@ -364,6 +551,52 @@ def _chosen(policy: list[str] | None, protocol: Any) -> list[str]:
     return list(policy or protocol.report.baselines)
 
 
+def _protocol(name: str, maps: Path | None) -> Any:
+    from coopbench.maps import with_maps
+    from coopbench.protocol import load_protocol
+
+    found = load_protocol(name)
+    return found if maps is None else with_maps(found, maps)
+
+
+def _ad_hoc(env: str, episodes: int | None, seed: int | None, param: list[str] | None) -> Any:
+    from coopbench.protocol import ad_hoc
+
+    values = dict(_assignment(text) for text in param or [])
+    count = 100 if episodes is None else episodes
+    return ad_hoc(env, count, 0 if seed is None else seed, **values)
+
+
+def _play_shard(
+    protocol: Any,
+    policies: list[str],
+    shard: str,
+    out: Path | None,
+    backend: str,
+    workers: int | None,
+) -> None:
+    """Play a part of an evaluation and say what is still to be done."""
+    from coopbench.shards import play_shard
+
+    if out is None:
+        raise ValueError("--shard needs a folder for its results; name one with --out.")
+    number, slash, count = shard.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal()):
+        raise ValueError(f"--shard takes I/N, for instance 2/3; given {shard!r}.")
+    with _Progress() as progress:
+        found = play_shard(
+            protocol, policies, (int(number), int(count)), out, backend, progress, workers
+        )
+    for note in found.notes:
+        _say(note)
+    _say(f"Shard {shard}: its {len(found.cells)} of {found.total} cells are finished.")
+    _say(f"{out} holds {found.there} of {found.total} cells.")
+    if found.there == found.total:
+        _say(f"Next: coopbench merge {out} --out {out}")
+    else:
+        _say("Next, when all shards are finished: coopbench merge FOLDER... --out DIR")
+
+
 def _assignment(text: str) -> tuple[str, Any]:
     """Parse NAME=VALUE; the value is TOML where it can be, text otherwise."""
     import tomllib
@@ -387,6 +620,8 @@ def _present(report: Any, out: Path | None) -> None:
         return
     files = report.save(out)
     _say(f"Report: {files['html']}")
+    if report.results:
+        _say(f"Digest of the results: {report.results}")
 
 
 class _Progress:

@@ -90,6 +90,8 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
         facts["Comparisons"] = "by pairs of episodes of the same seed"
     if protocol.training:
         facts["Training"] = training_text(protocol)
+    if protocol.limits:
+        facts["Limits of time"] = str(protocol.limits)
     if maps.told(protocol):
         facts["Maps"] = maps.told(protocol)
     if report.learned:

@@ -2,11 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
+
+from coopbench import machine
 
 __all__ = ["Cell", "EpisodeTable", "Episodes", "Failure", "Played", "Progress", "Trace"]
 
@@ -89,6 +92,7 @@ class Played:
     episodes: Episodes
     progress: Progress | None  # of a training run with checkpoints
     seconds: float  # that it took
+    machine: Mapping[str, Any] = field(default_factory=machine.describe)  # that it was played on
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,9 @@ class Failure:
 
     cell: Cell
     reason: str
+
+
+T = TypeVar("T", Episodes, Progress)
 
 
 @dataclass(frozen=True)
@@ -131,9 +138,7 @@ class EpisodeTable:
 
     def progress_of(self, task: str, policy: str) -> tuple[Progress, ...]:
         """Return the checkpoints of a policy on a task, by run; empty if there are none."""
-        wanted = (task, policy)
-        found = (p for p in self.progress if (p.cell.task, p.cell.policy) == wanted)
-        return tuple(sorted(found, key=lambda each: each.cell.run or 0))
+        return self._courses.get((task, policy), ())
 
     @cached_property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -142,36 +147,48 @@ class EpisodeTable:
 
     @cached_property
     def _index(self) -> dict[tuple[str, str], tuple[Episodes, ...]]:
-        found: dict[tuple[str, str], list[Episodes]] = {}
-        for block in self.blocks:
-            found.setdefault((block.cell.task, block.cell.policy), []).append(block)
-        return {
-            key: tuple(sorted(blocks, key=lambda block: block.cell.run or 0))
-            for key, blocks in found.items()
-        }
+        return _by_pair(self.blocks)
+
+    @cached_property
+    def _courses(self) -> dict[tuple[str, str], tuple[Progress, ...]]:
+        return _by_pair(self.progress)
 
     def rows(self) -> Iterator[dict[str, object]]:
         """Iterate over episodes as flat rows, one column per metric and agent."""
         for block in self.blocks:
-            for k in range(len(block)):
-                row: dict[str, object] = {
-                    "task": block.cell.task,
-                    "policy": block.cell.policy,
-                    "run": block.cell.run,
-                    "episode": k,
-                    "seed": int(block.seeds[k]),
-                    "length": int(block.lengths[k]),
-                    "terminated": bool(block.terminated[k]),
-                    "seats": block.played(k),
-                    "return": float(block.returns[k].sum()),
-                }
-                if block.trace is not None:
-                    row["trajectory"] = block.trace.episodes[k]
-                row |= {name: float(values[k]) for name, values in block.metrics.items()}
-                own = {"return": block.returns} | block.agent_metrics
-                row |= {
-                    f"{name}_{agent}": float(value)
-                    for name, values in own.items()
-                    for agent, value in zip(block.agents, values[k], strict=True)
-                }
-                yield row
+            columns = _columns(block)
+            for values in zip(*columns.values(), strict=True):
+                yield dict(zip(columns, values, strict=True))
+
+
+def _columns(block: Episodes) -> dict[str, Sequence[object]]:
+    """Columns of the flat rows of a cell, one value per episode."""
+    cell, count = block.cell, len(block)
+    found: dict[str, Sequence[object]] = {
+        "task": [cell.task] * count,
+        "policy": [cell.policy] * count,
+        "run": [cell.run] * count,
+        "episode": range(count),
+        "seed": block.seeds.tolist(),
+        "length": block.lengths.tolist(),
+        "terminated": block.terminated.tolist(),
+        "seats": [block.played(k) for k in range(count)],
+        "return": block.returns.sum(axis=1).tolist(),
+    }
+    if block.trace is not None:
+        found["trajectory"] = block.trace.episodes
+    found |= {name: v.tolist() for name, v in block.metrics.items() if name not in found}
+    for name, each in ({"return": block.returns} | block.agent_metrics).items():
+        found |= {f"{name}_{a}": each[:, seat].tolist() for seat, a in enumerate(block.agents)}
+    return found
+
+
+def _by_pair(parts: tuple[T, ...]) -> dict[tuple[str, str], tuple[T, ...]]:
+    """Parts of a table by task and policy, in the order of their runs."""
+    found: dict[tuple[str, str], list[T]] = {}
+    for part in parts:
+        found.setdefault((part.cell.task, part.cell.policy), []).append(part)
+    return {
+        key: tuple(sorted(several, key=lambda part: part.cell.run or 0))
+        for key, several in found.items()
+    }

@@ -1,16 +1,18 @@
 """Evaluation: protocol and policies in, report out; finished work is kept and found again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import coopbench_envs
-from coopbench import analysis, maps, store
+from coopbench import analysis, efficiency, maps, rankings, store
 from coopbench.backends import BACKENDS
 from coopbench.episodes import Cell, Episodes, EpisodeTable, Failure
+from coopbench.manifest import results_digest, write_manifest
 from coopbench.plan import Failed, plan
 from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files, stored_protocol
 from coopbench.report.report import Report
@@ -18,12 +20,15 @@ from coopbench.rollout import OWN, PlayJob, seating
 from coopbench_envs.parameters import named
 
 __all__ = [
+    "departures",
     "evaluate",
     "find_protocol",
     "load_report",
     "play_cells",
     "protocol_of",
+    "report_of",
     "stored_cells",
+    "table_of",
     "write_protocol",
 ]
 
@@ -48,7 +53,8 @@ def evaluate(
 
     With ``out`` every finished cell is written there at once: after an interruption the same call
     goes on where it stopped. Named policies that are already there are not played again; a damaged
-    result is named in the report's notes, and that cell alone is redone.
+    result is named in the report's notes, and that cell alone is redone. At the end the manifest is
+    written, by which ``verify`` sees that nothing is missing.
 
     ``backend`` is "serial", or one that plays several cells at the same time, to the same results:
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
@@ -56,7 +62,8 @@ def evaluate(
     """
     found = find_protocol(protocol)
     there, notes = play_cells(found, plan(found, policies), out, backend, progress, workers)
-    return _report(found, there, notes)
+    report = _report(found, there, notes)
+    return report if out is None else replace(report, results=write_manifest(Path(out), found))
 
 
 def play_cells(
@@ -124,16 +131,28 @@ def load_report(folder: str | Path) -> Report:
     if not any(found.episodes for _, found in cells):
         reasons = " ".join(notes) or "Evaluate into it again: it goes on."
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
-    tasks, first = [task.id for task in protocol.task], list(protocol.report.baselines)
-    cells.sort(
+    found = report_of(protocol, cells, protocol.report.baselines, tuple(notes))
+    return found if notes else replace(found, results=results_digest(root, protocol))
+
+
+def report_of(
+    protocol: Protocol,
+    cells: Sequence[tuple[Cell, store.Stored]],
+    first: Sequence[str],
+    notes: tuple[str, ...] = (),
+) -> Report:
+    """Make the report of cells of a protocol; the policies ``first`` come first, in this order."""
+    tasks, policies = [task.id for task in protocol.task], list(first)
+    ordered = sorted(
+        cells,
         key=lambda each: (
             tasks.index(each[0].task),
-            first.index(each[0].policy) if each[0].policy in first else len(first),
+            policies.index(each[0].policy) if each[0].policy in policies else len(policies),
             each[0].policy,
             each[0].run or 0,
-        )
+        ),
     )
-    return _report(protocol, [found for _, found in cells], tuple(notes))
+    return _report(protocol, [found for _, found in ordered], notes)
 
 
 def protocol_of(root: Path) -> Protocol:
@@ -159,7 +178,7 @@ def stored_cells(
         except (store.DamagedResultError, store.OtherProtocolError) as error:
             notes.append(f"left out: {error}")
             continue
-        if found is None:
+        if found is None or root / cell.folder != file.parent:  # a copy lies deeper
             notes.append(f"left out: {file} is not in the folder of its cell, {cell.folder}.")
             continue
         yield cell, found
@@ -194,13 +213,20 @@ def write_protocol(root: Path, protocol: Protocol) -> None:
     store.write_text(target, protocol.model_dump_json(indent=2) + "\n")
 
 
-def _report(protocol: Protocol, cells: list[store.Stored | None], notes: tuple[str, ...]) -> Report:
-    there = [each for each in cells if each is not None]
-    table = EpisodeTable(
+def table_of(cells: Iterable[store.Stored]) -> EpisodeTable:
+    """Put cells into one table, in their order."""
+    there = list(cells)
+    return EpisodeTable(
         blocks=tuple(each.episodes for each in there if each.episodes is not None),
         progress=tuple(each.progress for each in there if each.progress is not None),
         failures=tuple(each.failure for each in there if each.failure is not None),
     )
+
+
+def _report(protocol: Protocol, cells: list[store.Stored | None], notes: tuple[str, ...]) -> Report:
+    there = [each for each in cells if each is not None]
+    table = table_of(there)
+    curves, early = efficiency.learning(protocol, table)
     return Report(
         protocol=protocol,
         episodes=table,
@@ -214,6 +240,12 @@ def _report(protocol: Protocol, cells: list[store.Stored | None], notes: tuple[s
         notes=notes,
         agents=analysis.agent_estimates(protocol, table),
         metadata={each.episodes.cell: each.meta for each in there if each.episodes is not None},
+        improvements=rankings.improvements(protocol, table),
+        profiles=rankings.profile_points(protocol, table),
+        ranks=rankings.ranks(protocol, table),
+        learning=curves,
+        efficiency=early,
+        late=efficiency.late_scores(protocol, table),
     )
 
 
@@ -223,6 +255,8 @@ def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
         return ("it is an ad-hoc evaluation, not a protocol",)
     present = tuple(dict.fromkeys(policy for _, policy in table.pairs))
     reasons = [*_foreign(protocol), *_absent(protocol, table, present), *_failed(table)]
+    if protocol.limits is not None:
+        reasons.append("its limits of time were not kept; 'coopbench timed' keeps them")
     for policy in present:
         blocks = [block for block in table if block.cell.policy == policy]
         for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):

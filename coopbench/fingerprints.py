@@ -15,7 +15,7 @@ from coopbench.episodes import Trace
 if TYPE_CHECKING:
     from coopbench_envs.engine import Engine
 
-__all__ = ["RECORDED", "Fingerprints"]
+__all__ = ["RECORDED", "Fingerprints", "extremes", "recordable"]
 
 RECORDED = "the episodes with the highest and the lowest score"
 _BLOCK = 1 << 23  # bytes of rows that are kept until they are hashed
@@ -36,8 +36,7 @@ class Fingerprints:
         self._filled = 0
         self._hashes = [hashlib.sha256() for _ in range(engine.lanes)]
         self._steps: list[int] = []
-        step = 8 * (width + control.rewards.shape[1])
-        self._kept = int(np.clip(_COURSE // (step * engine.horizon), 1, engine.lanes))
+        self._kept = recordable(engine, engine.lanes)
         self._course: list[tuple[np.ndarray, np.ndarray]] = []
 
     def note(self) -> None:
@@ -72,7 +71,7 @@ class Fingerprints:
         return Trace(
             tuple(each.hexdigest() for each in self._hashes),
             np.array(self._steps, np.uint64),
-            {k: self._recorded(k, int(lengths[k])) for k in _extremes(scores[: self._kept])},
+            {k: self._recorded(k, int(lengths[k])) for k in extremes(scores[: self._kept])},
         )
 
     def _flush(self) -> None:
@@ -87,8 +86,14 @@ class Fingerprints:
         return np.array(actions), np.array(rewards)
 
 
-def _extremes(scores: np.ndarray) -> tuple[int, ...]:
-    """Numbers of the highest and the lowest score, each the first of equals."""
+def recordable(engine: "Engine", episodes: int) -> int:
+    """Return of how many of the first episodes all actions can be kept until they are over."""
+    step = 8 * (np.prod(engine.actions.shape[1:], dtype=int) + engine.control.rewards.shape[1])
+    return int(np.clip(_COURSE // (step * engine.horizon), 1, episodes))
+
+
+def extremes(scores: np.ndarray) -> tuple[int, ...]:
+    """Return the numbers of the highest and the lowest score, each the first of equals."""
     if np.isnan(scores).all():
         return (0,)
     return tuple(dict.fromkeys((int(np.nanargmax(scores)), int(np.nanargmin(scores)))))

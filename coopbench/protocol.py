@@ -288,6 +288,20 @@ class Chart(_Strict):
 # move has no contacts.
 _BESIDE = {"coordination": "success_rate"}
 
+_MINMAX = "marl-standard"  # the only protocol whose scores are scaled by what was evaluated
+
+
+class Domain(_Strict):
+    """What is also shown of the tasks of one group, whose games measure what others do not."""
+
+    metrics: tuple[str, ...]  # behind those of the report
+    curve: str  # in place of that of the report
+
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
 
 class Reporting(_Strict):
     """What the standard report shows."""
@@ -307,6 +321,7 @@ class Reporting(_Strict):
     bootstrap: Literal["percentile", "expanded"] | None = _later()  # None: see analysis
     margin: float | None = _later(gt=0.0)  # of normalised score, within which policies are equal
     skirmish: bool | None = _later()  # also medians and quartiles of the best late checkpoints
+    domain: dict[str, Domain] | None = _later()  # by group of tasks
     chart: tuple[Chart, ...] = ()
 
     @field_validator("metrics", "baselines", "learned", "chart", mode="before")
@@ -324,11 +339,13 @@ class Reporting(_Strict):
     @model_validator(mode="after")
     def _beside(self) -> "Reporting":
         shown = tuple(dict.fromkeys((self.score, *self.metrics)))
+        domains = (self.domain or {}).values()
         for metric, first in _BESIDE.items():
-            for use, name in (("score", self.score), ("curve", self.curve)):
+            curves = [("curve", name) for name in (self.curve, *(each.curve for each in domains))]
+            for use, name in (("score", self.score), *curves):
                 if name == metric:
                     raise ValueError(f"{use} {metric!r} says nothing alone; allowed: {first!r}")
-            for names in (self.metrics, shown):
+            for names in (self.metrics, shown, *(each.metrics for each in domains)):
                 if metric in names and (first, metric) not in itertools.pairwise(names):
                     raise ValueError(
                         f"{metric!r} says nothing alone; put {first!r} directly before it"
@@ -387,6 +404,23 @@ class Protocol(_Strict):
         return self
 
     @model_validator(mode="after")
+    def _divided(self) -> "Protocol":
+        for name in self.report.domain or {}:
+            if name not in self.groups:
+                raise ValueError(unknown("group", name, self.groups, "the domains of the report"))
+        return self
+
+    @model_validator(mode="after")
+    def _published(self) -> "Protocol":
+        if self.report.normalisation == "minmax" and self.protocol.name != _MINMAX:
+            raise ValueError(
+                f"normalisation 'minmax' moves every score when a policy is added, so that it is "
+                f"kept for {_MINMAX!r}, where it is published; remove it: the bounds of the tasks "
+                f"are used"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _trainable(self) -> "Protocol":
         training = self.training
         if training is None:
@@ -438,13 +472,14 @@ class Protocol(_Strict):
     def _measurable(self) -> "Protocol":
         for task in self.task:
             known = known_metrics(task.env)
-            for name in (*self.report.metrics, self.report.score, self.report.curve):
+            curve = self.curve_of(task)
+            for name in (*self.metrics_of(task), curve):
                 if name not in known:
                     raise ValueError(unknown("metric", name, known, f"task {task.id!r}"))
             measured = coopbench_envs.spec(task.env).metrics
-            if self.report.curve not in measured:
+            if curve not in measured:
                 raise ValueError(
-                    f"curve {self.report.curve!r} of task {task.id!r} has no course over an "
+                    f"curve {curve!r} of task {task.id!r} has no course over an "
                     f"episode; allowed: what the game itself measures, {', '.join(measured)}"
                 )
         return self
@@ -459,6 +494,17 @@ class Protocol(_Strict):
         """Tasks by group, in the order of the file; one group named "" if there are none."""
         names = dict.fromkeys(task.group for task in self.task)
         return {name: tuple(t for t in self.task if t.group == name) for name in names}
+
+    def metrics_of(self, task: Task) -> tuple[str, ...]:
+        """Metrics that are reported of a task: the score, the report's, those of its group."""
+        domain = (self.report.domain or {}).get(task.group)
+        own = () if domain is None else domain.metrics
+        return tuple(dict.fromkeys((self.report.score, *self.report.metrics, *own)))
+
+    def curve_of(self, task: Task) -> str:
+        """Metric whose course over an episode of a task is drawn."""
+        domain = (self.report.domain or {}).get(task.group)
+        return self.report.curve if domain is None else domain.curve
 
     def missing(self, present: Iterable[str]) -> tuple[str, ...]:
         """Required baselines that are not among the policies ``present``.
@@ -675,6 +721,7 @@ def _fields(location: tuple[Any, ...]) -> list[str]:
             "report": Reporting,
             "training": Training,
             "budgets": Budget,
+            "domain": Domain,
             "chart": Chart,
             "task": Task,
             "evaluation": Evaluation,

@@ -18,7 +18,7 @@ from coopbench.trajectories import Recorder
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.registration import spec
 
-__all__ = ["PlayJob", "joint", "play", "play_checkpoints", "seating"]
+__all__ = ["PlayJob", "joint", "outcome", "play", "play_checkpoints", "seating"]
 
 OWN = -1  # in a seating: the policy that is evaluated
 
@@ -60,8 +60,18 @@ def play(
         course.append(control.measures.mean(axis=0))
         if progress is not None:
             progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
-    names = list(engine.spec.metrics)
-    found = Episodes(
+    found = outcome(engine, cell, seeds, seats, recorder)
+    curves = dict(zip(engine.spec.metrics, np.array(course).T.copy(), strict=True))
+    trace = prints.trace(values(found, protocol.report.score), found.lengths)
+    return replace(found, curves=curves, trace=trace)
+
+
+def outcome(
+    engine: Engine, cell: Cell, seeds: np.ndarray, seats: np.ndarray, recorder: Recorder
+) -> Episodes:
+    """Return what the episodes in an engine have come to, without curves and trace."""
+    control = engine.control
+    return Episodes(
         cell=cell,
         agents=engine.agents,
         seeds=seeds,
@@ -69,12 +79,11 @@ def play(
         terminated=control.ended.copy(),
         seats=seats == OWN,
         returns=control.returns.copy(),
-        metrics={name: control.measures[:, k].copy() for k, name in enumerate(names)}
+        metrics={name: control.measures[:, k].copy() for k, name in enumerate(engine.spec.metrics)}
         | recorder.metrics(),
-        curves=dict(zip(names, np.array(course).T.copy(), strict=True)),
+        curves={},
         agent_metrics=recorder.agent_metrics(),
     )
-    return replace(found, trace=prints.trace(values(found, protocol.report.score), found.lengths))
 
 
 @dataclass(frozen=True)
@@ -124,14 +133,14 @@ def play_checkpoints(
     tell: Callable[[float], None] | None = None,
 ) -> Progress:
     """Play the selection episodes of a protocol with every checkpoint of a training run."""
-    selection, settings = protocol.seeds.selection, protocol.report
+    selection, task = protocol.seeds.selection, _task(protocol, cell)
     if selection is None:
         raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
     seeds, steps = np.array(selection.seeds, np.uint64), sorted(checkpoints.policies)
     found: dict[str, list[np.ndarray]] = {}
     for done, step in enumerate(steps):
         block = play(protocol, cell, checkpoints.policies[step], seeds=seeds)
-        for name in dict.fromkeys(("return", settings.score, *settings.metrics)):
+        for name in dict.fromkeys(("return", *protocol.metrics_of(task))):
             found.setdefault(name, []).append(values(block, name))
         if tell is not None:
             tell((done + 1) / (len(steps) + 1))

@@ -1,6 +1,6 @@
 """Store: one folder per cell, data only; a cell is finished when its meta.json says so and fits.
 
-meta.json       schema, protocol digest, versions, platform, checksums; written last
+meta.json       schema, protocol digest, versions, commit, machine, checksums; written last
 results.jsonl   one line per episode
 curves.npz      mean course of every metric over an episode
 trace.npz       checksum of every step; actions and rewards of the recorded episodes
@@ -8,19 +8,26 @@ progress.npz    training runs with checkpoints: their steps, and every metric of
 """
 
 import hashlib
+import io
 import json
 import os
 import platform
+import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 
-from coopbench.arrays import LIMIT, pack, unpack
+from coopbench import machine
+from coopbench.arrays import pack, unpack
+from coopbench.baselines.policy import hyperparameters
 from coopbench.episodes import Cell, Episodes, Failure, Played, Progress, Trace
+from coopbench.plan import Checkpoints
 from coopbench.protocol import Protocol
 
 __all__ = [
@@ -28,8 +35,11 @@ __all__ = [
     "OtherProtocolError",
     "Stored",
     "cell_of",
+    "copy",
     "describe",
+    "lines",
     "read",
+    "read_bounded",
     "write",
     "write_bytes",
     "write_failure",
@@ -37,6 +47,31 @@ __all__ = [
 ]
 
 SCHEMA = 3
+# Bytes that a file may have at most, packed; a larger one is not one of ours.
+_LIMITS = {"meta.json": 1 << 22, ".json": 1 << 26, ".jsonl": 1 << 28, ".npz": 1 << 28}
+_LINE = 1 << 20  # bytes of one line
+_ROW = (
+    "episode",
+    "seed",
+    "length",
+    "terminated",
+    "seats",
+    "trajectory",
+    "returns",
+    "metrics",
+    "agent_metrics",
+)
+# What reading files that anybody may have written can raise.
+_BROKEN = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    OSError,
+)
 
 
 class DamagedResultError(Exception):
@@ -56,19 +91,20 @@ class Stored(NamedTuple):
     failure: Failure | None
 
 
-def describe(protocol: Protocol, played: Played, plays: str | None) -> dict[str, Any]:
-    """Return the metadata of a cell that has just been played.
-
-    ``plays`` is the name of the policy that played, None for an object.
-    """
-    episodes, progress = played.episodes, played.progress
+def describe(protocol: Protocol, played: Played, model: Any) -> dict[str, Any]:
+    """Return the metadata of a cell that has just been played by ``model``; see ``plan``."""
+    episodes, progress, policy = played.episodes, played.progress, model
+    if isinstance(model, Checkpoints) and progress is not None:
+        policy = model.policies[int(progress.steps[progress.best])]
     return _meta(protocol, episodes.cell, "finished") | {
         "agents": list(episodes.agents),
         "episodes": len(episodes),
         "recorded": [] if episodes.trace is None else list(episodes.trace.recorded),
-        "plays": plays,
+        "plays": model if isinstance(model, str) else None,  # only names can be played again
+        "hyperparameters": hyperparameters(policy),
         "chosen_step": None if progress is None else int(progress.steps[progress.best]),
         "seconds": played.seconds,
+        "machine": dict(played.machine),
     }
 
 
@@ -81,7 +117,7 @@ def write(root: Path, played: Played, meta: dict[str, Any]) -> None:
     if trace is None:
         raise ValueError(f"{cell} was not played here: it has no trace to be verified by.")
     files = {
-        "results.jsonl": _lines(played.episodes, trace),
+        "results.jsonl": lines(played.episodes),
         "curves.npz": pack(played.episodes.curves),
         "trace.npz": pack(_traced(trace)),
     }
@@ -94,6 +130,18 @@ def write_failure(root: Path, protocol: Protocol, failure: Failure) -> None:
     """Write down below ``root`` that a training run failed."""
     cell = failure.cell
     _write(root, cell, _meta(protocol, cell, "failed") | {"reason": failure.reason}, {})
+
+
+def copy(source: Path, root: Path, cell: Cell) -> None:
+    """Copy a cell from the results folder ``source`` to ``root``, byte for byte.
+
+    Raises ``DamagedResultError`` if a file does not fit its checksum.
+    """
+    old = source / cell.folder
+    meta = _read_meta(old / "meta.json")
+    names = _files(meta) if meta["status"] == "finished" else []
+    contents = {name: _checked(old / name, meta) for name in names}
+    _put(root / cell.folder, contents, read_bounded(old / "meta.json"))
 
 
 def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
@@ -122,23 +170,41 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
     try:
         if meta["status"] == "failed":
             return Stored(meta, None, None, Failure(cell, str(meta["reason"])))
+        if meta["status"] != "finished":
+            raise ValueError(f"its status is {meta['status']!r}")
         contents = {name: _checked(folder / name, meta) for name in _files(meta)}
         return Stored(meta, _parsed(cell, meta, contents), _progress(cell, contents), None)
-    except (KeyError, TypeError, ValueError, OSError) as error:
-        raise DamagedResultError(f"{folder}: cannot be read ({error}).") from None
+    except _BROKEN as error:
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise DamagedResultError(f"{folder}: cannot be read ({reason}).") from None
 
 
 def cell_of(path: Path) -> Cell:
-    """Return the cell that a ``meta.json`` describes, or raise ``DamagedResultError``."""
+    """Return the cell that a ``meta.json`` describes.
+
+    Raises ``DamagedResultError`` if it cannot be read, or does not lie in the folder of its cell.
+    """
     meta = _read_meta(path)
     run = meta.get("run")
     if not isinstance(meta.get("task"), str) or not isinstance(meta.get("policy"), str):
         raise DamagedResultError(f"{path} does not name its task and policy.")
-    return Cell(meta["task"], meta["policy"], run if isinstance(run, int) else None)
+    cell = Cell(meta["task"], meta["policy"], run if type(run) is int else None)
+    try:
+        folder = PurePosixPath(cell.folder).parts
+    except UnicodeEncodeError as error:
+        raise DamagedResultError(f"{path} names a policy that is no text: {error}") from None
+    if path.parent.parts[-len(folder) :] != folder:
+        raise DamagedResultError(f"{path} describes another cell than its folder.")
+    return cell
 
 
 def versions() -> dict[str, str]:
     """Versions of what a result depends on."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
     names = ("coopbench", "numpy", "numba", "gymnasium", "pettingzoo", "scipy")
     return {"python": platform.python_version()} | {name: version(name) for name in names}
 
@@ -150,7 +216,8 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file by way of a temporary name, so that it is never half there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Machines that share the folder can have processes of one number.
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
         temporary.write_bytes(content)
         os.replace(temporary, path)
@@ -171,25 +238,32 @@ def _meta(protocol: Protocol, cell: Cell, status: str) -> dict[str, Any]:
         "policy": cell.policy,
         "run": cell.run,
         "versions": versions(),
+        "commit": machine.commit(),
         "platform": platform.platform(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
 def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, bytes]) -> None:
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    text = json.dumps(meta | {"sha256": sums}, indent=2) + "\n"
+    _put(root / cell.folder, files, text.encode())
+
+
+def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     """Write the files of a cell, its metadata last."""
-    folder = root / cell.folder
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "meta.json").unlink(missing_ok=True)
     for name, content in files.items():
         write_bytes(folder / name, content)
-    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    text = json.dumps(meta | {"sha256": sums}, indent=2) + "\n"
-    write_text(folder / "meta.json", text)
+    write_bytes(folder / "meta.json", meta)
 
 
-def _lines(episodes: Episodes, trace: Trace) -> bytes:
-    rows = []
+def lines(episodes: Episodes) -> bytes:
+    """Return what ``results.jsonl`` holds of episodes that were played here."""
+    rows, trace = [], episodes.trace
+    if trace is None:
+        raise ValueError(f"{episodes.cell} was not played here: it has no trajectories.")
     for k in range(len(episodes)):
         row = {
             "episode": k,
@@ -217,26 +291,37 @@ def _traced(trace: Trace) -> dict[str, np.ndarray]:
 
 def _read_meta(path: Path) -> dict[str, Any]:
     try:
-        meta = json.loads(_bounded(path))
-    except ValueError as error:
+        meta = json.loads(read_bounded(path))
+    except (ValueError, RecursionError) as error:
         raise DamagedResultError(f"{path} is not JSON: {error}") from None
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
         raise DamagedResultError(f"{path} does not have schema {SCHEMA}.")
     return meta
 
 
-def _bounded(path: Path) -> bytes:
+def read_bounded(path: Path) -> bytes:
+    """Return the content of a file of a results folder.
+
+    Raises ``DamagedResultError`` if there is none, if it is no file, or if it is too large.
+    """
+    limit = _LIMITS.get(path.name, _LIMITS[path.suffix])
     try:
-        if path.stat().st_size > LIMIT:
-            raise DamagedResultError(f"{path} is larger than {LIMIT} bytes.")
-        return path.read_bytes()
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe or a device has no end
+            raise DamagedResultError(f"{path} is not a file.")
+        if found.st_size > limit:
+            raise DamagedResultError(f"{path} is larger than {limit:,} bytes.")
+        with path.open("rb") as file:
+            return file.read(limit)
     except FileNotFoundError:
         raise DamagedResultError(f"{path} is missing.") from None
+    except OSError as error:
+        raise DamagedResultError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _checked(path: Path, meta: dict[str, Any]) -> bytes:
-    content = _bounded(path)
-    expected = (meta.get("sha256") or {}).get(path.name)
+    content = read_bounded(path)
+    expected = meta["sha256"].get(path.name)
     if hashlib.sha256(content).hexdigest() != expected:
         raise DamagedResultError(f"{path} was changed after it was written (its checksum differs).")
     return content
@@ -249,11 +334,10 @@ def _files(meta: dict[str, Any]) -> list[str]:
 
 
 def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Episodes:
-    rows = [json.loads(line) for line in contents["results.jsonl"].splitlines()]
-    if len(rows) != meta["episodes"]:
+    rows = list(map(_row, io.BytesIO(contents["results.jsonl"])))
+    if not rows or len(rows) != meta["episodes"]:
         raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
-    trace = unpack(contents["trace.npz"])
-    return Episodes(
+    found = Episodes(
         cell=cell,
         agents=tuple(meta["agents"]),
         seeds=np.array([row["seed"] for row in rows], np.uint64),
@@ -264,12 +348,52 @@ def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Epi
         metrics=_columns(rows, "metrics"),
         curves=unpack(contents["curves.npz"]),
         agent_metrics=_columns(rows, "agent_metrics"),
-        trace=Trace(
+        trace=_trace(
             tuple(row["trajectory"] for row in rows),
-            trace["steps"],
-            {k: (trace[f"actions.{k}"], trace[f"rewards.{k}"]) for k in meta["recorded"]},
+            unpack(contents["trace.npz"]),
+            meta["recorded"],
         ),
     )
+    _check_shapes(found)
+    return found
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    if len(line) > _LINE:
+        raise ValueError(f"a line is longer than {_LINE:,} bytes")
+    row = json.loads(line)
+    if not isinstance(row, dict) or tuple(row) != _ROW:
+        raise ValueError(f"a line does not hold {', '.join(_ROW)}")
+    return row
+
+
+def _trace(
+    trajectories: tuple[str, ...], arrays: dict[str, np.ndarray], recorded: list[int]
+) -> Trace:
+    names = {"steps", *(f"{what}.{k}" for what in ("actions", "rewards") for k in recorded)}
+    if names != set(arrays):
+        raise ValueError(f"trace.npz holds {sorted(arrays)}; it should be {sorted(names)}")
+    course = {k: (arrays[f"actions.{k}"], arrays[f"rewards.{k}"]) for k in recorded}
+    return Trace(trajectories, arrays["steps"], course)
+
+
+def _check_shapes(block: Episodes) -> None:
+    """Raise ``ValueError`` for arrays that are not those of these episodes and agents."""
+    count, agents = len(block), len(block.agents)
+    shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "lengths": (block.lengths, (count,)),
+        "terminated": (block.terminated, (count,)),
+        "seats": (block.seats, (count, agents)),
+        "returns": (block.returns, (count, agents)),
+        **{name: (values, (count,)) for name, values in block.metrics.items()},
+        **{name: (values, (count, agents)) for name, values in block.agent_metrics.items()},
+        **{name: (values, (values.size,)) for name, values in block.curves.items()},
+    }
+    for name, (values, shape) in shapes.items():
+        if values.shape != shape:
+            raise ValueError(f"{name} has shape {values.shape}; it should be {shape}")
+    if not all(isinstance(agent, str) for agent in block.agents):
+        raise ValueError(f"the agents are {block.agents!r}; they should be names")
 
 
 def _progress(cell: Cell, contents: Mapping[str, bytes]) -> Progress | None:
@@ -285,4 +409,7 @@ def _progress(cell: Cell, contents: Mapping[str, bytes]) -> Progress | None:
 
 def _columns(rows: list[dict[str, Any]], key: str) -> dict[str, np.ndarray]:
     """Arrays over episodes from the dictionaries that all rows have under ``key``."""
-    return {name: np.array([row[key][name] for row in rows], np.float64) for name in rows[0][key]}
+    names = list(rows[0][key])
+    if any(list(row[key]) != names for row in rows):
+        raise ValueError(f"{key} differ from line to line")
+    return {name: np.array([row[key][name] for row in rows], np.float64) for name in names}

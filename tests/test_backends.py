@@ -2,17 +2,22 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import coopbench
-from coopbench.backends import TRIES, WorkerError, _in_turn, usable_cores
+from coopbench.backends import BACKENDS, TRIES, WorkerError, _in_turn, usable_cores
 from coopbench.plan import plan
 from coopbench.protocol import load_protocol
 from coopbench.rollout import PlayJob
@@ -104,10 +109,12 @@ def _wait_for(file):
 
 
 def _results(folder):
+    """Contents of all files of cells but the metadata, which have times."""
     return {
         file.relative_to(folder).as_posix(): file.read_bytes()
-        for name in ("results.jsonl", "curves.npz")
-        for file in folder.rglob(name)
+        for meta in folder.rglob("meta.json")
+        for file in meta.parent.iterdir()
+        if file != meta
     }
 
 
@@ -128,7 +135,7 @@ def test_results_do_not_depend_on_the_backend(file, tmp_path):
         workers=2,
     )
     found = _results(tmp_path / "serial")
-    assert len(found) == 2 * 9
+    assert len(found) == 3 * 9
     assert _results(tmp_path / "processes") == found
     assert several.estimates == serial.estimates
     assert [b.cell for b in several.episodes] == [b.cell for b in serial.episodes]
@@ -170,7 +177,8 @@ def test_a_dead_worker_is_replaced_and_its_cell_played_again(file, tmp_path):
         report = coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=2)
     assert len([w for w in caught if w.category is RuntimeWarning]) == TRIES - 1
     assert len(report.episodes.blocks) == 6
-    assert len(_finished(tmp_path / "r")) == 6
+    coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
+    assert _results(tmp_path / "r") == _results(tmp_path / "serial") != {}
 
 
 def test_a_cell_that_kills_its_worker_is_named(file, tmp_path):
@@ -355,3 +363,188 @@ def test_command_line(file):
     told = [line.split() for line in done.stderr.splitlines() if "done" in line]
     assert sorted(told) == [[name, "/", "random", "done"] for name in ("one", "slow", "two")]
     assert "Report:" in done.stdout
+
+
+# --- Ray, where a stand-in does the tasks in this process -----------------------------------------
+
+
+class FakeRay:
+    """The part of Ray that the backend uses; a task is done when it is waited for."""
+
+    cloudpickle = pickle
+    names = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError")
+    exceptions = SimpleNamespace(**{name: type(name, (Exception,), {}) for name in names})
+
+    def __init__(self):
+        self.connected = False
+        self.calls, self.options, self.cancelled = Counter(), {}, []
+        self.at_work, self.most = {}, 0
+        self.deaths = []  # names of errors that the tasks to come end with
+
+    def is_initialized(self):
+        return self.connected
+
+    def init(self):
+        self.calls["init"] += 1
+        self.connected = True
+
+    def shutdown(self):
+        self.calls["shutdown"] += 1
+        self.connected = False
+
+    def cluster_resources(self):
+        return {"CPU": 3.0, "memory": 1e9}
+
+    def remote(self, **options):
+        self.options = options
+        return lambda function: SimpleNamespace(remote=lambda *values: self._add(function, values))
+
+    def _add(self, function, values):
+        reference = object()
+        self.at_work[reference] = function, values
+        self.most = max(self.most, len(self.at_work))
+        return reference
+
+    def wait(self, references):
+        return references[-1:], references[:-1]
+
+    def get(self, reference):
+        function, values = self.at_work.pop(reference)
+        if self.deaths:
+            raise getattr(self.exceptions, self.deaths.pop(0))("gone")
+        return function(*values)
+
+    def cancel(self, reference, force):
+        assert force
+        self.cancelled.append(self.at_work.pop(reference))
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    fake = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    return fake
+
+
+def test_results_of_ray_tasks(file, tmp_path, fake):
+    events = []
+    policies = ["random", Steady()]
+    coopbench.evaluate(file, policies, tmp_path / "serial")
+    coopbench.evaluate(file, policies, tmp_path / "ray", "ray", lambda *event: events.append(event))
+    assert _results(tmp_path / "ray") == _results(tmp_path / "serial") != {}
+    assert fake.most == 3  # one for each core of the cluster
+    assert (fake.options["num_cpus"], fake.options["max_retries"]) == (1, 0)
+    assert set(fake.options["runtime_env"]["env_vars"].values()) == {"1"}
+    assert "NUMBA_NUM_THREADS" in fake.options["runtime_env"]["env_vars"]
+    assert fake.calls == {"init": 1, "shutdown": 1}
+    for cell in {about for about, _, _ in events}:
+        told = [(done, what) for about, done, what in events if about == cell]
+        assert told == [(0.0, "plays"), (1.0, "plays"), (1.0, "done")]
+    coopbench.evaluate(file, ["random"], tmp_path / "ray", "ray")
+    assert fake.calls["init"] == 1  # nothing was left to do
+
+
+def test_a_connection_to_ray_is_left_as_it_was(file, fake):
+    fake.connected = True
+    coopbench.evaluate(file, ["random"], backend="ray", workers=2)
+    assert fake.calls == {}
+    assert fake.most == 2
+
+
+@pytest.mark.parametrize("name", FakeRay.names)
+def test_a_ray_task_whose_worker_died_is_given_out_again(file, fake, name):
+    fake.deaths = [name] * (TRIES - 1)
+    with pytest.warns(RuntimeWarning, match=rf"on task 'two' died \({name}\)") as caught:
+        report = coopbench.evaluate(file, ["random"], backend="ray", workers=1)
+    assert len([w for w in caught if w.category is RuntimeWarning]) == TRIES - 1
+    assert len(report.episodes.blocks) == 3
+
+
+def test_a_ray_task_that_kills_its_workers_is_named(file, tmp_path, fake):
+    fake.deaths = ["OutOfMemoryError"] * TRIES
+    message = rf"{TRIES} times with policy 'random' on task 'slow' .*OutOfMemoryError"
+    with pytest.warns(RuntimeWarning, match="again"), pytest.raises(WorkerError, match=message):
+        coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray", workers=2)
+    assert _finished(tmp_path / "r") == ["two/random"]  # was at work, too
+    assert fake.calls["shutdown"] == 1
+
+
+def test_an_error_of_a_ray_task_names_its_cell(file, tmp_path, fake):
+    (tmp_path / "playing").touch()
+    policies = [Raises(str(tmp_path), steps=20, times=1)]
+    with pytest.raises(RuntimeError, match="OddError: this and that") as caught:
+        coopbench.evaluate(file, policies, tmp_path / "r", backend="ray", workers=1)
+    assert caught.value.__notes__ == ["It came from policy 'steady' on task 'two'."]
+    assert "in happens" in str(caught.value.__cause__)
+    assert _finished(tmp_path / "r") == []
+
+
+def test_ray_tasks_end_with_their_iterator(file, fake):
+    protocol = load_protocol(file)
+    jobs = [PlayJob(protocol, *pair) for pair in plan(protocol, ["random", "tit_for_tat"])]
+    with closing(BACKENDS["ray"](jobs, None, None)) as results:
+        assert not fake.calls  # nothing is started before a result is asked for
+        next(results)
+    assert len(fake.cancelled) == 2
+    assert not fake.at_work
+    assert fake.calls["shutdown"] == 1
+
+
+def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
+    monkeypatch.setattr("coopbench.store.versions", lambda: {"numba": "1.0", "numpy": "1.0"})
+    jobs = [PlayJob(load_protocol(file), *plan(load_protocol(file), ["random"])[0])]
+    results = BACKENDS["ray"](jobs, None, None)
+    monkeypatch.setattr("coopbench.store.versions", lambda: {"numba": "1.0", "numpy": "1.1"})
+    with pytest.raises(RuntimeError, match=r"has numpy 1\.1 instead of 1\.0: its results could"):
+        next(results)
+
+
+def test_ray_is_needed(file, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ValueError, match=r'pip install "coopbench\[ray\]"'):
+        coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray")
+    assert not (tmp_path / "r").exists()
+
+
+# --- Ray itself, where it is installed ------------------------------------------------------------
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """The library; its workers find this module, and no secret goes into the home directory."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    return pytest.importorskip("ray")
+
+
+@pytest.fixture
+def cluster(ray, monkeypatch):
+    """A cluster of its own on this machine, as on several ones."""
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:26379")
+    command = "from ray.scripts.scripts import main; main()"
+    start = ["start", "--head", "--block", "--num-cpus=2", "--port=26379", "--disable-usage-stats"]
+    with tempfile.TemporaryDirectory() as folder:  # its sockets need a short name
+        options = [*start, f"--temp-dir={folder}"]
+        process = subprocess.Popen([sys.executable, "-c", command, *options])
+        yield process
+        process.terminate()  # and so all that it started
+        process.wait(60)
+
+
+def test_a_ray_cluster_gives_the_same_results_and_stays(file, tmp_path, cluster):
+    """A worker is killed meanwhile: nothing is lost."""
+    policies = ["random", Killed(str(tmp_path), steps=20, times=1)]
+    with pytest.warns(RuntimeWarning, match=r"'two' died \(WorkerCrashedError\); it is done again"):
+        coopbench.evaluate(file, policies, tmp_path / "ray", "ray")
+    coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
+    assert _results(tmp_path / "ray") == _results(tmp_path / "serial") != {}
+    policies = [Raises(str(tmp_path), steps=9, times=2)]
+    with pytest.raises(RuntimeError, match="OddError: this and that"):
+        coopbench.evaluate(file, policies, backend="ray", workers=2)
+    assert cluster.poll() is None
+
+
+def test_ray_is_started_and_stopped(file, ray):
+    report = coopbench.evaluate(file, [Steady()], backend="ray", workers=2)
+    assert len(report.episodes.blocks) == 3
+    assert not ray.is_initialized()

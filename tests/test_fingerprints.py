@@ -67,8 +67,8 @@ def test_the_best_and_the_worst_episode_are_recorded(monkeypatch):
         assert np.array_equal(np.cumsum(rewards, axis=0)[-1], engine.control.returns[k])
     monkeypatch.setattr(fingerprints, "_COURSE", 1)  # memory for the first episode only
     assert list(played("TrustDilemma-v0", [5, 6, 7, 8])[0].recorded) == [0]
-    assert fingerprints._extremes(np.array([np.nan, 2.0, 2.0])) == (1,)
-    assert fingerprints._extremes(np.array([np.nan, np.nan])) == (0,)
+    assert fingerprints.extremes(np.array([np.nan, 2.0, 2.0])) == (1,)
+    assert fingerprints.extremes(np.array([np.nan, np.nan])) == (0,)
 
 
 def test_the_fingerprints_of_a_cell_do_not_depend_on_its_size():

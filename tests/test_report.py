@@ -11,13 +11,16 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from test_rankings import make_blocks
+from test_rankings import make_protocol as make_groups
 
 import coopbench_envs
-from coopbench import analysis
-from coopbench.episodes import Cell, Episodes, EpisodeTable
+from coopbench import analysis, rankings
+from coopbench.episodes import Cell, Episodes, EpisodeTable, Failure, Progress
 from coopbench.evaluation import departures
 from coopbench.protocol import Protocol
 from coopbench.report import formats, plots, tables
+from coopbench.report.missing import missing_runs
 from coopbench.report.page import as_html
 from coopbench.report.report import Report
 
@@ -104,6 +107,9 @@ def make_report(
         departures=departures(protocol, table),
         notes=notes,
         agents=analysis.agent_estimates(protocol, table),
+        improvements=rankings.improvements(protocol, table),
+        profiles=rankings.profile_points(protocol, table),
+        ranks=rankings.ranks(protocol, table),
     )
 
 
@@ -224,12 +230,28 @@ def test_tiny_p_values_are_bounds(report):
 
 
 def test_aggregates_and_their_gaps(report):
-    rows = {row[0].value: row for row in rows_of(tables.aggregate_table(report))}
+    table = tables.aggregate_table(report)
+    rows = {row[0].value: row for row in rows_of(table)}
+    place = {"iqm": 1, "optimality_gap": 3}
     for source in report.aggregates:
-        assert rows[source.policy][1].value == source.estimate
-        assert rows[source.policy][4].value == source.episodes
-        assert rows[source.policy][5].text == "—"  # not a registered policy
+        row = rows[source.policy]
+        if source.statistic in place:
+            shown = row[place[source.statistic] : place[source.statistic] + 2]
+            assert [entry.value for entry in shown] == [source.estimate, source.high - source.low]
+        assert row[6].value == source.count == EPISODES
+        assert row[7].text == "—"  # not a registered policy
     assert rows[ABSENT][1].text == "missing"
+    assert "method percentile" in table.columns[2].meaning
+
+
+def test_ranks_are_shown_with_their_intervals_only(report):
+    rows = {row[0].value: row[5] for row in rows_of(tables.aggregate_table(report))}
+    assert rows[NOISY].text == "3 to 3"
+    assert {rows[row.policy].text for row in report.ranks} == {
+        f"{row.low:g} to {row.high:g}" for row in report.ranks
+    }
+    alone = make_report(names=(NOISY,))
+    assert rows_of(tables.aggregate_table(alone))[0][5].text == formats.MISSING
 
 
 def test_aggregates_say_what_policies_act_on():
@@ -306,6 +328,108 @@ def test_one_policy_one_episode():
     assert tables.NO_COMPARISON in str(report)
 
 
+# --- training runs -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Fixed policies beside one with three runs and one of whose two one failed."""
+    protocol = make_groups(report={"margin": 0.05})
+    blocks = make_blocks(protocol, {"low": 3.0, "middle": 3.05})
+    blocks += make_blocks(protocol, {"mine": 6.0}, runs=(900, 901, 902))
+    blocks += make_blocks(protocol, {"theirs": 5.0}, runs=(900, 902))
+    failures = (Failure(Cell("a-one", "theirs", 901), "out of memory"),)
+    courses = [
+        Progress(Cell("b-one", "mine", run), steps, {"return": np.zeros((len(steps), 2))})
+        for run, steps in ((900, np.arange(1, 5)), (901, np.arange(1, 3)))
+    ]
+    table = EpisodeTable(tuple(blocks), tuple(courses), failures)
+    return Report(
+        protocol=protocol,
+        episodes=table,
+        estimates=analysis.estimates(protocol, table),
+        comparisons=analysis.comparisons(protocol, table),
+        aggregates=analysis.aggregates(protocol, table),
+        departures=("run 901 of theirs on a-one failed: out of memory",),
+        improvements=rankings.improvements(protocol, table),
+        profiles=rankings.profile_points(protocol, table),
+        ranks=rankings.ranks(protocol, table),
+    )
+
+
+def test_units_of_inference_are_told_apart(trained):
+    table = tables.aggregate_table(trained)
+    assert table.unit == (
+        "Unit of inference: episodes of a fixed policy, n = 20 per task; of learned policies "
+        "training runs, n = 2 to 3 per task; each is a mean over its evaluation episodes. Ranks "
+        "are among policies of one unit."
+    )
+    counts = {row[0].value: row[6].text for row in table.groups[0].rows}
+    assert counts == {"low": "20 episodes", "middle": "20 episodes"} | {
+        "mine": "3 runs",
+        "theirs": "2 runs",
+    }
+    assert "method percentile or expanded" in table.columns[2].meaning
+    assert tables.unit_text([("runs", 10)]) == (
+        "Unit of inference: training runs, n = 10; each is a mean over its evaluation episodes."
+    )
+    assert "none here" in tables.unit_text([])
+    told = tables.reading(trained)["Unit of inference"]
+    assert "would move with other seeds" in told
+    assert "would move with other runs" in told
+    content = json.loads(tables.as_json(trained), parse_constant=refuse)
+    units = {"low": "episodes", "middle": "episodes", "mine": "runs", "theirs": "runs"}
+    assert content["unit_of_inference"] == units
+    assert content["schema"] == 2
+
+
+def test_missing_runs_are_listed_everywhere(trained):
+    rows = [(row.task, row.policy, row.run, row.state) for row in missing_runs(trained)]
+    assert rows == [
+        ("a-one", "theirs", 901, "failed"),
+        ("a-two", "theirs", 901, "missing"),
+        ("b-one", "mine", 901, "partial"),
+        ("b-one", "mine", 902, "partial"),
+        ("b-one", "theirs", 901, "missing"),
+    ]
+    reasons = {row.state: row.reason for row in reversed(missing_runs(trained))}
+    assert reasons["failed"] == "out of memory"
+    assert reasons["partial"] == "2 of 4 checkpoints, to step 2"
+    for text in (tables.as_text(trained, 120), tables.as_markdown(trained)):
+        assert "Runs that are missing" in text
+        assert "2 of 4 checkpoints, to step 2" in text
+    content = json.loads(tables.as_json(trained))
+    assert [row["state"] for row in content["missing_runs"]] == [row[3] for row in rows]
+    assert tables.missing_table(make_report()) is None
+
+
+def test_no_difference_is_claimed_only_through_a_test(trained, report):
+    task = trained.protocol.task[0]
+    table = tables.comparison_table(trained, task)
+    rows = {row[0].value: row for row in rows_of(table)}
+    assert table.columns[-1].name == "Equivalence p"
+    assert '"No difference" is claimed only through this test' in table.unit
+    for source in (row for row in trained.comparisons if row.task == task.id):
+        entry = rows[f"{source.first} vs {source.second}"][-1]
+        assert entry.value == source.p_equivalence
+        assert entry.strong == (source.p_equivalence < 0.05)
+    assert rows["low vs middle"][-1].strong
+    assert not rows["low vs mine"][-1].strong
+    assert rows["low vs middle"][8].value == pytest.approx(1.0, abs=0.02)  # correlation
+    assert tables.comparison_table(report, report.protocol.task[0]).columns[-1].name == "r"
+    assert "declares no margin" in tables.reading(report)["Equivalence"]
+    assert "0.05 of normalised score" in tables.reading(trained)["Equivalence"]
+
+
+def test_profiles_are_written_as_curves(trained):
+    content = json.loads(tables.as_json(trained), parse_constant=refuse)
+    first = content["profiles"][0]
+    own = [p for p in trained.profiles if (p.group, p.policy) == ("a", first["policy"])]
+    assert first["threshold"] == [point.threshold for point in own]
+    assert first["estimate"] == [point.estimate for point in own]
+    assert len(content["profiles"]) == 2 * 4
+
+
 # --- groups, and more tasks than one can look at -------------------------------------------------
 
 
@@ -320,7 +444,7 @@ def test_aggregates_are_shown_per_group(many):
         ("few", "2 tasks"),
         ("large", "6 tasks"),
     ]
-    found = {(row.group, row.policy): row for row in many.aggregates}
+    found = {(r.group, r.policy): r for r in many.aggregates if r.statistic == "iqm"}
     for group in table.groups:
         for row in group.rows:
             if row[0].value == ABSENT:
@@ -328,20 +452,53 @@ def test_aggregates_are_shown_per_group(many):
             else:
                 assert row[1].value == found[group.name, row[0].value].estimate
     read = csv.DictReader(io.StringIO(tables.as_csv(many.aggregates, analysis.Aggregate)))
-    assert [(line["group"], line["policy"]) for line in read] == list(found)
+    iqm = [line for line in read if line["statistic"] == "iqm"]
+    assert [(line["group"], line["policy"]) for line in iqm] == list(found)
     assert [row["group"] for row in json.loads(tables.as_json(many))["aggregates"]] == [
-        group for group, _ in found
+        row.group for row in many.aggregates
     ]
     assert not tables.aggregate_table(make_report()).grouped
 
 
 def test_every_group_has_its_plot(many):
-    drawn = [picture.name for picture in plots.pictures(many) if picture.task is None]
-    assert drawn == ["iqm-few", "iqm-large"]
-    ax = plots.aggregate(many, new_axes(), "large")
-    assert ax.get_title(loc="left") == "large"
-    row = next(row for row in many.aggregates if (row.group, row.policy) == ("large", NOISY))
-    assert list(series(ax)[NOISY].get_xdata()) == [row.estimate]
+    drawn = [picture.name for picture in plots._group_pictures(many, "95 %")]
+    kinds = ("iqm", "profiles", "improvements")
+    assert drawn == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]
+    for statistic in ("iqm", "optimality_gap"):
+        ax = plots.aggregate(many, new_axes(), "large", statistic)
+        assert ax.get_title(loc="left") == "large"
+        wanted = ("large", NOISY, statistic)
+        row = next(r for r in many.aggregates if (r.group, r.policy, r.statistic) == wanted)
+        assert list(series(ax)[NOISY].get_xdata()) == [row.estimate]
+    with pytest.raises(ValueError, match="large"):
+        plots.profiles(many, "larg")
+    with pytest.raises(ValueError, match="iqm"):
+        plots.aggregate(many, statistic="iqmm")
+
+
+def test_profiles_are_drawn_as_they_are(many):
+    lines = series(plots.profiles(many, "few", new_axes()))
+    points = [p for p in many.profiles if (p.group, p.policy) == ("few", NOISY)]
+    assert list(lines[NOISY].get_xdata()) == [point.threshold for point in points]
+    assert list(lines[NOISY].get_ydata()) == [point.estimate for point in points]
+    assert len(lines) == 3
+
+
+def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
+    rows = [row for row in many.improvements if row.group == "large"]
+    ax = plots.improvements(many, "large", new_axes())
+    assert [label.get_text().count("\nover ") for label in ax.get_yticklabels()] == [1] * 3
+    assert ax.get_xlabel() == "chance that the first scores higher"
+    monkeypatch.setattr(plots, "PAIRS", 2)
+    drawn = plots._improvements(many, "large")
+    assert [(row.first, row.second) for row in drawn] == [(STILL, NOISY), (STILL, ALSO_STILL)]
+    assert (rows[0].first, rows[0].estimate) == (NOISY, 0.0)
+    assert drawn[0].estimate == 1.0  # the same pair seen from the other side
+    ax = plots.improvements(many, "large", new_axes())
+    assert ax.get_yticklabels()[0].get_text() == NOISY
+    assert STILL in ax.get_xlabel()
+    caption = plots._improvement_caption(many, "large", drawn, "95 %")
+    assert "Of 3 pairs those with the best policy" in caption
 
 
 def test_the_overview_holds_all_scores(many):
@@ -360,7 +517,7 @@ def test_many_tasks_are_folded(many):
     text = as_html(many, ())
     checker.feed(text)
     assert text.count('<details class="task">') == 8
-    assert checker.count["table"] == 2 + 3 * 8
+    assert checker.count["table"] == 3 + 3 * 8
     for words in ("Tasks of few", "Tasks of large", "Every task", "task-7"):
         assert words in checker.text
     printed, written = str(many), tables.as_markdown(many)
@@ -404,7 +561,7 @@ def test_show_takes_names_literally(report):
 def test_markdown_tables_are_rectangular(report, drawn):
     text = tables.as_markdown(report, drawn)
     blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
-    assert len(blocks) == 1 + 3 * len(report.protocol.task)
+    assert len(blocks) == 2 + 3 * len(report.protocol.task)
     for block in blocks:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
     assert "**Not a standard report:**" in text
@@ -431,7 +588,7 @@ def test_json_round_trip(report):
     assert content["departures"] == list(report.departures)
     assert content["standard"] is False
     undefined = 0
-    for name in ("estimates", "comparisons", "aggregates", "agents"):
+    for name in ("estimates", "comparisons", "aggregates", "agents", "improvements", "ranks"):
         for read, row in zip(content[name], getattr(report, name), strict=True):
             for key, value in dataclasses.asdict(row).items():
                 missing = isinstance(value, float) and math.isnan(value)
@@ -444,7 +601,10 @@ def test_json_round_trip(report):
     )
 
 
-@pytest.mark.parametrize("name", ["estimates", "comparisons", "aggregates", "agents"])
+@pytest.mark.parametrize(
+    "name",
+    ["estimates", "comparisons", "aggregates", "agents", "improvements", "profiles", "ranks"],
+)
 def test_csv_keeps_every_bit(report, name):
     rows = getattr(report, name)
     read = list(csv.DictReader(io.StringIO(tables.as_csv(rows, type(rows[0])))))
@@ -461,13 +621,15 @@ def test_csv_of_episodes(report):
 
 def test_csv_without_rows_has_a_header():
     text = tables.as_csv((), analysis.Aggregate)
-    assert text == "group,policy,estimate,low,high,tasks,episodes,flag\n"
+    names = "group,policy,estimate,low,high,tasks,count,flag,statistic,unit,method"
+    assert text == f"{names}\n"
 
 
 def test_save_is_complete_and_repeatable(report, tmp_path):
     first, second = report.save(tmp_path / "a"), report.save(tmp_path / "deep" / "b")
     keys = {"html", "md", "json", "estimates", "comparisons", "aggregates", "episodes", "agents"}
-    keys |= {"charts", "models", "published"}
+    keys |= {"charts", "models", "published", "improvements", "profiles", "ranks", "tex"}
+    keys |= {"learning", "efficiency", "late"}
     assert keys < set(first)
     assert {name.rpartition(".")[2] for name in set(first) - keys} == {"svg", "png"}
     for name, path in first.items():
@@ -564,9 +726,10 @@ def test_page_says_everything_in_order(report, checked):
 
 def test_page_has_a_plot_for_everything(report, checked):
     tasks = len(report.protocol.task)
-    assert checked.count["svg"] == 1 + 2 * tasks
-    assert checked.count["table"] == 1 + 3 * tasks
-    assert checked.count["details"] == tasks  # by agent, folded
+    assert checked.count["svg"] == 3 + 2 * tasks
+    assert checked.count["table"] == 2 + 3 * tasks
+    # By agent; policies; the protocol: all folded.
+    assert checked.count["details"] == tasks + len(tables.policies(report)) + 1
 
 
 def test_standard_report_is_marked_quietly(report):

@@ -11,6 +11,8 @@ from coopbench.analysis import (
     Estimate,
     PublishedReturn,
 )
+from coopbench.efficiency import CurvePoint, Efficiency, LateScore
+from coopbench.rankings import Improvement, ProfilePoint, Rank
 
 if TYPE_CHECKING:
     from coopbench.report.report import Report
@@ -21,8 +23,8 @@ __all__ = ["save", "write_all"]
 def save(report: "Report", folder: Path) -> dict[str, Path]:
     """Write all files of a report below ``folder``, which is made if needed.
 
-    Returns {what: file} with the keys html, md, json, estimates, agents, comparisons, aggregates,
-    charts, models, published, episodes, and one such as ``plots/iqm.svg`` per plot and format.
+    Returns {what: file} with the keys html, md, tex, json, one per table of numbers such as
+    estimates or episodes, and one such as ``plots/iqm.svg`` per plot and format.
     Files of the same name are replaced, never half written. The same report gives the same bytes.
 
     Raises:
@@ -43,10 +45,19 @@ def save(report: "Report", folder: Path) -> dict[str, Path]:
         "agents.csv": as_csv(report.agents, AgentEstimate),
         "comparisons.csv": as_csv(report.comparisons, Comparison),
         "aggregates.csv": as_csv(report.aggregates, Aggregate),
+        "improvements.csv": as_csv(report.improvements, Improvement),
+        "profiles.csv": as_csv(report.profiles, ProfilePoint),
+        "ranks.csv": as_csv(report.ranks, Rank),
         "charts.csv": as_csv(report.charts, ChartPoint),
         "models.csv": as_csv(report.models, Estimate),
         "published.csv": as_csv(report.published, PublishedReturn),
+        "learning.csv": as_csv(
+            (p for curve in report.learning for p in curve.points()), CurvePoint
+        ),
+        "efficiency.csv": as_csv(report.efficiency, Efficiency),
+        "late.csv": as_csv(report.late, LateScore),
         "episodes.csv": as_csv(report.episodes.rows()),
+        "report.tex": report.latex(),
         "report.md": as_markdown(report, drawn),
         "report.html": as_html(report, drawn),
     }

@@ -6,14 +6,14 @@ any other game is shown by its pictures.
 
 import base64
 import io
-import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coopbench.report.templates import embedded, template
 from coopbench_envs.rendering import PALETTE, VERMILION
 
 if TYPE_CHECKING:
@@ -38,27 +38,20 @@ _ON_GOAL, _IN_CONTACT = 1, 2  # bits of an agent's flags
 _COLOURS = PALETTE[:5]  # as in the pictures: vermilion is for contacts
 
 
-def as_html(recording: "Recording") -> str:
-    """Return the page that plays ``recording``.
+def as_html(recording: "Recording", share: float = 1.0) -> str:
+    """Return the page that plays ``recording``; inside another page it leaves out its heading.
 
     It loads nothing from anywhere. Where all steps would make it too large, every k-th is kept and
-    the page says so; contacts in between are kept.
+    the page says so; contacts in between are kept. ``share`` is the part of that size that it may
+    have.
     """
-    from importlib import resources
-
-    from jinja2 import Environment, StrictUndefined
-
-    source = resources.files("coopbench.report").joinpath("player.html").read_text(encoding="utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    steps, shown = _shown(recording)
+    steps, shown = _shown(recording, share)
     stage = shown.stage()
-    return environment.from_string(source).render(
+    return template("player.html").render(
         title=recording.title,
         facts=_facts(recording, steps),
         drawn=stage["kind"] == "discs",
-        data=_embedded(
+        data=embedded(
             {
                 "steps": steps,
                 "rate": min(_FASTEST, max(_SLOWEST, len(recording) / _SECONDS)),
@@ -76,21 +69,21 @@ def kept_steps(total: int, stride: int) -> list[int]:
     return [*range(0, total, stride), total]
 
 
-def _shown(recording: "Recording") -> tuple[list[int], "_Discs | _Pictures"]:
+def _shown(recording: "Recording", share: float) -> tuple[list[int], "_Discs | _Pictures"]:
     """Play the episode and note what the page shows of it."""
     engines = recording.play()
     engine = next(engines)
     kind: type[_Discs | _Pictures] = (
         _Discs if set(DISCS) <= set(engine.state._fields) else _Pictures
     )
-    stride = kind.stride(len(recording), len(recording.agents))
+    stride = kind.stride(len(recording), len(recording.agents), share)
     course = kind(engine)
     wanted = set(kept_steps(len(recording), stride))
     course.note(True)
     for step, _ in enumerate(engines, 1):
         course.note(step in wanted)
     steps = kept_steps(len(recording), stride)
-    return course.fitting(steps), course
+    return course.fitting(steps, share), course
 
 
 class _Course:
@@ -130,8 +123,8 @@ class _Discs(_Course):
         self._touched = np.zeros(len(engine.agents), np.bool_)
 
     @staticmethod
-    def stride(steps: int, agents: int) -> int:
-        rows = _MOST_BYTES // (_PLACE_BYTES * agents)
+    def stride(steps: int, agents: int, share: float) -> int:
+        rows = int(share * _MOST_BYTES) // (_PLACE_BYTES * agents)
         return math.ceil(steps / max(1, rows - 1))  # the first and the last step are always kept
 
     def note(self, kept: bool) -> None:
@@ -145,7 +138,7 @@ class _Discs(_Course):
         self._flags.append(_ON_GOAL * state.on_goal[0] + _IN_CONTACT * self._touched)
         self._touched[:] = False
 
-    def fitting(self, steps: list[int]) -> list[int]:
+    def fitting(self, steps: list[int], share: float) -> list[int]:
         return steps
 
     def stage(self) -> dict[str, Any]:
@@ -194,8 +187,8 @@ class _Pictures(_Course):
         self._size = (0, 0)
 
     @staticmethod
-    def stride(steps: int, agents: int) -> int:
-        return math.ceil(steps / _MOST_PICTURES)
+    def stride(steps: int, agents: int, share: float) -> int:
+        return math.ceil(steps / (share * _MOST_PICTURES))
 
     def note(self, kept: bool) -> None:
         super().note(kept)
@@ -205,9 +198,9 @@ class _Pictures(_Course):
             self._size = pixels.shape[1], pixels.shape[0]
             self._pictures.append(_png(pixels))
 
-    def fitting(self, steps: list[int]) -> list[int]:
+    def fitting(self, steps: list[int], share: float) -> list[int]:
         """Drop every second picture until they fit; return the steps that are left."""
-        while sum(map(len, self._pictures)) > _MOST_BYTES and len(steps) > 2:
+        while sum(map(len, self._pictures)) > share * _MOST_BYTES and len(steps) > 2:
             left = sorted({*range(0, len(steps), 2), len(steps) - 1})
             steps = [steps[k] for k in left]
             self._pictures = [self._pictures[k] for k in left]
@@ -234,8 +227,10 @@ def _present(walls: np.ndarray, constants: Any) -> np.ndarray:
 def _png(pixels: np.ndarray) -> bytes:
     from PIL import Image
 
+    # A tenth of the time of the default method, and of the colours at most a shade is lost.
+    octree, plain = Image.Quantize.FASTOCTREE, Image.Dither.NONE
     buffer = io.BytesIO()
-    Image.fromarray(pixels).quantize(256, dither=Image.Dither.NONE).save(buffer, "PNG")
+    Image.fromarray(pixels).quantize(256, octree, dither=plain).save(buffer, "PNG")
     return buffer.getvalue()
 
 
@@ -250,13 +245,6 @@ def _packed(array: np.ndarray, kind: str) -> str:
 
 def _css(colour: Iterable[int]) -> str:
     return "#" + "".join(f"{part:02x}" for part in colour)
-
-
-def _embedded(data: Mapping[str, Any]) -> Any:
-    """JSON that may stand in a script element: no ``<`` can end it."""
-    from markupsafe import Markup
-
-    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _facts(recording: "Recording", steps: list[int]) -> dict[str, str]:

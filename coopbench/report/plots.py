@@ -15,10 +15,13 @@ import numpy as np
 
 from coopbench.report.formats import Scale, is_point, scale_of
 from coopbench.report.tables import policies
+from coopbench_envs.parameters import named
 
 if TYPE_CHECKING:
+    from coopbench.analysis import Aggregate
     from coopbench.pairing import CrossPlay
     from coopbench.protocol import Chart, Task
+    from coopbench.rankings import Improvement
     from coopbench.report.report import Report
 
 __all__ = [
@@ -29,9 +32,16 @@ __all__ = [
     "curves",
     "frame",
     "heat_map",
+    "improvements",
+    "legend",
+    "legend_columns",
+    "new_axes",
     "picture",
     "pictures",
+    "plain",
+    "profiles",
     "scores",
+    "share_limits",
     "styles",
     "svg",
 ]
@@ -49,6 +59,14 @@ LINES: tuple[Any, ...] = (
 MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "<": "◀", ">": "▶"}
 WIDTH = 4.8  # inches: text of 9 points stays legible when the plot is as wide as a phone
 INK, FAINT, SMALL = "#222222", "#d0d0d0", 9
+BAND = 0.12  # opacity
+PAIRS = 12  # of policies, in one plot
+LABELS = {
+    "iqm": "IQM of",
+    "optimality_gap": "optimality gap of",
+    "mean": "mean of",
+    "median": "median over tasks of",
+}
 _LONGEST = 26  # characters of a policy's name in a plot
 
 
@@ -71,7 +89,7 @@ class Picture:
     caption: str
     svg: str
     png: bytes
-    kind: str = ""  # "chart": drawn against an axis of the tasks
+    kind: str = ""  # "chart": shown among the charts
 
 
 def styles(names: Sequence[str]) -> dict[str, Style]:
@@ -88,28 +106,126 @@ def styles(names: Sequence[str]) -> dict[str, Style]:
     }
 
 
-def aggregate(report: "Report", ax: Any = None, group: str | None = None) -> Any:
-    """Draw the interquartile mean of every policy over the tasks of a group; return the axes.
+def aggregate(
+    report: "Report", ax: Any = None, group: str | None = None, statistic: str = "iqm"
+) -> Any:
+    """Draw a statistic of every policy over the tasks of a group; return the axes.
 
-    The group is the protocol's first unless it is named. The axis shows normalised scores; 0 and 1
-    are the bounds of the protocol.
+    The group is the protocol's first unless it is named; ``statistic`` is "iqm", "optimality_gap",
+    "mean" or "median". The axis shows normalised scores from 0 to 1 at least.
     """
     names = tuple(report.protocol.groups)
     group = names[0] if group is None else group
+    named("group", group, report.protocol.groups)
+    named("statistic", statistic, LABELS)
     found = {
         row.policy: (row.estimate, row.low, row.high)
         for row in report.aggregates
-        if (row.group, row.statistic) == (group, "iqm")
+        if (row.group, row.statistic) == (group, statistic)
     }
-    ax = ax if ax is not None else _axes(_height(len(policies(report))))
+    ax = ax if ax is not None else new_axes(_height(len(policies(report))))
     _intervals(ax, report, found)
     reach = [value for row in found.values() for value in row if math.isfinite(value)]
     low, high = min([0.0, *reach]), max([1.0, *reach])
     ax.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
-    ax.set_xlabel(f"IQM of normalised {_plain(report.protocol.report.score)}", fontsize=SMALL)
+    label = f"{LABELS[statistic]} normalised {plain(report.protocol.report.score)}"
+    ax.set_xlabel(label, fontsize=SMALL)
     if len(names) > 1:
         ax.set_title(group, loc="left", fontsize=SMALL)
     return ax
+
+
+def profiles(report: "Report", group: str, ax: Any = None) -> Any:
+    """Draw the performance profiles of all policies in a group; return the axes.
+
+    x is a normalised score, y the share of scores above it with its pointwise band.
+    """
+    named("group", group, report.protocol.groups)
+    found: dict[str, list[Any]] = {}
+    for point in report.profiles:
+        if point.group == group:
+            found.setdefault(point.policy, []).append(point)
+    looks, lines = styles(policies(report)), math.ceil(len(found) / legend_columns(found))
+    ax = ax if ax is not None else new_axes(2.6 + 0.17 * lines)
+    frame(ax)
+    for k, (policy, rows) in enumerate(found.items()):
+        look, at = looks[policy], [row.threshold for row in rows]
+        low, high = [row.low for row in rows], [row.high for row in rows]
+        ax.fill_between(at, low, high, color=look.colour, alpha=BAND, linewidth=0)
+        stride = max(1, len(rows) // 6)
+        ax.plot(
+            at,
+            [row.estimate for row in rows],
+            color=look.colour,
+            linestyle=look.line,
+            linewidth=2.4 - 0.8 * k / max(1, len(found) - 1),  # thinner on top of thicker
+            marker=look.marker,
+            markersize=4.5,
+            markevery=(k * stride // len(found), stride),
+            label=plain(policy),
+        )
+    ax.set_ylim(-0.03, 1.03)
+    ax.set_xlabel(f"normalised {plain(report.protocol.report.score)}", fontsize=SMALL)
+    ax.set_ylabel("share of scores above", fontsize=SMALL)
+    ax.set_title(group or "all tasks", loc="left", fontsize=SMALL)
+    legend(ax, legend_columns(found))
+    return ax
+
+
+def improvements(report: "Report", group: str, ax: Any = None) -> Any:
+    """Draw the probability of improvement of the pairs of policies in a group; return the axes.
+
+    Of more than twelve pairs only those with the best policy by IQM are drawn.
+    """
+    named("group", group, report.protocol.groups)
+    rows, looks = _improvements(report, group), styles(policies(report))
+    common = len({row.first for row in rows}) == 1 and len(rows) > 1
+    ax = ax if ax is not None else new_axes(0.85 + (0.27 if common else 0.4) * max(1, len(rows)))
+    frame(ax)
+    ax.axvline(0.5, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+    for y, row in enumerate(rows):
+        look = looks[row.second if common else row.first]
+        _interval(ax, y, (row.estimate, row.low, row.high), look, "_")
+    _values(ax, [f"{row.estimate:.2f}" for row in rows])
+    names = [
+        plain(row.second) if common else f"{plain(row.first)}\nover {plain(row.second)}"
+        for row in rows
+    ]
+    ax.set_yticks(range(len(rows)), names, fontsize=SMALL)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.set_xlim(-0.03, 1.03)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="y", visible=False)
+    who = f"{plain(rows[0].first)}\n" if common else "the first "
+    ax.set_xlabel(f"chance that {who}scores higher", fontsize=SMALL)
+    ax.set_title(group or "all tasks", loc="left", fontsize=SMALL)
+    return ax
+
+
+def _improvements(report: "Report", group: str) -> list["Improvement"]:
+    """Pairs to draw: all, or if they are many those with the best policy of their unit."""
+    rows = [r for r in report.improvements if r.group == group and math.isfinite(r.estimate)]
+    if len(rows) <= PAIRS:
+        return rows
+    best: dict[str, Aggregate] = {}
+    for each in report.aggregates:
+        if (each.group, each.statistic) == (group, "iqm"):
+            ahead = best.setdefault(each.unit, each)
+            best[each.unit] = each if each.estimate > ahead.estimate else ahead
+    turned = [r if r.first == best[r.unit].policy else _turned(r) for r in rows]
+    return [row for row in turned if row.first == best[row.unit].policy]
+
+
+def _turned(row: "Improvement") -> "Improvement":
+    """The same pair seen from the second."""
+    return replace(
+        row,
+        first=row.second,
+        second=row.first,
+        estimate=1.0 - row.estimate,
+        low=1.0 - row.high,
+        high=1.0 - row.low,
+    )
 
 
 def scores(report: "Report", task: str, ax: Any = None) -> Any:
@@ -120,9 +236,9 @@ def scores(report: "Report", task: str, ax: Any = None) -> Any:
         for row in report.estimates
         if (row.task, row.metric) == (task, score)
     }
-    ax = ax if ax is not None else _axes(_height(len(policies(report))))
+    ax = ax if ax is not None else new_axes(_height(len(policies(report))))
     _intervals(ax, report, found)
-    ax.set_xlabel(_plain(score), fontsize=SMALL)
+    ax.set_xlabel(plain(score), fontsize=SMALL)
     ax.set_title(task, loc="left", fontsize=SMALL)
     return ax
 
@@ -130,18 +246,20 @@ def scores(report: "Report", task: str, ax: Any = None) -> Any:
 def curves(report: "Report", task: str, ax: Any = None) -> Any:
     """Draw the course of the protocol's curve metric over an episode; return the axes.
 
-    x is the step, y the metric so far, mean over episodes. A curve ends with its last episode.
+    x is the step, y the metric so far, mean over episodes and, of a learned policy, over its runs.
+    A curve ends with its last episode.
     """
-    metric = report.protocol.report.curve
-    blocks = [block for block in report.episodes if block.cell.task == task]
+    metric = next(report.protocol.curve_of(t) for t in report.protocol.task if t.id == task)
+    played = [policy for name, policy in report.episodes.pairs if name == task]
     looks = styles(policies(report))
-    ax = ax if ax is not None else _axes(2.6 + 0.17 * math.ceil(len(looks) / _columns(looks)))
+    lines = math.ceil(len(looks) / legend_columns(looks))
+    ax = ax if ax is not None else new_axes(2.6 + 0.17 * lines)
     frame(ax)
-    for k, block in enumerate(blocks):
-        values = block.curves.get(metric)
-        if values is None or len(values) < 2:
+    for k, policy in enumerate(played):
+        values = _mean_course([b.curves.get(metric) for b in report.episodes.runs(task, policy)])
+        if len(values) < 2:
             continue
-        look = looks[block.cell.policy]
+        look = looks[policy]
         # Equal curves lie on each other: thinner on top of thicker, markers at different steps.
         stride = max(1, (len(values) - 1) // 6)
         ax.plot(
@@ -149,14 +267,22 @@ def curves(report: "Report", task: str, ax: Any = None) -> Any:
             values[1:],
             color=look.colour,
             linestyle=look.line,
-            linewidth=2.4 - 0.8 * k / max(1, len(blocks) - 1),
+            linewidth=2.4 - 0.8 * k / max(1, len(played) - 1),
             marker=look.marker,
             markersize=4.5,
-            markevery=(k * stride // max(1, len(blocks)), stride),
-            label=_plain(block.cell.policy),
+            markevery=(k * stride // max(1, len(played)), stride),
+            label=plain(policy),
         )
-    _finish_curves(ax, metric, task, _columns(looks))
+    _finish_curves(ax, metric, task, legend_columns(looks))
     return ax
+
+
+def _mean_course(courses: Sequence[np.ndarray | None]) -> np.ndarray:
+    """Mean over runs of the course of a metric; one that has ended counts with its last value."""
+    there = [course for course in courses if course is not None and len(course)]
+    longest = max(map(len, there), default=0)
+    padded = [np.pad(course, (0, longest - len(course)), mode="edge") for course in there]
+    return np.mean(padded, axis=0) if padded else np.empty(0)
 
 
 def chart(report: "Report", name: str, ax: Any = None) -> Any:
@@ -168,14 +294,15 @@ def chart(report: "Report", name: str, ax: Any = None) -> Any:
     asked, panel = _asked(report)[name]
     names, looks = policies(report), styles(policies(report))
     lines = dict.fromkeys(point.policy for point in points)
-    ax = ax if ax is not None else _axes(2.6 + 0.17 * math.ceil(len(lines) / _columns(lines)))
+    depth = math.ceil(len(lines) / legend_columns(lines))
+    ax = ax if ax is not None else new_axes(2.6 + 0.17 * depth)
     frame(ax)
     for k, line in enumerate(lines):
         rows = sorted((p for p in points if p.policy == line), key=lambda point: point.at)
         model = next(each for each in names if report.protocol.family(each)[0] == line)
         width = 2.4 - 0.8 * k / max(1, len(lines) - 1)  # thinner on top of thicker
-        _line(ax, rows, looks[model], width, _plain(line))
-    _finish_chart(ax, asked, panel, _columns(lines))
+        _line(ax, rows, looks[model], width, plain(line))
+    _finish_chart(ax, asked, panel, legend_columns(lines))
     return ax
 
 
@@ -213,12 +340,12 @@ def _finish_chart(ax: Any, asked: "Chart", panel: Sequence["Task"], columns: int
     per = f"{asked.per} = {panel[0].axes[asked.per]:g}" if asked.per else ""
     title = ", ".join(filter(None, (asked.group, per))) or "all tasks"
     ax.set_title(title, loc="left", fontsize=SMALL)
-    ax.set_xlabel(_plain(asked.x), fontsize=SMALL)
-    ax.set_ylabel(f"IQM of {_plain(asked.metric)}", fontsize=SMALL)
+    ax.set_xlabel(plain(asked.x), fontsize=SMALL)
+    ax.set_ylabel(f"IQM of {plain(asked.metric)}", fontsize=SMALL)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.8g}")
     values = [value for line in ax.lines for value in line.get_ydata() if math.isfinite(value)]
-    _share_limits(ax, values)
-    _legend(ax, columns)
+    share_limits(ax, values)
+    legend(ax, columns)
 
 
 def heat_map(result: "CrossPlay", task: str, ax: Any = None) -> Any:
@@ -229,9 +356,9 @@ def heat_map(result: "CrossPlay", task: str, ax: Any = None) -> Any:
     """
     from matplotlib.patches import Rectangle
 
-    names, values = [_plain(name) for name in result.policies], result.matrix(task)
+    names, values = [plain(name) for name in result.policies], result.matrix(task)
     count, longest = len(names), max(len(name) for name in names)
-    ax = ax if ax is not None else _axes(1.2 + 0.36 * count + 0.05 * longest, _map_width(names))
+    ax = ax if ax is not None else new_axes(1.2 + 0.36 * count + 0.05 * longest, _map_width(names))
     mesh = ax.pcolormesh(values, cmap="cividis", edgecolors="white", linewidth=1.5)
     scale, look = scale_of(values.ravel(), ()), {"ha": "center", "va": "center", "fontsize": SMALL}
     for (row, column), value in np.ndenumerate(values):
@@ -256,28 +383,28 @@ def _map_width(names: Sequence[str]) -> float:
     return max(WIDTH, 0.6 + 0.085 * max(len(name) for name in names) + 0.66 * len(names))
 
 
-def _columns(names: Iterable[str]) -> int:
+def legend_columns(names: Iterable[str]) -> int:
     """Columns of a legend that is no wider than its plot."""
     return 2 if max((len(name) for name in names), default=0) <= 20 else 1
 
 
 def _finish_curves(ax: Any, metric: str, task: str, columns: int) -> None:
     values = [value for line in ax.lines for value in line.get_ydata() if math.isfinite(value)]
-    _share_limits(ax, values)
+    share_limits(ax, values)
     ax.set_xlim(left=-0.015 * ax.get_xlim()[1])  # room for the marker at step 1
     ax.set_xlabel("step", fontsize=SMALL)
     ax.set_title(task, loc="left", fontsize=SMALL)
-    ax.set_ylabel(f"{_plain(metric)} so far", fontsize=SMALL)
-    _legend(ax, columns)
+    ax.set_ylabel(f"{plain(metric)} so far", fontsize=SMALL)
+    legend(ax, columns)
 
 
-def _share_limits(ax: Any, values: Sequence[float]) -> None:
+def share_limits(ax: Any, values: Sequence[float]) -> None:
     """Show the whole range of a share, so that plots can be compared."""
     if values and min(values) >= 0.0 and max(values) <= 1.0:
         ax.set_ylim(-0.03, 1.03)
 
 
-def _legend(ax: Any, columns: int) -> None:
+def legend(ax: Any, columns: int) -> None:
     """Name the lines below the plot."""
     from matplotlib.transforms import ScaledTranslation
 
@@ -306,9 +433,9 @@ def _intervals(ax: Any, report: "Report", found: dict[str, tuple[float, float, f
     for y, name in enumerate(names):
         row = found.get(name, (math.nan,) * 3)
         if math.isfinite(row[0]):
-            _interval(ax, y, row, looks[name], _plain(name))
+            _interval(ax, y, row, looks[name], plain(name))
     _values(ax, [scale(found[name][0]) if name in found else "missing" for name in names])
-    ax.set_yticks(range(len(names)), [_plain(name) for name in names], fontsize=SMALL)
+    ax.set_yticks(range(len(names)), [plain(name) for name in names], fontsize=SMALL)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
@@ -364,7 +491,7 @@ def _value_scale(found: dict[str, tuple[float, float, float]]) -> Scale:
     return scale_of([row[0] for row in rows], [(row[2] - row[1]) / 2 for row in rows])
 
 
-def _axes(height: float, width: float = WIDTH) -> Any:
+def new_axes(height: float, width: float = WIDTH) -> Any:
     """Axes of a new figure that pyplot does not know."""
     from matplotlib.figure import Figure
 
@@ -386,7 +513,7 @@ def frame(ax: Any) -> None:
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.8g}")
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A name as it is: no formulas, no hidden legend entries, not longer than a plot can take."""
     short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     short = short.replace("$", r"\$")
@@ -397,11 +524,14 @@ def _plain(text: str) -> str:
 
 
 def pictures(report: "Report") -> tuple[Picture, ...]:
-    """Draw all plots of a report: aggregates, charts, then score and curves of every task."""
+    """Draw all plots of a report: aggregates, charts, then those of every task."""
+    from coopbench.report import learning
+
     level = f"{100 * report.protocol.report.confidence:g} %"
-    found = _aggregate_pictures(report, level) + _chart_pictures(report, level)
-    score, metric = report.protocol.report.score, report.protocol.report.curve
+    found = _group_pictures(report, level) + _chart_pictures(report, level)
+    score = report.protocol.report.score
     for task in report.protocol.task:
+        metric = report.protocol.curve_of(task)
         rows = [row for row in report.estimates if (row.task, row.metric) == (task.id, score)]
         caption = f"Mean {score} with {level} interval." + _open_markers(rows)
         found.append(picture(f"score-{task.id}", task.id, caption, scores(report, task.id)))
@@ -410,20 +540,71 @@ def pictures(report: "Report") -> tuple[Picture, ...]:
             "A curve ends where its last episode does."
         )
         found.append(picture(f"curve-{task.id}", task.id, caption, curves(report, task.id)))
-    return tuple(found)
+    return (*found, *learning.pictures(report))
 
 
-def _aggregate_pictures(report: "Report", level: str) -> list[Picture]:
+def _group_pictures(report: "Report", level: str) -> list[Picture]:
+    """For every group that anybody finished: aggregates, profiles, probabilities of improvement."""
     found, groups = [], tuple(report.protocol.groups)
     for group in groups:
-        rows = [row for row in report.aggregates if (row.group, row.statistic) == (group, "iqm")]
+        rows = [row for row in report.aggregates if row.group == group]
         if not rows:
             continue
-        name, whose = (f"iqm-{group}", f" of {group}") if len(groups) > 1 else ("iqm", "")
-        caption = f"Interquartile mean of normalised scores{whose} with {level} interval."
-        drawn = aggregate(report, group=group)
-        found.append(picture(name, None, caption + _open_markers(rows), drawn))
+        end, whose = (f"-{group}", f" of {group}") if len(groups) > 1 else ("", "")
+        caption = (
+            f"Interquartile mean and optimality gap of normalised scores{whose} with {level} "
+            "interval."
+            + _open_markers([r for r in rows if r.statistic in ("iqm", "optimality_gap")])
+        )
+        found.append(picture(f"iqm{end}", None, caption, _both(report, group)))
+        if not any(point.group == group for point in report.profiles):
+            continue
+        caption = (
+            f"Performance profiles{whose}: share of {_units(rows)} whose normalised score is above "
+            f"the threshold, with pointwise {level} band."
+        )
+        drawn = picture(f"profiles{end}", None, caption, profiles(report, group))
+        found.append(replace(drawn, kind="chart"))
+        pairs = _improvements(report, group)
+        if pairs:
+            caption = _improvement_caption(report, group, pairs, level)
+            drawn = picture(f"improvements{end}", None, caption, improvements(report, group))
+            found.append(replace(drawn, kind="chart"))
     return found
+
+
+def _both(report: "Report", group: str) -> Any:
+    """Draw the IQM above the optimality gap; return the axes of the former."""
+    from matplotlib.figure import Figure
+
+    height = 2 * _height(len(policies(report)))
+    upper, lower = Figure(figsize=(WIDTH, height), layout="constrained").subplots(2)
+    aggregate(report, lower, group, "optimality_gap").set_title("", loc="left")
+    return aggregate(report, upper, group)
+
+
+def _units(rows: Iterable[Any]) -> str:
+    """Units of some rows in words."""
+    names = {"episodes": "episodes", "runs": "training runs", "models": "models"}
+    there = {row.unit for row in rows}
+    return " or ".join(name for unit, name in names.items() if unit in there)
+
+
+def _improvement_caption(
+    report: "Report", group: str, pairs: Sequence["Improvement"], level: str
+) -> str:
+    there = [row for row in report.improvements if row.group == group]
+    caption = (
+        f"Probability of improvement{f' in {group}' if group else ''}: chance that one policy "
+        f"scores higher than another, over {_units(pairs)} and tasks, with {level} interval; at "
+        "the broken line neither is better."
+    )
+    tested = [row for row in there if math.isfinite(row.estimate)]
+    if len(pairs) < len(tested):
+        caption += f" Of {len(tested)} pairs those with the best policy by IQM are drawn."
+    if len(tested) < len(there):
+        caption += " Policies of different units of inference are not compared."
+    return caption + _open_markers(pairs)
 
 
 def _chart_pictures(report: "Report", level: str) -> list[Picture]:
@@ -434,7 +615,7 @@ def _chart_pictures(report: "Report", level: str) -> list[Picture]:
             continue
         caption = (
             f"Interquartile mean of {asked.metric} against {asked.x}, with its {level} band over "
-            "episodes."
+            f"{_units(points)}."
         )
         if any(point.unit == "models" for point in points):
             caption += " For several models: the mean of theirs, and the t interval over models."
@@ -452,19 +633,27 @@ def _open_markers(rows: Sequence[Any]) -> str:
 
 def picture(name: str, task: str | None, caption: str, ax: Any) -> Picture:
     """Write a figure in both formats; the same figure gives the same bytes."""
-    vector, pixels = svg(ax.figure, name), io.BytesIO()
-    ax.figure.savefig(pixels, format="png", dpi=200, metadata={"Software": None})
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure, pixels = ax.figure, io.BytesIO()
+    figure.get_layout_engine().execute(figure)  # much of the work: once for both formats
+    figure.set_layout_engine(None)
+    vector = svg(figure, name)
+    figure.set_dpi(200)
+    FigureCanvasAgg(figure).print_png(pixels, metadata={"Software": None})
     return Picture(name, task, caption, vector, pixels.getvalue())
 
 
 def svg(figure: Any, name: str) -> str:
     """Write a figure as SVG, of the same bytes every time; ``name`` makes its own ids unique."""
     from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     vector = io.StringIO()
     nothing = {"Creator": None, "Date": None, "Format": None, "Type": None}
     with rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "path.simplify": True}):
-        figure.savefig(vector, format="svg", metadata=nothing)
+        # Not savefig, which draws everything twice.
+        FigureCanvasSVG(figure).print_svg(vector, metadata=nothing)
     return _slim(vector.getvalue(), name)
 
 

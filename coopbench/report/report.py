@@ -17,8 +17,10 @@ from coopbench.analysis import (
     sample,
     score_scales,
 )
+from coopbench.efficiency import Curve, Efficiency, LateScore
 from coopbench.episodes import Cell, EpisodeTable
 from coopbench.protocol import Protocol
+from coopbench.rankings import Improvement, ProfilePoint, Rank
 
 __all__ = ["Report"]
 
@@ -39,6 +41,13 @@ class Report:
     models: tuple[Estimate, ...] = ()  # of methods that have one model per task, over the models
     published: tuple[PublishedReturn, ...] = ()
     metadata: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)  # see store
+    improvements: tuple[Improvement, ...] = ()  # of all pairs of policies, over each group
+    profiles: tuple[ProfilePoint, ...] = ()
+    ranks: tuple[Rank, ...] = ()
+    learning: tuple[Curve, ...] = ()  # of policies with checkpoints
+    efficiency: tuple[Efficiency, ...] = ()  # of these, over each group
+    late: tuple[LateScore, ...] = ()  # where the protocol asks for them
+    results: str = ""  # digest of the folder with the results, see manifest; empty without one
 
     @property
     def is_standard(self) -> bool:
@@ -64,9 +73,22 @@ class Report:
         """Write the report below ``folder``; return the files by format.
 
         ``report.html`` (self-contained page with plots), ``report.md``, ``estimates.csv``,
-        ``agents.csv``, ``comparisons.csv``, ``aggregates.csv``, ``charts.csv``, ``models.csv``,
-        ``published.csv``, ``episodes.csv`` and ``report.json``.
+        ``agents.csv``, ``comparisons.csv``, ``aggregates.csv``, ``improvements.csv``,
+        ``profiles.csv``, ``ranks.csv``, ``charts.csv``, ``models.csv``, ``published.csv``,
+        ``episodes.csv``, ``report.tex`` and ``report.json``.
         """
         from coopbench.report.files import save
 
         return save(self, Path(folder))
+
+    def latex(self) -> str:
+        """Return the tables of aggregates and of the score for a paper, as in ``report.tex``."""
+        from coopbench.report.latex import as_latex
+
+        return as_latex(self)
+
+    def to_frame(self, what: str = "episodes") -> Any:
+        """Return a part as a pandas ``DataFrame``; see ``coopbench.exchange.frame``."""
+        from coopbench.exchange import frame
+
+        return frame(self, what)

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coopbench import maps
-from coopbench.analysis import AgentEstimate, Aggregate, Comparison, Estimate
+from coopbench import analysis, maps
+from coopbench.analysis import EPISODES, RUNS, AgentEstimate, Aggregate, Comparison, Estimate
 from coopbench.report.formats import MISSING, Scale, interval_text, is_point, p_text, scale_of
+from coopbench.report.missing import missing_runs
 
 if TYPE_CHECKING:
     from coopbench.protocol import Protocol, Task
+    from coopbench.rankings import Rank
     from coopbench.report.report import Report
 
 __all__ = [
@@ -32,11 +34,13 @@ __all__ = [
     "bullet_facts",
     "comparison_table",
     "escaped",
+    "extra_tables",
     "finite",
     "identity",
     "is_long",
     "markdown_table",
     "metrics",
+    "missing_table",
     "model_table",
     "overview_table",
     "policies",
@@ -49,6 +53,8 @@ __all__ = [
     "task_facts",
     "task_table",
     "training_text",
+    "unit_text",
+    "units",
 ]
 
 NOT_STANDARD = "NOT A STANDARD REPORT"
@@ -143,12 +149,56 @@ def _level(report: "Report") -> str:
     return f"{100 * report.protocol.report.confidence:g} %"
 
 
-def _unit(counts: Iterable[int], scope: str = "") -> str:
-    found = sorted(set(counts) - {0})
-    if not found:
-        return "Unit of inference: episodes of a fixed policy; none here."
-    number = f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
-    return f"Unit of inference: episodes of a fixed policy, n = {number}{scope}; not training runs."
+def units(report: "Report") -> dict[str, str]:
+    """Return the unit of inference of every policy: "episodes", or "runs" if it was trained."""
+    found: dict[str, str] = {}
+    for block in report.episodes:
+        unit = EPISODES if block.cell.run is None else RUNS
+        found[block.cell.policy] = RUNS if RUNS in (unit, found.get(block.cell.policy)) else unit
+    return found
+
+
+def unit_text(found: Iterable[tuple[str, int]], scope: str = "") -> str:
+    """Say over what a table infers; ``found`` are unit and count of its rows."""
+    counts: dict[str, set[int]] = {EPISODES: set(), RUNS: set()}
+    for unit, count in found:
+        counts[unit] |= {count} - {0}
+    parts = []
+    if counts[EPISODES] or not counts[RUNS]:
+        parts.append(f"episodes of a fixed policy{_numbers(counts[EPISODES], scope)}")
+    if counts[RUNS]:
+        of = "of learned policies training runs" if parts else "training runs"
+        parts += [of + _numbers(counts[RUNS], scope), "each is a mean over its evaluation episodes"]
+    else:
+        parts.append("not training runs")
+    return f"Unit of inference: {'; '.join(parts)}."
+
+
+def _numbers(counts: set[int], scope: str) -> str:
+    if not counts:
+        return ", none here"
+    low, high = min(counts), max(counts)
+    return f", n = {low:,}{'' if low == high else f' to {high:,}'}{scope}"
+
+
+def _told(rows: Iterable[Any]) -> str:
+    """Units of some rows in words, for the meaning of a column."""
+    there = {row.unit for row in rows}
+    names = {EPISODES: "episodes", RUNS: "training runs"}
+    return " or ".join(name for unit, name in names.items() if unit in there) or "episodes"
+
+
+def _count(row: Any, rows: Iterable[Any]) -> Entry:
+    """Number of units of a row, with their name where the rows of a table differ in it."""
+    mixed = len({each.unit for each in rows}) > 1
+    return Entry(f"{row.count:,} {row.unit}" if mixed else f"{row.count:,}", row.count)
+
+
+def _bounds_text(report: "Report") -> str:
+    """What the normalised scores 0 and 1 are."""
+    if report.protocol.report.normalisation == "minmax":
+        return "0 and 1 are the lowest and the highest episode of this report"
+    return "0 and 1 are the bounds"
 
 
 def _number(value: float, scale: Scale) -> Entry:
@@ -161,17 +211,43 @@ def _gap(columns: Sequence[Column]) -> tuple[Entry, ...]:
 
 
 def aggregate_table(report: "Report") -> Table | None:
-    """Return the interquartile means over all tasks, or those of each group; None if ad hoc."""
+    """Return IQM, optimality gap and rank over all tasks, or those of each group; None if ad hoc.
+
+    Without groups all tasks are one.
+    """
     if report.protocol.ad_hoc:
         return None
-    found = {(r.group, r.policy): r for r in report.aggregates if r.statistic == "iqm"}
-    rows, notes, level = list(found.values()), Footnotes(), _level(report)
-    columns = (
+    rows, notes = [row for row in report.aggregates if row.statistic == "iqm"], Footnotes()
+    columns = _aggregate_columns(report, rows)
+    groups = [
+        Group(name if meaning else "", meaning, _aggregate_rows(report, name, columns, notes))
+        for name, meaning in _groups(report).items()
+    ]
+    scope = "the tasks of each group" if len(groups) > 1 else "all tasks"
+    return Table(
+        title="Interquartile mean, optimality gap and rank by the normalised "
+        f"{report.protocol.report.score} over {scope}",
+        columns=columns,
+        groups=tuple(groups),
+        footnotes=notes.all(),
+        unit=unit_text(((row.unit, row.count) for row in rows), " per task")
+        + (" Ranks are among policies of one unit." if len({row.unit for row in rows}) > 1 else ""),
+        kind="Group",
+    )
+
+
+def _aggregate_columns(report: "Report", rows: Sequence[Aggregate]) -> tuple[Column, ...]:
+    level = _level(report)
+    method = " or ".join(dict.fromkeys(row.method for row in rows)) or "percentile"
+    interval = f"of the stratified bootstrap, method {method}; sorted by width"
+    return (
         Column("Policy", "who is evaluated", numeric=False),
-        Column("IQM", "interquartile mean of normalised scores; 0 and 1 are the bounds"),
-        Column(f"{level} interval", "percentile interval of the stratified bootstrap"),
-        Column("Tasks", "tasks that are averaged"),
-        Column("n", "episodes per task"),
+        Column("IQM", f"interquartile mean of normalised scores; {_bounds_text(report)}"),
+        Column(f"{level} interval", f"of the IQM, {interval}"),
+        Column("Optimality gap", "mean shortfall from the normalised score 1; less is better"),
+        Column(f"Its {level} interval", interval),
+        Column("Rank", f"{level} interval of the rank by IQM, 1 is the best; all hold at once"),
+        Column("n", f"{_told(rows)} per task"),
         Column(
             "Acts on",
             "own observations (local), what others in sight do, too (neighbours), the whole state "
@@ -179,25 +255,42 @@ def aggregate_table(report: "Report") -> Table | None:
             numeric=False,
         ),
     )
-    groups = []
-    for group, meaning in _groups(report).items():
-        scale = _scale([row for row in rows if row.group == group], "estimate")
-        body = [
-            _aggregate_row(found[group, policy], scale, notes)
-            if (group, policy) in found
-            else (Entry(policy, policy), *_gap(columns))
-            for policy in policies(report)
-        ]
-        groups.append(Group(group if meaning else "", meaning, tuple(body)))
-    scope = "the tasks of each group" if len(groups) > 1 else "all tasks"
-    return Table(
-        title=f"Interquartile mean of the normalised {report.protocol.report.score} over {scope}",
-        columns=columns,
-        groups=tuple(groups),
-        footnotes=notes.all(),
-        unit=_unit((row.count for row in rows), " per task"),
-        kind="Group",
+
+
+def _aggregate_rows(
+    report: "Report", group: str, columns: Sequence[Column], notes: Footnotes
+) -> tuple[tuple[Entry, ...], ...]:
+    """One row for every policy, in the order of the report."""
+    iqm, gap = (
+        {r.policy: r for r in report.aggregates if (r.group, r.statistic) == (group, statistic)}
+        for statistic in ("iqm", "optimality_gap")
     )
+    scales = [_scale(list(found.values()), "estimate") for found in (iqm, gap)]
+    ranked = {row.policy: row for row in report.ranks if row.group == group}
+    return tuple(
+        (
+            Entry(policy, policy),
+            *_spread(iqm[policy], scales[0], notes),
+            *_spread(gap[policy], scales[1], notes),
+            _rank(ranked.get(policy)),
+            _count(iqm[policy], report.aggregates),
+            _information(policy),
+        )
+        if policy in iqm
+        else (Entry(policy, policy), *_gap(columns))
+        for policy in policies(report)
+    )
+
+
+def _spread(row: Aggregate, scale: Scale, notes: Footnotes) -> tuple[Entry, Entry]:
+    return _number(row.estimate, scale), _interval(row, scale, notes)
+
+
+def _rank(row: "Rank | None") -> Entry:
+    """The interval of a rank, sorted by its middle; never a rank alone."""
+    if row is None:
+        return Entry(MISSING)
+    return Entry(f"{row.low:g} to {row.high:g}", (row.low + row.high) / 2.0)
 
 
 def _groups(report: "Report") -> dict[str, str]:
@@ -212,27 +305,31 @@ def _groups(report: "Report") -> dict[str, str]:
 
 def overview_table(report: "Report") -> Table:
     """Return the mean normalised score of every policy that has any, on every task."""
-    found = {
-        (row.task, row.policy): row
-        for row in report.estimates
-        if row.metric == report.protocol.report.score
-    }
+    score, scales = (
+        report.protocol.report.score,
+        analysis.score_scales(report.protocol, report.episodes),
+    )
+    found = {(row.task, row.policy): row for row in report.estimates if row.metric == score}
     names, groups = [name for name in policies(report) if any(p == name for _, p in found)], []
     for group, meaning in _groups(report).items():
         body = [
-            (Entry(task.id, task.id), *(_share(task, found.get((task.id, name))) for name in names))
+            (
+                Entry(task.id, task.id),
+                *(_share(scales.get(task.id), found.get((task.id, name))) for name in names),
+            )
             for task in report.protocol.groups[group]
         ]
         groups.append(Group(group if meaning else "", meaning, tuple(body)))
+    means = f"mean over {_told(found.values())}; {_bounds_text(report)}"
     return Table(
-        title=f"Mean normalised {report.protocol.report.score} on every task",
+        title=f"Mean normalised {score} on every task",
         columns=(
             Column("Task", "what is played", numeric=False),
-            *(Column(name, "mean over episodes; 0 and 1 are the task's bounds") for name in names),
+            *(Column(name, means) for name in names),
         ),
         groups=tuple(groups),
         footnotes=(),
-        unit=_unit((row.count for row in found.values()), " per task and policy"),
+        unit=unit_text(((row.unit, row.count) for row in found.values()), " per task and policy"),
         kind="Group",
     )
 
@@ -253,7 +350,9 @@ def model_table(report: "Report") -> Table | None:
     for name in dict.fromkeys(row.policy for row in report.models):
         rows = [row for row in report.models if row.policy == name]
         scale = _scale(rows, "mean")
-        body = tuple((Entry(r.task, r.task), *_estimate_row(r, scale, notes)[1:]) for r in rows)
+        body = tuple(
+            (Entry(r.task, r.task), *_estimate_row(r, scale, notes, rows)[1:]) for r in rows
+        )
         groups.append(Group(name, "", body))
     return Table(
         title=f"{score} of methods with several models, over the models",
@@ -299,26 +398,54 @@ def _pooled(shares: Sequence[float]) -> Entry:
     return _number(iqm(shares) if shares else float("nan"), Scale(3))
 
 
-def _extra(report: "Report") -> list[Table]:
-    """Tables over all tasks that only some protocols have."""
-    return [table for table in (model_table(report), published_table(report)) if table is not None]
-
-
-def _share(task: "Task", row: Estimate | None) -> Entry:
-    if row is None:
-        return Entry(MISSING)
-    return _number((row.mean - task.bounds.low) / (task.bounds.high - task.bounds.low), Scale(3))
-
-
-def _aggregate_row(row: Aggregate, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
-    return (
-        Entry(row.policy, row.policy),
-        _number(row.estimate, scale),
-        _interval(row, scale, notes),
-        Entry(f"{row.tasks:,}", row.tasks),
-        Entry(f"{row.count:,}", row.count),
-        _information(row.policy),
+def missing_table(report: "Report") -> Table | None:
+    """Return the training runs that failed, are missing or partial; None if all are there."""
+    rows = missing_runs(report)
+    if not rows:
+        return None
+    body = tuple(
+        (
+            Entry(row.task, row.task),
+            Entry(row.policy, row.policy),
+            Entry(f"{row.run}", row.run),
+            Entry(row.state, row.state),
+            Entry(row.reason, row.reason),
+        )
+        for row in rows
     )
+    return Table(
+        title="Runs that are missing",
+        columns=(
+            Column("Task", "what is played", numeric=False),
+            Column("Policy", "who was trained", numeric=False),
+            Column("Run", "training seed"),
+            Column("State", "failed, missing, or partial: fewer checkpoints", numeric=False),
+            Column("What is known", "why, or how far it came", numeric=False),
+        ),
+        groups=(Group("", "", body),),
+        footnotes=(),
+        unit="Nothing stands in for them: estimates are over the runs that are there. Partial runs "
+        "count with the checkpoints that they have.",
+    )
+
+
+def extra_tables(report: "Report") -> list[Table]:
+    """Return the tables over all tasks that only some reports have."""
+    from coopbench.report import learning
+
+    made = (
+        missing_table(report),
+        model_table(report),
+        *learning.tables(report),
+        published_table(report),
+    )
+    return [table for table in made if table is not None]
+
+
+def _share(scale: analysis.Scale | None, row: Estimate | None) -> Entry:
+    if row is None or scale is None:
+        return Entry(MISSING)
+    return _number((row.mean - scale.low) / scale.width, Scale(3))
 
 
 def _information(policy: str) -> Entry:
@@ -344,30 +471,31 @@ def task_table(report: "Report", task: "Task") -> Table:
     """Return mean, deviation, interval and count of every metric and policy on one task."""
     from coopbench.metrics import known_metrics
 
-    found = {(row.policy, row.metric): row for row in report.estimates if row.task == task.id}
-    notes, meanings, level = Footnotes(), known_metrics(task.env), _level(report)
+    every = [row for row in report.estimates if row.task == task.id]
+    found = {(row.policy, row.metric): row for row in every}
+    notes, meanings, over = Footnotes(), known_metrics(task.env), _told(every)
     columns = (
         Column("Policy", "who plays all agents, or the focal one", numeric=False),
-        Column("Mean", "mean over episodes"),
-        Column("SD", "standard deviation over episodes, divisor n - 1"),
-        Column(f"{level} interval", "t interval of the mean; sorted by width"),
-        Column("n", "episodes in which the metric is defined"),
+        Column("Mean", f"mean over {over}"),
+        Column("SD", f"standard deviation over {over}, divisor n - 1"),
+        Column(f"{_level(report)} interval", "t interval of the mean; sorted by width"),
+        Column("n", f"{over} in which the metric is defined"),
     )
     groups = []
-    for metric in metrics(report):
+    for metric in report.protocol.metrics_of(task):
         rows = [found.get((policy, metric)) for policy in policies(report)]
         scale = _scale([row for row in rows if row is not None], "mean")
         entries = tuple(
             (Entry(policy, policy), *_gap(columns))
             if row is None
-            else _estimate_row(row, scale, notes)
+            else _estimate_row(row, scale, notes, every)
             for policy, row in zip(policies(report), rows, strict=True)
         )
         meaning = meanings.get(metric, "")
         if metric == report.protocol.report.score:
             meaning = f"{meaning} (the score)"
         groups.append(Group(metric, meaning, entries))
-    unit = _unit(row.count for row in found.values())
+    unit = unit_text((row.unit, row.count) for row in every)
     return Table(f"Results on {task.id}", columns, tuple(groups), notes.all(), unit)
 
 
@@ -376,13 +504,16 @@ def _scale(rows: Sequence[Any], centre: str) -> Scale:
     return scale_of(values, [(row.high - row.low) / 2 for row in rows])
 
 
-def _estimate_row(row: Estimate, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
+def _estimate_row(
+    row: Estimate, scale: Scale, notes: Footnotes, rows: Sequence[Estimate]
+) -> tuple[Entry, ...]:
+    """Entries of one estimate; ``rows`` are all of the table."""
     return (
         Entry(row.policy, row.policy),
         _number(row.mean, scale),
         _number(row.std, scale),
         _interval(row, scale, notes),
-        Entry(f"{row.count:,}", row.count),
+        _count(row, rows),
     )
 
 
@@ -394,41 +525,46 @@ def agent_table(report: "Report", task: "Task") -> Table | None:
     found = {(row.policy, row.agent, row.metric): row for row in rows}
     names = tuple(dict.fromkeys(row.metric for row in rows))
     scales = {name: _scale([row for row in rows if row.metric == name], "mean") for name in names}
-    notes, columns = Footnotes(), _agent_columns(report, task, names)
+    notes, columns = Footnotes(), _agent_columns(report, task, names, _told(rows))
     groups = []
     for policy in policies(report):
         agents = dict.fromkeys(row.agent for row in rows if row.policy == policy)
         body = tuple(
-            _agent_row([found[policy, agent, name] for name in names], scales, notes)
+            _agent_row([found[policy, agent, name] for name in names], scales, notes, rows)
             for agent in agents
         )
         groups.append(Group(policy, "", body or ((Entry("all", "all"), *_gap(columns)),)))
-    unit = _unit(row.count for row in rows if row.metric == names[0])
+    unit = unit_text((row.unit, row.count) for row in rows if row.metric == names[0])
     return Table(f"Agents of {task.id}", columns, tuple(groups), notes.all(), unit, kind="Policy")
 
 
-def _agent_columns(report: "Report", task: "Task", names: Sequence[str]) -> tuple[Column, ...]:
+def _agent_columns(
+    report: "Report", task: "Task", names: Sequence[str], over: str
+) -> tuple[Column, ...]:
     from coopbench.metrics import known_agent_metrics
 
     meanings = known_agent_metrics(task.env)
     return (
         Column("Agent", "one seat of the game", numeric=False),
-        Column("Mean return", "mean over episodes in which the policy played the agent"),
+        Column("Mean return", f"mean over {over} in which the policy played the agent"),
         Column(f"{_level(report)} interval", "t interval of the mean return; sorted by width"),
-        Column("n", "episodes in which the policy played the agent"),
-        *(Column(name, f"mean over episodes of: {meanings.get(name, name)}") for name in names[1:]),
+        Column("n", f"{over} in which the policy played the agent"),
+        *(Column(name, f"mean over {over} of: {meanings.get(name, name)}") for name in names[1:]),
     )
 
 
 def _agent_row(
-    found: Sequence[AgentEstimate], scales: dict[str, Scale], notes: Footnotes
+    found: Sequence[AgentEstimate],
+    scales: dict[str, Scale],
+    notes: Footnotes,
+    rows: Sequence[AgentEstimate],
 ) -> tuple[Entry, ...]:
     first, *others = found
     return (
         Entry(first.agent, first.agent),
         _number(first.mean, scales[first.metric]),
         _interval(first, scales[first.metric], notes),
-        Entry(f"{first.count:,}", first.count),
+        _count(first, rows),
         *(_agent_mean(row, first, scales[row.metric], notes) for row in others),
     )
 
@@ -444,11 +580,42 @@ def comparison_table(report: "Report", task: "Task") -> Table | None:
     rows = [row for row in report.comparisons if row.task == task.id]
     if not rows:
         return None
+    score, alpha = report.protocol.report.score, report.protocol.report.alpha
+    notes, scale, columns = Footnotes(), _scale(rows, "difference"), _comparison_columns(report)
+    names = [column.name for column in columns]
+    body = tuple(_comparison_row(row, scale, notes, alpha)[: len(names)] for row in rows)
+    compared = {row.unit for row in rows}
+    counts = [
+        (row.unit, row.count)
+        for row in report.estimates
+        if (row.task, row.metric) == (task.id, score) and row.unit in compared
+    ]
+    return Table(
+        title=f"Comparisons of {score} on {task.id}",
+        columns=columns,
+        groups=(Group("", "", body),),
+        footnotes=notes.all(),
+        unit=" ".join(filter(None, (unit_text(counts, " each"), _equality(report)))),
+    )
+
+
+def _equality(report: "Report") -> str:
+    """When two policies are called equal; nothing where the protocol declares no margin."""
+    found = report.protocol.report
+    if found.margin is None:
+        return ""
+    return (
+        f"Equivalence p below {found.alpha:g}: the two differ by less than {found.margin:g} of "
+        'normalised score. "No difference" is claimed only through this test.'
+    )
+
+
+def _comparison_columns(report: "Report") -> tuple[Column, ...]:
     score, level = report.protocol.report.score, _level(report)
-    notes, scale = Footnotes(), _scale(rows, "difference")
     paired = report.protocol.report.comparison == "paired"
-    test = "paired t" if paired else "Welch"
-    columns = (
+    test, margin = "paired t" if paired else "Welch", report.protocol.report.margin
+    equal = f"test that the two differ by less than {margin} of normalised score, adjusted"
+    return (
         Column("Comparison", "first vs second", numeric=False),
         Column("Difference", f"mean {score} of the first minus that of the second"),
         Column(f"{level} interval", f"of the difference, {test}; sorted by width"),
@@ -457,27 +624,18 @@ def comparison_table(report: "Report", task: "Task") -> Table | None:
         Column("p", "two-sided, unadjusted"),
         Column("Holm p", "adjusted over all tests of this task"),
         Column("Hedges g", "difference in pooled standard deviations, bias-corrected"),
-        *([Column("r", "correlation between scores of the same seed")] if paired else []),
-    )
-    alpha = report.protocol.report.alpha
-    body = tuple(_comparison_row(row, scale, notes, alpha) for row in rows)
-    counts = [row.count for row in report.estimates if (row.task, row.metric) == (task.id, score)]
-    return Table(
-        title=f"Comparisons of {score} on {task.id}",
-        columns=columns,
-        groups=(Group("", "", body),),
-        footnotes=notes.all(),
-        unit=_unit(counts, " each"),
+        Column("r", "correlation between scores of the same seed"),
+        *([] if margin is None else [Column("Equivalence p", equal)]),
     )
 
 
 def _comparison_row(
     row: Comparison, scale: Scale, notes: Footnotes, alpha: float
 ) -> tuple[Entry, ...]:
+    """Entries of a comparison; the last is left out where no margin is declared."""
     pair = f"{row.first} vs {row.second}"
-    untested = math.isnan(row.p_value)
-    p = Entry("no test" if untested else p_text(row.p_value), None if untested else row.p_value)
-    holm = Entry(p_text(row.p_holm), None if math.isnan(row.p_holm) else row.p_holm)
+    p = Entry("no test") if math.isnan(row.p_value) else _p(row.p_value)
+    holm, equal = _p(row.p_holm), _p(row.p_equivalence)
     return (
         Entry(pair, pair),
         _number(row.difference, scale),
@@ -487,8 +645,13 @@ def _comparison_row(
         dataclasses.replace(p, marks=notes.mark(row.flag)),
         dataclasses.replace(holm, strong=row.p_holm < alpha),
         _number(row.hedges_g, Scale(2)),
-        *([_number(row.correlation, Scale(2))] if row.method == "paired" else []),
+        _number(row.correlation, Scale(2)),
+        dataclasses.replace(equal, strong=row.p_equivalence < alpha),
     )
+
+
+def _p(value: float) -> Entry:
+    return Entry(p_text(value), None if math.isnan(value) else value)
 
 
 def identity(report: "Report") -> dict[str, str]:
@@ -522,6 +685,7 @@ def training_text(protocol: "Protocol") -> str:
 
 def task_facts(report: "Report", task: "Task") -> dict[str, str]:
     """Return what is played in a task, as {label: text}."""
+    bounds = not report.protocol.ad_hoc and report.protocol.report.normalisation != "minmax"
     facts = {
         "Environment": task.env,
         "Parameters": _settings(task.parameters) or "defaults",
@@ -530,7 +694,7 @@ def task_facts(report: "Report", task: "Task") -> dict[str, str]:
     }
     if task.group:
         facts = {"Group": task.group} | facts
-    if not report.protocol.ad_hoc:
+    if bounds:
         low, high = (f"{bound:,.10g}" for bound in (task.bounds.low, task.bounds.high))
         facts["Score bounds"] = f"{low} counts as 0, {high} as 1"
     if task.instances is not None:
@@ -562,6 +726,7 @@ def provenance(report: "Report") -> dict[str, str]:
     return {
         "Evaluation seeds": f"{first} to {last}, one episode each, the same for all policies",
         "Training seeds": training or "none named by the protocol",
+        "Results": f"digest {report.results}" if report.results else "not kept in a folder",
         "Versions (of this report)": ", ".join(f"{k} {v}" for k, v in versions().items()),
     }
 
@@ -581,35 +746,41 @@ _WELCH = {
 }
 _PAIRED = {
     "Paired t, df, p, r": "Policies play the same seeds. Tests whether the mean of the differences "
-    "between episodes of the same seed is zero (Student 1908, Biometrika 6: 1-25). The higher the "
-    "correlation r of the two scores over seeds, the more the pairing helps.",
+    "between episodes, or training runs, of the same seed is zero (Student 1908, Biometrika 6: "
+    "1-25). The higher the correlation r of the two scores over seeds, the more the pairing helps.",
 }
 _CHARTS = {
-    "Charts": "A point is the interquartile mean of a metric over the episodes of all tasks that "
-    "stand at that place of the axis; its band is the percentile interval of the stratified "
-    "bootstrap. All points stand in charts.csv.",
+    "Charts": "A point is the interquartile mean of a metric over all tasks that stand at that "
+    "place of the axis; its band is the interval of the stratified bootstrap. All points stand in "
+    "charts.csv.",
+}
+_AGARWAL = (
+    "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice, "
+    "NeurIPS 34"
+)
+
+
+_METHODS = {  # of the bootstrap
+    "percentile": "Method percentile: its ends are quantiles of the resampled values.",
+    "expanded": "Method expanded: the quantiles are widened for few runs (Hesterberg 2015, The "
+    "American Statistician 69: 371-386).",
+    "t": "Method t: a t quantile of standard errors to either side, for runs of a single task.",
 }
 
 
 def reading(report: "Report") -> dict[str, str]:
-    """Return how to read the report, as {term: one or two sentences}."""
-    found, level = report.protocol.report, _level(report)
+    """Return how to read the report, as {term: some sentences}."""
+    found, over = report.protocol.report, _told(report.estimates)
     return {
-        "Unit of inference": "Intervals and tests are over episodes of policies as they are: they "
-        "say how far a number would move with other seeds. They say nothing about how well a "
-        "training method would do in another run; for that, the training run is the unit.",
-        f"Mean, SD, {level} interval": "Student's t interval of the mean over episodes (Student "
-        "1908, Biometrika 6: 1-25). Where all episodes came out equal it has zero width, and no "
+        **_reading_units(report),
+        f"Mean, SD, {_level(report)} interval": f"Student's t interval of the mean over {over} "
+        "(Student 1908, Biometrika 6: 1-25). Where all came out equal it has zero width, and no "
         "uncertainty can be inferred.",
         **(_FOCAL if any(task.partners for task in report.protocol.task) else {}),
         "Agents": "An agent is one seat of a game; its numbers are means over the episodes in "
         f"which the policy played it. {_agent_meanings(report)}",
-        "Normalised score": "The score of an episode mapped so that the bounds that the protocol "
-        "fixes for each task become 0 and 1; it does not depend on who else was evaluated.",
-        "IQM": "The interquartile mean is the mean of the middle half of all normalised scores; "
-        f"its interval is the percentile interval of {found.resamples:,} bootstrap resamples of "
-        "the episodes within each task (Agarwal et al. 2021, Deep Reinforcement Learning at the "
-        "Edge of the Statistical Precipice, NeurIPS 34).",
+        **_reading_scores(report),
+        **(_reading_groups(report) if report.profiles else {}),
         "Acts on": "What a policy of this package goes by: what it observes itself (local), also "
         "what others in sight do (neighbours), the whole state (global), or nothing (none). "
         "Policies are to be compared with those that know as much.",
@@ -617,11 +788,90 @@ def reading(report: "Report") -> dict[str, str]:
         "Holm p": "The p value adjusted so that the chance of any false finding among all tests of "
         "one task stays below the level it is compared with (Holm 1979, Scandinavian Journal of "
         f"Statistics 6: 65-70). Those below {found.alpha:g} are set in bold.",
+        **_reading_equality(report),
         "Hedges g": "The difference divided by the pooled standard deviation and corrected for the "
         "bias of small samples (Hedges 1981, Journal of Educational Statistics 6: 107-128). It is "
         "huge wherever policies hardly vary, as fixed ones do in deterministic games.",
         **(_CHARTS if report.charts else {}),
     }
+
+
+def _reading_units(report: "Report") -> dict[str, str]:
+    there, text = set(units(report).values()), ""
+    if EPISODES in there or not there:
+        text = (
+            "Of fixed policies, intervals and tests are over episodes of the policies as they are: "
+            "they say how far a number would move with other seeds. They say nothing about how "
+            "well a training method would do in another run; for that, the training run is the "
+            "unit. "
+        )
+    if RUNS in there:
+        text += (
+            "Of learned policies every training run counts once, by the mean over its evaluation "
+            "episodes: intervals and tests say how far a number would move with other runs. "
+        )
+    if {EPISODES, RUNS} <= there:
+        text += "A fixed policy is compared with runs by its mean over the same episodes."
+    return {"Unit of inference": text.strip()}
+
+
+def _reading_scores(report: "Report") -> dict[str, str]:
+    score, found = "The score mapped so that ", report.protocol.report
+    if found.normalisation == "minmax":
+        score += (
+            "the lowest and the highest episode of this report on a task become 0 and 1; it moves "
+            "whenever a policy is added, and cannot be compared with that of other reports."
+        )
+    else:
+        score += (
+            "the bounds that the protocol fixes for each task become 0 and 1; it does not depend "
+            "on who else was evaluated."
+        )
+    methods = {row.method for row in report.aggregates}
+    return {
+        "Normalised score": score,
+        "IQM": "The interquartile mean is the mean of the middle half of all normalised scores; "
+        f"its interval comes from {found.resamples:,} resamples of the "
+        f"{_told(report.aggregates)} within each task ({_AGARWAL}). "
+        + " ".join(text for name, text in _METHODS.items() if name in methods),
+        "Optimality gap": "How far scores fall short of the normalised score 1 on average: those "
+        "above 1 count as 1, those below 0 as they are. Less is better (Agarwal et al. 2021).",
+    }
+
+
+def _reading_groups(report: "Report") -> dict[str, str]:
+    over = _told(report.aggregates)
+    return {
+        "Rank": "From the best to the worst place by IQM that a policy may have among those of its "
+        "unit of inference: after all that are significantly better, before all that are "
+        "significantly worse; the intervals of all policies hold at once (Mogstad et al. 2024, "
+        "Review of Economic Studies 91: 476-518). No rank is shown without its interval.",
+        "Probability of improvement": "The chance that one policy scores higher than another when "
+        f"the task, and one each of their {over}, are drawn at random; a tie counts one half, so "
+        "that 0.5 is no difference. It says how often, not by how much. The two are resampled "
+        "independently (Agarwal et al. 2021). All pairs of one unit stand in improvements.csv.",
+        "Profile": f"The share of the normalised scores of all tasks and {over} that lie above a "
+        "threshold: the higher the line, the better; where lines cross, neither policy is better "
+        "throughout. Bands hold at each threshold by itself (Agarwal et al. 2021; Dolan and More "
+        "2002, Mathematical Programming 91: 201-213). All points stand in profiles.csv.",
+    }
+
+
+def _reading_equality(report: "Report") -> dict[str, str]:
+    margin = report.protocol.report.margin
+    if margin is None:
+        text = (
+            "The protocol declares no margin within which two policies count as equal, so that "
+            "nothing here says that two do not differ: a large p value does not."
+        )
+    else:
+        text = (
+            "Two one-sided tests (Schuirmann 1987, Journal of Pharmacokinetics and "
+            "Biopharmaceutics 15: 657-680) that two means differ by less than the margin which the "
+            f"protocol declares, {margin:g} of normalised score; adjusted like Holm p. "
+            '"No difference" is claimed only through this test, never through a large p value.'
+        )
+    return {"Equivalence": text}
 
 
 def _agent_meanings(report: "Report") -> str:
@@ -688,7 +938,7 @@ def show(report: "Report", console: Any) -> None:
         say(f"{label}: {text}")
     say("")
     print_table(aggregate_table(report) or NO_AGGREGATE, console)
-    for table in _extra(report):
+    for table in extra_tables(report):
         say("")
         print_table(table, console)
     if is_long(report):
@@ -780,6 +1030,8 @@ def _below(table: Table) -> list[str]:
 
 def as_markdown(report: "Report", pictures: Sequence[Any] = ()) -> str:
     """Return the report as Markdown; ``pictures`` are linked as files of the folder ``plots``."""
+    from coopbench.report import card
+
     standing = "Standard report." if report.is_standard else "**Not a standard report:**"
     parts = [f"# {escaped(report.protocol.name)}", standing]
     if report.departures:
@@ -790,7 +1042,7 @@ def as_markdown(report: "Report", pictures: Sequence[Any] = ()) -> str:
     others = [picture for picture in pictures if picture.kind != "chart"]
     parts += ["## All tasks", *_images(others, None)]
     parts.append(markdown_table(overall) if overall is not None else NO_AGGREGATE)
-    parts += map(markdown_table, _extra(report))
+    parts += map(markdown_table, extra_tables(report))
     parts += ["## Charts", *_images(drawn, None)] if drawn else []
     if is_long(report):
         parts.append(markdown_table(overview_table(report)))
@@ -804,7 +1056,7 @@ def as_markdown(report: "Report", pictures: Sequence[Any] = ()) -> str:
             markdown_table(compared) if compared is not None else NO_COMPARISON,
             *([markdown_table(agents)] if agents is not None else []),
         ]
-    parts += ["## How to read it", bullet_facts(reading(report))]
+    parts += ["## How to read it", bullet_facts(reading(report)), card.as_markdown(report)]
     parts += ["## Seeds and versions", bullet_facts(provenance(report))]
     parts += ["## Notes", _bullets(report.notes or ("none",))]
     return "\n\n".join(parts) + "\n"
@@ -862,7 +1114,7 @@ def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
 
     ``rows`` are dataclass instances of ``kind``, or dictionaries, whose columns are united.
     """
-    flat = [row if isinstance(row, dict) else dataclasses.asdict(row) for row in rows]
+    flat = [row if isinstance(row, dict) else vars(row) for row in rows]
     names = [field.name for field in dataclasses.fields(kind)] if kind is not None else []
     names = list(dict.fromkeys([*names, *(name for row in flat for name in row)]))
     out = io.StringIO()
@@ -882,42 +1134,81 @@ def _defined(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_ROWS = ("aggregates", "estimates", "comparisons", "agents", "charts", "models", "published")
+_ROWS = (
+    "aggregates",
+    "ranks",
+    "improvements",
+    "estimates",
+    "comparisons",
+    "agents",
+    "charts",
+    "models",
+    "published",
+    "efficiency",
+    "late",
+)
 
 
 def as_json(report: "Report") -> str:
     """Return the report as JSON: everything but the single episodes; null where undefined."""
+    from coopbench.report import card
     from coopbench.store import versions
 
-    rows = {
-        name: [finite(dataclasses.asdict(row)) for row in getattr(report, name)] for name in _ROWS
-    }
+    rows = {name: [finite(vars(row)) for row in getattr(report, name)] for name in _ROWS}
     content = {
-        "schema": 1,
+        "schema": 2,
         "name": report.protocol.name,
         "digest": report.protocol.digest,
         "standard": report.is_standard,
         "departures": list(report.departures),
-        "unit_of_inference": "episodes of a fixed policy",
+        "unit_of_inference": units(report),
+        "missing_runs": [dataclasses.asdict(row) for row in missing_runs(report)],
         "protocol": report.protocol.model_dump(mode="json"),
         **rows,
+        "profiles": _profiles(report),
         "curves": _curves(report),
+        "learning": _learning(report),
+        "checklist": [dataclasses.asdict(item) for item in card.checklist(report)],
+        "cards": card.cards(report),
         "notes": list(report.notes),
         "versions": versions(),
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
+def _profiles(report: "Report") -> list[dict[str, Any]]:
+    """Performance profiles, one entry for each policy and group."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for point in report.profiles:
+        row = dataclasses.asdict(point)
+        head = {name: row.pop(name) for name in ("group", "policy", "unit", "method", "flag")}
+        entry = found.setdefault((point.group, point.policy), head | {name: [] for name in row})
+        for name, value in row.items():
+            entry[name].append(_defined(value))
+    return list(found.values())
+
+
 def _curves(report: "Report") -> list[dict[str, Any]]:
     """Course of the protocol's curve metric; value k is after step k, averaged over episodes."""
-    metric = report.protocol.report.curve
+    metrics = {task.id: report.protocol.curve_of(task) for task in report.protocol.task}
     return [
         {
             "task": block.cell.task,
             "policy": block.cell.policy,
+            "run": block.cell.run,
             "metric": metric,
             "values": [_defined(value) for value in block.curves[metric].tolist()],
         }
         for block in report.episodes
-        if metric in block.curves
+        if (metric := metrics[block.cell.task]) in block.curves
+    ]
+
+
+def _learning(report: "Report") -> list[dict[str, Any]]:
+    """Learning curves, with the true steps of their points."""
+    columns = ("steps", "estimate", "low", "high")
+    return [
+        {name: getattr(curve, name) for name in ("group", "task", "policy", "runs", "flag")}
+        | {name: [_defined(each) for each in getattr(curve, name).tolist()] for name in columns}
+        for curve in report.learning
     ]

@@ -1,0 +1,73 @@
+"""The page of a leaderboard: one HTML file without scripts, which loads nothing."""
+
+from typing import TYPE_CHECKING
+
+from coopbench.report.formats import MISSING, Scale, interval_text, scale_of
+from coopbench.report.tables import (
+    Column,
+    Entry,
+    Footnotes,
+    Group,
+    Table,
+    unit_text,
+)
+from coopbench.report.templates import template
+
+if TYPE_CHECKING:
+    from coopbench.standings import Leaderboard, Row
+
+__all__ = ["as_html", "tables"]
+
+_SHORT = 12  # characters of a digest
+
+
+def as_html(found: "Leaderboard") -> str:
+    """Return the page."""
+    return template("leaderboard.html").render(found=found, tables=tables(found), looks={})
+
+
+def tables(found: "Leaderboard") -> tuple[Table, ...]:
+    """Return a table for every group."""
+    return tuple(_table(found, group) for group in found.protocol.groups)
+
+
+def _table(found: "Leaderboard", group: str) -> Table:
+    report, level = found.protocol.report, f"{100 * found.protocol.report.confidence:g} %"
+    rows, notes = [row for row in found.rows if row.group == group], Footnotes()
+    methods = " or ".join(dict.fromkeys(row.method for row in rows)) or "percentile"
+    columns = (
+        Column("Policy", "who was evaluated", numeric=False),
+        Column("Rank", f"{level} interval of the rank among policies of the same unit"),
+        Column("IQM", f"interquartile mean of the normalised {report.score}"),
+        Column(f"{level} interval", f"of the IQM, stratified bootstrap, {methods}"),
+        Column("n", "episodes or training runs per task"),
+        Column("Acts on", "what the policy goes by", numeric=False),
+        Column("Played again", "how much of its results was verified so", numeric=False),
+        Column("Results", "digest of the folder they stand in", numeric=False),
+    )
+    scale = scale_of([row.iqm for row in rows], [(row.high - row.low) / 2 for row in rows])
+    body = tuple(_entries(row, scale, notes) for row in rows)
+    tasks = len(found.protocol.groups[group])
+    title = f"{group or 'All tasks'} ({tasks} task{'s' if tasks > 1 else ''})"
+    unit = unit_text(((row.unit, row.count) for row in rows), " per task")
+    return Table(title, columns, (Group("", "", body),), notes.all(), unit)
+
+
+def _entries(row: "Row", scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
+    digests = ", ".join(each[:_SHORT] for each in row.results)
+    return (
+        Entry(row.policy, row.policy),
+        Entry(_rank(row), row.first),
+        Entry(scale(row.iqm), row.iqm),
+        Entry(interval_text(row.low, row.high, scale), row.high, notes.mark(row.flag)),
+        Entry(f"{row.count:,} {row.unit}", row.count),
+        Entry(row.acts_on or MISSING, row.acts_on or None),
+        Entry(row.verified, row.verified),
+        Entry(digests or MISSING, digests or None),
+    )
+
+
+def _rank(row: "Row") -> str:
+    if row.first != row.first:  # nan
+        return MISSING
+    return f"{row.first:g}" if row.first == row.last else f"{row.first:g} to {row.last:g}"

@@ -1,0 +1,87 @@
+"""Replays of a report: a good and a bad episode, played again from their recorded actions."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coopbench.metrics import values
+
+if TYPE_CHECKING:
+    from coopbench.episodes import Episodes
+    from coopbench.report.report import Report
+
+__all__ = ["NO_REPLAY", "RULE", "Replay", "replays"]
+
+RULE = (
+    "The first task, and the best policy that has recorded episodes there: of these, the one with "
+    "the highest score and the one with the lowest. The best policy has the highest interquartile "
+    "mean over the task's group, or, where there are no aggregates, the highest mean score."
+)
+NO_REPLAY = "No episode can be shown: these results hold no recorded actions."
+_SHARE = 0.2  # of the size that a page of its own has
+
+
+@dataclass(frozen=True)
+class Replay:
+    """An episode to watch."""
+
+    title: str
+    page: str  # HTML of its player; empty if it cannot be played again
+    problem: str  # why not
+
+
+def replays(report: "Report") -> tuple[Replay, ...]:
+    """Return the players of the episodes that ``RULE`` chooses: two, one, or none."""
+    block = next(_recorded(report), None)
+    if block is None or block.trace is None:
+        return ()
+    scores = values(block, report.protocol.report.score)
+    order = sorted(block.trace.recorded, key=lambda k: -np.nan_to_num(scores[k], nan=-np.inf))
+    chosen = dict.fromkeys((order[0], order[-1]))
+    names = ("Best", "Worst") if len(chosen) > 1 else ("An",)
+    return tuple(
+        _replay(report, block, k, f"{name} episode", float(scores[k]))
+        for name, k in zip(names, chosen, strict=True)
+    )
+
+
+def _recorded(report: "Report") -> Iterator["Episodes"]:
+    """Blocks with recorded episodes, task by task, those of better policies first."""
+    for task in report.protocol.task:
+        played = [policy for name, policy in report.episodes.pairs if name == task.id]
+        rank = _ranks(report, task.id, task.group)
+        for policy in sorted(played, key=lambda name: -rank.get(name, -np.inf)):
+            for block in report.episodes.runs(task.id, policy):
+                if block.trace is not None and block.trace.recorded:
+                    yield block
+
+
+def _ranks(report: "Report", task: str, group: str) -> dict[str, float]:
+    """How good policies are: by the aggregate of a group, otherwise by the mean on a task."""
+    score = report.protocol.report.score
+    overall = {
+        row.policy: row.estimate
+        for row in report.aggregates
+        if (row.group, row.statistic) == (group, "iqm")
+    }
+    means = {r.policy: r.mean for r in report.estimates if (r.task, r.metric) == (task, score)}
+    found = overall or means
+    return {name: value for name, value in found.items() if np.isfinite(value)}
+
+
+def _replay(report: "Report", block: "Episodes", k: int, name: str, score: float) -> Replay:
+    from coopbench.recording import ReplayError
+    from coopbench.replay import recorded_episode
+    from coopbench.report.player import as_html
+
+    cell = block.cell
+    run = "" if cell.run is None else f", run {cell.run}"
+    metric = report.protocol.report.score
+    title = f"{name}: {cell.policy}{run} on {cell.task}, episode {k}, {metric} {score:.6g}"
+    try:
+        page = as_html(recorded_episode(report.protocol, block, k), _SHARE)
+    except ReplayError as error:
+        return Replay(title, "", str(error))
+    return Replay(title, page, "")

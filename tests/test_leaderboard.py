@@ -1,0 +1,172 @@
+"""The leaderboard: only verified results of one protocol, estimated anew over all policies."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import coopbench
+from coopbench.cli import app
+from coopbench.manifest import NAME
+from coopbench.plan import Failed, Models
+from coopbench.protocol import ad_hoc, load_protocol
+
+PROTOCOL = """
+[protocol]
+name = "small"
+version = 1
+description = "Two small tasks."
+[seeds]
+training = [50, 51]
+evaluation = {{ first = 0, count = 8 }}
+[report]
+score = "return"
+metrics = ["return", "length"]
+curve = "mean_trust"
+baselines = ["random"]
+[[task]]
+id = "short"
+env = "coopbench/TrustDilemma-v1"
+parameters = {{ horizon = 6 }}
+bounds = {{ low = 0.0, high = {high} }}
+[[task]]
+id = "long"
+env = "coopbench/TrustDilemma-v1"
+parameters = {{ horizon = 7 }}
+bounds = {{ low = 0.0, high = {high} }}
+"""
+
+
+class Giver:
+    """Invests the same share of what it has in every step."""
+
+    def __init__(self, share, name="giver"):
+        self.share, self.name = share, name
+
+    def act(self, observations):
+        return np.full((*observations.shape[:2], 1), self.share)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Two folders with some policies in common, and the protocol of both."""
+    place = tmp_path_factory.mktemp("leaderboard")
+    (place / "small.toml").write_text(PROTOCOL.format(high=20.0), encoding="utf-8")
+    protocol = load_protocol(place / "small.toml")
+    runs = {50: Giver(0.2), 51: Giver(0.9), 52: Failed("out of <b>memory</b>")}
+    coopbench.evaluate(protocol, ["random", "tit_for_tat", Giver(0.1)], place / "one")
+    coopbench.evaluate(protocol, ["random", Giver(0.8), Models("trained", runs)], place / "two")
+    return protocol, place
+
+
+@pytest.fixture
+def folders(results, tmp_path):
+    _, place = results
+    return [shutil.copytree(place / name, tmp_path / name) for name in ("one", "two")]
+
+
+def test_the_numbers_are_those_of_one_evaluation_of_all(results):
+    protocol, place = results
+    found = coopbench.leaderboard([place / "one", place / "two"])
+    digests = [source.results for source in found.sources]
+    assert digests == [coopbench.load_report(place / n).results for n in ("one", "two")]
+    names = [f"giver ({digest[:8]})" for digest in digests]
+    givers = [Giver(0.1, names[0]), Giver(0.8, names[1])]
+    trained = Models("trained", {50: Giver(0.2), 51: Giver(0.9)})
+    whole = coopbench.evaluate(protocol, ["random", "tit_for_tat", *givers, trained])
+    rows = {row.policy: row for row in found.rows}
+    iqm = {row.policy: row for row in whole.aggregates if row.statistic == "iqm"}
+    assert set(rows) == set(iqm)
+    ranks = {row.policy: (row.low, row.high) for row in whole.ranks}
+    for name, row in rows.items():
+        one = iqm[name]
+        assert (row.iqm, row.low, row.high) == (one.estimate, one.low, one.high)
+        assert (row.unit, row.count, row.method) == (one.unit, one.count, one.method)
+        if name in ranks:
+            assert (row.first, row.last) == ranks[name]
+        else:  # the only one whose unit is the run
+            assert np.isnan(row.first)
+    assert [row.iqm for row in found.rows] == sorted((r.iqm for r in found.rows), reverse=True)
+    assert rows["random"].results == tuple(digests)
+    assert rows["random"].verified == rows["tit_for_tat"].verified == "all episodes"
+    assert (rows["random"].acts_on, rows["trained"].acts_on) == ("none", "")
+    assert rows["trained"].verified == "8 of 32 episodes"
+    assert any("run 52 of trained" in note for note in found.notes)
+
+
+def test_pages(results, tmp_path):
+    _, place = results
+    found = coopbench.leaderboard([place / "one", place / "two"])
+    page, data = found.save(tmp_path / "page.html")
+    text, content = page.read_text(), json.loads(data.read_text())
+    assert "default-src 'none'" in text
+    assert "<script" not in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert "out of &lt;b&gt;memory" in text
+    for row in content["rows"]:
+        assert row["policy"] in text
+    assert [row["iqm"] for row in content["rows"]] == [row.iqm for row in found.rows]
+    assert content["rows"][-1].keys() == {f.name for f in dataclasses.fields(found.rows[0])}
+    with pytest.raises(ValueError, match=r"end its name in \.html"):
+        found.save(tmp_path / "page.pdf")
+
+
+def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
+    one, two = folders
+    (two / NAME).unlink()
+    with pytest.raises(ValueError, match=r"two is not verified: manifest\.json is missing"):
+        coopbench.leaderboard(folders)
+    found = coopbench.leaderboard(folders, unverified="mark")
+    rows = {row.policy.partition(" ")[0]: row for row in found.rows}
+    assert rows["trained"].verified == "unverified folder; 8 of 32 episodes"
+    assert rows["random"].verified == "all episodes"  # it stands in a verified folder, too
+    assert [source.unverified for source in found.sources] == ["", "manifest.json is missing"]
+    assert "unverified: manifest.json is missing" in found.to_html()
+    assert len(json.loads(found.to_json())["sources"]) == 2
+    file = two / "short" / "random" / "results.jsonl"
+    file.write_text(file.read_text().replace('"length": 6', '"length": 5', 1))
+    with pytest.raises(ValueError, match="two is not what it claims to be: short/random"):
+        coopbench.leaderboard(folders, unverified="mark")
+    with pytest.raises(ValueError, match="Did you mean 'refuse'"):
+        coopbench.leaderboard([one], unverified="refuze")
+    with pytest.raises(ValueError, match="No folders"):
+        coopbench.leaderboard([])
+
+
+def test_one_protocol_with_bounds(results, folders, tmp_path):
+    (tmp_path / "other.toml").write_text(PROTOCOL.format(high=30.0), encoding="utf-8")
+    other = load_protocol(tmp_path / "other.toml")
+    coopbench.evaluate(other, ["random"], tmp_path / "other")
+    with pytest.raises(ValueError, match=r"Folders of two protocols: .*one has .*other has"):
+        coopbench.leaderboard([folders[0], tmp_path / "other"])
+    coopbench.evaluate(ad_hoc("TrustDilemma-v1", 4, horizon=5), ["random"], tmp_path / "ad-hoc")
+    with pytest.raises(ValueError, match="no agreed bounds"):
+        coopbench.leaderboard([tmp_path / "ad-hoc"])
+
+
+def test_nobody_takes_the_name_of_another(results, folders):
+    """Names of policies with different results end in the digests of their folders."""
+    protocol, place = results
+    digest = coopbench.load_report(folders[1]).results
+    coopbench.evaluate(protocol, [Giver(0.5, f"giver ({digest[:8]})")], place / "third")
+    with pytest.raises(ValueError, match="Two policies are called"):
+        coopbench.leaderboard([*folders, place / "third"])
+
+
+def test_who_lacks_a_task_has_no_place(folders):
+    one, _ = folders
+    shutil.rmtree(one / "long" / "tit_for_tat")
+    found = coopbench.leaderboard([one], unverified="mark")
+    assert "tit_for_tat" not in {row.policy for row in found.rows}
+    assert "tit_for_tat lacks tasks: long" in found.notes
+
+
+def test_the_command(folders, tmp_path):
+    page = tmp_path / "board.html"
+    run = CliRunner().invoke(app, ["leaderboard", *map(str, folders), "--out", str(page)])
+    assert run.exit_code == 0, run.output
+    assert "Note: giver (" in run.output
+    assert page.is_file()

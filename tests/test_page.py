@@ -1,0 +1,369 @@
+"""What a page says beside its numbers: checklist, policies, machine, and episodes to watch."""
+
+import base64
+import dataclasses
+import hashlib
+import html
+import json
+import re
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench import machine, store
+from coopbench.plan import plan
+from coopbench.protocol import ad_hoc, load_protocol
+from coopbench.report import card, tables
+from coopbench.report.page import as_html
+from coopbench.report.replays import NO_REPLAY, replays
+
+NASTY = "mine</script><i>&"
+TEXT = """
+[protocol]
+name = "small"
+version = 1
+description = "Two small games."
+[seeds]
+training = [50, 51]
+evaluation = { first = 0, count = 5 }
+selection = { first = 500, count = 2 }
+[training]
+on = "each"
+plays = "own"
+runs = 2
+episodes = 2
+budgets = { any = { steps = 20, interval = 10 } }
+[report]
+score = "return"
+metrics = ["return", "length"]
+curve = "mean_trust"
+baselines = ["random", "constant:0.5"]
+learned = ["ippo"]
+[[task]]
+id = "dilemma"
+env = "coopbench/TrustDilemma-v1"
+parameters = { horizon = 6 }
+bounds = { low = 0.0, high = 20.0 }
+[[task]]
+id = "longer"
+env = "coopbench/TrustDilemma-v1"
+parameters = { horizon = 9 }
+bounds = { low = 0.0, high = 30.0 }
+"""
+
+
+class Fixed:
+    """Invests a share; says of itself what it is given."""
+
+    def __init__(self, share, name=NASTY, **told):
+        self.share, self.name = share, name
+        if told:
+            self.hyperparameters = told
+
+    def initial(self, game, seeds):
+        self.low, self.high = game.low, game.high
+
+    def act(self, observations, memory):
+        actions = self.low + self.share * (self.high - self.low)
+        return np.broadcast_to(actions, (len(observations), *actions.shape)), memory
+
+
+@pytest.fixture(scope="module")
+def protocol(tmp_path_factory):
+    file = tmp_path_factory.mktemp("page") / "small.toml"
+    file.write_text(TEXT, encoding="utf-8")
+    return load_protocol(file)
+
+
+def model(seed, rate=0.1):
+    told = {"rate": rate, "seed": seed, "compute": "1 GPU, 2 h", "acts_on": "pixels"}
+    return coopbench.Checkpoints({10: Fixed(0.2, **told), 20: Fixed(0.3, **told)})
+
+
+@pytest.fixture(scope="module")
+def report(protocol):
+    """Fixed policies, one that nobody has described, and a learner with a failed run."""
+    failed = coopbench.Failed("out of memory")
+    trained = {"dilemma": {50: model(50), 51: model(51)}, "longer": {50: model(50), 51: failed}}
+    policies = ["random", "constant:0.5", Fixed(0.9, "untold"), coopbench.Models("ippo", trained)]
+    return coopbench.evaluate(protocol, policies)
+
+
+@pytest.fixture(scope="module")
+def fixed(protocol):
+    """Only named policies; the best of them is no random one."""
+    return coopbench.evaluate(protocol, ["random", "constant:0.5"])
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return as_html(report, ())
+
+
+def items(report):
+    return {item.item: item for item in card.checklist(report)}
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+
+def test_the_machine_is_described_quickly_and_the_commit_is_that_of_git():
+    machine._described.cache_clear()
+    machine.commit.cache_clear()
+    start = time.process_time()
+    found, commit = machine.describe(), machine.commit()
+    assert time.process_time() - start < 0.05
+    assert found["cpu"]
+    assert found["cores"] >= 1
+    root = machine.Path(machine.__file__).resolve().parent.parent
+    if (root / ".git").exists():
+        asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True)
+        assert asked.returncode != 0 or commit == asked.stdout.decode().strip()
+    else:
+        assert commit is None
+
+
+def test_commits_are_found_wherever_git_keeps_them(tmp_path, monkeypatch):
+    def commit(files):
+        root = tmp_path / f"checkout-{len(list(tmp_path.iterdir()))}"
+        for name, text in {"coopbench/machine.py": "", **files}.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        monkeypatch.setattr(machine, "__file__", str(root / "coopbench" / "machine.py"))
+        machine.commit.cache_clear()
+        return machine.commit()
+
+    sha, other = "a" * 40, "b" * 40
+    branch = {".git/HEAD": "ref: refs/heads/main\n"}
+    packed = f"# pack-refs with: peeled\n{other} refs/heads/other\n{sha} refs/heads/main\n"
+    tree = {"HEAD": "ref: refs/heads/main\n", "commondir": "../..\n"}
+    try:
+        assert commit({}) is None
+        assert commit({".git/HEAD": f"{sha}\n"}) == sha
+        assert commit(branch) is None
+        assert commit(branch | {".git/refs/heads/main": f"{sha}\n"}) == sha
+        assert commit(branch | {".git/packed-refs": packed}) == sha
+        worktree = {f"real/.git/worktrees/one/{name}": text for name, text in tree.items()}
+        real = {"real/.git/refs/heads/main": f"{sha}\n"}
+        assert commit({".git": "gitdir: real/.git/worktrees/one\n"} | worktree | real) == sha
+    finally:
+        machine.commit.cache_clear()
+
+
+def test_gpus_are_named_by_their_driver(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "_DRIVER", tmp_path / "driver")
+    monkeypatch.setattr(machine, "_DEVICES", tmp_path)
+    assert machine._gpu() is None
+    (tmp_path / "nvidia0").touch()
+    (tmp_path / "nvidiactl").touch()
+    assert machine._gpu() == ["NVIDIA, model unknown"]
+    for number in "01":
+        (tmp_path / "driver" / number).mkdir(parents=True)
+        (tmp_path / "driver" / number / "information").write_text("Model: \t H200\nIRQ: 1\n")
+    assert machine._gpu() == ["H200", "H200"]
+
+
+# --- hyperparameters ------------------------------------------------------------------------------
+
+
+def test_metadata_hold_machine_commit_and_hyperparameters(protocol, report, tmp_path):
+    coopbench.evaluate(protocol, ["constant:0.5"], tmp_path)
+    meta = json.loads((tmp_path / "dilemma" / "constant@0.5" / "meta.json").read_text())
+    assert meta["machine"] == machine.describe()
+    assert meta["commit"] == machine.commit()
+    assert meta["hyperparameters"] == {"fraction": 0.5}
+    told = {cell: meta["hyperparameters"] for cell, meta in report.metadata.items()}
+    assert {cell.policy: each for cell, each in told.items() if cell.run is None} == {
+        "random": {},
+        "constant:0.5": {"fraction": 0.5},
+        "untold": None,
+    }
+    assert {each["seed"] for cell, each in told.items() if cell.run is not None} == {50, 51}
+
+
+@pytest.mark.parametrize(
+    "given", [{"rate": np.float32(0.1)}, {"rate": float("nan")}, [1], {"text": "x" * 70_000}]
+)
+def test_hyperparameters_are_data_or_nothing_is_played(protocol, given):
+    policy = Fixed(0.5)
+    policy.hyperparameters = given
+    for played in (
+        policy,
+        coopbench.Models("mine", {t: {50: policy} for t in ("dilemma", "longer")}),
+    ):
+        with pytest.raises(ValueError, match=re.escape(NASTY) + ".*allowed: a dictionary"):
+            plan(protocol, [played])
+
+
+def test_the_machine_is_that_of_the_worker(protocol, tmp_path):
+    """Where cells are played elsewhere, theirs is the machine that counts."""
+    report = coopbench.evaluate(protocol, ["random"])
+    block = report.episodes.blocks[0]
+    played = store.Played(block, None, 1.0, machine={"cpu": "another"})
+    assert store.describe(protocol, played, "random")["machine"] == {"cpu": "another"}
+
+
+# --- checklist and cards --------------------------------------------------------------------------
+
+
+def test_the_checklist_of_fixed_policies_asks_for_no_training(fixed):
+    found = card.checklist(fixed)
+    assert {item.state for item in found if item.topic == "Training"} == {"not needed"}
+    assert items(fixed)["Required baselines are there"].state == "no"
+    assert "ippo" in items(fixed)["Required baselines are there"].known
+    assert items(fixed)["Commit"].known == (machine.commit() or "—")
+    assert items(fixed)["More than one environment"].state == "no"
+
+
+def test_the_checklist_knows_what_is_missing(report):
+    found = items(report)
+    runs = next(item for name, item in found.items() if "runs of each" in name)
+    assert (runs.state, "untold" in runs.known) == ("missing", True)
+    assert found["Hyperparameters"].state == "missing"
+    assert "not known of 2 of 9 cells" in found["Hyperparameters"].known
+    assert found["Runs that failed or are missing are listed"].known == "1 run"
+    assert found["Compute of training"].known == "1 GPU, 2 h (not known of 2 of 5 cells)"
+    assert "500 to 501" in found["Checkpoints were chosen on episodes of their own"].known
+    bare = dataclasses.replace(report, metadata={})
+    told = items(bare)
+    for name in ("Versions", "Commit", "Platform", "Processor", "GPU", "Hyperparameters"):
+        assert (told[name].state, told[name].known) == ("missing", "—")
+    assert list(told) == list(found)  # nothing is left out
+    cards = card.cards(bare)
+    assert cards["random"]["Processor"] == "— missing"
+    assert list(cards["random"]) == list(card.cards(report)["random"])
+
+
+def test_too_few_runs_and_shared_seeds_are_said(report):
+    without = [b for b in report.episodes.blocks if b.cell.policy != "untold"]
+    shared = [
+        dataclasses.replace(b, cell=dataclasses.replace(b.cell, run=3)) if b.cell.run == 50 else b
+        for b in without
+    ]
+    for blocks, states in ((without, ("no", "yes")), (shared, ("no", "no"))):
+        table = dataclasses.replace(report.episodes, blocks=tuple(blocks))
+        found = items(dataclasses.replace(report, episodes=table))
+        runs = next(item for name, item in found.items() if "runs of each" in name)
+        apart = found["Seeds of training and evaluation are apart"]
+        assert (runs.state, apart.state) == states
+        assert "ippo: at least 1" in runs.known
+    assert "shared: 3" in apart.known
+
+
+def test_cards_tell_all_policies(report):
+    found = card.cards(report)
+    assert list(found) == ["random", "constant:0.5", "untold", "ippo"]
+    assert found["constant:0.5"]["Hyperparameters"] == "fraction = 0.5"
+    assert found["constant:0.5"]["Training"] == "none: a fixed policy"
+    assert found["untold"]["Training"] == found["untold"]["Hyperparameters"] == "— missing"
+    learner = found["ippo"]
+    assert learner["Training runs"] == "50, 51"
+    assert learner["Failed runs"] == "51 on longer"
+    assert learner["Training steps"] == "20"
+    assert learner["Hyperparameters"] == "rate = 0.1, seed = 50 or 51"
+    assert (learner["Acts on"], learner["Compute of training"]) == ("pixels", "1 GPU, 2 h")
+    assert learner["What it does"] == "— missing"
+    courses = report.episodes.progress_of("dilemma", "ippo")
+    steps = sorted({int(each.steps[each.best]) for each in report.episodes.progress})
+    assert learner["Checkpoint evaluated"] == f"that of step {' to '.join(map(str, steps))}"
+    assert len(courses) == 2
+
+
+def test_damaged_metadata_are_missing_not_an_error(report):
+    odd = {
+        cell: {"machine": 5, "versions": [], "hyperparameters": "x", "seconds": "y", "commit": None}
+        for cell in report.metadata
+    }
+    found = dataclasses.replace(report, metadata=odd)
+    assert items(found)["Processor"].state == items(found)["Versions"].state == "missing"
+    assert card.cards(found)["random"]["Evaluation took"] == "— missing"
+
+
+def test_markdown_and_json_have_them_too(report):
+    written = tables.as_markdown(report)
+    assert "What reviewers ask, and what is known" in written
+    assert "- **Failed runs:** 51 on longer" in written
+    content = json.loads(tables.as_json(report))
+    assert content["checklist"] == [dataclasses.asdict(item) for item in card.checklist(report)]
+    assert content["cards"] == card.cards(report)
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_them_and_what_is_missing(report, page):
+    text = html.unescape(page)
+    for item in card.checklist(report):
+        assert item.item in text
+        assert item.known in text
+    for name, facts in card.cards(report).items():
+        assert f"<summary>{html.escape(name)}</summary>" in page
+        assert all(value in text for value in facts.values())
+    assert "Runs that are missing" in text
+    assert "out of memory" in text
+
+
+def test_the_digest_follows_from_the_protocol_on_the_page(report, page):
+    shown = html.unescape(re.search(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)[1])
+    content = json.dumps(json.loads(shown), sort_keys=True, separators=(",", ":"))
+    assert hashlib.sha256(content.encode()).hexdigest() == report.protocol.digest
+
+
+def test_links_of_the_page_lead_somewhere(page):
+    links = re.findall(r'href="#([^"]+)"', page)
+    assert len(links) >= 8
+    assert set(links) <= set(re.findall(r' id="([^"]+)"', page))
+
+
+def players(page):
+    texts = re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
+    return [json.loads(text) for text in texts]
+
+
+def test_the_best_policy_shows_its_best_and_its_worst_episode(report, page):
+    iqm = {r.policy: r.estimate for r in report.aggregates if r.statistic == "iqm"}
+    best = max(iqm, key=iqm.get)
+    block = report.episodes.runs("dilemma", best)[0]
+    scores = block.returns.sum(axis=1)
+    found = replays(report)
+    for replay, k, name in zip(
+        found, (scores.argmax(), scores.argmin()), ("Best", "Worst"), strict=True
+    ):
+        assert replay.title.startswith(f"{name} episode: {best}")
+        assert f"episode {k}, return {scores[k]:.6g}" in replay.title
+        data = json.loads(re.search(r'id="data">(.*?)</script>', replay.page, re.DOTALL)[1])
+        steps = np.frombuffer(base64.b64decode(data["series"]["return"]), "<f4")
+        assert steps[-1] == pytest.approx(scores[k], rel=1e-6)
+    assert players(page) == [replay.page for replay in found]
+
+
+def test_an_ad_hoc_report_shows_the_best_mean():
+    protocol = ad_hoc("TrustDilemma-v1", 3, horizon=6)
+    report = coopbench.evaluate(protocol, ["random", Fixed(0.7)])
+    best = max(report.estimates, key=lambda row: (row.metric == "return", row.mean)).policy
+    text = as_html(report, ())
+    assert all(best in replay.title for replay in replays(report))
+    assert [html.escape(NASTY) in text, NASTY in text] == [True, False]
+    assert len(players(text)) == len(replays(report)) >= 1
+
+
+def test_what_cannot_be_shown_is_told(fixed):
+    bare = [dataclasses.replace(block, trace=None) for block in fixed.episodes.blocks]
+    table = dataclasses.replace(fixed.episodes, blocks=tuple(bare))
+    assert NO_REPLAY in as_html(dataclasses.replace(fixed, episodes=table), ())
+    changed = [
+        dataclasses.replace(
+            block,
+            trace=dataclasses.replace(
+                block.trace, recorded={k: (a, r + 1) for k, (a, r) in block.trace.recorded.items()}
+            ),
+        )
+        for block in fixed.episodes.blocks
+    ]
+    table = dataclasses.replace(fixed.episodes, blocks=tuple(changed))
+    text = as_html(dataclasses.replace(fixed, episodes=table), ())
+    assert "the rewards of step 1 differ" in text
+    assert players(text) == []

@@ -1,0 +1,204 @@
+"""Rankings over groups of tasks: whole groups only, one unit of inference, never a bare rank."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import coopbench_envs
+from coopbench import analysis, rankings
+from coopbench.episodes import Cell, Episodes, EpisodeTable, Failure
+from coopbench.protocol import Protocol
+
+TASKS = {"a-one": ("a", 5), "a-two": ("a", 6), "b-one": ("b", 7)}  # group and horizon
+EPISODES, HIGH = 20, 10.0  # a return of HIGH counts as 1
+
+
+def make_protocol(**changes):
+    """Two tasks in one group, one in another."""
+    env = coopbench_envs.ids()[0]
+    curve = next(iter(coopbench_envs.spec(env).metrics))
+    bounds = {"low": 0.0, "high": HIGH}
+    report = {"score": "return", "metrics": ["return"], "curve": curve, "resamples": 500}
+    return Protocol.model_validate(
+        {
+            "protocol": {"name": "invented", "version": 1, "description": "Nobody plays it."},
+            "seeds": {"evaluation": {"first": 5, "count": EPISODES}, "training": [900, 901, 902]},
+            "report": report | changes.pop("report", {}),
+            "task": [
+                {
+                    "id": task,
+                    "group": group,
+                    "env": env,
+                    "parameters": {"horizon": horizon},
+                    "bounds": bounds,
+                }
+                for task, (group, horizon) in TASKS.items()
+            ],
+            **changes,
+        }
+    )
+
+
+def make_block(protocol, task, policy, returns, run=None):
+    """Episodes of one cell with the given returns of the team, nothing else of note."""
+    count = len(returns)
+    return Episodes(
+        cell=Cell(task, policy, run),
+        agents=("left_0", "right_0"),
+        seeds=np.arange(5, 5 + count, dtype=np.uint64),
+        lengths=np.full(count, 4),
+        terminated=np.zeros(count, np.bool_),
+        seats=np.ones((count, 2), np.bool_),
+        returns=np.stack([returns, np.zeros(count)], axis=1),
+        metrics={protocol.report.curve: np.zeros(count)},
+        curves={protocol.report.curve: np.zeros(5)},
+    )
+
+
+def make_blocks(protocol, levels, runs=(None,), shared=True):
+    """Policies whose mean return is given; with ``shared`` luck it is the same for all."""
+    rng = np.random.default_rng(3)
+    luck = {task: rng.normal(0.0, 2.0, EPISODES) for task in TASKS}
+    blocks = []
+    for policy, level in levels.items():
+        for task in TASKS:
+            for k, run in enumerate(runs):
+                own = luck[task] if shared else rng.normal(0.0, 2.0, EPISODES)
+                wobble = rng.normal(0.0, 0.2, EPISODES) + 0.1 * k
+                blocks.append(make_block(protocol, task, policy, level + own + wobble, run))
+    return blocks
+
+
+LEVELS = {"low": 3.0, "middle": 5.0, "high": 5.5}
+
+
+@pytest.fixture(scope="module")
+def protocol():
+    return make_protocol()
+
+
+@pytest.fixture(scope="module")
+def table(protocol):
+    return EpisodeTable(tuple(make_blocks(protocol, LEVELS)))
+
+
+def scores_of(protocol, table, group, policy):
+    return [each.values for each in analysis.group_scores(protocol, table)[group, policy]]
+
+
+def test_improvement_is_the_share_of_pairs_that_win(protocol, table):
+    from scipy.stats import mannwhitneyu
+
+    found = rankings.improvements(protocol, table)
+    assert [(row.group, row.first, row.second) for row in found] == [
+        (group, one, two)
+        for group in ("a", "b")
+        for one, two in (("low", "middle"), ("low", "high"), ("middle", "high"))
+    ]
+    for row in found:
+        x, y = (scores_of(protocol, table, row.group, name) for name in (row.first, row.second))
+        shares = [
+            mannwhitneyu(a, b).statistic / (len(a) * len(b)) for a, b in zip(x, y, strict=True)
+        ]
+        assert row.estimate == pytest.approx(np.mean(shares))
+        assert row.low <= row.estimate <= row.high
+        assert (row.tasks, row.count, row.unit) == (len(x), EPISODES, "episodes")
+        assert row.method == "percentile"
+
+
+def test_a_policy_takes_part_where_it_has_finished_the_group(protocol, table):
+    partial = EpisodeTable(
+        tuple(b for b in table if (b.cell.task, b.cell.policy) != ("a-two", "middle"))
+    )
+    pairs = [(r.group, r.first, r.second) for r in rankings.improvements(protocol, partial)]
+    assert pairs[0] == ("a", "low", "high")
+    assert len(pairs) == 1 + 3
+    assert {r.contestants for r in rankings.ranks(protocol, partial) if r.group == "a"} == {2}
+    alone = EpisodeTable(tuple(b for b in table if b.cell.policy == "low"))
+    assert rankings.ranks(protocol, alone) == ()
+    assert rankings.improvements(protocol, alone) == ()
+    assert {p.policy for p in rankings.profile_points(protocol, alone)} == {"low"}
+    adhoc = protocol.model_copy(update={"ad_hoc": True})
+    assert rankings.profile_points(adhoc, table) == rankings.ranks(adhoc, table) == ()
+
+
+def test_profiles_count_the_scores_above(protocol, table):
+    points = rankings.profile_points(protocol, table)
+    for group in ("a", "b"):
+        for policy in LEVELS:
+            own = [p for p in points if (p.group, p.policy) == (group, policy)]
+            cells = np.concatenate(scores_of(protocol, table, group, policy))
+            assert [p.estimate for p in own] == [np.mean(cells > p.threshold) for p in own]
+            assert all(p.low <= p.estimate <= p.high for p in own)
+            assert len(own) == rankings.THRESHOLDS
+            taus = [p.threshold for p in own]
+            assert min(taus) <= 0.0 < 1.0 <= max(taus)
+            assert taus == sorted(taus)
+
+
+def test_thresholds_reach_as_far_as_scores_but_not_further_than_is_useful():
+    inside, outside = np.linspace(0.2, 0.8, 50), np.linspace(-9.0, 9.0, 50)
+    assert rankings._thresholds([inside])[[0, -1]].tolist() == [0.0, 1.0]
+    assert rankings._thresholds([inside, inside - 0.37])[0] == pytest.approx(-0.2)
+    assert rankings._thresholds([outside])[[0, -1]].tolist() == list(rankings.WIDEST)
+
+
+def test_shared_luck_does_not_blur_ranks(protocol, table):
+    """The same episodes are drawn for all, if all have played the same seeds."""
+    paired = {(r.group, r.policy): r for r in rankings.ranks(protocol, table)}
+    assert {row.method for row in paired.values()} == {"paired"}
+    assert [paired["a", name].rank for name in LEVELS] == [3.0, 2.0, 1.0]
+    assert [(paired["a", n].low, paired["a", n].high) for n in LEVELS] == [(3, 3), (2, 2), (1, 1)]
+    other = [
+        dataclasses.replace(b, seeds=b.seeds + np.uint64(1)) if b.cell.policy == "low" else b
+        for b in table
+    ]
+    welch = make_protocol(report={"comparison": "welch"})
+    for found in (
+        rankings.ranks(protocol, EpisodeTable(tuple(other))),
+        rankings.ranks(welch, table),
+    ):
+        rows = {(r.group, r.policy): r for r in found}
+        assert {row.method for row in rows.values()} == {"independent"}
+        assert (rows["a", "high"].low, rows["a", "high"].high) == (1, 2)
+        assert rows["a", "low"].low == 3
+
+
+def test_units_are_not_mixed(protocol):
+    blocks = make_blocks(protocol, LEVELS)
+    blocks += make_blocks(protocol, {"mine": 6.0, "theirs": 2.0}, runs=(900, 901, 902))
+    failure = Failure(Cell("a-one", "theirs", 903), "out of memory")
+    table = EpisodeTable(tuple(blocks), failures=(failure,))
+    rows = {
+        (r.first, r.second): r for r in rankings.improvements(protocol, table) if r.group == "a"
+    }
+    assert len(rows) == 10
+    mixed = rows["low", "mine"]
+    assert all(map(math.isnan, (mixed.estimate, mixed.low, mixed.high)))
+    assert mixed.flag == "not compared: low stands for its episodes, mine for its runs"
+    own = rows["mine", "theirs"]
+    assert (own.unit, own.count, own.method, own.estimate) == ("runs", 3, "expanded", 1.0)
+    assert "3 runs" in own.flag
+    ranks = {r.policy: r for r in rankings.ranks(protocol, table) if r.group == "a"}
+    assert {name: ranks[name].contestants for name in ranks} == dict.fromkeys(LEVELS, 3) | {
+        "mine": 2,
+        "theirs": 2,
+    }
+    assert (ranks["mine"].unit, ranks["mine"].method) == ("runs", "independent")
+    assert {p.unit for p in rankings.profile_points(protocol, table)} == {"episodes", "runs"}
+
+
+def test_models_of_one_method_are_not_compared():
+    training = {
+        "on": "each",
+        "runs": 3,
+        "episodes": 4,
+        "budgets": {"any": {"steps": 9, "interval": 3}},
+    }
+    protocol = make_protocol(training=training)
+    names = {"mine:a-one": 3.0, "mine:a-two": 4.0, "other": 5.0}
+    table = EpisodeTable(tuple(make_blocks(protocol, names)))
+    pairs = {(r.first, r.second) for r in rankings.improvements(protocol, table)}
+    assert pairs == {("mine:a-one", "other"), ("mine:a-two", "other")}
