@@ -10,6 +10,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -129,10 +130,15 @@ def entries() -> dict[str, Entry]:
         entry = getattr(importlib.import_module(f"{__package__}.{info.name}"), "ENTRY", None)
         if entry is not None:
             found[entry.name] = entry
-    for point in entry_points(group="coopbench.policies"):
-        entry = point.load()
+    for entry in _installed():
         found.setdefault(entry.name, entry)
     return dict(sorted(found.items()))
+
+
+@cache
+def _installed() -> tuple[Entry, ...]:
+    """Entries of other packages; looking for them takes milliseconds, so once is enough."""
+    return tuple(point.load() for point in entry_points(group="coopbench.policies"))
 
 
 def make_policy(name: str, game: Game) -> Policy:

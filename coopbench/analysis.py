@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -252,6 +253,7 @@ class _Pair:
     unit: str
     matched: bool  # whether the k-th of both have the same seed
     note: str = ""
+    standardiser: Literal["pooled", "paired"] = "pooled"  # of the size of the effect
 
 
 def _matched(protocol: Protocol, table: EpisodeTable, task: str, one: str, two: str) -> _Pair:
@@ -269,7 +271,8 @@ def _matched(protocol: Protocol, table: EpisodeTable, task: str, one: str, two: 
             for side, size in ((a, len(b.values)), (b, len(a.values)))
         )
         same = all(np.array_equal(x.seeds, y.seeds) for x in blocks[0] for y in blocks[1])
-        return _Pair(first, second, RUNS, same, fixed)
+        # One side does not vary: the deviation is that of the runs, not of both pooled.
+        return _Pair(first, second, RUNS, same, fixed, "paired")
     runs = [[block.cell.run for block in each] for each in blocks]
     if runs[0] == runs[1] or protocol.report.comparison == "welch":
         return _Pair(a.values, b.values, RUNS, runs[0] == runs[1])
@@ -297,8 +300,9 @@ def _compared(
     test = tests[method](a, b, confidence=settings.confidence)
     low, high = (test.interval.low, test.interval.high) if test.interval else (nan, nan)
     reasons = {"welch": "the scores do not vary", "paired": "the differences do not vary"}
+    reason = f"a single {pair.unit[:-1]}" if min(len(a), len(b)) < 2 else reasons[method]
     varying = len(a) > 1 and np.ptp(a) > 0 and np.ptp(b) > 0
-    flags = [pair.note, f"no test: {reasons[method]}" if test.degenerate else ""]
+    flags = [pair.note, f"no test: {reason}" if test.degenerate else ""]
     return replace(
         empty,
         difference=test.estimate,
@@ -307,11 +311,15 @@ def _compared(
         statistic=test.statistic,
         df=test.df,
         p_value=test.p_value,
-        hedges_g=nan if test.degenerate else statistics.hedges_g(a, b),
+        hedges_g=nan if test.degenerate else _effect(pair),
         flag="; ".join(filter(None, flags)),
         correlation=float(np.corrcoef(a, b)[0, 1]) if pair.matched and varying else nan,
         p_equivalence=_equivalence(protocol, task, a, b),
     )
+
+
+def _effect(pair: _Pair) -> float:
+    return statistics.hedges_g(pair.first, pair.second, standardiser=pair.standardiser)
 
 
 def _equivalence(protocol: Protocol, task: Task, a: np.ndarray, b: np.ndarray) -> float:
@@ -376,7 +384,7 @@ class Scale:
 
 
 def score_scales(protocol: Protocol, table: EpisodeTable) -> dict[str, Scale]:
-    """Scale of every task that was played: its bounds, or the range of all its episodes.
+    """Scale of every task: its bounds, or the range of all its episodes, nan if there are none.
 
     The latter, (x - min) / (max - min + 1e-6) over all policies, runs and checkpoints, is that of
     Gorsane et al. 2022; it moves whenever a policy is added.
@@ -385,12 +393,13 @@ def score_scales(protocol: Protocol, table: EpisodeTable) -> dict[str, Scale]:
         bounds = {task.id: task.bounds for task in protocol.task}
         return {name: Scale(each.low, each.high - each.low) for name, each in bounds.items()}
     score, found = protocol.report.score, {}
-    for task in dict.fromkeys(name for name, _ in table.pairs):
-        blocks = [values(block, score) for block in table if block.cell.task == task]
-        courses = [each.metrics[score] for each in table.progress if each.cell.task == task]
-        ends = np.array([(np.nanmin(each), np.nanmax(each)) for each in (*blocks, *courses)])
-        low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
-        found[task] = Scale(low, high - low + 1e-6)
+    for task in protocol.task:
+        blocks = [values(block, score) for block in table if block.cell.task == task.id]
+        courses = [each.metrics[score] for each in table.progress if each.cell.task == task.id]
+        defined = [each[np.isfinite(each)] for each in (*blocks, *courses)]
+        low = min((float(each.min()) for each in defined if each.size), default=math.nan)
+        high = max((float(each.max()) for each in defined if each.size), default=math.nan)
+        found[task.id] = Scale(low, high - low + 1e-6)
     return found
 
 
@@ -451,13 +460,12 @@ def model_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, 
     One row per task, in units of the score, and one per group, over the models' means of normalised
     scores; the latter's task is "all of" the group, or "all tasks".
     """
-    found, settings = [], protocol.report
+    found, settings, scales = [], protocol.report, score_scales(protocol, table)
     for name, policies in _families(protocol, table).items():
         if policies == [name]:
             continue
         for group, tasks in protocol.groups.items():
             means = np.array([_means(protocol, table, tasks, policy) for policy in policies])
-            scales = score_scales(protocol, table)
             columns = [scales[t.id].normalise(means[:, k]) for k, t in enumerate(tasks)]
             shares = np.mean(columns, axis=0)
             rows = [(task.id, means[:, k]) for k, task in enumerate(tasks)]
@@ -514,7 +522,7 @@ def _point(
     tasks = [[each.values for each in model] for model in samples]
     if models:
         means = np.array([statistics.iqm(each) for each in tasks])
-        row = estimate("", "", "", means, settings.confidence)
+        row = estimate("", "", "", means, settings.confidence, MODELS)
         return row.mean, row.low, row.high, row.count, MODELS, row.flag
     unit = samples[0][0].unit
     interval = statistics.bootstrap_interval(

@@ -88,6 +88,7 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
     }
     if report.comparison == "paired":
         facts["Comparisons"] = "by pairs of episodes of the same seed"
+    facts |= _further(protocol)
     if protocol.training:
         facts["Training"] = training_text(protocol)
     if protocol.limits:
@@ -98,6 +99,29 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
         facts["Required, to be trained"] = _quoted(report.learned)
     tasks = f"Its tasks are those of `{alike}`." if alike else _task_table(protocol)
     return table(["Fact", "Value"], facts.items()) + "\n\n" + tasks
+
+
+def _further(protocol: Protocol) -> dict[str, str]:
+    """Facts that only some protocols have: how checkpoints are chosen, what is shown of them."""
+    selection, report, found = protocol.seeds.selection, protocol.report, {}
+    if selection is not None:
+        seeds = f"{selection.first} to {selection.first + selection.count - 1}"
+        found["Checkpoints"] = (
+            f"the one with the highest mean return on the seeds {seeds} is evaluated, the earliest "
+            "of several"
+        )
+    if report.normalisation == "minmax":
+        found["Normalised scores"] = (
+            "0 and 1 are the lowest and the highest of all episodes of a report on the task, so "
+            "that two reports cannot be compared"
+        )
+    for group, domain in (report.domain or {}).items():
+        found[f"Also of {group}"] = _quoted(domain.metrics)
+    if report.margin is not None:
+        found["Equivalence"] = f"within {report.margin:g} of normalised score"
+    if report.skirmish:
+        found["Late scores"] = "median and quartiles over runs, as of skirmishes"
+    return found
 
 
 def _task_table(protocol: Protocol) -> str:
@@ -115,6 +139,8 @@ def _task_table(protocol: Protocol) -> str:
             f"{task.bounds.low:.10g} to {task.bounds.high:.10g}" for task in protocol.task
         ],
     }
+    if protocol.report.normalisation == "minmax":  # whose bounds scale nothing
+        del columns["Score 0 to 1 is"]
     if not any(task.partners for task in protocol.task):
         del columns["Partners"]
     if not any(columns["Group"]):

@@ -7,7 +7,7 @@ stands at its true numbers of steps.
 import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,11 +54,10 @@ class Curve:
 
     def points(self) -> Iterator["CurvePoint"]:
         """Iterate over the points, one for each checkpoint."""
+        head, tail = (self.group, self.task, self.policy), (self.runs, self.flag)
         columns = [each.tolist() for each in (self.steps, self.estimate, self.low, self.high)]
-        for numbers in zip(*columns, strict=True):
-            yield CurvePoint(
-                self.group, self.task, self.policy, *numbers, runs=self.runs, flag=self.flag
-            )
+        for step, centre, low, high in zip(*columns, strict=True):
+            yield CurvePoint(*head, step, centre, low, high, *tail)
 
 
 @dataclass(frozen=True)
@@ -195,11 +194,8 @@ def _group_curve(
     scales: dict[str, Scale],
 ) -> tuple[Curve, Efficiency | None]:
     """Return the curve over a group, and how early the policy learns if it has a point."""
-    steps = functools.reduce(np.intersect1d, [course.steps for course in courses.values()])
-    flags = [f"{task}: {course.flag}" for task, course in courses.items() if course.flag]
-    if any(len(course.steps) > len(steps) for course in courses.values()):
-        flags.append(f"over the {len(steps)} steps that all tasks have")
-    flag, runs = "; ".join(flags), min(len(course.scores) for course in courses.values())
+    steps, flag = _aligned(courses)
+    runs = min(len(course.scores) for course in courses.values())
     if not len(steps):
         nothing = np.empty(0)
         return Curve(group, "", policy, steps, nothing, nothing, nothing, runs, flag), None
@@ -209,10 +205,21 @@ def _group_curve(
     ]
     settings = protocol.report
     drawn = statistics.CurveBootstrap(_stacked(scores), reps=settings.resamples, seed=0)
-    options = {"method": bootstrap_method(protocol, RUNS), "confidence": settings.confidence}
-    band = drawn.band(statistics.iqm, **options)
-    curve = Curve(group, "", policy, steps, band.estimate, band.low, band.high, runs, flag)
-    return curve, _efficiency(curve, drawn, options, "; ".join((*flags, *band.warnings)))
+    method = bootstrap_method(protocol, RUNS, len(courses))
+    band = drawn.band(statistics.iqm, method=method, confidence=settings.confidence)
+    centre, low, high = map(np.atleast_1d, (band.estimate, band.low, band.high))
+    curve = Curve(group, "", policy, steps, centre, low, high, runs, flag)
+    row = _efficiency(curve, drawn, method, settings.confidence)
+    return curve, replace(row, flag="; ".join(filter(None, (flag, *band.warnings))))
+
+
+def _aligned(courses: dict[str, _Course]) -> tuple[np.ndarray, str]:
+    """Steps that all tasks of a group have, and what stands against them."""
+    steps = functools.reduce(np.intersect1d, [course.steps for course in courses.values()])
+    flags = [f"{task}: {course.flag}" for task, course in courses.items() if course.flag]
+    if any(len(course.steps) > len(steps) for course in courses.values()):
+        flags.append(f"over the {len(steps)} steps that all tasks have")
+    return steps, "; ".join(flags)
 
 
 def _stacked(scores: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
@@ -221,25 +228,28 @@ def _stacked(scores: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
 
 
 def _efficiency(
-    curve: Curve, drawn: statistics.CurveBootstrap, options: dict, flag: str
+    curve: Curve, drawn: statistics.CurveBootstrap, method: str, level: float
 ) -> Efficiency:
-    area = (np.nan,) * 3
+    """Area and steps to the threshold of a curve over a group."""
+    area = [np.nan] * 3
     if len(curve.steps) > 1:
-        found = drawn.area(curve.steps, statistics.iqm, **options)
-        area = found.estimate, found.low, found.high
-    reached = drawn.threshold(
-        curve.steps, THRESHOLD, statistics.iqm, confidence=options["confidence"]
-    )
+        found = drawn.area(curve.steps, statistics.iqm, method=method, confidence=level)
+        area = [float(each) for each in (found.estimate, found.low, found.high)]
+    reached = drawn.threshold(curve.steps, THRESHOLD, statistics.iqm, confidence=level)
     return Efficiency(
-        curve.group,
-        curve.policy,
-        *(float(value) for value in area),
-        THRESHOLD,
-        *(float(value) for value in (reached.estimate, reached.low, reached.high)),
-        int(curve.steps[0]),
-        int(curve.steps[-1]),
-        curve.runs,
-        flag,
+        group=curve.group,
+        policy=curve.policy,
+        area=area[0],
+        area_low=area[1],
+        area_high=area[2],
+        threshold=THRESHOLD,
+        steps=float(reached.estimate),
+        steps_low=float(reached.low),
+        steps_high=float(reached.high),
+        first=int(curve.steps[0]),
+        last=int(curve.steps[-1]),
+        runs=curve.runs,
+        flag=curve.flag,
     )
 
 
@@ -257,11 +267,11 @@ def late_scores(protocol: Protocol, table: EpisodeTable) -> tuple[LateScore, ...
         courses = [(name, _course(protocol, table, task, name)) for name in names]
         late = [(name, each, *_late(each)) for name, each in courses if each and len(each.steps)]
         medians = {name: float(quartiles[1]) for name, _, _, quartiles in late}
-        for name, course, step, (low, median, high) in late:
+        for name, course, step, quartiles in late:
+            low, median, high = quartiles.tolist()
             others = [value for other, value in medians.items() if other != name]
             leads = bool(others) and (median - max(others)) / scales[task.id].width >= LEAD
-            ends = float(median), float(low), float(high)
-            runs = len(course.scores)
+            ends, runs = (median, low, high), len(course.scores)
             found.append(LateScore(task.id, name, *ends, step, runs, leads, course.flag))
     return tuple(found)
 

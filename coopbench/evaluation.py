@@ -13,8 +13,8 @@ from coopbench import analysis, efficiency, maps, rankings, store
 from coopbench.backends import BACKENDS
 from coopbench.episodes import Cell, Episodes, EpisodeTable, Failure
 from coopbench.manifest import results_digest, write_manifest
-from coopbench.plan import Failed, plan
-from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files, stored_protocol
+from coopbench.plan import Failed, check_units, plan
+from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files
 from coopbench.report.report import Report
 from coopbench.rollout import OWN, PlayJob, seating
 from coopbench_envs.parameters import named
@@ -79,6 +79,8 @@ def play_cells(
     root = None if out is None else Path(out)
     if root is not None and root.exists() and not root.is_dir():
         raise ValueError(f"{root} is no folder; name one, or none there is yet, for the results.")
+    if root is not None:
+        _check_there(root, [cell for cell, _ in cells])
     notes: list[str] = []
     done = {cell: _finished(root, protocol, cell, model, notes) for cell, model in cells}
     jobs = [PlayJob(protocol, cell, model) for cell, model in cells if done[cell] is None]
@@ -102,6 +104,21 @@ def play_cells(
     return [done[cell] for cell, _ in cells], tuple(notes)
 
 
+def _check_there(root: Path, cells: Sequence[Cell]) -> None:
+    """Raise ``ValueError`` if a policy has training runs and is there without, or the reverse."""
+    for cell in {cell.policy: cell for cell in cells}.values():
+        policy = replace(cell, run=None).folder.removeprefix(f"{cell.task}/")
+        other = "run-*/meta.json" if cell.run is None else "meta.json"
+        there = next(root.glob(f"*/{policy}/{other}"), None)
+        if there is not None:
+            kinds = ("a fixed policy", "training runs")
+            now, before = kinds if cell.run is None else reversed(kinds)
+            raise ValueError(
+                f"{there.parent} holds {before} of the name {cell.policy!r}; given now: {now}. "
+                f"Give it another name, or choose another folder."
+            )
+
+
 def _finished(
     root: Path | None, protocol: Protocol, cell: Cell, model: Any, notes: list[str]
 ) -> store.Stored | None:
@@ -122,7 +139,8 @@ def _finished(
 def load_report(folder: str | Path) -> Report:
     """Make the report of a results folder anew from its episodes.
 
-    Raises ``FileNotFoundError`` if it holds no results. Damaged cells are left out and named.
+    Raises ``FileNotFoundError`` if it holds no results, and ``ValueError`` if a policy has training
+    runs in some cells and none in others. Damaged cells are left out and named.
     """
     root = Path(folder)
     protocol = protocol_of(root)
@@ -131,6 +149,7 @@ def load_report(folder: str | Path) -> Report:
     if not any(found.episodes for _, found in cells):
         reasons = " ".join(notes) or "Evaluate into it again: it goes on."
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
+    check_units(cell for cell, _ in cells)
     found = report_of(protocol, cells, protocol.report.baselines, tuple(notes))
     return found if notes else replace(found, results=results_digest(root, protocol))
 
@@ -160,7 +179,7 @@ def protocol_of(root: Path) -> Protocol:
     source = root / "protocol.json"
     if not source.is_file():
         raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
-    return stored_protocol(source)
+    return store.read_protocol(source)
 
 
 def stored_cells(
@@ -203,7 +222,7 @@ def write_protocol(root: Path, protocol: Protocol) -> None:
     root.mkdir(parents=True, exist_ok=True)
     target = root / "protocol.json"
     if target.is_file():
-        digest = stored_protocol(target).digest
+        digest = store.read_protocol(target).digest
         if digest != protocol.digest:
             raise store.OtherProtocolError(
                 f"{root} holds results of another protocol (digest {digest[:12]}; this one has "
@@ -277,8 +296,8 @@ def _failed(table: EpisodeTable) -> list[str]:
 
 def _other_runs(protocol: Protocol, policy: str, blocks: list[Episodes]) -> list[str]:
     """How the training runs of a policy are not those of the protocol."""
-    training, seeds = protocol.training, protocol.seeds.training
-    if training is None:
+    seeds = protocol.seeds.training
+    if not seeds:
         return []
     reasons: list[str] = []
     found: dict[str, list[int | None]] = {}

@@ -367,11 +367,11 @@ class _Checks:
             raise ValueError(f"{where} has no {kind}; remove it from the file, or add one.")
         return found
 
-    def same(self, key: tuple[str, ...], value: str, what: str, where: str) -> None:
+    def same(self, key: tuple[str, ...], value: str, where: str) -> None:
         """Raise if ``value`` is not what was given for the same key before."""
         there, other = self._first.setdefault(key, (where, value))
         if other != value:
-            raise ValueError(f"{where} has {what} {value}, {there} has {other}; allowed: the same.")
+            raise ValueError(f"{where} has {value}, {there} has {other}; allowed: the same.")
 
 
 def _runs(checks: _Checks, tasks: Any, environment: str, where: str) -> Iterator[Run]:
@@ -419,11 +419,11 @@ class _RunReader:
         metrics = [metric for metric in entry if metric not in _BESIDE]
         if not metrics:
             raise ValueError(f"{where} has no metric; allowed: lists of numbers by name.")
-        checks.same((self.environment, part), ", ".join(sorted(metrics)), "the metrics", where)
+        checks.same((self.environment, part), f"the metrics {', '.join(sorted(metrics))}", where)
         found = {metric: _numbers(entry[metric], f"{where} / {metric}") for metric in metrics}
         for metric, sample in found.items():
             key = self.environment, self.task, part, metric
-            checks.same(key, f"{len(sample)} values", f"of {metric}", where)
+            checks.same(key, f"{len(sample)} values of {metric}", where)
         return found
 
 

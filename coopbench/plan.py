@@ -1,7 +1,8 @@
 """Plan: a protocol and some policies become cells, the units of work and of results."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from coopbench.baselines.policy import Game, hyperparameters, label, make_policy
@@ -9,7 +10,7 @@ from coopbench.episodes import Cell
 from coopbench.protocol import Protocol, Task
 from coopbench_envs.parameters import unknown
 
-__all__ = ["Checkpoints", "Failed", "Models", "game_of", "plan"]
+__all__ = ["Checkpoints", "Failed", "Models", "check_units", "game_of", "plan"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:
     ``Models`` play their own task or all tasks, as the protocol's training says.
 
     Raises ``ValueError`` before anything runs: for no policies, for two of one name, for a named
-    policy that cannot play a task, for hyperparameters that are no data, and for models that are
-    not those of the protocol.
+    policy that cannot play a task, for hyperparameters that are no data, for models that are not
+    those of the protocol, and for a method with training runs on some tasks only.
     """
     if not policies:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")
@@ -66,7 +67,22 @@ def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:
         for run, model in played[task.id].items()
     ]
     _check(protocol, cells)
+    check_units(cell for cell, _ in cells)
     return cells
+
+
+def check_units(cells: Iterable[Cell]) -> None:
+    """Raise ``ValueError`` for a policy with training runs in some cells and none in others."""
+    known: dict[str, Cell] = {}
+    for cell in cells:
+        other = known.setdefault(cell.policy, cell)
+        if (cell.run is None) != (other.run is None):
+            fixed, learned = (cell, other) if cell.run is None else (other, cell)
+            raise ValueError(
+                f"{cell.policy} is a fixed policy on {fixed.task!r} and has training runs on "
+                f"{learned.task!r}: episodes and runs cannot be taken together. Give training "
+                f"seeds everywhere, or two names."
+            )
 
 
 Runs = Mapping[int | None, Any]  # models by training seed; a fixed policy has None
@@ -86,7 +102,8 @@ def _columns(protocol: Protocol, policy: Any) -> list[tuple[str, Mapping[str, Ru
                 f"{policy.name} is one model per training seed; {protocol.name} trains on each of "
                 f"its tasks. Give {{task: {{training seed: model}}}}."
             )
-        return [(policy.name, dict.fromkeys(tasks, policy.trained))]
+        runs = {int(seed): model for seed, model in policy.trained.items()}
+        return [(policy.name, dict.fromkeys(tasks, runs))]
     if training is None or not each:
         raise ValueError(
             f"{policy.name} is one model per task; {protocol.name} does not train on each of its "
@@ -105,7 +122,7 @@ def _columns(protocol: Protocol, policy: Any) -> list[tuple[str, Mapping[str, Ru
 
 
 def _is_seed(key: Any) -> bool:
-    return isinstance(key, int) and not isinstance(key, bool) and key >= 0
+    return isinstance(key, Integral) and not isinstance(key, bool) and int(key) >= 0
 
 
 def _runs(name: str, task: str, model: Any) -> Runs:
@@ -118,7 +135,7 @@ def _runs(name: str, task: str, model: Any) -> Runs:
             f"The models of {name} on {task!r} are by training seed: whole numbers >= 0; given "
             f"{wrong[0] if wrong else 'none'!r}."
         )
-    return model
+    return {int(seed): each for seed, each in model.items()}
 
 
 def _check(protocol: Protocol, cells: list[tuple[Cell, Any]]) -> None:
@@ -126,21 +143,38 @@ def _check(protocol: Protocol, cells: list[tuple[Cell, Any]]) -> None:
     games = {task.id: game_of(task) for task in protocol.task}
     checked = set()
     for cell, model in cells:
-        named = model.policies.values() if isinstance(model, Checkpoints) else (model,)
-        for policy in named:
+        if isinstance(model, Checkpoints | Failed):
+            _check_run(protocol, cell, model)
+        for policy in _played(model):
+            if isinstance(policy, Models | Checkpoints | Failed):
+                raise ValueError(
+                    f"A model of {cell.policy} on {cell.task!r} was {type(policy).__name__}; "
+                    f"allowed in its place: a policy."
+                )
             if not isinstance(policy, str):
                 hyperparameters(policy)
             elif (cell.task, policy) not in checked:
                 make_policy(policy, games[cell.task])
                 checked.add((cell.task, policy))
-        if isinstance(model, Checkpoints):
-            _check_steps(protocol, cell, model)
 
 
-def _check_steps(protocol: Protocol, cell: Cell, model: Checkpoints) -> None:
-    who = f"{cell.policy}, run {cell.run}, on {cell.task!r}"
+def _played(model: Any) -> Iterable[Any]:
+    """Policies that a model consists of."""
+    if isinstance(model, Checkpoints):
+        return model.policies.values()
+    return () if isinstance(model, Failed) else (model,)
+
+
+def _check_run(protocol: Protocol, cell: Cell, model: Checkpoints | Failed) -> None:
+    """Raise ``ValueError`` for what is of no training run, or cannot be chosen from."""
     if cell.run is None:
-        raise ValueError(f"Checkpoints of {who} belong to a training run; give its seed.")
+        raise ValueError(
+            f"{cell.policy} on {cell.task!r} was given as {type(model).__name__}, which belongs to "
+            f"a training run; give its seed: Models(name, {{seed: ...}})."
+        )
+    if isinstance(model, Failed):
+        return
+    who = f"{cell.policy}, run {cell.run}, on {cell.task!r}"
     if protocol.seeds.selection is None:
         raise ValueError(
             f"{protocol.name} has no selection seeds to choose a checkpoint of {who} by; give the "

@@ -17,7 +17,7 @@ from coopbench.episodes import Cell, Episodes
 from coopbench.evaluation import find_protocol
 from coopbench.instances import instance_state
 from coopbench.plan import game_of
-from coopbench.protocol import Protocol, ProtocolError, Task, stored_protocol
+from coopbench.protocol import Protocol, ProtocolError, Task
 from coopbench.recording import Recording, ReplayError
 from coopbench.rollout import OWN, seating
 from coopbench_envs.engine import Engine
@@ -129,7 +129,7 @@ def _protocol(name: str) -> Protocol:
 
 
 def _from_results(root: Path, address: _Address) -> Recording:
-    protocol = stored_protocol(root / "protocol.json")
+    protocol = store.read_protocol(root / "protocol.json")
     task = _task(protocol, address)
     try:
         cells = [store.cell_of(file) for file in sorted((root / task.id).glob("**/meta.json"))]

@@ -17,7 +17,7 @@ from coopbench.evaluation import (
     write_protocol,
 )
 from coopbench.manifest import write_manifest
-from coopbench.plan import plan
+from coopbench.plan import check_units, plan
 from coopbench.protocol import Protocol
 from coopbench.report.report import Report
 from coopbench.rollout import PlayJob
@@ -89,7 +89,8 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     Raises:
         FileNotFoundError: a folder holds no results, or all of them no finished cell.
         OtherProtocolError: the folders are not of one protocol.
-        ValueError: two folders hold different results of a cell.
+        ValueError: two folders hold different results of a cell, or a policy has training runs in
+            some cells and none in others.
     """
     root = Path(out)
     sources = [Path(folder) for folder in folders]
@@ -108,6 +109,7 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     if not found:
         reasons = " ".join(notes) or "Evaluate into them again: it goes on."
         raise FileNotFoundError(f"There are no finished cells to merge. {reasons}")
+    check_units(found)
     write_protocol(root, protocol)
     for cell, (source, _) in found.items():
         if source != root:

@@ -22,13 +22,16 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
+from pydantic_core import from_json
 
+import coopbench_envs
 from coopbench import machine
 from coopbench.arrays import pack, unpack
 from coopbench.baselines.policy import hyperparameters
 from coopbench.episodes import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.plan import Checkpoints
-from coopbench.protocol import Protocol
+from coopbench.protocol import Protocol, ProtocolError, stored_protocol
+from coopbench_envs.pathfinding.maps.movingai import find_files
 
 __all__ = [
     "DamagedResultError",
@@ -40,6 +43,7 @@ __all__ = [
     "lines",
     "read",
     "read_bounded",
+    "read_protocol",
     "write",
     "write_bytes",
     "write_failure",
@@ -50,6 +54,9 @@ SCHEMA = 3
 # Bytes that a file may have at most, packed; a larger one is not one of ours.
 _LIMITS = {"meta.json": 1 << 22, ".json": 1 << 26, ".jsonl": 1 << 28, ".npz": 1 << 28}
 _LINE = 1 << 20  # bytes of one line
+_ALWAYS = ("results.jsonl", "curves.npz", "trace.npz")  # files of every finished cell
+_PROGRESS = "progress.npz"
+_MAP = 1 << 26  # bytes of a map file that a protocol may name
 _ROW = (
     "episode",
     "seed",
@@ -122,7 +129,7 @@ def write(root: Path, played: Played, meta: dict[str, Any]) -> None:
         "trace.npz": pack(_traced(trace)),
     }
     if progress is not None:
-        files["progress.npz"] = pack({"steps": progress.steps, **progress.metrics})
+        files[_PROGRESS] = pack({"steps": progress.steps, **progress.metrics})
     _write(root, cell, meta, files)
 
 
@@ -177,6 +184,44 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
     except _BROKEN as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise DamagedResultError(f"{folder}: cannot be read ({reason}).") from None
+
+
+def read_protocol(file: Path) -> Protocol:
+    """Return the protocol of a results folder; what it names is looked at before it is used.
+
+    Raises ``ProtocolError`` if it is damaged, or would have modules imported or large files read.
+    """
+    try:
+        content = from_json(read_bounded(file))
+    except DamagedResultError as error:
+        raise ProtocolError(str(error)) from None
+    except ValueError:  # the same parser finds the same, and says more
+        return stored_protocol(file)
+    tasks = content.get("task") if isinstance(content, dict) else None
+    for task in tasks if isinstance(tasks, list) else ():
+        try:
+            _check_places(task)
+        except _BROKEN as error:
+            raise ProtocolError(f"{file} cannot be used: {error}") from None
+    return stored_protocol(file)
+
+
+def _check_places(task: dict[str, Any]) -> None:
+    """Raise ``ValueError`` if a task names modules to import, or files that must not be read."""
+    env = str(task["env"])
+    if ":" in env:
+        raise ValueError(
+            f"its environment {env!r} names a module to import; import that yourself and name the "
+            f"environment alone; registered: {', '.join(coopbench_envs.ids())}"
+        )
+    file = str((task.get("instances") or {}).get("file", "plain"))
+    if Path(file).name != file:
+        raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
+    path = ((task.get("parameters") or {}).get("map_params") or {}).get("path")
+    if path is not None:
+        large = [each for each in find_files(str(path)) if each.stat().st_size > _MAP]
+        if large:
+            raise ValueError(f"its map {str(large[0])!r} has more than {_MAP:,} bytes")
 
 
 def cell_of(path: Path) -> Cell:
@@ -251,9 +296,11 @@ def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, byt
 
 
 def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
-    """Write the files of a cell, its metadata last."""
+    """Write the files of a cell, its metadata last; what it had besides is removed."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "meta.json").unlink(missing_ok=True)
+    for name in ("meta.json", *_ALWAYS, _PROGRESS):
+        if name not in files:
+            (folder / name).unlink(missing_ok=True)
     for name, content in files.items():
         write_bytes(folder / name, content)
     write_bytes(folder / "meta.json", meta)
@@ -329,8 +376,7 @@ def _checked(path: Path, meta: dict[str, Any]) -> bytes:
 
 def _files(meta: dict[str, Any]) -> list[str]:
     """Names of the files of a finished cell."""
-    always = ["results.jsonl", "curves.npz", "trace.npz"]
-    return always if meta["chosen_step"] is None else [*always, "progress.npz"]
+    return [*_ALWAYS] if meta["chosen_step"] is None else [*_ALWAYS, _PROGRESS]
 
 
 def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Episodes:
@@ -397,9 +443,9 @@ def _check_shapes(block: Episodes) -> None:
 
 
 def _progress(cell: Cell, contents: Mapping[str, bytes]) -> Progress | None:
-    if "progress.npz" not in contents:
+    if _PROGRESS not in contents:
         return None
-    arrays = unpack(contents["progress.npz"])
+    arrays = unpack(contents[_PROGRESS])
     found = Progress(cell, arrays.pop("steps"), arrays)
     shapes = {values.shape[:1] for values in arrays.values()}
     if "return" not in arrays or shapes != {found.steps.shape}:

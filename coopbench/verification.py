@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import coopbench_envs
 from coopbench import maps, store
 from coopbench.backends import BACKENDS
 from coopbench.episodes import Cell
@@ -25,7 +24,6 @@ from coopbench.protocol import (
     ProtocolError,
     load_protocol,
     protocol_files,
-    stored_protocol,
 )
 from coopbench.resimulation import (
     ABSOLUTE,
@@ -42,12 +40,10 @@ from coopbench.resimulation import (
     printable,
 )
 from coopbench_envs.parameters import named
-from coopbench_envs.pathfinding.maps.movingai import find_files
 
 __all__ = ["Examined", "Verification", "examine", "show", "verify"]
 
 SCHEMA = 1
-_MAP = 1 << 26  # bytes of a map file that a protocol may name
 _REPORT = "report.json"
 # Of a report: where and how it was made, in words, not what it found.
 _WORDS = ("versions", "notes", "checklist", "cards")
@@ -126,8 +122,8 @@ def examine(
     if not (root / "protocol.json").is_file():
         raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
     try:
-        protocol = _protocol(root / "protocol.json")
-    except (ProtocolError, store.DamagedResultError) as error:
+        protocol = store.read_protocol(root / "protocol.json")
+    except ProtocolError as error:
         check = concluded("protocol.json", [Finding(str(error))])
         return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
     places = cell_folders(root)
@@ -163,39 +159,6 @@ def _played(
 
 
 # --- the protocol ---------------------------------------------------------------------------------
-
-
-def _protocol(file: Path) -> Protocol:
-    """Read a stored protocol after it has been seen that reading it leads nowhere else.
-
-    Raises ``ProtocolError`` or ``DamagedResultError``.
-    """
-    try:
-        content = json.loads(store.read_bounded(file))
-        tasks = content["task"]
-        for task in tasks:
-            _check_places(task)
-    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise ProtocolError(f"{file} cannot be used: {error}") from None
-    return stored_protocol(file)
-
-
-def _check_places(task: dict[str, Any]) -> None:
-    """Raise ``ValueError`` if a task names modules to import, or files that must not be read."""
-    env = str(task["env"])
-    if ":" in env:
-        raise ValueError(
-            f"its environment {env!r} names a module to import; import that yourself and name the "
-            f"environment alone; registered: {', '.join(coopbench_envs.ids())}"
-        )
-    file = str((task.get("instances") or {}).get("file", "plain"))
-    if Path(file).name != file:
-        raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
-    path = ((task.get("parameters") or {}).get("map_params") or {}).get("path")
-    if path is not None:
-        large = [each for each in find_files(str(path)) if each.stat().st_size > _MAP]
-        if large:
-            raise ValueError(f"its map {str(large[0])!r} has more than {_MAP:,} bytes")
 
 
 def _whose(protocol: Protocol) -> Check:

@@ -1,5 +1,7 @@
 """Learning curves, how early a policy learns, and the late scores of a skirmish-style report."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,6 +11,7 @@ from coopbench.episodes import Cell, Episodes, EpisodeTable, Progress
 from coopbench.protocol import Protocol
 from coopbench.report import learning
 from coopbench.report.report import Report
+from coopbench.report.tables import as_json
 
 STEPS = np.array([100_000, 200_000, 400_000, 800_000])
 RUNS = 6
@@ -110,6 +113,17 @@ def test_whole_runs_are_resampled():
     curves, (row,) = efficiency.learning(protocol, make_table({"mine": flat}))
     curve = find(curves, "")
     assert row.area_high - row.area_low == pytest.approx(curve.high[0] - curve.low[0])
+
+
+def test_a_group_of_one_task_has_its_t_interval(means):
+    """As its aggregate has; see ``analysis.bootstrap_method``."""
+    protocol = make_protocol()
+    protocol = protocol.model_copy(update={"task": protocol.task[:1]})
+    curves, (row,) = efficiency.learning(protocol, make_table({"mine": means}))
+    curve = find(curves, "")
+    middle = (curve.low + curve.high) / 2
+    np.testing.assert_allclose(middle, curve.estimate)  # symmetric, as resamples are not
+    assert row.area_low < row.area < row.area_high
 
 
 def test_a_threshold_that_is_not_reached_is_said(means):
@@ -225,6 +239,10 @@ def test_tables_show_what_was_found(means):
     assert "250,000" in late.unit
     assert "1/32" in late.unit
     assert not learning.tables(make_report(EpisodeTable(())))
+    stored = json.loads(as_json(report))
+    assert [row["leads"] for row in stored["late"]] == [row.leads for row in report.late]
+    assert stored["learning"][0]["steps"] == STEPS.tolist()
+    assert stored["efficiency"][0]["area"] == report.efficiency[0].area
 
 
 def test_plots_draw_every_line_at_its_true_steps(means):

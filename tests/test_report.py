@@ -395,9 +395,12 @@ def test_missing_runs_are_listed_everywhere(trained):
     reasons = {row.state: row.reason for row in reversed(missing_runs(trained))}
     assert reasons["failed"] == "out of memory"
     assert reasons["partial"] == "2 of 4 checkpoints, to step 2"
-    for text in (tables.as_text(trained, 120), tables.as_markdown(trained)):
+    shown = [[entry.text for entry in row] for row in rows_of(tables.missing_table(trained))]
+    assert shown[0] == ["a-one", "theirs", "failed", "901", "out of memory"]
+    assert len(shown) == 5
+    for text in (tables.as_text(trained, 60), tables.as_markdown(trained)):
         assert "Runs that are missing" in text
-        assert "2 of 4 checkpoints, to step 2" in text
+        assert "2 of 4 checkpoints" in text
     content = json.loads(tables.as_json(trained))
     assert [row["state"] for row in content["missing_runs"]] == [row[3] for row in rows]
     assert tables.missing_table(make_report()) is None

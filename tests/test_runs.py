@@ -197,7 +197,10 @@ def test_what_is_missing_is_listed_and_the_rest_goes_on(protocol, tmp_path):
         ({"dilemma": {}, "gift": RUNS}, "by training seed: whole numbers >= 0; given 'none'"),
         ({"dilemma": {"a": "random"}, "gift": RUNS}, "given 'a'"),
         ({"dilemma": {-1: "random"}, "gift": RUNS}, "given -1"),
-        ({"dilemma": COURSE, "gift": RUNS}, "belong to a training run; give its seed"),
+        (
+            {"dilemma": COURSE, "gift": RUNS},
+            "Checkpoints, which belongs to a training run; give its seed",
+        ),
         ({"dilemma": {1: coopbench.Checkpoints({})}, "gift": RUNS}, "by steps trained"),
         ({"dilemma": {1: coopbench.Checkpoints({5: "rendom"})}, "gift": RUNS}, "'random'"),
     ],

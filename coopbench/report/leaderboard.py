@@ -1,5 +1,6 @@
 """The page of a leaderboard: one HTML file without scripts, which loads nothing."""
 
+import math
 from typing import TYPE_CHECKING
 
 from coopbench.report.formats import MISSING, Scale, interval_text, scale_of
@@ -57,7 +58,7 @@ def _entries(row: "Row", scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
     digests = ", ".join(each[:_SHORT] for each in row.results)
     return (
         Entry(row.policy, row.policy),
-        Entry(_rank(row), row.first),
+        _rank(row),
         Entry(scale(row.iqm), row.iqm),
         Entry(interval_text(row.low, row.high, scale), row.high, notes.mark(row.flag)),
         Entry(f"{row.count:,} {row.unit}", row.count),
@@ -67,7 +68,8 @@ def _entries(row: "Row", scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
     )
 
 
-def _rank(row: "Row") -> str:
-    if row.first != row.first:  # nan
-        return MISSING
-    return f"{row.first:g}" if row.first == row.last else f"{row.first:g} to {row.last:g}"
+def _rank(row: "Row") -> Entry:
+    """The interval of a rank; never a rank alone."""
+    if math.isnan(row.first):
+        return Entry(MISSING)
+    return Entry(f"{row.first:g} to {row.last:g}", (row.first + row.last) / 2.0)

@@ -105,9 +105,9 @@ def late_table(report: "Report") -> Table | None:
         ),
         groups=(Group("", "", body), Group("all tasks", "", (counts,))),
         footnotes=notes.all(),
-        unit=f"{_unit(rows)}, none taken as a sample: no interval. The highest median over runs "
-        f"of their mean {score} among the checkpoints of the last {LATE_STEPS:,} steps, and the "
-        f"quartiles there. A policy leads where its median is the highest by at least 1/"
+        unit=f"{_unit(rows)}; quartiles describe these runs and bound nothing. The highest median "
+        f"over runs of their mean {score} among the checkpoints of the last {LATE_STEPS:,} steps, "
+        f"and the quartiles there. A policy leads where its median is the highest by at least 1/"
         f"{1 / LEAD:g} of the normalised score (Samvelyan et al. 2019, with shares of wins).",
         kind="Over",
     )
@@ -170,6 +170,8 @@ def efficiency(report: "Report", group: str | None = None, ax: Any = None) -> An
 
 
 def _draw(report: "Report", found: Sequence[Curve], ax: Any) -> Any:
+    from matplotlib.ticker import MaxNLocator
+
     looks = styles(policies(report))
     names = [curve.policy for curve in found]
     lines = math.ceil(len(names) / legend_columns(names))
@@ -192,6 +194,7 @@ def _draw(report: "Report", found: Sequence[Curve], ax: Any) -> Any:
             markevery=(k * stride // max(1, len(found)), stride),
             label=plain(curve.policy),
         )
+    ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(lambda value, _: _short(value))
     ax.set_xlabel("steps trained", fontsize=SMALL)
     legend(ax, legend_columns(names))

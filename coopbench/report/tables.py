@@ -130,7 +130,7 @@ class Footnotes:
 
 def policies(report: "Report") -> tuple[str, ...]:
     """Return all policies in the order of the report, then required ones that are missing."""
-    present = tuple(dict.fromkeys(block.cell.policy for block in report.episodes))
+    present = tuple(dict.fromkeys(policy for _, policy in report.episodes.pairs))
     return (*present, *report.protocol.missing(present))
 
 
@@ -400,26 +400,23 @@ def _pooled(shares: Sequence[float]) -> Entry:
 
 def missing_table(report: "Report") -> Table | None:
     """Return the training runs that failed, are missing or partial; None if all are there."""
-    rows = missing_runs(report)
-    if not rows:
+    runs: dict[tuple[str, ...], list[str]] = {}
+    for row in missing_runs(report):
+        alike = row.task, row.policy, row.state, row.reason
+        runs.setdefault(alike, []).append(str(row.run))
+    if not runs:
         return None
     body = tuple(
-        (
-            Entry(row.task, row.task),
-            Entry(row.policy, row.policy),
-            Entry(f"{row.run}", row.run),
-            Entry(row.state, row.state),
-            Entry(row.reason, row.reason),
-        )
-        for row in rows
+        tuple(Entry(text, text) for text in (*alike[:3], ", ".join(seeds), alike[3]))
+        for alike, seeds in runs.items()
     )
     return Table(
         title="Runs that are missing",
         columns=(
             Column("Task", "what is played", numeric=False),
             Column("Policy", "who was trained", numeric=False),
-            Column("Run", "training seed"),
             Column("State", "failed, missing, or partial: fewer checkpoints", numeric=False),
+            Column("Runs", "training seeds", numeric=False),
             Column("What is known", "why, or how far it came", numeric=False),
         ),
         groups=(Group("", "", body),),
@@ -1004,7 +1001,10 @@ def _grid(table: Table, part: list[int], longest: int) -> Any:
     grid.add_column(table.columns[0].name, overflow="fold", max_width=longest)
     for k in part:
         column = table.columns[k]
-        grid.add_column(column.name, justify="right" if column.numeric else "left", no_wrap=True)
+        if column.numeric:
+            grid.add_column(column.name, justify="right", no_wrap=True)
+        else:
+            grid.add_column(column.name, overflow="fold")
     for group in table.groups:
         for number, row in enumerate(group.rows):
             shown = [row[0], *(row[k] for k in part)]

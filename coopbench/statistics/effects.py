@@ -24,19 +24,22 @@ def cohens_d(a: Scores, b: Scores, *, standardiser: Standardiser = "pooled") -> 
     return float((x.mean() - y.mean()) / deviation)
 
 
-def hedges_g(a: Scores, b: Scores) -> float:
-    """Correct Cohen's pooled d for its upward bias in small samples.
+def hedges_g(
+    a: Scores, b: Scores, *, standardiser: Literal["pooled", "paired"] = "pooled"
+) -> float:
+    """Correct Cohen's d for its upward bias in small samples.
 
     The factor is the exact one, Gamma(m / 2) / (sqrt(m / 2) Gamma((m - 1) / 2)) with m degrees of
-    freedom (Hedges 1981, "Distribution Theory for Glass's Estimator of Effect Size"). nan where d
-    is.
+    freedom (Hedges 1981, "Distribution Theory for Glass's Estimator of Effect Size"): those of the
+    "pooled" deviation, or of "paired" differences, n - 1. nan where d is, and for one degree of
+    freedom, with which no estimate is unbiased.
     """
     from scipy import special
 
-    d = cohens_d(a, b)
-    df = len(a) + len(b) - 2
-    if np.isnan(d):
-        return d
+    d = cohens_d(a, b, standardiser=standardiser)
+    df = len(a) - 1 if standardiser == "paired" else len(a) + len(b) - 2
+    if np.isnan(d) or df < 2:
+        return float("nan")
     factor = special.gammaln(df / 2.0) - special.gammaln((df - 1) / 2.0) - 0.5 * np.log(df / 2.0)
     return float(d * np.exp(factor))
 

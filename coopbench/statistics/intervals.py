@@ -187,5 +187,5 @@ def _level_notes(levels: np.ndarray, reps: int) -> list[str]:
         return ["an end is unknown: the sample shows too little variation for this method"]
     outside = np.min(np.minimum(levels, 1.0 - levels)) * reps
     if outside < THIN:
-        return [f"only about {outside:.1f} of {reps} resamples lie beyond an end: raise reps"]
+        return [f"almost none of the {reps} resamples lie beyond an end: raise reps, or add runs"]
     return []
