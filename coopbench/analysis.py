@@ -278,7 +278,7 @@ def _matched(protocol: Protocol, table: EpisodeTable, task: str, one: str, two: 
         return _Pair(a.values, b.values, RUNS, runs[0] == runs[1])
     both = [run for run in runs[0] if run in runs[1]]
     x, y = (s.values[[r.index(run) for run in both]] for s, r in ((a, runs[0]), (b, runs[1])))
-    return _Pair(x, y, RUNS, bool(both), f"over the {len(both)} runs that both have")
+    return _Pair(x, y, RUNS, bool(both), f"over the runs that both have, {len(both)}")
 
 
 def _compared(

@@ -53,17 +53,24 @@ def evaluate(
 
     With ``out`` every finished cell is written there at once: after an interruption the same call
     goes on where it stopped. Named policies that are already there are not played again; a damaged
-    result is named in the report's notes, and that cell alone is redone. At the end the manifest is
-    written, by which ``verify`` sees that nothing is missing.
+    result is named in the report's notes, and that cell alone is redone. Training runs of these
+    policies that are there from before count, too. At the end the manifest is written, by which
+    ``verify`` sees that nothing is missing.
 
     ``backend`` is "serial", or one that plays several cells at the same time, to the same results:
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
     the machines of a cluster (default: one per core of the cluster).
     """
     found = find_protocol(protocol)
-    there, notes = play_cells(found, plan(found, policies), out, backend, progress, workers)
-    report = _report(found, there, notes)
-    return report if out is None else replace(report, results=write_manifest(Path(out), found))
+    cells = plan(found, policies)
+    names = list(dict.fromkeys(cell.policy for cell, _ in cells))
+    played, notes = play_cells(found, cells, out, backend, progress, workers)
+    if out is None:
+        return report_of(found, played, names, notes)
+    more: list[str] = []
+    played += _earlier_runs(Path(out), found, [cell for cell, _ in cells], more)
+    report = report_of(found, played, names, (*notes, *more))
+    return replace(report, results=write_manifest(Path(out), found))
 
 
 def play_cells(
@@ -73,8 +80,8 @@ def play_cells(
     backend: str,
     progress: Progress | None,
     workers: int | None,
-) -> tuple[list[store.Stored | None], tuple[str, ...]]:
-    """Play cells of a plan like ``evaluate``; return what came of each, and the notes."""
+) -> tuple[list[tuple[Cell, store.Stored]], tuple[str, ...]]:
+    """Play cells of a plan like ``evaluate``; return each with what came of it, and the notes."""
     run = named("backend", backend, BACKENDS)
     root = None if out is None else Path(out)
     if root is not None and root.exists() and not root.is_dir():
@@ -101,7 +108,7 @@ def play_cells(
             done[cell] = store.Stored(meta, played.episodes, played.progress, None)
             if progress is not None:
                 progress(cell, 1.0, "done")
-    return [done[cell] for cell, _ in cells], tuple(notes)
+    return [(cell, there) for cell, there in done.items() if there is not None], tuple(notes)
 
 
 def _check_there(root: Path, cells: Sequence[Cell]) -> None:
@@ -117,6 +124,27 @@ def _check_there(root: Path, cells: Sequence[Cell]) -> None:
                 f"{there.parent} holds {before} of the name {cell.policy!r}; given now: {now}. "
                 f"Give it another name, or choose another folder."
             )
+
+
+def _earlier_runs(
+    root: Path, protocol: Protocol, given: Sequence[Cell], notes: list[str]
+) -> list[tuple[Cell, store.Stored]]:
+    """Further training runs of policies that are given, which a results folder holds already."""
+    found = []
+    learned = dict.fromkeys(
+        replace(cell, run=None).folder for cell in given if cell.run is not None
+    )
+    for file in (file for each in learned for file in (root / each).glob("run-*/meta.json")):
+        try:
+            cell = store.cell_of(file)
+            there = None if cell in given else store.read(root, protocol, cell)
+        except store.DamagedResultError as error:
+            notes.append(f"left out: {error}")
+            continue
+        if there is not None:
+            notes.append(f"{file.parent} was there before and counts, too.")
+            found.append((cell, there))
+    return found
 
 
 def _finished(
@@ -242,8 +270,7 @@ def table_of(cells: Iterable[store.Stored]) -> EpisodeTable:
     )
 
 
-def _report(protocol: Protocol, cells: list[store.Stored | None], notes: tuple[str, ...]) -> Report:
-    there = [each for each in cells if each is not None]
+def _report(protocol: Protocol, there: list[store.Stored], notes: tuple[str, ...]) -> Report:
     table = table_of(there)
     curves, early = efficiency.learning(protocol, table)
     return Report(

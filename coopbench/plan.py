@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from coopbench.baselines.policy import Game, hyperparameters, label, make_policy
+from coopbench.baselines.policy import Game, Player, hyperparameters, label, make_policy
 from coopbench.episodes import Cell
 from coopbench.protocol import Protocol, Task
 from coopbench_envs.parameters import unknown
@@ -51,7 +51,8 @@ def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:
 
     Raises ``ValueError`` before anything runs: for no policies, for two of one name, for a named
     policy that cannot play a task, for hyperparameters that are no data, for models that are not
-    those of the protocol, and for a method with training runs on some tasks only.
+    those of the protocol, and for a method with training runs on some tasks only; ``TypeError``
+    for what is no policy.
     """
     if not policies:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")
@@ -102,7 +103,7 @@ def _columns(protocol: Protocol, policy: Any) -> list[tuple[str, Mapping[str, Ru
                 f"{policy.name} is one model per training seed; {protocol.name} trains on each of "
                 f"its tasks. Give {{task: {{training seed: model}}}}."
             )
-        runs = {int(seed): model for seed, model in policy.trained.items()}
+        runs: Runs = {int(seed): model for seed, model in policy.trained.items()}
         return [(policy.name, dict.fromkeys(tasks, runs))]
     if training is None or not each:
         raise ValueError(
@@ -146,12 +147,8 @@ def _check(protocol: Protocol, cells: list[tuple[Cell, Any]]) -> None:
         if isinstance(model, Checkpoints | Failed):
             _check_run(protocol, cell, model)
         for policy in _played(model):
-            if isinstance(policy, Models | Checkpoints | Failed):
-                raise ValueError(
-                    f"A model of {cell.policy} on {cell.task!r} was {type(policy).__name__}; "
-                    f"allowed in its place: a policy."
-                )
             if not isinstance(policy, str):
+                Player(policy, games[cell.task])  # says so if it is no policy
                 hyperparameters(policy)
             elif (cell.task, policy) not in checked:
                 make_policy(policy, games[cell.task])

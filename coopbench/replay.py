@@ -171,7 +171,7 @@ def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
     seats = seating(k + 1, len(game.agents), len(task.partners))[k]
     actions, rewards = recorded[k]
     return Recording(
-        title=f"{task.id}, {cell.policy}, episode {k}",
+        title=_title(cell, k),
         env=game.env_id,
         parameters=game.parameters._asdict(),
         seed=int(block.seeds[k]),
@@ -182,6 +182,11 @@ def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
         rewards=rewards,
         about={"protocol": protocol.name, "task": task.id, "episode": str(k)},
     )
+
+
+def _title(cell: Cell, k: int) -> str:
+    run = "" if cell.run is None else f" run {cell.run},"
+    return f"{cell.task}, {cell.policy},{run} episode {k}"
 
 
 def _task(protocol: Protocol, address: _Address) -> Task:
@@ -216,7 +221,7 @@ def _played(
         seating(k + 1, len(engine.agents), len(task.partners))[k:],
         int(seed),
         {name: np.asarray(values)[k] for name, values in states.items()},
-        f"{task.id}, {cell.policy}, episode {k}",
+        _title(cell, k),
         {"protocol": protocol.name, "task": task.id, "episode": str(k)},
     )
     outcome = {

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coopbench.backends import WorkerError, hire, how_ended, start_failure
-from coopbench.baselines.policy import Game, Player, entries, label, make_policy
+from coopbench.baselines.policy import Game, Player, entries, label
 from coopbench.episodes import Cell, Episodes
 from coopbench.evaluation import find_protocol
 from coopbench.instances import instance_state
@@ -162,7 +162,7 @@ def timed_evaluate(
 
     Raises:
         ValueError: no limits or two, an ad-hoc evaluation, or a name that cannot play a task.
-        TypeError: the policy cannot be sent to another process.
+        TypeError: it is no policy, or cannot be sent to another process.
         WorkerError: that process could not be started.
     """
     found, kept = _limited(protocol, limits)
@@ -205,8 +205,7 @@ def _check(protocol: Protocol, policy: Any) -> None:
     if isinstance(policy, Models):
         raise ValueError(f"{policy.name} is several models; timed play is for one policy: give it.")
     for task in protocol.task:
-        if isinstance(policy, str):
-            make_policy(policy, game_of(task))
+        Player(policy, game_of(task))
 
 
 # --- the game -------------------------------------------------------------------------------------

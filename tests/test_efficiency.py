@@ -258,3 +258,9 @@ def test_plots_draw_every_line_at_its_true_steps(means):
     assert ax.lines[1].get_ydata()[0] == pytest.approx(find(report.learning, "").estimate[0] / 2)
     names = [picture.name for picture in learning.pictures(report)]
     assert names == ["efficiency", "learning-first", "learning-second"]
+
+
+def test_reading_names_curves_only_where_they_are(means):
+    there = learning.reading(make_report(make_table({"mine": means})))
+    assert list(there) == ["Learning curves", "Area, steps to 0.5"]
+    assert learning.reading(make_report(EpisodeTable(()))) == {}

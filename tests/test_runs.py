@@ -1,15 +1,18 @@
 """Training runs: the unit of inference of learned policies, their checkpoints and their gaps."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import coopbench
-from coopbench import statistics
+from coopbench import analysis, statistics
 from coopbench.metrics import values
 from coopbench.protocol import ProtocolError
+from coopbench.replay import find_episode
 
 TEXT = """
 [protocol]
@@ -109,11 +112,6 @@ def test_the_run_is_the_unit(results):
     assert {r.count for r in agents} == {3}
 
 
-def comparison(report, task, first, second):
-    found = {(r.task, r.first, r.second): r for r in report.comparisons}
-    return found[task, first, second]
-
-
 def test_comparisons_with_runs(results, protocol):
     report, _ = results
     row = next(
@@ -123,6 +121,9 @@ def test_comparisons_with_runs(results, protocol):
     )
     mine = [values(b, "return").mean() for b in report.episodes.runs("gift", "mine")]
     fixed = values(report.episodes.of("gift", "random"), "return").mean()
+    # The fixed side does not vary: the effect is in deviations of the runs; J(2) is sqrt(1 / pi).
+    one_sample = (fixed - np.mean(mine)) / np.std(mine, ddof=1) / np.sqrt(np.pi)
+    assert row.hedges_g == pytest.approx(one_sample)
     test = stats.ttest_1samp(fixed - np.array(mine), 0.0)
     assert (row.statistic, row.p_value) == pytest.approx((test.statistic, test.pvalue))
     assert (row.unit, row.df) == ("runs", 2)
@@ -201,6 +202,11 @@ def test_what_is_missing_is_listed_and_the_rest_goes_on(protocol, tmp_path):
             {"dilemma": COURSE, "gift": RUNS},
             "Checkpoints, which belongs to a training run; give its seed",
         ),
+        (
+            {"dilemma": coopbench.Failed("nan"), "gift": RUNS},
+            "Failed, which belongs to a training run; give its seed",
+        ),
+        ({"dilemma": "random", "gift": RUNS}, "fixed policy on 'dilemma' and has training runs on"),
         ({"dilemma": {1: coopbench.Checkpoints({})}, "gift": RUNS}, "by steps trained"),
         ({"dilemma": {1: coopbench.Checkpoints({5: "rendom"})}, "gift": RUNS}, "'random'"),
     ],
@@ -208,6 +214,14 @@ def test_what_is_missing_is_listed_and_the_rest_goes_on(protocol, tmp_path):
 def test_models_that_are_refused(protocol, trained, message):
     with pytest.raises(ValueError, match=message):
         coopbench.evaluate(protocol, [coopbench.Models("mine", trained)])
+
+
+@pytest.mark.parametrize("given", [coopbench.Failed("nan"), 7])
+def test_what_is_no_policy_is_said_before_anything_is_played(protocol, tmp_path, given):
+    runs = {"dilemma": {100: coopbench.Checkpoints({5: given})}, "gift": RUNS}
+    with pytest.raises(TypeError, match=rf"A policy is a name.*given {type(given).__name__}"):
+        coopbench.evaluate(protocol, ["random", coopbench.Models("mine", runs)], tmp_path / "r")
+    assert not (tmp_path / "r").exists()
 
 
 def test_checkpoints_need_selection_seeds(protocol):
@@ -256,3 +270,114 @@ def test_few_runs_of_one_task_get_students_interval(protocol):
     assert (row.low, row.high) == pytest.approx(
         stats.t.interval(0.95, 2, scores.mean(), stats.sem(scores))
     )
+
+
+class Invests:
+    """A policy that could be anybody's model."""
+
+    name = "mine"
+
+    def __init__(self, amount):
+        self._amount = amount
+
+    def __call__(self, observations):
+        return np.full((*observations.shape[:2], 1), self._amount)
+
+
+def any_task(protocol):
+    """The same tasks, without a table that says what models are trained on."""
+    return protocol.model_copy(update={"training": None})
+
+
+def test_a_policy_has_runs_everywhere_or_nowhere(protocol, tmp_path):
+    anything = any_task(protocol)
+    given = {"fixed": Invests(10.0), "runs": coopbench.Models("mine", {100: "random"})}
+    for name, policy in given.items():
+        coopbench.evaluate(anything, [policy], out=tmp_path / name)
+    with pytest.raises(ValueError, match="/mine holds a fixed policy of the name 'mine'; given"):
+        coopbench.evaluate(anything, [given["runs"]], out=tmp_path / "fixed")
+    with pytest.raises(ValueError, match="/mine/run-100 holds training runs of the name 'mine'"):
+        coopbench.evaluate(anything, [given["fixed"]], out=tmp_path / "runs")
+    with pytest.raises(ValueError, match="mine is a fixed policy on 'dilemma' and has training"):
+        coopbench.merge([tmp_path / "fixed", tmp_path / "runs"], tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+    shutil.copytree(tmp_path / "runs", tmp_path / "fixed", dirs_exist_ok=True)
+    with pytest.raises(ValueError, match="episodes and runs cannot be taken together"):
+        coopbench.load_report(tmp_path / "fixed")
+
+
+def test_a_run_that_is_given_anew_leaves_nothing_of_the_old_one(protocol, tmp_path):
+    one = any_task(protocol).model_copy(update={"task": protocol.task[:1]})
+    episodes = {"meta.json", "results.jsonl", "curves.npz", "trace.npz"}
+    for model, files in (
+        (COURSE, {*episodes, "progress.npz"}),
+        (coopbench.Failed("nan"), {"meta.json"}),
+        (COURSE, {*episodes, "progress.npz"}),
+        ("constant:0.5", episodes),
+        (coopbench.Failed("nan"), {"meta.json"}),
+    ):
+        mine = coopbench.Models("mine", {100: model})
+        report = coopbench.evaluate(one, ["random", mine], out=tmp_path)
+        assert {file.name for file in (tmp_path / "dilemma/mine/run-100").iterdir()} == files
+        again = coopbench.load_report(tmp_path)
+        assert again.episodes.failures == report.episodes.failures
+        assert len(again.episodes.progress) == len(report.episodes.progress)
+        assert len(again.episodes.blocks) == len(report.episodes.blocks)
+
+
+def test_runs_are_added_as_they_come(protocol, tmp_path):
+    """The report is about all that the folder holds of a policy, in whatever order it came."""
+    one = any_task(protocol).model_copy(update={"task": protocol.task[:1]})
+    runs = {101: "constant:0.5", 100: COURSE, 102: coopbench.Failed("nan")}
+    for seed, model in runs.items():
+        mine = coopbench.Models("mine", {seed: model})
+        report = coopbench.evaluate(one, ["random", mine], out=tmp_path)
+    assert [block.cell.run for block in report.episodes.runs("dilemma", "mine")] == [100, 101]
+    assert [note.rpartition("/")[2] for note in sorted(report.notes)] == [
+        "run-100 was there before and counts, too.",
+        "run-101 was there before and counts, too.",
+    ]
+    again = coopbench.load_report(tmp_path)
+    for what in ("estimates", "comparisons", "learning", "departures"):
+        assert repr(getattr(report, what)) == repr(getattr(again, what))
+    report.save(tmp_path)
+    assert coopbench.verify(tmp_path).holds
+    (tmp_path / "dilemma/mine/run-101/curves.npz").write_bytes(b"")
+    only = coopbench.evaluate(one, [coopbench.Models("mine", {100: COURSE})], out=tmp_path)
+    assert [note for note in only.notes if "left out" in note and "curves.npz" in note]
+
+
+def test_runs_count_without_a_table_of_training(protocol):
+    seeds = np.array([100, 7])  # whole numbers of any kind
+    mine = coopbench.Models("mine", dict.fromkeys(seeds, "random"))
+    report = coopbench.evaluate(any_task(protocol), ["random", mine])
+    assert "mine lacks the runs 101, 102 on dilemma" in report.departures
+    assert "mine has other runs on gift: 7" in report.departures
+
+
+def test_a_single_run_is_not_called_constant(protocol):
+    single = coopbench.Models("mine", {100: "constant:0.5"})
+    report = coopbench.evaluate(any_task(protocol), ["random", single])
+    assert {row.flag.rpartition("; ")[2] for row in report.comparisons} == {"no test: a single run"}
+    double = coopbench.Models("mine", {100: "constant:0.5", 101: "constant:0.2"})
+    report = coopbench.evaluate(any_task(protocol), ["random", double])
+    assert all(row.df == 1 and np.isnan(row.hedges_g) for row in report.comparisons)
+
+
+def test_the_published_scale_takes_what_is_defined(results, protocol):
+    """Lowest and highest of what there is; nan on a task that nobody has played."""
+    settings = protocol.report.model_copy(update={"normalisation": "minmax", "score": "fairness"})
+    block = results[0].episodes.of("gift", "mine", 102)
+    mixed = np.vstack([[1.0, -1.0], block.returns[1:]])  # of mixed signs: no fairness
+    block = replace(block, returns=mixed)
+    part = coopbench.episodes.EpisodeTable((block,))
+    scales = analysis.score_scales(protocol.model_copy(update={"report": settings}), part)
+    defined = values(block, "fairness")[1:]
+    assert scales["gift"].low == defined.min()
+    assert scales["gift"].width == pytest.approx(np.ptp(defined) + 1e-6)
+    assert np.isnan(scales["dilemma"].low)
+
+
+def test_replays_of_two_runs_have_two_names(results):
+    titles = [find_episode(results[1] / f"gift/mine/run-{run}/0").title for run in (100, 102)]
+    assert titles == ["gift, mine, run 100, episode 0", "gift, mine, run 102, episode 0"]

@@ -13,7 +13,7 @@ import pytest
 from coopbench import timed
 from coopbench.backends import WorkerError
 from coopbench.episodes import Cell
-from coopbench.plan import Models
+from coopbench.plan import Failed, Models
 from coopbench.protocol import ProtocolError, load_protocol, with_limits
 from coopbench.rollout import play
 from coopbench.timed import Clock, TimedEpisode, timed_evaluate
@@ -235,6 +235,7 @@ def test_a_process_that_does_not_start_is_not_the_policy_s_fault(protocol, monke
         ("random", {"stap": 1}, "limits.stap: Unknown key 'stap'. Did you mean 'step'"),
         ("randm", SHORT, "Unknown policy 'randm'. Did you mean 'random'"),
         (lambda observations: 0, SHORT, r"Cannot send policy '<lambda>' to a process of its own"),
+        (Failed("nan"), SHORT, "A policy is a name, a callable .* given Failed"),
         (Models("mine", {1: "random"}), SHORT, "mine is several models; timed play is for one"),
     ],
 )

@@ -24,7 +24,15 @@ from coopbench.report.tables import Column, Entry, Footnotes, Group, Table, poli
 if TYPE_CHECKING:
     from coopbench.report.report import Report
 
-__all__ = ["efficiency", "efficiency_table", "late_table", "learning", "pictures", "tables"]
+__all__ = [
+    "efficiency",
+    "efficiency_table",
+    "late_table",
+    "learning",
+    "pictures",
+    "reading",
+    "tables",
+]
 
 NEVER = "not reached"
 
@@ -33,6 +41,21 @@ def tables(report: "Report") -> list[Table]:
     """Return the tables over all tasks that there are: sample efficiency, late scores."""
     found = (efficiency_table(report), late_table(report))
     return [table for table in found if table is not None]
+
+
+def reading(report: "Report") -> dict[str, str]:
+    """Return how to read learning curves, as {term: some sentences}; nothing where none are."""
+    if not report.learning:
+        return {}
+    return {
+        "Learning curves": "Scores of the checkpoints of training runs on the episodes that choose "
+        "among them, at the true numbers of steps. Bands are intervals of single points, not of "
+        "the whole curve; over a group, runs are resampled whole, with all their checkpoints. "
+        "Where runs have different checkpoints, only those that all have are shown.",
+        f"Area, steps to {THRESHOLD:g}": "Area: the mean height of the curve of a group, so that "
+        "those who learn early gain. Steps: to the first checkpoint at which the curve has reached "
+        f"{THRESHOLD:g}; nothing is read off between checkpoints.",
+    }
 
 
 def efficiency_table(report: "Report") -> Table | None:
@@ -46,7 +69,7 @@ def efficiency_table(report: "Report") -> Table | None:
         Column("Area", "mean height of the curve of interquartile means over its steps"),
         Column(f"{level} interval", "of the area, bootstrap over whole runs; sorted by width"),
         Column(f"Steps to {THRESHOLD:g}", "to the first checkpoint that is as good, or better"),
-        Column(f"{level} interval of steps", "percentile bootstrap over whole runs"),
+        Column(f"{level} interval of steps", "percentile, over whole runs; sorted by its start"),
         Column("Checkpoints", "steps of the first and the last", numeric=False),
         Column("n", "runs per task"),
     )
@@ -67,17 +90,21 @@ def efficiency_table(report: "Report") -> Table | None:
 
 
 def _efficiency_row(row: Efficiency, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
-    width = row.area_high - row.area_low
+    width, reached = row.area_high - row.area_low, math.isfinite(row.steps_low)
     area = interval_text(row.area_low, row.area_high, scale)
     return (
         Entry(row.policy, row.policy),
         Entry(scale(row.area), row.area if math.isfinite(row.area) else None),
         Entry(area, width if math.isfinite(width) else None, notes.mark(row.flag)),
         Entry(_steps(row.steps), row.steps if math.isfinite(row.steps) else None),
-        Entry(f"{_steps(row.steps_low)} to {_steps(row.steps_high)}"),
+        Entry(_span(row.steps_low, row.steps_high), row.steps_low if reached else None),
         Entry(f"{row.first:,} to {row.last:,}", row.last),
         Entry(f"{row.runs:,}", row.runs),
     )
+
+
+def _span(low: float, high: float) -> str:
+    return NEVER if math.isinf(low) else f"{_steps(low)} to {_steps(high)}"
 
 
 def _steps(value: float) -> str:

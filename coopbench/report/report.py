@@ -75,7 +75,8 @@ class Report:
         ``report.html`` (self-contained page with plots), ``report.md``, ``estimates.csv``,
         ``agents.csv``, ``comparisons.csv``, ``aggregates.csv``, ``improvements.csv``,
         ``profiles.csv``, ``ranks.csv``, ``charts.csv``, ``models.csv``, ``published.csv``,
-        ``episodes.csv``, ``report.tex`` and ``report.json``.
+        ``learning.csv``, ``efficiency.csv``, ``late.csv``, ``episodes.csv``, ``report.tex`` and
+        ``report.json``.
         """
         from coopbench.report.files import save
 

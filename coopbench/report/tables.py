@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -767,6 +768,8 @@ _METHODS = {  # of the bootstrap
 
 def reading(report: "Report") -> dict[str, str]:
     """Return how to read the report, as {term: some sentences}."""
+    from coopbench.report import learning
+
     found, over = report.protocol.report, _told(report.estimates)
     return {
         **_reading_units(report),
@@ -790,6 +793,7 @@ def reading(report: "Report") -> dict[str, str]:
         "bias of small samples (Hedges 1981, Journal of Educational Statistics 6: 107-128). It is "
         "huge wherever policies hardly vary, as fixed ones do in deterministic games.",
         **(_CHARTS if report.charts else {}),
+        **learning.reading(report),
     }
 
 
@@ -1116,11 +1120,12 @@ def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
     """
     flat = [row if isinstance(row, dict) else vars(row) for row in rows]
     names = [field.name for field in dataclasses.fields(kind)] if kind is not None else []
-    names = list(dict.fromkeys([*names, *(name for row in flat for name in row)]))
+    names = list(dict.fromkeys(itertools.chain(names, *flat)))
     out = io.StringIO()
-    writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(finite(row) for row in flat)  # None is written as an empty field
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    # None is written as an empty field.
+    writer.writerows([_defined(row.get(name)) for name in names] for row in flat)
     return out.getvalue()
 
 

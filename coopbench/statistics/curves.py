@@ -270,6 +270,8 @@ class _CurveSampler(Sampler):
     def leave_out(self, unit: str) -> tuple[np.ndarray, np.ndarray]:
         """Return (columns, units) summaries without each unit, and the stratum of each."""
         labels, strata = unit_labels(self.first.cells, unit)
+        if len(strata) == 1:  # without the only unit there is no curve to summarise
+            return np.full((len(self.estimate), 1), np.nan), strata
         values = self.layers.leave_out(self.first.gamma, labels, len(strata))
         return self._summarised(values).T, strata
 
