@@ -87,7 +87,7 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
         "Required baselines": _quoted(report.baselines),
     }
     if report.comparison == "paired":
-        facts["Comparisons"] = "by pairs of episodes of the same seed"
+        facts["Comparisons"] = "by pairs of episodes, or of training runs, of the same seed"
     facts |= _further(protocol)
     if protocol.training:
         facts["Training"] = training_text(protocol)

@@ -6,21 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import coopbench_envs
-from coopbench import analysis, efficiency, maps, rankings, store
+from coopbench import analysis, efficiency, rankings, store
 from coopbench.backends import BACKENDS
-from coopbench.episodes import Cell, Episodes, EpisodeTable, Failure
+from coopbench.departures import departures
+from coopbench.episodes import Cell, EpisodeTable, Failure
 from coopbench.manifest import results_digest, write_manifest
 from coopbench.plan import Failed, check_units, plan
 from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files
 from coopbench.report.report import Report
-from coopbench.rollout import OWN, PlayJob, seating
+from coopbench.rollout import PlayJob
 from coopbench_envs.parameters import named
 
 __all__ = [
-    "departures",
     "evaluate",
     "find_protocol",
     "load_report",
@@ -131,10 +129,9 @@ def _earlier_runs(
 ) -> list[tuple[Cell, store.Stored]]:
     """Further training runs of policies that are given, which a results folder holds already."""
     found = []
-    learned = dict.fromkeys(
-        replace(cell, run=None).folder for cell in given if cell.run is not None
-    )
-    for file in (file for each in learned for file in (root / each).glob("run-*/meta.json")):
+    learned = {replace(cell, run=None).folder for cell in given if cell.run is not None}
+    files = (file for each in learned for file in (root / each).glob("run-*/meta.json"))
+    for file in sorted(files):
         try:
             cell = store.cell_of(file)
             there = None if cell in given else store.read(root, protocol, cell)
@@ -293,118 +290,3 @@ def _report(protocol: Protocol, there: list[store.Stored], notes: tuple[str, ...
         efficiency=early,
         late=efficiency.late_scores(protocol, table),
     )
-
-
-def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
-    """Return the reasons why this is not a standard report; empty if it is one."""
-    if protocol.ad_hoc:
-        return ("it is an ad-hoc evaluation, not a protocol",)
-    present = tuple(dict.fromkeys(policy for _, policy in table.pairs))
-    reasons = [*_foreign(protocol), *_absent(protocol, table, present), *_failed(table)]
-    if protocol.limits is not None:
-        reasons.append("its limits of time were not kept; 'coopbench timed' keeps them")
-    for policy in present:
-        blocks = [block for block in table if block.cell.policy == policy]
-        for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):
-            tasks = [block.cell.task for block in blocks if differs(protocol, block)]
-            if tasks:
-                there = ", ".join(dict.fromkeys(tasks))
-                reasons.append(f"{policy} played other {what} than the protocol's in {there}")
-        reasons += _other_runs(protocol, policy, blocks)
-        reasons += _other_steps(protocol, table, policy)
-    return tuple(reasons)
-
-
-def _failed(table: EpisodeTable) -> list[str]:
-    """Training runs that came to nothing."""
-    cells = [(failure.cell, failure.reason) for failure in table.failures]
-    return [f"run {c.run} of {c.policy} on {c.task} failed: {reason}" for c, reason in cells]
-
-
-def _other_runs(protocol: Protocol, policy: str, blocks: list[Episodes]) -> list[str]:
-    """How the training runs of a policy are not those of the protocol."""
-    seeds = protocol.seeds.training
-    if not seeds:
-        return []
-    reasons: list[str] = []
-    found: dict[str, list[int | None]] = {}
-    for block in blocks:
-        found.setdefault(block.cell.task, []).append(block.cell.run)
-    for task, runs in found.items():
-        if runs == [None]:
-            if policy.partition(":")[0] in protocol.report.learned:
-                reasons.append(f"{policy} has one run on {task}; the protocol has {len(seeds)}")
-            continue
-        lacking = [str(seed) for seed in seeds if seed not in runs]
-        if lacking:
-            reasons.append(f"{policy} lacks the runs {', '.join(lacking)} on {task}")
-        others = [str(run) for run in runs if run not in seeds]
-        if others:
-            reasons.append(f"{policy} has other runs on {task}: {', '.join(others)}")
-    return reasons
-
-
-def _other_steps(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
-    """Runs whose checkpoints are not those of a budget of the protocol."""
-    training = protocol.training
-    if training is None or protocol.seeds.selection is None:
-        return []
-    budgets = [
-        np.arange(budget.interval, budget.steps + 1, budget.interval)
-        for budget in training.budgets.values()
-    ]
-    reasons = []
-    for block in table:
-        cell = block.cell
-        if cell.policy != policy or cell.run is None:
-            continue
-        courses = [p.steps for p in table.progress_of(cell.task, policy) if p.cell == cell]
-        if not courses:
-            reasons.append(f"run {cell.run} of {policy} on {cell.task} has no checkpoints")
-        elif not any(np.array_equal(courses[0], budget) for budget in budgets):
-            asked = " or ".join(f"{len(b)} up to step {b[-1]:,}" for b in budgets)
-            reasons.append(
-                f"run {cell.run} of {policy} on {cell.task} has {len(courses[0])} checkpoints up "
-                f"to step {courses[0][-1]:,}; the protocol has {asked}"
-            )
-    return reasons
-
-
-def _foreign(protocol: Protocol) -> list[str]:
-    """Why the protocol is not one of this package."""
-    name = protocol.protocol.name
-    shipped = load_protocol(name) if name in protocol_files() else None
-    if shipped is None or shipped.name != protocol.name:
-        return [f"{protocol.name} is not a protocol of this package"]
-    if shipped.digest != protocol.digest and maps.are_replaced(shipped, protocol):
-        return [f"its maps are those of the user: {maps.told(protocol)}"]
-    if shipped.digest != protocol.digest:
-        return [f"it differs from the {protocol.name} of this package"]
-    return []
-
-
-def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -> list[str]:
-    """Baselines that are missing, and tasks that a policy has not played."""
-    reasons = []
-    for policy in dict.fromkeys((*protocol.report.baselines, *present)):
-        lacking = [task.id for task in protocol.task if not table.runs(task.id, policy)]
-        if len(lacking) == len(protocol.task):
-            reasons.append(f"the required baseline {policy} is missing")
-        elif lacking:
-            reasons.append(f"{policy} lacks the tasks {', '.join(lacking)}")
-    for name in protocol.missing(present):
-        if name in protocol.report.learned:
-            reasons.append(f"the required baseline {name} (to be trained) is missing")
-    return reasons
-
-
-def _other_seeds(protocol: Protocol, block: Episodes) -> bool:
-    found = [protocol.seeds_of(task) for task in protocol.task if task.id == block.cell.task]
-    return not any(np.array_equal(seeds, block.seeds) for seeds in found)
-
-
-def _other_seats(protocol: Protocol, block: Episodes) -> bool:
-    found = [task for task in protocol.task if task.id == block.cell.task]
-    episodes, agents = block.seats.shape
-    seats = [seating(episodes, agents, len(task.partners)) == OWN for task in found]
-    return not any(np.array_equal(asked, block.seats) for asked in seats)

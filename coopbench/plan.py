@@ -97,7 +97,13 @@ def _columns(protocol: Protocol, policy: Any) -> list[tuple[str, Mapping[str, Ru
         return [(name, {task: {None: policy} for task in tasks})]
     training = protocol.training
     each = training is not None and training.on == "each"
-    if policy.trained and all(_is_seed(key) for key in policy.trained):
+    kinds = {"seed" if _is_seed(key) else type(key).__name__ for key in policy.trained}
+    if not kinds <= {"seed"} and not kinds <= {"str"}:
+        raise ValueError(
+            f"The models of {policy.name} are by task (text) or by training seed (a whole number "
+            f">= 0); given {list(policy.trained)!r}."
+        )
+    if kinds == {"seed"}:
         if each:
             raise ValueError(
                 f"{policy.name} is one model per training seed; {protocol.name} trains on each of "

@@ -418,6 +418,11 @@ class Protocol(_Strict):
                 f"kept for {_MINMAX!r}, where it is published; remove it: the bounds of the tasks "
                 f"are used"
             )
+        if self.report.normalisation == "minmax" and self.report.margin is not None:
+            raise ValueError(
+                "a margin is in units of the tasks' bounds, which normalisation 'minmax' does not "
+                "use; remove one of them"
+            )
         return self
 
     @model_validator(mode="after")

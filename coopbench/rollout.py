@@ -12,7 +12,7 @@ from coopbench.episodes import Cell, Episodes, Played, Progress
 from coopbench.fingerprints import Fingerprints
 from coopbench.instances import instance_state
 from coopbench.metrics import values
-from coopbench.plan import Checkpoints, game_of
+from coopbench.plan import Checkpoints, Failed, game_of
 from coopbench.protocol import Protocol, Task
 from coopbench.trajectories import Recorder
 from coopbench_envs.engine import DISABLED, Engine
@@ -97,7 +97,9 @@ class PlayJob:
 
     @property
     def cost(self) -> float:
-        """Agents times steps times episodes, at most."""
+        """Agents times steps times episodes, at most; nothing for a run that failed."""
+        if isinstance(self.policy, Failed):
+            return 0.0
         task = _task(self.protocol, self.cell)
         game, selection = game_of(task), self.protocol.seeds.selection
         episodes = self.protocol.episodes(task)

@@ -17,6 +17,7 @@ from coopbench import analysis, rankings, store
 from coopbench.baselines.policy import entries
 from coopbench.episodes import Cell, EpisodeTable
 from coopbench.evaluation import Progress, table_of
+from coopbench.plan import check_units
 from coopbench.protocol import Protocol
 from coopbench.resimulation import CLOSE, MISSING, RERUN, Check, printable
 from coopbench.verification import Examined, examine
@@ -126,6 +127,7 @@ def leaderboard(
     if repeated:
         raise ValueError(f"Two policies are called {printable(repeated[0])}; leave one folder out.")
     table = table_of(stored for each in entrants for stored in each.renamed())
+    check_units(block.cell for block in table)
     notes = [printable(each.note) for each in entrants if each.note]
     return Leaderboard(
         protocol,

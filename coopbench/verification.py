@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 from coopbench import maps, store
 from coopbench.backends import BACKENDS
+from coopbench.departures import departures
 from coopbench.episodes import Cell
-from coopbench.evaluation import Progress, departures, report_of, table_of
+from coopbench.evaluation import Progress, report_of, table_of
 from coopbench.manifest import NAME, Manifest, cell_folders, read_manifest
 from coopbench.protocol import (
     Protocol,

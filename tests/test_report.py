@@ -16,8 +16,8 @@ from test_rankings import make_protocol as make_groups
 
 import coopbench_envs
 from coopbench import analysis, rankings
+from coopbench.departures import departures
 from coopbench.episodes import Cell, Episodes, EpisodeTable, Failure, Progress
-from coopbench.evaluation import departures
 from coopbench.protocol import Protocol
 from coopbench.report import formats, plots, tables
 from coopbench.report.missing import missing_runs

@@ -14,9 +14,9 @@ import coopbench
 import coopbench_envs
 from coopbench import analysis, maps, statistics
 from coopbench.cli import app
+from coopbench.departures import departures
 from coopbench.describe import describe
 from coopbench.episodes import EpisodeTable
-from coopbench.evaluation import departures
 from coopbench.instances import instance_state
 from coopbench.metrics import values
 from coopbench.plan import plan

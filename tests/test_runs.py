@@ -177,7 +177,7 @@ def test_what_is_missing_is_listed_and_the_rest_goes_on(protocol, tmp_path):
     for found in (report, coopbench.load_report(tmp_path)):
         text = "\n".join(found.departures)
         assert "run 101 of mine on dilemma failed: the loss was nan at step 120" in text
-        assert "mine lacks the runs 101, 102 on dilemma" in text
+        assert "mine lacks the runs 102 on dilemma" in text
         assert "run 101 of mine on gift has 1 checkpoints up to step 100" in text
         assert "the protocol has 3 up to step 300" in text
         assert "run 102 of mine on gift has no checkpoints" in text
@@ -194,6 +194,7 @@ def test_what_is_missing_is_listed_and_the_rest_goes_on(protocol, tmp_path):
         ({}, "has no model for dilemma, gift"),
         (RUNS, "one model per training seed; learned-v1 trains on each"),
         ({"dilemma": RUNS}, "has no model for gift"),
+        ({"dilemma": RUNS, 100: RUNS}, "by task .text. or by training seed"),
         ({"dilema": RUNS, "gift": RUNS}, "Did you mean 'dilemma'"),
         ({"dilemma": {}, "gift": RUNS}, "by training seed: whole numbers >= 0; given 'none'"),
         ({"dilemma": {"a": "random"}, "gift": RUNS}, "given 'a'"),
@@ -351,8 +352,8 @@ def test_runs_count_without_a_table_of_training(protocol):
     seeds = np.array([100, 7])  # whole numbers of any kind
     mine = coopbench.Models("mine", dict.fromkeys(seeds, "random"))
     report = coopbench.evaluate(any_task(protocol), ["random", mine])
-    assert "mine lacks the runs 101, 102 on dilemma" in report.departures
-    assert "mine has other runs on gift: 7" in report.departures
+    assert "mine lacks the runs 101, 102 on dilemma, gift" in report.departures
+    assert "mine has runs of its own, 7 on dilemma, gift" in report.departures
 
 
 def test_a_single_run_is_not_called_constant(protocol):

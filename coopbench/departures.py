@@ -1,0 +1,130 @@
+"""Departures: why a report is not the standard report of its protocol."""
+
+import numpy as np
+
+from coopbench import maps
+from coopbench.episodes import Episodes, EpisodeTable
+from coopbench.protocol import Protocol, load_protocol, protocol_files
+from coopbench.rollout import OWN, seating
+
+__all__ = ["departures"]
+
+
+def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
+    """Return the reasons why this is not a standard report; empty if it is one."""
+    if protocol.ad_hoc:
+        return ("it is an ad-hoc evaluation, not a protocol",)
+    present = tuple(dict.fromkeys(policy for _, policy in table.pairs))
+    reasons = [*_foreign(protocol), *_absent(protocol, table, present), *_failed(table)]
+    if protocol.limits is not None:
+        reasons.append("its limits of time were not kept; 'coopbench timed' keeps them")
+    for policy in present:
+        blocks = [block for block in table if block.cell.policy == policy]
+        for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):
+            tasks = [block.cell.task for block in blocks if differs(protocol, block)]
+            if tasks:
+                there = ", ".join(dict.fromkeys(tasks))
+                reasons.append(f"{policy} played other {what} than the protocol's in {there}")
+        reasons += _other_runs(protocol, table, policy)
+        reasons += _other_steps(protocol, table, policy)
+    return tuple(reasons)
+
+
+def _failed(table: EpisodeTable) -> list[str]:
+    """Training runs that came to nothing."""
+    return [
+        f"run {failure.cell.run} of {failure.cell.policy} on {failure.cell.task} failed: "
+        f"{failure.reason}"
+        for failure in table.failures
+    ]
+
+
+def _other_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
+    """How the training runs of a policy are not those of the protocol; failed ones are named."""
+    seeds, failed = protocol.seeds.training, {failure.cell for failure in table.failures}
+    told: dict[str, list[str]] = {}
+    for task in (task for task, name in table.pairs if seeds and name == policy):
+        runs = [block.cell.run for block in table.runs(task, policy)]
+        if runs == [None]:
+            if policy.partition(":")[0] in protocol.report.learned:
+                told.setdefault(f"has one run, not {len(seeds)},", []).append(task)
+            continue
+        there = {
+            *runs,
+            *(cell.run for cell in failed if (cell.task, cell.policy) == (task, policy)),
+        }
+        lacking = ", ".join(str(seed) for seed in seeds if seed not in there)
+        others = ", ".join(str(run) for run in runs if run not in seeds)
+        for what, which in (("lacks the runs", lacking), ("has runs of its own,", others)):
+            if which:
+                told.setdefault(f"{what} {which}", []).append(task)
+    return [f"{policy} {what} on {', '.join(tasks)}" for what, tasks in told.items()]
+
+
+def _other_steps(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
+    """Runs whose checkpoints are not those of a budget of the protocol."""
+    training = protocol.training
+    if training is None or protocol.seeds.selection is None:
+        return []
+    budgets = [
+        np.arange(budget.interval, budget.steps + 1, budget.interval)
+        for budget in training.budgets.values()
+    ]
+    asked = " or ".join(f"{len(each)} up to step {each[-1]:,}" for each in budgets)
+    told: dict[tuple[int, str], list[str]] = {}
+    for block in table:
+        cell = block.cell
+        if cell.policy != policy or cell.run is None:
+            continue
+        courses = [p.steps for p in table.progress_of(cell.task, policy) if p.cell == cell]
+        if not courses:
+            told.setdefault((cell.run, f"no checkpoints; the protocol has {asked}"), []).append(
+                cell.task
+            )
+        elif not any(np.array_equal(courses[0], budget) for budget in budgets):
+            last = f"{len(courses[0])} checkpoints up to step {courses[0][-1]:,}"
+            told.setdefault((cell.run, f"{last}; the protocol has {asked}"), []).append(cell.task)
+    return [
+        f"run {run} of {policy} on {', '.join(tasks)} has {what}"
+        for (run, what), tasks in told.items()
+    ]
+
+
+def _foreign(protocol: Protocol) -> list[str]:
+    """Why the protocol is not one of this package."""
+    name = protocol.protocol.name
+    shipped = load_protocol(name) if name in protocol_files() else None
+    if shipped is None or shipped.name != protocol.name:
+        return [f"{protocol.name} is not a protocol of this package"]
+    if shipped.digest != protocol.digest and maps.are_replaced(shipped, protocol):
+        return [f"its maps are those of the user: {maps.told(protocol)}"]
+    if shipped.digest != protocol.digest:
+        return [f"it differs from the {protocol.name} of this package"]
+    return []
+
+
+def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -> list[str]:
+    """Baselines that are missing, and tasks that a policy has not played."""
+    reasons = []
+    for policy in dict.fromkeys((*protocol.report.baselines, *present)):
+        lacking = [task.id for task in protocol.task if not table.runs(task.id, policy)]
+        if len(lacking) == len(protocol.task):
+            reasons.append(f"the required baseline {policy} is missing")
+        elif lacking:
+            reasons.append(f"{policy} lacks the tasks {', '.join(lacking)}")
+    for name in protocol.missing(present):
+        if name in protocol.report.learned:
+            reasons.append(f"the required baseline {name} (to be trained) is missing")
+    return reasons
+
+
+def _other_seeds(protocol: Protocol, block: Episodes) -> bool:
+    found = [protocol.seeds_of(task) for task in protocol.task if task.id == block.cell.task]
+    return not any(np.array_equal(seeds, block.seeds) for seeds in found)
+
+
+def _other_seats(protocol: Protocol, block: Episodes) -> bool:
+    found = [task for task in protocol.task if task.id == block.cell.task]
+    episodes, agents = block.seats.shape
+    seats = [seating(episodes, agents, len(task.partners)) == OWN for task in found]
+    return not any(np.array_equal(asked, block.seats) for asked in seats)
