@@ -1,6 +1,8 @@
 """Command line: list, show, plan, evaluate, merge, report, crossplay, replay and more."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -157,12 +159,13 @@ def evaluate(
         found = _protocol(str(protocol), maps)
         chosen = _chosen(policy, found)
         out = out or Path("results") / found.protocol.name
-    if shard is not None:
-        _play_shard(found, chosen, shard, out, backend, workers)
-        return
-    with _Progress(len(found.task) * len(chosen)) as progress:
-        report = run(found, chosen, out, backend, progress, workers)
-    _present(report, out)
+    with _losing(_NOTHING if out is None else _KEPT):
+        if shard is not None:
+            _play_shard(found, chosen, shard, out, backend, workers)
+            return
+        with _Progress(len(found.task) * len(chosen)) as progress:
+            report = run(found, chosen, out, backend, progress, workers)
+        _present(report, out)
 
 
 @app.command()
@@ -174,12 +177,14 @@ def merge(
 ) -> None:
     """Put the results of several folders together, and report on all of them.
 
-    Cells are copied and their checksums verified; damaged ones are left out and named. Of one
-    folder that all shards wrote into: coopbench merge FOLDER --out FOLDER.
+    Cells are copied and their checksums verified; damaged ones are left out
+    and named. Of one folder that all shards wrote into: coopbench merge FOLDER
+    --out FOLDER.
     """
     from coopbench.shards import merge as run
 
-    _present(run(folders, out), out)
+    with _losing("Cells that were copied are kept; run the same command again to go on."):
+        _present(run(folders, out), out)
 
 
 @app.command()
@@ -189,7 +194,8 @@ def report(
     """Make the report of a results folder anew from its episodes."""
     from coopbench.evaluation import load_report
 
-    _present(load_report(folder), folder)
+    with _losing("Files of the report may be missing; run the same command again."):
+        _present(load_report(folder), folder)
 
 
 @app.command()
@@ -210,7 +216,7 @@ def verify(
 
     if out is not None:
         check_place(out)
-    with _Progress() as progress:
+    with _losing(_NOTHING), _Progress() as progress:
         found = run(folder, backend, workers, progress)
     show_verification(found, _console())
     if out is not None:
@@ -239,7 +245,7 @@ def leaderboard(
     from coopbench.standings import leaderboard as run
 
     check_place(out)
-    with _Progress() as progress:
+    with _losing(_NOTHING), _Progress() as progress:
         found = run(folders, unverified, backend, workers, progress)
     for note in found.notes:
         _say(f"Note: {note}")
@@ -331,15 +337,12 @@ def crossplay(
     from coopbench.report.crossplay import show as show_matrices
 
     found = load_protocol(protocol)
-    try:
-        with _Progress() as progress:
+    with _losing(_NOTHING), _Progress() as progress:
 
-            def tell(name: str, done: float) -> None:
-                progress(Cell(name, "cross-play"), done, "done" if done == 1.0 else "plays")
+        def tell(name: str, done: float) -> None:
+            progress(Cell(name, "cross-play"), done, "done" if done == 1.0 else "plays")
 
-            result = run(found, _chosen(policy, found), task, tell, backend, workers)
-    except KeyboardInterrupt:
-        _fail("Interrupted. Nothing was written.", 130)
+        result = run(found, _chosen(policy, found), task, tell, backend, workers)
     show_matrices(result, _console())
     files = result.save(out or Path("results") / f"{found.protocol.name}-crossplay")
     _say(f"Matrices: {files['md']}")
@@ -361,8 +364,8 @@ def timed(
 ) -> None:
     """Play a protocol's episodes one by one with limits of time; score them as Flatland does.
 
-    Limits are for protocols that have none of their own. An episode that is not played to its end
-    scores -1.
+    Limits are for protocols that have none of their own. An episode that is
+    not played to its end scores -1.
     """
     from coopbench.episodes import Cell
     from coopbench.recording import check_place
@@ -372,15 +375,12 @@ def timed(
         check_place(out)
     asked = {"planning": planning, "step": step, "total": total, "timeouts": timeouts}
     limits = {name: value for name, value in asked.items() if value is not None}
-    try:
-        with _Progress() as progress:
+    with _losing(_NOTHING), _Progress() as progress:
 
-            def tell(name: str, done: float) -> None:
-                progress(Cell(name, policy), done, "done" if done == 1.0 else "plays")
+        def tell(name: str, done: float) -> None:
+            progress(Cell(name, policy), done, "done" if done == 1.0 else "plays")
 
-            scores = timed_evaluate(protocol, policy, limits or None, progress=tell)
-    except KeyboardInterrupt:
-        _fail("Interrupted. Nothing was written.", 130)
+        scores = timed_evaluate(protocol, policy, limits or None, progress=tell)
     _say(str(scores))
     if out is not None:
         _say(f"Scores: {scores.save(out)}")
@@ -417,11 +417,9 @@ def replay(
     """
     from coopbench.replay import show as run
 
-    try:
+    with _losing("Files that were named are complete; no other was written."):
         for line in run(episode, html, gif, save, stride, fps, size):
             _say(line)
-    except KeyboardInterrupt:
-        _fail("Interrupted. Files that were named are complete; no other was written.", 130)
 
 
 @app.command()
@@ -517,7 +515,7 @@ def main() -> None:
     except WorkerError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:
-        _fail("Interrupted. Finished cells are kept; run the same command again to go on.", 130)
+        _fail("Interrupted.", 130)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
     except Exception as error:
@@ -525,6 +523,19 @@ def main() -> None:
             raise
         error.show()  # a wrong command or option, told by the command-line library
         sys.exit(error.exit_code)
+
+
+_NOTHING = "Nothing was written."
+_KEPT = "Finished cells are kept; run the same command again to go on."
+
+
+@contextmanager
+def _losing(what: str) -> Iterator[None]:
+    """After an interruption, say what became of the work, and end with status 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _fail(f"Interrupted. {what}", 130)
 
 
 def _fail(message: str, code: int) -> None:

@@ -229,7 +229,9 @@ def _read(
             content = store.read_bounded(root / place / "results.jsonl")
             if content != store.lines(found.episodes):
                 raise store.DamagedResultError("results.jsonl is not written as it would be here.")
-    except (store.DamagedResultError, store.OtherProtocolError, OSError) as error:
+    except store.OtherProtocolError:
+        return concluded(place, [Finding("it was played with another protocol than protocol.json")])
+    except (store.DamagedResultError, OSError) as error:
         return concluded(place, [Finding(str(error))])
     cells[place] = cell, found
     if found.failure is not None:
@@ -314,16 +316,20 @@ def show(found: Verification, console: Any) -> None:
     from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+    differ = any(check.step is not None or check.differing for check in found.checks)
     grid.add_column("Part", overflow="fold")
-    for name in ("Verdict", "Played again", "First step", "Episodes that differ"):
+    for name in ("Verdict", "Played again", *(["First step", "Episodes"] if differ else [])):
         grid.add_column(name)
     for check in _shown(found):
         again = f"{check.played:,} of {check.episodes:,}" if check.episodes else ""
         step = "" if check.step is None else f"{check.step:,}"
         apart = " ".join(map(str, check.differing))
         style = "" if check.holds else "bold red"
-        grid.add_row(Text(check.what), Text(check.verdict, style), again, step, apart)
+        where = [step, apart] if differ else []
+        grid.add_row(Text(check.what), Text(check.verdict, style), again, *where)
     console.print(grid)
+    if differ:
+        console.print(Text("First step, Episodes: the first that differ.", style="dim"))
     for check in found.checks:
         for reason in check.reasons:
             console.print(Text(f"{check.what}: {reason}", style="" if check.holds else "red"))

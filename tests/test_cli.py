@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from coopbench.cli import app
 from coopbench_envs.engine import Engine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -133,6 +135,24 @@ def test_interrupt_keeps_what_is_finished(tmp_path):
     assert process.returncode == 130
     assert "Finished cells are kept" in stderr
     assert "Traceback" not in stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "work", "left"),
+    [
+        ("verify", "coopbench.verification.verify", "Nothing was written."),
+        ("report", "coopbench.evaluation.load_report", "Files of the report may be missing;"),
+        ("evaluate", "coopbench.evaluation.evaluate", "Finished cells are kept;"),
+    ],
+)
+def test_an_interruption_tells_what_is_left(command, work, left, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(work, stop)
+    run = CliRunner().invoke(app, [command, "routing-easy"])
+    assert run.exit_code == 130
+    assert f"Interrupted. {left}" in run.output
 
 
 def test_an_unwritable_folder_is_told(tmp_path):

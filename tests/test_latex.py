@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from test_rankings import LEVELS, make_blocks, make_protocol
+from test_group_rankings import LEVELS, make_blocks, make_protocol
 
 from coopbench import analysis, rankings
 from coopbench.episodes import EpisodeTable

@@ -284,6 +284,7 @@ def test_damaged_metadata_are_missing_not_an_error(report):
 
 def test_markdown_and_json_have_them_too(report):
     written = tables.as_markdown(report)
+    assert all(f"\n### {tables.escaped(name)}\n" in written for name in card.cards(report))
     assert "What reviewers ask, and what is known" in written
     assert "- **Failed runs:** 51 on longer" in written
     content = json.loads(tables.as_json(report))

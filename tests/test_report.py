@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from test_rankings import make_blocks
-from test_rankings import make_protocol as make_groups
+from test_group_rankings import make_blocks
+from test_group_rankings import make_protocol as make_groups
 
 import coopbench_envs
 from coopbench import analysis, rankings
@@ -406,6 +406,17 @@ def test_missing_runs_are_listed_everywhere(trained):
     assert tables.missing_table(make_report()) is None
 
 
+def test_names_are_whole_where_there_is_room(report):
+    name = "a-task-with-a-long-name/a-policy-with-a-longer-one"
+    row = tables.Entry(name), tables.Entry("0.5")
+    columns = tables.Column("Part", "", numeric=False), tables.Column("Mean", "")
+    table = tables.Table("Any", columns, (tables.Group("", "", (row,)),), (), "Unit.")
+    for width, whole in ((80, True), (40, False)):
+        text = tables.printed(lambda console: tables.print_table(table, console), width)
+        assert (name in text) == whole
+    assert repr(report) == "<Report of invented-v3: tasks 2, policies 3>"
+
+
 def test_no_difference_is_claimed_only_through_a_test(trained, report):
     task = trained.protocol.task[0]
     table = tables.comparison_table(trained, task)
@@ -419,7 +430,8 @@ def test_no_difference_is_claimed_only_through_a_test(trained, report):
     assert rows["low vs middle"][-1].strong
     assert not rows["low vs mine"][-1].strong
     assert rows["low vs middle"][8].value == pytest.approx(1.0, abs=0.02)  # correlation
-    assert tables.comparison_table(report, report.protocol.task[0]).columns[-1].name == "r"
+    names = [c.name for c in tables.comparison_table(report, report.protocol.task[0]).columns]
+    assert names[-1] == "Hedges g"  # no margin; and no correlation, as all but one hold still
     assert "declares no margin" in tables.reading(report)["Equivalence"]
     assert "0.05 of normalised score" in tables.reading(trained)["Equivalence"]
 

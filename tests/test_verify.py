@@ -339,6 +339,9 @@ def test_protocols(root):
         file.write_text(json.dumps(content | change))
         found = verify(root)
         assert {c.verdict for c in found.cells} == {DIFFERENT}
+        assert {r for c in found.cells for r in c.reasons} == {
+            "it was played with another protocol than protocol.json"
+        }
         assert not found.holds
         sign(root)
         assert not verify(root).holds  # other episodes, or estimates that are not those of report
@@ -593,6 +596,7 @@ def test_the_command(root, tmp_path):
     assert run.exit_code == 0, run.output
     assert "Verified: identical." in run.output
     assert "16 of 24 episodes" in run.output
+    assert "First step" not in run.output  # nothing differs
     answer = json.loads(out.read_text())
     assert (answer["holds"], answer["results"]) == (True, read_manifest(root, answer["digest"])[1])
     edit_row(FIXED, 2, add("returns", 1, 1.0))(root)
@@ -600,5 +604,8 @@ def test_the_command(root, tmp_path):
     assert run.exit_code == 1
     assert "NOT VERIFIED: 2 of" not in run.output
     assert "was changed after it was written" in run.output.replace("\n", " ")
+    sign(root)
+    run = CliRunner().invoke(app, ["verify", str(root)])
+    assert "First step, Episodes: the first that differ." in run.output
     with pytest.raises(FileNotFoundError, match="holds no results"):
         verify(tmp_path)

@@ -17,6 +17,7 @@ from coopbench.report.tables import (
     Group,
     Table,
     bullet_facts,
+    escaped,
     markdown_table,
     missing_table,
     policies,
@@ -96,7 +97,7 @@ def as_markdown(report: "Report") -> str:
     """Return the checklist and the cards of all policies as Markdown."""
     parts = ["## Reproducibility checklist", markdown_table(checklist_table(report)), "## Policies"]
     for name, facts in cards(report).items():
-        parts.append(bullet_facts({"Policy": name} | facts))
+        parts += [f"### {escaped(name)}", bullet_facts(facts)]
     return "\n\n".join(parts)
 
 

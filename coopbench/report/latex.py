@@ -20,6 +20,7 @@ TASKS = 4  # columns of a table of tasks: as many as fit the width of a page of 
 LINES = 22  # policies of a table: as many as fit its height, with an interval below each value
 LONGEST = 13  # characters in a line of a column's head
 
+_TESTS = {"welch": "Welch", "paired": "paired"}  # what a protocol calls them, in words
 _NONE = "missing", "---"  # a value and its interval
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -152,7 +153,7 @@ def _task_table(
     caption = (
         f"Mean {score} with {_level(report)} t intervals on {whose}. Bold: the best mean of a "
         "task, and those that are not significantly worse (Holm-adjusted p of the "
-        f"{report.protocol.report.comparison} comparison with the best at least "
+        f"{_TESTS[report.protocol.report.comparison]} comparison with the best at least "
         f"{report.protocol.report.alpha:g}). " + unit_text((row.unit, row.count) for row in rows)
     )
     head = ["Policy", *(_stacked(task.id) for task in tasks)]

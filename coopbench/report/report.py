@@ -64,6 +64,10 @@ class Report:
             found.setdefault(policy, {})[task] = scales[task].normalise(there.values)
         return found
 
+    def __repr__(self) -> str:
+        tasks, names = len(self.protocol.task), {policy for _, policy in self.episodes.pairs}
+        return f"<Report of {self.protocol.name}: tasks {tasks}, policies {len(names)}>"
+
     def __str__(self) -> str:
         from coopbench.report.tables import as_text
 

@@ -579,9 +579,9 @@ def comparison_table(report: "Report", task: "Task") -> Table | None:
     if not rows:
         return None
     score, alpha = report.protocol.report.score, report.protocol.report.alpha
-    notes, scale, columns = Footnotes(), _scale(rows, "difference"), _comparison_columns(report)
-    names = [column.name for column in columns]
-    body = tuple(_comparison_row(row, scale, notes, alpha)[: len(names)] for row in rows)
+    notes, scale = Footnotes(), _scale(rows, "difference")
+    body = [_comparison_row(row, scale, notes, alpha) for row in rows]
+    columns, body = _filled(_comparison_columns(report), body)
     compared = {row.unit for row in rows}
     counts = [
         (row.unit, row.count)
@@ -589,12 +589,20 @@ def comparison_table(report: "Report", task: "Task") -> Table | None:
         if (row.task, row.metric) == (task.id, score) and row.unit in compared
     ]
     return Table(
-        title=f"Comparisons of {score} on {task.id}",
+        title=f"Comparisons of {score} on {task.id} ({_test(report)})",
         columns=columns,
-        groups=(Group("", "", body),),
+        groups=(Group("", "", tuple(body)),),
         footnotes=notes.all(),
         unit=" ".join(filter(None, (unit_text(counts, " each"), _equality(report)))),
     )
+
+
+def _filled(
+    columns: Sequence[Column], body: Sequence[tuple[Entry, ...]]
+) -> tuple[tuple[Column, ...], list[tuple[Entry, ...]]]:
+    """Leave out the columns in which no row has anything."""
+    kept = [k for k in range(len(columns)) if any(row[k].text != MISSING for row in body)]
+    return tuple(columns[k] for k in kept), [tuple(row[k] for k in kept) for row in body]
 
 
 def _equality(report: "Report") -> str:
@@ -608,10 +616,14 @@ def _equality(report: "Report") -> str:
     )
 
 
+def _test(report: "Report") -> str:
+    return "paired t" if report.protocol.report.comparison == "paired" else "Welch's t"
+
+
 def _comparison_columns(report: "Report") -> tuple[Column, ...]:
     score, level = report.protocol.report.score, _level(report)
     paired = report.protocol.report.comparison == "paired"
-    test, margin = "paired t" if paired else "Welch", report.protocol.report.margin
+    test, margin = _test(report), report.protocol.report.margin
     equal = f"test that the two differ by less than {margin} of normalised score, adjusted"
     return (
         Column("Comparison", "first vs second", numeric=False),
@@ -969,7 +981,9 @@ def print_table(table: Table | str, console: Any) -> None:
         console.print(Text(table))
         return
     console.print(Text(table.title, style="italic"))
-    longest = max(16, 2 * console.width // 5)  # of a name; a longer one is broken
+    longest = max(16, 2 * console.width // 5)  # of a name; a longer one is broken, if need be
+    if len(_parts(table, console.width, console.width)) == 1:
+        longest = console.width
     for number, part in enumerate(_parts(table, console.width, longest)):
         console.print(*([""] if number else []), _grid(table, part, longest), sep="\n")
     for text in _below(table):
@@ -1068,7 +1082,8 @@ def as_markdown(report: "Report", pictures: Sequence[Any] = ()) -> str:
 
 def markdown_table(table: Table) -> str:
     """Return a table as Markdown, with its notes beneath."""
-    names = ([table.kind] if table.grouped else []) + [column.name for column in table.columns]
+    names = [table.kind] if table.grouped else []
+    names += [escaped(column.name) for column in table.columns]
     sides = ([":---"] if table.grouped else []) + [
         "---:" if column.numeric else ":---" for column in table.columns
     ]

@@ -166,7 +166,7 @@ def sample_notes(sampler: Sampler, why: str, resample: str) -> list[str]:
     if resample != "runs" and tasks < FEW:
         notes.append(f"{tasks} tasks resampled, fewer than {FEW}: {why}")
     if resample != "tasks" and all(np.ptp(c) == 0.0 for c in columns):
-        notes.append("all runs of each task are equal: a width of zero is not certainty")
+        notes.append("all values of each task are equal: a width of zero is not certainty")
     if not all(is_matrix(source) for source in sampler.sources) and sampler.pools:
         notes.append("unequal run counts: pooled cells weigh tasks with more runs more")
     return notes
