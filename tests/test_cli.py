@@ -180,15 +180,21 @@ def test_readme_policy_looks_at_the_productivity():
     assert f"observations[:, :, {part.start}:{part.stop}]" in README
 
 
-def test_readme_commands(tmp_path):
-    lines = [
-        line.split("#")[0].split()
-        for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-        for line in block.splitlines()
-    ]
-    assert lines
+def _chains():
+    """Commands of the README that use one results folder, in their order; others stand alone."""
+    found = {}
+    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL):
+        for line in block.splitlines():
+            command = line.split("#")[0].split()
+            folder = next(("mine" for word in command if word.startswith("results/mine")), line)
+            found.setdefault(folder, []).append(command)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("commands", _chains(), ids=lambda commands: "-".join(commands[0][:3]))
+def test_readme_commands(commands, tmp_path):
     targets = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for program, *arguments in lines:
+    for program, *arguments in commands:
         if program == "make":
             assert f"\n{arguments[0]}:" in targets
             continue
