@@ -146,9 +146,8 @@ def _check(found: Examined, admits: bool) -> None:
     bad = [check for check in found.verification.checks if not check.holds]
     worse = [check for check in bad if check.verdict != MISSING]
     if worse:
-        raise ValueError(
-            f"{folder} is not what it claims to be: {worse[0].what}: {'; '.join(worse[0].reasons)}."
-        )
+        reasons = "; ".join(reason.removesuffix(".") for reason in worse[0].reasons)
+        raise ValueError(f"{folder} is not what it claims to be: {worse[0].what}: {reasons}.")
     if bad and not admits:
         raise ValueError(
             f"{folder} is not verified: {_lacking(bad)}. Complete it, or mark it with "

@@ -106,6 +106,8 @@ def test_pages(results, tmp_path):
     assert "<script" not in text
     assert "http" not in text.replace("http-equiv", "")
     assert "out of &lt;b&gt;memory" in text
+    heads = [text.index(f"<b>{name} policies</b>") for name in ("Learned", "Fixed")]
+    assert heads[0] < text.index('data-value="trained"') < heads[1] < text.index("tit_for_tat")
     for row in content["rows"]:
         assert row["policy"] in text
     assert [row["iqm"] for row in content["rows"]] == [row.iqm for row in found.rows]

@@ -367,6 +367,19 @@ def test_reports(root):
     assert verify(root).identical
 
 
+def test_another_version_may_give_its_reasons_in_other_words(root):
+    file = root / "report.json"
+    content = json.loads(file.read_text())
+    content["departures"][0] = "it is as it is"
+    file.write_text(json.dumps(content))
+    assert not verify(root).holds
+    content["versions"]["coopbench"] = "0.0.9"
+    file.write_text(json.dumps(content))
+    assert [check.what for check in verify(root).checks if check.verdict == CLOSE] == [file.name]
+    file.write_text(json.dumps(content | {"departures": []}))
+    assert not verify(root).holds
+
+
 def test_a_report_of_some_policies_in_their_own_order(source, tmp_path):
     protocol = stored_protocol(source / "protocol.json")
     folder = tmp_path / "r"

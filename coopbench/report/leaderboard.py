@@ -1,8 +1,10 @@
 """The page of a leaderboard: one HTML file without scripts, which loads nothing."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from coopbench.analysis import EPISODES, RUNS
 from coopbench.report.formats import MISSING, Scale, interval_text, scale_of
 from coopbench.report.tables import (
     Column,
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["as_html", "tables"]
 
 _SHORT = 12  # characters of a digest
+_UNITS = {RUNS: "Learned policies", EPISODES: "Fixed policies"}
 
 
 def as_html(found: "Leaderboard") -> str:
@@ -47,11 +50,26 @@ def _table(found: "Leaderboard", group: str) -> Table:
         Column("Results", "digest of the folder they stand in", numeric=False),
     )
     scale = scale_of([row.iqm for row in rows], [(row.high - row.low) / 2 for row in rows])
-    body = tuple(_entries(row, scale, notes) for row in rows)
+    groups = _groups(rows, scale, notes)
     tasks = len(found.protocol.groups[group])
     title = f"{group or 'All tasks'} ({tasks} task{'s' if tasks > 1 else ''})"
     unit = unit_text(((row.unit, row.count) for row in rows), " per task")
-    return Table(title, columns, (Group("", "", body),), notes.all(), unit)
+    return Table(title, columns, groups, notes.all(), unit, kind="Policies")
+
+
+def _groups(rows: Sequence["Row"], scale: Scale, notes: Footnotes) -> tuple[Group, ...]:
+    """Rows of one unit of inference together, since only these are ranked against each other."""
+    members = {unit: [row for row in rows if row.unit == unit] for unit in _UNITS}
+    mixed = all(members.values())
+    return tuple(
+        Group(
+            _UNITS[unit] if mixed else "",
+            "ranked among themselves" if mixed else "",
+            tuple(_entries(row, scale, notes) for row in found),
+        )
+        for unit, found in members.items()
+        if found
+    )
 
 
 def _entries(row: "Row", scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
