@@ -275,7 +275,9 @@ def export_results(
     """Write the results of a folder for marl-eval, and say what it would not read there."""
     from coopbench.evaluation import load_report
     from coopbench.exchange import chosen, save_marl_eval
+    from coopbench.recording import check_place
 
+    check_place(to)
     found = load_report(folder)
     hindering = save_marl_eval(found, to, chosen(found, policy), metric)
     for failure in found.episodes.failures:

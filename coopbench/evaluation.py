@@ -172,7 +172,8 @@ def load_report(folder: str | Path) -> Report:
     notes: list[str] = []
     cells = list(stored_cells(root, protocol, notes))
     if not any(found.episodes for _, found in cells):
-        reasons = " ".join(notes) or "Evaluate into it again: it goes on."
+        further = [f"And {len(notes) - 3} more."] if len(notes) > 3 else []
+        reasons = " ".join(notes[:3] + further) or "Evaluate into it again: it goes on."
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
     check_units(cell for cell, _ in cells)
     found = report_of(protocol, cells, protocol.report.baselines, tuple(notes))

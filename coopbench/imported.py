@@ -182,7 +182,7 @@ class Imported:
         confidence: float = 0.95,
         reps: int = 50_000,
     ) -> tuple[Summary, ...]:
-        """Summarise the runs of each algorithm: IQM, median, mean and optimality gap.
+        """Summarise the runs of each algorithm: IQM, median, mean; if normalised, optimality gap.
 
         ``method`` and the rest are those of ``coopbench.statistics.bootstrap_interval``. An
         algorithm without a run on some task has nan, and ``flag`` says where.
@@ -202,7 +202,8 @@ class Imported:
         labels = self.environment, algorithm, metric, scale, self.absolute
         counts = len(scores), min(map(len, scores))
         kinds = {"iqm": st.iqm, "median": st.median, "mean": st.mean}
-        kinds |= {"optimality_gap": st.optimality_gap}
+        if scale == "minmax":  # a gap to 1 says nothing of raw values
+            kinds |= {"optimality_gap": st.optimality_gap}
         empty = [task for task, runs in zip(self.tasks, scores, strict=True) if not len(runs)]
         if empty:
             flag, nan = f"no run on {', '.join(empty)}", float("nan")
@@ -512,6 +513,7 @@ def summary_table(imported: Imported, metric: str = "return") -> "Table":
     groups = [
         Group(title, meaning, _entries([row for row in rows if row.statistic == kind], notes))
         for kind, (title, meaning) in _STATISTICS.items()
+        if kind in {row.statistic for row in rows}
     ]
     scale = _MINMAX if metric in imported.minmax else "Values as the file has them."
     kind = f"absolute metric: {imported.absolute} ({ABSOLUTE[imported.absolute]})"

@@ -134,8 +134,9 @@ def _from_results(root: Path, address: _Address) -> Recording:
     try:
         cells = [store.cell_of(file) for file in sorted((root / task.id).glob("**/meta.json"))]
         table = {cell.folder.removeprefix(f"{task.id}/"): cell for cell in cells}
-        table = {cell.policy: cell for cell in cells if cell.run is None} | table
-        cell = named("policy", address.policy, table, str(root / task.id))
+        names = {cell.policy if cell.run is None else place: cell for place, cell in table.items()}
+        known = table if address.policy in table else names
+        cell = named("policy", address.policy, known, str(root / task.id))
         found = store.read(root, protocol, cell)
     except store.DamagedResultError as error:
         raise ReplayError(str(error)) from None
@@ -163,7 +164,7 @@ def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
         there = " and ".join(map(str, recorded)) or "none"
         raise ReplayError(
             f"Results do not keep the policy {cell.policy!r} itself, and of its episodes only the "
-            f"actions of {there}: choose one of those, or use coopbench.record."
+            f"actions of some; allowed: {there}. For others use coopbench.record."
         )
     task = next(task for task in protocol.task if task.id == cell.task)
     game = game_of(task)

@@ -178,7 +178,10 @@ def test_a_table_says_what_it_is(golden, tmp_path):
     rows = found.table(reps=200)
     assert {row.absolute for row in rows} == {"last"}
     assert {row.scale for row in rows} == {"minmax"}
-    assert {row.scale for row in read.table("win_rate", reps=200)} == {"given"}
+    raw = read.table("win_rate", reps=200)
+    assert {row.scale for row in raw} == {"given"}
+    assert "optimality_gap" in {row.statistic for row in rows}
+    assert "optimality_gap" not in {row.statistic for row in raw}  # a gap to what?
     assert len(rows) == 3 * 4
     assert all(row.low < row.estimate < row.high and "4 runs" in row.flag for row in rows)
     assert (rows[0].statistic, rows[0].tasks, rows[0].runs) == ("iqm", 3, 4)

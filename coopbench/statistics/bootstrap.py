@@ -159,13 +159,13 @@ def sample_notes(sampler: Sampler, why: str, resample: str) -> list[str]:
     notes = []
     columns = [column for source in sampler.sources for column in columns_of(source)]
     runs, tasks = min(len(c) for c in columns), len(columns) // len(sampler.sources)
-    if resample != "tasks" and runs < FEW:
-        notes.append(f"{runs} runs in the smallest task, fewer than {FEW}: {why}")
     if resample != "tasks" and runs == 1:
         notes.append("a task has a single run: nothing is known of its spread between runs")
+    elif resample != "tasks" and runs < FEW:
+        notes.append(f"{runs} runs in the smallest task, fewer than {FEW}: {why}")
     if resample != "runs" and tasks < FEW:
         notes.append(f"{tasks} tasks resampled, fewer than {FEW}: {why}")
-    if resample != "tasks" and all(np.ptp(c) == 0.0 for c in columns):
+    if resample != "tasks" and runs > 1 and all(np.ptp(c) == 0.0 for c in columns):
         notes.append("all values of each task are equal: a width of zero is not certainty")
     if not all(is_matrix(source) for source in sampler.sources) and sampler.pools:
         notes.append("unequal run counts: pooled cells weigh tasks with more runs more")
