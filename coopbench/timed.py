@@ -243,6 +243,8 @@ class _Table:
         self._seats = seating(episodes, agents, len(task.partners))
         self._start = instance_state(task, self._engine.constants, episodes) or {}
         self._partners = [Player(name, self._game) for name in task.partners]
+        self._engine.reset(self.seeds[:1])  # compiles, which is not part of the evaluation
+        self._engine.step(self._engine.actions.copy(), DISABLED)
 
     @property
     def steps(self) -> int:
