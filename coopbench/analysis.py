@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,7 @@ __all__ = [
     "agent_estimates",
     "aggregates",
     "bootstrap_method",
+    "bootstrap_options",
     "chart_points",
     "comparisons",
     "estimate",
@@ -423,19 +424,22 @@ def bootstrap_method(protocol: Protocol, unit: str, tasks: int = 2) -> str:
     return "t" if tasks == 1 else "expanded"
 
 
+def bootstrap_options(protocol: Protocol, unit: str, tasks: int = 2) -> dict[str, Any]:
+    """Options of every bootstrap interval of a report over units of one kind."""
+    return {
+        "method": bootstrap_method(protocol, unit, tasks),
+        "reps": protocol.report.resamples,
+        "confidence": protocol.report.confidence,
+        "seed": 0,
+    }
+
+
 def _aggregated(
     protocol: Protocol, group: str, policy: str, samples: Sequence[Sample]
 ) -> list[Aggregate]:
-    settings, unit = protocol.report, samples[0].unit
-    method = bootstrap_method(protocol, unit, len(samples))
-    intervals = statistics.bootstrap_intervals(
-        [each.values for each in samples],
-        list(STATISTICS.values()),
-        method=method,
-        reps=settings.resamples,
-        confidence=settings.confidence,
-        seed=0,
-    )
+    unit, scores = samples[0].unit, [each.values for each in samples]
+    options = bootstrap_options(protocol, unit, len(samples))
+    intervals = statistics.bootstrap_intervals(scores, list(STATISTICS.values()), **options)
     return [
         Aggregate(
             group,
@@ -448,7 +452,7 @@ def _aggregated(
             "; ".join(interval.warnings),
             name,
             unit,
-            method,
+            options["method"],
         )
         for name, interval in zip(STATISTICS, intervals, strict=True)
     ]
@@ -525,14 +529,8 @@ def _point(
         row = estimate("", "", "", means, settings.confidence, MODELS)
         return row.mean, row.low, row.high, row.count, MODELS, row.flag
     unit = samples[0][0].unit
-    interval = statistics.bootstrap_interval(
-        tasks[0],
-        statistics.iqm,
-        method=bootstrap_method(protocol, unit),
-        reps=settings.resamples,
-        confidence=settings.confidence,
-        seed=0,
-    )
+    options = bootstrap_options(protocol, unit)
+    interval = statistics.bootstrap_interval(tasks[0], statistics.iqm, **options)
     ends = float(interval.estimate), float(interval.low), float(interval.high)
     count = min(len(each) for each in tasks[0])
     return *ends, count, unit, "; ".join(interval.warnings)

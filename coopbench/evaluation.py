@@ -1,6 +1,6 @@
 """Evaluation: protocol and policies in, report out; finished work is kept and found again."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +66,7 @@ def evaluate(
     if out is None:
         return report_of(found, played, names, notes)
     more: list[str] = []
-    played += _earlier_runs(Path(out), found, [cell for cell, _ in cells], more)
+    played += _earlier_runs(Path(out), found, {cell for cell, _ in cells}, more)
     report = report_of(found, played, names, (*notes, *more))
     return replace(report, results=write_manifest(Path(out), found))
 
@@ -125,7 +125,7 @@ def _check_there(root: Path, cells: Sequence[Cell]) -> None:
 
 
 def _earlier_runs(
-    root: Path, protocol: Protocol, given: Sequence[Cell], notes: list[str]
+    root: Path, protocol: Protocol, given: Set[Cell], notes: list[str]
 ) -> list[tuple[Cell, store.Stored]]:
     """Further training runs of policies that are given, which a results folder holds already."""
     found = []

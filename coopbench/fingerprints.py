@@ -15,9 +15,8 @@ from coopbench.episodes import Trace
 if TYPE_CHECKING:
     from coopbench_envs.engine import Engine
 
-__all__ = ["RECORDED", "Fingerprints", "extremes", "recordable"]
+__all__ = ["Fingerprints", "extremes", "recordable"]
 
-RECORDED = "the episodes with the highest and the lowest score"
 _BLOCK = 1 << 23  # bytes of rows that are kept until they are hashed
 _COURSE = 1 << 28  # bytes of actions and rewards that are kept until the episodes are over
 

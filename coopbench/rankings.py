@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis import EPISODES, Sample, bootstrap_method, group_scores
+from coopbench.analysis import EPISODES, Sample, bootstrap_options, group_scores
 from coopbench.episodes import EpisodeTable
 from coopbench.protocol import Protocol
 
@@ -124,7 +124,7 @@ def _improvement(
     protocol: Protocol, names: tuple[str, str, str], x: Samples, y: Samples
 ) -> Improvement:
     """Compare one pair in one group; ``names`` are those of the group and the two."""
-    settings, unit, nan = protocol.report, x[0].unit, math.nan
+    unit, nan = x[0].unit, math.nan
     count = min(len(each.values) for each in (*x, *y))
     if unit != y[0].unit:
         why = f"not compared: {names[1]} stands for its {unit}, {names[2]} for its {y[0].unit}"
@@ -132,10 +132,7 @@ def _improvement(
     interval = statistics.bootstrap_interval(
         ([each.values for each in x], [each.values for each in y]),
         statistics.probability_of_improvement,
-        method=bootstrap_method(protocol, unit),
-        reps=settings.resamples,
-        confidence=settings.confidence,
-        seed=0,
+        **bootstrap_options(protocol, unit),
     )
     ends = float(interval.estimate), float(interval.low), float(interval.high)
     flag = "; ".join(interval.warnings)
@@ -153,14 +150,11 @@ def _thresholds(values: Sequence[np.ndarray]) -> np.ndarray:
 def _profile(
     protocol: Protocol, names: tuple[str, str], samples: Samples, taus: np.ndarray
 ) -> list[ProfilePoint]:
-    settings, unit = protocol.report, samples[0].unit
+    unit = samples[0].unit
     interval = statistics.bootstrap_interval(
         [each.values for each in samples],
         partial(statistics.performance_profile, taus=taus),
-        method=bootstrap_method(protocol, unit),
-        reps=settings.resamples,
-        confidence=settings.confidence,
-        seed=0,
+        **bootstrap_options(protocol, unit),
     )
     how = unit, interval.method, "; ".join(interval.warnings)
     points = np.stack([taus, interval.estimate, interval.low, interval.high], axis=1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from test_backends import HEAD
 
 import coopbench
 from coopbench import cli, manifest, store
@@ -23,20 +24,6 @@ id = "{}"
 env = "coopbench/TrustDilemma-v0"
 parameters = {{ horizon = {} }}
 bounds = {{ low = 0.0, high = 10000.0 }}
-"""
-HEAD = """
-[protocol]
-name = "small"
-version = 1
-description = "Small tasks."
-[seeds]
-training = [50]
-evaluation = { first = 0, count = 6 }
-[report]
-score = "return"
-metrics = ["return", "length"]
-curve = "mean_trust"
-baselines = ["random", "tit_for_tat"]
 """
 POLICIES = ["random", "tit_for_tat", "constant:0.5"]
 
