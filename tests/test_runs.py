@@ -13,6 +13,7 @@ from coopbench import analysis, statistics
 from coopbench.metrics import values
 from coopbench.protocol import ProtocolError
 from coopbench.replay import find_episode
+from coopbench.report.missing import missing_runs
 
 TEXT = """
 [protocol]
@@ -354,6 +355,8 @@ def test_runs_count_without_a_table_of_training(protocol):
     report = coopbench.evaluate(any_task(protocol), ["random", mine])
     assert "mine lacks the runs 101, 102 on dilemma, gift" in report.departures
     assert "mine has runs of its own, 7 on dilemma, gift" in report.departures
+    listed = [(row.task, row.run, row.state) for row in missing_runs(report)]
+    assert listed == [(task, run, "missing") for task in TASKS for run in (101, 102)]
 
 
 def test_a_single_run_is_not_called_constant(protocol):

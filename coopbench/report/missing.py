@@ -26,8 +26,8 @@ class MissingRun:
 def missing_runs(report: "Report") -> tuple[MissingRun, ...]:
     """List what is not there of the runs of every learned policy, task by task.
 
-    Runs are expected for the protocol's training seeds if it has a ``[training]`` table, otherwise
-    for every seed that the policy has on any task. Failed runs take no part in any estimate;
+    Runs are expected for the protocol's training seeds, as in ``departures``, and for every further
+    seed that the policy has on any task. Failed runs take no part in any estimate;
     partial ones, which have fewer checkpoints than others of the policy, do.
     """
     expected = _expected(report)
@@ -41,7 +41,7 @@ def missing_runs(report: "Report") -> tuple[MissingRun, ...]:
 
 def _expected(report: "Report") -> dict[str, list[int]]:
     """Training seeds of every learned policy: the protocol's, and all that it has on any task."""
-    training = report.protocol.seeds.training if report.protocol.training else ()
+    training = report.protocol.seeds.training
     cells = [block.cell for block in report.episodes]
     cells += [failure.cell for failure in report.episodes.failures]
     found: dict[str, set[int]] = {}
