@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import gymnasium as gym
@@ -23,7 +24,16 @@ from coopbench_envs.registration import spec
 if TYPE_CHECKING:
     from coopbench_envs.engine import Engine
 
-__all__ = ["Entry", "Game", "Player", "Policy", "entries", "hyperparameters", "make_policy"]
+__all__ = [
+    "Entry",
+    "Game",
+    "Player",
+    "Policy",
+    "entries",
+    "hyperparameters",
+    "make_policy",
+    "modules",
+]
 
 _MOST_WRITTEN = 65_536  # characters of hyperparameters, which stand in the metadata of every cell
 
@@ -99,7 +109,8 @@ class Policy(Protocol):
         ``observations`` is (lanes, agents, features) float32; actions are (lanes, agents, dim) in
         the units of the action space, or (lanes, agents) integers for Discrete. A policy with a
         true attribute ``uses_state`` is called with the environment's State as a third argument:
-        its arrays, lane first, which it can read and not write.
+        its arrays, lane first, which it can read and not write. One with a true ``uses_masks`` gets
+        the legal choices there, bool (lanes, agents, choices), or None where actions are a Box.
         """
 
 
@@ -114,25 +125,31 @@ class Entry:
     # sight), "global" state or "none".
     information: str
     params: type  # NamedTuple of Annotated fields, in the order of the name's values
+    trained: bool = False  # whether it is what a learner has left in a folder
 
 
 def entries() -> dict[str, Entry]:
     """Return all policies by name: one ``ENTRY`` per file here, and those of other packages.
 
+    What a learner has trained is a policy under the learner's name.
     Other packages add theirs through the entry-point group ``coopbench.policies``; each entry point
     names an ``Entry``.
     """
-    package = importlib.import_module(__package__)
-    found = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        if info.name == "policy":
-            continue
-        entry = getattr(importlib.import_module(f"{__package__}.{info.name}"), "ENTRY", None)
-        if entry is not None:
-            found[entry.name] = entry
+    from coopbench.baselines.learner import learners, trained_entry
+
+    own = [module.ENTRY for module in modules() if hasattr(module, "ENTRY")]
+    found = {entry.name: entry for entry in own}
+    found |= {name: trained_entry(learner) for name, learner in learners().items()}
     for entry in _installed():
         found.setdefault(entry.name, entry)
     return dict(sorted(found.items()))
+
+
+def modules() -> list[ModuleType]:
+    """Return all modules of this package; they are imported."""
+    package = importlib.import_module(__package__)
+    names = [info.name for info in pkgutil.iter_modules(package.__path__)]
+    return [importlib.import_module(f"{__package__}.{name}") for name in names]
 
 
 @cache
@@ -193,6 +210,8 @@ def _described(name: str) -> tuple[Entry, Any]:
 
 def _values(entry: Entry, written: str) -> dict[str, Any]:
     fields = list(entry.params._fields)  # type: ignore[attr-defined]
+    if entry.trained:  # folders may hold commas
+        return {fields[0]: written} if written else {}
     values: dict[str, Any] = {}
     for position, part in enumerate(filter(None, written.split(","))):
         key, equals, text = part.partition("=")
@@ -222,6 +241,7 @@ class Player:
         self.label = policy if isinstance(policy, str) else label(policy)
         self._policy = make_policy(policy, game) if isinstance(policy, str) else _adapted(policy)
         self._uses_state = bool(getattr(self._policy, "uses_state", False))
+        self._uses_masks = bool(getattr(self._policy, "uses_masks", False))
         self._memory: Any = None
 
     def begin(
@@ -237,19 +257,36 @@ class Player:
         everywhere = bool(chosen.all())
         self._memory = fresh if everywhere else _merged(self._memory, fresh, chosen)
 
-    def act(self, observations: np.ndarray, state: Any = None) -> np.ndarray:
+    def act(
+        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return checked actions for every seat; a wrong shape or value names this policy.
 
-        ``state`` is what ``Engine.view`` returns; only a policy that ``uses_state`` needs it.
+        ``state`` is what ``Engine.view`` returns and ``masks`` are the engine's; only a policy that
+        ``uses_state`` or ``uses_masks`` needs them.
         """
         if self._uses_state and state is None:
             raise ValueError(
                 f"Policy {self.label!r} plans on the state of {self.game.env_id}, which is not "
                 f"available here; allowed: policies that act on observations."
             )
-        known = (observations, self._memory, *([state] if self._uses_state else []))
+        known = [observations, self._memory]
+        if self._uses_state:
+            known.append(state)
+        if self._uses_masks:
+            known.append(self._legal(masks))
         actions, self._memory = self._policy.act(*known)
         return self._checked(actions, observations)
+
+    def _legal(self, masks: np.ndarray | None) -> np.ndarray | None:
+        if not isinstance(self.game.action_space, gym.spaces.Discrete):
+            return None
+        if masks is None:
+            raise ValueError(
+                f"Policy {self.label!r} chooses among the legal actions of {self.game.env_id}, "
+                f"which are not told here; allowed: policies that act on observations alone."
+            )
+        return masks.astype(np.bool_)
 
     def _checked(self, actions: Any, observations: np.ndarray) -> np.ndarray:
         space = self.game.action_space

@@ -19,11 +19,12 @@ _HEADER = re.compile(
 )
 
 
-def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
+def pack(arrays: Mapping[str, np.ndarray], *, compressed: bool = True) -> bytes:
     """Return the content of an npz file."""
     buffer = io.BytesIO()
     ordered = {name: np.asarray(values, order="C") for name, values in arrays.items()}
-    np.savez_compressed(buffer, **ordered)  # type: ignore[arg-type]
+    save = np.savez_compressed if compressed else np.savez
+    save(buffer, **ordered)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 

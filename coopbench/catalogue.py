@@ -5,7 +5,7 @@ from collections.abc import Callable
 import coopbench_envs
 from coopbench.protocol import protocol_files
 
-__all__ = ["environments", "policies", "protocols", "warmup"]
+__all__ = ["environments", "learners", "policies", "protocols", "warmup"]
 
 
 def environments() -> tuple[str, ...]:
@@ -14,10 +14,17 @@ def environments() -> tuple[str, ...]:
 
 
 def policies() -> dict[str, str]:
-    """Return all policies as {name: what it does}."""
+    """Return all policies that need no training as {name: what it does}."""
     from coopbench.baselines.policy import entries
 
-    return {name: entry.summary for name, entry in entries().items()}
+    return {name: entry.summary for name, entry in entries().items() if not entry.trained}
+
+
+def learners() -> dict[str, str]:
+    """Return all learners as {name: what it does}; what they train has their name."""
+    from coopbench.baselines.learner import learners as found
+
+    return {name: entry.summary for name, entry in found().items()}
 
 
 def protocols() -> tuple[str, ...]:

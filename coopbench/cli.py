@@ -56,6 +56,7 @@ def list_all() -> None:
     for title, names in (
         ("Environments", dict.fromkeys(catalogue.environments(), "")),
         ("Policies", catalogue.policies()),
+        ("Learners", catalogue.learners()),
         ("Protocols", dict.fromkeys(catalogue.protocols(), "")),
     ):
         console.print(f"[bold]{title}[/bold]")
@@ -165,6 +166,73 @@ def evaluate(
             return
         with _Progress(len(found.task) * len(chosen)) as progress:
             report = run(found, chosen, out, backend, progress, workers)
+        _present(report, out)
+
+
+@app.command()
+def train(
+    protocol: ProtocolName,
+    learner: Annotated[str, typer.Argument(help="A learner from 'coopbench list'.")],
+    task: Annotated[
+        list[str] | None, typer.Option(help="Task to train on; repeat for more. Default: all.")
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(help="Training seed; repeat for more. Default: the protocol's."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for runs, results and report. Default: results/PROTOCOL."),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps of the environment for each run, instead of the protocol's."),
+    ] = None,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Spend a hundredth of the budget, to try it all.")
+    ] = False,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter; repeat for more."),
+    ] = None,
+    backend: Backend = "serial",
+    workers: Workers = None,
+) -> None:
+    """Train a learner on a protocol's tasks, play what it learned, and write the report.
+
+    Runs are kept after every interval: run the same command again after an
+    interruption and it goes on. What the folder holds already is in the report,
+    too: evaluate the fixed policies into it.
+    """
+    from coopbench.protocol import load_protocol
+    from coopbench.training import runs
+    from coopbench.training import train as run
+
+    found = load_protocol(protocol)
+    out = out or Path("results") / found.protocol.name
+    values = dict(_assignment(text, "--set") for text in setting or [])
+    planned = runs(found, learner, out, task, seed, steps, smoke, values)
+    budget = planned[0].budget
+    _say(
+        f"{len(planned)} training runs of {budget.steps:,} steps, evaluated every "
+        f"{budget.interval:,}, into {out}"
+    )
+    kept = "Runs are kept up to their last interval; run the same command again to go on."
+    with _losing(kept):
+        with _Progress(len(planned), budget.steps) as progress:
+            report = run(
+                found,
+                learner,
+                out,
+                tasks=task,
+                seeds=seed,
+                steps=steps,
+                smoke=smoke,
+                backend=backend,
+                workers=workers,
+                progress=progress,
+                **values,
+            )
         _present(report, out)
 
 
@@ -480,7 +548,7 @@ def match(
     from coopbench.series import match as run
     from coopbench.statistics import t_interval
 
-    values = dict(_assignment(text) for text in param or [])
+    values = dict(_assignment(text, "--param") for text in param or [])
     scores = run(env, data, policy, episodes=episodes, seed=seed, **values)
     for name, matching in scores.items():
         found = t_interval(matching)
@@ -575,7 +643,7 @@ def _protocol(name: str, maps: Path | None) -> Any:
 def _ad_hoc(env: str, episodes: int | None, seed: int | None, param: list[str] | None) -> Any:
     from coopbench.protocol import ad_hoc
 
-    values = dict(_assignment(text) for text in param or [])
+    values = dict(_assignment(text, "--param") for text in param or [])
     count = 100 if episodes is None else episodes
     return ad_hoc(env, count, 0 if seed is None else seed, **values)
 
@@ -610,13 +678,13 @@ def _play_shard(
         _say("Next, when all shards are finished: coopbench merge FOLDER... --out DIR")
 
 
-def _assignment(text: str) -> tuple[str, Any]:
+def _assignment(text: str, option: str) -> tuple[str, Any]:
     """Parse NAME=VALUE; the value is TOML where it can be, text otherwise."""
     import tomllib
 
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ValueError(f"--param takes NAME=VALUE; given {text!r}.")
+        raise ValueError(f"{option} takes NAME=VALUE; given {text!r}.")
     try:
         return name.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -640,10 +708,11 @@ def _present(report: Any, out: Path | None) -> None:
 class _Progress:
     """Bars for what is played now, and a line for each cell that is done, on the error stream.
 
-    Standard output holds the report alone. Without a terminal there are lines and no bars.
+    Standard output holds the report alone. Without a terminal there are lines and no bars. Where
+    every cell takes ``steps``, it is told how many are made in a second.
     """
 
-    def __init__(self, cells: int | None = None) -> None:
+    def __init__(self, cells: int | None = None, steps: int = 0) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
@@ -656,6 +725,9 @@ class _Progress:
         self._bars = Progress(*columns, console=console, disable=not console.is_terminal)
         self._ids: dict[Any, Any] = {}
         self._cells, self._done, self._kept = cells, 0, 0
+        self._steps = steps
+        self._begun: dict[Any, tuple[float, float]] = {}  # first share done, and when
+        self._speeds: dict[Any, str] = {}
         self._all = self._bars.add_task("", total=cells, visible=cells is not None)
         self._count()
 
@@ -664,11 +736,13 @@ class _Progress:
         return self
 
     def __call__(self, cell: Any, done: float, what: str) -> None:
-        title = f"{cell.task} / {cell.policy}"
+        run = "" if cell.run is None else f" / run {cell.run}"
+        title = f"{cell.task} / {cell.policy}{run}"
         if what == "plays":
             if cell not in self._ids:
                 self._ids[cell] = self._bars.add_task(title, total=1.0)
-            self._bars.update(self._ids[cell], completed=done)
+            speed = self._speed(cell, done)
+            self._bars.update(self._ids[cell], completed=done, description=f"{title}{speed}")
             return
         self._done += 1
         self._kept += what == "kept"
@@ -676,7 +750,19 @@ class _Progress:
             self._bars.remove_task(self._ids.pop(cell))
         self._count()
         if what == "done":
-            self._bars.console.print(f"{title:<40} done", highlight=False, markup=False)
+            text = f"{title:<40} done{self._speeds.get(cell, '')}"
+            self._bars.console.print(text, highlight=False, markup=False)
+
+    def _speed(self, cell: Any, done: float) -> str:
+        """Steps per second since a cell was first heard of; empty where they are not counted."""
+        import time
+
+        now = time.monotonic()
+        share, begun = self._begun.setdefault(cell, (done, now))
+        if self._steps and done > share:
+            speed = (done - share) * self._steps / (now - begun)
+            self._speeds[cell] = f", {speed:,.0f} steps/s"
+        return self._speeds.get(cell, "")
 
     def _count(self) -> None:
         kept = f", {self._kept} kept" if self._kept else ""

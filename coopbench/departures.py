@@ -3,7 +3,7 @@
 import numpy as np
 
 from coopbench import maps
-from coopbench.episodes import Episodes, EpisodeTable
+from coopbench.episodes import Cell, Episodes, EpisodeTable
 from coopbench.protocol import Protocol, load_protocol, protocol_files
 from coopbench.rollout import OWN, seating
 
@@ -26,16 +26,19 @@ def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
                 there = ", ".join(dict.fromkeys(tasks))
                 reasons.append(f"{policy} played other {what} than the protocol's in {there}")
         reasons += _other_runs(protocol, table, policy)
-        reasons += _other_steps(protocol, table, policy)
+        reasons += _other_training(protocol, table, policy)
     return tuple(reasons)
 
 
 def _failed(table: EpisodeTable) -> list[str]:
-    """Training runs that came to nothing."""
+    """Training runs that came to nothing, each with all tasks that it does not play."""
+    told: dict[tuple[str, int | None, str], list[str]] = {}
+    for failure in table.failures:
+        what = (failure.cell.policy, failure.cell.run, failure.reason)
+        told.setdefault(what, []).append(failure.cell.task)
     return [
-        f"run {failure.cell.run} of {failure.cell.policy} on {failure.cell.task} failed: "
-        f"{failure.reason}"
-        for failure in table.failures
+        f"run {run} of {policy} on {', '.join(tasks)} failed: {reason}"
+        for (policy, run, reason), tasks in told.items()
     ]
 
 
@@ -61,33 +64,56 @@ def _other_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[st
     return [f"{policy} {what} on {', '.join(tasks)}" for what, tasks in told.items()]
 
 
-def _other_steps(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
-    """Runs whose checkpoints are not those of a budget of the protocol."""
-    training = protocol.training
-    if training is None or protocol.seeds.selection is None:
-        return []
-    budgets = [
-        np.arange(budget.interval, budget.steps + 1, budget.interval)
-        for budget in training.budgets.values()
-    ]
-    asked = " or ".join(f"{len(each)} up to step {each[-1]:,}" for each in budgets)
-    told: dict[tuple[int, str], list[str]] = {}
+def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
+    """Runs that were not trained as a budget of the protocol says.
+
+    Only on the tasks that are trained on: the models of these play the others.
+    """
+    trained = {task.id for task in protocol.trained_tasks}
+    told: dict[str, dict[str, list[str]]] = {}
     for block in table:
         cell = block.cell
-        if cell.policy != policy or cell.run is None:
-            continue
-        courses = [p.steps for p in table.progress_of(cell.task, policy) if p.cell == cell]
-        if not courses:
-            told.setdefault((cell.run, f"no checkpoints; the protocol has {asked}"), []).append(
-                cell.task
-            )
-        elif not any(np.array_equal(courses[0], budget) for budget in budgets):
-            last = f"{len(courses[0])} checkpoints up to step {courses[0][-1]:,}"
-            told.setdefault((cell.run, f"{last}; the protocol has {asked}"), []).append(cell.task)
+        if cell.policy == policy and cell.run is not None and cell.task in trained:
+            what = _other_checkpoints(protocol, table, cell) or _other_steps(protocol, table, cell)
+            if what:
+                told.setdefault(what, {}).setdefault(cell.task, []).append(str(cell.run))
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for what, places in told.items():
+        for task, runs in places.items():
+            alike.setdefault((what, tuple(runs)), []).append(task)
     return [
-        f"run {run} of {policy} on {', '.join(tasks)} has {what}"
-        for (run, what), tasks in told.items()
+        f"{'run' if len(runs) == 1 else 'runs'} {', '.join(runs)} of {policy} on "
+        f"{', '.join(tasks)} {'has' if len(runs) == 1 else 'have'} {what}"
+        for (what, runs), tasks in alike.items()
     ]
+
+
+def _other_checkpoints(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:
+    """What checkpoints a run has that are not those of a budget; empty if they are."""
+    if protocol.training is None or protocol.seeds.selection is None:
+        return ""
+    budgets = [
+        np.arange(budget.interval, budget.steps + 1, budget.interval)
+        for budget in protocol.training.budgets.values()
+    ]
+    courses = table.progress_of(cell.task, cell.policy)
+    steps = next((each.steps for each in courses if each.cell == cell), np.empty(0, np.int64))
+    if any(np.array_equal(steps, budget) for budget in budgets):
+        return ""
+    asked = " or ".join(f"{len(each)} up to step {each[-1]:,}" for each in budgets)
+    there = f"{len(steps)} checkpoints up to step {steps[-1]:,}" if len(steps) else "no checkpoints"
+    return f"{there}; the protocol has {asked}"
+
+
+def _other_steps(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:
+    """For how many steps a run was trained that are not those of a budget; empty if they are."""
+    if protocol.training is None or cell not in table.trained:
+        return ""
+    steps, asked = table.trained[cell], [b.steps for b in protocol.training.budgets.values()]
+    if steps in asked:
+        return ""
+    allowed = " or ".join(f"{each:,}" for each in asked)
+    return f"been trained for {steps:,} steps; the protocol asks for {allowed}"
 
 
 def _foreign(protocol: Protocol) -> list[str]:
@@ -114,8 +140,16 @@ def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -
             reasons.append(f"{policy} lacks the tasks {', '.join(lacking)}")
     for name in protocol.missing(present):
         if name in protocol.report.learned:
-            reasons.append(f"the required baseline {name} (to be trained) is missing")
+            advice = _advice(protocol, name)
+            reasons.append(f"the required baseline {name} (to be trained) is missing{advice}")
     return reasons
+
+
+def _advice(protocol: Protocol, name: str) -> str:
+    """How to train a required baseline of a protocol of this package."""
+    if protocol.training is None or protocol.protocol.name not in protocol_files():
+        return ""
+    return f"; train it: coopbench train {protocol.protocol.name} {name}"
 
 
 def _other_seeds(protocol: Protocol, block: Episodes) -> bool:

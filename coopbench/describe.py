@@ -6,6 +6,7 @@ from typing import Any
 
 import coopbench_envs
 from coopbench import maps
+from coopbench.baselines.learner import LearnerEntry, learners
 from coopbench.baselines.policy import Entry, entries
 from coopbench.metrics import known_agent_metrics, known_metrics
 from coopbench.protocol import Protocol, load_protocol, protocol_files
@@ -13,7 +14,14 @@ from coopbench.report.tables import training_text
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown
 
-__all__ = ["describe", "describe_environment", "describe_policy", "describe_protocol", "table"]
+__all__ = [
+    "describe",
+    "describe_environment",
+    "describe_learner",
+    "describe_policy",
+    "describe_protocol",
+    "table",
+]
 
 
 def describe(name: str) -> str:
@@ -22,6 +30,8 @@ def describe(name: str) -> str:
     environments |= {i.split("/")[1]: i for i in coopbench_envs.ids()}
     if name in environments:
         return describe_environment(environments[name])
+    if name in learners():
+        return describe_learner(learners()[name])
     if name in entries():
         return describe_policy(entries()[name])
     if name in protocol_files() or name.endswith(".toml"):
@@ -70,6 +80,17 @@ def describe_policy(entry: Entry) -> str:
     if entry.params._fields:  # type: ignore[attr-defined]
         parts.append(_parameter_table(entry.params))
     return "\n\n".join(parts)
+
+
+def describe_learner(entry: LearnerEntry) -> str:
+    """Fact table of a learner."""
+    facts = {
+        "Name": f"`{entry.name}`",
+        "What it does": entry.summary,
+        "Budget": f"`{entry.kind}`",
+        "What it has trained": f"the policy `{entry.name}:FOLDER`, with the folder of a run",
+    }
+    return "\n\n".join([table(["Fact", "Value"], facts.items()), _parameter_table(entry.params)])
 
 
 def describe_protocol(protocol: Protocol, alike: str = "") -> str:
@@ -125,7 +146,7 @@ def _further(protocol: Protocol) -> dict[str, str]:
 
 
 def _task_table(protocol: Protocol) -> str:
-    """Table of the tasks; groups and partners only where there are any."""
+    """Table of the tasks; groups, partners and tasks trained on only where there are any."""
     columns = {
         "Task": [f"`{task.id}`" for task in protocol.task],
         "Group": [task.group for task in protocol.task],
@@ -134,6 +155,7 @@ def _task_table(protocol: Protocol) -> str:
             ", ".join(f"{k}={v}" for k, v in task.parameters.items()) for task in protocol.task
         ],
         "Partners": [_quoted(task.partners, "self-play") for task in protocol.task],
+        "Trained on": [f"`{task.trained_on or task.id}`" for task in protocol.task],
         "Episodes": [str(protocol.episodes(task)) for task in protocol.task],
         "Score 0 to 1 is": [
             f"{task.bounds.low:.10g} to {task.bounds.high:.10g}" for task in protocol.task
@@ -143,6 +165,8 @@ def _task_table(protocol: Protocol) -> str:
         del columns["Score 0 to 1 is"]
     if not any(task.partners for task in protocol.task):
         del columns["Partners"]
+    if len(protocol.trained_tasks) == len(protocol.task):  # each on itself, or as Training says
+        del columns["Trained on"]
     if not any(columns["Group"]):
         del columns["Group"]
     return table(list(columns), zip(*columns.values(), strict=True))

@@ -114,13 +114,14 @@ def learning(
 ) -> tuple[tuple[Curve, ...], tuple[Efficiency, ...]]:
     """Return the learning curves of all policies with checkpoints, and how early they learn.
 
-    First the curves of each task, then those of each group of which a policy has all tasks; an
-    ad-hoc protocol, which has no agreed bounds, has none of these.
+    First the curves of each task, then those of each group of which a policy has all tasks that are
+    trained on; an ad-hoc protocol, which has no agreed bounds, has none of these.
     """
     scales, curves, found = score_scales(protocol, table), [], []
     names = dict.fromkeys(each.cell.policy for each in table.progress)
-    for group, tasks in protocol.groups.items():
-        for policy in names:
+    for group, members in protocol.groups.items():
+        tasks = [task for task in members if task.trained_on is None]
+        for policy in names if tasks else ():
             known = {task.id: _course(protocol, table, task, policy) for task in tasks}
             there = {name: course for name, course in known.items() if course is not None}
             curves += [

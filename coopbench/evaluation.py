@@ -9,19 +9,22 @@ from typing import Any
 import coopbench_envs
 from coopbench import analysis, efficiency, rankings, store
 from coopbench.backends import BACKENDS
+from coopbench.baselines.learner import learners
 from coopbench.departures import departures
 from coopbench.episodes import Cell, EpisodeTable, Failure
 from coopbench.manifest import results_digest, write_manifest
-from coopbench.plan import Failed, check_units, plan
+from coopbench.plan import Failed, Models, check_units, plan
 from coopbench.protocol import Protocol, ad_hoc, load_protocol, protocol_files
 from coopbench.report.report import Report
 from coopbench.rollout import PlayJob
+from coopbench.trained import Trained
 from coopbench_envs.parameters import named
 
 __all__ = [
     "evaluate",
     "find_protocol",
     "load_report",
+    "models_of",
     "play_cells",
     "protocol_of",
     "report_of",
@@ -47,12 +50,14 @@ def evaluate(
     environment id in its place makes a protocol of one task with 100 episodes, whose report is
     marked as not standard. A policy is a name (``coopbench.policies()``, parameters after a colon),
     a callable ``f(observations) -> actions`` on batches (episodes, agents, features), or an object
-    with ``act``.
+    with ``act``. ``ippo:FOLDER`` is what the learner ``ippo`` has trained: one policy, if that is
+    the folder of a run; all its runs, as ``Models``, if it is a results folder.
 
     With ``out`` every finished cell is written there at once: after an interruption the same call
     goes on where it stopped. Named policies that are already there are not played again; a damaged
     result is named in the report's notes, and that cell alone is redone. Training runs of these
-    policies that are there from before count, too. At the end the manifest is written, by which
+    policies, and of the learned ones that the protocol requires, count too if they are there from
+    before. At the end the manifest is written, by which
     ``verify`` sees that nothing is missing.
 
     ``backend`` is "serial", or one that plays several cells at the same time, to the same results:
@@ -60,7 +65,7 @@ def evaluate(
     the machines of a cluster (default: one per core of the cluster).
     """
     found = find_protocol(protocol)
-    cells = plan(found, policies)
+    cells = plan(found, [_expanded(policy) for policy in policies])
     names = list(dict.fromkeys(cell.policy for cell, _ in cells))
     played, notes = play_cells(found, cells, out, backend, progress, workers)
     if out is None:
@@ -69,6 +74,39 @@ def evaluate(
     played += _earlier_runs(Path(out), found, {cell for cell, _ in cells}, more)
     report = report_of(found, played, names, (*notes, *more))
     return replace(report, results=write_manifest(Path(out), found))
+
+
+def _expanded(policy: Any) -> Any:
+    """Return the models that a name means, if it names all that a learner has trained."""
+    name, _, folder = policy.partition(":") if isinstance(policy, str) else ("", "", "")
+    root = Path(folder)
+    if name not in learners() or not folder or not (root / "protocol.json").is_file():
+        return policy
+    return models_of(root, name)
+
+
+def models_of(folder: str | Path, learner: str) -> Models:
+    """Return all that a learner has trained into a results folder, by task and training seed.
+
+    Raises ``ValueError`` if there is nothing, and for what is damaged.
+    """
+    root, notes = Path(folder), list[str]()
+    protocol = protocol_of(root)
+    tasks = {task.id for task in protocol.trained_tasks}
+    found: dict[str, dict[int, Any]] = {}
+    for cell, stored in stored_cells(root, protocol, notes):
+        name, _, task = cell.policy.partition(":")
+        if name != learner or cell.task not in tasks or task not in ("", cell.task):
+            continue
+        if cell.run is not None and stored.failure is not None:
+            found.setdefault(cell.task, {})[cell.run] = Failed(stored.failure.reason)
+        elif cell.run is not None and stored.policy is not None:
+            model = Trained(stored.policy, stored.progress, stored.meta["training"])
+            found.setdefault(cell.task, {})[cell.run] = model
+    if not found or notes:
+        reasons = " ".join(notes) or f"there are no runs of {learner!r} in it."
+        raise ValueError(f"{learner}:{root} cannot be played: {reasons}")
+    return Models(learner, found)
 
 
 def play_cells(
@@ -102,7 +140,7 @@ def play_cells(
             cell, model = jobs[number].cell, jobs[number].policy
             meta = store.describe(protocol, played, model)
             if root is not None:
-                store.write(root, played, meta)
+                store.write(root, played, meta, model)
             done[cell] = store.Stored(meta, played.episodes, played.progress, None)
             if progress is not None:
                 progress(cell, 1.0, "done")
@@ -127,9 +165,12 @@ def _check_there(root: Path, cells: Sequence[Cell]) -> None:
 def _earlier_runs(
     root: Path, protocol: Protocol, given: Set[Cell], notes: list[str]
 ) -> list[tuple[Cell, store.Stored]]:
-    """Further training runs of policies that are given, which a results folder holds already."""
+    """Further training runs that a results folder holds: of policies given, and those required."""
     found = []
     learned = {replace(cell, run=None).folder for cell in given if cell.run is not None}
+    learned |= {
+        Cell(task.id, name).folder for name in protocol.report.learned for task in protocol.task
+    }
     files = (file for each in learned for file in (root / each).glob("run-*/meta.json"))
     for file in sorted(files):
         try:
@@ -150,15 +191,21 @@ def _finished(
     """What needs not be played: a failure, or what is there of a named policy."""
     if isinstance(model, Failed):
         return store.Stored({}, None, None, Failure(cell, model.reason))
-    if root is None or not isinstance(model, str):  # an object may have changed: play it again
+    # Any other object may have changed since: it plays again.
+    if root is None or not isinstance(model, str | Trained):
         return None
     try:
         found = store.read(root, protocol, cell)
     except store.DamagedResultError as error:
         notes.append(f"redone: {error}")
         return None
-    kept = found is not None and found.episodes is not None and found.meta["plays"] == model
-    return found if kept else None
+    if found is None or found.episodes is None:
+        return None
+    if isinstance(model, Trained):
+        same = found.policy is not None and found.policy.pack() == model.policy.pack()
+    else:
+        same = found.meta["plays"] == model
+    return found if same else None
 
 
 def load_report(folder: str | Path) -> Report:
@@ -265,7 +312,16 @@ def table_of(cells: Iterable[store.Stored]) -> EpisodeTable:
         blocks=tuple(each.episodes for each in there if each.episodes is not None),
         progress=tuple(each.progress for each in there if each.progress is not None),
         failures=tuple(each.failure for each in there if each.failure is not None),
+        trained=dict(filter(None, map(_trained, there))),
     )
+
+
+def _trained(stored: store.Stored) -> tuple[Cell, int] | None:
+    """Steps that the policy of a cell was trained, where that is known."""
+    facts = stored.meta.get("training")
+    steps = facts.get("steps") if isinstance(facts, dict) else None
+    known = stored.episodes is not None and isinstance(steps, int)
+    return (stored.episodes.cell, steps) if known else None
 
 
 def _report(protocol: Protocol, there: list[store.Stored], notes: tuple[str, ...]) -> Report:

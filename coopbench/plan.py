@@ -1,6 +1,6 @@
 """Plan: a protocol and some policies become cells, the units of work and of results."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from coopbench.baselines.policy import Game, Player, hyperparameters, label, make_policy
 from coopbench.episodes import Cell
 from coopbench.protocol import Protocol, Task
+from coopbench.trained import Trained
 from coopbench_envs.parameters import unknown
 
 __all__ = ["Checkpoints", "Failed", "Models", "check_units", "game_of", "plan"]
@@ -18,8 +19,8 @@ class Models:
     """What a method made of a protocol: a model for each task, for each training run, or for both.
 
     ``trained`` is ``{task: model}``, ``{training seed: model}`` or ``{task: {training seed:
-    model}}``. A model is a policy, ``Checkpoints`` or ``Failed``. Where models play all tasks, the
-    one trained on task t is the policy ``name:t``.
+    model}}``. A model is a policy, ``Trained``, ``Checkpoints`` or ``Failed``. Where models play
+    all tasks, the one trained on task t is the policy ``name:t``.
     """
 
     name: str
@@ -117,15 +118,28 @@ def _columns(protocol: Protocol, policy: Any) -> list[tuple[str, Mapping[str, Ru
             f"tasks. Name a single policy, or models by training seed."
         )
     trained = {task: _runs(policy.name, task, model) for task, model in policy.trained.items()}
-    for task in trained:
-        if task not in tasks:
-            raise ValueError(unknown("task", task, tasks, f"the models of {policy.name}"))
-    lacking = [task for task in tasks if task not in trained]
-    if lacking:
-        raise ValueError(f"{policy.name} has no model for {', '.join(lacking)}; train one on each.")
+    _check_trained(protocol, policy.name, trained)
     if training.plays == "own":
-        return [(policy.name, trained)]
+        played = {task.id: trained[task.trained_on or task.id] for task in protocol.task}
+        return [(policy.name, played)]
     return [(f"{policy.name}:{t}", dict.fromkeys(tasks, trained[t])) for t in tasks]
+
+
+def _check_trained(protocol: Protocol, name: str, given: Collection[str]) -> None:
+    """Raise ``ValueError`` if the tasks ``given`` are not those that models are trained on."""
+    others = {task.id: task.trained_on for task in protocol.task if task.trained_on is not None}
+    own = [task.id for task in protocol.trained_tasks]
+    for task in given:
+        if task in others:
+            raise ValueError(
+                f"{name} has a model for {task!r}, which the models of {others[task]!r} play; "
+                f"leave it out. Models are for {', '.join(own)}."
+            )
+        if task not in own:
+            raise ValueError(unknown("task", task, own, f"the models of {name}"))
+    lacking = [task for task in own if task not in given]
+    if lacking:
+        raise ValueError(f"{name} has no model for {', '.join(lacking)}; train one on each.")
 
 
 def _is_seed(key: Any) -> bool:
@@ -150,7 +164,7 @@ def _check(protocol: Protocol, cells: list[tuple[Cell, Any]]) -> None:
     games = {task.id: game_of(task) for task in protocol.task}
     checked = set()
     for cell, model in cells:
-        if isinstance(model, Checkpoints | Failed):
+        if isinstance(model, Trained | Checkpoints | Failed):
             _check_run(protocol, cell, model)
         for policy in _played(model):
             if not isinstance(policy, str):
@@ -165,17 +179,19 @@ def _played(model: Any) -> Iterable[Any]:
     """Policies that a model consists of."""
     if isinstance(model, Checkpoints):
         return model.policies.values()
+    if isinstance(model, Trained):
+        return (model.policy,)
     return () if isinstance(model, Failed) else (model,)
 
 
-def _check_run(protocol: Protocol, cell: Cell, model: Checkpoints | Failed) -> None:
+def _check_run(protocol: Protocol, cell: Cell, model: Trained | Checkpoints | Failed) -> None:
     """Raise ``ValueError`` for what is of no training run, or cannot be chosen from."""
     if cell.run is None:
         raise ValueError(
             f"{cell.policy} on {cell.task!r} was given as {type(model).__name__}, which belongs to "
             f"a training run; give its seed: Models(name, {{seed: ...}})."
         )
-    if isinstance(model, Failed):
+    if isinstance(model, Trained | Failed):
         return
     who = f"{cell.policy}, run {cell.run}, on {cell.task!r}"
     if protocol.seeds.selection is None:

@@ -126,6 +126,11 @@ class Budget(_Strict):
     def _ordered(self) -> "Budget":
         if self.interval > self.steps:
             raise ValueError(f"interval {self.interval} is longer than the {self.steps} steps")
+        if self.steps % self.interval:
+            raise ValueError(
+                f"{self.steps} steps are no whole number of intervals of {self.interval}; change "
+                f"one of them"
+            )
         return self
 
 
@@ -217,6 +222,7 @@ class Task(_Strict):
     axes: dict[AxisName, AxisPlace] = {}  # where the task stands in charts
     instances: Instances | None = None
     maps: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")  # checksum of its map files
+    trained_on: str | None = _later()  # id of the task whose models play this one; None: its own
 
     @field_validator("axes", mode="before")
     @classmethod
@@ -448,6 +454,33 @@ class Protocol(_Strict):
         return self
 
     @model_validator(mode="after")
+    def _taken_over(self) -> "Protocol":
+        tasks = {task.id: task for task in self.task}
+        for task in self.task:
+            if task.trained_on is None:
+                continue
+            where = f"task {task.id!r} has trained_on = {task.trained_on!r}"
+            if self.training is None:
+                raise ValueError(f"{where}, but there is no [training]; add it or remove the key")
+            if self.training.plays != "own":
+                raise ValueError(
+                    f"{where}, but training has on = {self.training.on!r} and plays = "
+                    f"{self.training.plays!r}; allowed: 'each' and 'own'"
+                )
+            allowed = [
+                other.id
+                for other in self.trained_tasks
+                if other.env == task.env and not other.partners
+            ]
+            if task.trained_on not in tasks:
+                raise ValueError(unknown("task", task.trained_on, allowed, where))
+            reason = _unfit(task, tasks[task.trained_on])
+            if reason:
+                names = ", ".join(allowed) or "none here"
+                raise ValueError(f"{where}, {reason}; allowed: {names}")
+        return self
+
+    @model_validator(mode="after")
     def _charted(self) -> "Protocol":
         axes = {name for task in self.task for name in task.axes}
         for chart in self.report.chart:
@@ -532,6 +565,22 @@ class Protocol(_Strict):
             return name, task
         return policy, ""
 
+    @property
+    def trained_tasks(self) -> tuple[Task, ...]:
+        """Tasks without ``trained_on``: those that have models and checkpoints of their own."""
+        return tuple(task for task in self.task if task.trained_on is None)
+
+    def played_by(self, task_id: str) -> tuple[Task, ...]:
+        """Tasks that the models of a trained task play, its own first.
+
+        Raises ``ValueError`` if ``task_id`` is none of ``trained_tasks``.
+        """
+        trained = {task.id: task for task in self.trained_tasks}
+        own = named("task", task_id, trained, "the tasks that are trained on")
+        every = self.training is None or self.training.plays == "all"
+        others = [task for task in self.task if task is not own]
+        return (own, *(task for task in others if every or task.trained_on == task_id))
+
     def episodes(self, task: Task) -> int:
         """Number of evaluation episodes of ``task``."""
         return self.seeds.evaluation.count if task.episodes is None else task.episodes
@@ -545,6 +594,17 @@ class Protocol(_Strict):
         """SHA-256 of the canonical form; two protocols with one digest are the same protocol."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _unfit(task: Task, other: Task) -> str:
+    """Why models trained on ``other`` cannot be those of ``task``; empty if they can."""
+    if other.id == task.id:
+        return "which is the task itself"
+    if other.env != task.env:
+        return f"which is {other.env}, not {task.env}"
+    if other.trained_on is not None:
+        return f"which has models of another task itself ({other.trained_on!r})"
+    return "which has partners: nobody trains there" if other.partners else ""
 
 
 def protocol_files() -> dict[str, Path]:

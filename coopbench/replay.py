@@ -144,7 +144,7 @@ def _from_results(root: Path, address: _Address) -> Recording:
         raise ReplayError(f"{root / cell.folder} holds no finished cell; evaluate it again.")
     if found.episodes is None:
         raise ReplayError(f"{root / cell.folder} is a training run that failed.")
-    block, plays = found.episodes, found.meta["plays"]
+    block, plays = found.episodes, found.policy or found.meta["plays"]
     k = _number(address.episode, len(block), f"{task.id} in {root}")
     if plays is None:
         return recorded_episode(protocol, block, k)
@@ -202,16 +202,19 @@ def _number(text: str, episodes: int, where: str) -> int:
     return int(text)
 
 
-def _check_stored(plays: str, task: Task) -> None:
-    """Raise ``ReplayError`` if the policy is not there any more."""
+def _check_stored(plays: Any, task: Task) -> None:
+    """Raise ``ReplayError`` if the policy is not there any more, or is another game's."""
     try:
-        make_policy(plays, game_of(task))
+        if isinstance(plays, str):
+            make_policy(plays, game_of(task))
+        else:
+            plays.check(game_of(task))
     except ValueError as error:
         raise ReplayError(f"The policy {plays!r} cannot be made from its name. ({error})") from None
 
 
 def _played(
-    protocol: Protocol, cell: Cell, plays: str, task: Task, k: int, seed: np.uint64
+    protocol: Protocol, cell: Cell, plays: Any, task: Task, k: int, seed: np.uint64
 ) -> tuple[Recording, Mapping[str, Any]]:
     """Play episode k of a cell alone: it depends on its seed, not on those beside it."""
     engine = Engine(task.env, **task.parameters)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from coopbench import machine, store
+from coopbench.baselines.network import NetworkPolicy
 from coopbench.baselines.policy import Game, Player, entries, make_policy
 from coopbench.episodes import Cell, Episodes, Progress, Trace
 from coopbench.fingerprints import Fingerprints, extremes, recordable
@@ -20,6 +21,7 @@ from coopbench.plan import game_of
 from coopbench.protocol import Protocol, Task
 from coopbench.replay import recorded_episode
 from coopbench.rollout import OWN, PlayJob, play, seating
+from coopbench.trained import POLICY_FILE
 from coopbench.trajectories import Recorder, agent_metrics, episode_metrics
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.registration import spec
@@ -155,10 +157,11 @@ class CheckJob:
         findings = [*_declared(protocol, task, block), *_described(protocol, self.stored)]
         if findings:  # what is not of the protocol is not played: it could be of any size
             return concluded(block.cell.folder, findings, episodes=len(block))
-        name, notes = _player(block.cell, meta, task)
-        if name is not None:
-            again = play(protocol, block.cell, name, tell)
+        policy, notes = _player(self.stored, task)
+        if policy is not None:
+            again = play(protocol, block.cell, policy, tell)
             findings, how, played = list(_compared(block, again)), RERUN, len(block)
+            findings += _chosen_again(protocol, self.stored)
         else:
             findings, how = list(_replayed(protocol, task, block)), RECORDED
             played = len(_trace(block).recorded)
@@ -182,12 +185,16 @@ def elsewhere(meta: Mapping[str, Any]) -> str:
     return ", ".join(f"{n} {there[n]} (here {v})" for n, v in here.items() if there[n] != v)
 
 
-def _player(cell: Cell, meta: Mapping[str, Any], task: Task) -> tuple[str | None, list[Finding]]:
-    """Name of the policy that can play a cell again, and what is wrong about it.
+def _player(stored: store.Stored, task: Task) -> tuple[Any, list[Finding]]:
+    """Policy that can play a cell again, by name or as it is kept, and what is wrong about it.
 
     A cell with the name of a policy of this package is to be played by that one.
     """
-    plays, known = meta["plays"], entries()
+    if stored.episodes is None:
+        raise ValueError("A failed run has no policy.")
+    cell, plays, known = stored.episodes.cell, stored.meta["plays"], entries()
+    if stored.policy is not None:
+        return stored.policy, list(_alike(stored, stored.policy))
     if plays is None and cell.run is None and cell.policy.partition(":")[0] in known:
         plays = cell.policy
     if plays is None or plays.partition(":")[0] not in known:
@@ -200,6 +207,35 @@ def _player(cell: Cell, meta: Mapping[str, Any], task: Task) -> tuple[str | None
 
 
 # --- what must hold without playing ---------------------------------------------------------------
+
+
+def _alike(stored: store.Stored, policy: NetworkPolicy) -> Iterator[Finding]:
+    """How a trained policy is not the one that the metadata describe."""
+    meta = stored.meta
+    told = {
+        "run": (policy.facts["seed"], meta["run"]),
+        "hyperparameters": (policy.hyperparameters, meta["hyperparameters"]),
+    }
+    for name, (found, stated) in told.items():
+        if found != stated:
+            yield Finding(f"{POLICY_FILE} has the {name} {found!r}; meta.json says {stated!r}")
+
+
+def _chosen_again(protocol: Protocol, stored: store.Stored) -> Iterator[Finding]:
+    """How the checkpoint that was chosen plays the selection episodes otherwise than it did.
+
+    Of the other checkpoints the policies are not kept.
+    """
+    progress, selection = stored.progress, protocol.seeds.selection
+    if stored.policy is None or progress is None or selection is None:
+        return
+    seeds = np.array(selection.seeds, np.uint64)
+    again = play(protocol, progress.cell, stored.policy, seeds=seeds)
+    for name, found in progress.metrics.items():
+        same, near = _agreement(found[progress.best], values(again, name))
+        if not same.all():
+            what = f"{name} of the selection episodes is not what was kept"
+            yield Finding(what, close=bool(near.all()))
 
 
 def _declared(protocol: Protocol, task: Task, block: Episodes) -> Iterator[Finding]:
@@ -268,7 +304,8 @@ def _progressed(protocol: Protocol, progress: Progress, chosen: Any) -> Iterator
     if selection is None or progress.cell.run is None:
         yield Finding("there are checkpoints, but no selection seeds or no training run")
         return
-    wanted = list(dict.fromkeys(("return", protocol.report.score, *protocol.report.metrics)))
+    task = next(task for task in protocol.task if task.id == progress.cell.task)
+    wanted = list(dict.fromkeys(("return", *protocol.metrics_of(task))))
     if list(progress.metrics) != wanted:
         yield Finding(f"checkpoints have the metrics {list(progress.metrics)}; allowed: {wanted}")
     for name, found in progress.metrics.items():
@@ -438,7 +475,8 @@ class _Partners:
     def compared(self, joint: np.ndarray, lanes: list[int], step: int) -> Iterator[Finding]:
         """Compare what they do now with their part of recorded actions."""
         for number, player in enumerate(self._players):
-            acts = player.act(self._engine.control.obs, self._engine.view())
+            control = self._engine.control
+            acts = player.act(control.obs, self._engine.view(), control.masks)
             for lane in lanes:
                 theirs = self._seats[lane] == number
                 same, near = _agreement(joint[lane][theirs], acts[lane][theirs])

@@ -14,6 +14,7 @@ from coopbench.instances import instance_state
 from coopbench.metrics import values
 from coopbench.plan import Checkpoints, Failed, game_of
 from coopbench.protocol import Protocol, Task
+from coopbench.trained import Trained
 from coopbench.trajectories import Recorder
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.registration import spec
@@ -92,7 +93,7 @@ class PlayJob:
 
     protocol: Protocol
     cell: Cell
-    policy: Any  # or Checkpoints
+    policy: Any  # or Trained, or Checkpoints
     partners: Sequence[Any] | None = None
 
     @property
@@ -124,6 +125,9 @@ class PlayJob:
         if isinstance(policy, Checkpoints):
             progress = play_checkpoints(self.protocol, self.cell, policy, tell)
             policy, tell = policy.policies[int(progress.steps[progress.best])], None
+        elif isinstance(policy, Trained):
+            progress = policy.progress_on(self.cell.task)
+            policy = policy.policy
         episodes = play(self.protocol, self.cell, policy, tell, self.partners)
         return Played(episodes, progress, time.perf_counter() - start)
 
@@ -172,7 +176,7 @@ def seating(episodes: int, agents: int, partners: int) -> np.ndarray:
 
 def joint(players: list[Player], seats: np.ndarray, engine: Engine) -> np.ndarray:
     """Actions of all seats: every player acts everywhere, and those of its own seats count."""
-    known = engine.control.obs, engine.view()
+    known = engine.control.obs, engine.view(), engine.control.masks
     actions = players[0].act(*known)
     for number, player in enumerate(players[1:]):
         theirs = seats == number

@@ -207,7 +207,7 @@ def _called(stored: store.Stored, name: str) -> store.Stored:
         None if part is None else replace(part, cell=replace(part.cell, policy=name))
         for part in parts
     )
-    return store.Stored(stored.meta, episodes, progress, failure)  # type: ignore[arg-type]
+    return stored._replace(episodes=episodes, progress=progress, failure=failure)
 
 
 def _entrants(found: Sequence[Examined]) -> Iterator[_Entrant]:

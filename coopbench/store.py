@@ -5,6 +5,7 @@ results.jsonl   one line per episode
 curves.npz      mean course of every metric over an episode
 trace.npz       checksum of every step; actions and rewards of the recorded episodes
 progress.npz    training runs with checkpoints: their steps, and every metric of their episodes
+policy.npz      trained policies: the network that has played
 """
 
 import hashlib
@@ -27,10 +28,12 @@ from pydantic_core import from_json
 import coopbench_envs
 from coopbench import machine
 from coopbench.arrays import pack, unpack
+from coopbench.baselines.network import NetworkPolicy
 from coopbench.baselines.policy import hyperparameters
 from coopbench.episodes import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.plan import Checkpoints
 from coopbench.protocol import Protocol, ProtocolError, stored_protocol
+from coopbench.trained import POLICY_FILE, Trained
 from coopbench_envs.pathfinding.maps.movingai import find_files
 
 __all__ = [
@@ -96,6 +99,7 @@ class Stored(NamedTuple):
     episodes: Episodes | None
     progress: Progress | None
     failure: Failure | None
+    policy: NetworkPolicy | None = None  # of a training run of this package: who has played
 
 
 def describe(protocol: Protocol, played: Played, model: Any) -> dict[str, Any]:
@@ -103,6 +107,8 @@ def describe(protocol: Protocol, played: Played, model: Any) -> dict[str, Any]:
     episodes, progress, policy = played.episodes, played.progress, model
     if isinstance(model, Checkpoints) and progress is not None:
         policy = model.policies[int(progress.steps[progress.best])]
+    elif isinstance(model, Trained):
+        policy = model.policy
     return _meta(protocol, episodes.cell, "finished") | {
         "agents": list(episodes.agents),
         "episodes": len(episodes),
@@ -110,13 +116,14 @@ def describe(protocol: Protocol, played: Played, model: Any) -> dict[str, Any]:
         "plays": model if isinstance(model, str) else None,  # only names can be played again
         "hyperparameters": hyperparameters(policy),
         "chosen_step": None if progress is None else int(progress.steps[progress.best]),
+        "training": dict(model.facts) if isinstance(model, Trained) else None,
         "seconds": played.seconds,
         "machine": dict(played.machine),
     }
 
 
-def write(root: Path, played: Played, meta: dict[str, Any]) -> None:
-    """Write a finished cell with its metadata below ``root``.
+def write(root: Path, played: Played, meta: dict[str, Any], model: Any = None) -> None:
+    """Write a finished cell with its metadata below ``root``, and the ``model`` if it is trained.
 
     At any moment a crash leaves the old cell, the new one or an unfinished one.
     """
@@ -130,6 +137,8 @@ def write(root: Path, played: Played, meta: dict[str, Any]) -> None:
     }
     if progress is not None:
         files[_PROGRESS] = pack({"steps": progress.steps, **progress.metrics})
+    if isinstance(model, Trained):
+        files[POLICY_FILE] = model.policy.pack()
     _write(root, cell, meta, files)
 
 
@@ -180,7 +189,14 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
         if meta["status"] != "finished":
             raise ValueError(f"its status is {meta['status']!r}")
         contents = {name: _checked(folder / name, meta) for name in _files(meta)}
-        return Stored(meta, _parsed(cell, meta, contents), _progress(cell, contents), None)
+        policy = contents.get(POLICY_FILE)
+        return Stored(
+            meta,
+            _parsed(cell, meta, contents),
+            _progress(cell, contents),
+            None,
+            None if policy is None else NetworkPolicy.unpack(policy),
+        )
     except _BROKEN as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise DamagedResultError(f"{folder}: cannot be read ({reason}).") from None
@@ -298,7 +314,7 @@ def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, byt
 def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     """Write the files of a cell, its metadata last; what it had besides is removed."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("meta.json", *_ALWAYS, _PROGRESS):
+    for name in ("meta.json", *_ALWAYS, _PROGRESS, POLICY_FILE):
         if name not in files:
             (folder / name).unlink(missing_ok=True)
     for name, content in files.items():
@@ -376,7 +392,9 @@ def _checked(path: Path, meta: dict[str, Any]) -> bytes:
 
 def _files(meta: dict[str, Any]) -> list[str]:
     """Names of the files of a finished cell."""
-    return [*_ALWAYS] if meta["chosen_step"] is None else [*_ALWAYS, _PROGRESS]
+    progress = [] if meta["chosen_step"] is None else [_PROGRESS]
+    policy = [] if meta.get("training") is None else [POLICY_FILE]
+    return [*_ALWAYS, *progress, *policy]
 
 
 def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Episodes:

@@ -324,14 +324,14 @@ class _Seat:
         self._opening = self._content, game, seeds.copy(), episodes.copy()
         self.times = []
 
-    def act(self, observations: np.ndarray, state: Any) -> np.ndarray:
+    def act(self, observations: np.ndarray, state: Any, masks: np.ndarray) -> np.ndarray:
         """Return the policy's actions, or raise ``_Trouble``."""
         limits, left = self._limits, self._left()
         if left <= 0:
             raise _Trouble("timed out", self._spent)
         limit = limits.step if self.times else limits.planning
         opening, self._opening = self._opening, None
-        answer, taken = self._ask((opening, observations, state), min(limit, left))
+        answer, taken = self._ask((opening, observations, state, masks), min(limit, left))
         self.times.append(taken)
         if answer is None and limit > left:
             raise _Trouble("timed out", self._spent)
@@ -396,18 +396,18 @@ def _pickled(policy: Any, name: str) -> bytes:
 
 
 def _serve(pipe: Connection) -> None:
-    """Answer every (opening, observations, state) with (actions, error), until there is no more."""
+    """Answer every (opening, what it may know) with (actions, error), until there is no more."""
     player: Any = None
     entries()  # the named policies are imported before the clock runs
     pipe.send(None)
     while True:
         try:
-            opening, observations, state = pipe.recv()
+            opening, *known = pipe.recv()
         except EOFError:
             return
         try:
             player = player if opening is None else _player(*opening)
-            answer = player.act(observations, state), ""
+            answer = player.act(*known), ""
         except Exception as error:  # of whatever kind: the other side puts it down
             answer = None, f"raised {_told(error)}"
         pipe.send(answer)

@@ -173,10 +173,7 @@ def _runs(report: "Report", trained: Sequence[str], untold: Sequence[str]) -> tu
 
 
 def _budget(report: "Report", trained: Sequence[str]) -> tuple[str, str]:
-    reached = {
-        name: sorted({int(each.steps[-1]) for each in report.episodes.progress if _is(each, name)})
-        for name in trained
-    }
+    reached = {name: _steps(report, name) for name in trained}
     texts = [
         f"{name}: {' or '.join(f'{n:,}' for n in s)} steps" for name, s in reached.items() if s
     ]
@@ -185,8 +182,17 @@ def _budget(report: "Report", trained: Sequence[str]) -> tuple[str, str]:
     return _whether(bool(trained) and all(reached.values()), LACKING), "; ".join(texts)
 
 
+def _steps(report: "Report", name: str) -> list[int]:
+    """For how many steps the runs of a policy were trained, by their checkpoints or their word."""
+    table = report.episodes
+    steps = {int(each.steps[-1]) for each in table.progress if _is(each, name)}
+    return sorted(steps | {n for cell, n in table.trained.items() if cell.policy == name})
+
+
 def _choice(report: "Report", trained: Sequence[str]) -> tuple[str, str]:
-    cells = [block.cell for block in report.episodes if block.cell.policy in trained]
+    own = {task.id for task in report.protocol.trained_tasks}  # others have no choice of their own
+    played = [block.cell for block in report.episodes if block.cell.policy in trained]
+    cells = [cell for cell in played if cell.task in own]
     chosen = {each.cell for each in report.episodes.progress}
     span = report.protocol.seeds.selection
     if not cells:
@@ -427,7 +433,7 @@ def _training_facts(report: "Report", name: str) -> dict[str, str]:
     failed = [each.cell for each in report.episodes.failures if _is(each, name)]
     courses = [each for each in report.episodes.progress if _is(each, name)]
     chosen = sorted({int(each.steps[each.best]) for each in courses})
-    reached = sorted({int(each.steps[-1]) for each in courses})
+    reached = _steps(report, name)
     return {
         "Training runs": ", ".join(map(str, runs)),
         "Failed runs": ", ".join(f"{cell.run} on {cell.task}" for cell in failed) or "none",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from coopbench.episodes import EpisodeTable
 
 if TYPE_CHECKING:
+    from coopbench.protocol import Task
     from coopbench.report.report import Report
 
 __all__ = ["MissingRun", "missing_runs"]
@@ -28,14 +29,15 @@ def missing_runs(report: "Report") -> tuple[MissingRun, ...]:
 
     Runs are expected for the protocol's training seeds, as in ``departures``, and for every further
     seed that the policy has on any task. Failed runs take no part in any estimate;
-    partial ones, which have fewer checkpoints than others of the policy, do.
+    partial ones, which have fewer checkpoints than others of the policy, do. Checkpoints are
+    expected on the tasks that are trained on, and not on those that name one of them.
     """
     expected = _expected(report)
     return tuple(
         row
         for task in report.protocol.task
         for policy, runs in expected.items()
-        for row in _of(report.episodes, task.id, policy, runs)
+        for row in _of(report.episodes, task, policy, runs)
     )
 
 
@@ -51,14 +53,16 @@ def _expected(report: "Report") -> dict[str, list[int]]:
     return {policy: sorted(runs) for policy, runs in found.items()}
 
 
-def _of(table: EpisodeTable, task: str, policy: str, runs: list[int]) -> Iterator[MissingRun]:
+def _of(table: EpisodeTable, played: "Task", policy: str, runs: list[int]) -> Iterator[MissingRun]:
     """What is not there of the runs of one policy on one task."""
+    task = played.id
     failed = {
         failure.cell.run: failure.reason
         for failure in table.failures
         if (failure.cell.task, failure.cell.policy) == (task, policy)
     }
-    courses = {each.cell.run: each.steps for each in table.progress_of(task, policy)}
+    followed = table.progress_of(task, policy) if played.trained_on is None else ()
+    courses = {each.cell.run: each.steps for each in followed}
     longest = max((len(steps) for steps in courses.values()), default=0)
     there = [block.cell.run for block in table.runs(task, policy)]
     for run in runs:

@@ -682,8 +682,10 @@ def training_text(protocol: "Protocol") -> str:
     training = protocol.training
     if training is None:
         return "not fixed by the protocol"
-    on = "one model on each task, which plays "
-    on += "its own task" if training.plays == "own" else "all tasks"
+    own, count = training.plays == "own", len(protocol.trained_tasks)
+    on = f"one model on each task, which plays {'its own task' if own else 'all tasks'}"
+    if count < len(protocol.task):
+        on = f"one model on each of {count} tasks, which plays it and those that name it"
     if training.on == "any":
         on = f"one model, on any map but {', '.join(training.held_out)}"
     budgets = "; ".join(
@@ -704,6 +706,8 @@ def task_facts(report: "Report", task: "Task") -> dict[str, str]:
     }
     if task.group:
         facts = {"Group": task.group} | facts
+    if task.trained_on is not None:
+        facts["Learned policies"] = f"those that were trained on {task.trained_on}"
     if bounds:
         low, high = (f"{bound:,.10g}" for bound in (task.bounds.low, task.bounds.high))
         facts["Score bounds"] = f"{low} counts as 0, {high} as 1"

@@ -50,7 +50,7 @@ class Seats:
         if fresh.any():
             self.player.begin(control.seed, control.episode, fresh)
             self._episode = control.episode.copy()
-        joint = self.player.act(control.obs, self.engine.view())
+        joint = self.player.act(control.obs, self.engine.view(), control.masks)
         given = np.asarray(actions)
         if given.shape != joint[:, self.ego].shape:
             raise ValueError(

@@ -1,0 +1,151 @@
+"""What a learner is, how it is found by name, and what it leaves: a policy as data.
+
+A learner trains the seats of one game. The training loop knows nothing but this: it asks for some
+steps, evaluates the policy, saves, and goes on.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from coopbench.baselines.network import NetworkPolicy
+from coopbench.baselines.policy import Entry, Game, modules
+from coopbench_envs.parameters import Allowed, named, resolve
+
+__all__ = [
+    "Diverged",
+    "Learner",
+    "LearnerEntry",
+    "Params",
+    "learners",
+    "make_learner",
+    "preset",
+    "trained_entry",
+]
+
+_FILE = "policy.npz"  # what a training run leaves in its folder
+_LARGEST = 1 << 28  # bytes of it
+
+
+class Diverged(RuntimeError):  # noqa: N818 - what happened to the training, as users call it
+    """Training came to numbers that are not finite; the message says which, and at which step."""
+
+
+class Learner(Protocol):
+    """Trains policies for all seats of one game."""
+
+    steps: int  # of the environment, those of all lanes added; one step moves all agents
+
+    def learn(self, steps: int) -> dict[str, float]:
+        """Train until ``self.steps`` would exceed ``steps`` with one more step of all lanes.
+
+        ``steps`` counts from the beginning of the training: ``learn(100)`` and ``learn(200)`` are
+        the same as ``learn(200)``, bit for bit. Returns named numbers for logs: means of what
+        happened since the last call. Raises ``Diverged``.
+        """
+
+    def policy(self) -> NetworkPolicy:
+        """Return what has been learned so far, without exploration; a copy."""
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return everything that training needs to go on bit for bit, as arrays of numbers."""
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from what a learner of the same game, seed and hyperparameters has saved."""
+
+
+@dataclass(frozen=True)
+class LearnerEntry:
+    """A learner in the registry.
+
+    ``create(env_id, parameters, seed, hyperparameters)`` makes one: the environment's parameters as
+    a mapping, the training seed, and an instance of ``params``. It raises ``ValueError`` for a game
+    that it cannot learn.
+    """
+
+    name: str
+    create: Callable[[str, Mapping[str, Any], int, Any], Learner]
+    summary: str  # one line: what it does
+    kind: Literal["on_policy", "off_policy"]  # which budget of a protocol it has
+    params: type  # NamedTuple of Annotated fields with defaults: its hyperparameters
+
+
+def learners() -> dict[str, LearnerEntry]:
+    """Return all learners by name: those in ``LEARNERS`` of the files here."""
+    return dict(_learners())
+
+
+@cache
+def _learners() -> dict[str, LearnerEntry]:
+    found = [entry for module in modules() for entry in getattr(module, "LEARNERS", ())]
+    return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+
+
+def make_learner(
+    name: str, env_id: str, parameters: Mapping[str, Any], seed: int, **hyperparameters: Any
+) -> Learner:
+    """Make the learner ``name`` for a game.
+
+    Raises ``ValueError`` for an unknown name, a value that is not allowed and a game that it cannot
+    learn, and ``TypeError`` for an unknown hyperparameter.
+    """
+    entry: LearnerEntry = named("learner", name, learners())
+    values = resolve(entry.params, hyperparameters, f"learner {name!r}")
+    return entry.create(env_id, parameters, seed, values)
+
+
+class Params(NamedTuple):
+    """What stands after the colon of a trained policy's name."""
+
+    folder: Annotated[str, Allowed("the folder of a training run, which holds policy.npz")]
+
+
+def trained_entry(learner: LearnerEntry) -> Entry:
+    """Return the entry of policies that a learner has trained: ``ippo:FOLDER``."""
+    summary = f"trained, from a run's folder: {learner.summary}"
+    return Entry(learner.name, partial(_trained, learner.name), summary, "local", Params, True)
+
+
+def _trained(name: str, game: Game, parameters: Params) -> NetworkPolicy:
+    """Read a policy and see that it can play a game."""
+    folder = Path(parameters.folder)
+    file = folder / _FILE
+    if not file.is_file():
+        runs = sorted(place.parent for place in folder.glob(f"*/{name}/run-*/{_FILE}"))
+        found = f"; it holds runs: name one, for instance {name}:{runs[0]}" if runs else ""
+        raise ValueError(
+            f"Policy '{name}:{folder}' cannot be read: there is no {file}{found}. Allowed: the "
+            f"folder of a run of 'coopbench train'."
+        )
+    if file.stat().st_size > _LARGEST:
+        raise ValueError(f"Policy '{name}:{folder}': {file} is larger than {_LARGEST:,} bytes.")
+    try:
+        policy = NetworkPolicy.unpack(file.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"Policy '{name}:{folder}': {file} cannot be read ({error}).") from None
+    if policy.name != name:
+        raise ValueError(
+            f"Policy '{name}:{folder}': {file} was trained by {policy.name!r}; name it "
+            f"'{policy.name}:{folder}'."
+        )
+    policy.check(game)
+    return policy
+
+
+def preset(protocol: str, learner: str) -> dict[str, Any]:
+    """Return the hyperparameters that a protocol of this package has for a learner.
+
+    ``protocol`` is a name without a version. They stand in ``baselines/presets``, one file per
+    protocol, with how they were found. Empty if there are none: the learner's own defaults count.
+    """
+    file = resources.files(__package__) / "presets" / f"{protocol}.json"
+    if not file.is_file():
+        return {}
+    found = json.loads(file.read_text(encoding="utf-8"))
+    return dict(found["learners"].get(learner, {}))

@@ -1,0 +1,361 @@
+"""A game as rows for learners, and what all learners on torch have in common.
+
+A row is one seat in one lane. Each model learns from the rows of its seats: of one seat if agents
+learn independently, of all seats if they share parameters (lane by lane, the seat fastest).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.learner import Diverged
+from coopbench.baselines.network import Network
+from coopbench_envs.core import streams
+from coopbench_envs.engine import SAME_STEP, Engine
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "Moved",
+    "RewardScale",
+    "Rows",
+    "check_saved",
+    "layer_sizes",
+    "module_arrays",
+    "optimiser_arrays",
+    "part",
+    "put_module",
+    "put_optimiser",
+    "torch_apart",
+    "torch_seed",
+    "under",
+]
+
+# Salts: training episodes and random numbers of a learner differ from those of all evaluations.
+_EPISODES, _NUMBERS = 0x6C6561726E, 0x6E6F697365
+_DEEPEST, _WIDEST = 4, 1024
+_ADAM = ("step", "exp_avg", "exp_avg_sq")
+
+
+class Moved(NamedTuple):
+    """What one step came to, for the rows of one model."""
+
+    rewards: np.ndarray  # (rows,) float32
+    done: np.ndarray  # (rows,) bool, the agent is terminated or its lane is over
+    truncated: np.ndarray  # (rows,) bool, its lane is over by time alone: it is not terminated
+    # (rows, inputs) float32, what was seen after the step: where the lane is over the last
+    # observation of the old episode, not the first of the new one.
+    following: np.ndarray
+    valid: np.ndarray  # (rows,) bool, the agent was alive when it acted
+
+
+class Rows:
+    """``lanes`` games of one environment that begin anew as soon as they are over.
+
+    Inputs of a row are its observation, scaled as ``centre`` and ``scale`` say, and behind it the
+    one-hot number of its seat if models are shared by more than one. Arrays that are returned
+    belong to the caller.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        parameters: Mapping[str, Any],
+        seed: int,
+        lanes: int,
+        *,
+        shared: bool,
+        scaled: bool,
+    ) -> None:
+        self.engine = Engine(env_id, lanes, **parameters)
+        self.lanes, self.agents = lanes, len(self.engine.agents)
+        self.discrete = self.engine.discrete
+        # The model of every seat, and the seats of every model.
+        self.seats = np.zeros(self.agents, np.int64) if shared else np.arange(self.agents)
+        self.groups = [np.flatnonzero(self.seats == model) for model in np.unique(self.seats)]
+        self.identity = shared and self.agents > 1
+        self.centre, self.scale = _scaling(self.engine, scaled)
+        self.inputs = len(self.centre) + (self.agents if self.identity else 0)
+        # What a model gives out: the numbers of an action, or one logit for every choice.
+        shape = self.engine.control.masks.shape if self.discrete else self.engine.actions.shape
+        self.outputs = int(shape[2])
+        if not self.discrete:
+            low, high = self.engine.action_bounds()
+            self._low = low.astype(np.float64)
+            self._range = high.astype(np.float64) - self._low
+        seeds = streams(np.full(lanes, seed, np.uint64), np.arange(lanes), _EPISODES)
+        self.engine.reset(seeds)
+        self._seen = self._inputs(self.engine.control.obs, self.engine.control.alive)
+        self._finished: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def observe(self) -> list[np.ndarray]:
+        """Return the inputs of each model's rows, (rows, inputs) float32; zeros of dead agents."""
+        return self._parts(self._seen)
+
+    def legal(self) -> list[np.ndarray | None]:
+        """Return each model's legal choices, (rows, choices) bool; None for Box actions.
+
+        A row without any has all of them: whatever a dead agent chooses is ignored.
+        """
+        if not self.discrete:
+            return [None] * len(self.groups)
+        masks = self.engine.control.masks != 0
+        masks |= ~masks.any(axis=2, keepdims=True) | ~self.engine.control.alive[:, :, None]
+        return list(self._parts(masks))
+
+    def step(self, actions: Sequence[np.ndarray]) -> list[Moved]:
+        """Play one step in all lanes with each model's actions.
+
+        These are (rows, numbers) floats, of which [-1, 1] covers the action range of the seat and
+        what lies outside is clipped, or (rows,) integers. Raises ``Diverged`` for actions and
+        rewards that are not finite.
+        """
+        engine, control = self.engine, self.engine.control
+        alive, time = control.alive.copy(), engine.state.time.copy()
+        engine.step(self._joint(actions), SAME_STEP)
+        if not np.isfinite(control.rewards).all():
+            raise Diverged(f"A reward of {engine.spec.id} is {control.rewards[alive].sum()}.")
+        over = control.ended | control.truncated
+        self._seen = following = self._inputs(control.obs, control.alive)
+        if over.any():
+            following = following.copy()
+            following[over] = self._inputs(engine.final_obs[over], alive[over])
+            self._finished.append((engine.final_returns[over], time[over] + 1))
+        done = control.terminated | over[:, None]
+        truncated = control.truncated[:, None] & ~control.terminated
+        found = (control.rewards.astype(np.float32), done, truncated, following, alive)
+        return [Moved(*parts) for parts in zip(*map(self._parts, found), strict=True)]
+
+    def tally(self) -> dict[str, float]:
+        """Return mean own return and length of the episodes finished since the last call."""
+        finished, self._finished = self._finished, []
+        if not finished:
+            return {}
+        returns, lengths = (np.concatenate(part) for part in zip(*finished, strict=True))
+        return {
+            "episode_return": float(returns.mean()),
+            "episode_length": float(lengths.mean()),
+        }
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return the state of all games."""
+        return self.engine.get_state()
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from a saved state; ``ValueError`` if it is one of another game."""
+        missing = [name for name in self.engine.fields if name not in arrays]
+        if missing:
+            raise ValueError(f"The state of {self.engine.spec.id} lacks {', '.join(missing)}.")
+        self.engine.reset(state=arrays)
+        self._seen = self._inputs(self.engine.control.obs, self.engine.control.alive)
+        self._finished = []
+
+    def network(
+        self, models: Sequence[Sequence["torch.nn.Linear"]], activation: str, head: str
+    ) -> Network:
+        """Return the linear layers of all models as data, with the scaling of their inputs."""
+        layers = list(zip(*models, strict=True))
+        return Network(
+            seats=self.seats.copy(),
+            weights=tuple(np.stack([_array(m.weight).T for m in layer]) for layer in layers),
+            biases=tuple(np.stack([_array(m.bias) for m in layer]) for layer in layers),
+            centre=self.centre.copy(),
+            scale=self.scale.copy(),
+            identity=self.identity,
+            activation=activation,
+            head=head,
+        )
+
+    def _joint(self, actions: Sequence[np.ndarray]) -> np.ndarray:
+        joint = np.empty_like(self.engine.actions)
+        for seats, given in zip(self.groups, actions, strict=True):
+            joint[:, seats] = given.reshape(self.lanes, len(seats), *joint.shape[2:])
+        if self.discrete:
+            return joint
+        if not np.isfinite(joint).all():
+            raise Diverged(f"An action in {self.engine.spec.id} is not finite.")
+        return self._low + (np.clip(joint, -1.0, 1.0) + 1.0) / 2.0 * self._range
+
+    def _inputs(self, observations: np.ndarray, alive: np.ndarray) -> np.ndarray:
+        """Inputs of all seats, (lanes, agents, inputs)."""
+        features = len(self.centre)
+        inputs = np.empty((*alive.shape, self.inputs), np.float32)
+        np.subtract(observations, self.centre, out=inputs[:, :, :features])
+        inputs[:, :, :features] *= self.scale
+        if self.identity:
+            inputs[:, :, features:] = np.eye(self.agents, dtype=np.float32)
+        if not alive.all():
+            inputs[~alive] = 0.0
+        return inputs
+
+    def _parts(self, values: np.ndarray) -> list[np.ndarray]:
+        """Rows of each model, copied from an array (lanes, agents, ...)."""
+        return [values[:, seats].reshape(-1, *values.shape[2:]) for seats in self.groups]
+
+
+def _scaling(engine: Engine, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Centre and scale that bring features into [-1, 1] where the game says how large they get."""
+    low = np.min([space.low for space in engine.observation_spaces], axis=0).astype(np.float64)
+    high = np.max([space.high for space in engine.observation_spaces], axis=0).astype(np.float64)
+    centre, scale = np.zeros(len(low), np.float32), np.ones(len(low), np.float32)
+    known = np.isfinite(low) & np.isfinite(high) & (low < high) & scaled
+    centre[known] = (low[known] + high[known]) / 2.0
+    scale[known] = 2.0 / (high[known] - low[known])
+    return centre, scale
+
+
+class RewardScale:
+    """Divides rewards by the running standard deviation of their discounted sums."""
+
+    def __init__(self, rows: int, gamma: float) -> None:
+        self._gamma = gamma
+        self._sums = np.zeros(rows)
+        self._moments = np.zeros(3)  # count, mean, sum of squared differences from it
+
+    def __call__(self, moved: Moved) -> np.ndarray:
+        """Take in the rewards of a step and return them scaled, (rows,) float32."""
+        self._sums = self._gamma * self._sums + moved.rewards
+        self._add(self._sums[moved.valid])
+        self._sums[moved.done] = 0.0
+        return moved.rewards / np.float32(self.deviation)
+
+    @property
+    def deviation(self) -> float:
+        """What rewards are divided by; 1 until two different sums have been seen."""
+        count, _, squares = self._moments
+        return float(np.sqrt(squares / count)) if squares > 0.0 else 1.0
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return all numbers."""
+        return {"sums": self._sums.copy(), "moments": self._moments.copy()}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from saved numbers."""
+        self._sums, self._moments = arrays["sums"].copy(), arrays["moments"].copy()
+
+    def _add(self, values: np.ndarray) -> None:
+        """Merge the moments of ``values`` into the running ones (Chan, Golub & LeVeque 1979)."""
+        if not len(values):
+            return
+        count, mean = self._moments[:2]
+        total, apart = count + len(values), values.mean() - mean
+        self._moments[0] = total
+        self._moments[1] += apart * len(values) / total
+        self._moments[2] += ((values - values.mean()) ** 2).sum()
+        self._moments[2] += apart**2 * count * len(values) / total
+
+
+def layer_sizes(text: str) -> list[int]:
+    """Read the widths of hidden layers, for instance "128x128"; ``ValueError`` if it is no such."""
+    parts = text.split("x")
+    widths = [int(part) if part.isascii() and part.isdigit() else 0 for part in parts]
+    if len(widths) > _DEEPEST or not all(1 <= width <= _WIDEST for width in widths):
+        raise ValueError(
+            f"Parameter 'layers' was {text!r}; allowed: 1 to {_DEEPEST} widths of 1 to {_WIDEST} "
+            f"with x between them, for instance '64x64'."
+        )
+    return widths
+
+
+# -- torch ---------------------------------------------------------------------------------------
+
+
+def torch_seed(seed: int) -> np.ndarray:
+    """Return the state of torch's random numbers that a training begins with."""
+    import torch
+
+    mixed = int(streams(np.array([seed], np.uint64), 0, _NUMBERS)[0])
+    return torch.Generator().manual_seed(mixed).get_state().numpy()
+
+
+@contextmanager
+def torch_apart(state: np.ndarray) -> Iterator[None]:
+    """Use torch with one thread and own random numbers, and leave it as it was found.
+
+    ``state`` is where the random numbers go on from; it is written to at the end.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(torch.from_numpy(state.copy()))
+            yield
+            state[:] = torch.get_rng_state().numpy()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _array(tensor: "torch.Tensor") -> np.ndarray:
+    return tensor.detach().cpu().numpy().copy()
+
+
+def module_arrays(module: "torch.nn.Module") -> dict[str, np.ndarray]:
+    """Return parameters and buffers of a module by name."""
+    return {name: _array(tensor) for name, tensor in module.state_dict().items()}
+
+
+def put_module(module: "torch.nn.Module", arrays: Mapping[str, np.ndarray]) -> None:
+    """Write saved arrays into a module."""
+    import torch
+
+    module.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+
+
+def optimiser_arrays(optimiser: "torch.optim.Optimizer") -> dict[str, np.ndarray]:
+    """Return what Adam remembers of every parameter, as ``number.name``; zeros before it begins."""
+    arrays = {}
+    for number, parameter in enumerate(_parameters(optimiser)):
+        kept = optimiser.state.get(parameter)
+        for name in _ADAM:
+            shape = () if name == "step" else tuple(parameter.shape)
+            arrays[f"{number}.{name}"] = _array(kept[name]) if kept else np.zeros(shape, np.float32)
+    return arrays
+
+
+def put_optimiser(optimiser: "torch.optim.Optimizer", arrays: Mapping[str, np.ndarray]) -> None:
+    """Make Adam remember what was saved."""
+    import torch
+
+    for number, parameter in enumerate(_parameters(optimiser)):
+        kept = {name: torch.tensor(arrays[f"{number}.{name}"]) for name in _ADAM}
+        optimiser.state[parameter] = kept
+
+
+def _parameters(optimiser: "torch.optim.Optimizer") -> list["torch.Tensor"]:
+    return [parameter for group in optimiser.param_groups for parameter in group["params"]]
+
+
+# -- what learners save --------------------------------------------------------------------------
+
+
+def under(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays with ``name.`` before their names, as parts of a larger whole."""
+    return {f"{name}.{key}": array for key, array in arrays.items()}
+
+
+def part(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+    """Return what ``under`` has put there."""
+    start = f"{name}."
+    return {k.removeprefix(start): array for k, array in arrays.items() if k.startswith(start)}
+
+
+def check_saved(
+    arrays: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], learner: str
+) -> None:
+    """Raise ``ValueError`` unless ``arrays`` have the names, shapes and types of ``own``."""
+    for name in sorted({*arrays, *own}):
+        found, wanted = (
+            f"{each[name].dtype} {each[name].shape}" if name in each else "absent"
+            for each in (arrays, own)
+        )
+        if found != wanted:
+            raise ValueError(
+                f"What was saved does not fit {learner}: {name!r} is {found} there and {wanted} "
+                f"here; allowed: what the same learner has saved, of the same game with the same "
+                f"hyperparameters."
+            )
