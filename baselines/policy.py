@@ -202,6 +202,11 @@ def _described(name: str) -> tuple[Entry, Any]:
     if kind not in table:
         raise ValueError(unknown("policy", kind, table))
     entry = table[kind]
+    if entry.trained and not written:
+        raise ValueError(
+            f"Policy {kind!r} has to be trained: name the folder of a run, {kind}:FOLDER; 'coopbench "
+            f"train PROTOCOL {kind}' makes some."
+        )
     try:
         return entry, resolve(entry.params, _values(entry, written), f"policy {kind!r}")
     except TypeError as error:  # a missing value or an unknown parameter: bad input, not a bad call

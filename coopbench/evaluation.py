@@ -218,7 +218,7 @@ def load_report(folder: str | Path) -> Report:
     protocol = protocol_of(root)
     notes: list[str] = []
     cells = list(stored_cells(root, protocol, notes))
-    if not any(found.episodes for _, found in cells):
+    if not any(found.episodes or found.failure for _, found in cells):
         further = [f"And {len(notes) - 3} more."] if len(notes) > 3 else []
         reasons = " ".join(notes[:3] + further) or "Evaluate into it again: it goes on."
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")

@@ -160,8 +160,8 @@ class CheckJob:
         policy, notes = _player(self.stored, task)
         if policy is not None:
             again = play(protocol, block.cell, policy, tell)
-            findings, how, played = list(_compared(block, again)), RERUN, len(block)
-            findings += _chosen_again(protocol, self.stored)
+            how, played = RERUN, len(block)
+            findings = [*_chosen_again(protocol, self.stored), *_compared(block, again)]
         else:
             findings, how = list(_replayed(protocol, task, block)), RECORDED
             played = len(_trace(block).recorded)

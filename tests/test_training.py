@@ -1,0 +1,480 @@
+"""The training loop: intervals, the choice of a checkpoint, interruptions, and what is kept."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench import store, training
+from coopbench.baselines import learner as registry
+from coopbench.baselines.learner import Diverged, LearnerEntry
+from coopbench.baselines.network import Network, NetworkPolicy
+from coopbench.episodes import Cell
+from coopbench.protocol import ProtocolError, load_protocol
+from coopbench_envs.parameters import between
+
+TOML = """
+[protocol]
+name = "trial"
+version = 1
+description = "two games"
+
+[seeds]
+training = [5, 6]
+evaluation = { first = 100, count = 6 }
+selection = { first = 200, count = 4 }
+
+[report]
+score = "own_return"
+metrics = ["own_return", "final_trust"]
+curve = "mean_trust"
+resamples = 200
+learned = ["steady"]
+
+[training]
+on = "each"
+plays = "own"
+runs = 2
+episodes = 4
+
+[training.budgets]
+on_policy = { steps = 60, interval = 20 }
+off_policy = { steps = 600, interval = 200 }
+
+[[task]]
+id = "trust"
+env = "coopbench/TrustDilemma-v1"
+parameters = { horizon = 6 }
+bounds = { low = 0.0, high = 8.0 }
+
+[[task]]
+id = "trust.beside"
+env = "coopbench/TrustDilemma-v1"
+parameters = { horizon = 6 }
+partners = ["tit_for_tat"]
+trained_on = "trust"
+bounds = { low = 0.0, high = 8.0 }
+
+[[task]]
+id = "race"
+env = "coopbench/RecoveryRace-v1"
+parameters = { horizon = 6 }
+bounds = { low = 0.0, high = 8.0 }
+"""
+TASKS = ("trust", "trust.beside", "race")
+CALLS: list[tuple[str, int, int]] = []  # learn(steps): environment, seed, steps
+
+
+class Params(NamedTuple):
+    peak: Annotated[int, between(0, 1000, "steps at which it invests most")] = 40
+    fails: Annotated[int, between(0, 1000, "steps after which it diverges; 0: never")] = 0
+    killed: Annotated[int, between(0, 1000, "steps at which it kills its process once")] = 0
+
+
+class Steady:
+    """Learns nothing: it invests 1 - |steps - peak| / 100, and a little noise that it remembers."""
+
+    def __init__(self, env_id, parameters, seed, params, name="steady"):
+        if env_id == "coopbench/SLCD-v1":
+            raise ValueError("Steady cannot learn coopbench/SLCD-v1.")
+        self._of = env_id, coopbench.baselines.policy.Game.at(env_id, **parameters)
+        self._seed, self._params, self._name = seed, params, name
+        self._rng, self.steps = np.random.default_rng(seed), 0
+        self._noise = 0.0
+
+    def learn(self, steps):
+        CALLS.append((self._of[0], self._seed, steps))
+        while self.steps + 4 <= steps:
+            self.steps += 4
+            self._noise = 0.9 * self._noise + 0.001 * self._rng.random()
+            if self._params.fails and self.steps > self._params.fails:
+                raise Diverged(f"Its loss is nan at step {self.steps}.")
+            once = Path(os.environ.get("STEADY_ONCE", ""))
+            if self._params.killed == self.steps and not once.exists():
+                once.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return {"loss": 1.0 / self.steps}
+
+    def policy(self):
+        env_id, game = self._of
+        features = max(part.stop for part in game.layout.values())
+        share = 1.0 - abs(self.steps - self._params.peak) / 100.0 + self._noise
+        network = Network(
+            seats=np.zeros(len(game.agents), np.int64),
+            weights=(np.zeros((1, features, game.high.shape[1]), np.float32),),
+            biases=(np.full((1, game.high.shape[1]), 2.0 * share - 1.0, np.float32),),
+            centre=np.zeros(features, np.float32),
+            scale=np.ones(features, np.float32),
+            identity=False,
+            activation="tanh",
+            head="clip",
+        )
+        facts = {"environment": env_id, "learner": self._name, "seed": self._seed}
+        facts |= {"steps": self.steps, "hyperparameters": self._params._asdict()}
+        return NetworkPolicy(network, facts)
+
+    def save(self):
+        state = json.dumps(self._rng.bit_generator.state).encode()
+        return {
+            "rng": np.frombuffer(state, np.uint8),
+            "steps": np.array(self.steps),
+            "noise": np.array(self._noise),
+        }
+
+    def load(self, arrays):
+        self._rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
+        self.steps, self._noise = int(arrays["steps"]), float(arrays["noise"])
+
+
+STEADY = LearnerEntry("steady", Steady, "keeps to its plan", "on_policy", Params)
+
+
+def with_steady():
+    return {"steady": STEADY}
+
+
+@pytest.fixture(autouse=True)
+def steady(monkeypatch):
+    monkeypatch.setattr(registry, "_learners", with_steady)
+    CALLS.clear()
+
+
+@pytest.fixture
+def protocol(tmp_path):
+    file = tmp_path / "trial.toml"
+    file.write_text(TOML)
+    return load_protocol(file)
+
+
+def cells(root):
+    """Content of every file of the cells below a folder that does not tell of times."""
+    names = ("results.jsonl", "curves.npz", "trace.npz", "progress.npz", "policy.npz")
+    files = [file for name in names for file in root.glob(f"*/**/{name}")]
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
+
+
+def test_runs_become_results(protocol, tmp_path):
+    told = []
+    report = coopbench.train(
+        protocol, "steady", tmp_path / "out", progress=lambda *each: told.append(each)
+    )
+    assert [(b.cell.task, b.cell.run) for b in report.episodes] == [
+        (task, seed) for task in TASKS for seed in (5, 6)
+    ]
+    assert sorted(CALLS) == sorted(
+        (env, seed, steps)
+        for env in ("coopbench/TrustDilemma-v1", "coopbench/RecoveryRace-v1")
+        for seed in (5, 6)
+        for steps in (20, 40, 60)
+    )
+    for task in ("trust", "race"):
+        for progress in report.episodes.progress_of(task, "steady"):
+            assert progress.steps.tolist() == [20, 40, 60]
+            assert progress.metrics["return"].shape == (3, 4)
+    best = [progress.best for progress in report.episodes.progress_of("trust", "steady")]
+    assert best == [1, 1]  # it invests most there
+    assert not report.episodes.progress_of("trust.beside", "steady")
+    facts = report.metadata[Cell("trust.beside", "steady", 6)]["training"]
+    assert facts["task"] == "trust"
+    assert (facts["steps"], facts["interval"], facts["chosen_step"]) == (60, 20, 40)
+    assert facts["resumed"] == []
+    shares = [share for cell, share, what in told if what == "plays" and share > 0]
+    assert shares == [1 / 3, 2 / 3, 1.0] * 4
+    assert [what for _, _, what in told].count("done") == 4
+    assert [reason for reason in report.departures if "steady" in reason] == []
+
+
+def test_the_best_checkpoint_plays_what_it_would_play(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    stored = store.read(tmp_path, protocol, Cell("trust", "steady", 5))
+    assert stored.policy.facts["steps"] == 40
+    run = f"steady:{tmp_path / 'trust' / 'steady' / 'run-5'}"
+    again = coopbench.evaluate(
+        protocol.model_copy(update={"task": protocol.task[:1]}), [run]
+    ).episodes.of("trust", run)
+    assert np.array_equal(again.returns, stored.episodes.returns)
+    assert again.trace.episodes == stored.episodes.trace.episodes
+
+
+@pytest.mark.parametrize("peak", [0, 60])
+def test_the_earliest_of_the_best_is_chosen(protocol, tmp_path, peak):
+    report = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], peak=peak)
+    progress = report.episodes.progress_of("trust", "steady")[0]
+    means = progress.metrics["return"].mean(axis=1)
+    facts = report.metadata[Cell("trust", "steady", 5)]["training"]
+    assert facts["chosen_step"] == progress.steps[np.argmax(means)] == (60 if peak else 20)
+
+
+def test_without_selection_seeds_the_last_policy_plays(tmp_path):
+    file = tmp_path / "last.toml"
+    file.write_text(TOML.replace("selection = { first = 200, count = 4 }", ""))
+    report = coopbench.train(file, "steady", tmp_path / "out", seeds=[5])
+    assert not report.episodes.progress
+    facts = report.metadata[Cell("trust", "steady", 5)]["training"]
+    assert facts["chosen_step"] == 60
+
+
+def test_a_second_call_trains_nothing(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"])
+    before, told = cells(tmp_path), []
+    CALLS.clear()
+    coopbench.train(
+        protocol, "steady", tmp_path, tasks=["trust"], progress=lambda *each: told.append(each)
+    )
+    assert not CALLS
+    assert [what for _, _, what in told] == ["kept", "kept"]
+    (tmp_path / "trust.beside" / "steady" / "run-6" / "results.jsonl").unlink()
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"])
+    assert not CALLS  # the policy is there: it plays again
+    assert cells(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [({"peak": 41}, r"peak 40 \(now 41\)"), ({"steps": 40}, r"\(steps\) 60 \(now 40\)")],
+)
+def test_other_settings_need_another_folder(protocol, tmp_path, change, told):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    before = cells(tmp_path)
+    with pytest.raises(ValueError, match=f"with other settings: .*{told}"):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], **change)
+    (tmp_path / "trust" / "steady" / "run-5" / "meta.json").unlink()
+    with pytest.raises(ValueError, match=f"with other settings: .*{told}"):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], **change)
+    assert cells(tmp_path) == before
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {tests!r})
+import test_training as here
+here.registry._learners = here.with_steady
+here.coopbench.train({toml!r}, "steady", {out!r}, tasks=["trust"], seeds=[5], killed={at})
+"""
+
+
+def train_killed(tmp_path, out, at):
+    """Train in a process of its own that kills itself once after ``at`` steps."""
+    places = {"tests": str(Path(__file__).parent), "toml": str(tmp_path / "trial.toml")}
+    script = SCRIPT.format(out=str(out), at=at, **places)
+    environment = os.environ | {"STEADY_ONCE": str(tmp_path / f"once-{out.name}")}
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("at", [8, 44])
+def test_a_killed_run_goes_on_from_its_last_interval(protocol, tmp_path, at, monkeypatch):
+    (tmp_path / "once").touch()
+    monkeypatch.setenv("STEADY_ONCE", str(tmp_path / "once"))
+    settings = {"tasks": ["trust"], "seeds": [5], "killed": at}
+    coopbench.train(protocol, "steady", tmp_path / "whole", **settings)
+    assert train_killed(tmp_path, tmp_path / "killed", at).returncode == -signal.SIGKILL
+    assert not cells(tmp_path / "killed")
+    CALLS.clear()
+    report = coopbench.train(protocol, "steady", tmp_path / "killed", **settings)
+    lost = at - at % 20
+    assert [steps for _, _, steps in CALLS] == list(range(lost + 20, 61, 20))
+    assert cells(tmp_path / "killed") == cells(tmp_path / "whole")
+    facts = report.metadata[Cell("trust", "steady", 5)]["training"]
+    assert facts["resumed"] == ([lost] if lost else [])
+
+
+def test_an_interruption_while_the_state_is_written_costs_nothing(protocol, tmp_path, monkeypatch):
+    real, count = store.os.replace, []
+
+    def interrupted(source, target):
+        if str(target).endswith("state.npz"):
+            count.append(target)
+            if len(count) == 2:
+                raise KeyboardInterrupt
+        real(source, target)
+
+    monkeypatch.setattr(store.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[6])
+    left = tmp_path / "race" / "steady" / "run-6" / "training" / ".state.npz.x.tmp"
+    left.write_bytes(b"of a process that was killed")
+    report = coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[6])
+    assert report.metadata[Cell("race", "steady", 6)]["training"]["resumed"] == [20]
+    assert not left.exists()
+
+
+def test_a_run_that_diverged_is_told_and_not_trained_again(protocol, tmp_path):
+    report = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], fails=30)
+    reason = "Its loss is nan at step 32."
+    failed = {(f.cell.task, f.reason) for f in report.episodes.failures}
+    assert failed == {("trust", reason), ("trust.beside", reason)}
+    assert f"run 5 of steady on trust, trust.beside failed: {reason}" in report.departures
+    assert reason in str(report)
+    CALLS.clear()
+    again = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], fails=30)
+    assert not CALLS
+    assert again.departures == report.departures
+    assert (
+        json.loads((tmp_path / "trust" / "steady" / "run-5" / "training" / "run.json").read_text())[
+            "status"
+        ]
+        == "diverged"
+    )
+
+
+def test_a_damaged_state_is_named(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    place = tmp_path / "trust" / "steady" / "run-5"
+    (place / "meta.json").unlink()
+    (place / "training" / "state.npz").write_bytes(b"PK")
+    with pytest.raises(
+        ValueError, match=r"state\.npz cannot be read .* Remove .*training to train"
+    ):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+
+
+def test_results_of_training_are_verified_and_tampering_is_seen(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path, seeds=[5])
+    coopbench.train(protocol, "steady", tmp_path, seeds=[6], tasks=["race"], fails=10)
+    found = coopbench.verify(tmp_path)
+    assert found.holds, str(found)
+    played = [check for check in found.checks if check.played]
+    assert [check.played for check in played] == [6, 6, 6]
+    assert {check.how for check in played} == {"all episodes played again"}
+    place = tmp_path / "trust" / "steady" / "run-5"
+    other = NetworkPolicy.unpack((place / "policy.npz").read_bytes())
+    other.network.biases[0][:] -= 0.01
+    (place / "policy.npz").write_bytes(other.pack())
+    assert not coopbench.verify(tmp_path).holds
+    meta = json.loads((place / "meta.json").read_text())  # with the sum repaired
+    meta["sha256"]["policy.npz"] = store.hashlib.sha256(other.pack()).hexdigest()
+    (place / "meta.json").write_text(json.dumps(meta, indent=2) + "\n")
+    coopbench.evaluation.write_manifest(tmp_path, protocol)
+    differing = [c for c in coopbench.verify(tmp_path).checks if not c.holds]
+    assert [check.what for check in differing] == ["trust/steady/run-5"]
+    assert any("selection episodes" in reason for reason in differing[0].reasons)
+
+
+def test_all_runs_of_a_folder_are_a_method(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path / "one", seeds=[5, 6])
+    report = coopbench.evaluate(
+        protocol, [f"steady:{tmp_path / 'one'}", "random"], tmp_path / "two"
+    )
+    assert {(b.cell.policy, b.cell.run) for b in report.episodes} == {
+        ("steady", 5),
+        ("steady", 6),
+        ("random", None),
+    }
+    mine = {name: c for name, c in cells(tmp_path / "two").items() if "/steady/" in name}
+    assert mine == cells(tmp_path / "one")
+    coopbench.evaluate(protocol, ["random"], tmp_path / "three")
+    with pytest.raises(ValueError, match="there are no runs of 'steady' in it"):
+        coopbench.evaluate(protocol, [f"steady:{tmp_path / 'three'}"])
+
+
+def test_required_runs_that_are_there_are_reported(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path)
+    report = coopbench.evaluate(protocol, ["random"], tmp_path)
+    assert {b.cell.policy for b in report.episodes} == {"random", "steady"}
+
+
+def test_one_model_per_task_that_plays_all(tmp_path):
+    file = tmp_path / "all.toml"
+    text = TOML.replace('plays = "own"', 'plays = "all"').replace('trained_on = "trust"\n', "")
+    text = text.replace("RecoveryRace", "TrustDilemma").replace(
+        "horizon = 6 }\nbounds", "horizon = 7 }\nbounds"
+    )
+    text = text.replace('partners = ["tit_for_tat"]\n', "").replace(
+        "{ horizon = 7 }", "{ horizon = 5 }", 1
+    )
+    file.write_text(text)
+    report = coopbench.train(file, "steady", tmp_path / "out", seeds=[5], tasks=["trust", "race"])
+    assert {(b.cell.task, b.cell.policy) for b in report.episodes} == {
+        (task, f"steady:{model}") for task in TASKS for model in ("trust", "race")
+    }
+    assert [p.cell for p in report.episodes.progress] == [
+        Cell("trust", "steady:trust", 5),
+        Cell("race", "steady:race", 5),
+    ]
+
+
+def test_budgets(protocol):
+    def budget(kind="on_policy", **how):
+        found = training.budget_of(protocol, STEADY.__class__("x", None, "", kind, Params), **how)
+        return found.steps, found.interval
+
+    assert budget() == (60, 20)
+    assert budget("off_policy") == (600, 200)
+    assert budget(steps=40) == (40, 20)
+    assert budget(steps=7) == (7, 7)
+    assert budget("off_policy", smoke=True) == (6, 2)
+    with pytest.raises(ValueError, match=r"steps was 50; allowed: multiples of 20 .* and 1 to 20"):
+        budget(steps=50)
+    with pytest.raises(ValueError, match="steps was 0"):
+        budget(steps=0)
+    with pytest.raises(ProtocolError, match="does not say how long a model trains on each"):
+        training.budget_of(load_protocol("routing-hard"), STEADY)
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"learner": "stedy"}, "Unknown learner 'stedy'.*Did you mean 'steady'"),
+        ({"tasks": ["trsut"]}, "Unknown task 'trsut'.*Did you mean 'trust'"),
+        ({"tasks": ["trust.beside"]}, "Unknown task 'trust.beside'"),
+        ({"seeds": [101]}, r"Training seeds were \[101\].*does not evaluate on"),
+        ({"seeds": [200]}, "does not evaluate on"),
+        ({"seeds": [5, 5]}, "different whole numbers"),
+        ({"seeds": [-1]}, "different whole numbers"),
+        ({"backend": "threads"}, "Unknown backend 'threads'"),
+        ({"peek": 3}, "Unknown parameter 'peek'.*Did you mean 'peak'"),
+        ({"peak": -3}, "Parameter 'peak' of learner 'steady' was -3"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_begins(protocol, tmp_path, how, told):
+    arguments = {"learner": "steady", "out": tmp_path / "out"} | how
+    with pytest.raises((ValueError, TypeError), match=told):
+        coopbench.train(protocol, **arguments)
+    assert not (tmp_path / "out").exists()
+    assert not CALLS
+
+
+def test_games_that_cannot_be_learned_are_named_first(tmp_path):
+    file = tmp_path / "slcd.toml"
+    file.write_text(TOML.replace("RecoveryRace", "SLCD"))
+    with pytest.raises(ValueError, match="Steady cannot learn"):
+        coopbench.train(file, "steady", tmp_path / "out")
+    file.write_text(TOML.replace('trained_on = "trust"\n', ""))
+    with pytest.raises(ValueError, match=r"Task 'trust\.beside' of trial-v1 has partners"):
+        coopbench.train(file, "steady", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_fixed_policy_of_that_name_is_not_mixed_with_runs(protocol, tmp_path):
+    class Fixed:
+        name = "steady"
+
+        def __call__(self, observations):
+            return np.zeros((*observations.shape[:2], 1))
+
+    one = protocol.model_copy(update={"task": protocol.task[:1]})
+    coopbench.evaluate(one, [Fixed()], tmp_path)
+    with pytest.raises(ValueError, match="holds a fixed policy of the name 'steady'"):
+        coopbench.train(one, "steady", tmp_path)
+
+
+def test_scalars_for_tensorboard(protocol, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    found = EventAccumulator(str(tmp_path / "trust" / "steady" / "run-5" / "training"))
+    found.Reload()
+    assert {"loss", "steps_per_second", "evaluation/own_return"} <= set(found.Tags()["scalars"])
+    assert [event.step for event in found.Scalars("loss")] == [20, 40, 60]
+    progress = store.read(tmp_path, protocol, Cell("trust", "steady", 5)).progress
+    means = progress.metrics["own_return"].mean(axis=1)
+    written = [event.value for event in found.Scalars("evaluation/own_return")]
+    np.testing.assert_allclose(written, means, rtol=1e-6)
