@@ -6,8 +6,10 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 PROTOCOL ?= coopetition-standard
 # Two workers share the compiled drivers through numba's cache on disk.
 WORKERS ?= 2
+# Training of each example of `interop`; enough to show that everything fits together.
+STEPS ?= 4000
 
-.PHONY: report test lint bench docs wheel format clean
+.PHONY: report test lint bench docs wheel interop format clean
 
 report: $(VENV)/.core
 	$(BIN)/coopbench evaluate $(PROTOCOL)
@@ -44,6 +46,19 @@ wheel: $(VENV)/.test
 	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build/wheel/*.whl
 	cd build/wheel && venv/bin/coopbench evaluate coopetition-standard
 	test -s build/wheel/results/coopetition-standard/report.html
+
+# Examples with libraries that ask for versions of their own, each in its own virtual environment.
+interop: build/interop/rllib/.ready build/interop/torchrl/.ready
+	build/interop/rllib/bin/python examples/rllib_ppo.py --steps $(STEPS)
+	build/interop/torchrl/bin/python examples/torchrl_ippo.py --steps $(STEPS)
+	build/interop/torchrl/bin/python examples/benchmarl_mappo.py --steps $(STEPS)
+
+build/interop/%/.ready: examples/requirements-%.txt pyproject.toml constraints.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	grep -v '^gymnasium=' constraints.txt > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt "setuptools>=77" wheel
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt --no-build-isolation -r $< -e .
+	touch $@
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -204,8 +204,8 @@ def _described(name: str) -> tuple[Entry, Any]:
     entry = table[kind]
     if entry.trained and not written:
         raise ValueError(
-            f"Policy {kind!r} has to be trained: name the folder of a run, {kind}:FOLDER; 'coopbench "
-            f"train PROTOCOL {kind}' makes some."
+            f"Policy {kind!r} has to be trained: name the folder of a run, {kind}:FOLDER; "
+            f"'coopbench train PROTOCOL {kind}' makes some."
         )
     try:
         return entry, resolve(entry.params, _values(entry, written), f"policy {kind!r}")

@@ -117,7 +117,7 @@ class Rows:
         alive, time = control.alive.copy(), engine.state.time.copy()
         engine.step(self._joint(actions), SAME_STEP)
         if not np.isfinite(control.rewards).all():
-            raise Diverged(f"A reward of {engine.spec.id} is {control.rewards[alive].sum()}.")
+            raise Diverged("A reward is not finite.")
         over = control.ended | control.truncated
         self._seen = following = self._inputs(control.obs, control.alive)
         if over.any():
@@ -176,7 +176,7 @@ class Rows:
         if self.discrete:
             return joint
         if not np.isfinite(joint).all():
-            raise Diverged(f"An action in {self.engine.spec.id} is not finite.")
+            raise Diverged("An action is not finite.")
         return self._low + (np.clip(joint, -1.0, 1.0) + 1.0) / 2.0 * self._range
 
     def _inputs(self, observations: np.ndarray, alive: np.ndarray) -> np.ndarray:

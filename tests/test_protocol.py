@@ -63,7 +63,7 @@ def test_shipped_protocols(name):
 
 @pytest.mark.parametrize("name", coopbench.protocols())
 def test_seeds_of_different_uses_are_disjoint(name):
-    """Training, evaluation, and what certificates search, judge and solve steps on."""
+    """Training, evaluation, selection, what certificates search, judge and solve steps on."""
     protocol = load_protocol(name)
     solved = inspect.signature(stage.solve).parameters
     first, situations = solved["seed"].default, solved["situations"].default
@@ -74,6 +74,8 @@ def test_seeds_of_different_uses_are_disjoint(name):
         set(range(certificates.SEARCH, certificates.SEARCH + certificates.SEARCHED)),
         set(range(first, first + situations)),
     ]
+    if protocol.seeds.selection is not None:
+        uses.append(set(protocol.seeds.selection.seeds))
     assert all(uses)
     assert len(set().union(*uses)) == sum(map(len, uses))
 

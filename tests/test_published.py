@@ -48,6 +48,9 @@ def test_the_document():
     fixed = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
     assert (protocol.report.baselines, protocol.report.learned) == (fixed, ("ippo",))
     assert not any(task.partners for task in protocol.task)
+    assert protocol.trained_tasks == protocol.task
+    assert protocol.seeds.selection is None  # the policy at the end is evaluated
+    assert (protocol.training.runs, protocol.seeds.training) == (5, (100, 101, 102, 103, 104))
 
 
 @pytest.mark.parametrize("name", ["coopetition-published"])
