@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.arrays import pack, unpack
 from coopbench.baselines.policy import Game
+from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.core import kernel
 from coopbench_envs.drivers import compiled
 

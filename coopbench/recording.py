@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 import coopbench_envs
-from coopbench.arrays import pack, unpack
 from coopbench.baselines.policy import Game, Player, label, make_policy
 from coopbench.rollout import joint, seating
 from coopbench.store import versions, write_bytes
+from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import unknown
 from coopbench_envs.shells.common import seed_of

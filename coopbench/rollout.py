@@ -123,8 +123,11 @@ class PlayJob:
         """Play the cell; of a training run first its checkpoints, then the best of them."""
         start, policy, progress = time.perf_counter(), self.policy, None
         if isinstance(policy, Checkpoints):
-            progress = play_checkpoints(self.protocol, self.cell, policy, tell)
-            policy, tell = policy.policies[int(progress.steps[progress.best])], None
+            # The choice is made on the task that was trained on, whatever is played then.
+            trained = _task(self.protocol, self.cell).trained_on or self.cell.task
+            chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), policy, tell)
+            policy, tell = policy.policies[int(chosen.steps[chosen.best])], None
+            progress = chosen if chosen.cell == self.cell else None
         elif isinstance(policy, Trained):
             progress = policy.progress_on(self.cell.task)
             policy = policy.policy

@@ -27,13 +27,13 @@ from pydantic_core import from_json
 
 import coopbench_envs
 from coopbench import machine
-from coopbench.arrays import pack, unpack
 from coopbench.baselines.network import NetworkPolicy
 from coopbench.baselines.policy import hyperparameters
 from coopbench.episodes import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.plan import Checkpoints
 from coopbench.protocol import Protocol, ProtocolError, stored_protocol
 from coopbench.trained import POLICY_FILE, Trained
+from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.pathfinding.maps.movingai import find_files
 
 __all__ = [

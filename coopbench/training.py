@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from coopbench import store
-from coopbench.arrays import pack, unpack
 from coopbench.backends import BACKENDS
 from coopbench.baselines.learner import (
     Diverged,
@@ -41,6 +40,7 @@ from coopbench.protocol import Budget, Protocol, ProtocolError, Task
 from coopbench.report.report import Report
 from coopbench.rollout import PlayJob, play
 from coopbench.trained import Trained
+from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.parameters import named, resolve, unknown
 
 __all__ = ["Outcome", "TrainJob", "budget_of", "runs", "train"]

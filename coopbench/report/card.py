@@ -281,7 +281,8 @@ def _untold(report: "Report") -> tuple[str, ...]:
     """Policies without runs that are not of the registry: they may have been trained, or not."""
     from coopbench.baselines.policy import entries
 
-    known, trained = entries(), _learned(report)
+    known = [name for name, entry in entries().items() if not entry.trained]
+    trained = _learned(report)
     present = _present(report)
     return tuple(n for n in present if n not in trained and n.partition(":")[0] not in known)
 
@@ -367,7 +368,8 @@ def _gpu(meta: Meta) -> str:
 
 
 def _compute(meta: Meta) -> str:
-    return _text(meta, "hyperparameters", _COMPUTE)
+    measured = isinstance(_at(meta, "training", "seconds"), int | float)
+    return "with every policy, below" if measured else _text(meta, "hyperparameters", _COMPUTE)
 
 
 def _hyperparameters_given(meta: Meta) -> str:
@@ -402,8 +404,10 @@ def cards(report: "Report") -> dict[str, dict[str, str]]:
 def _card(report: "Report", name: str) -> dict[str, str]:
     from coopbench.baselines.policy import entries
 
-    entry = entries().get(name.partition(":")[0])
     metas = _metas(report, (name,))
+    entry = entries().get(name.partition(":")[0])
+    if entry is not None and entry.trained and not any(_at(meta, "training") for meta in metas):
+        entry = None  # an object of that name
     counts = sorted({len(b) for b in report.episodes if b.cell.policy == name})
     played = {b.cell.task for b in report.episodes if b.cell.policy == name}
     facts = {
@@ -439,8 +443,35 @@ def _training_facts(report: "Report", name: str) -> dict[str, str]:
         "Failed runs": ", ".join(f"{cell.run} on {cell.task}" for cell in failed) or "none",
         "Training steps": _span(reached) if reached else "",
         "Checkpoint evaluated": f"that of step {_span(chosen)}" if chosen else "",
-        "Compute of training": _said(_metas(report, (name,)), _COMPUTE),
+        "Compute of training": _trained_for(report, name),
+        "Resumed": _resumed(_metas(report, (name,))),
     }
+
+
+def _trained_for(report: "Report", name: str) -> str:
+    """What the training runs of a policy took; as it was said, where nobody measured it."""
+    own = {task.id for task in report.protocol.trained_tasks}
+    cells = [block.cell for block in report.episodes if block.cell.policy == name]
+    metas = [report.metadata.get(cell, {}) for cell in cells if cell.task in own]
+    seconds = [_at(meta, "training", "seconds") for meta in metas]
+    known = [float(value) for value in seconds if isinstance(value, int | float)]
+    if not known:
+        return _said(_metas(report, (name,)), _COMPUTE)
+    each = sum(known) / len(known)
+    return f"{_duration(sum(known))} in all, {_duration(each)} per run, on one core each"
+
+
+def _resumed(metas: Sequence[Meta]) -> str:
+    """How many runs went on after they had been stopped; empty where it is not known."""
+    known = [_at(meta, "training", "resumed") for meta in metas if _at(meta, "training")]
+    runs = {
+        (_at(meta, "training", "task"), _at(meta, "run"))
+        for meta in metas
+        if _at(meta, "training", "resumed")
+    }
+    if not known:
+        return ""
+    return f"{_counted(len(runs), 'run')} went on after an interruption" if runs else "none"
 
 
 def _said(metas: Sequence[Meta], key: str) -> str:
