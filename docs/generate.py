@@ -13,9 +13,12 @@ import plots
 
 import coopbench_envs
 from coopbench import catalogue
+from coopbench.baselines.learner import LearnerEntry, learners, preset
 from coopbench.certificates import load_certificate
 from coopbench.describe import describe_environment, describe_protocol, table
 from coopbench.protocol import Protocol, load_protocol
+from coopbench_envs.parameters import Allowed
+from coopbench_envs.parameters import describe as describe_parameters
 
 ROOT = Path(__file__).resolve().parent.parent
 _PART = re.compile(r"(<!-- generated: begin ?(\w*) -->\n).*?(<!-- generated: end -->)", re.DOTALL)
@@ -42,6 +45,41 @@ def policies() -> str:
     return table(
         ["Policy", "What it does"], [(f"`{n}`", t) for n, t in catalogue.policies().items()]
     )
+
+
+def trainers() -> str:
+    """Table of all learners."""
+    rows = [(f"`{name}`", text) for name, text in catalogue.learners().items()]
+    return table(["Learner", "What it does"], rows)
+
+
+def hyperparameters() -> str:
+    """Tables of the hyperparameters of all learners; of those that share them, one."""
+    shared: dict[type, list[LearnerEntry]] = {}
+    for entry in learners().values():
+        shared.setdefault(entry.params, []).append(entry)
+    parts = [
+        f"### {' and '.join(f'`{entry.name}`' for entry in entries)}\n\n{learner_table(entries[0])}"
+        for entries in shared.values()
+    ]
+    return "\n\n".join(parts)
+
+
+def learner_table(entry: LearnerEntry) -> str:
+    """Hyperparameters of a learner, and what the protocols have for it."""
+    names = {name: preset(name, entry.name) for name in catalogue.protocols()}
+    there = {name: found for name, found in names.items() if found}
+    rows = [
+        (f"`{key}`", str(default), *(str(each.get(key, default)) for each in there.values()), text)
+        for key, (kind, default, allowed) in describe_parameters(entry.params).items()
+        for text in [f"{allowed.text}; {allowed}" if has_range(kind, allowed) else allowed.text]
+    ]
+    return table(["Hyperparameter", "Default", *there, "Meaning"], rows)
+
+
+def has_range(kind: str, allowed: Allowed) -> bool:
+    """Whether it says more of a parameter than its type which values are allowed."""
+    return bool(allowed.choices) or kind in ("int", "float")
 
 
 def protocols() -> str:
@@ -115,6 +153,8 @@ def pages() -> dict[Path, dict[str, str]]:
             "certificate": certificate(env_id),
         }
     found[ROOT / "docs" / "protocols.md"] = {"": listing()}
+    parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
+    found[ROOT / "docs" / "training.md"] = parts
     kept = ("routing-easy", "routing-hard", "routing-standard")
     found[ROOT / "docs" / "results.md"] = {name.partition("-")[2]: reference(name) for name in kept}
     return found
