@@ -49,7 +49,7 @@ wheel: $(VENV)/.test
 
 # Examples with libraries that ask for versions of their own, each in its own virtual environment.
 interop: build/interop/rllib/.ready build/interop/torchrl/.ready
-	build/interop/rllib/bin/python examples/rllib_ppo.py --steps $(STEPS)
+	PYTHONHASHSEED=0 build/interop/rllib/bin/python examples/rllib_ppo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/torchrl_ippo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/benchmarl_mappo.py --steps $(STEPS)
 

@@ -478,3 +478,70 @@ def test_scalars_for_tensorboard(protocol, tmp_path):
     means = progress.metrics["own_return"].mean(axis=1)
     written = [event.value for event in found.Scalars("evaluation/own_return")]
     np.testing.assert_allclose(written, means, rtol=1e-6)
+
+
+def test_a_run_is_a_policy_wherever_one_is_named(protocol, tmp_path):
+    import gymnasium as gym
+
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    name = f"steady:{tmp_path / 'trust' / 'steady' / 'run-5'}"
+    matrix = coopbench.crossplay(protocol, [name, "random"], ["trust"]).matrix("trust")
+    mine = store.read(tmp_path, protocol, Cell("trust", "steady", 5)).episodes
+    seat = np.arange(6) % 2
+    assert matrix[0, 0] == pytest.approx(mine.returns[np.arange(6), seat].mean())
+    env = gym.make("coopbench/TrustDilemma-v1", control="focal", partner=name, horizon=6)
+    env.reset(seed=100)
+    env.step(np.array([0.2], np.float32))
+    policy = NetworkPolicy.unpack((tmp_path / "trust/steady/run-5/policy.npz").read_bytes())
+    invested = min(1.0, float(policy.network.biases[0][0, 0]) / 2 + 0.5)
+    played = env.unwrapped.engine.state.fraction[0]
+    np.testing.assert_allclose(played, [0.2, invested], rtol=1e-6)
+    recording = coopbench.find_episode(f"{tmp_path}/trust/steady/run-5/2")
+    assert recording.rewards.sum() == pytest.approx(mine.returns[2].sum())
+
+
+SMALL = {"lanes": 4, "rollout": 20, "batch_size": 20, "epochs": 1, "layers": "8"}
+
+
+def test_processes_come_to_the_same_runs(protocol, tmp_path, monkeypatch):
+    monkeypatch.undo()  # workers know the learners of the package alone
+    one = coopbench.train(protocol, "ippo", tmp_path / "one", tasks=["trust"], **SMALL)
+    coopbench.train(
+        protocol, "ippo", tmp_path / "two", tasks=["trust"], backend="processes", workers=2, **SMALL
+    )
+    assert len(cells(tmp_path / "one")) == 2 * 2 * 4 + 2
+    assert cells(tmp_path / "one") == cells(tmp_path / "two")
+    assert one.metadata[Cell("trust", "ippo", 5)]["hyperparameters"]["rollout"] == 20
+
+
+def test_the_command_line(protocol, tmp_path, monkeypatch, capsys):
+    from coopbench import cli
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["coopbench", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code, capsys.readouterr()
+
+    file, out = tmp_path / "trial.toml", tmp_path / "out"
+    code, told = run("train", file, "steady", "--task", "trust", "--set", "peak=20", "--out", out)
+    assert code in (0, None)
+    assert "2 training runs of 60 steps, evaluated every 20" in told.out
+    assert "trust / steady / run 6" in told.err
+    assert "steps/s" in told.err
+    assert (out / "report.html").is_file()
+    meta = json.loads((out / "trust" / "steady" / "run-6" / "meta.json").read_text())
+    assert meta["hyperparameters"]["peak"] == 20
+    for arguments, what in (
+        (("steady", "--set", "peak"), "--set takes NAME=VALUE; given 'peak'"),
+        (("steady", "--set", "peek=3"), "Did you mean 'peak'"),
+        (("stedy",), "Did you mean 'steady'"),
+        (("steady", "--steps", "50"), "steps was 50; allowed: multiples of 20"),
+        (("steady", "--task", "trsut"), "Did you mean 'trust'"),
+        (("steady", "--task", "trust"), "with other settings: peak 20 (now 40)"),
+    ):
+        code, told = run("train", file, *arguments, "--out", out)
+        assert code == 2 or code == 1
+        assert what in " ".join(told.err.split())
+    code, told = run("show", "steady")
+    assert "steps at which it invests most" in told.out

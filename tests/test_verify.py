@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 import coopbench
 from coopbench import store
-from coopbench.arrays import pack, unpack
 from coopbench.cli import app
 from coopbench.manifest import NAME, read_manifest, write_manifest
 from coopbench.plan import Checkpoints, Failed, Models
@@ -24,6 +23,7 @@ from coopbench.protocol import load_protocol, stored_protocol
 from coopbench.report.tables import as_json
 from coopbench.resimulation import CLOSE, DIFFERENT, FAILED, IDENTICAL, MISSING, RECORDED, RERUN
 from coopbench.verification import verify
+from coopbench_envs.arrays import pack, unpack
 
 PROTOCOL = """
 [protocol]
