@@ -26,6 +26,7 @@ __all__ = [
     "layer_sizes",
     "module_arrays",
     "optimiser_arrays",
+    "origin",
     "part",
     "put_module",
     "put_optimiser",
@@ -275,12 +276,15 @@ def torch_seed(seed: int) -> np.ndarray:
 def torch_apart(state: np.ndarray) -> Iterator[None]:
     """Use torch with one thread and own random numbers, and leave it as it was found.
 
-    ``state`` is where the random numbers go on from; it is written to at the end.
+    ``state`` is where the random numbers go on from; it is written to at the end. Distributions do
+    not check their arguments meanwhile: learners find out themselves what is not finite.
     """
     import torch
+    from torch.distributions import Distribution
 
-    threads = torch.get_num_threads()
+    threads, checked = torch.get_num_threads(), Distribution._validate_args
     torch.set_num_threads(1)
+    Distribution.set_default_validate_args(False)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(torch.from_numpy(state.copy()))
@@ -288,6 +292,7 @@ def torch_apart(state: np.ndarray) -> Iterator[None]:
             state[:] = torch.get_rng_state().numpy()
     finally:
         torch.set_num_threads(threads)
+        Distribution.set_default_validate_args(checked)
 
 
 def _array(tensor: "torch.Tensor") -> np.ndarray:
@@ -344,18 +349,31 @@ def part(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     return {k.removeprefix(start): array for k, array in arrays.items() if k.startswith(start)}
 
 
+def origin(learner: str, game: Rows, seed: int, hyperparameters: Any) -> np.ndarray:
+    """Return whose training it is as bytes of a text, uint8: learner, game, seed, and how."""
+    text = f"{learner} on {game.engine.spec.id} {game.engine.parameters}, seed {seed}, with "
+    return np.frombuffer(f"{text}{hyperparameters}".encode(), np.uint8).copy()
+
+
 def check_saved(
     arrays: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], learner: str
 ) -> None:
-    """Raise ``ValueError`` unless ``arrays`` have the names, shapes and types of ``own``."""
+    """Raise ``ValueError`` unless ``arrays`` may be put in the place of a learner's ``own``.
+
+    They must have the same names, shapes and types, and "origin" the same content.
+    """
+    found, wanted = (bytes(each.get("origin", b"")).decode() for each in (arrays, own))
+    if found != wanted:
+        raise ValueError(
+            f"What was saved does not fit {learner}: it is of {found or 'nobody known'}; allowed: "
+            f"{wanted}."
+        )
     for name in sorted({*arrays, *own}):
-        found, wanted = (
+        there, here = (
             f"{each[name].dtype} {each[name].shape}" if name in each else "absent"
             for each in (arrays, own)
         )
-        if found != wanted:
+        if there != here:
             raise ValueError(
-                f"What was saved does not fit {learner}: {name!r} is {found} there and {wanted} "
-                f"here; allowed: what the same learner has saved, of the same game with the same "
-                f"hyperparameters."
+                f"What was saved does not fit {learner}: {name!r} is {there}; allowed: {here}."
             )

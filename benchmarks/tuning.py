@@ -1,0 +1,147 @@
+"""Search for the hyperparameters of a learner on a protocol; every trial is kept as data.
+
+    python benchmarks/tuning.py ippo --trials 40 --steps 150000 --out tuning.jsonl
+    python benchmarks/tuning.py ippo --finalists 5 --steps 500000 --out tuning.jsonl
+
+The first command draws settings at random from ``SPACE`` and trains each of them once on some
+tasks; the second trains the best of these on all trained tasks, with more seeds. Neither training
+seeds nor episodes are those of the protocol. A trial's score is the mean over tasks of the score of
+its last policy between the bounds of the task. Trials already in the file are kept.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.learner import Diverged, make_learner
+from coopbench.episodes import Cell
+from coopbench.metrics import values
+from coopbench.protocol import Protocol, Task, load_protocol
+from coopbench.rollout import play
+
+LANES = 125  # divides the intervals of coopetition-standard
+COMMON: dict[str, Any] = {"lanes": LANES, "scale_observations": True}
+ON_POLICY: dict[str, list[Any]] = {
+    "learning_rate": [5e-4, 1e-3, 2e-3],
+    "rollout": [25 * LANES, 50 * LANES, 100 * LANES],
+    "batch_size": [625, 1250, 2500],
+    "epochs": [4, 8],
+    "gamma": [0.98, 0.99],
+    "gae_lambda": [0.95, 0.99],
+    "entropy": [0.0, 0.003, 0.01],
+    "log_std": [-1.5, -1.0, -0.5],
+    "squash": [False, True],
+    "scale_rewards": [True],
+    "layers": ["64x64"],
+    "activation": ["tanh", "relu"],
+}
+OFF_POLICY: dict[str, list[Any]] = {
+    "learning_rate": [3e-4, 1e-3, 2e-3],
+    "batch_size": [128, 256, 512],
+    "train_every": [125, 250, 500],
+    "updates": [4],
+    "warmup": [2500],
+    "gamma": [0.9, 0.95, 0.98, 0.99],
+    "tau": [0.005, 0.02],
+    "entropy": [0.02, 0.1],
+    "adapt_entropy": [False, True],
+    "layers": ["64x64"],
+}
+SPACE = {"ippo": ON_POLICY, "ippo_shared": ON_POLICY, "isac": OFF_POLICY, "isac_shared": OFF_POLICY}
+SEEDS = (900, 901, 902)  # of training; a trial has the first, a finalist all
+EPISODES = np.arange(700_000, 700_060, dtype=np.uint64)
+
+
+def drawn(learner: str, trials: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Settings of the trials of a search."""
+    rng = np.random.default_rng(seed)
+    for _ in range(trials):
+        chosen = {name: each[rng.integers(len(each))] for name, each in SPACE[learner].items()}
+        yield COMMON | chosen
+
+
+def scored(
+    protocol: Protocol, task: Task, learner: str, steps: int, seed: int, settings: dict[str, Any]
+) -> float | None:
+    """Normalised score of what a learner comes to on a task; None if it diverges."""
+    made = make_learner(learner, task.env, task.parameters, seed, **settings)
+    try:
+        made.learn(steps)
+    except Diverged:
+        return None
+    block = play(protocol, Cell(task.id, learner, seed), made.policy(), seeds=EPISODES)
+    return float(task.bounds.normalise(values(block, protocol.report.score)).mean())
+
+
+def trial(
+    protocol: Protocol,
+    tasks: list[Task],
+    learner: str,
+    steps: int,
+    seeds: tuple[int, ...],
+    settings: dict[str, Any],
+) -> dict[str, Any]:
+    """Train and evaluate one setting."""
+    begun = time.process_time()
+    scores = {
+        task.id: [scored(protocol, task, learner, steps, seed, settings) for seed in seeds]
+        for task in tasks
+    }
+    every = [-1.0 if each is None else each for row in scores.values() for each in row]
+    return {
+        "learner": learner,
+        "protocol": protocol.name,
+        "steps": steps,
+        "seeds": list(seeds),
+        "settings": settings,
+        "scores": {name: [each and round(each, 4) for each in row] for name, row in scores.items()},
+        "mean": round(float(np.mean(every)), 4),
+        "processor_seconds": round(time.process_time() - begun, 1),
+    }
+
+
+def kept(file: Path) -> list[dict[str, Any]]:
+    if not file.is_file():
+        return []
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("learner", choices=SPACE)
+    parser.add_argument("--protocol", default="coopetition-standard")
+    parser.add_argument("--task", action="append", help="of a trial; default: four of them")
+    parser.add_argument("--trials", type=int, default=0)
+    parser.add_argument("--finalists", type=int, default=0)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    protocol = load_protocol(given.protocol)
+    names = given.task or ["recovery-race", "slcd", "synergy-search", "partner-hold-up"]
+    some = [task for task in protocol.trained_tasks if task.id in names]
+    there = [t for t in kept(given.out) if t["learner"] == given.learner]
+    known = {json.dumps([t["settings"], t["steps"], t["seeds"]]) for t in there}
+    work = [(some, SEEDS[:1], each) for each in drawn(given.learner, given.trials, given.seed)]
+    singles = sorted((t for t in there if len(t["seeds"]) == 1), key=lambda t: -t["mean"])
+    every = list(protocol.trained_tasks)
+    work += [(every, SEEDS, t["settings"]) for t in singles[: given.finalists]]
+    for tasks, seeds, settings in work:
+        if json.dumps([settings, given.steps, list(seeds)]) in known:
+            continue
+        found = trial(protocol, tasks, given.learner, given.steps, seeds, settings)
+        with given.out.open("a") as file:
+            file.write(json.dumps(found) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        print(found["mean"], found["scores"], settings, flush=True)
+
+
+if __name__ == "__main__":
+    main()
