@@ -320,8 +320,9 @@ def _trained(stored: store.Stored) -> tuple[Cell, int] | None:
     """Steps that the policy of a cell was trained, where that is known."""
     facts = stored.meta.get("training")
     steps = facts.get("steps") if isinstance(facts, dict) else None
-    known = stored.episodes is not None and isinstance(steps, int)
-    return (stored.episodes.cell, steps) if known else None
+    if stored.episodes is None or not isinstance(steps, int):
+        return None
+    return stored.episodes.cell, steps
 
 
 def _report(protocol: Protocol, there: list[store.Stored], notes: tuple[str, ...]) -> Report:

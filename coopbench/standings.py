@@ -207,7 +207,8 @@ def _called(stored: store.Stored, name: str) -> store.Stored:
         None if part is None else replace(part, cell=replace(part.cell, policy=name))
         for part in parts
     )
-    return stored._replace(episodes=episodes, progress=progress, failure=failure)
+    changed = {"episodes": episodes, "progress": progress, "failure": failure}
+    return stored._replace(**changed)  # type: ignore[arg-type]
 
 
 def _entrants(found: Sequence[Examined]) -> Iterator[_Entrant]:
