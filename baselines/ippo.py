@@ -63,6 +63,7 @@ class Params(NamedTuple):
     activation: Annotated[str, one_of(ACTIVATIONS, "after hidden layers")] = "tanh"
     log_std: Annotated[float, between(-5, 2, "log standard deviation of actions at first")] = 0.0
     squash: Annotated[bool, Allowed("bring means of actions into [-1, 1] by tanh")] = False
+    history: Annotated[int, between(1, 64, "latest observations that enter a network")] = 1
     scale_observations: Annotated[bool, Allowed("bring bounded features into [-1, 1]")] = False
     scale_rewards: Annotated[bool, Allowed("divide by the deviation of discounted sums")] = False
     target_kl: Annotated[float, between(0, 10, "divergence that ends an update, 0: none")] = 0.0
@@ -183,7 +184,13 @@ class IPPO:
         shared = name.endswith("_shared")
         self.name, self.seed, self.steps, self._given = name, seed, 0, given
         self._rows = Rows(
-            env_id, parameters, seed, given.lanes, shared=shared, scaled=given.scale_observations
+            env_id,
+            parameters,
+            seed,
+            given.lanes,
+            shared=shared,
+            scaled=given.scale_observations,
+            history=given.history,
         )
         sizes = [given.lanes * len(group) for group in self._rows.groups]
         self._length = _rollout_length(given, min(sizes) // given.lanes)

@@ -63,6 +63,7 @@ class Params(NamedTuple):
     )
     layers: Annotated[str, Allowed("widths of hidden layers, of policy and values")] = "64x64"
     activation: Annotated[str, one_of(ACTIVATIONS, "after hidden layers")] = "relu"
+    history: Annotated[int, between(1, 64, "latest observations that enter a network")] = 1
     scale_observations: Annotated[bool, Allowed("bring bounded features into [-1, 1]")] = True
     scale_rewards: Annotated[bool, Allowed("divide by the deviation of rewards")] = True
 
@@ -135,7 +136,13 @@ class ISAC:
         shared = name.endswith("_shared")
         self.name, self.seed, self.steps, self._given = name, seed, 0, given
         self._rows = Rows(
-            env_id, parameters, seed, given.lanes, shared=shared, scaled=given.scale_observations
+            env_id,
+            parameters,
+            seed,
+            given.lanes,
+            shared=shared,
+            scaled=given.scale_observations,
+            history=given.history,
         )
         _check(given, self._rows, name)
         sizes = [given.lanes * len(group) for group in self._rows.groups]

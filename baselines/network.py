@@ -7,7 +7,7 @@ observation and on nothing else, not on how many lanes are played beside it.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.core import kernel
 from coopbench_envs.drivers import compiled
 
-__all__ = ["ACTIVATIONS", "HEADS", "Network", "NetworkPolicy"]
+__all__ = ["ACTIVATIONS", "HEADS", "Memory", "Network", "NetworkPolicy"]
 
 ACTIVATIONS = ("tanh", "relu")
 # What becomes of the outputs: clipped to [-1, 1]; squashed to it; the choice of the largest.
@@ -30,18 +30,20 @@ _WIDEST, _DEEPEST = 4096, 16  # of what is read from files
 class Network:
     """Perceptrons of one shape for the seats of a game.
 
-    An observation x enters as (x - centre) * scale, with the one-hot number of the seat behind it
-    if ``identity``. Layers multiply from the right: x @ weights + biases.
+    The latest ``history`` observations x, the last one first, enter as (x - centre) * scale, with
+    the one-hot number of the seat behind them if ``identity``. Layers multiply from the right:
+    x @ weights + biases.
     """
 
     seats: np.ndarray  # (agents,) int64: the model of every seat
     weights: tuple[np.ndarray, ...]  # of each layer, (models, inputs, outputs) float32
     biases: tuple[np.ndarray, ...]  # (models, outputs) float32
-    centre: np.ndarray  # (features,) float32
+    centre: np.ndarray  # (history * features,) float32
     scale: np.ndarray
     identity: bool
     activation: str  # between layers, one of ACTIVATIONS
     head: str  # after the last, one of HEADS
+    history: int = 1
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` unless all parts fit together and are finite."""
@@ -52,6 +54,8 @@ class Network:
             and self.head in HEADS
             and 0 < len(self.weights) == len(self.biases) <= _DEEPEST
             and self.centre.shape == self.scale.shape == (len(self.centre),)
+            and 0 < self.history <= len(self.centre)
+            and len(self.centre) % self.history == 0
             and self.seats.ndim == 1
             and self.seats.size > 0
             and bool(np.isin(self.seats, np.arange(models)).all())
@@ -70,8 +74,8 @@ class Network:
     def outputs(self, observations: np.ndarray) -> np.ndarray:
         """Return what comes out for every seat: (lanes, agents, outputs) float32.
 
-        ``observations`` is (lanes, agents, features). Outputs of the head "argmax" are those before
-        the choice.
+        ``observations`` is (lanes, agents, history * features). Outputs of the head "argmax" are
+        those before the choice.
         """
         shape = (*observations.shape[:2], self.weights[-1].shape[-1])
         found = np.zeros(shape, np.float32)
@@ -176,6 +180,15 @@ def _run(
 _forward = compiled(_run)
 
 
+class Memory(NamedTuple):
+    """What a network at play knows of each lane besides what it sees."""
+
+    low: np.ndarray  # (lanes, agents, dim) bounds of actions
+    high: np.ndarray
+    past: np.ndarray  # (lanes, agents, history - 1, features) observations, the last one first
+    fresh: np.ndarray  # (lanes,) bool, nothing has been seen: the past is like the present
+
+
 class NetworkPolicy:
     """A network at play: its outputs in [-1, 1] in units of each seat's action range, or a choice.
 
@@ -194,15 +207,17 @@ class NetworkPolicy:
         """What the learner was made with."""
         return dict(self.facts["hyperparameters"])
 
-    def initial(self, game: Game, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return each lane's action bounds; ``ValueError`` if the game is not what it was made for.
+    def initial(self, game: Game, seeds: np.ndarray) -> "Memory":
+        """Return each lane's memory; ``ValueError`` if the game is not what it was made for.
 
         Parameters of the game may differ from those of the training.
         """
         self.check(game)
+        lanes, history = len(seeds), self.network.history
         bounds = (game.low, game.high)
-        low, high = (np.broadcast_to(each, (len(seeds), *each.shape)) for each in bounds)
-        return low, high
+        low, high = (np.broadcast_to(each, (lanes, *each.shape)) for each in bounds)
+        shape = (lanes, len(game.agents), history - 1, len(self.network.centre) // history)
+        return Memory(low, high, np.zeros(shape, np.float32), np.ones(lanes, np.bool_))
 
     def check(self, game: Game) -> None:
         """Raise ``ValueError`` unless this policy can play ``game``."""
@@ -214,7 +229,7 @@ class NetworkPolicy:
         there = (
             self.facts["environment"],
             len(network.seats),
-            len(network.centre),
+            len(network.centre) // network.history,
             outputs,
             network.head == "argmax",
         )
@@ -233,16 +248,21 @@ class NetworkPolicy:
     def act(
         self,
         observations: np.ndarray,
-        memory: tuple[np.ndarray, np.ndarray],
+        memory: "Memory",
         masks: np.ndarray | None,
-    ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    ) -> tuple[np.ndarray, "Memory"]:
         """Return actions (lanes, agents, dim), or the best legal choices (lanes, agents)."""
-        outputs = self.network.outputs(observations)
+        now = observations[:, :, None]
+        past = np.where(memory.fresh[:, None, None, None], now, memory.past)
+        frames = np.concatenate([now, past], axis=2)
+        outputs = self.network.outputs(frames.reshape(*observations.shape[:2], -1))
+        fresh = np.zeros_like(memory.fresh)
+        memory = memory._replace(past=frames[:, :, : self.network.history - 1], fresh=fresh)
         if self.network.head == "argmax":
             legal = outputs if masks is None else np.where(masks, outputs, -np.inf)
             return legal.argmax(axis=2), memory
-        low, high = memory
-        return low + (outputs.astype(np.float64) + 1.0) / 2.0 * (high - low), memory
+        share = (outputs.astype(np.float64) + 1.0) / 2.0
+        return memory.low + share * (memory.high - memory.low), memory
 
     def pack(self) -> bytes:
         """Return the policy as the content of an npz file, which ``unpack`` reads."""
@@ -252,6 +272,7 @@ class NetworkPolicy:
             "identity": network.identity,
             "activation": network.activation,
             "head": network.head,
+            "history": network.history,
         }
         text = json.dumps(header, sort_keys=True, allow_nan=False).encode()
         arrays = {"header": np.frombuffer(text, np.uint8), "seats": network.seats}
@@ -278,6 +299,7 @@ class NetworkPolicy:
                 identity=bool(header.pop("identity")),
                 activation=str(header.pop("activation")),
                 head=str(header.pop("head")),
+                history=int(header.pop("history")),
             )
             wanted = {"environment", "learner", "seed", "steps", "hyperparameters"}
             if set(header) != wanted or not isinstance(header["hyperparameters"], dict):

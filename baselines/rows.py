@@ -38,6 +38,7 @@ __all__ = [
 # Salts: training episodes and random numbers of a learner differ from those of all evaluations.
 _EPISODES, _NUMBERS = 0x6C6561726E, 0x6E6F697365
 _DEEPEST, _WIDEST = 4, 1024
+_FRAMES = "past_frames"  # among the fields of a game's state
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
@@ -56,9 +57,10 @@ class Moved(NamedTuple):
 class Rows:
     """``lanes`` games of one environment that begin anew as soon as they are over.
 
-    Inputs of a row are its observation, scaled as ``centre`` and ``scale`` say, and behind it the
-    one-hot number of its seat if models are shared by more than one. Arrays that are returned
-    belong to the caller.
+    Inputs of a row are its latest ``history`` observations, the last one first and scaled as
+    ``centre`` and ``scale`` say, and behind them the one-hot number of its seat if models are
+    shared by more than one. What lies before an episode is like its first observation. Arrays that
+    are returned belong to the caller.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Rows:
         *,
         shared: bool,
         scaled: bool,
+        history: int = 1,
     ) -> None:
         self.engine = Engine(env_id, lanes, **parameters)
         self.lanes, self.agents = lanes, len(self.engine.agents)
@@ -79,7 +82,8 @@ class Rows:
         self.groups = [np.flatnonzero(self.seats == model) for model in np.unique(self.seats)]
         self.identity = shared and self.agents > 1
         self.centre, self.scale = _scaling(self.engine, scaled)
-        self.inputs = len(self.centre) + (self.agents if self.identity else 0)
+        self.history = history
+        self.inputs = history * len(self.centre) + (self.agents if self.identity else 0)
         # What a model gives out: the numbers of an action, or one logit for every choice.
         shape = self.engine.control.masks.shape if self.discrete else self.engine.actions.shape
         self.outputs = int(shape[2])
@@ -89,7 +93,8 @@ class Rows:
             self._range = high.astype(np.float64) - self._low
         seeds = streams(np.full(lanes, seed, np.uint64), np.arange(lanes), _EPISODES)
         self.engine.reset(seeds)
-        self._seen = self._inputs(self.engine.control.obs, self.engine.control.alive)
+        self._frames = self._first(self.engine.control.obs)
+        self._seen = self._inputs(self._frames, self.engine.control.alive)
         self._finished: list[tuple[np.ndarray, np.ndarray]] = []
 
     def observe(self) -> list[np.ndarray]:
@@ -120,10 +125,14 @@ class Rows:
         if not np.isfinite(control.rewards).all():
             raise Diverged("A reward is not finite.")
         over = control.ended | control.truncated
-        self._seen = following = self._inputs(control.obs, control.alive)
+        before, self._frames = self._frames, self._next(control.obs, self._frames)
+        if over.any():
+            self._frames[over] = self._first(control.obs[over])
+        self._seen = following = self._inputs(self._frames, control.alive)
         if over.any():
             following = following.copy()
-            following[over] = self._inputs(engine.final_obs[over], alive[over])
+            ended = self._next(engine.final_obs[over], before[over])
+            following[over] = self._inputs(ended, alive[over])
             self._finished.append((engine.final_returns[over], time[over] + 1))
         done = control.terminated | over[:, None]
         truncated = control.truncated[:, None] & ~control.terminated
@@ -143,15 +152,16 @@ class Rows:
 
     def save(self) -> dict[str, np.ndarray]:
         """Return the state of all games."""
-        return self.engine.get_state()
+        return self.engine.get_state() | {_FRAMES: self._frames.copy()}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from a saved state; ``ValueError`` if it is one of another game."""
-        missing = [name for name in self.engine.fields if name not in arrays]
+        missing = [name for name in (*self.engine.fields, _FRAMES) if name not in arrays]
         if missing:
             raise ValueError(f"The state of {self.engine.spec.id} lacks {', '.join(missing)}.")
-        self.engine.reset(state=arrays)
-        self._seen = self._inputs(self.engine.control.obs, self.engine.control.alive)
+        self.engine.reset(state={name: arrays[name] for name in self.engine.fields})
+        self._frames = arrays[_FRAMES].copy()
+        self._seen = self._inputs(self._frames, self.engine.control.alive)
         self._finished = []
 
     def network(
@@ -163,8 +173,9 @@ class Rows:
             seats=self.seats.copy(),
             weights=tuple(np.stack([_array(m.weight).T for m in layer]) for layer in layers),
             biases=tuple(np.stack([_array(m.bias) for m in layer]) for layer in layers),
-            centre=self.centre.copy(),
-            scale=self.scale.copy(),
+            centre=np.tile(self.centre, self.history),
+            scale=np.tile(self.scale, self.history),
+            history=self.history,
             identity=self.identity,
             activation=activation,
             head=head,
@@ -180,12 +191,21 @@ class Rows:
             raise Diverged("An action is not finite.")
         return self._low + (np.clip(joint, -1.0, 1.0) + 1.0) / 2.0 * self._range
 
-    def _inputs(self, observations: np.ndarray, alive: np.ndarray) -> np.ndarray:
+    def _first(self, observations: np.ndarray) -> np.ndarray:
+        """Frames at the begin of an episode, (lanes, agents, history, features), scaled."""
+        scaled = (observations - self.centre) * self.scale
+        return np.repeat(scaled[:, :, None], self.history, axis=2)
+
+    def _next(self, observations: np.ndarray, frames: np.ndarray) -> np.ndarray:
+        """Frames after a step."""
+        scaled = (observations - self.centre) * self.scale
+        return np.concatenate([scaled[:, :, None], frames[:, :, :-1]], axis=2)
+
+    def _inputs(self, frames: np.ndarray, alive: np.ndarray) -> np.ndarray:
         """Inputs of all seats, (lanes, agents, inputs)."""
-        features = len(self.centre)
+        features = self.history * len(self.centre)
         inputs = np.empty((*alive.shape, self.inputs), np.float32)
-        np.subtract(observations, self.centre, out=inputs[:, :, :features])
-        inputs[:, :, :features] *= self.scale
+        inputs[:, :, :features] = frames.reshape(*alive.shape, features)
         if self.identity:
             inputs[:, :, features:] = np.eye(self.agents, dtype=np.float32)
         if not alive.all():

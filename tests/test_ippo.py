@@ -38,6 +38,19 @@ def _toys():
         yield
 
 
+def test_what_is_not_seen_any_more_needs_a_history():
+    game = {"horizon": 10, "memory": True, "late": True}
+    settings = QUICK | {"learning_rate": 1e-2}
+
+    def reached(history):
+        learner = make_learner("ippo", ECHO, game, 0, gamma=0.0, history=history, **settings)
+        learner.learn(30_000)
+        return _played(learner.policy(), ECHO, 64, **game)
+
+    assert reached(1) == pytest.approx(-2.5, abs=0.2)  # 1/2 is the best guess at every step
+    assert reached(2) == pytest.approx(-0.5, abs=0.2)  # the first step remains a guess
+
+
 def _played(policy, env_id, lanes=8, **parameters):
     """Mean return of an agent, over episodes of seeds that no training has."""
     engine, seeds = Engine(env_id, lanes, **parameters), np.arange(lanes, dtype=np.uint64)
@@ -306,8 +319,9 @@ def test_an_illegal_choice_is_never_made(name):
     assert illegal == 0
     policy, engine = learner.policy(), Engine(PENNIES, 32)
     engine.reset(np.arange(32))
+    memory = policy.initial(Game.of(engine), np.arange(32))
     while not engine.control.done.all():
-        actions, _ = policy.act(engine.control.obs, (), engine.control.masks != 0)
+        actions, memory = policy.act(engine.control.obs, memory, engine.control.masks != 0)
         engine.step(actions, DISABLED)
         assert engine.control.invalid.sum() == 0
 

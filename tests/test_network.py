@@ -1,5 +1,6 @@
 """Networks as policies: what comes out, that it is the same everywhere, and what files may hold."""
 
+import dataclasses
 import itertools
 import json
 
@@ -226,3 +227,27 @@ def test_folders_that_are_no_policy(ippo, tmp_path):
     (run / "policy.npz").write_bytes(policy().pack())
     with pytest.raises(ValueError, match="features 8 instead of 12, actions 1 instead of 2"):
         make_policy(f"ippo:{run}", Game.at("coopbench/PartnerHoldUp-v1"))
+
+
+def test_what_was_seen_before_enters_lane_by_lane():
+    found = network(features=24, hidden=(9,))
+    found = dataclasses.replace(found, history=3)
+    playing = policy(found)
+    game = Game.at(TRUST)
+    seen = np.random.default_rng(3).random((5, 6, 2, 8)).astype(np.float32)  # step, lane
+    begun = np.array([0, 0, 2, 1, 0, 3])  # the step at which a lane's episode begins anew
+    player = Player(playing, game)
+    everywhere = np.ones(6, np.bool_)
+    player.begin(np.arange(6, dtype=np.uint64), np.zeros(6, np.int64), everywhere)
+    for step, observations in enumerate(seen):
+        fresh = (begun == step) & (step > 0)
+        if fresh.any():
+            player.begin(np.arange(6, dtype=np.uint64), np.ones(6, np.int64), fresh)
+        actions = player.act(observations)
+        for lane in range(6):
+            first = begun[lane] if begun[lane] <= step else 0
+            latest = [seen[max(step - back, first), lane] for back in range(3)]
+            expected = textbook(found, np.concatenate(latest, axis=1)[None])[0]
+            np.testing.assert_allclose(actions[lane], (expected + 1) / 2, atol=1e-5)
+    assert NetworkPolicy.unpack(playing.pack()).network.history == 3
+    assert playing.check(game) is None

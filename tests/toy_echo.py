@@ -2,8 +2,9 @@
 
 An actor gives a number out of [0, 5] per step; x is its share of that range. A step earns
 base - weight * (x - wanted)**2. What is wanted is the target or, with ``memory``, what a partner
-did in the step before, 0 or 1 at random, which the last feature of the observation shows. All are
-terminated after ``last`` steps, if that is not 0.
+did in the step before, 0 or 1 at random, which the last feature of the observation shows; if it is
+``late``, what that did one step earlier still. All are terminated after ``last`` steps, if that is
+not 0.
 """
 
 import sys
@@ -24,28 +25,35 @@ class Params(NamedTuple):
     weight: Annotated[float, between(0, 100, "of the squared distance")] = 1.0
     target: Annotated[float, between(0, 1, "best share of the range")] = 0.3
     memory: Annotated[bool, Allowed("the partner's last action is wanted instead")] = False
+    late: Annotated[bool, Allowed("and of these the one before the last")] = False
 
 
 class State(NamedTuple):
     time: np.ndarray
     partner: np.ndarray  # (lanes,) float64, last action of the partner, 0 or 1
+    earlier: np.ndarray  # (lanes,) float64, the one before
 
 
 def allocate(p, lanes):
-    return State(np.zeros(lanes, np.int64), np.zeros(lanes))
+    return State(np.zeros(lanes, np.int64), np.zeros(lanes), np.zeros(lanes))
 
 
 @kernel
 def reset(p, s, i, rng):
+    s.earlier[i] = 0.0
+    if p.late:
+        s.earlier[i] = 1.0 if uniform(rng, i) < 0.5 else 0.0
     s.partner[i] = 1.0 if uniform(rng, i) < 0.5 else 0.0
 
 
 @kernel
 def step(p, s, i, rng, actions, rewards, terminated):
-    wanted = s.partner[i] if p.memory else p.target
+    asked = s.earlier[i] if p.late else s.partner[i]
+    wanted = asked if p.memory else p.target
     for a in range(p.num_agents):
         rewards[i, a] = p.base - p.weight * (actions[i, a, 0] / 5.0 - wanted) ** 2
         terminated[i, a] = p.last > 0 and s.time[i] + 1 >= p.last
+    s.earlier[i] = s.partner[i]
     s.partner[i] = 1.0 if uniform(rng, i) < 0.5 else 0.0
 
 
