@@ -141,11 +141,20 @@ def _trained(name: str, game: Game, parameters: Params) -> NetworkPolicy:
 def preset(protocol: str, learner: str) -> dict[str, Any]:
     """Return the hyperparameters that a protocol of this package has for a learner.
 
-    ``protocol`` is a name without a version. They stand in ``baselines/presets``, one file per
-    protocol, with how they were found. Empty if there are none: the learner's own defaults count.
+    ``protocol`` is a name without a version. They stand in ``baselines/presets``, with where they
+    come from. Empty if there are none: the learner's own defaults count.
     """
-    file = resources.files(__package__) / "presets" / f"{protocol}.json"
-    if not file.is_file():
-        return {}
-    found = json.loads(file.read_text(encoding="utf-8"))
-    return dict(found["learners"].get(learner, {}))
+    return dict(_presets().get((protocol, learner), {}))
+
+
+@cache
+def _presets() -> dict[tuple[str, str], dict[str, Any]]:
+    """Hyperparameters by protocol and learner, from all files."""
+    found = {}
+    for file in (resources.files(__package__) / "presets").iterdir():
+        if file.name.endswith(".json"):
+            content = json.loads(file.read_text(encoding="utf-8"))
+            for protocol in content["protocols"]:
+                for learner, values in content["learners"].items():
+                    found[protocol, learner] = values
+    return found

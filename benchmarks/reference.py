@@ -1,7 +1,7 @@
-"""Reference results: plays the shipped planners on routing protocols and keeps what came of it.
+"""Reference results: plays and trains what the package ships, and keeps what came of it.
 
-Run ``python benchmarks/reference.py [PROTOCOL ...]``. Episodes go to ``results/reference``, so that
-an interrupted run goes on where it stopped; tables and charts to ``baselines/results``. With
+Run ``python benchmarks/reference.py [NAME ...]``. Runs and episodes go to ``results/reference``, so
+that an interrupted run goes on where it stopped; tables and charts to ``baselines/results``. With
 ``--check`` nothing is played: the tables are made anew from the episodes that are there, and
 compared with those that are kept.
 
@@ -11,53 +11,98 @@ Policies that are not trained play the same episodes in routing-medium as in rou
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import coopbench
 from coopbench.evaluation import load_report
 from coopbench.report.plots import pictures
 from coopbench.report.tables import as_markdown
 
-PROTOCOLS = ("routing-easy", "routing-hard", "routing-standard")
-POLICIES = ["random", "greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star"]
-KEPT = ("estimates.csv", "aggregates.csv", "comparisons.csv", "charts.csv", "published.csv")
-
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES, TABLES = ROOT / "results" / "reference", ROOT / "baselines" / "results"
+PLANNERS = ("random", "greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
+REACTIVE = (
+    "random",
+    "always_defect",
+    "best_constant",
+    "open_loop",
+    "tit_for_tat",
+    "generous_tit_for_tat",
+    "suspicious_tit_for_tat",
+    "grim_trigger",
+    "win_stay_lose_shift",
+    "trust_threshold",
+    "conditional_cooperator",
+)
+
+
+class Reference(NamedTuple):
+    """What is played under a protocol."""
+
+    protocol: str  # a name, or a file beside this one
+    fixed: tuple[str, ...]
+    learners: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """What ``coopbench.evaluate`` takes."""
+        own = Path(__file__).parent / self.protocol
+        return str(own) if own.is_file() else self.protocol
+
+
+REFERENCES = {
+    "routing-easy": Reference("routing-easy", PLANNERS),
+    "routing-hard": Reference("routing-hard", PLANNERS),
+    "routing-standard": Reference("routing-standard", PLANNERS),
+    "routing-learned": Reference("routing-learned.toml", PLANNERS, ("ippo_shared", "ippo")),
+    "coopetition-standard": Reference(
+        "coopetition-standard", REACTIVE, ("ippo", "ippo_shared", "isac")
+    ),
+}
+KEPT = ("estimates.csv", "aggregates.csv", "comparisons.csv", "charts.csv", "published.csv")
+KEPT_OF_RUNS = ("learning.csv", "efficiency.csv", "improvements.csv", "ranks.csv")
 
 
 def play(name):
-    """Play what has not been played yet on all usable cores."""
-    coopbench.evaluate(
-        name,
-        POLICIES,
-        out=EPISODES / name,
-        backend="processes",
-        progress=lambda cell, done, what: what == "done" and print(f"{cell.task} {cell.policy}"),
-    )
+    """Play and train what has not been there yet, on all usable cores."""
+    found, out = REFERENCES[name], EPISODES / name
+
+    def tell(cell, done, what):
+        if what == "done":
+            print(f"{cell.task} {cell.policy} {'' if cell.run is None else cell.run}", flush=True)
+
+    how = {"backend": "processes", "progress": tell}
+    coopbench.evaluate(found.source, list(found.fixed), out=out, **how)
+    for learner in found.learners:
+        coopbench.train(found.source, learner, out, **how)
 
 
 def tables(name):
     """Return the tables and charts of a protocol as {path: content}."""
     report = load_report(EPISODES / name)
-    charts = [picture for picture in pictures(report) if picture.kind == "chart"]
+    drawn = pictures(report)
+    charts = [picture for picture in drawn if picture.kind == "chart"]
     found = {f"plots/{chart.name}.svg": chart.svg for chart in charts}
     found["report.md"] = as_markdown(report, charts)
+    kept = KEPT + (KEPT_OF_RUNS if REFERENCES[name].learners else ())
     with tempfile.TemporaryDirectory() as place:
         files = report.save(place)
         for file in files.values():
-            if file.name in KEPT:
+            if file.name in kept:
                 found[file.name] = file.read_text(encoding="utf-8")
     return found
 
 
 def main():
-    names = [name for name in sys.argv[1:] if name != "--check"] or PROTOCOLS
+    names = [name for name in sys.argv[1:] if name != "--check"] or list(REFERENCES)
     for name in names:
+        if name not in REFERENCES:
+            sys.exit(f"There is no reference {name!r}; there are {', '.join(REFERENCES)}.")
         if "--check" in sys.argv:
             other = [
                 file
                 for file, content in tables(name).items()
-                if file in KEPT and (TABLES / name / file).read_text("utf-8") != content
+                if file.endswith(".csv") and (TABLES / name / file).read_text("utf-8") != content
             ]
             print(f"{name}: {', '.join(other) or 'as kept'}")
             continue
