@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
@@ -19,6 +20,7 @@ from coopbench.baselines.policy import Entry, Game, modules
 from coopbench_envs.parameters import Allowed, named, resolve
 
 __all__ = [
+    "POLICY_FILE",
     "Diverged",
     "Learner",
     "LearnerEntry",
@@ -27,9 +29,10 @@ __all__ = [
     "make_learner",
     "preset",
     "trained_entry",
+    "trained_policy",
 ]
 
-_FILE = "policy.npz"  # what a training run leaves in its folder
+POLICY_FILE = "policy.npz"  # in the folder of every cell that a trained policy has played
 _LARGEST = 1 << 28  # bytes of it
 
 
@@ -77,14 +80,20 @@ class LearnerEntry:
 
 
 def learners() -> dict[str, LearnerEntry]:
-    """Return all learners by name: those in ``LEARNERS`` of the files here."""
+    """Return all learners by name: those in ``LEARNERS`` of the files here, and of other packages.
+
+    These name a ``LearnerEntry`` in the entry-point group ``coopbench.learners``.
+    """
     return dict(_learners())
 
 
 @cache
 def _learners() -> dict[str, LearnerEntry]:
-    found = [entry for module in modules() for entry in getattr(module, "LEARNERS", ())]
-    return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+    own = [entry for module in modules() for entry in getattr(module, "LEARNERS", ())]
+    others = [point.load() for point in entry_points(group="coopbench.learners")]
+    # Of two with one name that of this package counts.
+    found = {entry.name: entry for entry in (*others, *own)}
+    return dict(sorted(found.items()))
 
 
 def make_learner(
@@ -112,12 +121,26 @@ def trained_entry(learner: LearnerEntry) -> Entry:
     return Entry(learner.name, partial(_trained, learner.name), summary, "local", Params, True)
 
 
+def trained_policy(name: str) -> NetworkPolicy | None:
+    """Return what a name like ``ippo:FOLDER`` means; None for the name of any other policy.
+
+    Raises ``ValueError`` if it cannot be read.
+    """
+    learner, _, folder = name.partition(":")
+    return _read(learner, Path(folder)) if learner in learners() else None
+
+
 def _trained(name: str, game: Game, parameters: Params) -> NetworkPolicy:
     """Read a policy and see that it can play a game."""
-    folder = Path(parameters.folder)
-    file = folder / _FILE
+    policy = _read(name, Path(parameters.folder))
+    policy.check(game)
+    return policy
+
+
+def _read(name: str, folder: Path) -> NetworkPolicy:
+    file = folder / POLICY_FILE
     if not file.is_file():
-        runs = sorted(place.parent for place in folder.glob(f"*/{name}/run-*/{_FILE}"))
+        runs = sorted(place.parent for place in folder.glob(f"*/{name}/run-*/{POLICY_FILE}"))
         found = f"; it holds runs: name one, for instance {name}:{runs[0]}" if runs else ""
         raise ValueError(
             f"Policy '{name}:{folder}' cannot be read: there is no {file}{found}. Allowed: the "
@@ -134,7 +157,6 @@ def _trained(name: str, game: Game, parameters: Params) -> NetworkPolicy:
             f"Policy '{name}:{folder}': {file} was trained by {policy.name!r}; name it "
             f"'{policy.name}:{folder}'."
         )
-    policy.check(game)
     return policy
 
 

@@ -23,7 +23,7 @@ ACTIVATIONS = ("tanh", "relu")
 HEADS = ("clip", "tanh", "argmax")
 _TANH, _CLIP, _SQUASH = ACTIVATIONS.index("tanh"), HEADS.index("clip"), HEADS.index("tanh")
 _FORMAT = 1
-_WIDEST, _DEEPEST = 4096, 16  # of what is read from files
+_WIDEST, _DEEPEST, _LONGEST = 4096, 16, 64  # of what is read from files
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ class Network:
             and self.head in HEADS
             and 0 < len(self.weights) == len(self.biases) <= _DEEPEST
             and self.centre.shape == self.scale.shape == (len(self.centre),)
-            and 0 < self.history <= len(self.centre)
-            and len(self.centre) % self.history == 0
+            and 0 < self.history <= _LONGEST
+            and 0 < len(self.centre) == len(self.centre) // self.history * self.history
             and self.seats.ndim == 1
             and self.seats.size > 0
-            and bool(np.isin(self.seats, np.arange(models)).all())
+            and bool((self.seats >= 0).all() and (self.seats < models).all())
         )
         for weights, biases in zip(self.weights, self.biases, strict=False):
             outputs = weights.shape[-1]
-            fits = fits and weights.shape == (models, inputs, outputs) and outputs <= _WIDEST
+            fits = fits and weights.shape == (models, inputs, outputs) and 0 < outputs <= _WIDEST
             fits = fits and biases.shape == (models, outputs)
             inputs = outputs
         if not fits:
@@ -304,6 +304,12 @@ class NetworkPolicy:
             wanted = {"environment", "learner", "seed", "steps", "hyperparameters"}
             if set(header) != wanted or not isinstance(header["hyperparameters"], dict):
                 raise ValueError(f"it states {sorted(header)}, not {sorted(wanted)}")
-        except (LookupError, TypeError, AttributeError, RecursionError) as error:
+        except (
+            LookupError,
+            TypeError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
             raise ValueError(f"it is no policy ({type(error).__name__}: {error})") from None
         return cls(network, header)

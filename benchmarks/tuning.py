@@ -4,7 +4,7 @@
     python benchmarks/tuning.py ippo --finalists 5 --steps 500000 --out tuning.jsonl
 
 The first command draws settings at random from ``SPACE`` and trains each of them once on some
-tasks; the second trains the best of these on all trained tasks, with more seeds. Neither training
+tasks; the second trains the best of these on all trained tasks, with other seeds. Neither training
 seeds nor episodes are those of the protocol. A trial's score is the mean over tasks of the score of
 its last policy between the bounds of the task. Trials already in the file are kept.
 """
@@ -54,7 +54,7 @@ OFF_POLICY: dict[str, list[Any]] = {
     "layers": ["64x64"],
 }
 SPACE = {"ippo": ON_POLICY, "ippo_shared": ON_POLICY, "isac": OFF_POLICY, "isac_shared": OFF_POLICY}
-SEEDS = (900, 901, 902)  # of training; a trial has the first, a finalist all
+SEEDS, FINAL_SEEDS = (900,), (901,)  # of the trainings of a trial, and of a finalist
 EPISODES = np.arange(700_000, 700_060, dtype=np.uint64)
 
 
@@ -128,10 +128,11 @@ def main() -> None:
     some = [task for task in protocol.trained_tasks if task.id in names]
     there = [t for t in kept(given.out) if t["learner"] == given.learner]
     known = {json.dumps([t["settings"], t["steps"], t["seeds"]]) for t in there}
-    work = [(some, SEEDS[:1], each) for each in drawn(given.learner, given.trials, given.seed)]
-    singles = sorted((t for t in there if len(t["seeds"]) == 1), key=lambda t: -t["mean"])
+    work = [(some, SEEDS, each) for each in drawn(given.learner, given.trials, given.seed)]
+    trials = [t for t in there if tuple(t["seeds"]) == SEEDS]
+    best = sorted(trials, key=lambda t: -t["mean"])[: given.finalists]
     every = list(protocol.trained_tasks)
-    work += [(every, SEEDS, t["settings"]) for t in singles[: given.finalists]]
+    work += [(every, FINAL_SEEDS, t["settings"]) for t in best]
     for tasks, seeds, settings in work:
         if json.dumps([settings, given.steps, list(seeds)]) in known:
             continue

@@ -84,14 +84,16 @@ def show(
 @app.command("plan")
 def show_plan(protocol: ProtocolName, policy: Policies = None) -> None:
     """Show the cells (task x policy) that 'evaluate' would play, without playing them."""
+    from coopbench.evaluation import expanded
     from coopbench.plan import plan
     from coopbench.protocol import load_protocol
 
     found = load_protocol(protocol)
-    cells = plan(found, _chosen(policy, found))
+    cells = plan(found, expanded(found, _chosen(policy, found)))
     tasks = {task.id: task for task in found.task}
     for cell, _ in cells:
-        _say(f"{cell.task:<24}{cell.policy:<20}{found.episodes(tasks[cell.task]):>6} episodes")
+        who = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
+        _say(f"{cell.task:<24}{who:<20}{found.episodes(tasks[cell.task]):>6} episodes")
     _say(f"{len(cells)} cells; digest {found.digest[:16]}")
 
 

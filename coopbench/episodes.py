@@ -13,6 +13,8 @@ from coopbench import machine
 
 __all__ = ["Cell", "EpisodeTable", "Episodes", "Failure", "Played", "Progress", "Trace"]
 
+_LONGEST = 60  # characters of a policy's name in the name of a folder, which has at most 255 bytes
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -28,7 +30,7 @@ class Cell:
         slug = self.policy.replace(":", "@")
         if not re.fullmatch(r"\w[\w.,=-]*(:[\w.,=-]+)?", self.policy):
             digest = hashlib.sha256(self.policy.encode()).hexdigest()[:8]
-            slug = re.sub(r"[^\w.-]+", "-", self.policy).strip("-.") + "@" + digest
+            slug = re.sub(r"[^\w.-]+", "-", self.policy)[-_LONGEST:].strip("-.") + "@" + digest
         return f"{self.task}/{slug}" if self.run is None else f"{self.task}/{slug}/run-{self.run}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import coopbench_envs
 from coopbench import analysis, efficiency, rankings, store
 from coopbench.backends import BACKENDS
-from coopbench.baselines.learner import learners
+from coopbench.baselines.learner import learners, trained_policy
 from coopbench.departures import departures
 from coopbench.episodes import Cell, EpisodeTable, Failure
 from coopbench.manifest import results_digest, write_manifest
@@ -22,6 +22,7 @@ from coopbench_envs.parameters import named
 
 __all__ = [
     "evaluate",
+    "expanded",
     "find_protocol",
     "load_report",
     "models_of",
@@ -65,7 +66,7 @@ def evaluate(
     the machines of a cluster (default: one per core of the cluster).
     """
     found = find_protocol(protocol)
-    cells = plan(found, [_expanded(policy) for policy in policies])
+    cells = plan(found, expanded(found, policies))
     names = list(dict.fromkeys(cell.policy for cell, _ in cells))
     played, notes = play_cells(found, cells, out, backend, progress, workers)
     if out is None:
@@ -76,22 +77,33 @@ def evaluate(
     return replace(report, results=write_manifest(Path(out), found))
 
 
-def _expanded(policy: Any) -> Any:
-    """Return the models that a name means, if it names all that a learner has trained."""
+def expanded(protocol: Protocol, policies: Sequence[Any]) -> list[Any]:
+    """Return the policies; where one names a results folder, all that was trained into it."""
+    return [_expanded(protocol, policy) for policy in policies]
+
+
+def _expanded(protocol: Protocol, policy: Any) -> Any:
     name, _, folder = policy.partition(":") if isinstance(policy, str) else ("", "", "")
     root = Path(folder)
     if name not in learners() or not folder or not (root / "protocol.json").is_file():
         return policy
-    return models_of(root, name)
+    return models_of(root, name, protocol)
 
 
-def models_of(folder: str | Path, learner: str) -> Models:
+def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
     """Return all that a learner has trained into a results folder, by task and training seed.
 
-    Raises ``ValueError`` if there is nothing, and for what is damaged.
+    Raises ``ValueError`` if there is nothing, for what is damaged, and if it was trained under
+    another protocol, which may have chosen checkpoints by episodes that this one evaluates on.
     """
     root, notes = Path(folder), list[str]()
-    protocol = protocol_of(root)
+    digest = protocol_of(root).digest
+    if digest != protocol.digest:
+        raise store.OtherProtocolError(
+            f"{learner}:{root} holds runs of another protocol (digest {digest[:12]}; this one has "
+            f"{protocol.digest[:12]}), with tasks and a choice of checkpoints of its own. Name the "
+            f"folder of a single run, or train under this protocol."
+        )
     tasks = {task.id for task in protocol.trained_tasks}
     found: dict[str, dict[int, Any]] = {}
     for cell, stored in stored_cells(root, protocol, notes):
@@ -166,7 +178,7 @@ def _earlier_runs(
     root: Path, protocol: Protocol, given: Set[Cell], notes: list[str]
 ) -> list[tuple[Cell, store.Stored]]:
     """Further training runs that a results folder holds: of policies given, and those required."""
-    found = []
+    found: list[tuple[Cell, store.Stored]] = []
     learned = {replace(cell, run=None).folder for cell in given if cell.run is not None}
     learned |= {
         Cell(task.id, name).folder for name in protocol.report.learned for task in protocol.task
@@ -180,8 +192,13 @@ def _earlier_runs(
             notes.append(f"left out: {error}")
             continue
         if there is not None:
-            notes.append(f"{file.parent} was there before and counts, too.")
             found.append((cell, there))
+    for policy in dict.fromkeys(cell.policy for cell, _ in found):
+        runs = sorted(
+            {cell.run for cell, _ in found if cell.policy == policy and cell.run is not None}
+        )
+        told = ", ".join(map(str, runs))
+        notes.append(f"Runs of {policy} that were there before count, too: {told}.")
     return found
 
 
@@ -201,11 +218,11 @@ def _finished(
         return None
     if found is None or found.episodes is None:
         return None
-    if isinstance(model, Trained):
-        same = found.policy is not None and found.policy.pack() == model.policy.pack()
-    else:
-        same = found.meta["plays"] == model
-    return found if same else None
+    if isinstance(model, str) and found.meta["plays"] != model:
+        return None
+    policy = model.policy if isinstance(model, Trained) else trained_policy(model)
+    played = None if found.policy is None else found.policy.pack()
+    return found if policy is None or policy.pack() == played else None
 
 
 def load_report(folder: str | Path) -> Report:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from coopbench import machine, store
+from coopbench.baselines.learner import POLICY_FILE
 from coopbench.baselines.network import NetworkPolicy
 from coopbench.baselines.policy import Game, Player, entries, make_policy
 from coopbench.episodes import Cell, Episodes, Progress, Trace
@@ -21,7 +22,6 @@ from coopbench.plan import game_of
 from coopbench.protocol import Protocol, Task
 from coopbench.replay import recorded_episode
 from coopbench.rollout import OWN, PlayJob, play, seating
-from coopbench.trained import POLICY_FILE
 from coopbench.trajectories import Recorder, agent_metrics, episode_metrics
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.registration import spec
@@ -193,17 +193,21 @@ def _player(stored: store.Stored, task: Task) -> tuple[Any, list[Finding]]:
     if stored.episodes is None:
         raise ValueError("A failed run has no policy.")
     cell, plays, known = stored.episodes.cell, stored.meta["plays"], entries()
-    if stored.policy is not None:
+    if stored.policy is not None and cell.run is not None:
         return stored.policy, list(_alike(stored, stored.policy))
     if plays is None and cell.run is None and cell.policy.partition(":")[0] in known:
         plays = cell.policy
     if plays is None or plays.partition(":")[0] not in known:
         return None, []
-    make_policy(plays, game_of(task))
+    player, findings = stored.policy or plays, []
+    if stored.policy is None:
+        make_policy(plays, game_of(task))
+    elif stored.policy.name != plays.partition(":")[0]:
+        findings.append(Finding(f"{POLICY_FILE} was trained by {stored.policy.name!r}"))
     if cell.run is None and plays != cell.policy:
         text = f"meta.json says that {plays!r} plays, but the cell is that of {cell.policy!r}"
-        return plays, [Finding(text)]
-    return plays, []
+        findings.append(Finding(text))
+    return player, findings
 
 
 # --- what must hold without playing ---------------------------------------------------------------

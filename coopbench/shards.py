@@ -9,6 +9,7 @@ from coopbench import store
 from coopbench.episodes import Cell
 from coopbench.evaluation import (
     Progress,
+    expanded,
     find_protocol,
     load_report,
     play_cells,
@@ -51,7 +52,7 @@ def play_shard(
     manifest are made by ``merge`` when all parts are there.
     """
     found = find_protocol(protocol)
-    cells = plan(found, policies)
+    cells = plan(found, expanded(found, policies))
     mine = part(found, cells, shard)
     _, notes = play_cells(found, mine, out, backend, progress, workers)
     there = sum((Path(out) / cell.folder / "meta.json").is_file() for cell, _ in cells)

@@ -5,7 +5,7 @@ results.jsonl   one line per episode
 curves.npz      mean course of every metric over an episode
 trace.npz       checksum of every step; actions and rewards of the recorded episodes
 progress.npz    training runs with checkpoints: their steps, and every metric of their episodes
-policy.npz      trained policies: the network that has played
+policy.npz      trained policies, by name too: the network that has played
 """
 
 import hashlib
@@ -27,12 +27,13 @@ from pydantic_core import from_json
 
 import coopbench_envs
 from coopbench import machine
+from coopbench.baselines.learner import POLICY_FILE, learners, trained_policy
 from coopbench.baselines.network import NetworkPolicy
 from coopbench.baselines.policy import hyperparameters
 from coopbench.episodes import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.plan import Checkpoints
 from coopbench.protocol import Protocol, ProtocolError, stored_protocol
-from coopbench.trained import POLICY_FILE, Trained
+from coopbench.trained import Trained
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.pathfinding.maps.movingai import find_files
 
@@ -99,7 +100,8 @@ class Stored(NamedTuple):
     episodes: Episodes | None
     progress: Progress | None
     failure: Failure | None
-    policy: NetworkPolicy | None = None  # of a training run of this package: who has played
+    # Who has played: of a training run of this package, or where one is named, like ippo:FOLDER.
+    policy: NetworkPolicy | None = None
 
 
 def describe(protocol: Protocol, played: Played, model: Any) -> dict[str, Any]:
@@ -125,7 +127,8 @@ def describe(protocol: Protocol, played: Played, model: Any) -> dict[str, Any]:
 def write(root: Path, played: Played, meta: dict[str, Any], model: Any = None) -> None:
     """Write a finished cell with its metadata below ``root``, and the ``model`` if it is trained.
 
-    At any moment a crash leaves the old cell, the new one or an unfinished one.
+    So is a trained policy that is named: what lies in its folder may change. At any moment a crash
+    leaves the old cell, the new one or an unfinished one.
     """
     cell, progress, trace = played.episodes.cell, played.progress, played.episodes.trace
     if trace is None:
@@ -137,15 +140,20 @@ def write(root: Path, played: Played, meta: dict[str, Any], model: Any = None) -
     }
     if progress is not None:
         files[_PROGRESS] = pack({"steps": progress.steps, **progress.metrics})
-    if isinstance(model, Trained):
-        files[POLICY_FILE] = model.policy.pack()
+    policy = model.policy if isinstance(model, Trained) else None
+    if isinstance(model, str):
+        policy = trained_policy(model)
+    if policy is not None:
+        files[POLICY_FILE] = policy.pack()
     _write(root, cell, meta, files)
 
 
-def write_failure(root: Path, protocol: Protocol, failure: Failure) -> None:
-    """Write down below ``root`` that a training run failed."""
-    cell = failure.cell
-    _write(root, cell, _meta(protocol, cell, "failed") | {"reason": failure.reason}, {})
+def write_failure(
+    root: Path, protocol: Protocol, failure: Failure, known: Mapping[str, Any] | None = None
+) -> None:
+    """Write down below ``root`` that a training run failed, with what else is ``known`` of it."""
+    meta = _meta(protocol, failure.cell, "failed") | {"reason": failure.reason, **(known or {})}
+    _write(root, failure.cell, meta, {})
 
 
 def copy(source: Path, root: Path, cell: Cell) -> None:
@@ -393,8 +401,16 @@ def _checked(path: Path, meta: dict[str, Any]) -> bytes:
 def _files(meta: dict[str, Any]) -> list[str]:
     """Names of the files of a finished cell."""
     progress = [] if meta["chosen_step"] is None else [_PROGRESS]
-    policy = [] if meta.get("training") is None else [POLICY_FILE]
+    policy = [POLICY_FILE] if _has_policy(meta) else []
     return [*_ALWAYS, *progress, *policy]
+
+
+def _has_policy(meta: dict[str, Any]) -> bool:
+    """Whether a finished cell holds the network that played; a fixed policy is what is named."""
+    if meta["run"] is not None:
+        return meta.get("training") is not None
+    named = str(meta["plays"]).partition(":")[0] in learners()
+    return named and POLICY_FILE in meta["sha256"]
 
 
 def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Episodes:

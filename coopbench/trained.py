@@ -7,18 +7,17 @@ from typing import Any
 from coopbench.baselines.network import NetworkPolicy
 from coopbench.episodes import Progress
 
-__all__ = ["POLICY_FILE", "Trained"]
-
-POLICY_FILE = "policy.npz"  # in the folder of every cell that a trained policy has played
+__all__ = ["Trained"]
 
 
 @dataclass(frozen=True)
 class Trained:
     """A training run: the policy of its best checkpoint, how it came along, and its circumstances.
 
-    ``facts`` go into the metadata of what it plays: ``steps`` trained, ``budget``, ``interval``,
-    ``chosen_step``, ``seconds`` and ``evaluation_seconds`` of the training, ``resumed`` (the steps
-    from which it went on after it had been stopped), and the versions of what trained it.
+    ``facts`` go into the metadata of what it plays: the ``task`` and the ``steps`` that it was
+    trained, ``interval``, ``chosen_step``, ``seconds`` and ``evaluation_seconds`` of the training,
+    ``steps_per_second``, ``resumed`` (the steps from which it went on after it had been stopped),
+    and the ``versions`` of what trained it.
     """
 
     policy: NetworkPolicy

@@ -5,17 +5,20 @@ A run has the folder of its cell. What training needs lies there in ``training/`
 state.npz   everything to go on with, and the best policy so far; written after every interval
 run.json    the same in words, for people
 events.*    scalars for TensorBoard
+lock        empty; held by the process that trains, so that there is one at a time
 
 The loop knows no algorithm: see ``coopbench.baselines.learner``.
 """
 
+import errno
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +43,7 @@ from coopbench.protocol import Budget, Protocol, ProtocolError, Task
 from coopbench.report.report import Report
 from coopbench.rollout import PlayJob, play
 from coopbench.trained import Trained
-from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.arrays import LIMIT, pack, unpack
 from coopbench_envs.parameters import named, resolve, unknown
 
 __all__ = ["Outcome", "TrainJob", "budget_of", "runs", "train"]
@@ -104,7 +107,7 @@ def train(
 
     with closing(run(open_jobs, workers, at)) as results:
         for number, outcome in results:
-            _keep(root, found, outcome)
+            _keep(root, open_jobs[number], outcome)
             if progress is not None:
                 progress(open_jobs[number].cell, 1.0, "done")
     report = load_report(root)
@@ -132,7 +135,7 @@ def runs(
     for task in chosen:  # says so if a game cannot be learned, or a value does not fit
         make_learner(learner, task.env, task.parameters, numbers[0], **settings)
     return [
-        TrainJob(protocol, learner, task.id, seed, root, budget, settings)
+        TrainJob(protocol, learner, task.id, seed, root.absolute(), budget, settings)
         for seed in numbers
         for task in chosen
     ]
@@ -168,13 +171,14 @@ def budget_of(
         )
     asked = kinds[learner.kind] if learner.kind in kinds else next(iter(kinds.values()))
     if steps is not None:
-        interval = min(asked.interval, max(steps, 1))
-        if steps < 1 or steps % interval:
+        whole = isinstance(steps, Integral) and not isinstance(steps, bool) and steps >= 1
+        interval = min(asked.interval, steps) if whole else 1
+        if not whole or steps % interval:
             raise ValueError(
                 f"steps was {steps!r}; allowed: multiples of {asked.interval} (the interval of "
                 f"{protocol.name}), and 1 to {asked.interval}."
             )
-        asked = Budget(steps=steps, interval=interval)
+        asked = Budget(steps=int(steps), interval=int(interval))
     if not smoke:
         return asked
     count = min(asked.steps // asked.interval, _SMOKE_CHECKPOINTS)
@@ -205,13 +209,17 @@ def _seeds(protocol: Protocol, given: Sequence[int] | None) -> tuple[int, ...]:
         return known
     spans = [protocol.seeds.evaluation, protocol.seeds.selection]
     held = [seed for seed in given for span in spans if span is not None and seed in span.seeds]
-    wrong = [seed for seed in given if not 0 <= seed < 2**63]
+    wrong = [seed for seed in given if not _is_seed(seed)]
     if held or wrong or len(set(given)) != len(given) or not given:
         raise ValueError(
             f"Training seeds were {list(given)}; allowed: different whole numbers >= 0 that "
             f"{protocol.name} does not evaluate on; its own are {list(known)}."
         )
-    return tuple(given)
+    return tuple(map(int, given))
+
+
+def _is_seed(given: Any) -> bool:
+    return isinstance(given, Integral) and not isinstance(given, bool) and 0 <= int(given) < 2**63
 
 
 def _check_fixed(root: Path, jobs: Sequence["TrainJob"]) -> None:
@@ -227,7 +235,8 @@ def _check_fixed(root: Path, jobs: Sequence["TrainJob"]) -> None:
 
 def _is_kept(job: "TrainJob") -> bool:
     """Whether everything that a run plays is there already."""
-    return all(_kept(job, cell) for cell in job.plays)
+    kept = [_kept(job, cell) for cell in job.plays]  # each is looked at
+    return all(kept)
 
 
 def _kept(job: "TrainJob", cell: Cell) -> bool:
@@ -236,9 +245,9 @@ def _kept(job: "TrainJob", cell: Cell) -> bool:
         found = store.read(job.root, job.protocol, cell)
     except store.DamagedResultError:  # it is played again
         return False
-    if found is None or found.failure is not None:  # why it failed stands in its training state
+    facts = None if found is None else found.meta.get("training")
+    if found is None or (found.failure is not None and facts is None):  # of nobody knows what
         return False
-    facts = found.meta.get("training")
     there = None if facts is None else {**found.meta["hyperparameters"], **_budget(facts)}
     if there != {**job.settings, **_budget(job.budget.model_dump())}:
         raise ValueError(_other(job.root / cell.folder, there, job))
@@ -246,7 +255,7 @@ def _kept(job: "TrainJob", cell: Cell) -> bool:
 
 
 def _budget(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {"(steps)": facts["steps"], "(interval)": facts["interval"]}
+    return {"(steps)": facts.get("steps"), "(interval)": facts.get("interval")}
 
 
 def _other(place: Path, there: Mapping[str, Any] | None, job: "TrainJob") -> str:
@@ -260,12 +269,14 @@ def _other(place: Path, there: Mapping[str, Any] | None, job: "TrainJob") -> str
     return f"{place} holds a run that was trained {how}. Choose another folder, or remove it."
 
 
-def _keep(root: Path, protocol: Protocol, outcome: "Outcome") -> None:
+def _keep(root: Path, job: "TrainJob", outcome: "Outcome") -> None:
     """Write down what came of a run."""
     for failure in outcome.failures:
-        store.write_failure(root, protocol, failure)
+        facts = {"task": job.cell.task, **job.budget.model_dump()}
+        known = {"hyperparameters": dict(job.settings), "training": facts}
+        store.write_failure(root, job.protocol, failure, known)
     for played in outcome.played:
-        meta = store.describe(protocol, played, outcome.model)
+        meta = store.describe(job.protocol, played, outcome.model)
         store.write(root, played, meta, outcome.model)
 
 
@@ -330,10 +341,33 @@ class TrainJob:
 
     def __call__(self, tell: Tell | None) -> Outcome:
         """Train from where it stopped, then play; what is finished is not done again."""
-        model = _Run(self).trained(tell)
+        with _alone(self.folder):
+            model = _Run(self).trained(tell)
         if isinstance(model, Failed):
             return Outcome(None, failures=tuple(Failure(c, model.reason) for c in self.plays))
         return Outcome(model, tuple(PlayJob(self.protocol, c, model)(None) for c in self.plays))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run's folder; ``ValueError`` if another process holds it.
+
+    The lock ends with the process, however it does. Where there are none it is not held.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("ab") as file:
+        if find_spec("fcntl") is not None:  # not everywhere
+            from fcntl import LOCK_EX, LOCK_NB, flock
+
+            try:
+                flock(file, LOCK_EX | LOCK_NB)
+            except OSError as error:  # any other: this disk knows no locks
+                if error.errno in (errno.EAGAIN, errno.EACCES):
+                    raise ValueError(
+                        f"Another process trains the run in {folder}. Wait for it to end, or "
+                        f"choose another folder, other tasks or other seeds."
+                    ) from None
+        yield
 
 
 @dataclass
@@ -353,15 +387,12 @@ class _Course:
     def add(self, step: int, policy: NetworkPolicy, block: Episodes | None, names: Any) -> None:
         """Take in a checkpoint; without selection episodes the last one counts."""
         self.steps.append(step)
-        score = [self._mean(k) for k in range(len(self.steps) - 1)] if block else []
         if block is not None:
             for name in names:
                 self.metrics.setdefault(name, []).append(values(block, name))
-        if block is None or all(self._mean(-1) > before for before in score):
+        progress = None if block is None else self.progress(block.cell)
+        if progress is None or progress.best == len(progress) - 1:
             self.best, self.chosen = policy.pack(), step
-
-    def _mean(self, checkpoint: int) -> float:
-        return float(self.metrics["return"][checkpoint].mean())
 
     def progress(self, cell: Cell) -> Progress | None:
         """Return the course as results keep it."""
@@ -411,11 +442,13 @@ class _Run:
         job, course = self._job, self._course
         task = job.task
         learner = make_learner(job.learner, task.env, task.parameters, job.seed, **job.settings)
-        if learner_arrays:
-            learner.load(learner_arrays)
-            course.resumed.append(course.steps[-1])
         last = course.steps[-1] if course.steps else 0
-        job.folder.mkdir(parents=True, exist_ok=True)
+        if last:
+            try:
+                learner.load(learner_arrays)
+            except (ValueError, LookupError, TypeError) as error:
+                raise ValueError(self._unfit(error)) from None
+            course.resumed.append(last)
         for left in job.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
             left.unlink(missing_ok=True)
         with closing(_scalars(job.folder, last)) as scalars:
@@ -433,10 +466,10 @@ class _Run:
                 course.seconds += took
                 told["steps_per_second"] = job.budget.interval / took
                 told |= self._evaluate(mark, learner.policy())
+                for name, value in told.items():  # first: those behind the state are purged
+                    scalars.add_scalar(name, value, mark)
                 course.status = "finished" if mark == marks[-1] else "running"
                 self._write(learner.save() if course.status == "running" else {})
-                for name, value in told.items():
-                    scalars.add_scalar(name, value, mark)
                 if tell is not None:
                     tell(mark / job.budget.steps)
 
@@ -473,8 +506,13 @@ class _Run:
         arrays["best"] = np.frombuffer(course.best, np.uint8)
         text = json.dumps(header).encode()
         arrays["header"] = np.frombuffer(text, np.uint8)
-        self._job.folder.mkdir(parents=True, exist_ok=True)
-        store.write_bytes(self._state, pack(arrays, compressed=False))
+        content = pack(arrays, compressed=False)
+        if len(content) > LIMIT:
+            raise ValueError(
+                f"The state of {self._job} takes up {len(content):,} bytes; allowed: {LIMIT:,}, so "
+                f"that it can be read again. Choose hyperparameters with which it remembers less."
+            )
+        store.write_bytes(self._state, content)
         told = header["identity"] | header["course"] | {"versions": store.versions() | _libraries()}
         store.write_text(self._job.folder / "run.json", json.dumps(told, indent=2) + "\n")
 
@@ -493,21 +531,24 @@ class _Run:
             for name in [name for name in arrays if name.startswith("metrics.")]:
                 course.metrics[name.removeprefix("metrics.")] = list(arrays.pop(name))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"{self._state} cannot be read ({error}). Remove {self._job.folder} to train this "
-                f"run from its beginning."
-            ) from None
+            raise ValueError(self._unfit(error)) from None
         if identity != self._identity():
             raise ValueError(_other(self._job.folder, identity, self._job))
         self._course = course
         return {name.removeprefix("learner."): each for name, each in arrays.items()}
+
+    def _unfit(self, error: Exception) -> str:
+        return (
+            f"{self._state} cannot be read ({error}). Remove {self._job.folder} to train this run "
+            f"from its beginning."
+        )
 
 
 def _scalars(folder: Path, last: int) -> Any:
     """Return a writer for TensorBoard; what a stopped run wrote after its last state is dropped."""
     from torch.utils.tensorboard import SummaryWriter
 
-    return SummaryWriter(str(folder), purge_step=last + 1 if last else None)
+    return SummaryWriter(str(folder), purge_step=last + 1)
 
 
 def _libraries() -> dict[str, str]:

@@ -143,6 +143,73 @@ def reference(name: str) -> str:
     return table(["Task", *(each.replace("_", " ") for each in names)], body)
 
 
+def _rows(name: str, file: str) -> list[dict[str, str]]:
+    with (ROOT / "baselines" / "results" / name / file).open(encoding="utf-8") as opened:
+        return list(csv.DictReader(opened))
+
+
+def scores(name: str, metric: str, policies: tuple[str, ...], group: str = "") -> str:
+    """Mean and interval of a metric of some policies on the tasks of a group."""
+    found = {
+        (r["task"], r["policy"]): r for r in _rows(name, "estimates.csv") if r["metric"] == metric
+    }
+
+    def cell(task: str, policy: str) -> str:
+        row = found[task, policy]
+        return f"{float(row['mean']):.1f} [{float(row['low']):.1f}, {float(row['high']):.1f}]"
+
+    body = [
+        (f"`{task.id}`", *(cell(task.id, policy) for policy in policies))
+        for task in _source(name).task
+        if task.group == group or not group
+    ]
+    return table(["Task", *(f"`{policy}`" for policy in policies)], body)
+
+
+def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
+    """By how much learned policies are better than another one, with intervals and p-values."""
+    found = {(r["task"], r["first"], r["second"]): r for r in _rows(name, "comparisons.csv")}
+
+    def cell(task: str, policy: str) -> str:
+        turned = (task, policy, over) not in found
+        row = found[(task, over, policy) if turned else (task, policy, over)]
+        ends = [float(row[key]) for key in ("difference", "low", "high")]
+        mean, low, high = (-ends[0], -ends[2], -ends[1]) if turned else ends
+        p = float(row["p_holm"])
+        return (
+            f"{mean:+.1f} [{low:+.1f}, {high:+.1f}], p {'< 0.0001' if p < 1e-4 else f'= {p:.2g}'}"
+        )
+
+    body = [
+        (f"`{task.id}`", *(cell(task.id, policy) for policy in learned))
+        for task in _source(name).task
+        if task.group == group
+    ]
+    return table(["Task", *(f"`{policy}`" for policy in learned)], body)
+
+
+def aggregated(name: str) -> str:
+    """Interquartile mean and interval of every policy on every group of tasks."""
+    found = {
+        (r["group"], r["policy"]): r
+        for r in _rows(name, "aggregates.csv")
+        if r["statistic"] == "iqm"
+    }
+    groups, policies = (list(dict.fromkeys(key[k] for key in found)) for k in (0, 1))
+
+    def cell(group: str, policy: str) -> str:
+        row = found[group, policy]
+        return f"{float(row['estimate']):.2f} [{float(row['low']):.2f}, {float(row['high']):.2f}]"
+
+    body = [(f"`{policy}`", *(cell(group, policy) for group in groups)) for policy in policies]
+    return table(["Policy", *groups], body)
+
+
+def _source(name: str) -> Protocol:
+    own = ROOT / "benchmarks" / f"{name}.toml"
+    return load_protocol(own if own.is_file() else name)
+
+
 def pages() -> dict[Path, dict[str, str]]:
     """Return the content of every generated part as {file: {name: text}}."""
     tables = {"environments": environments(), "policies": policies(), "protocols": protocols()}

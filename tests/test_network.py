@@ -170,6 +170,18 @@ def broken(**changes):
     return pack(arrays)
 
 
+def remembering(history):
+    """A policy that looks back so far: playing it takes that much memory in every lane."""
+    wide = {"centre": np.zeros(8 * history, np.float32), "scale": np.ones(8 * history, np.float32)}
+    return broken(**wide, weights_0=np.zeros((2, 8 * history, 16), np.float32), history=history)
+
+
+def empty(models):
+    """A policy with so many models that hold nothing."""
+    none = {"weights_0": (models, 8, 0), "biases_0": (models, 0)}
+    return broken(**{name: np.broadcast_to(np.float32(0), s) for name, s in none.items()})
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -185,6 +197,10 @@ def broken(**changes):
         (broken(biases_0=np.zeros((2, 16))), "no finite float32"),
         (broken(seats=np.array([0, 2])), "do not fit together"),
         (broken(scale=np.ones(7, np.float32)), "do not fit together"),
+        (broken(history=float("inf")), "no policy"),
+        (broken(history=3), "do not fit together"),
+        (remembering(65), "do not fit together"),
+        (empty(10**12), "do not fit together"),
     ],
 )
 def test_files_of_strangers_are_refused(content, told):

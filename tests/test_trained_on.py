@@ -368,7 +368,7 @@ def test_the_standard_protocol_trains_on_self_play(name, runs):
     training = protocol.training
     assert (training.runs, training.episodes) == (runs, 20)
     ((_, budget),) = training.budgets.items()
-    assert (budget.steps, budget.interval) == (500_000, 25_000)
+    assert (budget.steps, budget.interval) == (400_000, 20_000)
     assert protocol.report.learned == ("ippo",)
 
 

@@ -18,6 +18,8 @@ from coopbench.baselines.learner import Diverged, LearnerEntry
 from coopbench.baselines.network import Network, NetworkPolicy
 from coopbench.episodes import Cell
 from coopbench.protocol import ProtocolError, load_protocol
+from coopbench.rollout import PlayJob
+from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.parameters import between
 
 TOML = """
@@ -160,6 +162,15 @@ def cells(root):
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
 
 
+def scalars(folder):
+    """What a run has written for TensorBoard."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(folder))
+    found.Reload()
+    return found
+
+
 def test_runs_become_results(protocol, tmp_path):
     told = []
     report = coopbench.train(
@@ -245,9 +256,11 @@ def test_other_settings_need_another_folder(protocol, tmp_path, change, told):
     before = cells(tmp_path)
     with pytest.raises(ValueError, match=f"with other settings: .*{told}"):
         coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], **change)
-    (tmp_path / "trust" / "steady" / "run-5" / "meta.json").unlink()
-    with pytest.raises(ValueError, match=f"with other settings: .*{told}"):
-        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], **change)
+    place = tmp_path / "trust" / "steady" / "run-5"
+    for lost in ("meta.json", "training/state.npz"):  # then its state says so, then another task
+        (place / lost).unlink()
+        with pytest.raises(ValueError, match=f"with other settings: .*{told}"):
+            coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], **change)
     assert cells(tmp_path) == before
 
 
@@ -306,6 +319,44 @@ def test_an_interruption_while_the_state_is_written_costs_nothing(protocol, tmp_
     assert not left.exists()
 
 
+def test_an_interruption_behind_the_state_loses_no_scalars(protocol, tmp_path, monkeypatch):
+    real, count = store.os.replace, []
+
+    def interrupted(source, target):
+        real(source, target)
+        if str(target).endswith("state.npz"):
+            count.append(target)
+            if len(count) == 2:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(store.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    report = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    assert report.metadata[Cell("trust", "steady", 5)]["training"]["resumed"] == [40]
+    found = scalars(tmp_path / "trust" / "steady" / "run-5" / "training")
+    assert [event.step for event in found.Scalars("loss")] == [20, 40, 60]
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(protocol, tmp_path):
+    place = tmp_path / "trust" / "steady" / "run-5" / "training"
+    with (
+        training._alone(place),
+        pytest.raises(ValueError, match=r"Another process trains the run in .*Wait for it to end"),
+    ):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    assert not CALLS
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[np.int64(5)])
+    assert CALLS
+
+
+def test_a_state_that_could_not_be_read_again_is_not_written(protocol, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "LIMIT", 1000)
+    with pytest.raises(ValueError, match=r"state of training run 5 .* allowed: 1,000"):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    assert not list(tmp_path.rglob("state.npz"))
+
+
 def test_a_run_that_diverged_is_told_and_not_trained_again(protocol, tmp_path):
     report = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], fails=30)
     reason = "Its loss is nan at step 32."
@@ -315,8 +366,12 @@ def test_a_run_that_diverged_is_told_and_not_trained_again(protocol, tmp_path):
     assert reason in str(report)
     CALLS.clear()
     again = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], fails=30)
-    assert not CALLS
     assert again.departures == report.departures
+    coopbench.merge([tmp_path], tmp_path / "merged")  # without the state of the training
+    coopbench.train(protocol, "steady", tmp_path / "merged", tasks=["trust"], seeds=[5], fails=30)
+    with pytest.raises(ValueError, match=r"with other settings: fails 30 \(now 0\)"):
+        coopbench.train(protocol, "steady", tmp_path / "merged", tasks=["trust"], seeds=[5])
+    assert not CALLS
     assert (
         json.loads((tmp_path / "trust" / "steady" / "run-5" / "training" / "run.json").read_text())[
             "status"
@@ -334,6 +389,26 @@ def test_a_damaged_state_is_named(protocol, tmp_path):
         ValueError, match=r"state\.npz cannot be read .* Remove .*training to train"
     ):
         coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+
+
+def test_a_state_without_its_learner_is_not_begun_anew(protocol, tmp_path, monkeypatch):
+    real = Steady.learn
+
+    def interrupted(self, steps):
+        if steps == 60:
+            raise KeyboardInterrupt
+        return real(self, steps)
+
+    monkeypatch.setattr(Steady, "learn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
+    state = tmp_path / "race" / "steady" / "run-5" / "training" / "state.npz"
+    arrays = unpack(state)
+    state.write_bytes(pack({n: a for n, a in arrays.items() if not n.startswith("learner.")}))
+    with pytest.raises(
+        ValueError, match=r"state\.npz cannot be read .* Remove .*training to train"
+    ):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
 
 
 def test_results_of_training_are_verified_and_tampering_is_seen(protocol, tmp_path):
@@ -373,6 +448,75 @@ def test_all_runs_of_a_folder_are_a_method(protocol, tmp_path):
     coopbench.evaluate(protocol, ["random"], tmp_path / "three")
     with pytest.raises(ValueError, match="there are no runs of 'steady' in it"):
         coopbench.evaluate(protocol, [f"steady:{tmp_path / 'three'}"])
+
+
+def test_runs_of_another_protocol_are_not_taken_together(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path / "one")
+    text = TOML.replace("first = 100, count = 6", "first = 200, count = 6")  # the selection's
+    text = text.replace("first = 200, count = 4", "first = 300, count = 4")
+    (tmp_path / "other.toml").write_text(text)
+    with pytest.raises(store.OtherProtocolError, match=r"runs of another protocol .* single run"):
+        coopbench.evaluate(tmp_path / "other.toml", [f"steady:{tmp_path / 'one'}"])
+
+
+def test_shards_of_all_runs_of_a_folder(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path / "one")
+    name = f"steady:{tmp_path / 'one'}"
+    for part in (1, 2):
+        coopbench.play_shard(protocol, [name], (part, 2), tmp_path / str(part))
+    merged = coopbench.merge([tmp_path / "1", tmp_path / "2"], tmp_path / "all")
+    assert len(merged.episodes.blocks) == 6
+    assert cells(tmp_path / "all") == cells(tmp_path / "one")
+    assert coopbench.verify(tmp_path / "all").holds
+
+
+def test_results_of_a_named_run_hold_what_played(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path / "one", tasks=["trust"])
+    one = protocol.model_copy(update={"task": protocol.task[:1]})
+    place, kept = tmp_path / "one" / "trust" / "steady" / "run-5", tmp_path / "kept"
+    name, told = f"steady:{place}", []
+
+    def played():
+        told.clear()
+        coopbench.evaluate(one, [name], kept, progress=lambda *each: told.append(each[2]))
+        return told[-1]
+
+    assert played() == "done"
+    assert played() == "kept"
+    other = NetworkPolicy.unpack((place / "policy.npz").read_bytes())
+    other.network.biases[0][:] -= 0.5
+    (place / "policy.npz").write_bytes(other.pack())
+    assert coopbench.verify(kept).holds  # by the policy that played
+    assert played() == "done"  # it is another one now
+    place.rename(tmp_path / "moved")
+    found = coopbench.verify(coopbench.merge([kept], tmp_path / "copy") and tmp_path / "copy")
+    assert found.holds
+    assert {check.how for check in found.cells} == {"all episodes played again"}
+
+
+def test_a_fixed_policy_is_not_played_by_a_file(protocol, tmp_path):
+    one = protocol.model_copy(update={"task": protocol.task[:1]})
+    coopbench.evaluate(one, ["random"], tmp_path)
+    meta = store.read(tmp_path, one, Cell("trust", "random")).meta
+    policy = Steady("coopbench/TrustDilemma-v1", {"horizon": 6}, 5, Params()).policy()
+    policy.facts |= {"seed": None, "hyperparameters": meta["hyperparameters"]}
+    forged = PlayJob(one, Cell("trust", "random"), policy)(None)
+    meta |= {"training": {"steps": 40}, "recorded": list(forged.episodes.trace.recorded)}
+    store.write(tmp_path, forged, meta, coopbench.Trained(policy, None, {}))
+    coopbench.evaluation.write_manifest(tmp_path, one)
+    cell = next(check for check in coopbench.verify(tmp_path).checks if "/" in check.what)
+    assert cell.verdict == "different"
+    assert any("returns" in reason for reason in cell.reasons), cell.reasons
+
+
+def test_names_of_folders_are_short_enough(protocol, tmp_path):
+    place = tmp_path / "/".join(["d" * 100] * 4)
+    place.mkdir(parents=True)
+    coopbench.train(protocol, "steady", tmp_path / "one", tasks=["trust"], seeds=[5])
+    run = (tmp_path / "one" / "trust" / "steady" / "run-5").rename(place / "run-5")
+    one = protocol.model_copy(update={"task": protocol.task[:1]})
+    coopbench.evaluate(one, [f"steady:{run}"], tmp_path / "two")
+    assert coopbench.verify(tmp_path / "two").holds
 
 
 def test_required_runs_that_are_there_are_reported(protocol, tmp_path):
@@ -429,6 +573,10 @@ def test_budgets(protocol):
         ({"seeds": [200]}, "does not evaluate on"),
         ({"seeds": [5, 5]}, "different whole numbers"),
         ({"seeds": [-1]}, "different whole numbers"),
+        ({"seeds": [5.0]}, "different whole numbers"),
+        ({"seeds": [True]}, "different whole numbers"),
+        ({"steps": 20.0}, "steps was 20.0"),
+        ({"steps": True}, "steps was True"),
         ({"backend": "threads"}, "Unknown backend 'threads'"),
         ({"peek": 3}, "Unknown parameter 'peek'.*Did you mean 'peak'"),
         ({"peak": -3}, "Parameter 'peak' of learner 'steady' was -3"),
@@ -467,11 +615,8 @@ def test_a_fixed_policy_of_that_name_is_not_mixed_with_runs(protocol, tmp_path):
 
 
 def test_scalars_for_tensorboard(protocol, tmp_path):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
-    found = EventAccumulator(str(tmp_path / "trust" / "steady" / "run-5" / "training"))
-    found.Reload()
+    found = scalars(tmp_path / "trust" / "steady" / "run-5" / "training")
     assert {"loss", "steps_per_second", "evaluation/own_return"} <= set(found.Tags()["scalars"])
     assert [event.step for event in found.Scalars("loss")] == [20, 40, 60]
     progress = store.read(tmp_path, protocol, Cell("trust", "steady", 5)).progress
