@@ -7,7 +7,7 @@ from coopbench.episodes import Cell, Episodes, EpisodeTable
 from coopbench.protocol import Protocol, load_protocol, protocol_files
 from coopbench.rollout import OWN, seating
 
-__all__ = ["departures"]
+__all__ = ["chooses", "departures"]
 
 
 def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
@@ -69,11 +69,10 @@ def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> lis
 
     Only on the tasks that are trained on: the models of these play the others.
     """
-    trained = {task.id for task in protocol.trained_tasks}
     told: dict[str, dict[str, list[str]]] = {}
     for block in table:
         cell = block.cell
-        if cell.policy == policy and cell.run is not None and cell.task in trained:
+        if cell.policy == policy and cell.run is not None and chooses(protocol, table, cell):
             what = _other_checkpoints(protocol, table, cell) or _other_steps(protocol, table, cell)
             if what:
                 told.setdefault(what, {}).setdefault(cell.task, []).append(str(cell.run))
@@ -86,6 +85,17 @@ def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> lis
         f"{', '.join(tasks)} {'has' if len(runs) == 1 else 'have'} {what}"
         for (what, runs), tasks in alike.items()
     ]
+
+
+def chooses(protocol: Protocol, table: EpisodeTable, cell: Cell) -> bool:
+    """Whether a run is to have checkpoints on the task of a cell.
+
+    It is on the tasks that are trained on. Where models play all tasks, checkpoints that are given
+    are chosen among on each; a run that was trained here has chosen on its own.
+    """
+    trained = {task.id for task in protocol.trained_tasks}
+    own = protocol.family(cell.policy)[1] or cell.task
+    return cell.task in trained and (own == cell.task or cell not in table.trained)
 
 
 def _other_checkpoints(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:

@@ -180,8 +180,12 @@ def _earlier_runs(
     """Further training runs that a results folder holds: of policies given, and those required."""
     found: list[tuple[Cell, store.Stored]] = []
     learned = {replace(cell, run=None).folder for cell in given if cell.run is not None}
+    models = ("", *(f":{task.id}" for task in protocol.trained_tasks))
     learned |= {
-        Cell(task.id, name).folder for name in protocol.report.learned for task in protocol.task
+        Cell(task.id, f"{name}{model}").folder
+        for name in protocol.report.learned
+        for task in protocol.task
+        for model in models
     }
     files = (file for each in learned for file in (root / each).glob("run-*/meta.json"))
     for file in sorted(files):

@@ -192,6 +192,9 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
     ):
         raise DamagedResultError(f"{folder / 'meta.json'} describes another cell than its folder.")
     try:
+        for name in ("hyperparameters", "training"):
+            if not isinstance(meta.get(name), dict | None):
+                raise ValueError(f"{name!r} is no object")
         if meta["status"] == "failed":
             return Stored(meta, None, None, Failure(cell, str(meta["reason"])))
         if meta["status"] != "finished":

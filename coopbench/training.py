@@ -248,7 +248,7 @@ def _kept(job: "TrainJob", cell: Cell) -> bool:
     facts = None if found is None else found.meta.get("training")
     if found is None or (found.failure is not None and facts is None):  # of nobody knows what
         return False
-    there = None if facts is None else {**found.meta["hyperparameters"], **_budget(facts)}
+    there = None if facts is None else {**(found.meta["hyperparameters"] or {}), **_budget(facts)}
     if there != {**job.settings, **_budget(job.budget.model_dump())}:
         raise ValueError(_other(job.root / cell.folder, there, job))
     return True

@@ -470,6 +470,18 @@ def test_shards_of_all_runs_of_a_folder(protocol, tmp_path):
     assert coopbench.verify(tmp_path / "all").holds
 
 
+@pytest.mark.parametrize("change", [{"training": [1]}, {"hyperparameters": "peak 40"}])
+def test_metadata_that_are_no_data_are_damaged(protocol, tmp_path, change):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    before, file = cells(tmp_path), tmp_path / "trust" / "steady" / "run-5" / "meta.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(store.DamagedResultError, match="is no object"):
+        store.read(tmp_path, protocol, Cell("trust", "steady", 5))
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    assert cells(tmp_path) == before
+    assert coopbench.verify(tmp_path).holds
+
+
 def test_results_of_a_named_run_hold_what_played(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path / "one", tasks=["trust"])
     one = protocol.model_copy(update={"task": protocol.task[:1]})
@@ -543,6 +555,9 @@ def test_one_model_per_task_that_plays_all(tmp_path):
         Cell("trust", "steady:trust", 5),
         Cell("race", "steady:race", 5),
     ]
+    assert not [reason for reason in report.departures if "checkpoints" in reason]
+    again = coopbench.evaluate(file, ["random"], tmp_path / "out")
+    assert {b.cell.policy for b in again.episodes} == {"random", "steady:trust", "steady:race"}
 
 
 def test_budgets(protocol):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from coopbench.departures import chooses
 from coopbench.report.formats import MISSING
 from coopbench.report.tables import (
     Column,
@@ -190,9 +191,8 @@ def _steps(report: "Report", name: str) -> list[int]:
 
 
 def _choice(report: "Report", trained: Sequence[str]) -> tuple[str, str]:
-    own = {task.id for task in report.protocol.trained_tasks}  # others have no choice of their own
     played = [block.cell for block in report.episodes if block.cell.policy in trained]
-    cells = [cell for cell in played if cell.task in own]
+    cells = [cell for cell in played if chooses(report.protocol, report.episodes, cell)]
     chosen = {each.cell for each in report.episodes.progress}
     span = report.protocol.seeds.selection
     if not cells:
