@@ -469,7 +469,15 @@ def _entry(name: str, summary: str) -> LearnerEntry:
     def create(env_id: str, parameters: Mapping[str, Any], seed: int, given: Params) -> IPPO:
         return IPPO(name, env_id, parameters, seed, given)
 
-    return LearnerEntry(name, create, summary, "on_policy", Params)
+    return LearnerEntry(name, create, summary, "on_policy", Params, _shortened)
+
+
+def _shortened(given: Params, steps: int) -> Params:
+    """Update at least once within so few steps."""
+    lanes = min(given.lanes, max(1, steps // 8))
+    rollout = min(given.rollout, max(2 * lanes, steps)) // lanes * lanes
+    batch_size = min(given.batch_size, rollout)
+    return given._replace(lanes=lanes, rollout=rollout, batch_size=batch_size)
 
 
 LEARNERS = (

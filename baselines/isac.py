@@ -354,7 +354,15 @@ def _entry(name: str, summary: str) -> LearnerEntry:
     def create(env_id: str, parameters: Mapping[str, Any], seed: int, given: Params) -> ISAC:
         return ISAC(name, env_id, parameters, seed, given)
 
-    return LearnerEntry(name, create, summary, "off_policy", Params)
+    return LearnerEntry(name, create, summary, "off_policy", Params, _shortened)
+
+
+def _shortened(given: Params, steps: int) -> Params:
+    """Update at least once within so few steps."""
+    lanes = min(given.lanes, max(1, steps // 8))
+    train_every = max(lanes, min(given.train_every, steps // 4) // lanes * lanes)
+    warmup = min(given.warmup, steps // 2)
+    return given._replace(lanes=lanes, train_every=train_every, warmup=warmup)
 
 
 LEARNERS = (

@@ -77,6 +77,8 @@ class LearnerEntry:
     summary: str  # one line: what it does
     kind: Literal["on_policy", "off_policy"]  # which budget of a protocol it has
     params: type  # NamedTuple of Annotated fields with defaults: its hyperparameters
+    # (hyperparameters, steps) -> the same, changed so that something is learned within so few.
+    shortened: Callable[[Any, int], Any] = lambda given, steps: given
 
 
 def learners() -> dict[str, LearnerEntry]:

@@ -81,8 +81,9 @@ def train(
     A run that was stopped goes on from its last interval, and its metadata say so. A run that is
     there already is kept. One whose numbers ceased to be finite is recorded as failed.
 
-    ``steps`` changes the budget, ``smoke`` takes a hundredth of it to see whether everything works;
-    the report then says that it is not a standard report. Hyperparameters that are not given are
+    ``steps`` changes the budget, ``smoke`` takes a hundredth of it to see whether everything works,
+    with hyperparameters changed so far that something is learned in it; the report then says that
+    it is not a standard report. Hyperparameters that are not given are
     those that this package has for the protocol, or the learner's own.
 
     Raises ``ValueError`` and ``TypeError`` for what cannot be trained or is not allowed, before
@@ -130,7 +131,10 @@ def runs(
     budget = budget_of(protocol, entry, steps, smoke)
     chosen = _tasks(protocol, tasks)
     values = preset(protocol.protocol.name, learner) | dict(given)
-    settings = resolve(entry.params, values, f"learner {learner!r}")._asdict()
+    asked = resolve(entry.params, values, f"learner {learner!r}")
+    if smoke:
+        asked = entry.shortened(asked, budget.interval)
+    settings = asked._asdict()
     numbers = _seeds(protocol, seeds)
     for task in chosen:  # says so if a game cannot be learned, or a value does not fit
         make_learner(learner, task.env, task.parameters, numbers[0], **settings)

@@ -186,8 +186,8 @@ def _chains():
     for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL):
         for line in block.splitlines():
             command = line.split("#")[0].split()
-            folder = next(("mine" for word in command if word.startswith("results/mine")), line)
-            found.setdefault(folder, []).append(command)
+            named = re.search(r"results/(\w+)", line.split("#")[0])
+            found.setdefault(named[1] if named else line, []).append(command)
     return list(found.values())
 
 

@@ -705,3 +705,16 @@ def test_the_command_line(protocol, tmp_path, monkeypatch, capsys):
         assert what in " ".join(told.err.split())
     code, told = run("show", "steady")
     assert "steps at which it invests most" in told.out
+
+
+@pytest.mark.parametrize("name", ["ippo", "ippo_shared", "isac", "isac_shared"])
+def test_a_hundredth_of_the_budget_is_enough_to_learn_something(name, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    for protocol in map(load_protocol, ("coopetition-standard", "marl-standard")):
+        jobs = training.runs(protocol, name, tmp_path, ["trust-dilemma"], [900], None, True, {})
+        job = jobs[0]
+        learner = registry.make_learner(
+            name, job.task.env, job.task.parameters, 900, **job.settings
+        )
+        told = learner.learn(job.budget.interval)
+        assert {"policy_loss", "actor_loss"} & set(told)
