@@ -14,6 +14,7 @@ from coopbench.baselines.network import ACTIVATIONS, NetworkPolicy
 from coopbench.baselines.rows import (
     Moved,
     RewardScale,
+    RowLearner,
     Rows,
     check_saved,
     layer_sizes,
@@ -24,7 +25,6 @@ from coopbench.baselines.rows import (
     put_module,
     put_optimiser,
     torch_apart,
-    torch_seed,
     under,
 )
 from coopbench_envs.parameters import Allowed, between, one_of
@@ -175,61 +175,22 @@ class _Rollout:
         return {k: v for k, v in vars(self).items() if k not in ("advantages", "targets")}
 
 
-class IPPO:
+class IPPO(RowLearner):
     """PPO for all seats of a game, with a model per agent or one that all agents share."""
 
     def __init__(
         self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, given: Params
     ) -> None:
-        shared = name.endswith("_shared")
-        self.name, self.seed, self.steps, self._given = name, seed, 0, given
-        self._rows = Rows(
-            env_id,
-            parameters,
-            seed,
-            given.lanes,
-            shared=shared,
-            scaled=given.scale_observations,
-            history=given.history,
-        )
+        super().__init__(name, env_id, parameters, seed, given)
         sizes = [given.lanes * len(group) for group in self._rows.groups]
         self._length = _rollout_length(given, min(sizes) // given.lanes)
         self._at = 0  # steps of all lanes in the rollouts
-        self._numbers = torch_seed(seed)
         with torch_apart(self._numbers):
             self._models = [_model(self._rows, given) for _ in sizes]
         self._rollouts = [_Rollout(self._length, size, self._rows) for size in sizes]
         for model, rollout in zip(self._models, self._rollouts, strict=True):
             model.rollout_buffer = rollout
         self._scales = [RewardScale(size, given.gamma) for size in sizes]
-
-    def learn(self, steps: int) -> dict[str, float]:
-        """Train up to ``steps`` steps of the environment, counted from the beginning.
-
-        A rollout that is not full then goes on in the next call. Returns means of what happened
-        since the last one. Raises ``Diverged``, and ``ValueError`` if not even one step of all
-        lanes fits in.
-        """
-        if steps < self._given.lanes:
-            raise ValueError(
-                f"Learner {self.name!r} was asked for {steps} steps, but one step of its "
-                f"{self._given.lanes} lanes counts as {self._given.lanes}; ask for more steps, or "
-                f"set lanes to at most {steps}."
-            )
-        found: list[dict[str, float]] = []
-        with torch_apart(self._numbers):
-            while self.steps + self._given.lanes <= steps:
-                try:
-                    self._play()
-                    if self._at == self._length:
-                        found += self._update()
-                except Diverged as error:
-                    raise Diverged(
-                        f"Learner {self.name!r} on {self._rows.engine.spec.id} diverged at step "
-                        f"{self.steps:,}: {error} A smaller learning_rate, or scale_rewards, may "
-                        f"help."
-                    ) from None
-        return self._rows.tally() | _means(found)
 
     def policy(self) -> NetworkPolicy:
         """Return the mean of all actions as a network, or the most probable choice."""
@@ -242,14 +203,7 @@ class IPPO:
             layers.append([layer for layer in parts if isinstance(layer, torch.nn.Linear)])
         head = "tanh" if self._given.squash else "clip"
         head = "argmax" if self._rows.discrete else head
-        facts = {
-            "environment": self._rows.engine.spec.id,
-            "learner": self.name,
-            "seed": self.seed,
-            "steps": self.steps,
-            "hyperparameters": self._given._asdict(),
-        }
-        return NetworkPolicy(self._rows.network(layers, self._given.activation, head), facts)
+        return NetworkPolicy(self._rows.network(layers, self._given.activation, head), self.facts())
 
     def save(self) -> dict[str, np.ndarray]:
         """Return everything that training needs to go on, in the middle of a rollout too."""
@@ -277,6 +231,11 @@ class IPPO:
             self._scales[k].load(part(arrays, f"rewards.{k}"))
         self._numbers[:] = arrays["numbers"]
         self.steps, self._at = (int(count) for count in arrays["counts"])
+
+    def advance(self) -> list[dict[str, float]]:
+        """Play one step in all lanes, and learn from rollouts that are full."""
+        self._play()
+        return self._update() if self._at == self._length else []
 
     def _play(self) -> None:
         """Play one step in all lanes and note it."""
@@ -346,12 +305,6 @@ def _check(model: Any, reported: Mapping[str, float]) -> None:
     for name, parameter in model.policy.named_parameters():
         if not torch.isfinite(parameter).all():
             raise Diverged(f"The parameter {name} is not finite.")
-
-
-def _means(found: list[dict[str, float]]) -> dict[str, float]:
-    """Mean of every name over those that have it."""
-    names = dict.fromkeys(name for each in found for name in each)
-    return {name: float(np.mean([each[name] for each in found if name in each])) for name in names}
 
 
 def _rollout_length(given: Params, seats: int) -> int:

@@ -14,6 +14,7 @@ from coopbench.baselines.network import ACTIVATIONS, NetworkPolicy
 from coopbench.baselines.rows import (
     Moved,
     RewardScale,
+    RowLearner,
     Rows,
     check_saved,
     layer_sizes,
@@ -24,7 +25,6 @@ from coopbench.baselines.rows import (
     put_module,
     put_optimiser,
     torch_apart,
-    torch_seed,
     under,
 )
 from coopbench_envs.arrays import LIMIT
@@ -127,63 +127,22 @@ class Replay:
         self._table[: len(self)] = torch.from_numpy(arrays["table"])
 
 
-class ISAC:
+class ISAC(RowLearner):
     """SAC for all seats of a game, with a model per agent or one that all agents share."""
 
     def __init__(
         self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, given: Params
     ) -> None:
-        shared = name.endswith("_shared")
-        self.name, self.seed, self.steps, self._given = name, seed, 0, given
-        self._rows = Rows(
-            env_id,
-            parameters,
-            seed,
-            given.lanes,
-            shared=shared,
-            scaled=given.scale_observations,
-            history=given.history,
-        )
+        super().__init__(name, env_id, parameters, seed, given)
         _check(given, self._rows, name)
         sizes = [given.lanes * len(group) for group in self._rows.groups]
         shape = self._rows.inputs, self._rows.outputs
-        self._numbers = torch_seed(seed)
         self._scales = [RewardScale(size, 0.0) for size in sizes]  # of rewards, not of their sums
         self._replays = [Replay(given.buffer_size, *shape) for _ in sizes]
         with torch_apart(self._numbers):
             self._models = [_model(given, *shape) for _ in sizes]
         for model, replay in zip(self._models, self._replays, strict=True):
             model.replay_buffer = replay
-
-    def learn(self, steps: int) -> dict[str, float]:
-        """Train up to ``steps`` steps of the environment, counted from the beginning.
-
-        Returns means of what happened since the last call. Raises ``Diverged``, and ``ValueError``
-        if not even one step of all lanes fits in.
-        """
-        given = self._given
-        if steps < given.lanes:
-            raise ValueError(
-                f"Learner {self.name!r} was asked for {steps} steps, but one step of its "
-                f"{given.lanes} lanes counts as {given.lanes}; ask for more steps, or set lanes to "
-                f"at most {steps}."
-            )
-        found: list[dict[str, float]] = []
-        with torch_apart(self._numbers):
-            while self.steps + given.lanes <= steps:
-                try:
-                    self._play()
-                    if self.steps > given.warmup and self.steps % given.train_every == 0:
-                        found += [self._update(k) for k in range(len(self._models))]
-                except Diverged as error:
-                    raise Diverged(
-                        f"Learner {self.name!r} on {self._rows.engine.spec.id} diverged at step "
-                        f"{self.steps:,}: {error} A smaller learning_rate, or scale_rewards, may "
-                        f"help."
-                    ) from None
-        names = _REPORTED.values() if found else ()
-        means = {name: float(np.mean([each[name] for each in found])) for name in names}
-        return self._rows.tally() | means
 
     def policy(self) -> NetworkPolicy:
         """Return the means of the actors' actions as a network."""
@@ -193,14 +152,9 @@ class ISAC:
         for model in self._models:
             hidden = [each for each in model.actor.latent_pi if isinstance(each, torch.nn.Linear)]
             layers.append([*hidden, model.actor.mu])
-        facts = {
-            "environment": self._rows.engine.spec.id,
-            "learner": self.name,
-            "seed": self.seed,
-            "steps": self.steps,
-            "hyperparameters": self._given._asdict(),
-        }
-        return NetworkPolicy(self._rows.network(layers, self._given.activation, "tanh"), facts)
+        return NetworkPolicy(
+            self._rows.network(layers, self._given.activation, "tanh"), self.facts()
+        )
 
     def save(self) -> dict[str, np.ndarray]:
         """Return everything that training needs to go on, all that is remembered included."""
@@ -241,6 +195,14 @@ class ISAC:
             self._scales[k].load(part(arrays, f"rewards.{k}"))
         self._numbers[:] = arrays["numbers"]
         self.steps = int(arrays["steps"])
+
+    def advance(self) -> list[dict[str, float]]:
+        """Play one step in all lanes, and let the models learn when it is time."""
+        self._play()
+        given = self._given
+        if self.steps <= given.warmup or self.steps % given.train_every:
+            return []
+        return [self._update(k) for k in range(len(self._models))]
 
     def _play(self) -> None:
         """Play one step in all lanes and remember it."""

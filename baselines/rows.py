@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Moved",
     "RewardScale",
+    "RowLearner",
     "Rows",
     "check_saved",
     "layer_sizes",
@@ -215,6 +216,77 @@ class Rows:
     def _parts(self, values: np.ndarray) -> list[np.ndarray]:
         """Rows of each model, copied from an array (lanes, agents, ...)."""
         return [values[:, seats].reshape(-1, *values.shape[2:]) for seats in self.groups]
+
+
+class RowLearner:
+    """What learners on the rows of a game have in common; ``advance`` is their own.
+
+    A name that ends in "_shared" means one model for all seats. Of the hyperparameters ``lanes``,
+    ``history`` and ``scale_observations`` are read here.
+    """
+
+    def __init__(
+        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, given: Any
+    ) -> None:
+        self.name, self.seed, self.steps, self._given = name, seed, 0, given
+        self._rows = Rows(
+            env_id,
+            parameters,
+            seed,
+            given.lanes,
+            shared=name.endswith("_shared"),
+            scaled=given.scale_observations,
+            history=given.history,
+        )
+        self._numbers = torch_seed(seed)
+
+    def learn(self, steps: int) -> dict[str, float]:
+        """Train up to ``steps`` steps of the environment, counted from the beginning.
+
+        Returns means of what happened since the last call. Raises ``Diverged``, and ``ValueError``
+        if not even one step of all lanes fits in.
+        """
+        lanes = self._given.lanes
+        if steps < lanes:
+            raise ValueError(
+                f"Learner {self.name!r} was asked for {steps} steps, but one step of its {lanes} "
+                f"lanes counts as {lanes}; ask for more steps, or set lanes to at most {steps}."
+            )
+        found: list[dict[str, float]] = []
+        with torch_apart(self._numbers):
+            while self.steps + lanes <= steps:
+                try:
+                    found += self.advance()
+                except Diverged as error:
+                    raise Diverged(
+                        f"Learner {self.name!r} on {self._rows.engine.spec.id} diverged at step "
+                        f"{self.steps:,}: {error} A smaller learning_rate, or scale_rewards, may "
+                        f"help."
+                    ) from None
+        return self._rows.tally() | _means(found)
+
+    def advance(self) -> list[dict[str, float]]:
+        """Play one step in all lanes, and learn when it is time; return what is to be reported.
+
+        ``self.steps`` grows by the number of lanes.
+        """
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a policy says of where it comes from."""
+        return {
+            "environment": self._rows.engine.spec.id,
+            "learner": self.name,
+            "seed": self.seed,
+            "steps": self.steps,
+            "hyperparameters": self._given._asdict(),
+        }
+
+
+def _means(found: list[dict[str, float]]) -> dict[str, float]:
+    """Mean of every name over those that have it."""
+    names = dict.fromkeys(name for each in found for name in each)
+    return {name: float(np.mean([each[name] for each in found if name in each])) for name in names}
 
 
 def _scaling(engine: Engine, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
