@@ -81,7 +81,7 @@ def tables(name):
     """Return the tables and charts of a protocol as {path: content}."""
     report = load_report(EPISODES / name)
     drawn = pictures(report)
-    charts = [picture for picture in drawn if picture.kind == "chart"]
+    charts = [p for p in drawn if p.kind == "chart" or p.name.startswith("learning-")]
     found = {f"plots/{chart.name}.svg": chart.svg for chart in charts}
     found["report.md"] = as_markdown(report, charts)
     kept = KEPT + (KEPT_OF_RUNS if REFERENCES[name].learners else ())

@@ -172,14 +172,37 @@ def _unit(rows: Sequence[Efficiency | LateScore]) -> str:
 def learning(report: "Report", task: str, ax: Any = None) -> Any:
     """Draw the score of every policy with checkpoints on a task along its training.
 
-    x is the number of steps trained, y the mean over runs, with the interval of each point. Returns
-    the axes.
+    x is the number of steps trained, y the mean over runs, with the interval of each point. Dotted
+    lines are the evaluation of two fixed policies: the best of all, and the best that looks at
+    nothing. Returns the axes.
     """
     found = [curve for curve in report.learning if curve.task == task]
     ax = _draw(report, found, ax)
+    for name, level in _rulers(report, task):
+        ax.axhline(level, color="0.35", linestyle=":", linewidth=1.0, zorder=1)
+        place = ax.get_yaxis_transform()
+        look = {"va": "bottom", "fontsize": SMALL - 2}
+        ax.text(0.01, level, plain(name), transform=place, **look)
     ax.set_ylabel(plain(report.protocol.report.score), fontsize=SMALL)
     ax.set_title(task, loc="left", fontsize=SMALL)
     return ax
+
+
+def _rulers(report: "Report", task: str) -> list[tuple[str, float]]:
+    """Best fixed policy on a task, and the best that acts on nothing, with their mean scores."""
+    from coopbench.baselines.policy import entries
+
+    known = entries()
+    fixed = {
+        each.policy: each.mean
+        for each in report.estimates
+        if (each.task, each.metric) == (task, report.protocol.report.score)
+        and each.policy.partition(":")[0] in known
+        and each.unit == "episodes"
+    }
+    blind = {p: m for p, m in fixed.items() if known[p.partition(":")[0]].information == "none"}
+    best = [max(some, key=lambda name: some[name]) for some in (fixed, blind) if some]
+    return [(name, fixed[name]) for name in dict.fromkeys(best)]
 
 
 def efficiency(report: "Report", group: str | None = None, ax: Any = None) -> Any:
@@ -250,7 +273,8 @@ def pictures(report: "Report") -> list[Picture]:
     for task in dict.fromkeys(curve.task for curve in report.learning if curve.task):
         caption = (
             f"Learning curves: mean over runs of the mean {score} at every checkpoint, with the "
-            f"{level} t interval of each point over runs."
+            f"{level} t interval of each point over runs. Dotted: the evaluation of the best "
+            f"fixed policy, and of the best that looks at nothing."
         )
         found.append(picture(f"learning-{task}", task, caption, learning(report, task)))
     return found
