@@ -18,6 +18,7 @@ from coopbench.baselines.learner import Diverged, LearnerEntry
 from coopbench.baselines.network import Network, NetworkPolicy
 from coopbench.episodes import Cell
 from coopbench.protocol import ProtocolError, load_protocol
+from coopbench.report import learning
 from coopbench.rollout import PlayJob
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.parameters import between
@@ -533,8 +534,20 @@ def test_names_of_folders_are_short_enough(protocol, tmp_path):
 
 def test_required_runs_that_are_there_are_reported(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path)
-    report = coopbench.evaluate(protocol, ["random"], tmp_path)
-    assert {b.cell.policy for b in report.episodes} == {"random", "steady"}
+    report = coopbench.evaluate(protocol, ["random", "conditional_cooperator"], tmp_path)
+    assert {b.cell.policy for b in report.episodes} == {
+        "random",
+        "conditional_cooperator",
+        "steady",
+    }
+    # Beside a learning curve stand the best fixed policy and the best that looks at nothing.
+    rulers = {line.get_ydata()[0] for line in learning.learning(report, "trust").lines[1:]}
+    means = {
+        block.returns.mean()
+        for policy in ("random", "conditional_cooperator")
+        for block in report.episodes.runs("trust", policy)
+    }
+    assert sorted(rulers) == pytest.approx(sorted(means))
 
 
 def test_one_model_per_task_that_plays_all(tmp_path):
