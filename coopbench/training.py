@@ -517,7 +517,17 @@ class _Run:
                 f"that it can be read again. Choose hyperparameters with which it remembers less."
             )
         store.write_bytes(self._state, content)
-        told = header["identity"] | header["course"] | {"versions": store.versions() | _libraries()}
+        told = {
+            "protocol": self._job.protocol.name,
+            "digest": self._job.protocol.digest,
+            "task": self._job.trained_on,
+            "learner": self._job.learner,
+            "seed": self._job.seed,
+            "budget": self._job.budget.model_dump(),
+            **course.words(),
+            "hyperparameters": dict(self._job.settings),
+            "versions": store.versions() | _libraries(),
+        }
         store.write_text(self._job.folder / "run.json", json.dumps(told, indent=2) + "\n")
 
     def _read(self) -> dict[str, np.ndarray]:
