@@ -81,10 +81,14 @@ def tables(name):
     """Return the tables and charts of a protocol as {path: content}."""
     report = load_report(EPISODES / name)
     drawn = pictures(report)
-    charts = [p for p in drawn if p.kind == "chart" or p.name.startswith("learning-")]
+    charts = [picture for picture in drawn if picture.kind == "chart"]
+    kept, learned = KEPT, bool(REFERENCES[name].learners)
+    if learned:  # the whole report would take up megabytes
+        charts = [p for p in drawn if p.name.startswith(("efficiency-", "learning-"))]
+        kept += KEPT_OF_RUNS
     found = {f"plots/{chart.name}.svg": chart.svg for chart in charts}
-    found["report.md"] = as_markdown(report, charts)
-    kept = KEPT + (KEPT_OF_RUNS if REFERENCES[name].learners else ())
+    if not learned:
+        found["report.md"] = as_markdown(report, charts)
     with tempfile.TemporaryDirectory() as place:
         files = report.save(place)
         for file in files.values():

@@ -205,6 +205,25 @@ def aggregated(name: str) -> str:
     return table(["Policy", *groups], body)
 
 
+def learned(name: str) -> tuple[str, ...]:
+    """Policies with training runs among reference results."""
+    rows = _rows(name, "estimates.csv")
+    return tuple(dict.fromkeys(row["policy"] for row in rows if row["unit"] == "runs"))
+
+
+def learners_results() -> dict[str, str]:
+    """Tables of what learners reach on coopetition-standard."""
+    name = "coopetition-standard"
+    policies = learned(name)
+    fixed = ("best_constant", "open_loop", "conditional_cooperator")
+    return {
+        "learned": scores(name, "own_return", (*fixed, *policies), "self-play"),
+        "over_constant": leads(name, "best_constant", policies, "self-play"),
+        "over_sequence": leads(name, "open_loop", policies, "self-play"),
+        "groups": aggregated(name),
+    }
+
+
 def _source(name: str) -> Protocol:
     own = ROOT / "benchmarks" / f"{name}.toml"
     return load_protocol(own if own.is_file() else name)
@@ -223,7 +242,8 @@ def pages() -> dict[Path, dict[str, str]]:
     parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
     found[ROOT / "docs" / "training.md"] = parts
     kept = ("routing-easy", "routing-hard", "routing-standard")
-    found[ROOT / "docs" / "results.md"] = {name.partition("-")[2]: reference(name) for name in kept}
+    tables = {name.partition("-")[2]: reference(name) for name in kept}
+    found[ROOT / "docs" / "results.md"] = tables | learners_results()
     return found
 
 
