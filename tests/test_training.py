@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -333,6 +334,7 @@ def test_an_interruption_behind_the_state_loses_no_scalars(protocol, tmp_path, m
     monkeypatch.setattr(store.os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    time.sleep(1.1)  # TensorBoard orders files by the second in their names
     report = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
     assert report.metadata[Cell("trust", "steady", 5)]["training"]["resumed"] == [40]
     found = scalars(tmp_path / "trust" / "steady" / "run-5" / "training")
