@@ -221,7 +221,28 @@ def learners_results() -> dict[str, str]:
         "over_constant": leads(name, "best_constant", policies, "self-play"),
         "over_sequence": leads(name, "open_loop", policies, "self-play"),
         "groups": aggregated(name),
+        "pathfinders": pathfinders(),
     }
+
+
+def pathfinders() -> str:
+    """Success and return of learners and planners on the tasks of routing-learned."""
+    rows = _rows("routing-learned", "estimates.csv")
+    found = {(row["task"], row["policy"], row["metric"]): row for row in rows}
+    tasks, policies = (list(dict.fromkeys(row[key] for row in rows)) for key in ("task", "policy"))
+
+    def cell(task: str, policy: str, metric: str, places: int) -> str:
+        row = found[task, policy, metric]
+        mean, low, high = (f"{float(row[key]):.{places}f}" for key in ("mean", "low", "high"))
+        return f"{mean} [{low}, {high}]"
+
+    measures = (("success_rate", 3), ("return", 0))
+    head = [f"`{task}`: {metric}" for task in tasks for metric, _ in measures]
+    body = [
+        (f"`{policy}`", *(cell(task, policy, *each) for task in tasks for each in measures))
+        for policy in policies
+    ]
+    return table(["Policy", *head], body)
 
 
 def _source(name: str) -> Protocol:
