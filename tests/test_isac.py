@@ -1,20 +1,15 @@
 """SAC: known values and optima, the same bits again, and what it must not remember."""
 
-import random
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import toy_echo
 import toy_lift
 
 from coopbench.baselines.isac import ISAC, Params
-from coopbench.baselines.learner import Diverged, learners, make_learner
+from coopbench.baselines.learner import Diverged, make_learner
 from coopbench.baselines.network import NetworkPolicy
 from coopbench.baselines.policy import Game
 from coopbench_envs import Engine, registration
-from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.engine import DISABLED
 
 torch = pytest.importorskip("torch")
@@ -194,37 +189,6 @@ def test_the_policy_does_what_torch_would_do(name, activation):
 # -- the same bits -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BOTH)
-def test_the_same_seed_gives_the_same_bits_however_it_is_cut(name):
-    """Alone, by turns with another one, in pieces, and saved and loaded at any step."""
-
-    def made(seed=5):
-        return make_learner(name, LIFT, {"lives": 3}, seed, **SMALL)
-
-    whole = made()
-    whole.learn(403)
-    expected = whole.save()
-    assert expected["steps"] == 400
-
-    pieces, other = made(), made(6)
-    for steps in (30, 31, 300, 403):
-        pieces.learn(steps)
-        other.learn(steps)
-    assert _same(pieces.save(), expected)
-    assert not _same(other.save(), expected)
-
-    # Before any update; between two updates; with a memory that has begun to forget.
-    resumed = made()
-    for steps in (30, 100, 300):
-        resumed.learn(steps)
-        saved = unpack(pack(resumed.save()))
-        resumed = made()
-        resumed.load(saved)
-        assert _same(resumed.save(), saved)
-    resumed.learn(403)
-    assert _same(resumed.save(), expected)
-
-
 def test_models_of_independent_learners_share_nothing():
     learner = make_learner("isac", LIFT, {}, 0, **SMALL)
     learner.learn(80)
@@ -235,42 +199,16 @@ def test_models_of_independent_learners_share_nothing():
     assert {name.split(".")[1] for name in changed - {"numbers"}} == {"1"}
 
 
-def test_what_others_use_is_left_as_it_was():
-    torch.manual_seed(1)
-    torch.set_num_threads(2)
-    np.random.seed(2)
-    random.seed(3)
-    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()
-    make_learner("isac", LIFT, {}, 0, **SMALL).learn(100)
-    assert torch.equal(torch.get_rng_state(), before[0])
-    np.testing.assert_array_equal(np.random.get_state()[1], before[1])
-    assert random.getstate() == before[2]
-    assert torch.get_num_threads() == 2
-    torch.set_num_threads(1)
-
-
 # -- what is refused -----------------------------------------------------------------------------
 
 
-def test_another_training_is_not_taken_over():
+def test_a_state_of_another_shape_is_not_taken_over():
     begun = make_learner("isac", LIFT, {}, 0, **SMALL)
     begun.learn(100)
     saved = begun.save()
-    others = [
-        make_learner("isac", LIFT, {"horizon": 6}, 0, **SMALL),
-        make_learner("isac_shared", LIFT, {}, 0, **SMALL),
-        make_learner("isac", LIFT, {}, 1, **SMALL),
-        make_learner("isac", LIFT, {}, 0, **SMALL | {"tau": 0.1}),
-    ]
-    for other in others:
-        before = other.save()
-        with pytest.raises(ValueError, match=r"it is of isac on test/Lift-v0.*; allowed: isac"):
-            other.load(saved)
-        assert _same(other.save(), before)
     same = make_learner("isac", LIFT, {}, 0, **SMALL)
     table = saved["replay.1.table"]
     for name, wrong in {
-        "numbers": {k: v for k, v in saved.items() if k != "numbers"},
         "replay.0.added": saved | {"replay.0.added": np.array([1, 2])},
         "replay.1.table": saved | {"replay.1.table": table[1:]},
     }.items():
@@ -308,14 +246,3 @@ def test_what_makes_no_sense_is_refused():
     for message, change in wrong.items():
         with pytest.raises(ValueError, match=message):
             make_learner("isac", LIFT, {}, 0, **SMALL | change)
-    with pytest.raises(ValueError, match=r"asked for 3 steps, but one step of its 4 lanes"):
-        make_learner("isac", LIFT, {}, 0, **SMALL).learn(3)
-
-
-def test_learners_are_found_without_torch():
-    code = (
-        "import sys; from coopbench.baselines.learner import learners;"
-        "assert {'isac', 'isac_shared'} <= set(learners()); assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert {learners()[name].kind for name in BOTH} == {"off_policy"}

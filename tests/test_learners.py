@@ -1,0 +1,127 @@
+"""What every learner of the registry promises: the same bits, and nothing done to others."""
+
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from coopbench.baselines.learner import learners, make_learner
+from coopbench.baselines.network import NetworkPolicy
+from coopbench.baselines.policy import Game
+from coopbench_envs.arrays import pack, unpack
+
+torch = pytest.importorskip("torch")
+
+BOX, CHOICES = "coopbench/TrustDilemma-v1", "test/Pennies-v0"
+PARAMETERS = {BOX: {"horizon": 7}, CHOICES: {}}
+CASES = [
+    (name, game)
+    for name, entry in learners().items()
+    for game in (BOX, CHOICES)
+    if game == BOX or entry.kind == "on_policy"  # soft actor-critic has no choices
+]
+
+
+def made(name, game, seed=5, **change):
+    """A learner that updates within 48 steps, and keeps as much state as it can."""
+    entry = learners()[name]
+    settings = entry.shortened(entry.params(), 48)._asdict()
+    settings |= {"layers": "16", "scale_rewards": True, "history": 2} | change
+    if "buffer_size" in settings:
+        settings["buffer_size"] = 300  # so that it begins to forget
+    return make_learner(name, game, PARAMETERS[game], seed, **settings)
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize(("name", "game"), CASES)
+def test_the_same_seed_gives_the_same_bits_however_it_is_cut(name, game):
+    """Alone, by turns with another one, in pieces, and saved and loaded at any step."""
+    whole = made(name, game)
+    whole.learn(250)
+    expected = whole.save()
+    assert 200 < whole.steps <= 250
+    pieces, other = made(name, game), made(name, game, 6)
+    for steps in (30, 31, 150, 250):
+        pieces.learn(steps)
+        other.learn(steps)
+    assert same(pieces.save(), expected)
+    assert not same(other.save(), expected)
+    resumed = made(name, game)
+    for steps in (30, 100, 170):
+        resumed.learn(steps)
+        saved = unpack(pack(resumed.save()))
+        resumed = made(name, game)
+        resumed.load(saved)
+        assert same(resumed.save(), saved)
+    resumed.learn(250)
+    assert same(resumed.save(), expected)
+    assert resumed.policy().pack() == whole.policy().pack()
+
+
+@pytest.mark.parametrize(("name", "game"), CASES)
+def test_a_policy_is_a_copy_that_says_where_it_comes_from(name, game):
+    learner = made(name, game)
+    before = learner.policy()
+    content = before.pack()
+    told = learner.learn(100)
+    assert all(np.isfinite(value) for value in told.values())
+    assert before.pack() == content
+    found = learner.policy()
+    assert found.pack() != content
+    assert found.check(Game.at(game, **PARAMETERS[game])) is None
+    assert found.facts["steps"] == learner.steps
+    assert (found.name, found.facts["seed"]) == (name, 5)
+    assert found.hyperparameters["layers"] == "16"
+    assert NetworkPolicy.unpack(found.pack()).pack() == found.pack()
+
+
+@pytest.mark.parametrize("name", learners())
+def test_what_others_use_is_left_as_it_was(name):
+    torch.manual_seed(1)
+    torch.set_num_threads(2)
+    np.random.seed(2)
+    random.seed(3)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()
+    made(name, BOX).learn(100)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], before[1])
+    assert random.getstate() == before[2]
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("name", learners())
+def test_another_training_is_not_taken_over(name):
+    begun = made(name, BOX)
+    begun.learn(100)
+    saved = begun.save()
+    longer = make_learner(name, BOX, {"horizon": 8}, 5, **begun.policy().hyperparameters)
+    kind = learners()[name].kind
+    twin = next(n for n, entry in learners().items() if entry.kind == kind and n != name)
+    for other in (longer, made(twin, BOX), made(name, BOX, 1)):
+        before = other.save()
+        with pytest.raises(ValueError, match=rf"it is of {name} on {BOX}.*; allowed: "):
+            other.load(saved)
+        assert same(other.save(), before)
+    fresh = made(name, BOX)
+    with pytest.raises(ValueError, match=rf"'{name}' on {BOX}: 'numbers' is absent; allowed"):
+        fresh.load({key: array for key, array in saved.items() if key != "numbers"})
+
+
+@pytest.mark.parametrize("name", learners())
+def test_a_step_of_all_lanes_has_to_fit_in(name):
+    with pytest.raises(ValueError, match=r"asked for 5 steps, but one step of its 6 lanes counts"):
+        made(name, BOX, lanes=6).learn(5)
+
+
+def test_learners_are_found_without_torch():
+    code = (
+        "import sys; from coopbench.baselines.learner import learners;"
+        "assert len(learners()) >= 4; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
