@@ -146,6 +146,8 @@ def evaluate(
     Finished cells are kept: run the same command again after an interruption and it goes on.
     """
     from coopbench.evaluation import evaluate as run
+    from coopbench.evaluation import expanded
+    from coopbench.plan import plan
 
     if (protocol is None) == (env is None):
         raise ValueError("Name either a PROTOCOL or an environment with --env.")
@@ -166,7 +168,8 @@ def evaluate(
         if shard is not None:
             _play_shard(found, chosen, shard, out, backend, workers)
             return
-        with _Progress(len(found.task) * len(chosen)) as progress:
+        cells = plan(found, expanded(found, chosen))
+        with _Progress(len(cells)) as progress:
             report = run(found, chosen, out, backend, progress, workers)
         _present(report, out)
 
