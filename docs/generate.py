@@ -128,8 +128,7 @@ def listing() -> str:
 
 def reference(name: str) -> str:
     """Mean success and coordination of every reference policy on every task of a protocol."""
-    with (ROOT / "baselines" / "results" / name / "estimates.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = _rows(name, "estimates.csv")
     found = {(row["task"], row["policy"], row["metric"]): float(row["mean"]) for row in rows}
     names = list(dict.fromkeys(row["policy"] for row in rows))
 
@@ -148,7 +147,7 @@ def _rows(name: str, file: str) -> list[dict[str, str]]:
         return list(csv.DictReader(opened))
 
 
-def scores(name: str, metric: str, policies: tuple[str, ...], group: str = "") -> str:
+def scores(name: str, metric: str, policies: tuple[str, ...], group: str) -> str:
     """Mean and interval of a metric of some policies on the tasks of a group."""
     found = {
         (r["task"], r["policy"]): r for r in _rows(name, "estimates.csv") if r["metric"] == metric
@@ -160,8 +159,7 @@ def scores(name: str, metric: str, policies: tuple[str, ...], group: str = "") -
 
     body = [
         (f"`{task.id}`", *(cell(task.id, policy) for policy in policies))
-        for task in _source(name).task
-        if task.group == group or not group
+        for task in load_protocol(name).groups[group]
     ]
     return table(["Task", *(f"`{policy}`" for policy in policies)], body)
 
@@ -182,8 +180,7 @@ def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
 
     body = [
         (f"`{task.id}`", *(cell(task.id, policy) for policy in learned))
-        for task in _source(name).task
-        if task.group == group
+        for task in load_protocol(name).groups[group]
     ]
     return table(["Task", *(f"`{policy}`" for policy in learned)], body)
 
@@ -243,11 +240,6 @@ def pathfinders() -> str:
         for policy in policies
     ]
     return table(["Policy", *head], body)
-
-
-def _source(name: str) -> Protocol:
-    own = ROOT / "benchmarks" / f"{name}.toml"
-    return load_protocol(own if own.is_file() else name)
 
 
 def pages() -> dict[Path, dict[str, str]]:
