@@ -145,8 +145,7 @@ def evaluate(
 
     Finished cells are kept: run the same command again after an interruption and it goes on.
     """
-    from coopbench.evaluation import evaluate as run
-    from coopbench.evaluation import expanded
+    from coopbench.evaluation import evaluate_cells, expanded
     from coopbench.plan import plan
 
     if (protocol is None) == (env is None):
@@ -170,7 +169,7 @@ def evaluate(
             return
         cells = plan(found, expanded(found, chosen))
         with _Progress(len(cells)) as progress:
-            report = run(found, chosen, out, backend, progress, workers)
+            report = evaluate_cells(found, cells, out, backend, progress, workers)
         _present(report, out)
 
 
@@ -210,8 +209,7 @@ def train(
     too: evaluate the fixed policies into it.
     """
     from coopbench.protocol import load_protocol
-    from coopbench.training import runs
-    from coopbench.training import train as run
+    from coopbench.training import runs, train_runs
 
     found = load_protocol(protocol)
     out = out or Path("results") / found.protocol.name
@@ -225,19 +223,7 @@ def train(
     kept = "Runs are kept up to their last interval; run the same command again to go on."
     with _losing(kept):
         with _Progress(len(planned), budget.steps) as progress:
-            report = run(
-                found,
-                learner,
-                out,
-                tasks=task,
-                seeds=seed,
-                steps=steps,
-                smoke=smoke,
-                backend=backend,
-                workers=workers,
-                progress=progress,
-                **values,
-            )
+            report = train_runs(found, planned, out, backend, workers, progress)
         _present(report, out)
 
 

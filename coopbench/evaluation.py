@@ -22,6 +22,7 @@ from coopbench_envs.parameters import named
 
 __all__ = [
     "evaluate",
+    "evaluate_cells",
     "expanded",
     "find_protocol",
     "load_report",
@@ -67,14 +68,26 @@ def evaluate(
     """
     found = find_protocol(protocol)
     cells = plan(found, expanded(found, policies))
+    return evaluate_cells(found, cells, out, backend, progress, workers)
+
+
+def evaluate_cells(
+    protocol: Protocol,
+    cells: list[tuple[Cell, Any]],
+    out: str | Path | None,
+    backend: str,
+    progress: Progress | None,
+    workers: int | None,
+) -> Report:
+    """Play the cells of a plan and report what came of them, like ``evaluate``."""
     names = list(dict.fromkeys(cell.policy for cell, _ in cells))
-    played, notes = play_cells(found, cells, out, backend, progress, workers)
+    played, notes = play_cells(protocol, cells, out, backend, progress, workers)
     if out is None:
-        return report_of(found, played, names, notes)
+        return report_of(protocol, played, names, notes)
     more: list[str] = []
-    played += _earlier_runs(Path(out), found, {cell for cell, _ in cells}, more)
-    report = report_of(found, played, names, (*notes, *more))
-    return replace(report, results=write_manifest(Path(out), found))
+    played += _earlier_runs(Path(out), protocol, {cell for cell, _ in cells}, more)
+    report = report_of(protocol, played, names, (*notes, *more))
+    return replace(report, results=write_manifest(Path(out), protocol))
 
 
 def expanded(protocol: Protocol, policies: Sequence[Any]) -> list[Any]:

@@ -46,7 +46,7 @@ from coopbench.trained import Trained
 from coopbench_envs.arrays import LIMIT, pack, unpack
 from coopbench_envs.parameters import named, resolve, unknown
 
-__all__ = ["Outcome", "TrainJob", "budget_of", "runs", "train"]
+__all__ = ["Outcome", "TrainJob", "budget_of", "runs", "train", "train_runs"]
 
 _FORMAT = 1
 _SMOKE, _SMOKE_CHECKPOINTS = 100, 4
@@ -90,11 +90,23 @@ def train(
     anything begins.
     """
     found, root = find_protocol(protocol), Path(out)
-    run = named("backend", backend, BACKENDS)
     jobs = runs(found, learner, root, tasks, seeds, steps, smoke, hyperparameters)
+    return train_runs(found, jobs, root, backend, workers, progress)
+
+
+def train_runs(
+    protocol: Protocol,
+    jobs: Sequence["TrainJob"],
+    root: Path,
+    backend: str,
+    workers: int | None,
+    progress: Callable[[Cell, float, str], None] | None,
+) -> Report:
+    """Train the runs of ``runs`` into the folder ``root``, and report on all that is there."""
+    run = named("backend", backend, BACKENDS)
     if root.exists() and not root.is_dir():
         raise ValueError(f"{root} is no folder; name one, or none there is yet, for the results.")
-    write_protocol(root, found)
+    write_protocol(root, protocol)
     _check_fixed(root, jobs)
     open_jobs = [job for job in jobs if not _is_kept(job)]
     if progress is not None:
@@ -112,7 +124,7 @@ def train(
             if progress is not None:
                 progress(open_jobs[number].cell, 1.0, "done")
     report = load_report(root)
-    return replace(report, results=write_manifest(root, found))
+    return replace(report, results=write_manifest(root, protocol))
 
 
 def runs(

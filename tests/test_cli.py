@@ -142,7 +142,7 @@ def test_interrupt_keeps_what_is_finished(tmp_path):
     [
         ("verify", "coopbench.verification.verify", "Nothing was written."),
         ("report", "coopbench.evaluation.load_report", "Files of the report may be missing;"),
-        ("evaluate", "coopbench.evaluation.evaluate", "Finished cells are kept;"),
+        ("evaluate", "coopbench.evaluation.evaluate_cells", "Finished cells are kept;"),
     ],
 )
 def test_an_interruption_tells_what_is_left(command, work, left, monkeypatch):
