@@ -175,7 +175,7 @@ def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
         mean, low, high = (-ends[0], -ends[2], -ends[1]) if turned else ends
         p = float(row["p_holm"])
         return (
-            f"{mean:+.1f} [{low:+.1f}, {high:+.1f}], p {'< 0.0001' if p < 1e-4 else f'= {p:.2g}'}"
+            f"{mean:+.2f} [{low:+.2f}, {high:+.2f}], p {'< 0.0001' if p < 1e-4 else f'= {p:.2g}'}"
         )
 
     body = [
