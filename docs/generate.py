@@ -21,6 +21,7 @@ from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
 
 ROOT = Path(__file__).resolve().parent.parent
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _PART = re.compile(r"(<!-- generated: begin ?(\w*) -->\n).*?(<!-- generated: end -->)", re.DOTALL)
 
 
@@ -147,6 +148,11 @@ def _rows(name: str, file: str) -> list[dict[str, str]]:
         return list(csv.DictReader(opened))
 
 
+def interval(mean: float, low: float, high: float, form: str) -> str:
+    """Return an estimate with its interval, whose ends stay on one line."""
+    return f"{mean:{form}} [{low:{form}},{_NO_BREAK}{high:{form}}]"
+
+
 def scores(name: str, metric: str, policies: tuple[str, ...], group: str) -> str:
     """Mean and interval of a metric of some policies on the tasks of a group."""
     found = {
@@ -155,13 +161,13 @@ def scores(name: str, metric: str, policies: tuple[str, ...], group: str) -> str
 
     def cell(task: str, policy: str) -> str:
         row = found[task, policy]
-        return f"{float(row['mean']):.1f} [{float(row['low']):.1f}, {float(row['high']):.1f}]"
+        return interval(*(float(row[key]) for key in ("mean", "low", "high")), ".1f")
 
     body = [
         (f"`{task.id}`", *(cell(task.id, policy) for policy in policies))
         for task in load_protocol(name).groups[group]
     ]
-    return table(["Task", *(f"`{policy}`" for policy in policies)], body)
+    return table(["Task", *(policy.replace("_", " ") for policy in policies)], body)
 
 
 def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
@@ -174,15 +180,14 @@ def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
         ends = [float(row[key]) for key in ("difference", "low", "high")]
         mean, low, high = (-ends[0], -ends[2], -ends[1]) if turned else ends
         p = float(row["p_holm"])
-        return (
-            f"{mean:+.2f} [{low:+.2f}, {high:+.2f}], p {'< 0.0001' if p < 1e-4 else f'= {p:.2g}'}"
-        )
+        told = ("p", "<", "0.0001") if p < 1e-4 else ("p", "=", f"{p:.2g}")
+        return f"{interval(mean, low, high, '+.2f')}, {_NO_BREAK.join(told)}"
 
     body = [
         (f"`{task.id}`", *(cell(task.id, policy) for policy in learned))
         for task in load_protocol(name).groups[group]
     ]
-    return table(["Task", *(f"`{policy}`" for policy in learned)], body)
+    return table(["Task", *(policy.replace("_", " ") for policy in learned)], body)
 
 
 def aggregated(name: str) -> str:
@@ -196,7 +201,7 @@ def aggregated(name: str) -> str:
 
     def cell(group: str, policy: str) -> str:
         row = found[group, policy]
-        return f"{float(row['estimate']):.2f} [{float(row['low']):.2f}, {float(row['high']):.2f}]"
+        return interval(*(float(row[key]) for key in ("estimate", "low", "high")), ".2f")
 
     body = [(f"`{policy}`", *(cell(group, policy) for group in groups)) for policy in policies]
     return table(["Policy", *groups], body)
@@ -230,8 +235,7 @@ def pathfinders() -> str:
 
     def cell(task: str, policy: str, metric: str, places: int) -> str:
         row = found[task, policy, metric]
-        mean, low, high = (f"{float(row[key]):.{places}f}" for key in ("mean", "low", "high"))
-        return f"{mean} [{low}, {high}]"
+        return interval(*(float(row[key]) for key in ("mean", "low", "high")), f".{places}f")
 
     measures = (("success_rate", 3), ("return", 0))
     head = [f"`{task}`: {metric}" for task in tasks for metric, _ in measures]
