@@ -543,13 +543,22 @@ def test_required_runs_that_are_there_are_reported(protocol, tmp_path):
         "steady",
     }
     # Beside a learning curve stand the best fixed policy and the best that looks at nothing.
-    rulers = {line.get_ydata()[0] for line in learning.learning(report, "trust").lines[1:]}
+    drawn = learning.learning(report, "trust")
+    rulers = {line.get_ydata()[0] for line in drawn.lines[1:]}
     means = {
         block.returns.mean()
         for policy in ("random", "conditional_cooperator")
         for block in report.episodes.runs("trust", policy)
     }
     assert sorted(rulers) == pytest.approx(sorted(means))
+    spans = sorted((each.get_y(), each.get_y() + each.get_height()) for each in drawn.patches)
+    score = report.protocol.report.score
+    ends = sorted(
+        (each.low, each.high)
+        for each in report.estimates
+        if (each.task, each.metric, each.unit) == ("trust", score, "episodes")
+    )
+    np.testing.assert_allclose(spans, ends)
 
 
 def test_one_model_per_task_that_plays_all(tmp_path):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from coopbench.analysis import Estimate
 from coopbench.efficiency import LATE_STEPS, LEAD, THRESHOLD, Curve, Efficiency, LateScore
 from coopbench.report.formats import MISSING, Scale, interval_text, scale_of
 from coopbench.report.plots import (
@@ -173,36 +174,38 @@ def learning(report: "Report", task: str, ax: Any = None) -> Any:
     """Draw the score of every policy with checkpoints on a task along its training.
 
     x is the number of steps trained, y the mean over runs, with the interval of each point. Dotted
-    lines are the evaluation of two fixed policies: the best of all, and the best that looks at
-    nothing. Returns the axes.
+    lines are the evaluation of two fixed policies, with its interval: the best of all, and the best
+    that looks at nothing. They played other episodes than the checkpoints. Returns the axes.
     """
     found = [curve for curve in report.learning if curve.task == task]
     ax = _draw(report, found, ax)
-    for name, level in _rulers(report, task):
-        ax.axhline(level, color="0.35", linestyle=":", linewidth=1.0, zorder=1)
+    for ruler in _rulers(report, task):
+        if math.isfinite(ruler.high - ruler.low):
+            ax.axhspan(ruler.low, ruler.high, color="0.35", alpha=0.12, linewidth=0, zorder=0)
+        ax.axhline(ruler.mean, color="0.35", linestyle=":", linewidth=1.0, zorder=1)
         place = ax.get_yaxis_transform()
         look = {"va": "bottom", "fontsize": SMALL - 2}
-        ax.text(0.01, level, plain(name), transform=place, **look)
+        ax.text(0.01, ruler.mean, plain(ruler.policy), transform=place, **look)
     ax.set_ylabel(plain(report.protocol.report.score), fontsize=SMALL)
     ax.set_title(task, loc="left", fontsize=SMALL)
     return ax
 
 
-def _rulers(report: "Report", task: str) -> list[tuple[str, float]]:
-    """Best fixed policy on a task, and the best that acts on nothing, with their mean scores."""
+def _rulers(report: "Report", task: str) -> list[Estimate]:
+    """Scores of the best fixed policy on a task, and of the best that acts on nothing."""
     from coopbench.baselines.policy import entries
 
-    known = entries()
-    fixed = {
-        each.policy: each.mean
+    known = {name: entry.information for name, entry in entries().items()}
+    fixed = [
+        each
         for each in report.estimates
         if (each.task, each.metric) == (task, report.protocol.report.score)
         and each.policy.partition(":")[0] in known
         and each.unit == "episodes"
-    }
-    blind = {p: m for p, m in fixed.items() if known[p.partition(":")[0]].information == "none"}
-    best = [max(some, key=lambda name: some[name]) for some in (fixed, blind) if some]
-    return [(name, fixed[name]) for name in dict.fromkeys(best)]
+    ]
+    blind = [each for each in fixed if known[each.policy.partition(":")[0]] == "none"]
+    best = [max(some, key=lambda each: each.mean) for some in (fixed, blind) if some]
+    return list({each.policy: each for each in best}.values())
 
 
 def efficiency(report: "Report", group: str | None = None, ax: Any = None) -> Any:
@@ -274,7 +277,8 @@ def pictures(report: "Report") -> list[Picture]:
         caption = (
             f"Learning curves: mean over runs of the mean {score} at every checkpoint, with the "
             f"{level} t interval of each point over runs. Dotted: the evaluation of the best "
-            f"fixed policy, and of the best that looks at nothing."
+            f"fixed policy, and of the best that looks at nothing, with the {level} interval; its "
+            f"episodes are not those of the curves."
         )
         found.append(picture(f"learning-{task}", task, caption, learning(report, task)))
     return found
