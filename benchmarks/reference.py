@@ -92,8 +92,9 @@ def tables(name):
     with tempfile.TemporaryDirectory() as place:
         files = report.save(place)
         for file in files.values():
-            if file.name in kept:
-                found[file.name] = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8") if file.name in kept else ""
+            if text.count("\n") > 1:  # more than the names of the columns
+                found[file.name] = text
     return found
 
 
