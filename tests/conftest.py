@@ -1,6 +1,7 @@
 """What all tests share: the registry, with a discrete toy among the shipped environments."""
 
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import coopbench_envs
 
 sys.path.insert(0, str(Path(__file__).parent))
 import toy_pennies
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # So it is behind a shell's "&", and in all processes from there on; tests send that signal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GOLDEN = Path(__file__).parent / "golden"
 
