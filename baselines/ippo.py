@@ -5,6 +5,7 @@ agents can die, choices can be illegal and each agent has its own reward.
 """
 
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
@@ -422,7 +423,8 @@ def _entry(name: str, summary: str) -> LearnerEntry:
     def create(env_id: str, parameters: Mapping[str, Any], seed: int, given: Params) -> IPPO:
         return IPPO(name, env_id, parameters, seed, given)
 
-    return LearnerEntry(name, create, summary, "on_policy", Params, _shortened)
+    first_update = attrgetter("rollout")
+    return LearnerEntry(name, create, summary, "on_policy", Params, _shortened, first_update)
 
 
 def _shortened(given: Params, steps: int) -> Params:

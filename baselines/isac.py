@@ -316,7 +316,11 @@ def _entry(name: str, summary: str) -> LearnerEntry:
     def create(env_id: str, parameters: Mapping[str, Any], seed: int, given: Params) -> ISAC:
         return ISAC(name, env_id, parameters, seed, given)
 
-    return LearnerEntry(name, create, summary, "off_policy", Params, _shortened)
+    return LearnerEntry(name, create, summary, "off_policy", Params, _shortened, _first_update)
+
+
+def _first_update(given: Params) -> int:
+    return (given.warmup // given.train_every + 1) * given.train_every
 
 
 def _shortened(given: Params, steps: int) -> Params:

@@ -79,6 +79,7 @@ class LearnerEntry:
     params: type  # NamedTuple of Annotated fields with defaults: its hyperparameters
     # (hyperparameters, steps) -> the same, changed so that something is learned within so few.
     shortened: Callable[[Any, int], Any] = lambda given, steps: given
+    first_update: Callable[[Any], int] = lambda given: 0  # steps without which nothing is learned
 
 
 def learners() -> dict[str, LearnerEntry]:

@@ -146,6 +146,13 @@ def runs(
     asked = resolve(entry.params, values, f"learner {learner!r}")
     if smoke:
         asked = entry.shortened(asked, budget.interval)
+    first = entry.first_update(asked)
+    if budget.steps < first:
+        raise ValueError(
+            f"Learner {learner!r} would learn nothing in {budget.steps:,} steps: with these "
+            f"hyperparameters its first update comes after {first:,}. Give more steps, or other "
+            f"hyperparameters; 'coopbench show {learner}' lists them."
+        )
     settings = asked._asdict()
     numbers = _seeds(protocol, seeds)
     for task in chosen:  # says so if a game cannot be learned, or a value does not fit

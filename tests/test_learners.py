@@ -119,6 +119,26 @@ def test_a_step_of_all_lanes_has_to_fit_in(name):
         made(name, BOX, lanes=6).learn(5)
 
 
+@pytest.mark.parametrize("name", learners())
+@pytest.mark.parametrize("change", [{}, {"warmup": 24}, {"warmup": 25}])
+def test_nothing_is_learned_before_the_first_update(name, change):
+    entry = learners()[name]
+    change = {key: value for key, value in change.items() if key in entry.params._fields}
+    learner = made(name, BOX, **change)
+    settings = learner.policy().hyperparameters
+    first = entry.first_update(entry.params(**settings))
+
+    def learned():
+        return {k: v for k, v in learner.save().items() if k.startswith("model.")}
+
+    begun = learned()
+    learner.learn(first - settings["lanes"])
+    assert same(learned(), begun)
+    learner.learn(first)
+    assert learner.steps == first
+    assert not same(learned(), begun)
+
+
 def test_learners_are_found_without_torch():
     code = (
         "import sys; from coopbench.baselines.learner import learners;"

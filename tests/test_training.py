@@ -731,6 +731,19 @@ def test_the_command_line(protocol, tmp_path, monkeypatch, capsys):
     assert "steps at which it invests most" in told.out
 
 
+@pytest.mark.parametrize(("name", "first"), [("ippo", 12_500), ("isac", 2_625)])
+def test_a_budget_without_an_update_is_refused(name, first, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    standard = load_protocol("coopetition-standard")
+
+    def runs(steps):
+        return training.runs(standard, name, tmp_path, ["slcd"], None, steps, False, {})
+
+    assert len(runs(first)) == len(standard.seeds.training)
+    with pytest.raises(ValueError, match=rf"nothing in {first - 1:,} steps: .* after {first:,}\."):
+        runs(first - 1)
+
+
 @pytest.mark.parametrize("name", ["ippo", "ippo_shared", "isac", "isac_shared"])
 def test_a_hundredth_of_the_budget_is_enough_to_learn_something(name, tmp_path, monkeypatch):
     monkeypatch.undo()
