@@ -428,7 +428,7 @@ def _entry(name: str, summary: str) -> LearnerEntry:
 
 
 def _shortened(given: Params, steps: int) -> Params:
-    """Update at least once within so few steps."""
+    """Update at least once within so few steps, from two on."""
     lanes = min(given.lanes, max(1, steps // 8))
     rollout = min(given.rollout, max(2 * lanes, steps)) // lanes * lanes
     batch_size = min(given.batch_size, rollout)
