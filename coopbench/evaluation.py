@@ -157,7 +157,8 @@ def play_cells(
         if root is not None:
             write_protocol(root, protocol)
         for cell, there in done.items():
-            if root is not None and there is not None and there.failure is not None:
+            new = there is not None and not there.meta  # one that is there says more of itself
+            if root is not None and there is not None and there.failure is not None and new:
                 store.write_failure(root, protocol, there.failure)
             if progress is not None and there is not None:
                 progress(cell, 1.0, "kept")
@@ -223,16 +224,25 @@ def _finished(
     root: Path | None, protocol: Protocol, cell: Cell, model: Any, notes: list[str]
 ) -> store.Stored | None:
     """What needs not be played: a failure, or what is there of a named policy."""
-    if isinstance(model, Failed):
-        return store.Stored({}, None, None, Failure(cell, model.reason))
+    failure = Failure(cell, model.reason) if isinstance(model, Failed) else None
+    failed = None if failure is None else store.Stored({}, None, None, failure)
     # Any other object may have changed since: it plays again.
-    if root is None or not isinstance(model, str | Trained):
-        return None
+    if root is None or not isinstance(model, str | Trained | Failed):
+        return failed
     try:
         found = store.read(root, protocol, cell)
     except store.DamagedResultError as error:
         notes.append(f"redone: {error}")
-        return None
+        return failed
+    if found is not None and found.policy is not None and cell.run is not None:
+        same = isinstance(model, Trained) and model.policy.pack() == found.policy.pack()
+        if not same:
+            raise ValueError(
+                f"{root / cell.folder} holds another training run with the seed {cell.run}. Choose "
+                f"another folder, or remove that one."
+            )
+    if isinstance(model, Failed):
+        return found if found is not None and found.failure == failure else failed
     if found is None or found.episodes is None:
         return None
     if isinstance(model, str) and found.meta["plays"] != model:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 import coopbench_envs
 from coopbench import maps
-from coopbench.baselines.policy import Game, make_policy
+from coopbench.baselines.policy import Game, entries, make_policy
 from coopbench.metrics import known_metrics
 from coopbench_envs.parameters import named, resolve, unknown
 
@@ -261,6 +261,13 @@ class Task(_Strict):
         if repeated:
             raise ValueError(f"partners repeat {repeated[0]!r}; list each once")
         for name in self.partners:
+            entry = entries().get(name.partition(":")[0])
+            if entry is not None and entry.trained:
+                raise ValueError(
+                    f"partner {name!r} is a trained policy, which the digest of a protocol does "
+                    f"not cover; allowed: fixed policies. Beside trained ones plays 'coopbench "
+                    f"crossplay'"
+                )
             make_policy(name, game)
         return self
 

@@ -106,19 +106,19 @@ def train_runs(
     run = named("backend", backend, BACKENDS)
     if root.exists() and not root.is_dir():
         raise ValueError(f"{root} is no folder; name one, or none there is yet, for the results.")
-    write_protocol(root, protocol)
     _check_fixed(root, jobs)
     open_jobs = [job for job in jobs if not _is_kept(job)]
-    if progress is not None:
-        for job in jobs:
-            if job not in open_jobs:
-                progress(job.cell, 1.0, "kept")
 
     def at(number: int, share: float) -> None:
         if progress is not None:
             progress(open_jobs[number].cell, share, "plays")
 
     with closing(run(open_jobs, workers, at)) as results:
+        write_protocol(root, protocol)
+        if progress is not None:
+            for job in jobs:
+                if job not in open_jobs:
+                    progress(job.cell, 1.0, "kept")
         for number, outcome in results:
             _keep(root, open_jobs[number], outcome)
             if progress is not None:
@@ -211,6 +211,8 @@ def budget_of(
 
 def _tasks(protocol: Protocol, names: Sequence[str] | None) -> list[Task]:
     trained = {task.id: task for task in protocol.trained_tasks}
+    if isinstance(names, str) or (names is not None and not names):
+        raise ValueError(f"tasks was {names!r}; allowed: a list of some of {', '.join(trained)}.")
     for name in names or ():
         if name not in trained:
             raise ValueError(unknown("task", name, trained, f"those trained by {protocol.name}"))
@@ -230,6 +232,8 @@ def _seeds(protocol: Protocol, given: Sequence[int] | None) -> tuple[int, ...]:
         if not known:
             raise ProtocolError(f"{protocol.name} has no training seeds; name some.")
         return known
+    if not isinstance(given, Sequence):
+        raise ValueError(f"seeds was {given!r}; allowed: a list of whole numbers >= 0.")
     spans = [protocol.seeds.evaluation, protocol.seeds.selection]
     held = [seed for seed in given for span in spans if span is not None and seed in span.seeds]
     wrong = [seed for seed in given if not _is_seed(seed)]
@@ -271,7 +275,8 @@ def _kept(job: "TrainJob", cell: Cell) -> bool:
     facts = None if found is None else found.meta.get("training")
     if found is None or (found.failure is not None and facts is None):  # of nobody knows what
         return False
-    there = None if facts is None else {**(found.meta["hyperparameters"] or {}), **_budget(facts)}
+    settings = found.meta.get("hyperparameters") or {}
+    there = None if facts is None else {**settings, **_budget(facts)}
     if there != {**job.settings, **_budget(job.budget.model_dump())}:
         raise ValueError(_other(job.root / cell.folder, there, job))
     return True
@@ -424,6 +429,25 @@ class _Course:
         metrics = {name: np.stack(rows) for name, rows in self.metrics.items()}
         return Progress(cell, np.array(self.steps, np.int64), metrics)
 
+    def check(self, budget: Budget) -> None:
+        """Raise ``ValueError`` unless this can be the course of a run with that budget."""
+        count = len(self.steps)
+        marks = list(range(budget.interval, budget.steps + 1, budget.interval))
+        finished, diverged = self.status == "finished", self.status == "diverged"
+        fits = (
+            self.status in ("running", "finished", "diverged")
+            and self.steps == marks[:count]
+            and finished == (count == len(marks))
+            and all(len(rows) == count for rows in self.metrics.values())
+            and isinstance(self.reason, str)
+            and set(self.resumed) <= set(marks)
+            and all(isinstance(each, float) for each in (self.seconds, self.evaluation_seconds))
+        )
+        if not fits or not (self.chosen in self.steps if count else diverged):
+            raise ValueError("its parts do not fit together")
+        if count:
+            NetworkPolicy.unpack(self.best)
+
     def words(self) -> dict[str, Any]:
         """Everything that is no array, for JSON."""
         kept = ("steps", "chosen", "status", "reason", "resumed", "seconds", "evaluation_seconds")
@@ -563,7 +587,11 @@ class _Run:
             course = _Course(**words, best=arrays.pop("best").tobytes())
             for name in [name for name in arrays if name.startswith("metrics.")]:
                 course.metrics[name.removeprefix("metrics.")] = list(arrays.pop(name))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            if not isinstance(identity, dict):
+                raise ValueError("it does not say of which training it is")
+            if identity == self._identity():
+                course.check(self._job.budget)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(self._unfit(error)) from None
         if identity != self._identity():
             raise ValueError(_other(self._job.folder, identity, self._job))
