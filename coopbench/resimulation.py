@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from coopbench import machine, store
-from coopbench.baselines.learner import POLICY_FILE
+from coopbench.baselines.learner import POLICY_FILE, learners
 from coopbench.baselines.network import NetworkPolicy
 from coopbench.baselines.policy import Game, Player, entries, make_policy
 from coopbench.episodes import Cell, Episodes, Progress, Trace
@@ -223,6 +223,34 @@ def _alike(stored: store.Stored, policy: NetworkPolicy) -> Iterator[Finding]:
     for name, (found, stated) in told.items():
         if found != stated:
             yield Finding(f"{POLICY_FILE} has the {name} {found!r}; meta.json says {stated!r}")
+    learner = str(meta["policy"]).partition(":")[0]
+    if learner in learners() and policy.name != learner:
+        yield Finding(f"{POLICY_FILE} was trained by {policy.name!r}")
+    yield from _coursed(stored, policy)
+
+
+def _coursed(stored: store.Stored, policy: NetworkPolicy) -> Iterator[Finding]:
+    """How the training that the metadata tell of is not that of the policy and its checkpoints."""
+    facts, progress = stored.meta["training"], stored.progress
+    told = {name: facts.get(name) for name in ("steps", "interval", "chosen_step")}
+    if not all(type(number) is int and number > 0 for number in told.values()):
+        yield Finding(f"meta.json tells of a training with {told}; allowed: whole numbers > 0")
+        return
+    steps, interval, chosen = told.values()
+    if steps % interval or chosen % interval or chosen > steps:
+        yield Finding(f"meta.json tells of a training with {told}, which do not fit together")
+    if not chosen - interval < policy.facts["steps"] <= chosen:
+        had = policy.facts["steps"]
+        yield Finding(
+            f"{POLICY_FILE} was trained for {had!r} steps; meta.json chose that of {chosen}"
+        )
+    if progress is None:
+        return
+    marks = range(interval, steps + 1, interval)
+    if len(progress.steps) != len(marks) or (progress.steps != np.array(marks)).any():
+        yield Finding(f"the checkpoints are not every {interval} of {steps} steps")
+    if chosen != stored.meta["chosen_step"]:
+        yield Finding(f"meta.json names two checkpoints, {chosen} and {stored.meta['chosen_step']}")
 
 
 def _chosen_again(protocol: Protocol, stored: store.Stored) -> Iterator[Finding]:
@@ -298,6 +326,8 @@ def _described(protocol: Protocol, stored: store.Stored) -> Iterator[Finding]:
         yield Finding(f"meta.json names the protocol {meta['protocol']!r}; it is {protocol.name!r}")
     if not isinstance(meta["platform"], str) or not isinstance(meta["versions"], dict):
         yield Finding("meta.json does not say on what platform, with what versions it was made")
+    if meta["run"] is not None and stored.policy is None and POLICY_FILE in meta["sha256"]:
+        yield Finding(f"there is a {POLICY_FILE}, but meta.json tells of no training")
     if progress is not None:
         yield from _progressed(protocol, progress, meta["chosen_step"])
 

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -133,6 +133,10 @@ def examine(
     checks = {place: _read(root, protocol, place, cells) for place in places}
     jobs = [CheckJob(protocol, found) for _, found in cells.values() if found.episodes]
     checks |= _played(run, jobs, workers, progress)
+    for place, finding in _strangers(protocol, cells):
+        found = checks[place]
+        told = (printable(finding), *found.reasons)
+        checks[place] = replace(found, verdict=DIFFERENT, reasons=told)
     lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
     parts = [_whose(protocol), _listed(root, places, manifest, chain), *checks.values(), *lacking]
     reasons: tuple[str, ...] = ()
@@ -142,6 +146,24 @@ def examine(
         parts += _reported(root, protocol, list(cells.values()))
     facts = str(root), protocol.name, protocol.digest, manifest.results
     return Examined(Verification(*facts, tuple(parts), reasons), protocol, cells)
+
+
+def _strangers(
+    protocol: Protocol, cells: Mapping[str, tuple[Cell, store.Stored]]
+) -> Iterator[tuple[str, str]]:
+    """Cells of training runs that another policy has played than that of their own training.
+
+    That lies in the cell of the task which the run was trained on.
+    """
+    own = {task.id: task.trained_on or task.id for task in protocol.task}
+    for place, (cell, found) in cells.items():
+        home = replace(cell, task=protocol.family(cell.policy)[1] or own[cell.task]).folder
+        trained = cells[home][1] if home in cells else None
+        if found.policy is None or cell.run is None or trained is None or home == place:
+            continue
+        same = trained.policy is not None and trained.policy.pack() == found.policy.pack()
+        if not same or trained.meta["training"] != found.meta["training"]:
+            yield place, f"it was played by another policy than was trained in {home}"
 
 
 def _played(

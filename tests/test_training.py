@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -432,8 +434,67 @@ def test_results_of_training_are_verified_and_tampering_is_seen(protocol, tmp_pa
     (place / "meta.json").write_text(json.dumps(meta, indent=2) + "\n")
     coopbench.evaluation.write_manifest(tmp_path, protocol)
     differing = [c for c in coopbench.verify(tmp_path).checks if not c.holds]
-    assert [check.what for check in differing] == ["trust/steady/run-5"]
-    assert any("selection episodes" in reason for reason in differing[0].reasons)
+    assert {check.what for check in differing} == {
+        "trust/steady/run-5",
+        "trust.beside/steady/run-5",
+    }
+    reasons = [reason for check in differing for reason in check.reasons]
+    assert any("selection episodes" in reason for reason in reasons)
+
+
+def test_a_run_is_one_training(protocol, tmp_path):
+    """Also where its cells come from two folders, each of which is in order."""
+    from coopbench.shards import merge
+
+    coopbench.train(protocol, "steady", tmp_path / "one", tasks=["trust"], seeds=[5])
+    coopbench.train(protocol, "steady", tmp_path / "two", tasks=["trust"], seeds=[5], peak=20)
+    for folder, lost in (("one", "trust.beside"), ("two", "trust")):
+        assert coopbench.verify(tmp_path / folder).holds
+        shutil.rmtree(tmp_path / folder / lost)
+    merge([tmp_path / "one", tmp_path / "two"], tmp_path / "both")
+    found = [each for each in coopbench.verify(tmp_path / "both").checks if not each.holds]
+    assert [each.what for each in found] == ["trust.beside/steady/run-5"]
+    assert found[0].reasons == (
+        "it was played by another policy than was trained in trust/steady/run-5",
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"steps": "lots"}, "tells of a training with .*'lots'.*allowed: whole numbers > 0"),
+        ({"interval": 1, "chosen_step": 4}, "chose that of 4"),
+        ({"steps": 50}, "do not fit together"),
+        ({"steps": 600, "interval": 20}, "the checkpoints are not every 20 of 600 steps"),
+        (None, "there is a policy.npz, but meta.json tells of no training"),
+    ],
+)
+def test_what_is_told_of_a_training_is_verified(protocol, tmp_path, facts, told):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
+    file = tmp_path / "race" / "steady" / "run-5" / "meta.json"
+    meta = json.loads(file.read_text())
+    meta["training"] = facts and meta["training"] | facts
+    file.write_text(json.dumps(meta, indent=2) + "\n")
+    coopbench.evaluation.write_manifest(tmp_path, protocol)
+    found = [each for each in coopbench.verify(tmp_path).checks if not each.holds]
+    assert [each.what for each in found] == ["race/steady/run-5"]
+    assert any(re.search(told, reason) for reason in found[0].reasons), found[0].reasons
+
+
+@pytest.mark.parametrize(("learner", "header"), [("isac", {}), ("steady", {"steps": 1000})])
+def test_where_a_policy_says_it_comes_from_is_verified(protocol, tmp_path, learner, header):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
+    place = tmp_path / "race" / "steady" / "run-5"
+    policy = NetworkPolicy.unpack((place / "policy.npz").read_bytes())
+    policy.facts.update({"learner": learner} | header)
+    (place / "policy.npz").write_bytes(policy.pack())
+    meta = json.loads((place / "meta.json").read_text())
+    meta["sha256"]["policy.npz"] = store.hashlib.sha256(policy.pack()).hexdigest()
+    (place / "meta.json").write_text(json.dumps(meta, indent=2) + "\n")
+    coopbench.evaluation.write_manifest(tmp_path, protocol)
+    found = [each for each in coopbench.verify(tmp_path).checks if not each.holds]
+    assert [each.what for each in found] == ["race/steady/run-5"]
+    assert any("policy.npz was trained " in reason for reason in found[0].reasons)
 
 
 def test_all_runs_of_a_folder_are_a_method(protocol, tmp_path):
