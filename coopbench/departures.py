@@ -27,6 +27,7 @@ def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
                 reasons.append(f"{policy} played other {what} than the protocol's in {there}")
         reasons += _other_runs(protocol, table, policy)
         reasons += _other_training(protocol, table, policy)
+        reasons += _mixed(table, policy)
     return tuple(reasons)
 
 
@@ -84,6 +85,21 @@ def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> lis
         f"{'run' if len(runs) == 1 else 'runs'} {', '.join(runs)} of {policy} on "
         f"{', '.join(tasks)} {'has' if len(runs) == 1 else 'have'} {what}"
         for (what, runs), tasks in alike.items()
+    ]
+
+
+def _mixed(table: EpisodeTable, policy: str) -> list[str]:
+    """Tasks on which the runs of a policy were trained with different hyperparameters."""
+    told: dict[str, list[str]] = {}
+    for task in (task for task, name in table.pairs if name == policy):
+        cells = [block.cell for block in table.runs(task, policy)]
+        runs = [table.settings[cell] for cell in cells if cell in table.settings]
+        names = {n for each in runs for n in {**each, **runs[0]} if each.get(n) != runs[0].get(n)}
+        if names:
+            told.setdefault(", ".join(sorted(names)), []).append(task)
+    return [
+        f"runs of {policy} on {', '.join(tasks)} were trained with different values of {names}"
+        for names, tasks in told.items()
     ]
 
 

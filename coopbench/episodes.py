@@ -114,13 +114,15 @@ class EpisodeTable:
 
     ``blocks`` are the evaluation episodes, those of the best checkpoint where there are several;
     ``progress`` holds the checkpoint axis of the runs that have one, ``trained`` the steps of the
-    environment that the run of a cell was trained, as far as they are known.
+    environment that the run of a cell was trained, as far as they are known, and ``settings`` with
+    which hyperparameters.
     """
 
     blocks: tuple[Episodes, ...]
     progress: tuple[Progress, ...] = ()
     failures: tuple[Failure, ...] = ()
     trained: Mapping[Cell, int] = field(default_factory=dict)
+    settings: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)

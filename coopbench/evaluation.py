@@ -357,6 +357,11 @@ def table_of(cells: Iterable[store.Stored]) -> EpisodeTable:
         progress=tuple(each.progress for each in there if each.progress is not None),
         failures=tuple(each.failure for each in there if each.failure is not None),
         trained=dict(filter(None, map(_trained, there))),
+        settings={
+            each.episodes.cell: each.meta.get("hyperparameters") or {}
+            for each in there
+            if each.episodes is not None and each.meta.get("training") is not None
+        },
     )
 
 

@@ -497,6 +497,69 @@ def test_where_a_policy_says_it_comes_from_is_verified(protocol, tmp_path, learn
     assert any("policy.npz was trained " in reason for reason in found[0].reasons)
 
 
+def test_runs_with_different_hyperparameters_are_no_standard(protocol, tmp_path):
+    what = "runs of steady on trust, trust.beside were trained with different values of peak"
+    for seed, peak in ((5, 40), (6, 40), (6, 20)):
+        chosen = {"tasks": ["trust"], "seeds": [seed], "peak": peak}
+        shutil.rmtree(tmp_path / "trust" / "steady" / f"run-{seed}", ignore_errors=True)
+        shutil.rmtree(tmp_path / "trust.beside" / "steady" / f"run-{seed}", ignore_errors=True)
+        found = coopbench.train(protocol, "steady", tmp_path, **chosen).departures
+        assert (what in found) == (peak == 20)
+    told = " ".join(coopbench.verify(tmp_path).departures)
+    assert "were trained with different values of peak" in told
+
+
+def test_what_is_there_of_a_run_is_not_played_over(protocol, tmp_path):
+    for folder, peak in (("one", 40), ("two", 20)):
+        coopbench.train(protocol, "steady", tmp_path / folder, tasks=["race"], seeds=[5], peak=peak)
+        coopbench.train(protocol, "steady", tmp_path / folder, tasks=["trust"], peak=peak)
+        coopbench.train(protocol, "steady", tmp_path / folder, tasks=["race"], seeds=[6], fails=10)
+    before = cells(tmp_path / "one")
+    with pytest.raises(ValueError, match=r"trust/steady/run-5 holds another training run"):
+        coopbench.evaluate(protocol, [f"steady:{tmp_path / 'two'}"], tmp_path / "one")
+    assert cells(tmp_path / "one") == before
+    failed = tmp_path / "one" / "race" / "steady" / "run-6" / "meta.json"
+    told = failed.read_text()
+    coopbench.evaluate(protocol, [f"steady:{tmp_path / 'one'}"], tmp_path / "one")
+    assert failed.read_text() == told  # with the hyperparameters that made it fail
+    del (meta := json.loads(told))["hyperparameters"]
+    failed.write_text(json.dumps(meta))
+    with pytest.raises(
+        ValueError, match=r"was trained with other settings: .*fails None \(now 10\)"
+    ):
+        coopbench.train(protocol, "steady", tmp_path / "one", tasks=["race"], seeds=[6], fails=10)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": []},
+        {"steps": [20, 60]},
+        {"steps": ["20", "40", "60"]},
+        {"status": "foo"},
+        {"status": "running"},
+        {"chosen": "x"},
+        {"chosen": 30},
+        {"seconds": "x"},
+        {"resumed": 3},
+    ],
+)
+def test_a_state_whose_parts_do_not_fit_is_named(protocol, tmp_path, change):
+    once = {"tasks": ["race"], "seeds": [5]}
+    coopbench.train(protocol, "steady", tmp_path, **once)
+    place = tmp_path / "race" / "steady" / "run-5"
+    (place / "meta.json").unlink()
+    state = place / "training" / "state.npz"
+    arrays = unpack(state)
+    header = json.loads(arrays["header"].tobytes())
+    header["course"] |= change
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    for broken in (arrays, {n: a[:0] if n == "best" else a for n, a in unpack(state).items()}):
+        state.write_bytes(pack(broken))
+        with pytest.raises(ValueError, match=r"state\.npz cannot be read .* Remove .*training to"):
+            coopbench.train(protocol, "steady", tmp_path, **once)
+
+
 def test_all_runs_of_a_folder_are_a_method(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path / "one", seeds=[5, 6])
     report = coopbench.evaluate(
@@ -669,6 +732,10 @@ def test_budgets(protocol):
         ({"learner": "stedy"}, "Unknown learner 'stedy'.*Did you mean 'steady'"),
         ({"tasks": ["trsut"]}, "Unknown task 'trsut'.*Did you mean 'trust'"),
         ({"tasks": ["trust.beside"]}, "Unknown task 'trust.beside'"),
+        ({"tasks": []}, r"tasks was \[\]; allowed: a list of some of trust, race"),
+        ({"tasks": "trust"}, "tasks was 'trust'; allowed: a list"),
+        ({"seeds": 5}, "seeds was 5; allowed: a list"),
+        ({"workers": 2}, "workers"),
         ({"seeds": [101]}, r"Training seeds were \[101\].*does not evaluate on"),
         ({"seeds": [200]}, "does not evaluate on"),
         ({"seeds": [5, 5]}, "different whole numbers"),
