@@ -208,12 +208,15 @@ def train(
     interruption and it goes on. What the folder holds already is in the report,
     too: evaluate the fixed policies into it.
     """
+    from coopbench.baselines.learner import learners
     from coopbench.protocol import load_protocol
     from coopbench.training import runs, train_runs
+    from coopbench_envs.parameters import named
 
     found = load_protocol(protocol)
     out = out or Path("results") / found.protocol.name
-    values = dict(_assignment(text, "--set") for text in setting or [])
+    params = named("learner", learner, learners()).params
+    values = dict(_assignment(text, "--set", params) for text in setting or [])
     planned = runs(found, learner, out, task, seed, steps, smoke, values)
     budget = planned[0].budget
     _say(
@@ -669,17 +672,22 @@ def _play_shard(
         _say("Next, when all shards are finished: coopbench merge FOLDER... --out DIR")
 
 
-def _assignment(text: str, option: str) -> tuple[str, Any]:
-    """Parse NAME=VALUE; the value is TOML where it can be, text otherwise."""
+def _assignment(text: str, option: str, params: type | None = None) -> tuple[str, Any]:
+    """Parse NAME=VALUE; the value is TOML where it can be, text otherwise and for text."""
     import tomllib
+
+    from coopbench_envs.parameters import describe as describe_parameters
 
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(f"{option} takes NAME=VALUE; given {text!r}.")
+    name, known = name.strip(), {} if params is None else describe_parameters(params)
     try:
-        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+        found = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        return name.strip(), value
+        return name, value
+    asked = known[name][0] if name in known else ""
+    return name, value.strip() if asked == "str" and not isinstance(found, str) else found
 
 
 def _present(report: Any, out: Path | None) -> None:

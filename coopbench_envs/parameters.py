@@ -128,6 +128,9 @@ def resolve(params: type, given: Mapping[str, Any], where: str) -> Any:
     return params(**values)
 
 
+_WORDS = {dict: "a mapping", tuple: "a list", str: "text"}
+
+
 def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
     kind, allowed = _unpacked(hint)
     try:
@@ -139,8 +142,8 @@ def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
         fits = result is None or allowed.admits(result)
     if not fits:
         text = str(allowed) if allowed.choices else f"{_type_name(kind)} {allowed}".strip()
-        if kind in (dict, tuple):
-            text = "a mapping" if kind is dict else "a list"
+        if kind in _WORDS and not allowed.choices:
+            text = _WORDS[kind]
         hint = _nearest(value, allowed.choices)
         raise ValueError(f"Parameter {name!r} of {where} was {value!r}; allowed: {text}.{hint}")
     return result

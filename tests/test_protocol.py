@@ -230,6 +230,16 @@ bounds = { low = 0.0, high = 1.0 }
         _load(tmp_path, GOOD + task)
 
 
+def test_a_trained_partner_is_refused_before_it_is_read(tmp_path):
+    """The digest names a folder, not what lies in it."""
+    task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"two"')
+    focal = task.replace("bounds", 'partners = ["ippo:/nowhere"]\nbounds')
+    with pytest.raises(
+        ProtocolError, match=r"partner 'ippo:/nowhere' is a trained policy.*allowed"
+    ):
+        _load(tmp_path, GOOD + focal)
+
+
 def test_the_example_of_the_documentation(tmp_path):
     page = Path(__file__).resolve().parent.parent / "docs" / "protocols.md"
     text = page.read_text(encoding="utf-8")

@@ -859,6 +859,21 @@ def test_the_command_line(protocol, tmp_path, monkeypatch, capsys):
     assert "steps at which it invests most" in told.out
 
 
+def test_text_that_looks_like_a_number_is_text(tmp_path, monkeypatch):
+    """One hidden layer of eight, for instance."""
+    from typer.testing import CliRunner
+
+    from coopbench.cli import app
+
+    monkeypatch.undo()
+    for setting, told in (("layers=0", "layers' was '0'"), ("rollout=many", "was 'many'")):
+        command = ["train", "coopetition-standard", "ippo", "--set", setting, "--out", tmp_path]
+        found = CliRunner().invoke(app, list(map(str, command)))
+        assert told in str(found.exception)
+    with pytest.raises(ValueError, match="'layers' of learner 'ippo' was 8; allowed: text"):
+        coopbench.train("coopetition-standard", "ippo", tmp_path / "out", layers=8)
+
+
 @pytest.mark.parametrize(("name", "first"), [("ippo", 12_500), ("isac", 2_625)])
 def test_a_budget_without_an_update_is_refused(name, first, tmp_path, monkeypatch):
     monkeypatch.undo()
