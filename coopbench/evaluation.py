@@ -157,10 +157,12 @@ def play_cells(
         if root is not None:
             write_protocol(root, protocol)
         for cell, there in done.items():
-            new = there is not None and not there.meta  # one that is there says more of itself
-            if root is not None and there is not None and there.failure is not None and new:
+            if there is None:
+                continue
+            new = not there.meta  # a failure that is kept already says more of itself
+            if root is not None and there.failure is not None and new:
                 store.write_failure(root, protocol, there.failure)
-            if progress is not None and there is not None:
+            if progress is not None:
                 progress(cell, 1.0, "kept")
         for number, played in results:
             cell, model = jobs[number].cell, jobs[number].policy
