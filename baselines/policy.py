@@ -135,7 +135,7 @@ def entries() -> dict[str, Entry]:
     Other packages add theirs through the entry-point group ``coopbench.policies``; each entry point
     names an ``Entry``.
     """
-    from coopbench.baselines.learner import learners, trained_entry
+    from coopbench.baselines.learners.learner import learners, trained_entry
 
     own = [module.ENTRY for module in modules() if hasattr(module, "ENTRY")]
     found = {entry.name: entry for entry in own}
@@ -146,10 +146,10 @@ def entries() -> dict[str, Entry]:
 
 
 def modules() -> list[ModuleType]:
-    """Return all modules of this package; they are imported."""
+    """Return all modules of this package and its folders; they are imported."""
     package = importlib.import_module(__package__)
-    names = [info.name for info in pkgutil.iter_modules(package.__path__)]
-    return [importlib.import_module(f"{__package__}.{name}") for name in names]
+    names = [info.name for info in pkgutil.walk_packages(package.__path__, f"{__package__}.")]
+    return [importlib.import_module(name) for name in names]
 
 
 @cache

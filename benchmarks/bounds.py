@@ -8,11 +8,11 @@ prints the mean own returns of ``random`` and of the best policy that certificat
 
 import sys
 
-from coopbench.certificates import EPISODES, JUDGED, REACTIVE
-from coopbench.episodes import Cell
-from coopbench.metrics import values
-from coopbench.protocol import Evaluation, Protocol, Seeds, Task, load_protocol
-from coopbench.rollout import play
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell
+from coopbench.playing.rollout import play
+from coopbench.protocol.schema import Evaluation, Protocol, Seeds, Task, load_protocol
+from coopbench.theory.certificates import EPISODES, JUDGED, REACTIVE
 
 
 def judged(name: str) -> Protocol:

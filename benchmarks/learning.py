@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import coopbench_envs  # noqa: F401 (registers the environments)
-from coopbench.baselines.learner import make_learner
+from coopbench.baselines.learners.learner import make_learner
 from coopbench.baselines.policy import Game
 from coopbench_envs.engine import DISABLED, Engine
 

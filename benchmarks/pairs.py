@@ -54,7 +54,7 @@ def draw(found: dict[str, np.ndarray], file: Path) -> None:
     """Write the curves of all games as SVG."""
     from matplotlib.figure import Figure
 
-    from coopbench.report import plots
+    from coopbench.report.plots import overall as plots
 
     ax = Figure(figsize=(6.4, 3.6), layout="constrained").add_subplot()
     plots.frame(ax)

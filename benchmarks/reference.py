@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import coopbench
-from coopbench.evaluation import load_report
-from coopbench.report.plots import pictures
-from coopbench.report.tables import as_markdown
+from coopbench.report.plots.overall import pictures
+from coopbench.report.tables.overall import as_markdown
+from coopbench.workflows.evaluation import load_report
 
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES, TABLES = ROOT / "results" / "reference", ROOT / "baselines" / "results"

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from coopbench import store
-from coopbench.episodes import Cell, Episodes, Played, Progress, Trace
-from coopbench.evaluation import load_report, write_protocol
-from coopbench.protocol import Protocol
+from coopbench.episodes.table import Cell, Episodes, Played, Progress, Trace
+from coopbench.protocol.schema import Protocol
+from coopbench.results import store
+from coopbench.workflows.evaluation import load_report, write_protocol
 
 POLICIES, TASKS, RUNS, CHECKPOINTS, SELECTION = 10, 30, 10, 200, 32
 INTERVAL, HORIZON = 10_000, 20

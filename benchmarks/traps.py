@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from tuning import EPISODES
 
-from coopbench.baselines.learner import make_learner, preset
+from coopbench.baselines.learners.learner import make_learner, preset
 from coopbench.baselines.policy import Game, Player
-from coopbench.episodes import Cell
-from coopbench.metrics import values
-from coopbench.protocol import Task, load_protocol
-from coopbench.rollout import play
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell
+from coopbench.playing.rollout import play
+from coopbench.protocol.schema import Task, load_protocol
 from coopbench_envs.engine import SAME_STEP, Engine
 
 PROTOCOL, LEARNER, TEACHER, SEED = (

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.learner import Diverged, make_learner
-from coopbench.episodes import Cell
-from coopbench.metrics import values
-from coopbench.protocol import Protocol, Task, load_protocol
-from coopbench.rollout import play
+from coopbench.baselines.learners.learner import Diverged, make_learner
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell
+from coopbench.playing.rollout import play
+from coopbench.protocol.schema import Protocol, Task, load_protocol
 
 LANES = 125  # divides the intervals of coopetition-standard
 COMMON: dict[str, Any] = {"lanes": LANES, "scale_observations": True}

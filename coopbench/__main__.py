@@ -1,5 +1,5 @@
 """``python -m coopbench``."""
 
-from coopbench.cli import main
+from coopbench.cli.commands import main
 
 main()

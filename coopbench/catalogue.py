@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import coopbench_envs
-from coopbench.protocol import protocol_files
+from coopbench.protocol.schema import protocol_files
 
 __all__ = ["environments", "learners", "policies", "protocols", "warmup"]
 
@@ -22,7 +22,7 @@ def policies() -> dict[str, str]:
 
 def learners() -> dict[str, str]:
     """Return all learners as {name: what it does}; what they train has their name."""
-    from coopbench.baselines.learner import learners as found
+    from coopbench.baselines.learners.learner import learners as found
 
     return {name: entry.summary for name, entry in found().items()}
 

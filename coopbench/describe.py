@@ -5,12 +5,12 @@ from functools import cache
 from typing import Any
 
 import coopbench_envs
-from coopbench import maps
-from coopbench.baselines.learner import LearnerEntry, learners
+from coopbench.baselines.learners.learner import LearnerEntry, learners
 from coopbench.baselines.policy import Entry, entries
-from coopbench.metrics import known_agent_metrics, known_metrics
-from coopbench.protocol import Protocol, load_protocol, protocol_files
-from coopbench.report.tables import training_text
+from coopbench.episodes.metrics import known_agent_metrics, known_metrics
+from coopbench.protocol import map_files as maps
+from coopbench.protocol.schema import Protocol, load_protocol, protocol_files
+from coopbench.report.tables.overall import training_text
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown
 

@@ -149,7 +149,7 @@ class EnvSpec:
     # Named parts of one agent's Box action; None: it has one part, or choices.
     action_layout: Callable[[Any], Mapping[str, slice]] | None = None
     # (constants, state) -> what the metrics over a trajectory need, by the names that
-    # coopbench.trajectories lists; called after the reset and after every step.
+    # coopbench.episodes.trajectories lists; called after the reset and after every step.
     trace: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
     source: str = ""  # publication and section that the model comes from

@@ -62,9 +62,10 @@ def register(found: "EnvSpec") -> None:
 
 def register_all() -> None:
     """Register every environment of the families of this package."""
-    for file in sorted(_ROOT.glob("*/*.py")):
+    for file in sorted(_ROOT.glob("*/**/*.py")):
         for env_id in _ID.findall(file.read_text(encoding="utf-8")):
-            _register(env_id, f"{_ROOT.name}.{file.parent.name}.{file.stem}")
+            module = ".".join(file.relative_to(_ROOT.parent).with_suffix("").parts)
+            _register(env_id, module)
 
 
 def _register(env_id: str, module: str) -> None:

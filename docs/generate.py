@@ -13,10 +13,10 @@ import plots
 
 import coopbench_envs
 from coopbench import catalogue
-from coopbench.baselines.learner import LearnerEntry, learners, preset
-from coopbench.certificates import load_certificate
+from coopbench.baselines.learners.learner import LearnerEntry, learners, preset
 from coopbench.describe import describe_environment, describe_protocol, table
-from coopbench.protocol import Protocol, load_protocol
+from coopbench.protocol.schema import Protocol, load_protocol
+from coopbench.theory.certificates import load_certificate
 from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
 

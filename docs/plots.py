@@ -15,7 +15,7 @@ import numpy as np
 
 import coopbench_envs
 from coopbench.baselines.policy import Game, Player, make_policy
-from coopbench.report import plots as style
+from coopbench.report.plots import overall as style
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.pathfinding.routing import MAPS
 

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench.backends import BACKENDS, TRIES, WorkerError, _in_turn, usable_cores
-from coopbench.plan import plan
-from coopbench.protocol import load_protocol
-from coopbench.rollout import PlayJob
+from coopbench.playing.backends import BACKENDS, TRIES, WorkerError, _in_turn, usable_cores
+from coopbench.playing.plan import plan
+from coopbench.playing.rollout import PlayJob
+from coopbench.protocol.schema import load_protocol
 
 TASK = """
 [[task]]
@@ -153,7 +153,7 @@ def test_results_do_not_depend_on_the_backend(file, tmp_path):
 
 
 def test_cross_play_does_not_depend_on_the_backend(file):
-    from coopbench.pairing import crossplay
+    from coopbench.workflows.crossplay import crossplay
 
     told = []
     found = [
@@ -491,10 +491,14 @@ def test_ray_tasks_end_with_their_iterator(file, fake):
 
 
 def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
-    monkeypatch.setattr("coopbench.store.versions", lambda: {"numba": "1.0", "numpy": "1.0"})
+    monkeypatch.setattr(
+        "coopbench.results.store.versions", lambda: {"numba": "1.0", "numpy": "1.0"}
+    )
     jobs = [PlayJob(load_protocol(file), *plan(load_protocol(file), ["random"])[0])]
     results = BACKENDS["ray"](jobs, None, None)
-    monkeypatch.setattr("coopbench.store.versions", lambda: {"numba": "1.0", "numpy": "1.1"})
+    monkeypatch.setattr(
+        "coopbench.results.store.versions", lambda: {"numba": "1.0", "numpy": "1.1"}
+    )
     with pytest.raises(RuntimeError, match=r"has numpy 1\.1 instead of 1\.0: its results could"):
         next(results)
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import coopbench_envs
-from coopbench import certificates, stage
 from coopbench.baselines.policy import Game, make_policy
-from coopbench.certificates import Criterion, certify, load_certificate
+from coopbench.theory import certificates
+from coopbench.theory import one_step as stage
+from coopbench.theory.certificates import Criterion, certify, load_certificate
 from coopbench_envs import Engine
 
 VERSION_1 = [i for i in coopbench_envs.ids() if i.endswith("-v1") and coopbench_envs.spec(i).trace]
@@ -67,7 +68,7 @@ def test_stage_without_trust_is_worth_what_is_received():
 
 
 def test_stage_agrees_with_the_formulas_of_the_published_game():
-    from coopbench import games
+    from coopbench.theory import best_play as games
 
     found = stage.solve("TrustDilemma-v0", levels=101)
     assert found.price_of_anarchy == pytest.approx(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coopbench.cli import app
+from coopbench.cli.commands import app
 from coopbench_envs.engine import Engine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -140,9 +140,13 @@ def test_interrupt_keeps_what_is_finished(tmp_path):
 @pytest.mark.parametrize(
     ("command", "work", "left"),
     [
-        ("verify", "coopbench.verification.verify", "Nothing was written."),
-        ("report", "coopbench.evaluation.load_report", "Files of the report may be missing;"),
-        ("evaluate", "coopbench.evaluation.evaluate_cells", "Finished cells are kept;"),
+        ("verify", "coopbench.workflows.verification.verify", "Nothing was written."),
+        (
+            "report",
+            "coopbench.workflows.evaluation.load_report",
+            "Files of the report may be missing;",
+        ),
+        ("evaluate", "coopbench.workflows.evaluation.evaluate_cells", "Finished cells are kept;"),
     ],
 )
 def test_an_interruption_tells_what_is_left(command, work, left, monkeypatch):

@@ -12,7 +12,7 @@ from test_focal import make_protocol
 
 import coopbench
 from coopbench.baselines.policy import Game, Player
-from coopbench.report import plots
+from coopbench.report.plots import overall as plots
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 

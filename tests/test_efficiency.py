@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coopbench import efficiency
-from coopbench.episodes import Cell, Episodes, EpisodeTable, Progress
-from coopbench.protocol import Protocol
-from coopbench.report import learning
+from coopbench.analysis import learning as efficiency
+from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
+from coopbench.protocol.schema import Protocol
+from coopbench.report.plots import learning
 from coopbench.report.report import Report
-from coopbench.report.tables import as_json
+from coopbench.report.tables.overall import as_json
 
 STEPS = np.array([100_000, 200_000, 400_000, 800_000])
 RUNS = 6

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench import analysis, evaluation, store
-from coopbench.episodes import Cell, EpisodeTable
-from coopbench.metrics import values
-from coopbench.plan import plan
-from coopbench.protocol import ProtocolError, ad_hoc, load_protocol
+from coopbench.analysis import estimates as analysis
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.playing.plan import plan
+from coopbench.protocol.schema import ProtocolError, ad_hoc, load_protocol
+from coopbench.results import store
+from coopbench.workflows import evaluation
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 

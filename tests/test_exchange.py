@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coopbench import exchange
-from coopbench.cli import app
-from coopbench.episodes import Cell, Episodes, EpisodeTable, Progress
-from coopbench.evaluation import evaluate
-from coopbench.imported import ABSOLUTE, read_marl_eval, summary_table
-from coopbench.protocol import ad_hoc
+from coopbench.cli.commands import app
+from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
+from coopbench.exchange import marl_eval_export as exchange
+from coopbench.exchange.marl_eval_import import ABSOLUTE, read_marl_eval, summary_table
+from coopbench.protocol.schema import ad_hoc
 from coopbench.report.report import Report
-from coopbench.report.tables import as_csv, print_table
+from coopbench.report.tables.overall import as_csv, print_table
+from coopbench.workflows.evaluation import evaluate
 
 GOLDEN = Path(__file__).parent / "golden" / "statistics" / "marl_eval_pipeline.json"
 TASK = "trustdilemma-v0"
@@ -319,7 +319,7 @@ def test_hostile_files_get_an_error(tmp_path, text, told):
 
 
 def test_files_that_are_none(tmp_path, monkeypatch):
-    from coopbench import imported
+    from coopbench.exchange import marl_eval_import as imported
 
     with pytest.raises(FileNotFoundError, match=r"no file .*none\.json"):
         read_marl_eval(tmp_path / "none.json")

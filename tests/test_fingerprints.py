@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench import fingerprints
-from coopbench.fingerprints import Fingerprints
-from coopbench.protocol import ad_hoc
-from coopbench.rollout import play
+from coopbench.episodes import fingerprints
+from coopbench.episodes.fingerprints import Fingerprints
+from coopbench.playing.rollout import play
+from coopbench.protocol.schema import ad_hoc
 from coopbench_envs.engine import DISABLED, Engine
 
 GAMES = {
@@ -73,7 +73,7 @@ def test_the_best_and_the_worst_episode_are_recorded(monkeypatch):
 
 def test_the_fingerprints_of_a_cell_do_not_depend_on_its_size():
     few, many = (ad_hoc("TrustDilemma-v0", count, horizon=6) for count in (2, 5))
-    cell = coopbench.plan.plan(few, ["random"])[0][0]
+    cell = coopbench.playing.plan.plan(few, ["random"])[0][0]
     one, two = (play(protocol, cell, "random").trace for protocol in (few, many))
     assert one.episodes == two.episodes[:2]
     assert len(one.steps) == len(two.steps) == 6

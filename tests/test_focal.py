@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench import rollout, store
 from coopbench.baselines.policy import Game, Player
-from coopbench.episodes import Cell
-from coopbench.metrics import values
-from coopbench.protocol import Protocol
-from coopbench.rollout import play, seating
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell
+from coopbench.playing import rollout
+from coopbench.playing.rollout import play, seating
+from coopbench.protocol.schema import Protocol
+from coopbench.results import store
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from coopbench import games
+from coopbench.theory import best_play as games
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 

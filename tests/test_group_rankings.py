@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import coopbench_envs
-from coopbench import analysis, rankings
-from coopbench.episodes import Cell, Episodes, EpisodeTable, Failure
-from coopbench.protocol import Protocol
+from coopbench.analysis import estimates as analysis
+from coopbench.analysis import rankings
+from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Failure
+from coopbench.protocol.schema import Protocol
 
 TASKS = {"a-one": ("a", 5), "a-two": ("a", 6), "b-one": ("b", 7)}  # group and horizon
 EPISODES, HIGH = 20, 10.0  # a return of HIGH counts as 1

@@ -45,7 +45,7 @@ def test_imports_point_down(package, folder):
                 assert layer <= own, f"{file.relative_to(ROOT)} imports {module}"
 
 
-@pytest.mark.parametrize("module", ["coopbench_envs", "coopbench", "coopbench.cli"])
+@pytest.mark.parametrize("module", ["coopbench_envs", "coopbench", "coopbench.cli.commands"])
 def test_importing_is_light(module):
     """Nothing heavy is loaded before it is used."""
     code = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"
@@ -92,7 +92,7 @@ def test_sources_are_found_in_packages_that_lie_elsewhere():
 
     folder = Path(coopbench.baselines.__file__).parent
     assert _file("coopbench.baselines") == folder / "__init__.py"
-    assert _file("coopbench.baselines.open_loop") == folder / "open_loop.py"
+    assert _file("coopbench.baselines.strategies.open_loop") == folder / "open_loop.py"
     assert _file("coopbench_envs.core.drivers") is None
 
 

@@ -5,13 +5,13 @@ import pytest
 import toy_echo
 import toy_meeting
 
-from coopbench.baselines import rows as rows_module
-from coopbench.baselines import train_ippo
-from coopbench.baselines.ippo import IPPO, Params
-from coopbench.baselines.learner import Diverged, make_learner
-from coopbench.baselines.network import NetworkPolicy
+from coopbench.baselines.learners import experience as rows_module
+from coopbench.baselines.learners import train_ippo
+from coopbench.baselines.learners.experience import Moved, RewardScale, Rows
+from coopbench.baselines.learners.ippo import IPPO, Params
+from coopbench.baselines.learners.learner import Diverged, make_learner
+from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.policy import Game
-from coopbench.baselines.rows import Moved, RewardScale, Rows
 from coopbench_envs import Engine, registration
 from coopbench_envs.engine import DISABLED
 

@@ -5,9 +5,9 @@ import pytest
 import toy_echo
 import toy_lift
 
-from coopbench.baselines.isac import ISAC, Params
-from coopbench.baselines.learner import Diverged, make_learner
-from coopbench.baselines.network import NetworkPolicy
+from coopbench.baselines.learners.isac import ISAC, Params
+from coopbench.baselines.learners.learner import Diverged, make_learner
+from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.policy import Game
 from coopbench_envs import Engine, registration
 from coopbench_envs.engine import DISABLED

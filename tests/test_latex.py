@@ -8,8 +8,9 @@ import subprocess
 import pytest
 from test_group_rankings import LEVELS, make_blocks, make_protocol
 
-from coopbench import analysis, rankings
-from coopbench.episodes import EpisodeTable
+from coopbench.analysis import estimates as analysis
+from coopbench.analysis import rankings
+from coopbench.episodes.table import EpisodeTable
 from coopbench.report import latex
 from coopbench.report.report import Report
 

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import coopbench
-from coopbench.cli import app
-from coopbench.manifest import NAME
-from coopbench.plan import Failed, Models
-from coopbench.protocol import ad_hoc, load_protocol
+from coopbench.cli.commands import app
+from coopbench.playing.plan import Failed, Models
+from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.results.manifest import NAME
 
 PROTOCOL = """
 [protocol]

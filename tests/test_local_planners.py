@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coopbench.baselines.planners.potential_field import Objects
+from coopbench.baselines.planners.velocity_obstacles import closest, exit_of, least_harm
 from coopbench.baselines.policy import Game, Player, make_policy
-from coopbench.baselines.potential_field import Objects
-from coopbench.baselines.velocity_obstacles import closest, exit_of, least_harm
 from coopbench_envs import Engine
 from coopbench_envs.drivers import DISABLED
 

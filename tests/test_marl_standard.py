@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench import analysis
+from coopbench.analysis import estimates as analysis
 from coopbench.describe import describe_protocol
-from coopbench.evaluation import load_report
-from coopbench.metrics import values
-from coopbench.plan import Checkpoints, Failed, Models
-from coopbench.protocol import ProtocolError, load_protocol
+from coopbench.episodes.metrics import values
+from coopbench.playing.plan import Checkpoints, Failed, Models
+from coopbench.protocol.schema import ProtocolError, load_protocol
+from coopbench.workflows.evaluation import load_report
 
 # A protocol of the same form: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
 SMALL = """

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbench.baselines import learner as registry
-from coopbench.baselines.learner import LearnerEntry
-from coopbench.baselines.network import ACTIVATIONS, HEADS, Network, NetworkPolicy
+from coopbench.baselines.learners import learner as registry
+from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.networks.perceptron import ACTIVATIONS, HEADS, Network, NetworkPolicy
 from coopbench.baselines.policy import Game, Player, make_policy
-from coopbench.rollout import joint, seating
+from coopbench.playing.rollout import joint, seating
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.engine import DISABLED, Engine
 

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench import machine, store
-from coopbench.plan import plan
-from coopbench.protocol import ad_hoc, load_protocol
-from coopbench.report import card, tables
+from coopbench import provenance as machine
+from coopbench.playing.plan import plan
+from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.report import card
 from coopbench.report.page import as_html
 from coopbench.report.replays import NO_REPLAY, replays
+from coopbench.report.tables import overall as tables
+from coopbench.results import store
 
 NASTY = "mine</script><i>&"
 TEXT = """
@@ -129,10 +131,10 @@ def test_the_machine_is_described_quickly_and_the_commit_is_that_of_git():
 def test_commits_are_found_wherever_git_keeps_them(tmp_path, monkeypatch):
     def commit(files):
         root = tmp_path / f"checkout-{len(list(tmp_path.iterdir()))}"
-        for name, text in {"coopbench/machine.py": "", **files}.items():
+        for name, text in {"coopbench/provenance.py": "", **files}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        monkeypatch.setattr(machine, "__file__", str(root / "coopbench" / "machine.py"))
+        monkeypatch.setattr(machine, "__file__", str(root / "coopbench" / "provenance.py"))
         machine.commit.cache_clear()
         return machine.commit()
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbench_envs import Engine, spec
-from coopbench_envs.coopetition import partner_hold_up_v1 as game
+from coopbench_envs.coopetition.ventures import partner_hold_up_v1 as game
 from coopbench_envs.engine import DISABLED
 
 PLAIN = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbench.baselines.pibt import AFTER, NEXT
+from coopbench.baselines.planners.pibt import AFTER, NEXT
 from coopbench.baselines.policy import Game, Player, make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbench_envs import Engine, spec
-from coopbench_envs.ecosystem import platform_ecosystem_v1 as game
+from coopbench_envs.coopetition.ventures import platform_ecosystem_v1 as game
 from coopbench_envs.engine import DISABLED
 
 PLAIN = {

@@ -12,12 +12,13 @@ import pytest
 
 import coopbench
 import coopbench_envs
-from coopbench import certificates, stage
 from coopbench.baselines.policy import Game
-from coopbench.instances import instance_state
-from coopbench.metrics import known_metrics
-from coopbench.protocol import ProtocolError, ad_hoc, load_protocol, protocol_files
-from coopbench.rollout import OWN, seating
+from coopbench.episodes.metrics import known_metrics
+from coopbench.playing.rollout import OWN, seating
+from coopbench.protocol.instances import instance_state
+from coopbench.protocol.schema import ProtocolError, ad_hoc, load_protocol, protocol_files
+from coopbench.theory import certificates
+from coopbench.theory import one_step as stage
 from coopbench_envs import Engine
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import minimize
 
 import coopbench
-from coopbench.games import stage_payoffs
-from coopbench.plan import game_of
-from coopbench.protocol import ad_hoc, load_protocol
+from coopbench.playing.plan import game_of
+from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.theory.best_play import stage_payoffs
 
 # Returns, summed over agents, of constant fractions at the default horizon of each environment.
 RETURNS = {

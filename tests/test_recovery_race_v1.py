@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from coopbench.baselines.policy import Game, Player
 from coopbench_envs import Engine
-from coopbench_envs.coopetition.recovery_race_v1 import HARM, HEAL, REPAIR
+from coopbench_envs.coopetition.ventures.recovery_race_v1 import HARM, HEAL, REPAIR
 from coopbench_envs.engine import DISABLED
 
 NAME = "RecoveryRace-v1"

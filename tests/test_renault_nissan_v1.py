@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coopbench_envs.coopetition.renault_nissan_v1 import DEPENDENCE, TRUST
+from coopbench_envs.coopetition.ventures.renault_nissan_v1 import DEPENDENCE, TRUST
 from coopbench_envs.engine import DISABLED, Engine
 
 STILL = {

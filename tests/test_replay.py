@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import coopbench
-from coopbench.cli import main
-from coopbench.evaluation import find_protocol
-from coopbench.recording import ReplayError, load
+from coopbench.cli.commands import main
+from coopbench.playing.recording import ReplayError, load
+from coopbench.playing.rollout import play
 from coopbench.report import player
 from coopbench.report.gif import as_gif
-from coopbench.rollout import play
+from coopbench.workflows.evaluation import find_protocol
 from coopbench_envs import Engine
 from coopbench_envs.pathfinding.routing import MAPS
 
@@ -127,7 +127,7 @@ def test_every_episode_of_results_comes_out_as_it_did(results):
 def test_an_episode_of_a_shipped_protocol_is_the_one_of_its_batch():
     protocol = coopbench.load_protocol("coopetition-published")
     task = protocol.task[0].id
-    cell = next(c for c, _ in coopbench.plan.plan(protocol, ["random"]) if c.task == task)
+    cell = next(c for c, _ in coopbench.playing.plan.plan(protocol, ["random"]) if c.task == task)
     block = play(protocol, cell, "random")
     found = coopbench.find_episode(f"coopetition-published/{task}/random/17")
     assert np.array_equal(np.cumsum(found.rewards, axis=0)[-1], block.returns[17])

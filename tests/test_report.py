@@ -15,14 +15,17 @@ from test_group_rankings import make_blocks
 from test_group_rankings import make_protocol as make_groups
 
 import coopbench_envs
-from coopbench import analysis, rankings
-from coopbench.departures import departures
-from coopbench.episodes import Cell, Episodes, EpisodeTable, Failure, Progress
-from coopbench.protocol import Protocol
-from coopbench.report import formats, plots, tables
-from coopbench.report.missing import missing_runs
+from coopbench.analysis import estimates as analysis
+from coopbench.analysis import rankings
+from coopbench.analysis.departures import departures
+from coopbench.analysis.missing_runs import missing_runs
+from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Failure, Progress
+from coopbench.protocol.schema import Protocol
+from coopbench.report import numbers as formats
 from coopbench.report.page import as_html
+from coopbench.report.plots import overall as plots
 from coopbench.report.report import Report
+from coopbench.report.tables import overall as tables
 
 NASTY = 'a|b $x$ <i>&"[bold]_y*'
 NOISY, STILL, ALSO_STILL, ABSENT = "noisy", "still:0.5", NASTY, "absent"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from coopbench.baselines.greedy import Greedy
+from coopbench.baselines.planners.greedy import Greedy
 from coopbench.baselines.policy import Game
 from coopbench_envs import Engine
 from coopbench_envs.drivers import DISABLED

@@ -12,17 +12,20 @@ from scipy import ndimage, stats
 
 import coopbench
 import coopbench_envs
-from coopbench import analysis, maps, statistics
-from coopbench.cli import app
-from coopbench.departures import departures
+from coopbench import statistics
+from coopbench.analysis import estimates as analysis
+from coopbench.analysis.departures import departures
+from coopbench.cli.commands import app
 from coopbench.describe import describe
-from coopbench.episodes import EpisodeTable
-from coopbench.instances import instance_state
-from coopbench.metrics import values
-from coopbench.plan import plan
-from coopbench.protocol import ProtocolError, ad_hoc, load_protocol
-from coopbench.report import plots, tables
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import EpisodeTable
+from coopbench.playing.plan import plan
+from coopbench.protocol import map_files as maps
+from coopbench.protocol.instances import instance_state
+from coopbench.protocol.schema import ProtocolError, ad_hoc, load_protocol
 from coopbench.report.page import as_html
+from coopbench.report.plots import overall as plots
+from coopbench.report.tables import overall as tables
 from coopbench_envs.parameters import resolve
 from coopbench_envs.pathfinding.maps import mazes, movingai
 

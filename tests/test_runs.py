@@ -9,11 +9,12 @@ import pytest
 from scipy import stats
 
 import coopbench
-from coopbench import analysis, statistics
-from coopbench.metrics import values
-from coopbench.protocol import ProtocolError
-from coopbench.replay import find_episode
-from coopbench.report.missing import missing_runs
+from coopbench import statistics
+from coopbench.analysis import estimates as analysis
+from coopbench.analysis.missing_runs import missing_runs
+from coopbench.episodes.metrics import values
+from coopbench.protocol.schema import ProtocolError
+from coopbench.workflows.replay import find_episode
 
 TEXT = """
 [protocol]
@@ -371,7 +372,7 @@ def test_the_published_scale_takes_what_is_defined(results, protocol):
     block = results[0].episodes.of("gift", "mine", 102)
     mixed = np.vstack([[1.0, -1.0], block.returns[1:]])  # of mixed signs: no fairness
     block = replace(block, returns=mixed)
-    part = coopbench.episodes.EpisodeTable((block,))
+    part = coopbench.episodes.table.EpisodeTable((block,))
     scales = analysis.score_scales(protocol.model_copy(update={"report": settings}), part)
     defined = values(block, "fairness")[1:]
     assert scales["gift"].low == defined.min()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coopbench.series import match, read_series, series_matching
+from coopbench.theory.series import match, read_series, series_matching
 
 MADE_UP = "samsung_0,sony_0\n0.5,0\n0.25,1\n1, 0.75\n"
 

@@ -10,12 +10,13 @@ import pytest
 from test_backends import HEAD
 
 import coopbench
-from coopbench import cli, manifest, store
-from coopbench.episodes import Cell
-from coopbench.plan import Failed, Models, plan
-from coopbench.protocol import ad_hoc, load_protocol
-from coopbench.rollout import PlayJob
-from coopbench.shards import part
+from coopbench.cli import commands as cli
+from coopbench.episodes.table import Cell
+from coopbench.playing.plan import Failed, Models, plan
+from coopbench.playing.rollout import PlayJob
+from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.results import manifest, store
+from coopbench.workflows.shards import part
 
 TASKS = {"short": 4, "middle": 6, "long": 9, "longest": 20}
 TASK = """

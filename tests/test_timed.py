@@ -10,13 +10,13 @@ import time
 import numpy as np
 import pytest
 
-from coopbench import timed
-from coopbench.backends import WorkerError
-from coopbench.episodes import Cell
-from coopbench.plan import Failed, Models
-from coopbench.protocol import ProtocolError, load_protocol, with_limits
-from coopbench.rollout import play
-from coopbench.timed import Clock, TimedEpisode, timed_evaluate
+from coopbench.episodes.table import Cell
+from coopbench.playing.backends import WorkerError
+from coopbench.playing.plan import Failed, Models
+from coopbench.playing.rollout import play
+from coopbench.protocol.schema import ProtocolError, load_protocol, with_limits
+from coopbench.workflows import timed
+from coopbench.workflows.timed import Clock, TimedEpisode, timed_evaluate
 
 HEAD = """
 [protocol]

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench import efficiency
-from coopbench.departures import departures
+from coopbench.analysis import learning as efficiency
+from coopbench.analysis.departures import departures
+from coopbench.analysis.missing_runs import missing_runs
 from coopbench.describe import describe_protocol
-from coopbench.episodes import Cell, Episodes, EpisodeTable, Progress
-from coopbench.plan import plan
-from coopbench.protocol import ProtocolError, load_protocol
-from coopbench.report import card, tables
-from coopbench.report.missing import missing_runs
-from coopbench.rollout import OWN, seating
+from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
+from coopbench.playing.plan import plan
+from coopbench.playing.rollout import OWN, seating
+from coopbench.protocol.schema import ProtocolError, load_protocol
+from coopbench.report import card
+from coopbench.report.tables import overall as tables
 
 TEXT = """
 [protocol]

@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench import store, training
-from coopbench.baselines import learner as registry
-from coopbench.baselines.learner import Diverged, LearnerEntry
-from coopbench.baselines.network import Network, NetworkPolicy
-from coopbench.episodes import Cell
-from coopbench.protocol import ProtocolError, load_protocol
-from coopbench.report import learning
-from coopbench.rollout import PlayJob
+from coopbench.baselines.learners import learner as registry
+from coopbench.baselines.learners.learner import Diverged, LearnerEntry
+from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
+from coopbench.episodes.table import Cell
+from coopbench.playing.rollout import PlayJob
+from coopbench.protocol.schema import ProtocolError, load_protocol
+from coopbench.report.plots import learning
+from coopbench.results import store
+from coopbench.workflows import training
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.parameters import between
 
@@ -432,7 +433,7 @@ def test_results_of_training_are_verified_and_tampering_is_seen(protocol, tmp_pa
     meta = json.loads((place / "meta.json").read_text())  # with the sum repaired
     meta["sha256"]["policy.npz"] = store.hashlib.sha256(other.pack()).hexdigest()
     (place / "meta.json").write_text(json.dumps(meta, indent=2) + "\n")
-    coopbench.evaluation.write_manifest(tmp_path, protocol)
+    coopbench.workflows.evaluation.write_manifest(tmp_path, protocol)
     differing = [c for c in coopbench.verify(tmp_path).checks if not c.holds]
     assert {check.what for check in differing} == {
         "trust/steady/run-5",
@@ -444,7 +445,7 @@ def test_results_of_training_are_verified_and_tampering_is_seen(protocol, tmp_pa
 
 def test_a_run_is_one_training(protocol, tmp_path):
     """Also where its cells come from two folders, each of which is in order."""
-    from coopbench.shards import merge
+    from coopbench.workflows.shards import merge
 
     coopbench.train(protocol, "steady", tmp_path / "one", tasks=["trust"], seeds=[5])
     coopbench.train(protocol, "steady", tmp_path / "two", tasks=["trust"], seeds=[5], peak=20)
@@ -475,7 +476,7 @@ def test_what_is_told_of_a_training_is_verified(protocol, tmp_path, facts, told)
     meta = json.loads(file.read_text())
     meta["training"] = facts and meta["training"] | facts
     file.write_text(json.dumps(meta, indent=2) + "\n")
-    coopbench.evaluation.write_manifest(tmp_path, protocol)
+    coopbench.workflows.evaluation.write_manifest(tmp_path, protocol)
     found = [each for each in coopbench.verify(tmp_path).checks if not each.holds]
     assert [each.what for each in found] == ["race/steady/run-5"]
     assert any(re.search(told, reason) for reason in found[0].reasons), found[0].reasons
@@ -491,7 +492,7 @@ def test_where_a_policy_says_it_comes_from_is_verified(protocol, tmp_path, learn
     meta = json.loads((place / "meta.json").read_text())
     meta["sha256"]["policy.npz"] = store.hashlib.sha256(policy.pack()).hexdigest()
     (place / "meta.json").write_text(json.dumps(meta, indent=2) + "\n")
-    coopbench.evaluation.write_manifest(tmp_path, protocol)
+    coopbench.workflows.evaluation.write_manifest(tmp_path, protocol)
     found = [each for each in coopbench.verify(tmp_path).checks if not each.holds]
     assert [each.what for each in found] == ["race/steady/run-5"]
     assert any("policy.npz was trained " in reason for reason in found[0].reasons)
@@ -642,7 +643,7 @@ def test_a_fixed_policy_is_not_played_by_a_file(protocol, tmp_path):
     forged = PlayJob(one, Cell("trust", "random"), policy)(None)
     meta |= {"training": {"steps": 40}, "recorded": list(forged.episodes.trace.recorded)}
     store.write(tmp_path, forged, meta, coopbench.Trained(policy, None, {}))
-    coopbench.evaluation.write_manifest(tmp_path, one)
+    coopbench.workflows.evaluation.write_manifest(tmp_path, one)
     cell = next(check for check in coopbench.verify(tmp_path).checks if "/" in check.what)
     assert cell.verdict == "different"
     assert any("returns" in reason for reason in cell.reasons), cell.reasons
@@ -827,7 +828,7 @@ def test_processes_come_to_the_same_runs(protocol, tmp_path, monkeypatch):
 
 
 def test_the_command_line(protocol, tmp_path, monkeypatch, capsys):
-    from coopbench import cli
+    from coopbench.cli import commands as cli
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["coopbench", *map(str, arguments)])
@@ -863,7 +864,7 @@ def test_text_that_looks_like_a_number_is_text(tmp_path, monkeypatch):
     """One hidden layer of eight, for instance."""
     from typer.testing import CliRunner
 
-    from coopbench.cli import app
+    from coopbench.cli.commands import app
 
     monkeypatch.undo()
     for setting, told in (("layers=0", "layers' was '0'"), ("rollout=many", "was 'many'")):

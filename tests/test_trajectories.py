@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 import coopbench
 import coopbench_envs
-from coopbench import analysis, metrics, store, trajectories
-from coopbench.episodes import Cell, Episodes, EpisodeTable, Played
-from coopbench.plan import plan
-from coopbench.protocol import ad_hoc, load_protocol
-from coopbench.rollout import play
-from coopbench.trajectories import AGENT, EPISODE, TRACES, Recorder
+from coopbench.analysis import estimates as analysis
+from coopbench.episodes import metrics, trajectories
+from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Played
+from coopbench.episodes.trajectories import AGENT, EPISODE, TRACES, Recorder
+from coopbench.playing.plan import plan
+from coopbench.playing.rollout import play
+from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.results import store
 from coopbench_envs.engine import DISABLED, Engine
 
 TRUST = "coopbench/TrustDilemma-v0"

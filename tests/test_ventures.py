@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import coopbench_envs
 from coopbench.baselines.policy import Game, Player
 from coopbench_envs import Engine
-from coopbench_envs.coopetition import ventures
+from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.parameters import describe
 

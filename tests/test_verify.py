@@ -15,14 +15,22 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import coopbench
-from coopbench import store
-from coopbench.cli import app
-from coopbench.manifest import NAME, read_manifest, write_manifest
-from coopbench.plan import Checkpoints, Failed, Models
-from coopbench.protocol import load_protocol, stored_protocol
-from coopbench.report.tables import as_json
-from coopbench.resimulation import CLOSE, DIFFERENT, FAILED, IDENTICAL, MISSING, RECORDED, RERUN
-from coopbench.verification import verify
+from coopbench.cli.commands import app
+from coopbench.playing.plan import Checkpoints, Failed, Models
+from coopbench.protocol.schema import load_protocol, stored_protocol
+from coopbench.report.tables.overall import as_json
+from coopbench.results import store
+from coopbench.results.manifest import NAME, read_manifest, write_manifest
+from coopbench.workflows.resimulation import (
+    CLOSE,
+    DIFFERENT,
+    FAILED,
+    IDENTICAL,
+    MISSING,
+    RECORDED,
+    RERUN,
+)
+from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import pack, unpack
 
 PROTOCOL = """

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coopbench.departures import chooses
-from coopbench.report.formats import MISSING
-from coopbench.report.tables import (
+from coopbench.analysis.departures import chooses
+from coopbench.report.numbers import MISSING
+from coopbench.report.tables.overall import (
     Column,
     Entry,
     Group,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopbench.report.files import write_all
-from coopbench.report.formats import MISSING, Scale, is_point, scale_of
-from coopbench.report.plots import Picture, heat_map, picture
-from coopbench.report.tables import (
+from coopbench.report.numbers import MISSING, Scale, is_point, scale_of
+from coopbench.report.plots.overall import Picture, heat_map, picture
+from coopbench.report.tables.overall import (
     Column,
     Entry,
     Footnotes,
@@ -25,7 +25,7 @@ from coopbench.report.tables import (
 )
 
 if TYPE_CHECKING:
-    from coopbench.pairing import CrossPlay, Meeting
+    from coopbench.workflows.crossplay import CrossPlay, Meeting
 
 __all__ = ["as_json", "as_markdown", "as_text", "matrix_table", "pictures", "save", "show"]
 
@@ -118,7 +118,7 @@ def as_markdown(result: "CrossPlay") -> str:
 
 def as_json(result: "CrossPlay") -> str:
     """Return everything as JSON; null where a number is undefined."""
-    from coopbench.store import versions
+    from coopbench.results.store import versions
 
     content = {
         "schema": 1,
@@ -150,7 +150,7 @@ def _caption(task: str) -> str:
 
 def save(result: "CrossPlay", folder: Path) -> dict[str, Path]:
     """Write all files below ``folder``, as the files of a report are; return {what: file}."""
-    from coopbench.pairing import Meeting
+    from coopbench.workflows.crossplay import Meeting
 
     contents: dict[str, str | bytes] = {}
     for drawn in pictures(result):

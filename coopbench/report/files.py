@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopbench.analysis import (
+from coopbench.analysis.estimates import (
     AgentEstimate,
     Aggregate,
     ChartPoint,
@@ -11,8 +11,8 @@ from coopbench.analysis import (
     Estimate,
     PublishedReturn,
 )
-from coopbench.efficiency import CurvePoint, Efficiency, LateScore
-from coopbench.rankings import Improvement, ProfilePoint, Rank
+from coopbench.analysis.learning import CurvePoint, Efficiency, LateScore
+from coopbench.analysis.rankings import Improvement, ProfilePoint, Rank
 
 if TYPE_CHECKING:
     from coopbench.report.report import Report
@@ -31,8 +31,8 @@ def save(report: "Report", folder: Path) -> dict[str, Path]:
         OSError: the folder cannot be written.
     """
     from coopbench.report.page import as_html
-    from coopbench.report.plots import pictures
-    from coopbench.report.tables import as_csv, as_json, as_markdown
+    from coopbench.report.plots.overall import pictures
+    from coopbench.report.tables.overall import as_csv, as_json, as_markdown
 
     drawn = pictures(report)
     contents: dict[str, str | bytes] = {}
@@ -80,7 +80,7 @@ def _key(name: str) -> str:
 
 
 def _write(path: Path, content: str | bytes) -> Path:
-    from coopbench import store
+    from coopbench.results import store
 
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, str):

@@ -10,7 +10,7 @@ import numpy as np
 from coopbench.report.player import kept_steps
 
 if TYPE_CHECKING:
-    from coopbench.recording import Recording
+    from coopbench.playing.recording import Recording
     from coopbench_envs.engine import Engine
 
 __all__ = ["Gif", "as_gif"]

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from coopbench.report.formats import MISSING, Scale, is_point, scale_of
-from coopbench.report.tables import policies, unit_text
+from coopbench.report.numbers import MISSING, Scale, is_point, scale_of
+from coopbench.report.tables.overall import policies, unit_text
 
 if TYPE_CHECKING:
-    from coopbench.analysis import Aggregate, Estimate
-    from coopbench.protocol import Task
+    from coopbench.analysis.estimates import Aggregate, Estimate
+    from coopbench.protocol.schema import Task
     from coopbench.report.report import Report
 
 __all__ = ["as_latex", "escaped"]

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coopbench.analysis import EPISODES, RUNS
-from coopbench.report.formats import MISSING, Scale, interval_text, scale_of
-from coopbench.report.tables import (
+from coopbench.analysis.estimates import EPISODES, RUNS
+from coopbench.report.numbers import MISSING, Scale, interval_text, scale_of
+from coopbench.report.tables.overall import (
     Column,
     Entry,
     Footnotes,
@@ -17,7 +17,7 @@ from coopbench.report.tables import (
 from coopbench.report.templates import template
 
 if TYPE_CHECKING:
-    from coopbench.standings import Leaderboard, Row
+    from coopbench.workflows.leaderboard import Leaderboard, Row
 
 __all__ = ["as_html", "tables"]
 

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from coopbench.report import card, tables
-from coopbench.report.plots import Picture, pictures, styles
+from coopbench.report import card
+from coopbench.report.plots.overall import Picture, pictures, styles
 from coopbench.report.replays import NO_REPLAY, RULE, replays
+from coopbench.report.tables import overall as tables
 from coopbench.report.templates import template
 
 if TYPE_CHECKING:
-    from coopbench.protocol import Task
+    from coopbench.protocol.schema import Task
     from coopbench.report.report import Report
 
 __all__ = ["as_html"]

@@ -17,7 +17,7 @@ from coopbench.report.templates import embedded, template
 from coopbench_envs.rendering import PALETTE, VERMILION
 
 if TYPE_CHECKING:
-    from coopbench.recording import Recording
+    from coopbench.playing.recording import Recording
     from coopbench_envs.engine import Engine
 
 __all__ = ["DISCS", "as_html", "kept_steps"]

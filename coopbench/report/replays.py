@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coopbench.metrics import values
+from coopbench.episodes.metrics import values
 
 if TYPE_CHECKING:
-    from coopbench.episodes import Episodes
+    from coopbench.episodes.table import Episodes
     from coopbench.report.report import Report
 
 __all__ = ["NO_REPLAY", "RULE", "Replay", "replays"]
@@ -72,9 +72,9 @@ def _ranks(report: "Report", task: str, group: str) -> dict[str, float]:
 
 
 def _replay(report: "Report", block: "Episodes", k: int, name: str, score: float) -> Replay:
-    from coopbench.recording import ReplayError
-    from coopbench.replay import recorded_episode
+    from coopbench.playing.recording import ReplayError
     from coopbench.report.player import as_html
+    from coopbench.workflows.replay import recorded_episode
 
     cell = block.cell
     run = "" if cell.run is None else f", run {cell.run}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.analysis import (
+from coopbench.analysis.estimates import (
     AgentEstimate,
     Aggregate,
     ChartPoint,
@@ -17,10 +17,10 @@ from coopbench.analysis import (
     sample,
     score_scales,
 )
-from coopbench.efficiency import Curve, Efficiency, LateScore
-from coopbench.episodes import Cell, EpisodeTable
-from coopbench.protocol import Protocol
-from coopbench.rankings import Improvement, ProfilePoint, Rank
+from coopbench.analysis.learning import Curve, Efficiency, LateScore
+from coopbench.analysis.rankings import Improvement, ProfilePoint, Rank
+from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.protocol.schema import Protocol
 
 __all__ = ["Report"]
 
@@ -69,7 +69,7 @@ class Report:
         return f"<Report of {self.protocol.name}: tasks {tasks}, policies {len(names)}>"
 
     def __str__(self) -> str:
-        from coopbench.report.tables import as_text
+        from coopbench.report.tables.overall import as_text
 
         return as_text(self)
 
@@ -94,6 +94,6 @@ class Report:
 
     def to_frame(self, what: str = "episodes") -> Any:
         """Return a part as a pandas ``DataFrame``; see ``coopbench.exchange.frame``."""
-        from coopbench.exchange import frame
+        from coopbench.exchange.marl_eval_export import frame
 
         return frame(self, what)

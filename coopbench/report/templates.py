@@ -5,7 +5,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coopbench.report.plots import Picture
+    from coopbench.report.plots.overall import Picture
 
 __all__ = ["embedded", "template"]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
-from coopbench_envs.shells.partner import Seats
+from coopbench_envs.shells.seats import Seats
 
 __all__ = ["GymnasiumEnv"]
 

@@ -10,7 +10,7 @@ from gymnasium.vector.utils import batch_space
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP, Engine
 from coopbench_envs.parameters import named
 from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
-from coopbench_envs.shells.partner import Seats
+from coopbench_envs.shells.seats import Seats
 
 __all__ = ["VectorEnv"]
 

@@ -1,0 +1,441 @@
+"""Independent PPO (Schulman et al. 2017; de Witt et al. 2020): each agent learns for itself.
+
+The update is that of Stable-Baselines3. Games are played here, all lanes at once, because there
+agents can die, choices can be illegal and each agent has its own reward.
+"""
+
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.learners.experience import (
+    Moved,
+    RewardScale,
+    RowLearner,
+    Rows,
+    check_saved,
+    layer_sizes,
+    module_arrays,
+    optimiser_arrays,
+    origin,
+    part,
+    put_module,
+    put_optimiser,
+    torch_apart,
+    under,
+)
+from coopbench.baselines.learners.learner import Diverged, LearnerEntry
+from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
+from coopbench_envs.parameters import Allowed, between, one_of
+
+if TYPE_CHECKING:
+    import torch
+
+# What Stable-Baselines3 reports of an update, and the names it has here.
+_REPORTED = {
+    "train/policy_gradient_loss": "policy_loss",
+    "train/value_loss": "value_loss",
+    "train/entropy_loss": "entropy",
+    "train/approx_kl": "approx_kl",
+    "train/clip_fraction": "clip_fraction",
+    "train/explained_variance": "explained_variance",
+    "train/std": "std",
+    "train/learning_rate": "learning_rate",
+}
+
+
+class Params(NamedTuple):
+    """Hyperparameters; the defaults are those of the published runs."""
+
+    learning_rate: Annotated[float, between(0, 1, "step size of Adam", above=True)] = 3e-4
+    rollout: Annotated[int, between(2, 1_000_000, "environment steps between updates")] = 2048
+    lanes: Annotated[int, between(1, 4096, "games played at once")] = 8
+    batch_size: Annotated[int, between(2, 1_000_000, "rows of a minibatch, at most")] = 64
+    epochs: Annotated[int, between(1, 100, "times that each row is learned from")] = 10
+    gamma: Annotated[float, between(0, 1, "discount per step")] = 0.99
+    gae_lambda: Annotated[float, between(0, 1, "decay of advantage estimates per step")] = 0.95
+    clip: Annotated[float, between(0, 1, "how far probability ratios count", above=True)] = 0.2
+    entropy: Annotated[float, between(0, 10, "weight of the entropy bonus")] = 0.01
+    value: Annotated[float, between(0, 10, "weight of the value loss")] = 0.5
+    max_grad_norm: Annotated[float, between(0, 1e9, "longest gradient", above=True)] = 0.5
+    layers: Annotated[str, Allowed("widths of hidden layers, of policy and values")] = "128x128"
+    activation: Annotated[str, one_of(ACTIVATIONS, "after hidden layers")] = "tanh"
+    log_std: Annotated[float, between(-5, 2, "log standard deviation of actions at first")] = 0.0
+    squash: Annotated[bool, Allowed("bring means of actions into [-1, 1] by tanh")] = False
+    history: Annotated[int, between(1, 64, "latest observations that enter a network")] = 1
+    scale_observations: Annotated[bool, Allowed("bring bounded features into [-1, 1]")] = False
+    scale_rewards: Annotated[bool, Allowed("divide by the deviation of discounted sums")] = False
+    target_kl: Annotated[float, between(0, 10, "divergence that ends an update, 0: none")] = 0.0
+    anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0, 0: constant")] = 0
+
+
+class _Rollout:
+    """What one model has seen and done since its last update; PPO's source of minibatches.
+
+    Arrays are (length, rows, ...). They are torch's, because the bits of a product may depend on
+    where in memory a matrix begins, and torch always takes the same boundaries.
+    """
+
+    def __init__(self, length: int, rows: int, game: Rows) -> None:
+        import torch
+
+        shape = (length, rows)
+        self.inputs = torch.zeros(*shape, game.inputs)
+        self.actions = torch.zeros(shape if game.discrete else (*shape, game.outputs))
+        self.log_probs, self.estimates = torch.zeros(shape), torch.zeros(shape)
+        self.rewards, self.done = torch.zeros(shape), torch.ones(shape, dtype=torch.bool)
+        self.valid = torch.zeros(shape, dtype=torch.bool)
+        choices = (*shape, game.outputs) if game.discrete else (length, 0)
+        self.legal = torch.ones(choices, dtype=torch.bool)
+        self.advantages, self.targets = torch.zeros(shape), torch.zeros(shape)
+
+    def see(self, at: int, inputs: np.ndarray, legal: np.ndarray | None) -> Any:
+        """Note what the model acts on at step ``at``, and return it."""
+        import torch
+
+        self.inputs[at] = torch.from_numpy(inputs)
+        if legal is None:
+            return self.inputs[at]
+        self.legal[at] = torch.from_numpy(legal)
+        return self.inputs[at], self.legal[at]
+
+    def decide(
+        self, at: int, actions: "torch.Tensor", values: "torch.Tensor", log_probs: "torch.Tensor"
+    ) -> np.ndarray:
+        """Note what the model does, and return its actions."""
+        self.actions[at] = actions
+        self.estimates[at] = values.flatten()
+        self.log_probs[at] = log_probs
+        return actions.numpy()
+
+    def earn(self, at: int, moved: Moved, rewards: "torch.Tensor") -> None:
+        """Note what came of it."""
+        import torch
+
+        self.rewards[at] = rewards
+        self.done[at] = torch.from_numpy(moved.done)
+        self.valid[at] = torch.from_numpy(moved.valid)
+
+    def close(self, following: "torch.Tensor", gamma: float, decay: float) -> None:
+        """Estimate advantages (Schulman et al. 2016); ``following``: values after the last step.
+
+        A row that is done takes nothing from those behind it, so nothing of dead agents comes in.
+        """
+        import torch
+
+        nothing = torch.zeros_like(following)
+        carried = nothing
+        for at in reversed(range(len(self.done))):
+            over = self.done[at]
+            error = self.rewards[at] + gamma * torch.where(over, nothing, following)
+            error -= self.estimates[at]
+            carried = error + gamma * decay * torch.where(over, nothing, carried)
+            self.advantages[at], following = carried, self.estimates[at]
+        self.targets = self.advantages + self.estimates
+
+    def get(self, batch_size: int) -> Iterator[Any]:
+        """Give the rows of living agents in random order, in parts of nearly equal size."""
+        import torch
+        from stable_baselines3.common.type_aliases import RolloutBufferSamples
+
+        rows = self.valid.flatten().nonzero().flatten()
+        rows = rows[torch.randperm(len(rows))]
+        arrays = (self.actions, self.estimates, self.log_probs, self.advantages, self.targets)
+        for some in rows.tensor_split(-(-len(rows) // batch_size)):
+            inputs = self.inputs.flatten(0, 1)[some]
+            seen = (inputs, self.legal.flatten(0, 1)[some]) if self.legal.numel() else inputs
+            yield RolloutBufferSamples(seen, *(each.flatten(0, 1)[some] for each in arrays))
+
+    @property
+    def values(self) -> np.ndarray:
+        """Estimated values of all rows of living agents."""
+        return self.estimates[self.valid].numpy()
+
+    @property
+    def returns(self) -> np.ndarray:
+        """What these should have been."""
+        return self.targets[self.valid].numpy()
+
+    def save(self, at: int) -> dict[str, np.ndarray]:
+        """Return the first ``at`` steps, with zeros behind them."""
+        arrays = {name: array.numpy().copy() for name, array in self._noted().items()}
+        for array in arrays.values():
+            array[at:] = 0
+        return arrays
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over what was saved."""
+        import torch
+
+        for name, array in self._noted().items():
+            array[:] = torch.from_numpy(arrays[name])
+
+    def _noted(self) -> dict[str, "torch.Tensor"]:
+        return {k: v for k, v in vars(self).items() if k not in ("advantages", "targets")}
+
+
+class IPPO(RowLearner):
+    """PPO for all seats of a game, with a model per agent or one that all agents share."""
+
+    def __init__(
+        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, given: Params
+    ) -> None:
+        super().__init__(name, env_id, parameters, seed, given)
+        sizes = [given.lanes * len(group) for group in self._rows.groups]
+        self._length = _rollout_length(given, min(sizes) // given.lanes)
+        self._at = 0  # steps of all lanes in the rollouts
+        with torch_apart(self._numbers):
+            self._models = [_model(self._rows, given) for _ in sizes]
+        self._rollouts = [_Rollout(self._length, size, self._rows) for size in sizes]
+        for model, rollout in zip(self._models, self._rollouts, strict=True):
+            model.rollout_buffer = rollout
+        self._scales = [RewardScale(size, given.gamma) for size in sizes]
+
+    def policy(self) -> NetworkPolicy:
+        """Return the mean of all actions as a network, or the most probable choice."""
+        import torch
+
+        layers: list[list[torch.nn.Linear]] = []
+        for model in self._models:
+            policy = model.policy
+            parts = [*policy.mlp_extractor.policy_net, *policy.action_net.modules()]
+            layers.append([layer for layer in parts if isinstance(layer, torch.nn.Linear)])
+        head = "tanh" if self._given.squash else "clip"
+        head = "argmax" if self._rows.discrete else head
+        return NetworkPolicy(self._rows.network(layers, self._given.activation, head), self.facts())
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return everything that training needs to go on, in the middle of a rollout too."""
+        arrays = {
+            "origin": origin(self.name, self._rows, self.seed, self._given),
+            "counts": np.array([self.steps, self._at]),
+            "numbers": self._numbers.copy(),
+        }
+        arrays |= under("game", self._rows.save())
+        for k, model in enumerate(self._models):
+            arrays |= under(f"model.{k}", module_arrays(model.policy))
+            arrays |= under(f"optimiser.{k}", optimiser_arrays(model.policy.optimizer))
+            arrays |= under(f"rollout.{k}", self._rollouts[k].save(self._at))
+            arrays |= under(f"rewards.{k}", self._scales[k].save())
+        return arrays
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from what was saved; ``ValueError`` if that was another training."""
+        check_saved(arrays, self.save(), f"{self.name!r} on {self._rows.engine.spec.id}")
+        self._rows.load(part(arrays, "game"))
+        for k, model in enumerate(self._models):
+            put_module(model.policy, part(arrays, f"model.{k}"))
+            put_optimiser(model.policy.optimizer, part(arrays, f"optimiser.{k}"))
+            self._rollouts[k].load(part(arrays, f"rollout.{k}"))
+            self._scales[k].load(part(arrays, f"rewards.{k}"))
+        self._numbers[:] = arrays["numbers"]
+        self.steps, self._at = (int(count) for count in arrays["counts"])
+
+    def advance(self) -> list[dict[str, float]]:
+        """Play one step in all lanes, and learn from rollouts that are full."""
+        self._play()
+        return self._update() if self._at == self._length else []
+
+    def _play(self) -> None:
+        """Play one step in all lanes and note it."""
+        import torch
+
+        actions = []
+        with torch.no_grad():
+            parts = (self._models, self._rollouts, self._rows.observe(), self._rows.legal())
+            for model, rollout, inputs, legal in zip(*parts, strict=True):
+                seen = rollout.see(self._at, inputs, legal)
+                actions.append(rollout.decide(self._at, *model.policy(seen)))
+            for k, moved in enumerate(self._rows.step(actions)):
+                self._rollouts[k].earn(self._at, moved, self._earned(k, moved))
+        self.steps += self._given.lanes
+        self._at += 1
+
+    def _earned(self, k: int, moved: Moved) -> "torch.Tensor":
+        """Rewards of a step; where time alone ended it, with the value of what would follow."""
+        import torch
+
+        given = self._scales[k](moved) if self._given.scale_rewards else moved.rewards
+        rewards = torch.from_numpy(given)
+        if moved.truncated.any():
+            following = torch.from_numpy(moved.following[moved.truncated]).clone()
+            values = self._models[k].policy.predict_values(following).flatten()
+            rewards[torch.from_numpy(moved.truncated)] += self._given.gamma * values
+        return rewards
+
+    def _update(self) -> list[dict[str, float]]:
+        """Learn from full rollouts and begin new ones; return what is reported of each model."""
+        import torch
+
+        found = []
+        for k, inputs in enumerate(self._rows.observe()):
+            model, rollout = self._models[k], self._rollouts[k]
+            with torch.no_grad():
+                following = model.policy.predict_values(torch.from_numpy(inputs).clone()).flatten()
+            rollout.close(following, self._given.gamma, self._given.gae_lambda)
+            if not rollout.valid.any():  # its agents were dead all the time
+                continue
+            model.lr_schedule = lambda _: self._rate()
+            with np.errstate(all="ignore"):  # what is not finite is reported below
+                model.train()
+            told = model.logger.name_to_value
+            reported = {b: float(told[a]) for a, b in _REPORTED.items() if a in told}
+            _check(model, reported)
+            reported["entropy"] *= -1.0  # it was the loss of the bonus
+            # The explained variance is no number while all values are the same.
+            found.append({name: value for name, value in reported.items() if np.isfinite(value)})
+        self._at = 0
+        return found
+
+    def _rate(self) -> float:
+        """Learning rate of this update: of the step at which its rollout began."""
+        begun = self.steps - self._length * self._given.lanes
+        left = max(0.0, 1.0 - begun / self._given.anneal) if self._given.anneal else 1.0
+        return self._given.learning_rate * left
+
+
+def _check(model: Any, reported: Mapping[str, float]) -> None:
+    """Raise ``Diverged`` if a loss or a parameter is not finite."""
+    import torch
+
+    for name in ("policy_loss", "value_loss", "entropy"):
+        if not np.isfinite(reported[name]):
+            raise Diverged(f"The {name} is not finite.")
+    for name, parameter in model.policy.named_parameters():
+        if not torch.isfinite(parameter).all():
+            raise Diverged(f"The parameter {name} is not finite.")
+
+
+def _rollout_length(given: Params, seats: int) -> int:
+    """Steps of all lanes between updates; ``ValueError`` for numbers that do not fit together."""
+    if given.rollout % given.lanes:
+        raise ValueError(
+            f"rollout was {given.rollout} and lanes {given.lanes}; allowed: a rollout that is a "
+            f"multiple of lanes."
+        )
+    if given.batch_size > given.rollout * seats:
+        raise ValueError(
+            f"batch_size was {given.batch_size} and rollout {given.rollout}, which makes "
+            f"{given.rollout * seats} rows; allowed: a batch_size up to that."
+        )
+    return given.rollout // given.lanes
+
+
+def _model(game: Rows, given: Params) -> Any:
+    """Make Stable-Baselines3's PPO for rows of a game, without an environment."""
+    import gymnasium as gym
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.logger import Logger
+
+    widths = layer_sizes(given.layers)
+    model = PPO(
+        _masked_policy() if game.discrete else "MlpPolicy",
+        None,
+        learning_rate=given.learning_rate,
+        n_steps=1,  # of a buffer that is not used
+        batch_size=given.batch_size,
+        n_epochs=given.epochs,
+        gamma=given.gamma,
+        gae_lambda=given.gae_lambda,
+        clip_range=given.clip,
+        ent_coef=given.entropy,
+        vf_coef=given.value,
+        max_grad_norm=given.max_grad_norm,
+        target_kl=given.target_kl or None,
+        device="cpu",
+        policy_kwargs={
+            "net_arch": {"pi": widths, "vf": widths},
+            "activation_fn": _fast_tanh() if given.activation == "tanh" else torch.nn.ReLU,
+            "log_std_init": given.log_std,
+            "optimizer_kwargs": {"eps": 1e-5, "fused": True},
+        },
+        _init_setup_model=False,
+    )
+    model.n_envs = 1
+    model.observation_space = gym.spaces.Box(-np.inf, np.inf, (game.inputs,), np.float32)
+    discrete, box = gym.spaces.Discrete(game.outputs), gym.spaces.Box(-1.0, 1.0, (game.outputs,))
+    model.action_space = discrete if game.discrete else box
+    model._setup_model()
+    if given.squash and not game.discrete:
+        # A mean far outside the range would hide from the agent what other actions lead to.
+        model.policy.action_net = torch.nn.Sequential(model.policy.action_net, torch.nn.Tanh())
+    model.set_logger(Logger(None, []))
+    return model
+
+
+def _fast_tanh() -> Any:
+    """Tanh as a module that computes with NumPy, which takes a tenth of torch's time."""
+    import torch
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            y = torch.empty_like(x)
+            np.tanh(x.numpy(), out=y.numpy())
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+            return torch.ops.aten.tanh_backward(gradients[0], *ctx.saved_tensors)
+
+    class Tanh(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return Function.apply(x)
+
+    return Tanh
+
+
+def _masked_policy() -> Any:
+    """Stable-Baselines3's policy for choices of which some are illegal.
+
+    What it sees is a pair: the inputs, and the legal choices.
+    """
+    import torch
+    from stable_baselines3.common.policies import ActorCriticPolicy
+
+    class Masked(ActorCriticPolicy):
+        def _judge(self, seen: Any) -> Any:
+            inputs, legal = seen
+            latent, judged = self.mlp_extractor(inputs)
+            logits = self.action_net(latent)
+            if not torch.isfinite(logits).all():
+                raise Diverged("The logit of a choice is not finite.")
+            logits = logits.masked_fill(~legal, torch.finfo(logits.dtype).min)
+            return self.value_net(judged), self.action_dist.proba_distribution(logits)
+
+        def forward(self, obs: Any, deterministic: bool = False) -> Any:
+            values, distribution = self._judge(obs)
+            actions = distribution.get_actions(deterministic=deterministic)
+            return actions, values, distribution.log_prob(actions)
+
+        def evaluate_actions(self, obs: Any, actions: torch.Tensor) -> Any:
+            values, distribution = self._judge(obs)
+            return values, distribution.log_prob(actions), distribution.entropy()
+
+    return Masked
+
+
+def _entry(name: str, summary: str) -> LearnerEntry:
+    def create(env_id: str, parameters: Mapping[str, Any], seed: int, given: Params) -> IPPO:
+        return IPPO(name, env_id, parameters, seed, given)
+
+    first_update = attrgetter("rollout")
+    return LearnerEntry(name, create, summary, "on_policy", Params, _shortened, first_update)
+
+
+def _shortened(given: Params, steps: int) -> Params:
+    """Update at least once within so few steps, from two on."""
+    lanes = min(given.lanes, max(1, steps // 8))
+    rollout = min(given.rollout, max(2 * lanes, steps)) // lanes * lanes
+    batch_size = min(given.batch_size, rollout)
+    return given._replace(lanes=lanes, rollout=rollout, batch_size=batch_size)
+
+
+LEARNERS = (
+    _entry("ippo", "proximal policy optimisation, each agent with networks of its own"),
+    _entry("ippo_shared", "proximal policy optimisation, all agents with the same networks"),
+)

@@ -1,0 +1,337 @@
+"""Independent SAC (Haarnoja et al. 2018): each agent learns for itself, from what it remembers.
+
+The update is that of Stable-Baselines3. Games are played here, all lanes at once, because there
+agents can die and each agent has its own reward. Actions are continuous.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.learners.experience import (
+    Moved,
+    RewardScale,
+    RowLearner,
+    Rows,
+    check_saved,
+    layer_sizes,
+    module_arrays,
+    optimiser_arrays,
+    origin,
+    part,
+    put_module,
+    put_optimiser,
+    torch_apart,
+    under,
+)
+from coopbench.baselines.learners.learner import Diverged, LearnerEntry
+from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
+from coopbench_envs.arrays import LIMIT
+from coopbench_envs.parameters import Allowed, between, one_of
+
+if TYPE_CHECKING:
+    import torch
+
+# What Stable-Baselines3 reports of an update, and the names it has here.
+_REPORTED = {
+    "train/actor_loss": "actor_loss",
+    "train/critic_loss": "critic_loss",
+    "train/ent_coef": "entropy_coefficient",
+}
+_MANY = 10**9
+
+
+class Params(NamedTuple):
+    """Hyperparameters; steps are those of the environment, all lanes together.
+
+    With the defaults 200,000 steps of a game of two take one to two minutes of one core.
+    """
+
+    learning_rate: Annotated[float, between(0, 1, "step size of Adam", above=True)] = 3e-4
+    lanes: Annotated[int, between(1, 4096, "games played at once")] = 8
+    buffer_size: Annotated[int, between(1, _MANY, "latest rows that a model remembers")] = 100_000
+    batch_size: Annotated[int, between(1, 65_536, "rows of a gradient step")] = 256
+    warmup: Annotated[int, between(0, _MANY, "steps at first, random and without updates")] = 1000
+    train_every: Annotated[int, between(1, _MANY, "steps between updates")] = 64
+    updates: Annotated[int, between(1, 10_000, "gradient steps of each model in an update")] = 3
+    gamma: Annotated[float, between(0, 1, "discount per step")] = 0.99
+    tau: Annotated[float, between(0, 1, "how fast targets follow, 1: at once", above=True)] = 0.005
+    entropy: Annotated[float, between(0, 1e9, "worth of a nat of entropy, at first")] = 1.0
+    adapt_entropy: Annotated[bool, Allowed("move that to hold -1 nat per number of an action")] = (
+        True
+    )
+    layers: Annotated[str, Allowed("widths of hidden layers, of policy and values")] = "64x64"
+    activation: Annotated[str, one_of(ACTIVATIONS, "after hidden layers")] = "relu"
+    history: Annotated[int, between(1, 64, "latest observations that enter a network")] = 1
+    scale_observations: Annotated[bool, Allowed("bring bounded features into [-1, 1]")] = True
+    scale_rewards: Annotated[bool, Allowed("divide by the deviation of rewards")] = True
+
+
+class Replay:
+    """What a model remembers: its latest rows, in a ring, from which SB3 draws.
+
+    The end of time is not the end of the game: only rows of terminated agents have no future, all
+    others have what was seen last.
+    """
+
+    def __init__(self, size: int, inputs: int, outputs: int) -> None:
+        import torch
+
+        # Seen, done, seen next, terminated, reward: as one array a draw is one gathering instead
+        # of five. It is torch's, because the bits of a product may depend on where in memory a
+        # matrix begins, and torch always takes the same boundaries.
+        self._columns = [inputs, outputs, inputs, 1, 1]
+        self._table = torch.zeros(size, sum(self._columns))
+        self._added = 0  # rows, those that are forgotten included
+        self.unit = 1.0  # what rewards are divided by when they are drawn
+
+    def __len__(self) -> int:
+        return min(self._added, len(self._table))
+
+    def add(self, inputs: np.ndarray, actions: np.ndarray, moved: Moved) -> None:
+        """Remember a step, except for rows of agents that were dead before it."""
+        import torch
+
+        ends = np.stack([moved.done & ~moved.truncated, moved.rewards], axis=1)
+        rows = np.concatenate([inputs, actions, moved.following, ends], axis=1)[moved.valid]
+        places = (self._added + np.arange(len(rows))) % len(self._table)
+        self._table[torch.from_numpy(places)] = torch.from_numpy(rows)
+        self._added += len(rows)
+
+    def sample(self, batch_size: int, env: None = None) -> Any:
+        """Draw rows, each as likely as any other, with replacement."""
+        import torch
+        from stable_baselines3.common.type_aliases import ReplayBufferSamples
+
+        drawn = self._table[torch.randint(len(self), (batch_size,))]
+        drawn[:, -1] /= self.unit
+        return ReplayBufferSamples(*drawn.split(self._columns, dim=1))
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return all rows that are remembered, and how many were added."""
+        table = self._table[: len(self)].numpy().copy()
+        return {"table": table, "added": np.array(self._added)}
+
+    def empty(self, added: int) -> dict[str, np.ndarray]:
+        """Return what ``save`` would after so many rows, without their content."""
+        rows = min(added, len(self._table))
+        table = np.zeros((rows, self._table.shape[1]), np.float32)
+        return {"table": table, "added": np.array(added)}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over what was saved."""
+        import torch
+
+        self._added = int(arrays["added"])
+        self._table[: len(self)] = torch.from_numpy(arrays["table"])
+
+
+class ISAC(RowLearner):
+    """SAC for all seats of a game, with a model per agent or one that all agents share."""
+
+    def __init__(
+        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, given: Params
+    ) -> None:
+        super().__init__(name, env_id, parameters, seed, given)
+        _check(given, self._rows, name)
+        sizes = [given.lanes * len(group) for group in self._rows.groups]
+        shape = self._rows.inputs, self._rows.outputs
+        self._scales = [RewardScale(size, 0.0) for size in sizes]  # of rewards, not of their sums
+        self._replays = [Replay(given.buffer_size, *shape) for _ in sizes]
+        with torch_apart(self._numbers):
+            self._models = [_model(given, *shape) for _ in sizes]
+        for model, replay in zip(self._models, self._replays, strict=True):
+            model.replay_buffer = replay
+
+    def policy(self) -> NetworkPolicy:
+        """Return the means of the actors' actions as a network."""
+        import torch
+
+        layers = []
+        for model in self._models:
+            hidden = [each for each in model.actor.latent_pi if isinstance(each, torch.nn.Linear)]
+            layers.append([*hidden, model.actor.mu])
+        return NetworkPolicy(
+            self._rows.network(layers, self._given.activation, "tanh"), self.facts()
+        )
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return everything that training needs to go on, all that is remembered included."""
+        arrays = {
+            "origin": origin(self.name, self._rows, self.seed, self._given),
+            "steps": np.array(self.steps),
+            "numbers": self._numbers.copy(),
+        }
+        arrays |= under("game", self._rows.save())
+        for k, model in enumerate(self._models):
+            arrays |= under(f"model.{k}", module_arrays(model.policy))
+            for name, optimiser in _optimisers(model).items():
+                arrays |= under(f"{name}.{k}", optimiser_arrays(optimiser))
+            if model.log_ent_coef is not None:
+                arrays[f"log_entropy.{k}"] = model.log_ent_coef.detach().numpy().copy()
+            arrays |= under(f"replay.{k}", self._replays[k].save())
+            arrays |= under(f"rewards.{k}", self._scales[k].save())
+        return arrays
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from what was saved; ``ValueError`` if that was another training."""
+        import torch
+
+        own = self.save()
+        for k, replay in enumerate(self._replays):  # it remembers as much as was added there
+            added = np.max(arrays.get(f"replay.{k}.added", 0), initial=0)
+            own |= under(f"replay.{k}", replay.empty(int(added)))
+        check_saved(arrays, own, f"{self.name!r} on {self._rows.engine.spec.id}")
+        self._rows.load(part(arrays, "game"))
+        for k, model in enumerate(self._models):
+            put_module(model.policy, part(arrays, f"model.{k}"))
+            for name, optimiser in _optimisers(model).items():
+                put_optimiser(optimiser, part(arrays, f"{name}.{k}"))
+            if model.log_ent_coef is not None:
+                with torch.no_grad():
+                    model.log_ent_coef.copy_(torch.tensor(arrays[f"log_entropy.{k}"]))
+            self._replays[k].load(part(arrays, f"replay.{k}"))
+            self._scales[k].load(part(arrays, f"rewards.{k}"))
+        self._numbers[:] = arrays["numbers"]
+        self.steps = int(arrays["steps"])
+
+    def advance(self) -> list[dict[str, float]]:
+        """Play one step in all lanes, and let the models learn when it is time."""
+        self._play()
+        given = self._given
+        if self.steps <= given.warmup or self.steps % given.train_every:
+            return []
+        return [self._update(k) for k in range(len(self._models))]
+
+    def _play(self) -> None:
+        """Play one step in all lanes and remember it."""
+        import torch
+
+        given, seen, actions = self._given, self._rows.observe(), []
+        with torch.no_grad():
+            for inputs, model in zip(seen, self._models, strict=True):
+                if self.steps < given.warmup:
+                    chosen = 2.0 * torch.rand(len(inputs), self._rows.outputs) - 1.0
+                else:
+                    chosen = model.actor(torch.from_numpy(inputs).clone())
+                actions.append(chosen.numpy())
+        for k, moved in enumerate(self._rows.step(actions)):
+            self._replays[k].add(seen[k], actions[k], moved)
+            if given.scale_rewards:
+                self._scales[k](moved)
+        self.steps += given.lanes
+
+    def _update(self, k: int) -> dict[str, float]:
+        """Let a model learn from what it remembers; return what is reported of it."""
+        from torch.nn.utils import parameters_to_vector
+
+        model = self._models[k]
+        if self._given.scale_rewards:
+            self._replays[k].unit = self._scales[k].deviation
+        model.train(self._given.updates, self._given.batch_size)
+        found = {name: float(model.logger.name_to_value[key]) for key, name in _REPORTED.items()}
+        for name, value in found.items():
+            if not np.isfinite(value):
+                raise Diverged(f"The {name} is not finite.")
+        if not parameters_to_vector(model.policy.parameters()).isfinite().all():
+            raise Diverged("A parameter is not finite.")
+        return found
+
+
+def _check(given: Params, game: Rows, name: str) -> None:
+    """Raise ``ValueError`` for a game that cannot be learned, or numbers that do not fit."""
+    env_id = game.engine.spec.id
+    if game.discrete:
+        raise ValueError(
+            f"Learner {name!r} learns continuous actions, but those of {env_id} are choices; "
+            f"allowed there: 'ippo', 'ippo_shared'."
+        )
+    if given.train_every % given.lanes:
+        raise ValueError(
+            f"train_every was {given.train_every} and lanes {given.lanes}; allowed: a train_every "
+            f"that is a multiple of lanes."
+        )
+    if given.adapt_entropy and given.entropy == 0.0:
+        raise ValueError(
+            "entropy was 0.0 and adapt_entropy True; allowed: an entropy > 0 to begin with, or "
+            "adapt_entropy False."
+        )
+    rows = given.lanes * max(map(len, game.groups))
+    if given.buffer_size < max(given.batch_size, rows):
+        raise ValueError(
+            f"buffer_size was {given.buffer_size}, batch_size {given.batch_size}, and a step has "
+            f"{rows} rows; allowed: a buffer_size that is not less than either."
+        )
+    size = 4 * len(game.groups) * (2 * game.inputs + game.outputs + 2)  # bytes of a row per model
+    if given.buffer_size * size > LIMIT // 2:
+        raise ValueError(
+            f"buffer_size was {given.buffer_size}, too much to be saved: rows of all models in "
+            f"{env_id} take up {size} bytes together; allowed: up to {LIMIT // 2 // size}."
+        )
+
+
+def _model(given: Params, inputs: int, outputs: int) -> Any:
+    """Make Stable-Baselines3's SAC for rows of a game, without an environment."""
+    import gymnasium as gym
+    import torch
+    from stable_baselines3 import SAC
+    from stable_baselines3.common.logger import Logger
+
+    model = SAC(
+        "MlpPolicy",
+        None,
+        learning_rate=given.learning_rate,
+        buffer_size=1,  # of a buffer that is not used
+        batch_size=given.batch_size,
+        tau=given.tau,
+        gamma=given.gamma,
+        ent_coef=f"auto_{given.entropy}" if given.adapt_entropy else given.entropy,
+        target_entropy=-float(outputs),
+        device="cpu",
+        policy_kwargs={
+            "net_arch": layer_sizes(given.layers),
+            "activation_fn": torch.nn.Tanh if given.activation == "tanh" else torch.nn.ReLU,
+            "optimizer_kwargs": {"fused": True},
+        },
+        _init_setup_model=False,
+    )
+    model.n_envs = 1
+    model.observation_space = gym.spaces.Box(-np.inf, np.inf, (inputs,), np.float32)
+    model.action_space = gym.spaces.Box(-1.0, 1.0, (outputs,), np.float32)
+    model._setup_model()
+    model.set_logger(Logger(None, []))
+    return model
+
+
+def _optimisers(model: Any) -> dict[str, "torch.optim.Optimizer"]:
+    """All optimisers of a model, by name."""
+    found = {"actor": model.actor.optimizer, "critic": model.critic.optimizer}
+    if model.ent_coef_optimizer is not None:
+        found["entropy"] = model.ent_coef_optimizer
+    return found
+
+
+def _entry(name: str, summary: str) -> LearnerEntry:
+    def create(env_id: str, parameters: Mapping[str, Any], seed: int, given: Params) -> ISAC:
+        return ISAC(name, env_id, parameters, seed, given)
+
+    return LearnerEntry(name, create, summary, "off_policy", Params, _shortened, _first_update)
+
+
+def _first_update(given: Params) -> int:
+    return (given.warmup // given.train_every + 1) * given.train_every
+
+
+def _shortened(given: Params, steps: int) -> Params:
+    """Update at least once within so few steps."""
+    lanes = min(given.lanes, max(1, steps // 8))
+    train_every = max(lanes, min(given.train_every, steps // 4) // lanes * lanes)
+    warmup = min(given.warmup, steps // 2)
+    return given._replace(lanes=lanes, train_every=train_every, warmup=warmup)
+
+
+LEARNERS = (
+    _entry("isac", "soft actor-critic, each agent with networks and a memory of its own"),
+    _entry("isac_shared", "soft actor-critic, all agents with the same networks and memory"),
+)

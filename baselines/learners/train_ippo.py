@@ -1,0 +1,97 @@
+"""Train PPO on one game: a script to read, copy and change.
+
+    python -m coopbench.baselines.learners.train_ippo --env TrustDilemma-v1 --steps 200000
+
+Learns in intervals and prints after each of them the mean return of an agent over 32 episodes in
+which the policy sits in all seats, beside that of the best constant policy on the same seeds. Then
+it saves the policy as data, which ``NetworkPolicy.unpack`` reads. Needs the extra ``train``.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.learners.learner import make_learner
+from coopbench.baselines.policy import Game, Player, make_policy
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.registration import spec
+
+EPISODES = 32  # seeds 0 to 31, which are never those of training episodes
+
+
+def mean_return(policy: Any, env_id: str) -> float:
+    """Play the evaluation episodes, all of them at once, with one policy in all seats."""
+    engine = Engine(env_id, EPISODES)
+    control = engine.control
+    engine.reset(np.arange(EPISODES))
+    player = Player(policy, Game.of(engine))
+    player.begin(control.seed, control.episode, np.ones(EPISODES, np.bool_))
+    while not control.done.all():
+        actions = player.act(control.obs, engine.view(), control.masks)
+        engine.step(actions, DISABLED)  # finished episodes rest
+    return float(control.returns.mean())
+
+
+def reference(env_id: str) -> str:
+    """Name the policy to compare with: the best constant one where it is known, else chance."""
+    try:
+        make_policy("best_constant", Game.at(env_id))
+    except ValueError:  # no certificate says which constant is best, or actions are choices
+        return "random"
+    return "best_constant"
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Train PPO on one game.")
+    parser.add_argument("--env", default="TrustDilemma-v1")
+    parser.add_argument("--learner", default="ippo_shared", help="or ippo: networks of their own")
+    parser.add_argument("--steps", type=int, default=200_000, help="of the environment, all lanes")
+    parser.add_argument("--interval", type=int, default=20_000, help="steps between evaluations")
+    parser.add_argument("--seed", type=int, default=0, help="of the training")
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--layers", default="64x64", help="widths of the hidden layers")
+    parser.add_argument("--out", type=Path, default=Path("policy.npz"), help="file of the policy")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train, evaluate, save."""
+    given = parse(arguments)
+    env_id, other = spec(given.env).id, reference(given.env)
+    # More games at once and larger minibatches than by default, which takes less time.
+    learner = make_learner(
+        given.learner,
+        env_id,
+        {},  # parameters of the environment
+        given.seed,
+        learning_rate=given.learning_rate,
+        lanes=32,
+        rollout=3200,
+        batch_size=800,
+        epochs=5,
+        layers=given.layers,
+        scale_observations=True,
+        scale_rewards=True,
+    )
+    print(f"{env_id}, mean return of an agent; {other}: {mean_return(other, env_id):.2f}")
+    print(f"{'steps':>10}{'training':>10}{'evaluation':>12}{'entropy':>9}{'value loss':>12}")
+    for target in [*range(given.interval, given.steps, given.interval), given.steps]:
+        told = learner.learn(target)
+        found = mean_return(learner.policy(), env_id)
+        training, entropy, loss = (
+            told.get(name, np.nan) for name in ("episode_return", "entropy", "value_loss")
+        )
+        print(
+            f"{learner.steps:>10,}{training:>10.2f}{found:>12.2f}{entropy:>9.2f}{loss:>12.4f}",
+            flush=True,
+        )
+    given.out.write_bytes(learner.policy().pack())
+    print(f"The policy is in {given.out}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""What certificates say to policies: the best constant and the best fixed sequence of a game."""
+
+import json
+from importlib import resources
+from typing import Any
+
+from coopbench.baselines.policy import Game
+
+__all__ = ["certified", "found_for"]
+
+
+def certified(env_id: str) -> dict[str, Any]:
+    """Return the content of an environment's certificate.
+
+    Raises ``FileNotFoundError`` if the package holds none for it.
+    """
+    name = env_id.rpartition("/")[2]
+    folder = resources.files("coopbench.baselines") / "certificates"
+    file = folder / f"{name}.json"
+    if not file.is_file():
+        known = sorted(path.name.removesuffix(".json") for path in folder.iterdir())
+        raise FileNotFoundError(
+            f"There is no certificate of {env_id}; there are those of {', '.join(known) or 'none'}."
+        )
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return content
+
+
+def found_for(policy: str, game: Game, what: str) -> Any:
+    """Return what the certificate of ``game`` says under ``what``, for a policy that plays it.
+
+    Raises ``ValueError`` naming the policy if there is no certificate.
+    """
+    try:
+        return certified(game.env_id)[what]
+    except FileNotFoundError as error:
+        raise ValueError(f"Policy {policy!r} cannot play {game.env_id}: {error}") from None

@@ -1,0 +1,37 @@
+"""The best fixed sequence of a game, from its certificate: it looks at nothing but the clock.
+
+A suite in which it wins tests nothing.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.policy import Entry, Game
+from coopbench.baselines.strategies.certified import found_for
+from coopbench.baselines.strategies.investments import Fractions
+
+
+class Params(NamedTuple):
+    """No parameters."""
+
+
+class OpenLoop:
+    """Invests the certificate's fraction of each step; after its last step, that for ever."""
+
+    def __init__(self, game: Game, parameters: Params) -> None:
+        self._fractions = Fractions(game, "open_loop")
+        self._sequence = np.array(found_for("open_loop", game, "open_loop"))
+        self._agents = len(game.agents)
+
+    def initial(self, game: Game, seeds: np.ndarray) -> np.ndarray:
+        """Return the steps played: none."""
+        return np.zeros(len(seeds), np.int64)
+
+    def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Look up the step's fraction."""
+        played = self._sequence[np.minimum(memory, len(self._sequence) - 1)]
+        return self._fractions.units(np.tile(played[:, None], (1, self._agents))), memory + 1
+
+
+ENTRY = Entry("open_loop", OpenLoop, "plays the certificate's best fixed sequence", "none", Params)

@@ -1,0 +1,285 @@
+"""Sample efficiency: how the scores of learned policies rise along their training.
+
+The unit of inference is the training run. A run is resampled whole, with all its checkpoints, and
+stands at its true numbers of steps.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coopbench import statistics
+from coopbench.analysis.estimates import RUNS, Scale, bootstrap_method, score_scales
+from coopbench.episodes.table import EpisodeTable, Progress
+from coopbench.protocol.schema import Protocol, Task
+
+__all__ = [
+    "LATE_STEPS",
+    "LEAD",
+    "THRESHOLD",
+    "Curve",
+    "CurvePoint",
+    "Efficiency",
+    "LateScore",
+    "late_scores",
+    "learning",
+]
+
+THRESHOLD = 0.5  # normalised score of which the steps are counted
+LATE_STEPS = 250_000  # at the end of training, of which late scores are
+LEAD = 1 / 32  # normalised score; one of 32 episodes, the least by which shares of wins can differ
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Score of one policy at its checkpoints, on one task or over the tasks of a group.
+
+    On a task the estimate is the mean over runs of their mean score (Gorsane et al. 2022), with the
+    t interval over runs. Over a group it is the interquartile mean of normalised scores over runs
+    and tasks, with the bootstrap interval. Bands cover single points, not the whole curve at once.
+    """
+
+    group: str
+    task: str  # empty: over all tasks of the group
+    policy: str
+    steps: np.ndarray  # (points,) int64, steps trained, rising; those that all runs have
+    estimate: np.ndarray  # (points,)
+    low: np.ndarray
+    high: np.ndarray
+    runs: int  # per task, at least
+    flag: str  # which runs have other steps; empty when all have the same
+
+    def points(self) -> Iterator["CurvePoint"]:
+        """Iterate over the points, one for each checkpoint."""
+        head, tail = (self.group, self.task, self.policy), (self.runs, self.flag)
+        columns = [each.tolist() for each in (self.steps, self.estimate, self.low, self.high)]
+        for step, centre, low, high in zip(*columns, strict=True):
+            yield CurvePoint(*head, step, centre, low, high, *tail)
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One checkpoint of a ``Curve``."""
+
+    group: str
+    task: str  # empty: over all tasks of the group
+    policy: str
+    step: int
+    estimate: float
+    low: float
+    high: float
+    runs: int
+    flag: str
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """How early a policy learns, from its curve over the tasks of a group."""
+
+    group: str
+    policy: str
+    area: float  # under the curve, divided by the steps that it spans: a mean normalised score
+    area_low: float  # bootstrap interval over whole runs; nan where a curve has one point
+    area_high: float
+    threshold: float
+    steps: float  # to the first checkpoint at or above the threshold; inf if it is not reached
+    steps_low: float  # percentile interval over whole runs; inf where it is not reached
+    steps_high: float
+    first: int  # steps of the first and the last checkpoint
+    last: int
+    runs: int
+    flag: str
+
+
+@dataclass(frozen=True)
+class LateScore:
+    """Best median over runs within the last ``LATE_STEPS`` of training, on one task."""
+
+    task: str
+    policy: str
+    median: float  # over runs of their mean score at the checkpoint where it is highest
+    low: float  # quartiles over runs at this checkpoint
+    high: float
+    step: int  # of the checkpoint, the earliest of several
+    runs: int
+    leads: bool  # by at least ``LEAD`` of normalised score before every other policy of the table
+    flag: str
+
+
+def learning(
+    protocol: Protocol, table: EpisodeTable
+) -> tuple[tuple[Curve, ...], tuple[Efficiency, ...]]:
+    """Return the learning curves of all policies with checkpoints, and how early they learn.
+
+    First the curves of each task, then those of each group of which a policy has all tasks that are
+    trained on; an ad-hoc protocol, which has no agreed bounds, has none of these.
+    """
+    scales, curves, found = score_scales(protocol, table), [], []
+    names = dict.fromkeys(each.cell.policy for each in table.progress)
+    for group, members in protocol.groups.items():
+        tasks = [task for task in members if task.trained_on is None]
+        for policy in names if tasks else ():
+            known = {task.id: _course(protocol, table, task, policy) for task in tasks}
+            there = {name: course for name, course in known.items() if course is not None}
+            curves += [
+                _task_curve(protocol, group, name, policy, each) for name, each in there.items()
+            ]
+            if len(there) == len(tasks) and not protocol.ad_hoc:
+                curve, row = _group_curve(protocol, group, policy, there, scales)
+                curves.append(curve)
+                found += [] if row is None else [row]
+    return tuple(sorted(curves, key=lambda curve: not curve.task)), tuple(found)
+
+
+@dataclass(frozen=True)
+class _Course:
+    """Mean scores of the runs of a policy on one task at the steps that all of them have."""
+
+    steps: np.ndarray  # (points,)
+    scores: np.ndarray  # (runs, points)
+    flag: str
+
+
+def _course(protocol: Protocol, table: EpisodeTable, task: Task, policy: str) -> _Course | None:
+    runs = table.progress_of(task.id, policy)
+    if not runs:
+        return None
+    known = [_means(each, protocol.report.score) for each in runs]
+    common = functools.reduce(np.intersect1d, [steps for steps, _ in known])
+    scores = [means[np.isin(steps, common)] for steps, means in known]
+    return _Course(common, np.array(scores), _other_steps(runs, known, len(common)))
+
+
+def _means(progress: Progress, score: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps at which the score of a run is defined, and its mean over episodes there."""
+    values = progress.metrics[score]
+    defined = np.isfinite(values)
+    some = defined.any(axis=1)
+    return progress.steps[some], values[some].mean(axis=1, where=defined[some])
+
+
+def _other_steps(
+    runs: Sequence[Progress], known: Sequence[tuple[np.ndarray, np.ndarray]], common: int
+) -> str:
+    """Name the runs whose steps are not those of most."""
+    kinds = [tuple(steps.tolist()) for steps, _ in known]
+    usual, _ = Counter(kinds).most_common(1)[0]
+    others = [str(r.cell.run) for r, kind in zip(runs, kinds, strict=True) if kind != usual]
+    if not others:
+        return ""
+    who = f"run {others[0]} has" if len(others) == 1 else f"runs {', '.join(others)} have"
+    return f"{who} other checkpoints than most: over the {common} steps that all runs have"
+
+
+def _task_curve(protocol: Protocol, group: str, task: str, policy: str, course: _Course) -> Curve:
+    """Mean over runs with Student's t interval at every step; nan for a single run."""
+    from scipy import special
+
+    runs, centre = len(course.scores), course.scores.mean(axis=0)
+    half = np.full(len(centre), np.nan)
+    if runs > 1:
+        error = course.scores.std(axis=0, ddof=1) / np.sqrt(runs)
+        half = special.stdtrit(runs - 1, 0.5 + protocol.report.confidence / 2) * error
+    ends = centre, centre - half, centre + half
+    return Curve(group, task, policy, course.steps, *ends, runs, course.flag)
+
+
+def _group_curve(
+    protocol: Protocol,
+    group: str,
+    policy: str,
+    courses: dict[str, _Course],
+    scales: dict[str, Scale],
+) -> tuple[Curve, Efficiency | None]:
+    """Return the curve over a group, and how early the policy learns if it has a point."""
+    steps, flag = _aligned(courses)
+    runs = min(len(course.scores) for course in courses.values())
+    if not len(steps):
+        nothing = np.empty(0)
+        return Curve(group, "", policy, steps, nothing, nothing, nothing, runs, flag), None
+    scores = [
+        scales[task].normalise(course.scores[:, np.isin(course.steps, steps)])
+        for task, course in courses.items()
+    ]
+    settings = protocol.report
+    drawn = statistics.CurveBootstrap(_stacked(scores), reps=settings.resamples, seed=0)
+    method = bootstrap_method(protocol, RUNS, len(courses))
+    band = drawn.band(statistics.iqm, method=method, confidence=settings.confidence)
+    centre, low, high = map(np.atleast_1d, (band.estimate, band.low, band.high))
+    curve = Curve(group, "", policy, steps, centre, low, high, runs, flag)
+    row = _efficiency(curve, drawn, method, settings.confidence)
+    return curve, replace(row, flag="; ".join(filter(None, (flag, *band.warnings))))
+
+
+def _aligned(courses: dict[str, _Course]) -> tuple[np.ndarray, str]:
+    """Steps that all tasks of a group have, and what stands against them."""
+    steps = functools.reduce(np.intersect1d, [course.steps for course in courses.values()])
+    flags = [f"{task}: {course.flag}" for task, course in courses.items() if course.flag]
+    if any(len(course.steps) > len(steps) for course in courses.values()):
+        flags.append(f"over the {len(steps)} steps that all tasks have")
+    return steps, "; ".join(flags)
+
+
+def _stacked(scores: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
+    """(runs, tasks, points) where all tasks have as many runs, else one array per task."""
+    return np.stack(scores, axis=1) if len({len(each) for each in scores}) == 1 else scores
+
+
+def _efficiency(
+    curve: Curve, drawn: statistics.CurveBootstrap, method: str, level: float
+) -> Efficiency:
+    """Area and steps to the threshold of a curve over a group."""
+    area = [np.nan] * 3
+    if len(curve.steps) > 1:
+        found = drawn.area(curve.steps, statistics.iqm, method=method, confidence=level)
+        area = [float(each) for each in (found.estimate, found.low, found.high)]
+    reached = drawn.threshold(curve.steps, THRESHOLD, statistics.iqm, confidence=level)
+    return Efficiency(
+        group=curve.group,
+        policy=curve.policy,
+        area=area[0],
+        area_low=area[1],
+        area_high=area[2],
+        threshold=THRESHOLD,
+        steps=float(reached.estimate),
+        steps_low=float(reached.low),
+        steps_high=float(reached.high),
+        first=int(curve.steps[0]),
+        last=int(curve.steps[-1]),
+        runs=curve.runs,
+        flag=curve.flag,
+    )
+
+
+def late_scores(protocol: Protocol, table: EpisodeTable) -> tuple[LateScore, ...]:
+    """Return the best late medians of every policy with checkpoints, where the protocol asks.
+
+    After Samvelyan et al. 2019: the highest median over runs among the checkpoints of the last
+    ``LATE_STEPS`` of training, with the quartiles there, and who leads by ``LEAD``.
+    """
+    if not protocol.report.skirmish:
+        return ()
+    scales, found = score_scales(protocol, table), []
+    names = dict.fromkeys(each.cell.policy for each in table.progress)
+    for task in protocol.task:
+        courses = [(name, _course(protocol, table, task, name)) for name in names]
+        late = [(name, each, *_late(each)) for name, each in courses if each and len(each.steps)]
+        medians = {name: float(quartiles[1]) for name, _, _, quartiles in late}
+        for name, course, step, quartiles in late:
+            low, median, high = quartiles.tolist()
+            others = [value for other, value in medians.items() if other != name]
+            leads = bool(others) and (median - max(others)) / scales[task.id].width >= LEAD
+            ends, runs = (median, low, high), len(course.scores)
+            found.append(LateScore(task.id, name, *ends, step, runs, leads, course.flag))
+    return tuple(found)
+
+
+def _late(course: _Course) -> tuple[int, np.ndarray]:
+    """Step of the highest late median over runs, and the quartiles over runs there."""
+    late = course.steps > course.steps[-1] - LATE_STEPS
+    quartiles = np.quantile(course.scores[:, late], (0.25, 0.5, 0.75), axis=0)
+    best = int(np.argmax(quartiles[1]))
+    return int(course.steps[late][best]), quartiles[:, best]

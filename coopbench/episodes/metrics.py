@@ -1,0 +1,78 @@
+"""Metrics: named scores of episodes, from what was measured or traced and from returns."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+import coopbench_envs
+from coopbench.episodes import trajectories
+from coopbench.episodes.table import Episodes
+from coopbench_envs.parameters import unknown
+
+__all__ = ["agent_values", "known_agent_metrics", "known_metrics", "values"]
+
+
+def _total_return(block: Episodes) -> np.ndarray:
+    return block.returns.sum(axis=1)
+
+
+def _own_return(block: Episodes) -> np.ndarray:
+    return block.returns.mean(axis=1, where=block.seats)
+
+
+def _fairness(block: Episodes) -> np.ndarray:
+    """Jain's index of the agents' returns; undefined (nan) where they have different signs."""
+    from coopbench.statistics import jain
+
+    return np.asarray(jain(block.returns))
+
+
+def _gini(block: Episodes) -> np.ndarray:
+    """Gini coefficient of the agents' returns; nan for mixed signs or a total of zero."""
+    from coopbench.statistics import gini
+
+    return np.asarray(gini(block.returns))
+
+
+# Metrics that every environment has, beside those that its own file lists.
+_COMMON: dict[str, tuple[str, Callable[[Episodes], np.ndarray]]] = {
+    "return": ("sum over agents and steps of the rewards", _total_return),
+    "own_return": ("mean return of the agents that the policy played", _own_return),
+    "length": ("steps played", lambda block: block.lengths.astype(np.float64)),
+    "fairness": ("Jain's index of the agents' returns, 1 = equal", _fairness),
+    "gini": ("Gini coefficient of the agents' returns, 0 = equal", _gini),
+}
+
+
+def known_metrics(env_id: str) -> dict[str, str]:
+    """Return the metrics of an environment as {name: meaning}."""
+    spec = coopbench_envs.spec(env_id)
+    common = {name: text for name, (text, _) in _COMMON.items()}
+    return common | dict(spec.metrics) | _meanings(trajectories.episode_metrics(spec))
+
+
+def known_agent_metrics(env_id: str) -> dict[str, str]:
+    """Return the metrics of each agent in an environment as {name: meaning}."""
+    own = {"return": "sum over steps of the agent's rewards"}
+    return own | _meanings(trajectories.agent_metrics(coopbench_envs.spec(env_id)))
+
+
+def _meanings(table: Mapping[str, trajectories.Metric]) -> dict[str, str]:
+    return {name: metric.meaning for name, metric in table.items()}
+
+
+def values(block: Episodes, metric: str) -> np.ndarray:
+    """Value of ``metric`` in every episode of a cell, float64 (episodes,)."""
+    if metric in _COMMON:
+        return _COMMON[metric][1](block)
+    if metric not in block.metrics:
+        raise ValueError(unknown("metric", metric, {*_COMMON, *block.metrics}, block.cell.task))
+    return block.metrics[metric]
+
+
+def agent_values(block: Episodes, metric: str) -> np.ndarray:
+    """Value of ``metric`` for every agent in every episode, float64 (episodes, agents)."""
+    known = {"return": block.returns} | block.agent_metrics
+    if metric not in known:
+        raise ValueError(unknown("metric of an agent", metric, known, block.cell.task))
+    return known[metric]

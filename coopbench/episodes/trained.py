@@ -1,0 +1,30 @@
+"""Trained policies: what a training run leaves, found again in the results folders that hold it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.episodes.table import Progress
+
+__all__ = ["Trained"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training run: the policy of its best checkpoint, how it came along, and its circumstances.
+
+    ``facts`` go into the metadata of what it plays: the ``task`` and the ``steps`` that it was
+    trained, ``interval``, ``chosen_step``, ``seconds`` and ``evaluation_seconds`` of the training,
+    ``steps_per_second``, ``resumed`` (the steps from which it went on after it had been stopped),
+    and the ``versions`` of what trained it.
+    """
+
+    policy: NetworkPolicy
+    progress: Progress | None  # of its checkpoints on the task that it was trained on
+    facts: Mapping[str, Any]
+
+    def progress_on(self, task: str) -> Progress | None:
+        """How it came along on a task: known of the one that it was trained on alone."""
+        known = self.progress is not None and self.progress.cell.task == task
+        return self.progress if known else None

@@ -1,0 +1,1 @@
+"""Exchange: files of other tools, read and written."""

@@ -1,0 +1,187 @@
+"""Rollout: play the evaluation episodes of one cell, all of them at once as lanes of one engine."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.policy import Game, Player, label
+from coopbench.episodes.fingerprints import Fingerprints
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell, Episodes, Played, Progress
+from coopbench.episodes.trained import Trained
+from coopbench.episodes.trajectories import Recorder
+from coopbench.playing.plan import Checkpoints, Failed, game_of
+from coopbench.protocol.instances import instance_state
+from coopbench.protocol.schema import Protocol, Task
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.registration import spec
+
+__all__ = ["PlayJob", "joint", "outcome", "play", "play_checkpoints", "seating"]
+
+OWN = -1  # in a seating: the policy that is evaluated
+
+
+def play(
+    protocol: Protocol,
+    cell: Cell,
+    policy: Any,
+    progress: Callable[[float], None] | None = None,
+    partners: Sequence[Any] | None = None,
+    seeds: np.ndarray | None = None,
+) -> Episodes:
+    """Play every episode of ``cell`` and return what they came to.
+
+    Episode k is the environment seeded with the task's k-th evaluation seed; who sits where is told
+    by ``seating``, with the task's partners unless others are given. Curves hold, for every
+    metric of the environment, its value so far after each step (0 = at the start), averaged over
+    episodes; an episode that is over counts with its last value. With other ``seeds`` the frozen
+    start positions of the task, which are those of its evaluation, are not used.
+    """
+    task = _task(protocol, cell)
+    frozen, seeds = seeds is None, protocol.seeds_of(task) if seeds is None else seeds
+    engine = Engine(task.env, len(seeds), **task.parameters)
+    pool = task.partners if partners is None else partners
+    seats = seating(len(seeds), len(engine.agents), len(pool))
+    control = engine.control
+    state = instance_state(task, engine.constants, len(seeds)) if frozen else None
+    engine.reset(seeds, state=state)
+    players = [Player(each, Game.of(engine)) for each in (policy, *pool)]
+    for stream, player in enumerate(players):
+        player.begin(control.seed, control.episode, np.ones(len(seeds), np.bool_), stream)
+    recorder, prints = Recorder(engine), Fingerprints(engine)
+    recorder.note()
+    course = [control.measures.mean(axis=0)]
+    while not control.done.all():
+        engine.step(joint(players, seats, engine), DISABLED)
+        recorder.note()
+        prints.note()
+        course.append(control.measures.mean(axis=0))
+        if progress is not None:
+            progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
+    found = outcome(engine, cell, seeds, seats, recorder)
+    curves = dict(zip(engine.spec.metrics, np.array(course).T.copy(), strict=True))
+    trace = prints.trace(values(found, protocol.report.score), found.lengths)
+    return replace(found, curves=curves, trace=trace)
+
+
+def outcome(
+    engine: Engine, cell: Cell, seeds: np.ndarray, seats: np.ndarray, recorder: Recorder
+) -> Episodes:
+    """Return what the episodes in an engine have come to, without curves and trace."""
+    control = engine.control
+    return Episodes(
+        cell=cell,
+        agents=engine.agents,
+        seeds=seeds,
+        lengths=engine.state.time.copy(),
+        terminated=control.ended.copy(),
+        seats=seats == OWN,
+        returns=control.returns.copy(),
+        metrics={name: control.measures[:, k].copy() for k, name in enumerate(engine.spec.metrics)}
+        | recorder.metrics(),
+        curves={},
+        agent_metrics=recorder.agent_metrics(),
+    )
+
+
+@dataclass(frozen=True)
+class PlayJob:
+    """The play of one cell as a value, for a backend; its result is ``Played``."""
+
+    protocol: Protocol
+    cell: Cell
+    policy: Any  # or Trained, or Checkpoints
+    partners: Sequence[Any] | None = None
+
+    @property
+    def cost(self) -> float:
+        """Agents times steps times episodes, at most; nothing for a run that failed."""
+        if isinstance(self.policy, Failed):
+            return 0.0
+        task = _task(self.protocol, self.cell)
+        game, selection = game_of(task), self.protocol.seeds.selection
+        episodes = self.protocol.episodes(task)
+        if isinstance(self.policy, Checkpoints) and selection is not None:
+            episodes += selection.count * len(self.policy.policies)
+        return len(game.agents) * game.constants.horizon * episodes
+
+    @property
+    def kind(self) -> str:
+        """Name the kernels that the task's environment compiles."""
+        return spec(_task(self.protocol, self.cell).env).kernel.__name__
+
+    def __str__(self) -> str:
+        names = [each if isinstance(each, str) else label(each) for each in self.partners or ()]
+        beside = f" beside {', '.join(map(repr, names))}" if names else ""
+        run = "" if self.cell.run is None else f", run {self.cell.run},"
+        return f"policy {self.cell.policy!r}{run}{beside} on task {self.cell.task!r}"
+
+    def __call__(self, tell: Callable[[float], None] | None) -> Played:
+        """Play the cell; of a training run first its checkpoints, then the best of them."""
+        start, policy, progress = time.perf_counter(), self.policy, None
+        if isinstance(policy, Checkpoints):
+            # The choice is made on the task that was trained on, whatever is played then.
+            trained = _task(self.protocol, self.cell).trained_on or self.cell.task
+            chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), policy, tell)
+            policy, tell = policy.policies[int(chosen.steps[chosen.best])], None
+            progress = chosen if chosen.cell == self.cell else None
+        elif isinstance(policy, Trained):
+            progress = policy.progress_on(self.cell.task)
+            policy = policy.policy
+        episodes = play(self.protocol, self.cell, policy, tell, self.partners)
+        return Played(episodes, progress, time.perf_counter() - start)
+
+
+def play_checkpoints(
+    protocol: Protocol,
+    cell: Cell,
+    checkpoints: Checkpoints,
+    tell: Callable[[float], None] | None = None,
+) -> Progress:
+    """Play the selection episodes of a protocol with every checkpoint of a training run."""
+    selection, task = protocol.seeds.selection, _task(protocol, cell)
+    if selection is None:
+        raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
+    seeds, steps = np.array(selection.seeds, np.uint64), sorted(checkpoints.policies)
+    found: dict[str, list[np.ndarray]] = {}
+    for done, step in enumerate(steps):
+        block = play(protocol, cell, checkpoints.policies[step], seeds=seeds)
+        for name in dict.fromkeys(("return", *protocol.metrics_of(task))):
+            found.setdefault(name, []).append(values(block, name))
+        if tell is not None:
+            tell((done + 1) / (len(steps) + 1))
+    metrics = {name: np.stack(rows) for name, rows in found.items()}
+    return Progress(cell, np.array(steps, np.int64), metrics)
+
+
+def _task(protocol: Protocol, cell: Cell) -> Task:
+    return next(task for task in protocol.task if task.id == cell.task)
+
+
+def seating(episodes: int, agents: int, partners: int) -> np.ndarray:
+    """Say who sits where, (episodes, agents): -1 is the policy, p >= 0 the p-th partner.
+
+    Without partners the policy sits everywhere. With P partners it sits in seat k mod n of episode
+    k, and the j-th of the other seats (in index order, from 0) is taken by partner
+    (floor(k / n) + j) mod P. So the policy visits all n seats in turn, then the partners move on by
+    one, and after n * P episodes every partner has sat in every place equally often.
+    """
+    if partners == 0:
+        return np.full((episodes, agents), OWN)
+    episode, seat = np.arange(episodes)[:, None], np.arange(agents)[None, :]
+    own = episode % agents
+    place = seat - (seat > own)  # among the other seats
+    return np.where(seat == own, OWN, (episode // agents + place) % partners)
+
+
+def joint(players: list[Player], seats: np.ndarray, engine: Engine) -> np.ndarray:
+    """Actions of all seats: every player acts everywhere, and those of its own seats count."""
+    known = engine.control.obs, engine.view(), engine.control.masks
+    actions = players[0].act(*known)
+    for number, player in enumerate(players[1:]):
+        theirs = seats == number
+        actions[theirs] = player.act(*known)[theirs]
+    return actions

@@ -1,0 +1,498 @@
+"""Store: one folder per cell, data only; a cell is finished when its meta.json says so and fits.
+
+meta.json       schema, protocol digest, versions, commit, machine, checksums; written last
+results.jsonl   one line per episode
+curves.npz      mean course of every metric over an episode
+trace.npz       checksum of every step; actions and rewards of the recorded episodes
+progress.npz    training runs with checkpoints: their steps, and every metric of their episodes
+policy.npz      trained policies, by name too: the network that has played
+"""
+
+import hashlib
+import io
+import json
+import os
+import platform
+import stat
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+from pydantic_core import from_json
+
+import coopbench_envs
+from coopbench import provenance as machine
+from coopbench.baselines.learners.learner import POLICY_FILE, learners, trained_policy
+from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.policy import hyperparameters
+from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
+from coopbench.playing.plan import Checkpoints
+from coopbench.protocol.schema import Protocol, ProtocolError, stored_protocol
+from coopbench.episodes.trained import Trained
+from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.pathfinding.maps.movingai import find_files
+
+__all__ = [
+    "DamagedResultError",
+    "OtherProtocolError",
+    "Stored",
+    "cell_of",
+    "copy",
+    "describe",
+    "lines",
+    "read",
+    "read_bounded",
+    "read_protocol",
+    "write",
+    "write_bytes",
+    "write_failure",
+    "write_text",
+]
+
+SCHEMA = 3
+# Bytes that a file may have at most, packed; a larger one is not one of ours.
+_LIMITS = {"meta.json": 1 << 22, ".json": 1 << 26, ".jsonl": 1 << 28, ".npz": 1 << 28}
+_LINE = 1 << 20  # bytes of one line
+_ALWAYS = ("results.jsonl", "curves.npz", "trace.npz")  # files of every finished cell
+_PROGRESS = "progress.npz"
+_MAP = 1 << 26  # bytes of a map file that a protocol may name
+_ROW = (
+    "episode",
+    "seed",
+    "length",
+    "terminated",
+    "seats",
+    "trajectory",
+    "returns",
+    "metrics",
+    "agent_metrics",
+)
+# What reading files that anybody may have written can raise.
+_BROKEN = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    OSError,
+)
+
+
+class DamagedResultError(Exception):
+    """A result that cannot be used; the message names the file and what is wrong with it."""
+
+
+class OtherProtocolError(ValueError):
+    """A results folder that belongs to another protocol."""
+
+
+class Stored(NamedTuple):
+    """What a results folder holds of a cell: episodes, or the failure of a training run."""
+
+    meta: dict[str, Any]
+    episodes: Episodes | None
+    progress: Progress | None
+    failure: Failure | None
+    # Who has played: of a training run of this package, or where one is named, like ippo:FOLDER.
+    policy: NetworkPolicy | None = None
+
+
+def describe(protocol: Protocol, played: Played, model: Any) -> dict[str, Any]:
+    """Return the metadata of a cell that has just been played by ``model``; see ``plan``."""
+    episodes, progress, policy = played.episodes, played.progress, model
+    if isinstance(model, Checkpoints) and progress is not None:
+        policy = model.policies[int(progress.steps[progress.best])]
+    elif isinstance(model, Trained):
+        policy = model.policy
+    return _meta(protocol, episodes.cell, "finished") | {
+        "agents": list(episodes.agents),
+        "episodes": len(episodes),
+        "recorded": [] if episodes.trace is None else list(episodes.trace.recorded),
+        "plays": model if isinstance(model, str) else None,  # only names can be played again
+        "hyperparameters": hyperparameters(policy),
+        "chosen_step": None if progress is None else int(progress.steps[progress.best]),
+        "training": dict(model.facts) if isinstance(model, Trained) else None,
+        "seconds": played.seconds,
+        "machine": dict(played.machine),
+    }
+
+
+def write(root: Path, played: Played, meta: dict[str, Any], model: Any = None) -> None:
+    """Write a finished cell with its metadata below ``root``, and the ``model`` if it is trained.
+
+    So is a trained policy that is named: what lies in its folder may change. At any moment a crash
+    leaves the old cell, the new one or an unfinished one.
+    """
+    cell, progress, trace = played.episodes.cell, played.progress, played.episodes.trace
+    if trace is None:
+        raise ValueError(f"{cell} was not played here: it has no trace to be verified by.")
+    files = {
+        "results.jsonl": lines(played.episodes),
+        "curves.npz": pack(played.episodes.curves),
+        "trace.npz": pack(_traced(trace)),
+    }
+    if progress is not None:
+        files[_PROGRESS] = pack({"steps": progress.steps, **progress.metrics})
+    policy = model.policy if isinstance(model, Trained) else None
+    if isinstance(model, str):
+        policy = trained_policy(model)
+    if policy is not None:
+        files[POLICY_FILE] = policy.pack()
+    _write(root, cell, meta, files)
+
+
+def write_failure(
+    root: Path, protocol: Protocol, failure: Failure, known: Mapping[str, Any] | None = None
+) -> None:
+    """Write down below ``root`` that a training run failed, with what else is ``known`` of it."""
+    meta = _meta(protocol, failure.cell, "failed") | {"reason": failure.reason, **(known or {})}
+    _write(root, failure.cell, meta, {})
+
+
+def copy(source: Path, root: Path, cell: Cell) -> None:
+    """Copy a cell from the results folder ``source`` to ``root``, byte for byte.
+
+    Raises ``DamagedResultError`` if a file does not fit its checksum.
+    """
+    old = source / cell.folder
+    meta = _read_meta(old / "meta.json")
+    names = _files(meta) if meta["status"] == "finished" else []
+    contents = {name: _checked(old / name, meta) for name in names}
+    _put(root / cell.folder, contents, read_bounded(old / "meta.json"))
+
+
+def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
+    """Return what is there of a cell, or None if it has not been finished.
+
+    Raises:
+        DamagedResultError: the files do not fit together; the cell must be played again.
+        OtherProtocolError: the folder holds results of another protocol, or of another cell.
+    """
+    folder = root / cell.folder
+    if not (folder / "meta.json").is_file():
+        return None
+    meta = _read_meta(folder / "meta.json")
+    if meta.get("digest") != protocol.digest:
+        raise OtherProtocolError(
+            f"{folder} holds results of protocol {meta.get('protocol')!r} with digest "
+            f"{str(meta.get('digest'))[:12]}; this is {protocol.name!r} with digest "
+            f"{protocol.digest[:12]}. Choose another folder."
+        )
+    if (meta.get("task"), meta.get("policy"), meta.get("run")) != (
+        cell.task,
+        cell.policy,
+        cell.run,
+    ):
+        raise DamagedResultError(f"{folder / 'meta.json'} describes another cell than its folder.")
+    try:
+        for name in ("hyperparameters", "training"):
+            if not isinstance(meta.get(name), dict | None):
+                raise ValueError(f"{name!r} is no object")
+        if meta["status"] == "failed":
+            return Stored(meta, None, None, Failure(cell, str(meta["reason"])))
+        if meta["status"] != "finished":
+            raise ValueError(f"its status is {meta['status']!r}")
+        contents = {name: _checked(folder / name, meta) for name in _files(meta)}
+        policy = contents.get(POLICY_FILE)
+        return Stored(
+            meta,
+            _parsed(cell, meta, contents),
+            _progress(cell, contents),
+            None,
+            None if policy is None else NetworkPolicy.unpack(policy),
+        )
+    except _BROKEN as error:
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise DamagedResultError(f"{folder}: cannot be read ({reason}).") from None
+
+
+def read_protocol(file: Path) -> Protocol:
+    """Return the protocol of a results folder; what it names is looked at before it is used.
+
+    Raises ``ProtocolError`` if it is damaged, or would have modules imported or large files read.
+    """
+    try:
+        content = from_json(read_bounded(file))
+    except DamagedResultError as error:
+        raise ProtocolError(str(error)) from None
+    except ValueError:  # the same parser finds the same, and says more
+        return stored_protocol(file)
+    tasks = content.get("task") if isinstance(content, dict) else None
+    for task in tasks if isinstance(tasks, list) else ():
+        try:
+            _check_places(task)
+        except _BROKEN as error:
+            raise ProtocolError(f"{file} cannot be used: {error}") from None
+    return stored_protocol(file)
+
+
+def _check_places(task: dict[str, Any]) -> None:
+    """Raise ``ValueError`` if a task names modules to import, or files that must not be read."""
+    env = str(task["env"])
+    if ":" in env:
+        raise ValueError(
+            f"its environment {env!r} names a module to import; import that yourself and name the "
+            f"environment alone; registered: {', '.join(coopbench_envs.ids())}"
+        )
+    file = str((task.get("instances") or {}).get("file", "plain"))
+    if Path(file).name != file:
+        raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
+    path = ((task.get("parameters") or {}).get("map_params") or {}).get("path")
+    if path is not None:
+        large = [each for each in find_files(str(path)) if each.stat().st_size > _MAP]
+        if large:
+            raise ValueError(f"its map {str(large[0])!r} has more than {_MAP:,} bytes")
+
+
+def cell_of(path: Path) -> Cell:
+    """Return the cell that a ``meta.json`` describes.
+
+    Raises ``DamagedResultError`` if it cannot be read, or does not lie in the folder of its cell.
+    """
+    meta = _read_meta(path)
+    run = meta.get("run")
+    if not isinstance(meta.get("task"), str) or not isinstance(meta.get("policy"), str):
+        raise DamagedResultError(f"{path} does not name its task and policy.")
+    cell = Cell(meta["task"], meta["policy"], run if type(run) is int else None)
+    try:
+        folder = PurePosixPath(cell.folder).parts
+    except UnicodeEncodeError as error:
+        raise DamagedResultError(f"{path} names a policy that is no text: {error}") from None
+    if path.parent.parts[-len(folder) :] != folder:
+        raise DamagedResultError(f"{path} describes another cell than its folder.")
+    return cell
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
+    names = ("coopbench", "numpy", "numba", "gymnasium", "pettingzoo", "scipy")
+    return {"python": platform.python_version()} | {name: version(name) for name in names}
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in UTF-8, like ``write_bytes``."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file by way of a temporary name, so that it is never half there."""
+    # Machines that share the folder can have processes of one number.
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # a full disk names no file
+            error.filename = str(path)
+        raise
+
+
+def _meta(protocol: Protocol, cell: Cell, status: str) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "status": status,
+        "protocol": protocol.name,
+        "digest": protocol.digest,
+        "task": cell.task,
+        "policy": cell.policy,
+        "run": cell.run,
+        "versions": versions(),
+        "commit": machine.commit(),
+        "platform": platform.platform(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, bytes]) -> None:
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    text = json.dumps(meta | {"sha256": sums}, indent=2) + "\n"
+    _put(root / cell.folder, files, text.encode())
+
+
+def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
+    """Write the files of a cell, its metadata last; what it had besides is removed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("meta.json", *_ALWAYS, _PROGRESS, POLICY_FILE):
+        if name not in files:
+            (folder / name).unlink(missing_ok=True)
+    for name, content in files.items():
+        write_bytes(folder / name, content)
+    write_bytes(folder / "meta.json", meta)
+
+
+def lines(episodes: Episodes) -> bytes:
+    """Return what ``results.jsonl`` holds of episodes that were played here."""
+    rows, trace = [], episodes.trace
+    if trace is None:
+        raise ValueError(f"{episodes.cell} was not played here: it has no trajectories.")
+    for k in range(len(episodes)):
+        row = {
+            "episode": k,
+            "seed": int(episodes.seeds[k]),
+            "length": int(episodes.lengths[k]),
+            "terminated": bool(episodes.terminated[k]),
+            "seats": episodes.seats[k].tolist(),
+            "trajectory": trace.episodes[k],
+            "returns": episodes.returns[k].tolist(),
+            "metrics": {name: float(values[k]) for name, values in episodes.metrics.items()},
+            "agent_metrics": {
+                n: values[k].tolist() for n, values in episodes.agent_metrics.items()
+            },
+        }
+        rows.append(json.dumps(row) + "\n")
+    return "".join(rows).encode()
+
+
+def _traced(trace: Trace) -> dict[str, np.ndarray]:
+    arrays = {"steps": trace.steps}
+    for k, (actions, rewards) in trace.recorded.items():
+        arrays |= {f"actions.{k}": actions, f"rewards.{k}": rewards}
+    return arrays
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads(read_bounded(path))
+    except (ValueError, RecursionError) as error:
+        raise DamagedResultError(f"{path} is not JSON: {error}") from None
+    if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
+        raise DamagedResultError(f"{path} does not have schema {SCHEMA}.")
+    return meta
+
+
+def read_bounded(path: Path) -> bytes:
+    """Return the content of a file of a results folder.
+
+    Raises ``DamagedResultError`` if there is none, if it is no file, or if it is too large.
+    """
+    limit = _LIMITS.get(path.name, _LIMITS[path.suffix])
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe or a device has no end
+            raise DamagedResultError(f"{path} is not a file.")
+        if found.st_size > limit:
+            raise DamagedResultError(f"{path} is larger than {limit:,} bytes.")
+        with path.open("rb") as file:
+            return file.read(limit)
+    except FileNotFoundError:
+        raise DamagedResultError(f"{path} is missing.") from None
+    except OSError as error:
+        raise DamagedResultError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _checked(path: Path, meta: dict[str, Any]) -> bytes:
+    content = read_bounded(path)
+    expected = meta["sha256"].get(path.name)
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise DamagedResultError(f"{path} was changed after it was written (its checksum differs).")
+    return content
+
+
+def _files(meta: dict[str, Any]) -> list[str]:
+    """Names of the files of a finished cell."""
+    progress = [] if meta["chosen_step"] is None else [_PROGRESS]
+    policy = [POLICY_FILE] if _has_policy(meta) else []
+    return [*_ALWAYS, *progress, *policy]
+
+
+def _has_policy(meta: dict[str, Any]) -> bool:
+    """Whether a finished cell holds the network that played; a fixed policy is what is named."""
+    if meta["run"] is not None:
+        return meta.get("training") is not None
+    named = str(meta["plays"]).partition(":")[0] in learners()
+    return named and POLICY_FILE in meta["sha256"]
+
+
+def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Episodes:
+    rows = list(map(_row, io.BytesIO(contents["results.jsonl"])))
+    if not rows or len(rows) != meta["episodes"]:
+        raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
+    found = Episodes(
+        cell=cell,
+        agents=tuple(meta["agents"]),
+        seeds=np.array([row["seed"] for row in rows], np.uint64),
+        lengths=np.array([row["length"] for row in rows], np.int64),
+        terminated=np.array([row["terminated"] for row in rows], np.bool_),
+        seats=np.array([row["seats"] for row in rows], np.bool_),
+        returns=np.array([row["returns"] for row in rows], np.float64),
+        metrics=_columns(rows, "metrics"),
+        curves=unpack(contents["curves.npz"]),
+        agent_metrics=_columns(rows, "agent_metrics"),
+        trace=_trace(
+            tuple(row["trajectory"] for row in rows),
+            unpack(contents["trace.npz"]),
+            meta["recorded"],
+        ),
+    )
+    _check_shapes(found)
+    return found
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    if len(line) > _LINE:
+        raise ValueError(f"a line is longer than {_LINE:,} bytes")
+    row = json.loads(line)
+    if not isinstance(row, dict) or tuple(row) != _ROW:
+        raise ValueError(f"a line does not hold {', '.join(_ROW)}")
+    return row
+
+
+def _trace(
+    trajectories: tuple[str, ...], arrays: dict[str, np.ndarray], recorded: list[int]
+) -> Trace:
+    names = {"steps", *(f"{what}.{k}" for what in ("actions", "rewards") for k in recorded)}
+    if names != set(arrays):
+        raise ValueError(f"trace.npz holds {sorted(arrays)}; it should be {sorted(names)}")
+    course = {k: (arrays[f"actions.{k}"], arrays[f"rewards.{k}"]) for k in recorded}
+    return Trace(trajectories, arrays["steps"], course)
+
+
+def _check_shapes(block: Episodes) -> None:
+    """Raise ``ValueError`` for arrays that are not those of these episodes and agents."""
+    count, agents = len(block), len(block.agents)
+    shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "lengths": (block.lengths, (count,)),
+        "terminated": (block.terminated, (count,)),
+        "seats": (block.seats, (count, agents)),
+        "returns": (block.returns, (count, agents)),
+        **{name: (values, (count,)) for name, values in block.metrics.items()},
+        **{name: (values, (count, agents)) for name, values in block.agent_metrics.items()},
+        **{name: (values, (values.size,)) for name, values in block.curves.items()},
+    }
+    for name, (values, shape) in shapes.items():
+        if values.shape != shape:
+            raise ValueError(f"{name} has shape {values.shape}; it should be {shape}")
+    if not all(isinstance(agent, str) for agent in block.agents):
+        raise ValueError(f"the agents are {block.agents!r}; they should be names")
+
+
+def _progress(cell: Cell, contents: Mapping[str, bytes]) -> Progress | None:
+    if _PROGRESS not in contents:
+        return None
+    arrays = unpack(contents[_PROGRESS])
+    found = Progress(cell, arrays.pop("steps"), arrays)
+    shapes = {values.shape[:1] for values in arrays.values()}
+    if "return" not in arrays or shapes != {found.steps.shape}:
+        raise ValueError("the checkpoints of progress.npz do not fit its metrics")
+    return found
+
+
+def _columns(rows: list[dict[str, Any]], key: str) -> dict[str, np.ndarray]:
+    """Arrays over episodes from the dictionaries that all rows have under ``key``."""
+    names = list(rows[0][key])
+    if any(list(row[key]) != names for row in rows):
+        raise ValueError(f"{key} differ from line to line")
+    return {name: np.array([row[key][name] for row in rows], np.float64) for name in names}

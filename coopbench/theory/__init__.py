@@ -1,0 +1,1 @@
+"""Theory of the coopetition games: equilibria, best play, certificates, series."""

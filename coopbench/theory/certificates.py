@@ -1,0 +1,339 @@
+"""Certificates: how hard a coopetition game is, in figures that anybody can compute again.
+
+A game can be too easy in known ways: selfish play loses nothing, one constant wins, a sequence
+fixed in advance wins, the seed changes nothing, defection pays. A certificate measures each and
+says which criteria hold. ``coopbench certify`` prints it; those of this package are data beside the
+policies, where ``best_constant`` and ``open_loop`` find what they play.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from coopbench.baselines.policy import Game, Player, make_policy
+from coopbench.baselines.strategies.certified import certified
+from coopbench.baselines.strategies.investments import CUSTOMARY
+from coopbench.theory import best_play as games
+from coopbench.theory import one_step as stage
+from coopbench_envs.engine import DISABLED, Engine
+
+__all__ = ["Certificate", "Criterion", "certify", "load_certificate"]
+
+# Seeds that no protocol uses: for searching, and for judging what was found.
+SEARCH, JUDGED = 2_000_000, 1_000_000
+SEARCHED, EPISODES = 50, 200
+REACTIVE = (
+    "tit_for_tat",
+    "generous_tit_for_tat",
+    "suspicious_tit_for_tat",
+    "win_stay_lose_shift",
+    "grim_trigger",
+    "trust_threshold",
+    "conditional_cooperator",
+    "conditional_cooperator:0.7",
+    "conditional_cooperator:1,0.8",
+)
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One demand on a game, and what it came to."""
+
+    name: str
+    value: float
+    bound: float
+    above: bool  # True: value must be >= bound; False: <= bound
+    met: bool
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Figures of one game at its defaults; returns are per step, summed over agents."""
+
+    env_id: str
+    episodes: int
+    figures: dict[str, float]
+    policies: dict[str, float]  # return of every policy in all seats
+    best_reactive: str
+    best_constant: dict[str, list[float]]  # role -> action, as fractions of the action's range
+    open_loop: list[float]  # investment of all agents at each step, as a fraction
+    criteria: tuple[Criterion, ...]
+
+    @property
+    def met(self) -> bool:
+        """Whether every criterion holds."""
+        return all(criterion.met for criterion in self.criteria)
+
+    def to_json(self) -> str:
+        """Write as JSON with sorted keys."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
+
+    def table(self) -> str:
+        """Write as Markdown tables: the criteria, then the policies."""
+        from coopbench.describe import table
+
+        rows = [
+            (c.name, f"{c.value:.3f}", _asked(c), "yes" if c.met else "**no**")
+            for c in self.criteria
+        ]
+        low, high = self.figures["random"], self.figures["best_reactive"]
+        scores = [
+            (f"`{name}`", f"{value:.3f}", f"{(value - low) / (high - low):.2f}")
+            for name, value in sorted(self.policies.items(), key=lambda item: -item[1])
+        ]
+        heads = ["Policy in every seat", "Return per step", "Score"]
+        met = self.figures["price_of_anarchy_in_play"]
+        note = f"At the trust that is met in play the price of anarchy is {met:.3f}."
+        criteria = table(["Criterion", "Value", "Asked", "Holds"], rows)
+        return f"{criteria}\n\n{note}\n\n{table(heads, scores)}"
+
+
+def _asked(criterion: Criterion) -> str:
+    if not criterion.above:
+        return f"<= {criterion.bound:g}"
+    return f"> {criterion.bound:g}" if criterion.bound == 0.0 else f">= {criterion.bound:g}"
+
+
+def certify(
+    env_id: str, *, known: Certificate | None = None, tell: Callable[[str], None] | None = None
+) -> Certificate:
+    """Measure a game of the coopetition families at its defaults.
+
+    What is found on one set of seeds is judged on another; neither is used by a protocol. With
+    ``known``, an older certificate, its best constant and open loop are judged again instead of
+    searched for. ``tell`` is told what is being done. Raises ``ValueError`` for games of other
+    families.
+    """
+    say = tell or (lambda text: None)
+    say("one step as a game")
+    figures = _stage_figures(env_id)
+    say("policies")
+    bench = _Bench(env_id)
+    policies = {name: bench.alone(name) for name in _playable(bench.game)}
+    best = max((n for n in REACTIVE if n in policies), key=lambda name: policies[name].sum())
+    cooperator = "conditional_cooperator"
+    cooperator = cooperator if cooperator in policies else best
+    defection = policies["always_defect"]
+    figures |= {
+        "random": float(policies["random"].sum()),
+        "best_reactive": float(policies[best].sum()),
+        "cooperation_gain": float((policies[cooperator] / defection).min()),
+        "honesty": bench.honesty(cooperator),
+        "spread": bench.spread(cooperator),
+    }
+    say("best constant")
+    constant = known.best_constant if known else best_constant(env_id)
+    say("best sequence")
+    loop = known.open_loop if known else _open_loop(env_id)
+    figures["best_constant"] = bench.actions(_everyone(constant, bench.game))
+    figures["open_loop"] = bench.actions(_sequence(loop, bench.game))
+    gap = figures["best_reactive"] - figures["random"]
+    for name in ("best_constant", "open_loop"):
+        figures[f"{name}_score"] = (figures[name] - figures["random"]) / gap
+    returns = {name: float(value.sum()) for name, value in policies.items()}
+    returns |= {name: figures[name] for name in ("best_constant", "open_loop")}
+    return Certificate(
+        bench.game.env_id, EPISODES, figures, returns, best, constant, loop, _criteria(figures)
+    )
+
+
+def load_certificate(env_id: str) -> Certificate:
+    """Return the certificate that comes with this package.
+
+    Raises ``FileNotFoundError`` if the environment has none.
+    """
+    content = certified(env_id)
+    rows = content.pop("criteria")
+    return Certificate(**content, criteria=tuple(Criterion(**row) for row in rows))
+
+
+def _criteria(figures: dict[str, float]) -> tuple[Criterion, ...]:
+    """Hold the figures against what a game of this package must keep."""
+    asked = (
+        ("price of anarchy of a step at full trust", "price_of_anarchy", 1.2, True),
+        ("gain of a lone deviation in that step, of endowment", "temptation", 0.0, True),
+        (
+            "cooperation over defection, least agent's ratio of returns",
+            "cooperation_gain",
+            1.2,
+            True,
+        ),
+        ("against tit for tat, cooperator less defector, per step", "honesty", 0.0, True),
+        ("best constant, score", "best_constant_score", 0.85, False),
+        ("best fixed sequence, score", "open_loop_score", 0.85, False),
+        ("standard deviation of returns over seeds, per step", "spread", 0.0, True),
+    )
+    rows = []
+    for text, name, bound, above in asked:
+        value = figures[name]
+        strict = bound == 0.0
+        met = (value > bound if strict else value >= bound) if above else value <= bound
+        rows.append(Criterion(text, value, bound, above, bool(met)))
+    return tuple(rows)
+
+
+def _stage_figures(env_id: str) -> dict[str, float]:
+    full = stage.solve(env_id)
+    figures = {
+        "price_of_anarchy": full.price_of_anarchy,
+        "temptation": float(full.temptation.max(axis=0).min()),
+    }
+    met = stage.solve(env_id, trust=None)
+    return figures | {"price_of_anarchy_in_play": met.price_of_anarchy}
+
+
+def _playable(game: Game) -> list[str]:
+    """Return the policies that a certificate tries and that can play ``game``."""
+    names = ["random", "always_defect", "constant:0.35", "constant:0.5", "constant:0.75", *REACTIVE]
+    found = []
+    for name in names:
+        try:
+            make_policy(name, game)
+        except ValueError:
+            continue
+        found.append(name)
+    return found
+
+
+class _Bench:
+    """The judged episodes of one game, for policies in its seats."""
+
+    def __init__(self, env_id: str) -> None:
+        self._engine = Engine(env_id, EPISODES)
+        self._seeds = np.arange(JUDGED, JUDGED + EPISODES, dtype=np.uint64)
+        self.game = Game.of(self._engine)
+
+    def alone(self, policy: str) -> np.ndarray:
+        """Mean return per step (agents,) with one policy in every seat."""
+        return self._played([policy] * len(self.game.agents)).mean(axis=0)
+
+    def spread(self, policy: str) -> float:
+        """Standard deviation over episodes of the summed return per step."""
+        total = self._played([policy] * len(self.game.agents)).sum(axis=1)
+        return 0.0 if np.ptp(total) == 0.0 else float(total.std(ddof=1))
+
+    def honesty(self, cooperator: str) -> float:
+        """What a seat among tit for tat earns by cooperating, less what by defecting; the least."""
+        gains = []
+        for members in stage.roles_of(self.game.agents).values():
+            seat = members[0]
+            earned = []
+            for policy in (cooperator, "always_defect"):
+                seats = ["tit_for_tat"] * len(self.game.agents)
+                seats[seat] = policy
+                earned.append(self._played(seats)[:, seat].mean())
+            gains.append(earned[0] - earned[1])
+        return float(min(gains))
+
+    def actions(self, fractions: np.ndarray) -> float:
+        """Summed return per step of fixed fractions (steps or 1, agents, parts)."""
+        low, high = self.game.low, self.game.high
+        units, last = low + fractions * (high - low), len(fractions) - 1
+        shape = self._engine.actions.shape
+
+        def choose(step: int, _: np.ndarray) -> np.ndarray:
+            return np.broadcast_to(units[min(step, last)], shape)
+
+        return float(self._run(choose).sum(axis=1).mean())
+
+    def _played(self, seats: list[str]) -> np.ndarray:
+        """Returns per step (episodes, agents), each seat played by its policy."""
+        control = self._engine.control
+        players = {name: Player(name, self.game) for name in dict.fromkeys(seats)}
+        self._engine.reset(self._seeds)
+        every = np.ones(EPISODES, np.bool_)
+        for stream, player in enumerate(players.values()):
+            player.begin(control.seed, control.episode, every, stream)
+
+        def choose(step: int, observations: np.ndarray) -> np.ndarray:
+            acted = {name: player.act(observations) for name, player in players.items()}
+            return np.stack([acted[name][:, seat] for seat, name in enumerate(seats)], axis=1)
+
+        return self._run(choose)
+
+    def _run(self, choose: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
+        control, step = self._engine.control, 0
+        self._engine.reset(self._seeds)
+        while not control.done.all():
+            self._engine.step(choose(step, control.obs), DISABLED)
+            step += 1
+        return control.returns / self._engine.horizon
+
+
+def best_constant(env_id: str) -> dict[str, list[float]]:
+    """Search the best constant action of each role, as fractions of the action's range.
+
+    Every part of one number of every role is moved in turn over an even grid, then over ever
+    narrower ones, from three starts; longer parts stay customary. Judged by the summed return over
+    the search seeds.
+    """
+    game = Game.at(env_id)
+    parts = list(stage.single_parts(game.action_layout).values())
+    roles = stage.roles_of(game.agents)
+    search = _Search(env_id)
+    ends = [_climbed(search, roles, parts, start) for start in (0.0, 0.5, 1.0)]
+    found, _ = max(ends, key=lambda end: end[1])
+    return {role: found[members[0]].tolist() for role, members in roles.items()}
+
+
+class _Search:
+    """Summed returns of constant actions over the search seeds, many candidates at once."""
+
+    def __init__(self, env_id: str, candidates: int = 11) -> None:
+        self.candidates = candidates
+        self._engine = Engine(env_id, candidates * SEARCHED)
+        self.low, self.high = self._engine.action_bounds()
+        self._seeds = np.tile(np.arange(SEARCH, SEARCH + SEARCHED, dtype=np.uint64), candidates)
+
+    def __call__(self, fractions: np.ndarray) -> np.ndarray:
+        """Values (candidates,) of actions (candidates, agents, parts)."""
+        units = np.repeat(self.low + fractions * (self.high - self.low), SEARCHED, axis=0)
+        control = self._engine.control
+        self._engine.reset(self._seeds)
+        while not control.done.all():
+            self._engine.step(units, DISABLED)
+        total = control.returns.sum(axis=1).reshape(self.candidates, SEARCHED)
+        return np.asarray(total.mean(axis=1))
+
+
+def _climbed(
+    search: _Search, roles: dict[str, list[int]], parts: list[int], start: float
+) -> tuple[np.ndarray, float]:
+    """Move one number at a time from ``start``; the actions (agents, parts) and their value."""
+    best = np.full(search.high.shape, CUSTOMARY)
+    best[:, parts] = start
+    worth = -np.inf
+    offsets = np.linspace(-1.0, 1.0, search.candidates)
+    for width in (1.0, 1.0, 0.2, 0.04):
+        for members in roles.values():
+            for part in parts:
+                trial = np.tile(best, (search.candidates, 1, 1))
+                centre = 0.5 if width == 1.0 else best[members[0], part]
+                reach = 0.5 if width == 1.0 else width
+                trial[:, members, part] = np.clip(centre + reach * offsets, 0, 1)[:, None]
+                values = search(trial)
+                if values.max() > worth:
+                    best, worth = trial[values.argmax()], float(values.max())
+    return best, worth
+
+
+def _open_loop(env_id: str) -> list[float]:
+    found = games.best_open_loop(env_id, episodes=SEARCHED, seed=SEARCH, iterations=80)
+    return [float(step[0]) for step in found.fractions]
+
+
+def _everyone(constant: dict[str, list[float]], game: Game) -> np.ndarray:
+    """Spread the roles' constant actions, (1, agents, parts)."""
+    rows = np.zeros(game.high.shape)
+    for role, members in stage.roles_of(game.agents).items():
+        rows[members] = constant[role]
+    return rows[None]
+
+
+def _sequence(loop: list[float], game: Game) -> np.ndarray:
+    """All agents' actions at each step, (steps, agents, parts)."""
+    actions = np.full((len(loop), *game.high.shape), CUSTOMARY)
+    actions[:, :, 0] = np.array(loop)[:, None]
+    return actions

@@ -1,0 +1,265 @@
+"""One step of a game as a game of its own, played on the real environment.
+
+``coopbench.theory.best_play`` solves the published games from their formulas; here nothing is known
+of a game but how it plays, so every game of the coopetition families can be asked what a single
+step is worth: what selfish play comes to, what is best for all, and what a deviation gains.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.policy import Game, Player
+from coopbench.baselines.strategies.investments import CUSTOMARY
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.parameters import describe
+
+__all__ = ["Stage", "roles_of", "single_parts", "solve"]
+
+_STARTS = (0.0, 0.5, 1.0)  # fractions from which equilibria and the optimum are sought
+_SWEEPS = 30
+_ROUNDING = 1e-9  # of payoffs: a smaller gain moves nobody, so that searches come to rest
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Solution of one step: axis 0 of profiles are the times (bad, good), then roles, parts."""
+
+    env_id: str
+    trust: float | None  # of all in all; None: as it was in the situations met in play
+    roles: tuple[str, ...]  # agents of one role play alike
+    parts: tuple[str, ...]  # names of the action's parts that were searched over
+    nash: np.ndarray  # (times, roles, parts) the worst equilibrium found, fractions
+    nash_welfare: float  # sum of all agents' payoffs, mean over times
+    optimum: np.ndarray  # (times, roles, parts)
+    optimum_welfare: float
+    # (times, roles) gain of the best lone deviation from the optimum, over the own endowment
+    temptation: np.ndarray
+
+    @property
+    def price_of_anarchy(self) -> float:
+        """Welfare of the optimum over that of the worst equilibrium; 1 if selfishness is free."""
+        return self.optimum_welfare / self.nash_welfare
+
+
+def roles_of(agents: tuple[str, ...]) -> dict[str, list[int]]:
+    """Group agents by the word before their number: those of one role are interchangeable."""
+    found: dict[str, list[int]] = {}
+    for index, agent in enumerate(agents):
+        found.setdefault(agent.rpartition("_")[0], []).append(index)
+    return found
+
+
+def single_parts(layout: Mapping[str, slice]) -> dict[str, int]:
+    """Places of the parts of an action that are one number; no ``layout``: the investment alone."""
+    parts = layout or {"investment": slice(0, 1)}
+    return {name: part.start for name, part in parts.items() if part.stop - part.start == 1}
+
+
+def solve(
+    env_id: str,
+    *,
+    trust: float | None = 1.0,
+    situations: int = 64,
+    levels: int = 11,
+    seed: int = 3_000_000,
+    **parameters: Any,
+) -> Stage:
+    """Solve one step of ``env_id`` at the given ``trust`` of all in all.
+
+    The step is averaged over ``situations`` met in play, one per episode seeded ``seed``, ``seed +
+    1``, ... and at a step drawn evenly, with the times known to all. Stocks that follow from play
+    (a game's ``steady``) are set to what the actions would keep up for ever. Agents of one role
+    play alike; each part of an action of one number is searched on ``levels`` even values, longer
+    parts stay customary. Equilibria come from repeated best answers of one agent of each role from
+    0, 0.5 and 1, and the worst counts; the optimum from moving one role at a time from the same
+    starts. Games with a ``reward_type`` are taken with private rewards. Raises ``ValueError`` for a
+    game without investments, and ``RuntimeError`` if no search for an equilibrium comes to rest.
+    """
+    if trust is not None and not 0.0 <= trust <= 1.0:
+        raise ValueError(f"trust was {trust!r}; allowed: a number in [0, 1], or None.")
+    for name, value, least in (("situations", situations, 1), ("levels", levels, 2)):
+        if value < least:
+            raise ValueError(f"{name} was {value!r}; allowed: >= {least}.")
+    game = _Step(env_id, trust, situations, levels, seed, parameters)
+    rest = [end for end in map(game.equilibrium, _STARTS) if end is not None]
+    if not rest:
+        raise RuntimeError(f"No equilibrium of one step of {env_id} was found from {_STARTS}.")
+    worst = _chosen(game, rest, np.argmin)
+    best = _chosen(game, [game.optimum(start) for start in _STARTS], np.argmax)
+    temptation = np.stack(
+        [game.temptation(best, role) for role in range(len(game.members))], axis=1
+    )
+    return Stage(
+        env_id=game.engine.spec.id,
+        trust=trust,
+        roles=tuple(roles_of(game.engine.agents)),
+        parts=tuple(game.names),
+        nash=worst[:, :, game.searched],
+        nash_welfare=float(game.welfare(worst[None])[0].mean()),
+        optimum=best[:, :, game.searched],
+        optimum_welfare=float(game.welfare(best[None])[0].mean()),
+        temptation=temptation,
+    )
+
+
+def _chosen(game: "_Step", ends: list[np.ndarray], pick: Any) -> np.ndarray:
+    """Profile whose every time comes from the end that ``pick`` chooses by welfare there."""
+    profiles = np.array(ends)
+    welfare = game.welfare(profiles)
+    return profiles[pick(welfare, axis=0), np.arange(welfare.shape[1])]
+
+
+class _Step:
+    """One step of a game from a fixed set of situations, for many profiles at once."""
+
+    def __init__(
+        self,
+        env_id: str,
+        trust: float | None,
+        situations: int,
+        levels: int,
+        seed: int,
+        parameters: dict[str, Any],
+    ) -> None:
+        single = Engine(env_id, situations, **parameters)
+        if "own_action" not in single.layout or single.discrete:
+            raise ValueError(f"{env_id}: only coopetition games have investments to search over.")
+        if "reward_type" in describe(single.spec.params):
+            parameters = {**parameters, "reward_type": "private"}
+        places = single_parts(single.action_layout)
+        self.names, self.searched = list(places), list(places.values())
+        self.members = list(roles_of(single.agents).values())
+        grid = np.linspace(0.0, 1.0, levels)
+        axes = np.meshgrid(*[grid] * len(self.searched), indexing="ij")
+        self.answers = np.stack([axis.ravel() for axis in axes], axis=1)  # (answers, parts)
+        self.situations = _situations(single, seed)
+        if trust is not None and "trust" in self.situations:
+            matrix = np.full_like(self.situations["trust"], trust)
+            matrix[:, np.arange(len(single.agents)), np.arange(len(single.agents))] = 1.0
+            self.situations["trust"] = matrix
+        self.count = situations
+        self.parameters = parameters
+        good = self.situations.get("good")
+        self.times = np.zeros(situations, np.int64) if good is None else good.astype(np.int64)
+        if len(np.unique(self.times)) == 1:
+            self.times[:] = 0
+        self.engine = Engine(env_id, situations, **parameters)
+        self.endowment = np.asarray(single.constants.endowment, np.float64)
+        self.low, self.high = single.action_bounds()
+
+    def payoffs(self, actions: np.ndarray) -> np.ndarray:
+        """Mean payoffs (candidates, times, agents) of fractions of the same shape and the parts."""
+        candidates = len(actions)
+        lanes = candidates * self.count
+        if self.engine.lanes != lanes:
+            self.engine = Engine(self.engine.spec.id, lanes, **self.parameters)
+        fractions = actions[:, self.times].reshape(lanes, *actions.shape[2:])
+        units = self.low + fractions * (self.high - self.low)
+        state = {
+            name: np.broadcast_to(value, (candidates, *value.shape)).reshape(
+                lanes, *value.shape[1:]
+            )
+            for name, value in self.situations.items()
+        }
+        steady = getattr(self.engine.spec.kernel, "steady", None)
+        if steady is not None:
+            state |= steady(self.engine.constants, fractions)
+        self.engine.reset(np.zeros(lanes, np.uint64), state=state)
+        self.engine.step(units, DISABLED)
+        paid = self.engine.control.rewards.reshape(candidates, self.count, -1)
+        return np.stack([paid[:, self.times == k].mean(axis=1) for k in self._kinds], axis=1)
+
+    @property
+    def _kinds(self) -> range:
+        return range(int(self.times.max()) + 1)
+
+    def everyone(self, profiles: np.ndarray) -> np.ndarray:
+        """Spread (candidates, times, roles, dim) over agents."""
+        role = np.zeros(len(self.endowment), np.int64)
+        for index, members in enumerate(self.members):
+            role[members] = index
+        return profiles[:, :, role]
+
+    def welfare(self, profiles: np.ndarray) -> np.ndarray:
+        """Sum of payoffs (candidates, times)."""
+        return self.payoffs(self.everyone(profiles)).sum(axis=2)
+
+    def start(self, fraction: float) -> np.ndarray:
+        """All roles at all times play ``fraction`` in every searched part, (times, roles, dim)."""
+        shape = (len(self._kinds), len(self.members), self.low.shape[1])
+        profile = np.full(shape, CUSTOMARY)
+        profile[:, :, self.searched] = fraction
+        return profile
+
+    def answered(self, profile: np.ndarray, role: int, alone: bool) -> np.ndarray:
+        """Candidates (1 + answers, times, agents, dim): the profile, then every answer of a role.
+
+        ``alone``: only the first agent of the role gives it.
+        """
+        movers = self.members[role][:1] if alone else self.members[role]
+        trial = np.repeat(self.everyone(profile[None]), 1 + len(self.answers), axis=0)
+        for mover in movers:
+            trial[1:, :, mover, self.searched] = self.answers[:, None, :]
+        return trial
+
+    def improved(self, profile: np.ndarray, role: int, alone: bool) -> np.ndarray:
+        """Profile after the role's best answer: to its own payoff if ``alone``, else to welfare."""
+        paid = self.payoffs(self.answered(profile, role, alone))
+        value = paid[:, :, self.members[role][0]] if alone else paid.sum(axis=2)
+        after = profile.copy()
+        for k in self._kinds:
+            best = int(value[:, k].argmax())
+            if value[best, k] > value[0, k] + _ROUNDING:
+                after[k, role, self.searched] = self.answers[best - 1]
+        return after
+
+    def rest(self, fraction: float, alone: bool) -> np.ndarray | None:
+        """Repeat until no role moves; None if that does not happen."""
+        profile = self.start(fraction)
+        for _ in range(_SWEEPS):
+            before = profile
+            for role in range(len(self.members)):
+                profile = self.improved(profile, role, alone)
+            if np.array_equal(before, profile):
+                return profile
+        return None
+
+    def equilibrium(self, fraction: float) -> np.ndarray | None:
+        """Profile from which no agent gains by deviating alone, or None."""
+        return self.rest(fraction, alone=True)
+
+    def optimum(self, fraction: float) -> np.ndarray:
+        """Profile whose welfare no single role can raise."""
+        found = self.rest(fraction, alone=False)
+        return self.start(fraction) if found is None else found
+
+    def temptation(self, profile: np.ndarray, role: int) -> np.ndarray:
+        """Gain (times,) of the best lone deviation, as a share of the endowment."""
+        agent = self.members[role][0]
+        value = self.payoffs(self.answered(profile, role, alone=True))[:, :, agent]
+        return (value.max(axis=0) - value[0]) / self.endowment[agent]
+
+
+def _situations(engine: Engine, seed: int) -> dict[str, np.ndarray]:
+    """State of each lane's episode at a step of its own, spread evenly over the episode."""
+    lanes = engine.lanes
+    seeds = np.arange(seed, seed + lanes, dtype=np.uint64)
+    # Multiples of the golden ratio fill the episode evenly, however many there are.
+    stops = ((np.arange(lanes) * 0.6180339887498949) % 1.0 * engine.horizon).astype(np.int64)
+    playable = "trust_in_others" in engine.layout
+    player = Player("conditional_cooperator" if playable else "constant:0.5", Game.of(engine))
+    engine.reset(seeds)
+    control = engine.control
+    player.begin(control.seed, control.episode, np.ones(lanes, np.bool_))
+    found = engine.get_state()
+    for step in range(1, engine.horizon):
+        engine.step(player.act(control.obs), DISABLED)
+        here = (stops >= step) & ~control.done
+        if not here.any():
+            break
+        for field, value in engine.get_state().items():
+            found[field][here] = value[here]
+    return found

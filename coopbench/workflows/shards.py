@@ -1,0 +1,146 @@
+"""Shards: an evaluation in parts that know nothing of each other, and one folder out of theirs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from coopbench.episodes.table import Cell
+from coopbench.playing.plan import check_units, plan
+from coopbench.playing.rollout import PlayJob
+from coopbench.protocol.schema import Protocol
+from coopbench.report.report import Report
+from coopbench.results import store
+from coopbench.results.manifest import write_manifest
+from coopbench.workflows.evaluation import (
+    Progress,
+    expanded,
+    find_protocol,
+    load_report,
+    play_cells,
+    protocol_of,
+    stored_cells,
+    write_protocol,
+)
+
+__all__ = ["Shard", "merge", "part", "play_shard"]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What ``play_shard`` came to."""
+
+    cells: tuple[Cell, ...]  # of this part; all of them are finished
+    there: int  # cells of any part that are in the folder now
+    total: int  # cells of all parts
+    notes: tuple[str, ...]  # damaged results that were redone
+
+
+def play_shard(
+    protocol: str | Path | Protocol,
+    policies: list[Any],
+    shard: tuple[int, int],
+    out: str | Path,
+    backend: str = "serial",
+    progress: Progress | None = None,
+    workers: int | None = None,
+) -> Shard:
+    """Play part i of n, ``shard = (i, n)`` with i from 1, of what ``evaluate`` would play.
+
+    Which cells that are depends on the protocol and the policies alone, not on what is finished.
+    They are written below ``out`` as by ``evaluate``; parts may share that folder. Report and
+    manifest are made by ``merge`` when all parts are there.
+    """
+    found = find_protocol(protocol)
+    cells = plan(found, expanded(found, policies))
+    mine = part(found, cells, shard)
+    _, notes = play_cells(found, mine, out, backend, progress, workers)
+    there = sum((Path(out) / cell.folder / "meta.json").is_file() for cell, _ in cells)
+    return Shard(tuple(cell for cell, _ in mine), there, len(cells), notes)
+
+
+def part(
+    protocol: Protocol, cells: Sequence[tuple[Cell, Any]], shard: tuple[int, int]
+) -> list[tuple[Cell, Any]]:
+    """Return part i of n of the cells of a plan, ``shard = (i, n)``, in their order.
+
+    The largest cell that is left goes to the part that has least so far (Graham 1969, longest
+    processing time first), so the most that a part gets is at most 4/3 of what is inevitable.
+    """
+    number, count = shard
+    if not 1 <= number <= count:
+        raise ValueError(f"'shard' was {number} of {count}; allowed: i of n with 1 <= i <= n.")
+    jobs = [PlayJob(protocol, cell, model) for cell, model in cells]
+    costs, mine = [0.0] * count, set()
+    for job in sorted(jobs, key=lambda job: (-job.cost, job.cell.folder)):
+        least = costs.index(min(costs))
+        costs[least] += job.cost
+        if least == number - 1:
+            mine.add(job.cell)
+    return [(cell, model) for cell, model in cells if cell in mine]
+
+
+def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
+    """Copy the cells of results folders of one protocol into ``out`` and report on all of them.
+
+    Every checksum is verified; damaged cells are left out and named in the report's notes. A cell
+    that is there several times with the same results counts once. What ``out`` holds already takes
+    part; it may be one of the folders. Nothing is written if there is an error.
+
+    Raises:
+        FileNotFoundError: a folder holds no results, or all of them no finished cell.
+        OtherProtocolError: the folders are not of one protocol.
+        ValueError: two folders hold different results of a cell, or a policy has training runs in
+            some cells and none in others.
+    """
+    root = Path(out)
+    sources = [Path(folder) for folder in folders]
+    if not sources:
+        raise ValueError("No folders to merge: name at least one with results.")
+    if (root / "protocol.json").is_file():
+        sources = [root, *(each for each in sources if each.resolve() != root.resolve())]
+    protocol = _common_protocol(sources)
+    notes: list[str] = []
+    found: dict[Cell, tuple[Path, Any]] = {}  # where a cell is, and its results
+    for source in sources:
+        for cell, there in stored_cells(source, protocol, notes):
+            other, result = found.setdefault(cell, (source, _result(there)))
+            if result != _result(there):
+                raise ValueError(_conflict(other / cell.folder, source / cell.folder))
+    if not found:
+        reasons = " ".join(notes) or "Evaluate into them again: it goes on."
+        raise FileNotFoundError(f"There are no finished cells to merge. {reasons}")
+    check_units(found)
+    write_protocol(root, protocol)
+    for cell, (source, _) in found.items():
+        if source != root:
+            store.copy(source, root, cell)
+    write_manifest(root, protocol)
+    report = load_report(root)
+    return replace(report, notes=tuple(dict.fromkeys((*notes, *report.notes))))
+
+
+def _common_protocol(sources: Sequence[Path]) -> Protocol:
+    protocol = protocol_of(sources[0])
+    for source in sources[1:]:
+        other = protocol_of(source)
+        if other.digest != protocol.digest:
+            raise store.OtherProtocolError(
+                f"{sources[0]} holds results of {protocol.name} with digest "
+                f"{protocol.digest[:12]}, {source} of {other.name} with digest "
+                f"{other.digest[:12]}. Merge folders of one protocol only."
+            )
+    return protocol
+
+
+def _result(there: store.Stored) -> tuple[Any, ...]:
+    """What is the same wherever and whenever a cell is played."""
+    return there.meta["status"], there.meta.get("sha256"), there.failure
+
+
+def _conflict(one: Path, two: Path) -> str:
+    return (
+        f"{one} and {two} hold different results of the same cell. One of them was played by "
+        f"another policy, with other versions or on another platform (their meta.json say which), "
+        f"or was changed: remove the wrong one and merge again."
+    )

@@ -1,0 +1,55 @@
+"""IndirectReciprocity: four neighbours, each of whom answers what each other one does.
+
+As published an agent answers what others do to all, not what it heard of them. Page:
+docs/environments/indirect_reciprocity.md.
+"""
+
+import sys
+from typing import Any, NamedTuple
+
+from coopbench_envs.coopetition.published import dynamics, reciprocity
+from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
+    global_state,
+    observe,
+    prepare,
+)
+from coopbench_envs.coopetition.published.reciprocity import (  # noqa: F401 (likewise)
+    allocate,
+    measure,
+    reset,
+    step,
+)
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    horizon: dynamics.Horizon = 150
+    reward_type: dynamics.RewardType = "integrated"
+    normalize: dynamics.Normalize = False
+    reward_scale: dynamics.RewardScale = 1.0
+
+
+def constants(p: Params) -> Any:
+    """Equal neighbours."""
+    return reciprocity.make_constants(
+        p,
+        endowment=[100.0] * 4,
+        baseline_share=0.30,
+        dependence=0.4,
+        strength=0.8,
+        elasticity=1.0,
+        slope=1.0,
+        window=7,
+        trust_weight=1.5,
+        dependence_weight=0.5,
+    )
+
+
+SPEC = reciprocity.game(
+    id="coopbench/IndirectReciprocity-v0",
+    kernel=sys.modules[__name__],
+    params=Params,
+    constants=constants,
+    agents=dynamics.named("neighbour"),
+)

@@ -1,0 +1,55 @@
+"""ReciprocalDilemma: two equal firms that answer what the other lately changed.
+
+If a firm invests more than it used to, the rewards of the other rise a little. Page:
+docs/environments/reciprocal_dilemma.md.
+"""
+
+import sys
+from typing import Any, NamedTuple
+
+from coopbench_envs.coopetition.published import dynamics, reciprocity
+from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
+    global_state,
+    observe,
+    prepare,
+)
+from coopbench_envs.coopetition.published.reciprocity import (  # noqa: F401 (likewise)
+    allocate,
+    measure,
+    reset,
+    step,
+)
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    horizon: dynamics.Horizon = 100
+    reward_type: dynamics.RewardType = "integrated"
+    normalize: dynamics.Normalize = False
+    reward_scale: dynamics.RewardScale = 1.0
+
+
+def constants(p: Params) -> Any:
+    """Two equal firms."""
+    return reciprocity.make_constants(
+        p,
+        endowment=[100.0, 100.0],
+        baseline_share=0.30,
+        dependence=0.5,
+        strength=1.0,
+        elasticity=1.0,
+        slope=1.0,
+        window=5,
+        trust_weight=1.0,
+        dependence_weight=0.6,
+    )
+
+
+SPEC = reciprocity.game(
+    id="coopbench/ReciprocalDilemma-v0",
+    kernel=sys.modules[__name__],
+    params=Params,
+    constants=constants,
+    agents=dynamics.named("firm"),
+)

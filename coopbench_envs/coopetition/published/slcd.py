@@ -1,0 +1,63 @@
+"""SLCD: two rivals build display panels together and sell the screens against each other.
+
+Modelled on the joint venture S-LCD of Samsung and Sony. Each invests; the second depends more on
+the first than the first on it. Page: docs/environments/slcd.md.
+"""
+
+import sys
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
+    allocate,
+    global_state,
+    measure,
+    observe,
+    prepare,
+    reset,
+    step,
+)
+from coopbench_envs.parameters import one_of
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    horizon: dynamics.Horizon = 100
+    trust_enabled: Annotated[bool, one_of((), "False: trust is full for ever, damage none")] = True
+    reward_type: dynamics.RewardType = "integrated"
+    normalize: dynamics.Normalize = False
+    reward_scale: dynamics.RewardScale = 1.0
+
+
+def constants(p: Params) -> dynamics.Constants:
+    """Samsung, then Sony; without trust nothing moves from full trust and no damage."""
+    moves = 1.0 if p.trust_enabled else 0.0
+    return dynamics.make_constants(
+        p,
+        endowment=[100.0, 100.0],
+        baseline_share=0.30,
+        alpha=[0.55, 0.45],
+        dependence=np.array([[0.0, 0.64], [0.86, 0.0]]),
+        theta=20.0,
+        gamma=0.65,
+        trust_gain=0.08 * moves,
+        trust_loss=0.28 * moves,
+        damage_gain=0.50 * moves,
+        damage_decay=0.02 * moves,
+        dependence_loss=0.45,
+        sensitivity=1.0,
+        initial_trust=0.65 if p.trust_enabled else 1.0,
+        initial_damage=0.0,
+    )
+
+
+SPEC = dynamics.game(
+    id="coopbench/SLCD-v0",
+    kernel=sys.modules[__name__],
+    params=Params,
+    constants=constants,
+    agents=lambda c: ("samsung_0", "sony_0"),
+)

@@ -1,0 +1,48 @@
+"""TrustDilemma: two equal firms share a venture whose times change, and judge what they see.
+
+Investing pays both in good times only, and keeping back pays oneself at every single step; but a
+firm whose partner has lost trust in it receives little of what is earned. Page:
+docs/environments/trust_dilemma_v1.md.
+"""
+
+import sys
+from typing import NamedTuple
+
+from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition.ventures import ventures
+from coopbench_envs.coopetition.ventures.ventures import (  # noqa: F401 (the kernel's own room)
+    allocate,
+    global_state,
+    measure,
+    observe,
+    prepare,
+    reset,
+    step,
+)
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    horizon: ventures.Horizon = 100
+    initial_trust: ventures.InitialTrust = (0.6, 0.9)
+    dependence: ventures.Dependence = (0.6, 0.9)
+    high: ventures.High = (1.6, 1.9)
+    low: ventures.Low = (0.1, 0.3)
+    persistence: ventures.Persistence = (0.85, 0.95)
+    shock: ventures.Shock = (0.0, 0.04)
+    noise: ventures.Noise = (0.0, 0.1)
+
+
+def constants(p: Params) -> ventures.Constants:
+    """Two firms with equal endowments and shares."""
+    return ventures.make_constants(p, endowment=[1.0, 1.0])
+
+
+SPEC = ventures.game(
+    id="coopbench/TrustDilemma-v1",
+    kernel=sys.modules[__name__],
+    params=Params,
+    constants=constants,
+    agents=dynamics.named("firm"),
+)

@@ -1,1 +1,0 @@
-"""Platform, market and commons games: agents that live on something shared."""
