@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.learners.learner import Diverged, make_learner
+from coopbench.baselines.learners.learner import make_learner
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
+from coopbench.errors import Diverged
 from coopbench.playing.rollout import play
 from coopbench.protocol.schema import Protocol, Task, load_protocol
 

@@ -1,30 +1,48 @@
-"""Machine: what results were made on, for their metadata; whatever cannot be known is None."""
+"""Provenance: the software and the machine that results were made with, for their metadata."""
 
 import os
 import platform
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from coopbench.playing.backends import usable_cores
+__all__ = ["commit", "machine", "usable_cores", "versions"]
 
-__all__ = ["commit", "describe"]
-
+_PACKAGES = ("coopbench", "numpy", "numba", "gymnasium", "pettingzoo", "scipy")
 _DRIVER = Path("/proc/driver/nvidia/gpus")  # a folder for each GPU that NVIDIA's driver has
 _DEVICES = Path("/dev")  # where they are in containers that hide the driver
 _MOST = 65_536  # bytes read of any file of the system
 
 
-def describe() -> dict[str, Any]:
-    """Return cpu (model), cores (that may be used), memory (bytes) and gpu (models, or None).
-
-    Only NVIDIA's GPUs are looked for. The result is the caller's own.
-    """
-    return dict(_described())
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on."""
+    return dict(_versions())
 
 
 @cache
-def _described() -> dict[str, Any]:
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):  # not everywhere
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def machine() -> dict[str, Any]:
+    """Return cpu (model), cores (that may be used), memory (bytes) and gpu (models).
+
+    What cannot be determined is None. Only NVIDIA's GPUs are looked for. Every call returns a new
+    dictionary.
+    """
+    return dict(_machine())
+
+
+@cache
+def _machine() -> dict[str, Any]:
     return {"cpu": _cpu(), "cores": usable_cores(), "memory": _memory(), "gpu": _gpu()}
 
 
@@ -32,7 +50,7 @@ def _described() -> dict[str, Any]:
 def commit() -> str | None:
     """Return the commit of the checkout that this package is run from; None if it is installed.
 
-    Changes that have not been committed do not show in it.
+    Uncommitted changes are not reflected.
     """
     git = Path(__file__).resolve().parent.parent / ".git"
     pointer = _text(git) if git.is_file() else ""  # of a worktree or a submodule
@@ -48,7 +66,7 @@ def commit() -> str | None:
 
 
 def _packed(text: str, name: str) -> str | None:
-    """Commit of a branch in git's table of branches."""
+    """Return the commit of a branch from git's table of packed branches."""
     lines = (line.partition(" ") for line in text.splitlines())
     return next((sha for sha, _, branch in lines if branch == name), None)
 
@@ -60,8 +78,7 @@ def _cpu() -> str | None:
 
 
 def _memory() -> int | None:
-    known = getattr(os, "sysconf_names", {})
-    if not {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= set(known):
+    if not {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= set(getattr(os, "sysconf_names", {})):
         return None
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -78,7 +95,7 @@ def _gpu() -> list[str] | None:
 
 
 def _text(file: Path, most: int = _MOST) -> str:
-    """Begin of a file; nothing if it cannot be read, since none of this may stop an evaluation."""
+    """Return the beginning of a file; "" if it is unreadable, which must not stop an evaluation."""
     try:
         with file.open("rb") as opened:
             return opened.read(most).decode("utf-8", "replace")

@@ -17,10 +17,12 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench.playing.backends import BACKENDS, TRIES, WorkerError, _in_turn, usable_cores
+from coopbench.errors import WorkerError
+from coopbench.playing.backends import BACKENDS, TRIES, _in_turn
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.schema import load_protocol
+from coopbench.provenance import usable_cores
 
 TASK = """
 [[task]]
@@ -492,12 +494,12 @@ def test_ray_tasks_end_with_their_iterator(file, fake):
 
 def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
     monkeypatch.setattr(
-        "coopbench.results.store.versions", lambda: {"numba": "1.0", "numpy": "1.0"}
+        "coopbench.playing.backends.versions", lambda: {"numba": "1.0", "numpy": "1.0"}
     )
     jobs = [PlayJob(load_protocol(file), *plan(load_protocol(file), ["random"])[0])]
     results = BACKENDS["ray"](jobs, None, None)
     monkeypatch.setattr(
-        "coopbench.results.store.versions", lambda: {"numba": "1.0", "numpy": "1.1"}
+        "coopbench.playing.backends.versions", lambda: {"numba": "1.0", "numpy": "1.1"}
     )
     with pytest.raises(RuntimeError, match=r"has numpy 1\.1 instead of 1\.0: its results could"):
         next(results)

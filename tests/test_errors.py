@@ -1,12 +1,72 @@
 """Errors are part of the interface: they name the thing, what was given, what is allowed."""
 
+import ast
+import pickle
+import re
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pettingzoo
 import pytest
 
 import coopbench_envs
+from coopbench import errors
+from coopbench.cli import commands
 from coopbench_envs import Engine
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _bases(name):
+    """Names of the bases of an exception other than ``CoopbenchError``."""
+    return [base.__name__ for base in getattr(errors, name).__bases__ if base.__module__ != _ROOT]
+
+
+_ROOT = errors.CoopbenchError.__module__
+
+
+def test_all_exceptions_are_in_one_tree():
+    """Every public exception of the three packages is listed in ``coopbench.errors``."""
+    beside = {"WorkerTraceback"}  # the cause of an error, never raised
+    for folder in ("coopbench_envs", "baselines", "coopbench"):
+        for file in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                bases = [ast.unparse(b) for b in node.bases] if type(node) is ast.ClassDef else []
+                if any(re.search(r"(Error|Exception)$", base) for base in bases):
+                    private = node.name.startswith("_") or node.name in beside
+                    assert private or node.name in errors.__all__, f"{file} defines {node.name}"
+    for name in errors.__all__:
+        assert issubclass(getattr(errors, name), errors.CoopbenchError)
+
+
+@pytest.mark.parametrize("page", ["docs/running.md", "coopbench/errors.py"])
+def test_the_tree_of_exceptions_is_documented(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    row = r"\| `(\w+)` \| (?:`(\w+)`)? ?\|" if page.endswith(".md") else r"── (\w+) +\((\w+)\)"
+    documented = {name: base or "Exception" for name, base in re.findall(row, text)}
+    defined = {name: (_bases(name) or ["Exception"])[0] for name in errors.__all__}
+    assert documented == {n: base for n, base in defined.items() if n != "CoopbenchError"}
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_exceptions_travel_between_processes(name):
+    error = getattr(errors, name)("this and that")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == "this and that"
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_the_command_line_prints_every_exception_as_a_message(name, monkeypatch, capsys):
+    def app(**options):
+        raise getattr(errors, name)("this and that")
+
+    monkeypatch.setattr(commands, "app", app)
+    with pytest.raises(SystemExit) as stop:
+        commands.main()
+    assert stop.value.code == (1 if name == "WorkerError" else 2)
+    assert capsys.readouterr().err == "Error: this and that\n"
 
 
 def test_unknown_parameter_names_the_nearest(env_id):

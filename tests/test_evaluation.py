@@ -11,8 +11,9 @@ import coopbench
 from coopbench.analysis import estimates as analysis
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.errors import OtherProtocolError, ProtocolError
 from coopbench.playing.plan import plan
-from coopbench.protocol.schema import ProtocolError, ad_hoc, load_protocol
+from coopbench.protocol.schema import ad_hoc, load_protocol
 from coopbench.results import store
 from coopbench.workflows import evaluation
 
@@ -213,7 +214,7 @@ def test_other_protocols_do_not_share_a_folder(protocol, tmp_path):
     other = protocol.model_copy(
         update={"report": protocol.report.model_copy(update={"alpha": 0.1})}
     )
-    with pytest.raises(store.OtherProtocolError, match="Choose another folder"):
+    with pytest.raises(OtherProtocolError, match="Choose another folder"):
         coopbench.evaluate(other, ["random"], out=tmp_path / "r")
 
 

@@ -9,9 +9,10 @@ from coopbench.baselines.learners import experience as rows_module
 from coopbench.baselines.learners import train_ippo
 from coopbench.baselines.learners.experience import Moved, RewardScale, Rows
 from coopbench.baselines.learners.ippo import IPPO, Params
-from coopbench.baselines.learners.learner import Diverged, make_learner
+from coopbench.baselines.learners.learner import make_learner
 from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.policy import Game
+from coopbench.errors import Diverged
 from coopbench_envs import Engine, registration
 from coopbench_envs.engine import DISABLED
 

@@ -6,9 +6,10 @@ import toy_echo
 import toy_lift
 
 from coopbench.baselines.learners.isac import ISAC, Params
-from coopbench.baselines.learners.learner import Diverged, make_learner
+from coopbench.baselines.learners.learner import make_learner
 from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.policy import Game
+from coopbench.errors import Diverged
 from coopbench_envs import Engine, registration
 from coopbench_envs.engine import DISABLED
 

@@ -9,8 +9,9 @@ import coopbench
 from coopbench.analysis import estimates as analysis
 from coopbench.describe import describe_protocol
 from coopbench.episodes.metrics import values
+from coopbench.errors import ProtocolError
 from coopbench.playing.plan import Checkpoints, Failed, Models
-from coopbench.protocol.schema import ProtocolError, load_protocol
+from coopbench.protocol.schema import load_protocol
 from coopbench.workflows.evaluation import load_report
 
 # A protocol of the same form: 2 tasks of 2 groups, 3 runs, 4 checkpoints.

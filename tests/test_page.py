@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench import provenance as machine
+from coopbench import provenance
 from coopbench.playing.plan import plan
 from coopbench.protocol.schema import ad_hoc, load_protocol
 from coopbench.report import card
@@ -113,14 +113,14 @@ def items(report):
 
 
 def test_the_machine_is_described_quickly_and_the_commit_is_that_of_git():
-    machine._described.cache_clear()
-    machine.commit.cache_clear()
+    provenance._machine.cache_clear()
+    provenance.commit.cache_clear()
     start = time.process_time()
-    found, commit = machine.describe(), machine.commit()
+    found, commit = provenance.machine(), provenance.commit()
     assert time.process_time() - start < 0.05
     assert found["cpu"]
     assert found["cores"] >= 1
-    root = machine.Path(machine.__file__).resolve().parent.parent
+    root = provenance.Path(provenance.__file__).resolve().parent.parent
     if (root / ".git").exists():
         asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True)
         assert asked.returncode != 0 or commit == asked.stdout.decode().strip()
@@ -134,9 +134,9 @@ def test_commits_are_found_wherever_git_keeps_them(tmp_path, monkeypatch):
         for name, text in {"coopbench/provenance.py": "", **files}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        monkeypatch.setattr(machine, "__file__", str(root / "coopbench" / "provenance.py"))
-        machine.commit.cache_clear()
-        return machine.commit()
+        monkeypatch.setattr(provenance, "__file__", str(root / "coopbench" / "provenance.py"))
+        provenance.commit.cache_clear()
+        return provenance.commit()
 
     sha, other = "a" * 40, "b" * 40
     branch = {".git/HEAD": "ref: refs/heads/main\n"}
@@ -152,20 +152,20 @@ def test_commits_are_found_wherever_git_keeps_them(tmp_path, monkeypatch):
         real = {"real/.git/refs/heads/main": f"{sha}\n"}
         assert commit({".git": "gitdir: real/.git/worktrees/one\n"} | worktree | real) == sha
     finally:
-        machine.commit.cache_clear()
+        provenance.commit.cache_clear()
 
 
 def test_gpus_are_named_by_their_driver(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "_DRIVER", tmp_path / "driver")
-    monkeypatch.setattr(machine, "_DEVICES", tmp_path)
-    assert machine._gpu() is None
+    monkeypatch.setattr(provenance, "_DRIVER", tmp_path / "driver")
+    monkeypatch.setattr(provenance, "_DEVICES", tmp_path)
+    assert provenance._gpu() is None
     (tmp_path / "nvidia0").touch()
     (tmp_path / "nvidiactl").touch()
-    assert machine._gpu() == ["NVIDIA, model unknown"]
+    assert provenance._gpu() == ["NVIDIA, model unknown"]
     for number in "01":
         (tmp_path / "driver" / number).mkdir(parents=True)
         (tmp_path / "driver" / number / "information").write_text("Model: \t H200\nIRQ: 1\n")
-    assert machine._gpu() == ["H200", "H200"]
+    assert provenance._gpu() == ["H200", "H200"]
 
 
 # --- hyperparameters ------------------------------------------------------------------------------
@@ -174,8 +174,8 @@ def test_gpus_are_named_by_their_driver(tmp_path, monkeypatch):
 def test_metadata_hold_machine_commit_and_hyperparameters(protocol, report, tmp_path):
     coopbench.evaluate(protocol, ["constant:0.5"], tmp_path)
     meta = json.loads((tmp_path / "dilemma" / "constant@0.5" / "meta.json").read_text())
-    assert meta["machine"] == machine.describe()
-    assert meta["commit"] == machine.commit()
+    assert meta["machine"] == provenance.machine()
+    assert meta["commit"] == provenance.commit()
     assert meta["hyperparameters"] == {"fraction": 0.5}
     told = {cell: meta["hyperparameters"] for cell, meta in report.metadata.items()}
     assert {cell.policy: each for cell, each in told.items() if cell.run is None} == {
@@ -216,7 +216,7 @@ def test_the_checklist_of_fixed_policies_asks_for_no_training(fixed):
     assert {item.state for item in found if item.topic == "Training"} == {"not needed"}
     assert items(fixed)["Required baselines are there"].state == "no"
     assert "ippo" in items(fixed)["Required baselines are there"].known
-    assert items(fixed)["Commit"].known == (machine.commit() or "—")
+    assert items(fixed)["Commit"].known == (provenance.commit() or "—")
     assert items(fixed)["More than one environment"].state == "no"
 
 

@@ -14,9 +14,10 @@ import coopbench
 import coopbench_envs
 from coopbench.baselines.policy import Game
 from coopbench.episodes.metrics import known_metrics
+from coopbench.errors import ProtocolError
 from coopbench.playing.rollout import OWN, seating
 from coopbench.protocol.instances import instance_state
-from coopbench.protocol.schema import ProtocolError, ad_hoc, load_protocol, protocol_files
+from coopbench.protocol.schema import ad_hoc, load_protocol, protocol_files
 from coopbench.theory import certificates
 from coopbench.theory import one_step as stage
 from coopbench_envs import Engine

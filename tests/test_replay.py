@@ -18,7 +18,8 @@ from PIL import Image
 
 import coopbench
 from coopbench.cli.commands import main
-from coopbench.playing.recording import ReplayError, load
+from coopbench.errors import ReplayError
+from coopbench.playing.recording import load
 from coopbench.playing.rollout import play
 from coopbench.report import player
 from coopbench.report.gif import as_gif

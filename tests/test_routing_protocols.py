@@ -19,10 +19,11 @@ from coopbench.cli.commands import app
 from coopbench.describe import describe
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
+from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol import map_files as maps
 from coopbench.protocol.instances import instance_state
-from coopbench.protocol.schema import ProtocolError, ad_hoc, load_protocol
+from coopbench.protocol.schema import ad_hoc, load_protocol
 from coopbench.report.page import as_html
 from coopbench.report.plots import overall as plots
 from coopbench.report.tables import overall as tables

@@ -13,7 +13,7 @@ from coopbench import statistics
 from coopbench.analysis import estimates as analysis
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.episodes.metrics import values
-from coopbench.protocol.schema import ProtocolError
+from coopbench.errors import ProtocolError
 from coopbench.workflows.replay import find_episode
 
 TEXT = """

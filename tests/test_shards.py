@@ -12,10 +12,11 @@ from test_backends import HEAD
 import coopbench
 from coopbench.cli import commands as cli
 from coopbench.episodes.table import Cell
+from coopbench.errors import OtherProtocolError
 from coopbench.playing.plan import Failed, Models, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.schema import ad_hoc, load_protocol
-from coopbench.results import manifest, store
+from coopbench.results import manifest
 from coopbench.workflows.shards import part
 
 TASKS = {"short": 4, "middle": 6, "long": 9, "longest": 20}
@@ -174,9 +175,9 @@ def test_failed_runs_are_merged(tmp_path):
 
 def test_folders_of_other_protocols_are_refused(played, tmp_path):
     coopbench.evaluate(ad_hoc("TrustDilemma-v0", 2), ["random"], tmp_path / "other")
-    with pytest.raises(store.OtherProtocolError, match="Merge folders of one protocol only"):
+    with pytest.raises(OtherProtocolError, match="Merge folders of one protocol only"):
         coopbench.merge([played[2][1], tmp_path / "other"], tmp_path / "m")
-    with pytest.raises(store.OtherProtocolError, match="Merge folders of one protocol only"):
+    with pytest.raises(OtherProtocolError, match="Merge folders of one protocol only"):
         coopbench.merge(played[2][1:], tmp_path / "other")  # what is there takes part
     with pytest.raises(FileNotFoundError, match="holds no results"):
         coopbench.merge([played[2][1], tmp_path / "nowhere"], tmp_path / "m")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from coopbench.episodes.table import Cell
-from coopbench.playing.backends import WorkerError
+from coopbench.errors import ProtocolError, WorkerError
 from coopbench.playing.plan import Failed, Models
 from coopbench.playing.rollout import play
-from coopbench.protocol.schema import ProtocolError, load_protocol, with_limits
+from coopbench.protocol.schema import load_protocol, with_limits
 from coopbench.workflows import timed
 from coopbench.workflows.timed import Clock, TimedEpisode, timed_evaluate
 

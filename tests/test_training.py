@@ -16,11 +16,12 @@ import pytest
 
 import coopbench
 from coopbench.baselines.learners import learner as registry
-from coopbench.baselines.learners.learner import Diverged, LearnerEntry
+from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
 from coopbench.episodes.table import Cell
+from coopbench.errors import DamagedResultError, Diverged, OtherProtocolError, ProtocolError
 from coopbench.playing.rollout import PlayJob
-from coopbench.protocol.schema import ProtocolError, load_protocol
+from coopbench.protocol.schema import load_protocol
 from coopbench.report.plots import learning
 from coopbench.results import store
 from coopbench.workflows import training
@@ -583,7 +584,7 @@ def test_runs_of_another_protocol_are_not_taken_together(protocol, tmp_path):
     text = TOML.replace("first = 100, count = 6", "first = 200, count = 6")  # the selection's
     text = text.replace("first = 200, count = 4", "first = 300, count = 4")
     (tmp_path / "other.toml").write_text(text)
-    with pytest.raises(store.OtherProtocolError, match=r"runs of another protocol .* single run"):
+    with pytest.raises(OtherProtocolError, match=r"runs of another protocol .* single run"):
         coopbench.evaluate(tmp_path / "other.toml", [f"steady:{tmp_path / 'one'}"])
 
 
@@ -603,7 +604,7 @@ def test_metadata_that_are_no_data_are_damaged(protocol, tmp_path, change):
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
     before, file = cells(tmp_path), tmp_path / "trust" / "steady" / "run-5" / "meta.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    with pytest.raises(store.DamagedResultError, match="is no object"):
+    with pytest.raises(DamagedResultError, match="is no object"):
         store.read(tmp_path, protocol, Cell("trust", "steady", 5))
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
     assert cells(tmp_path) == before

@@ -14,6 +14,7 @@ from coopbench.analysis import estimates as analysis
 from coopbench.episodes import metrics, trajectories
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Played
 from coopbench.episodes.trajectories import AGENT, EPISODE, TRACES, Recorder
+from coopbench.errors import DamagedResultError
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import play
 from coopbench.protocol.schema import ad_hoc, load_protocol
@@ -374,5 +375,5 @@ def test_results_of_the_first_schema_are_refused(dilemma, tmp_path):
     protocol = _stored(tmp_path, dilemma)
     file = tmp_path / dilemma.cell.folder / "meta.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 1}))
-    with pytest.raises(store.DamagedResultError, match="does not have schema"):
+    with pytest.raises(DamagedResultError, match="does not have schema"):
         store.read(tmp_path, protocol, dilemma.cell)

@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 
 import coopbench
 from coopbench.cli.commands import app
+from coopbench.errors import DamagedResultError
+from coopbench.files import write_text
 from coopbench.playing.plan import Checkpoints, Failed, Models
 from coopbench.protocol.schema import load_protocol, stored_protocol
 from coopbench.report.tables.overall import as_json
-from coopbench.results import store
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
 from coopbench.workflows.resimulation import (
     CLOSE,
@@ -81,7 +82,7 @@ def source(tmp_path_factory):
     report = coopbench.evaluate(
         place / "small.toml", ["random", Models("learner", runs)], place / "results"
     )
-    store.write_text(place / "results" / "report.json", as_json(report))
+    write_text(place / "results" / "report.json", as_json(report))
     return place / "results"
 
 
@@ -393,7 +394,7 @@ def test_a_report_of_some_policies_in_their_own_order(source, tmp_path):
     folder = tmp_path / "r"
     coopbench.evaluate(protocol, ["tit_for_tat", "random"], folder)
     report = coopbench.evaluate(protocol, ["random", "constant:0.5"], folder)
-    store.write_text(folder / "report.json", as_json(report))
+    write_text(folder / "report.json", as_json(report))
     assert verify(folder).identical
 
 
@@ -435,7 +436,7 @@ def test_the_chain_of_digests(root):
     assert read_manifest(root, digest).results == content["results"] == links[-1]
     content["cells"][0]["sha256"] = 64 * "0"
     (root / NAME).write_text(json.dumps(content))
-    with pytest.raises(store.DamagedResultError, match="chain of digests"):
+    with pytest.raises(DamagedResultError, match="chain of digests"):
         read_manifest(root, digest)
     assert [check.what for check in verify(root).checks if not check.holds] == [NAME]
 

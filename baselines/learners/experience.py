@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from coopbench.baselines.learners.learner import Diverged
+from coopbench.baselines.errors import Diverged
 from coopbench.baselines.networks.perceptron import Network
 from coopbench_envs.core import streams
 from coopbench_envs.engine import SAME_STEP, Engine

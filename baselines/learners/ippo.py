@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.experience import (
     Moved,
     RewardScale,
@@ -26,7 +27,7 @@ from coopbench.baselines.learners.experience import (
     torch_apart,
     under,
 )
-from coopbench.baselines.learners.learner import Diverged, LearnerEntry
+from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
 from coopbench_envs.parameters import Allowed, between, one_of
 

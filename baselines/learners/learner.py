@@ -21,7 +21,6 @@ from coopbench_envs.parameters import Allowed, named, resolve
 
 __all__ = [
     "POLICY_FILE",
-    "Diverged",
     "Learner",
     "LearnerEntry",
     "Params",
@@ -34,10 +33,6 @@ __all__ = [
 
 POLICY_FILE = "policy.npz"  # in the folder of every cell that a trained policy has played
 _LARGEST = 1 << 28  # bytes of it
-
-
-class Diverged(RuntimeError):  # noqa: N818 - what happened to the training, as users call it
-    """Training came to numbers that are not finite; the message says which, and at which step."""
 
 
 class Learner(Protocol):

@@ -271,8 +271,8 @@ def verify(
 
     The exit status is 1 if anything is different or missing.
     """
+    from coopbench.files import write_text
     from coopbench.playing.recording import check_place
-    from coopbench.results.store import write_text
     from coopbench.workflows.verification import show as show_verification
     from coopbench.workflows.verification import verify as run
 
@@ -508,7 +508,7 @@ def certify(
 
     The exit status is 1 if a criterion does not hold.
     """
-    from coopbench.results.store import write_text
+    from coopbench.files import write_text
     from coopbench.theory.certificates import certify as run
 
     console = _console(stderr=True)
@@ -562,22 +562,21 @@ def warmup() -> None:
 
 def main() -> None:
     """Run the command line: errors as one message, no traceback; 130 after an interruption."""
-    from coopbench.playing.backends import WorkerError
-    from coopbench.protocol.schema import ProtocolError
+    from coopbench.errors import CoopbenchError, WorkerError
 
     try:
         status = app(standalone_mode=False)
         if status == 130:  # the command-line library turns an interruption into this status
             raise KeyboardInterrupt
         sys.exit(status if isinstance(status, int) else 0)
-    except (ProtocolError, ValueError, TypeError, FileNotFoundError) as error:
+    except WorkerError as error:
+        _fail(str(error), 1)
+    except (CoopbenchError, ValueError, TypeError, FileNotFoundError) as error:
         _fail(_told(error), 2)
     except OSError as error:
         what = f" {error.filename}: {error.strerror}" if error.filename else f": {error}"
         advice = "Finished cells are kept; mend that and run again to go on."
         _fail(f"Could not read or write{what}. {advice}", 1)
-    except WorkerError as error:
-        _fail(str(error), 1)
     except KeyboardInterrupt:
         _fail("Interrupted.", 130)
     except typer.Exit as stop:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from coopbench import provenance as machine
+from coopbench import provenance
 
 __all__ = ["Cell", "EpisodeTable", "Episodes", "Failure", "Played", "Progress", "Trace"]
 
@@ -94,7 +94,7 @@ class Played:
     episodes: Episodes
     progress: Progress | None  # of a training run with checkpoints
     seconds: float  # that it took
-    machine: Mapping[str, Any] = field(default_factory=machine.describe)  # that it was played on
+    machine: Mapping[str, Any] = field(default_factory=provenance.machine)  # that it was played on
 
 
 @dataclass(frozen=True)

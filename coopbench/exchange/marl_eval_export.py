@@ -19,6 +19,7 @@ import numpy as np
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes, EpisodeTable, Progress
 from coopbench.exchange.marl_eval_import import Names, bounded
+from coopbench.files import write_text
 from coopbench_envs.parameters import named, unknown
 
 if TYPE_CHECKING:
@@ -79,10 +80,8 @@ def save_marl_eval(
     metrics: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
     """Write ``to_marl_eval`` of a report to a file and return the ``obstacles`` in it."""
-    from coopbench.results import store
-
     content = to_marl_eval(report, policies, metrics)
-    store.write_text(Path(path), json.dumps(content, allow_nan=False) + "\n")
+    write_text(Path(path), json.dumps(content, allow_nan=False) + "\n")
     return obstacles(content)
 
 

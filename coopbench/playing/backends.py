@@ -22,7 +22,10 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
-__all__ = ["BACKENDS", "Job", "WorkerError", "hire", "how_ended", "start_failure", "usable_cores"]
+from coopbench.errors import WorkerError
+from coopbench.provenance import usable_cores, versions
+
+__all__ = ["BACKENDS", "Job", "hire", "how_ended", "start_failure"]
 
 Tell = Callable[[int, float], None]  # number of a job, done in [0, 1]
 Results = Generator[tuple[int, Any], None, None]
@@ -59,10 +62,6 @@ class Job(Protocol):
 
     def __call__(self, tell: Callable[[float], None] | None) -> Any:
         """Do the work and return its result."""
-
-
-class WorkerError(RuntimeError):
-    """A worker process that could not be started, or died; the message names its job."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - shown as the cause of an error, never raised
@@ -124,13 +123,6 @@ BACKENDS: dict[str, Callable[[Sequence[Job], int | None, Tell | None], Results]]
     "processes": processes,
     "ray": ray_tasks,
 }
-
-
-def usable_cores() -> int:
-    """Count the cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):  # not everywhere
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _one_by_one(jobs: Sequence[Job], tell: Tell | None) -> Results:
@@ -455,7 +447,7 @@ class _RayTasks:
 
     def __init__(self, ray: Any, ledger: _Ledger, workers: int | None) -> None:
         self._ray, self._ledger, self._workers = ray, ledger, workers
-        self._versions = _versions()
+        self._versions = versions()
         self._at_work: dict[Any, int] = {}  # reference to the answer of a task -> number of its job
 
     def results(self) -> Results:
@@ -509,21 +501,15 @@ class _RayTasks:
         yield from self._ledger.settle(number, answer)
 
 
-def _task(content: bytes, versions: dict[str, str]) -> bytes:
+def _task(content: bytes, expected: dict[str, str]) -> bytes:
     """Do a job on any machine; the answer is bytes, so that it does not stay in Ray's memory."""
-    found = _versions()
-    if found == versions:
+    installed = versions()
+    if installed == expected:
         return pickle.dumps(_answer(content, None))
-    other = [name for name in versions | found if versions.get(name) != found.get(name)]
-    told = ", ".join(f"{n} {found.get(n)} instead of {versions.get(n)}" for n in other)
+    other = [name for name in expected | installed if expected.get(name) != installed.get(name)]
+    told = ", ".join(f"{n} {installed.get(n)} instead of {expected.get(n)}" for n in other)
     text = (
         f"The machine {platform.node()} has {told}: its results could differ. Install the same "
         f"versions on all machines of the cluster."
     )
     return pickle.dumps(("error", (RuntimeError(text), text)))
-
-
-def _versions() -> dict[str, str]:
-    from coopbench.results.store import versions
-
-    return versions()

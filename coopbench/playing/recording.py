@@ -15,21 +15,19 @@ import numpy as np
 
 import coopbench_envs
 from coopbench.baselines.policy import Game, Player, label, make_policy
+from coopbench.errors import ReplayError
+from coopbench.files import write_bytes
 from coopbench.playing.rollout import joint, seating
-from coopbench.results.store import versions, write_bytes
+from coopbench.provenance import versions
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import unknown
 from coopbench_envs.shells.common import seed_of
 
-__all__ = ["Recording", "ReplayError", "load", "play", "record"]
+__all__ = ["Recording", "load", "play", "record"]
 
 SCHEMA = 1
 _START = "start."  # begins the names of the arrays of the start
-
-
-class ReplayError(ValueError):
-    """An episode that cannot be shown; the message says which, why, and what to do."""
 
 
 @dataclass(frozen=True)

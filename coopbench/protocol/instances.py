@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import coopbench_envs
-from coopbench.protocol.schema import ProtocolError, Task
+from coopbench.errors import ProtocolError
+from coopbench.protocol.schema import Task
 
 __all__ = ["instance_state"]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from coopbench.errors import ProtocolError
 from coopbench_envs.pathfinding.maps.movingai import find_files
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def with_maps(protocol: "Protocol", folder: str | Path) -> "Protocol":
 
     Raises ``ProtocolError`` if no task is played on files, or if the files cannot be played on.
     """
-    from coopbench.protocol.schema import Protocol, ProtocolError, problems
+    from coopbench.protocol.schema import Protocol, problems
 
     if not Path(folder).exists():
         raise ProtocolError(f"There is no folder {folder} to read maps from.")

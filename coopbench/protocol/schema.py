@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 import coopbench_envs
 from coopbench.baselines.policy import Game, entries, make_policy
 from coopbench.episodes.metrics import known_metrics
+from coopbench.errors import ProtocolError
 from coopbench.protocol import map_files as maps
 from coopbench_envs.parameters import named, resolve, unknown
 
@@ -27,7 +28,6 @@ __all__ = [
     "Chart",
     "Limits",
     "Protocol",
-    "ProtocolError",
     "Task",
     "Training",
     "ad_hoc",
@@ -37,10 +37,6 @@ __all__ = [
     "stored_protocol",
     "with_limits",
 ]
-
-
-class ProtocolError(ValueError):
-    """A protocol that cannot be used; the message names the file, the key and the remedy."""
 
 
 class _Strict(BaseModel):

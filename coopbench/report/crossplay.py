@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopbench.report.files import write_all
+from coopbench.files import write_all
 from coopbench.report.numbers import MISSING, Scale, is_point, scale_of
 from coopbench.report.plots.overall import Picture, heat_map, picture
 from coopbench.report.tables.overall import (
@@ -161,4 +161,4 @@ def save(result: "CrossPlay", folder: Path) -> dict[str, Path]:
         "crossplay.csv": as_csv(result.meetings, Meeting),
         "crossplay.json": as_json(result),
     }
-    return write_all(folder, contents)
+    return write_all(folder, contents, "crossplay")

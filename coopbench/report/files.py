@@ -1,4 +1,4 @@
-"""Files of a report: every rendering written below one folder, each in one atomic step."""
+"""Files of a report: every rendering is written below one folder, each in one atomic step."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +13,12 @@ from coopbench.analysis.estimates import (
 )
 from coopbench.analysis.learning import CurvePoint, Efficiency, LateScore
 from coopbench.analysis.rankings import Improvement, ProfilePoint, Rank
+from coopbench.files import write_all
 
 if TYPE_CHECKING:
     from coopbench.report.report import Report
 
-__all__ = ["save", "write_all"]
+__all__ = ["save"]
 
 
 def save(report: "Report", folder: Path) -> dict[str, Path]:
@@ -61,30 +62,4 @@ def save(report: "Report", folder: Path) -> dict[str, Path]:
         "report.md": as_markdown(report, drawn),
         "report.html": as_html(report, drawn),
     }
-    return write_all(folder, contents)
-
-
-def write_all(folder: Path, contents: dict[str, str | bytes]) -> dict[str, Path]:
-    """Write files, {path below ``folder``: content}, each in one atomic step; return {what: file}.
-
-    ``report.html`` is called html, ``estimates.csv`` estimates; a plot keeps its path.
-    """
-    return {_key(name): _write(folder / name, content) for name, content in contents.items()}
-
-
-def _key(name: str) -> str:
-    if "/" in name:
-        return name
-    stem, _, ending = name.rpartition(".")
-    return ending if stem in ("report", "crossplay") else stem
-
-
-def _write(path: Path, content: str | bytes) -> Path:
-    from coopbench.results import store
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(content, str):
-        store.write_text(path, content)
-    else:
-        store.write_bytes(path, content)
-    return path
+    return write_all(folder, contents, "report")

@@ -72,7 +72,7 @@ def _ranks(report: "Report", task: str, group: str) -> dict[str, float]:
 
 
 def _replay(report: "Report", block: "Episodes", k: int, name: str, score: float) -> Replay:
-    from coopbench.playing.recording import ReplayError
+    from coopbench.errors import ReplayError
     from coopbench.report.player import as_html
     from coopbench.workflows.replay import recorded_episode
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from coopbench.errors import DamagedResultError
+from coopbench.files import read_bounded, write_text
 from coopbench.results import store
 from coopbench.protocol.schema import Protocol
 
@@ -42,7 +44,7 @@ def write_manifest(root: Path, protocol: Protocol) -> str:
         ],
         "results": links[-1],
     }
-    store.write_text(root / NAME, json.dumps(content, indent=1) + "\n")
+    write_text(root / NAME, json.dumps(content, indent=1) + "\n")
     return links[-1]
 
 
@@ -53,17 +55,17 @@ def read_manifest(root: Path, digest: str) -> Manifest:
     have written for these cells and sums.
     """
     file = root / NAME
-    content = store.read_bounded(file)
+    content = read_bounded(file)
     try:
         found = json.loads(content)
         sums = {each["cell"]: each["sha256"] for each in found["cells"]}
         links = _links(digest, sums)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
-        raise store.DamagedResultError(f"{file} cannot be read ({error}).") from None
+        raise DamagedResultError(f"{file} cannot be read ({error}).") from None
     ends = found.get("schema"), found.get("protocol"), found.get("results")
     chain = [each.get("link") for each in found["cells"]]
     if ends != (SCHEMA, digest, links[-1]) or chain != links[1:] or list(sums) != sorted(sums):
-        raise store.DamagedResultError(
+        raise DamagedResultError(
             f"{file} was changed after it was written: its chain of digests does not hold."
         )
     return Manifest(sums, links[-1])
@@ -82,7 +84,7 @@ def cell_folders(root: Path) -> list[str]:
 
 
 def _sum(root: Path, folder: str) -> str:
-    return hashlib.sha256(store.read_bounded(root / folder / "meta.json")).hexdigest()
+    return hashlib.sha256(read_bounded(root / folder / "meta.json")).hexdigest()
 
 
 def _links(digest: str, sums: Mapping[str, str]) -> list[str]:

@@ -26,37 +26,32 @@ import numpy as np
 from pydantic_core import from_json
 
 import coopbench_envs
-from coopbench import provenance as machine
+from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
+from coopbench.files import read_bounded, write_bytes
+from coopbench.provenance import commit, versions
 from coopbench.baselines.learners.learner import POLICY_FILE, learners, trained_policy
 from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.policy import hyperparameters
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.playing.plan import Checkpoints
-from coopbench.protocol.schema import Protocol, ProtocolError, stored_protocol
+from coopbench.protocol.schema import Protocol, stored_protocol
 from coopbench.episodes.trained import Trained
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.pathfinding.maps.movingai import find_files
 
 __all__ = [
-    "DamagedResultError",
-    "OtherProtocolError",
     "Stored",
     "cell_of",
     "copy",
     "describe",
     "lines",
     "read",
-    "read_bounded",
     "read_protocol",
     "write",
-    "write_bytes",
     "write_failure",
-    "write_text",
 ]
 
 SCHEMA = 3
-# Bytes that a file may have at most, packed; a larger one is not one of ours.
-_LIMITS = {"meta.json": 1 << 22, ".json": 1 << 26, ".jsonl": 1 << 28, ".npz": 1 << 28}
 _LINE = 1 << 20  # bytes of one line
 _ALWAYS = ("results.jsonl", "curves.npz", "trace.npz")  # files of every finished cell
 _PROGRESS = "progress.npz"
@@ -83,14 +78,6 @@ _BROKEN = (
     MemoryError,
     OSError,
 )
-
-
-class DamagedResultError(Exception):
-    """A result that cannot be used; the message names the file and what is wrong with it."""
-
-
-class OtherProtocolError(ValueError):
-    """A results folder that belongs to another protocol."""
 
 
 class Stored(NamedTuple):
@@ -270,36 +257,6 @@ def cell_of(path: Path) -> Cell:
     return cell
 
 
-def versions() -> dict[str, str]:
-    """Versions of what a result depends on."""
-    return dict(_versions())
-
-
-@cache
-def _versions() -> dict[str, str]:
-    names = ("coopbench", "numpy", "numba", "gymnasium", "pettingzoo", "scipy")
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, like ``write_bytes``."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file by way of a temporary name, so that it is never half there."""
-    # Machines that share the folder can have processes of one number.
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):  # a full disk names no file
-            error.filename = str(path)
-        raise
-
-
 def _meta(protocol: Protocol, cell: Cell, status: str) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
@@ -310,7 +267,7 @@ def _meta(protocol: Protocol, cell: Cell, status: str) -> dict[str, Any]:
         "policy": cell.policy,
         "run": cell.run,
         "versions": versions(),
-        "commit": machine.commit(),
+        "commit": commit(),
         "platform": platform.platform(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -371,26 +328,6 @@ def _read_meta(path: Path) -> dict[str, Any]:
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
         raise DamagedResultError(f"{path} does not have schema {SCHEMA}.")
     return meta
-
-
-def read_bounded(path: Path) -> bytes:
-    """Return the content of a file of a results folder.
-
-    Raises ``DamagedResultError`` if there is none, if it is no file, or if it is too large.
-    """
-    limit = _LIMITS.get(path.name, _LIMITS[path.suffix])
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # a pipe or a device has no end
-            raise DamagedResultError(f"{path} is not a file.")
-        if found.st_size > limit:
-            raise DamagedResultError(f"{path} is larger than {limit:,} bytes.")
-        with path.open("rb") as file:
-            return file.read(limit)
-    except FileNotFoundError:
-        raise DamagedResultError(f"{path} is missing.") from None
-    except OSError as error:
-        raise DamagedResultError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _checked(path: Path, meta: dict[str, Any]) -> bytes:

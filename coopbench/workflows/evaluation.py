@@ -14,6 +14,8 @@ from coopbench.analysis.departures import departures
 from coopbench.baselines.learners.learner import learners, trained_policy
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
 from coopbench.episodes.trained import Trained
+from coopbench.errors import DamagedResultError, OtherProtocolError
+from coopbench.files import write_text
 from coopbench.playing.backends import BACKENDS
 from coopbench.playing.plan import Failed, Models, check_units, plan
 from coopbench.playing.rollout import PlayJob
@@ -115,7 +117,7 @@ def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
     root, notes = Path(folder), list[str]()
     digest = protocol_of(root).digest
     if digest != protocol.digest:
-        raise store.OtherProtocolError(
+        raise OtherProtocolError(
             f"{learner}:{root} holds runs of another protocol (digest {digest[:12]}; this one has "
             f"{protocol.digest[:12]}), with tasks and a choice of checkpoints of its own. Name the "
             f"folder of a single run, or train under this protocol."
@@ -211,7 +213,7 @@ def _earlier_runs(
         try:
             cell = store.cell_of(file)
             there = None if cell in given else store.read(root, protocol, cell)
-        except store.DamagedResultError as error:
+        except DamagedResultError as error:
             notes.append(f"left out: {error}")
             continue
         if there is not None:
@@ -236,7 +238,7 @@ def _finished(
         return failed
     try:
         found = store.read(root, protocol, cell)
-    except store.DamagedResultError as error:
+    except DamagedResultError as error:
         notes.append(f"redone: {error}")
         return failed
     if found is not None and found.policy is not None and cell.run is not None:
@@ -316,7 +318,7 @@ def stored_cells(
                 notes.append(f"left out: {file} is of no task of the protocol, {cell.task!r}.")
                 continue
             found = store.read(root, protocol, cell)
-        except (store.DamagedResultError, store.OtherProtocolError) as error:
+        except (DamagedResultError, OtherProtocolError) as error:
             notes.append(f"left out: {error}")
             continue
         if found is None or root / cell.folder != file.parent:  # a copy lies deeper
@@ -346,12 +348,12 @@ def write_protocol(root: Path, protocol: Protocol) -> None:
     if target.is_file():
         digest = store.read_protocol(target).digest
         if digest != protocol.digest:
-            raise store.OtherProtocolError(
+            raise OtherProtocolError(
                 f"{root} holds results of another protocol (digest {digest[:12]}; this one has "
                 f"{protocol.digest[:12]}). Choose another folder."
             )
         return
-    store.write_text(target, protocol.model_dump_json(indent=2) + "\n")
+    write_text(target, protocol.model_dump_json(indent=2) + "\n")
 
 
 def table_of(cells: Iterable[store.Stored]) -> EpisodeTable:

@@ -17,6 +17,7 @@ from coopbench.analysis import estimates as analysis
 from coopbench.analysis import rankings
 from coopbench.baselines.policy import entries
 from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.files import write_text
 from coopbench.playing.plan import check_units
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
@@ -93,8 +94,8 @@ class Leaderboard:
         page = Path(path)
         if page.suffix != ".html":
             raise ValueError(f"{page} is to be a page; end its name in .html.")
-        store.write_text(page, self.to_html())
-        store.write_text(page.with_suffix(".json"), self.to_json())
+        write_text(page, self.to_html())
+        write_text(page.with_suffix(".json"), self.to_json())
         return page, page.with_suffix(".json")
 
 

@@ -13,12 +13,14 @@ import numpy as np
 
 from coopbench.baselines.policy import make_policy
 from coopbench.episodes.table import Cell, Episodes
+from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
+from coopbench.files import write_bytes
 from coopbench.playing import recording
 from coopbench.playing.plan import game_of
-from coopbench.playing.recording import Recording, ReplayError
+from coopbench.playing.recording import Recording
 from coopbench.playing.rollout import OWN, seating
 from coopbench.protocol.instances import instance_state
-from coopbench.protocol.schema import Protocol, ProtocolError, Task
+from coopbench.protocol.schema import Protocol, Task
 from coopbench.results import store
 from coopbench.workflows.evaluation import find_protocol
 from coopbench_envs.engine import Engine
@@ -93,7 +95,7 @@ def show(
         yield f"Page: {found.to_html(html or Path(f'{found.name}.html'))}"
     if gif is not None:
         drawn = as_gif(found, stride=stride, fps=fps, side=side)
-        store.write_bytes(gif, drawn.content)
+        write_bytes(gif, drawn.content)
         size = f"{len(drawn.content) / 1e6:.1f} MB"
         yield f"GIF: {gif}, {drawn.pictures} pictures, stride {drawn.stride}, {size}"
 
@@ -139,7 +141,7 @@ def _from_results(root: Path, address: _Address) -> Recording:
         known = table if address.policy in table else names
         cell = named("policy", address.policy, known, str(root / task.id))
         found = store.read(root, protocol, cell)
-    except store.DamagedResultError as error:
+    except DamagedResultError as error:
         raise ReplayError(str(error)) from None
     if found is None:
         raise ReplayError(f"{root / cell.folder} holds no finished cell; evaluate it again.")

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from coopbench import provenance as machine
 from coopbench.baselines.learners.learner import POLICY_FILE, learners
 from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.policy import Game, Player, entries, make_policy
@@ -22,6 +21,7 @@ from coopbench.episodes.trajectories import Recorder, agent_metrics, episode_met
 from coopbench.playing.plan import game_of
 from coopbench.playing.rollout import OWN, PlayJob, play, seating
 from coopbench.protocol.schema import Protocol, Task
+from coopbench.provenance import machine, versions
 from coopbench.results import store
 from coopbench.workflows.replay import recorded_episode
 from coopbench_envs.engine import DISABLED, Engine
@@ -178,11 +178,11 @@ def _trace(block: Episodes) -> Trace:
 
 def elsewhere(meta: Mapping[str, Any]) -> str:
     """Return in what the platform of a cell is not this one; empty if in nothing that is known."""
-    here = store.versions() | {"platform": platform.platform()}
-    there = {name: meta["versions"].get(name) for name in store.versions()}
+    here = versions() | {"platform": platform.platform()}
+    there = {name: meta["versions"].get(name) for name in versions()}
     there["platform"] = meta["platform"]
     if meta.get("machine"):
-        here["cpu"], there["cpu"] = str(machine.describe()["cpu"]), str(meta["machine"].get("cpu"))
+        here["cpu"], there["cpu"] = str(machine()["cpu"]), str(meta["machine"].get("cpu"))
     return ", ".join(f"{n} {there[n]} (here {v})" for n, v in here.items() if there[n] != v)
 
 

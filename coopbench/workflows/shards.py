@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coopbench.episodes.table import Cell
+from coopbench.errors import OtherProtocolError
 from coopbench.playing.plan import check_units, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.schema import Protocol
@@ -125,7 +126,7 @@ def _common_protocol(sources: Sequence[Path]) -> Protocol:
     for source in sources[1:]:
         other = protocol_of(source)
         if other.digest != protocol.digest:
-            raise store.OtherProtocolError(
+            raise OtherProtocolError(
                 f"{sources[0]} holds results of {protocol.name} with digest "
                 f"{protocol.digest[:12]}, {source} of {other.name} with digest "
                 f"{other.digest[:12]}. Merge folders of one protocol only."

@@ -23,12 +23,14 @@ from coopbench.baselines.policy import Game, Player, entries, label
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trajectories import Recorder
-from coopbench.playing.backends import WorkerError, hire, how_ended, start_failure
+from coopbench.errors import WorkerError
+from coopbench.files import write_text
+from coopbench.playing.backends import hire, how_ended, start_failure
 from coopbench.playing.plan import Models, game_of
 from coopbench.playing.rollout import joint, outcome, seating
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Limits, Protocol, Task, with_limits
-from coopbench.results.store import versions, write_text
+from coopbench.provenance import versions
 from coopbench.workflows.evaluation import find_protocol
 from coopbench_envs.engine import DISABLED, Engine
 

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.learners.learner import (
-    Diverged,
     LearnerEntry,
     learners,
     make_learner,
@@ -35,10 +34,13 @@ from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress
 from coopbench.episodes.trained import Trained
+from coopbench.errors import DamagedResultError, Diverged, ProtocolError
+from coopbench.files import write_bytes, write_text
 from coopbench.playing.backends import BACKENDS
 from coopbench.playing.plan import Failed, game_of
 from coopbench.playing.rollout import PlayJob, play
-from coopbench.protocol.schema import Budget, Protocol, ProtocolError, Task
+from coopbench.protocol.schema import Budget, Protocol, Task
+from coopbench.provenance import versions
 from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.manifest import write_manifest
@@ -270,7 +272,7 @@ def _kept(job: "TrainJob", cell: Cell) -> bool:
     """Whether the results of a run are there; ``ValueError`` if they are of another training."""
     try:
         found = store.read(job.root, job.protocol, cell)
-    except store.DamagedResultError:  # it is played again
+    except DamagedResultError:  # it is played again
         return False
     facts = None if found is None else found.meta.get("training")
     if found is None or (found.failure is not None and facts is None):  # of nobody knows what
@@ -559,7 +561,7 @@ class _Run:
                 f"The state of {self._job} takes up {len(content):,} bytes; allowed: {LIMIT:,}, so "
                 f"that it can be read again. Choose hyperparameters with which it remembers less."
             )
-        store.write_bytes(self._state, content)
+        write_bytes(self._state, content)
         told = {
             "protocol": self._job.protocol.name,
             "digest": self._job.protocol.digest,
@@ -569,9 +571,9 @@ class _Run:
             "budget": self._job.budget.model_dump(),
             **course.words(),
             "hyperparameters": dict(self._job.settings),
-            "versions": store.versions() | _libraries(),
+            "versions": versions() | _libraries(),
         }
-        store.write_text(self._job.folder / "run.json", json.dumps(told, indent=2) + "\n")
+        write_text(self._job.folder / "run.json", json.dumps(told, indent=2) + "\n")
 
     def _read(self) -> dict[str, np.ndarray]:
         """Take up the state on disk, if there is one; return the learner's part of it.

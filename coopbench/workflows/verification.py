@@ -16,14 +16,11 @@ from typing import Any, NamedTuple
 
 from coopbench.analysis.departures import departures
 from coopbench.episodes.table import Cell
+from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
+from coopbench.files import read_bounded
 from coopbench.playing.backends import BACKENDS
 from coopbench.protocol import map_files as maps
-from coopbench.protocol.schema import (
-    Protocol,
-    ProtocolError,
-    load_protocol,
-    protocol_files,
-)
+from coopbench.protocol.schema import Protocol, load_protocol, protocol_files
 from coopbench.results import store
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
 from coopbench.workflows.evaluation import Progress, report_of, table_of
@@ -209,7 +206,7 @@ def _manifest(root: Path, protocol: Protocol) -> tuple[Manifest, Check]:
         return Manifest({}, ""), Check(NAME, MISSING, (reason,))
     try:
         return read_manifest(root, protocol.digest), Check(NAME, IDENTICAL)
-    except store.DamagedResultError as error:
+    except DamagedResultError as error:
         return Manifest({}, ""), concluded(NAME, [Finding(str(error))])
 
 
@@ -222,8 +219,8 @@ def _listed(root: Path, places: list[str], manifest: Manifest, chain: Check) -> 
     ]
     for place in (place for place in places if place in manifest.cells):
         try:
-            content = store.read_bounded(root / place / "meta.json")
-        except store.DamagedResultError as error:
+            content = read_bounded(root / place / "meta.json")
+        except DamagedResultError as error:
             findings.append(Finding(str(error)))
             continue
         if hashlib.sha256(content).hexdigest() != manifest.cells[place]:
@@ -245,16 +242,16 @@ def _read(
         cell = store.cell_of(root / place / "meta.json")
         found = store.read(root, protocol, cell)
         if cell.folder != place or found is None:
-            raise store.DamagedResultError(f"It is the cell of the folder {cell.folder}.")
+            raise DamagedResultError(f"It is the cell of the folder {cell.folder}.")
         if cell.task not in (task.id for task in protocol.task):
-            raise store.DamagedResultError(f"The protocol has no task {cell.task!r}.")
+            raise DamagedResultError(f"The protocol has no task {cell.task!r}.")
         if found.episodes is not None:
-            content = store.read_bounded(root / place / "results.jsonl")
+            content = read_bounded(root / place / "results.jsonl")
             if content != store.lines(found.episodes):
-                raise store.DamagedResultError("results.jsonl is not written as it would be here.")
-    except store.OtherProtocolError:
+                raise DamagedResultError("results.jsonl is not written as it would be here.")
+    except OtherProtocolError:
         return concluded(place, [Finding("it was played with another protocol than protocol.json")])
-    except (store.DamagedResultError, OSError) as error:
+    except (DamagedResultError, OSError) as error:
         return concluded(place, [Finding(str(error))])
     cells[place] = cell, found
     if found.failure is not None:
@@ -266,7 +263,7 @@ def _check_links(root: Path, place: str) -> None:
     folder = root / place
     for path in (folder, *folder.iterdir()):
         if path.is_symlink():
-            raise store.DamagedResultError(f"{path} is a link; results are files of their own.")
+            raise DamagedResultError(f"{path} is a link; results are files of their own.")
 
 
 # --- the report -----------------------------------------------------------------------------------
@@ -282,7 +279,7 @@ def _reported(
     if not file.exists():
         return
     try:
-        stored = json.loads(store.read_bounded(file))
+        stored = json.loads(read_bounded(file))
         order = list(dict.fromkeys(row["policy"] for row in stored["estimates"]))
         played = {cell.policy for cell, found in cells if found.episodes is not None}
         left_out = played - set(order)  # it is about some of the policies only
@@ -291,7 +288,7 @@ def _reported(
         findings = list(_apart(stored, again, ""))
         other = [f"{n} {v}" for n, v in again["versions"].items() if stored["versions"].get(n) != v]
     except (
-        store.DamagedResultError,
+        DamagedResultError,
         LookupError,
         TypeError,
         AttributeError,
