@@ -240,7 +240,7 @@ def test_switches_happen_when_they_say():
     [
         (lambda: games.static_nash("TrustDilema-v0"), "Did you mean 'coopbench/TrustDilemma-v0'"),
         (lambda: games.static_nash("Routing-v0"), "coopbench/Routing-v0: only coopetition games"),
-        (lambda: games.static_nash("TrustDilemma-v1"), "no alpha, theta, gamma.*stage.solve"),
+        (lambda: games.static_nash("TrustDilemma-v1"), "no alpha, theta, gamma.*theory.solve"),
         (lambda: games.best_constant("Routing-v0"), "only coopetition games"),
         (lambda: games.static_nash("TrustDilemma-v0", start=2), r"start was 2; allowed.*\[0, 1\]"),
         (lambda: games.static_nash("TrustDilemma-v0", start=np.nan), "start was nan"),

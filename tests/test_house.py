@@ -92,7 +92,9 @@ def test_sources_are_found_in_packages_that_lie_elsewhere():
 
     folder = Path(coopbench.baselines.__file__).parent
     assert _file("coopbench.baselines") == folder / "__init__.py"
-    assert _file("coopbench.baselines.strategies.open_loop") == folder / "open_loop.py"
+    assert (
+        _file("coopbench.baselines.strategies.open_loop") == folder / "strategies" / "open_loop.py"
+    )
     assert _file("coopbench_envs.core.drivers") is None
 
 
