@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 import coopbench_envs  # noqa: F401 (registers the environments)
-from coopbench.baselines.learners.learner import make_learner
-from coopbench.baselines.policy import Game
+from coopbench.baselines.game import Game
+from coopbench.baselines.registry import make_learner
 from coopbench_envs.engine import DISABLED, Engine
 
 GAMES = ("coopbench/TrustDilemma-v1", "coopbench/TrustDilemma-v0")

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from tuning import EPISODES
 
-from coopbench.baselines.learners.learner import make_learner, preset
-from coopbench.baselines.policy import Game, Player
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_learner, preset
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.playing.rollout import play

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.learners.learner import make_learner
+from coopbench.baselines.registry import make_learner
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.errors import Diverged

@@ -15,14 +15,14 @@ def environments() -> tuple[str, ...]:
 
 def policies() -> dict[str, str]:
     """Return all policies that need no training as {name: what it does}."""
-    from coopbench.baselines.policy import entries
+    from coopbench.baselines.registry import entries
 
     return {name: entry.summary for name, entry in entries().items() if not entry.trained}
 
 
 def learners() -> dict[str, str]:
     """Return all learners as {name: what it does}; what they train has their name."""
-    from coopbench.baselines.learners.learner import learners as found
+    from coopbench.baselines.registry import learners as found
 
     return {name: entry.summary for name, entry in found().items()}
 

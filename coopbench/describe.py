@@ -5,8 +5,9 @@ from functools import cache
 from typing import Any
 
 import coopbench_envs
-from coopbench.baselines.learners.learner import LearnerEntry, learners
-from coopbench.baselines.policy import Entry, entries
+from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.policy import Entry
+from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.protocol import map_files as maps
 from coopbench.protocol.schema import Protocol, load_protocol, protocol_files

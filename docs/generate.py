@@ -13,7 +13,8 @@ import plots
 
 import coopbench_envs
 from coopbench import catalogue
-from coopbench.baselines.learners.learner import LearnerEntry, learners, preset
+from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.registry import learners, preset
 from coopbench.describe import describe_environment, describe_protocol, table
 from coopbench.protocol.schema import Protocol, load_protocol
 from coopbench.theory.certificates import load_certificate

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import coopbench_envs
-from coopbench.baselines.policy import Game, Player, make_policy
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
 from coopbench.report.plots import overall as style
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.pathfinding.routing import MAPS

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import coopbench_envs
-from coopbench.baselines.policy import Game, make_policy
+from coopbench.baselines.game import Game
+from coopbench.baselines.registry import make_policy
 from coopbench.theory import certificates
 from coopbench.theory import one_step as stage
 from coopbench.theory.certificates import Criterion, certify, load_certificate

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from coopbench.baselines.policy import Game, Player, make_policy
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 

@@ -11,7 +11,8 @@ from scipy import stats
 from test_focal import make_protocol
 
 import coopbench
-from coopbench.baselines.policy import Game, Player
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
 from coopbench.report.plots import overall as plots
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench.baselines.policy import Game, Player
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.playing import rollout

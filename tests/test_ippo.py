@@ -5,13 +5,13 @@ import pytest
 import toy_echo
 import toy_meeting
 
+from coopbench.baselines.game import Game
 from coopbench.baselines.learners import experience as rows_module
 from coopbench.baselines.learners import train_ippo
 from coopbench.baselines.learners.experience import Moved, RewardScale, Rows
 from coopbench.baselines.learners.ippo import IPPO, Params
-from coopbench.baselines.learners.learner import make_learner
 from coopbench.baselines.networks.perceptron import NetworkPolicy
-from coopbench.baselines.policy import Game
+from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 from coopbench_envs import Engine, registration
 from coopbench_envs.engine import DISABLED

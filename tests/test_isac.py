@@ -5,10 +5,10 @@ import pytest
 import toy_echo
 import toy_lift
 
+from coopbench.baselines.game import Game
 from coopbench.baselines.learners.isac import ISAC, Params
-from coopbench.baselines.learners.learner import make_learner
 from coopbench.baselines.networks.perceptron import NetworkPolicy
-from coopbench.baselines.policy import Game
+from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 from coopbench_envs import Engine, registration
 from coopbench_envs.engine import DISABLED

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from coopbench.baselines.learners.learner import learners, make_learner
+from coopbench.baselines.game import Game
 from coopbench.baselines.networks.perceptron import NetworkPolicy
-from coopbench.baselines.policy import Game
+from coopbench.baselines.registry import learners, make_learner
 from coopbench_envs.arrays import pack, unpack
 
 torch = pytest.importorskip("torch")
@@ -141,7 +141,7 @@ def test_nothing_is_learned_before_the_first_update(name, change):
 
 def test_learners_are_found_without_torch():
     code = (
-        "import sys; from coopbench.baselines.learners.learner import learners;"
+        "import sys; from coopbench.baselines.registry import learners;"
         "assert len(learners()) >= 4; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coopbench.baselines.game import Game
 from coopbench.baselines.planners.potential_field import Objects
 from coopbench.baselines.planners.velocity_obstacles import closest, exit_of, least_harm
-from coopbench.baselines.policy import Game, Player, make_policy
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.drivers import DISABLED
 

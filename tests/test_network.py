@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbench.baselines.learners import learner as registry
+from coopbench.baselines import registry
+from coopbench.baselines.game import Game
 from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.networks.perceptron import ACTIVATIONS, HEADS, Network, NetworkPolicy
-from coopbench.baselines.policy import Game, Player, make_policy
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
 from coopbench.playing.rollout import joint, seating
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.engine import DISABLED, Engine

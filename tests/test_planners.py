@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coopbench.baselines.game import Game
 from coopbench.baselines.planners.pibt import AFTER, NEXT
-from coopbench.baselines.policy import Game, Player, make_policy
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.pathfinding.maps.common import ABSENT

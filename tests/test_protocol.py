@@ -12,7 +12,7 @@ import pytest
 
 import coopbench
 import coopbench_envs
-from coopbench.baselines.policy import Game
+from coopbench.baselines.game import Game
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
 from coopbench.playing.rollout import OWN, seating

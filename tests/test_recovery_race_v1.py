@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbench.baselines.policy import Game, Player
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.coopetition.ventures.recovery_race_v1 import HARM, HEAL, REPAIR
 from coopbench_envs.engine import DISABLED

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from coopbench.baselines.game import Game
 from coopbench.baselines.planners.greedy import Greedy
-from coopbench.baselines.policy import Game
 from coopbench_envs import Engine
 from coopbench_envs.drivers import DISABLED
 from coopbench_envs.pathfinding import angles, routing

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from coopbench.baselines.policy import Game, Player
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.pathfinding import lattice, routing_v1

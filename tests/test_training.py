@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench.baselines.learners import learner as registry
+from coopbench.baselines import registry
+from coopbench.baselines.game import Game
 from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
 from coopbench.episodes.table import Cell
@@ -92,7 +93,7 @@ class Steady:
     def __init__(self, env_id, parameters, seed, params, name="steady"):
         if env_id == "coopbench/SLCD-v1":
             raise ValueError("Steady cannot learn coopbench/SLCD-v1.")
-        self._of = env_id, coopbench.baselines.policy.Game.at(env_id, **parameters)
+        self._of = env_id, Game.at(env_id, **parameters)
         self._seed, self._params, self._name = seed, params, name
         self._rng, self.steps = np.random.default_rng(seed), 0
         self._noise = 0.0

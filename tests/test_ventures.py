@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coopbench_envs
-from coopbench.baselines.policy import Game, Player
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.engine import DISABLED

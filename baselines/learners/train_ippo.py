@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.learners.learner import make_learner
-from coopbench.baselines.policy import Game, Player, make_policy
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_learner, make_policy
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.registration import spec
 

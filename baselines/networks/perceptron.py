@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench.baselines.policy import Game
+from coopbench.baselines.game import Game
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.core import kernel
 from coopbench_envs.drivers import compiled

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coopbench.baselines.policy import Game
+from coopbench.baselines.game import Game
 
 __all__ = ["Pull", "require_forces"]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coopbench.baselines.policy import Game
+from coopbench.baselines.game import Game
 from coopbench_envs.core import routine, subroutine
 
 _PATIENCE = 20  # steps that the clock waits for an agent that does not get where it should be

@@ -4,7 +4,7 @@ import json
 from importlib import resources
 from typing import Any
 
-from coopbench.baselines.policy import Game
+from coopbench.baselines.game import Game
 
 __all__ = ["certified", "found_for"]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.policy import Game
+from coopbench.baselines.game import Game
 
 __all__ = ["Fractions"]
 

@@ -208,7 +208,7 @@ def train(
     interruption and it goes on. What the folder holds already is in the report,
     too: evaluate the fixed policies into it.
     """
-    from coopbench.baselines.learners.learner import learners
+    from coopbench.baselines.registry import learners
     from coopbench.protocol.schema import load_protocol
     from coopbench.workflows.training import runs, train_runs
     from coopbench_envs.parameters import named

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from coopbench.baselines.policy import Game, Player, hyperparameters, label, make_policy
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.policy import label
+from coopbench.baselines.registry import hyperparameters, make_policy
 from coopbench.episodes.table import Cell
 from coopbench.episodes.trained import Trained
 from coopbench.protocol.schema import Protocol, Task

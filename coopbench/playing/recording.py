@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 import coopbench_envs
-from coopbench.baselines.policy import Game, Player, label, make_policy
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.policy import label
+from coopbench.baselines.registry import make_policy
 from coopbench.errors import ReplayError
 from coopbench.files import write_bytes
 from coopbench.playing.rollout import joint, seating

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.policy import Game, Player, label
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.policy import label
 from coopbench.episodes.fingerprints import Fingerprints
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Played, Progress

@@ -17,7 +17,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 import coopbench_envs
-from coopbench.baselines.policy import Game, entries, make_policy
+from coopbench.baselines.game import Game
+from coopbench.baselines.registry import entries, make_policy
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
 from coopbench.protocol import map_files as maps

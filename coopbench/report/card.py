@@ -279,7 +279,7 @@ def _learned(report: "Report") -> tuple[str, ...]:
 
 def _untold(report: "Report") -> tuple[str, ...]:
     """Policies without runs that are not of the registry: they may have been trained, or not."""
-    from coopbench.baselines.policy import entries
+    from coopbench.baselines.registry import entries
 
     known = [name for name, entry in entries().items() if not entry.trained]
     trained = _learned(report)
@@ -402,7 +402,7 @@ def cards(report: "Report") -> dict[str, dict[str, str]]:
 
 
 def _card(report: "Report", name: str) -> dict[str, str]:
-    from coopbench.baselines.policy import entries
+    from coopbench.baselines.registry import entries
 
     metas = _metas(report, (name,))
     entry = entries().get(name.partition(":")[0])

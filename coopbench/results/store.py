@@ -29,9 +29,9 @@ import coopbench_envs
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import read_bounded, write_bytes
 from coopbench.provenance import commit, versions
-from coopbench.baselines.learners.learner import POLICY_FILE, learners, trained_policy
+from coopbench.baselines.registry import POLICY_FILE, learners, trained_policy
 from coopbench.baselines.networks.perceptron import NetworkPolicy
-from coopbench.baselines.policy import hyperparameters
+from coopbench.baselines.registry import hyperparameters
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.playing.plan import Checkpoints
 from coopbench.protocol.schema import Protocol, stored_protocol

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.policy import Game, Player, entries, make_policy
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import entries, make_policy
 from coopbench.baselines.strategies.investments import CUSTOMARY
 from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import ids, spec

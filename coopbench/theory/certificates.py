@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from coopbench.baselines.policy import Game, Player, make_policy
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
 from coopbench.baselines.strategies.certified import certified
 from coopbench.baselines.strategies.investments import CUSTOMARY
 from coopbench.theory import best_play as games

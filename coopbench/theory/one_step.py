@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.policy import Game, Player
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
 from coopbench.baselines.strategies.investments import CUSTOMARY
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import describe

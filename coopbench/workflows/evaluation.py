@@ -11,7 +11,7 @@ from coopbench.analysis import estimates as analysis
 from coopbench.analysis import learning as efficiency
 from coopbench.analysis import rankings
 from coopbench.analysis.departures import departures
-from coopbench.baselines.learners.learner import learners, trained_policy
+from coopbench.baselines.registry import learners, trained_policy
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError

@@ -15,7 +15,7 @@ from typing import Any
 
 from coopbench.analysis import estimates as analysis
 from coopbench.analysis import rankings
-from coopbench.baselines.policy import entries
+from coopbench.baselines.registry import entries
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.files import write_text
 from coopbench.playing.plan import check_units

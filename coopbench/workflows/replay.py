@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench.baselines.policy import make_policy
+from coopbench.baselines.registry import make_policy
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
 from coopbench.files import write_bytes

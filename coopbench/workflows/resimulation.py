@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.learners.learner import POLICY_FILE, learners
+from coopbench.baselines.game import Game
 from coopbench.baselines.networks.perceptron import NetworkPolicy
-from coopbench.baselines.policy import Game, Player, entries, make_policy
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import POLICY_FILE, entries, learners, make_policy
 from coopbench.episodes.fingerprints import Fingerprints, extremes, recordable
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Progress, Trace

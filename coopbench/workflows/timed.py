@@ -19,7 +19,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coopbench.baselines.policy import Game, Player, entries, label
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.policy import label
+from coopbench.baselines.registry import entries
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trajectories import Recorder

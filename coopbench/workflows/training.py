@@ -24,13 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.learners.learner import (
-    LearnerEntry,
-    learners,
-    make_learner,
-    preset,
-)
+from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.registry import learners, make_learner, preset
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress
 from coopbench.episodes.trained import Trained

@@ -37,8 +37,8 @@ class Seats:
                 "A partner needs control='focal'; this environment is under joint control."
             )
         # The one place that looks up to the baselines: by name, and only when a partner is wanted.
-        policies = importlib.import_module("coopbench.baselines.policy")
-        self.player = policies.Player(partner, policies.Game.of(self.engine))
+        players = importlib.import_module("coopbench.baselines.player")
+        self.player = players.seated(partner, self.engine)
         self._episode = np.full(self.engine.lanes, -1, np.int64)
 
     def complete(self, actions: Any) -> np.ndarray:

@@ -193,7 +193,7 @@ def learning(report: "Report", task: str, ax: Any = None) -> Any:
 
 def _rulers(report: "Report", task: str) -> list[Estimate]:
     """Scores of the best fixed policy on a task, and of the best that acts on nothing."""
-    from coopbench.baselines.policy import entries
+    from coopbench.baselines.registry import entries
 
     known = {name: entry.information for name, entry in entries().items()}
     fixed = [

@@ -456,7 +456,7 @@ def _share(scale: analysis.Scale | None, row: Estimate | None) -> Entry:
 
 def _information(policy: str) -> Entry:
     """What a registered policy uses; of any other nobody has said it."""
-    from coopbench.baselines.policy import entries
+    from coopbench.baselines.registry import entries
 
     entry = entries().get(policy.partition(":")[0])
     return Entry(entry.information, entry.information) if entry else Entry(MISSING)
