@@ -1,12 +1,11 @@
 """What every environment file is written with: the kernel decorator, lane random numbers, EnvSpec.
 
-This module is the bottom of the house: it imports numba, numpy and gymnasium's spaces only.
+The lowest layer: it imports numba, numpy and gymnasium's spaces only.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numba
@@ -15,6 +14,7 @@ from numba.core.registry import CPUDispatcher
 
 __all__ = [
     "EnvSpec",
+    "Kernels",
     "draw",
     "integer",
     "kernel",
@@ -121,20 +121,35 @@ def _mix_array(z: np.ndarray) -> np.ndarray:
     return getattr(mix, "py_func", mix)(z)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvSpec:
-    """One environment as data: the engine and the shells need nothing else.
+class Kernels(NamedTuple):
+    """The functions that are the dynamics of an environment; those that are None have a stand-in.
 
-    ``kernel`` is the environment's own module. It must offer ``allocate(c, lanes) -> State`` and
-    the compiled functions ``reset(c, s, i, rng)``, ``step(c, s, i, rng, actions, rewards,
-    terminated)``, ``observe(c, s, i, obs)``, ``measure(c, s, i, measures)``; it may offer
-    ``prepare(c, s, i)`` (recomputes what follows from the other fields, after a reset and after a
-    restored state), ``mask(c, s, i, masks)`` for discrete actions and ``global_state(c, s, i,
-    out)``. ``c`` are the constants derived from the parameters, ``s`` the state, ``i`` the lane.
+    ``c`` are the constants derived from the parameters, ``s`` is the state, ``i`` the lane. All but
+    ``allocate`` are compiled (``kernel``), write every element of their outputs in lane ``i``, and
+    neither allocate nor raise. A game that shares most of a model's kernels replaces the others:
+    ``kernels=dynamics.KERNELS._replace(step=step)``.
     """
 
+    allocate: Callable[[Any, int], Any]  # (c, lanes) -> state, a NamedTuple of arrays, lane first
+    reset: Any  # (c, s, i, rng): the first state of an episode
+    step: Any  # (c, s, i, rng, actions, rewards, terminated)
+    observe: Any  # (c, s, i, obs)
+    measure: Any  # (c, s, i, measures), in the order of EnvSpec.metrics
+    # (c, s, i): what follows from the other fields, after a reset and after a restored state.
+    prepare: Any = None
+    mask: Any = None  # (c, s, i, masks), for discrete actions; without it all are legal
+    global_state: Any = None  # (c, s, i, out); without it the observations of all agents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvSpec:
+    """One environment as data: the engine and the shells need nothing else."""
+
     id: str
-    kernel: ModuleType
+    # __name__ of the environment's own file: its docstring begins with the one-line description,
+    # and the last part of its name is that of the documentation page.
+    module: str
+    kernels: Kernels
     params: type  # a NamedTuple of Annotated fields with defaults; num_agents or alike, and horizon
     constants: Callable[[Any], Any]  # Params -> NamedTuple of numbers and arrays for the kernels
     agents: Callable[[Any], tuple[str, ...]]  # constants -> names "word_number"
@@ -151,6 +166,9 @@ class EnvSpec:
     # (constants, state) -> what the metrics over a trajectory need, by the names that
     # coopbench.episodes.trajectories lists; called after the reset and after every step.
     trace: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
+    # (constants, fractions (lanes, agents, parts)) -> state fields, lane first, at the values that
+    # these investments would keep up permanently; for games in which they move step by step.
+    steady: Callable[[Any, np.ndarray], dict[str, np.ndarray]] | None = None
     scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
     source: str = ""  # publication and section that the model comes from
 

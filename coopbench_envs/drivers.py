@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from coopbench_envs.core import kernel, stream
+from coopbench_envs.core import Kernels, kernel, stream
 
 __all__ = [
     "DISABLED",
@@ -179,18 +179,17 @@ def world(p, s, out):
         global_state(p, s, i, out)
 
 
-def driver(module: str, name: str, discrete: bool) -> Any:
-    """Return ``drive`` or ``world``, compiled with the kernels of ``module`` as its globals.
+def driver(kernels: Kernels, name: str, discrete: bool) -> Any:
+    """Return ``drive`` or ``world``, compiled with the ``kernels`` as its globals.
 
     Environments that have all their kernels in common share one driver.
     """
-    kernels = sys.modules[module]
     needed = ("global_state",) if name == "world" else ("reset", "step", "observe", "measure")
     bound = {kernel_name: getattr(kernels, kernel_name) for kernel_name in needed}
     if name == "drive":
         bound["legalise"] = _legal_discrete if discrete else _any_box
-        bound["prepare"] = getattr(kernels, "prepare", _no_prepare)
-        bound["mask"] = getattr(kernels, "mask", _no_mask)
+        bound["prepare"] = kernels.prepare or _no_prepare
+        bound["mask"] = kernels.mask or _no_mask
     return _compiled(name, tuple(bound.items()))
 
 

@@ -58,7 +58,7 @@ class Engine:
         self.discrete = isinstance(self.action_spaces[0], gym.spaces.Discrete)
         self.state_space = self._state_space()
         self.horizon = int(self.constants.horizon)
-        self.state = self.spec.kernel.allocate(self.constants, lanes)
+        self.state = self.spec.kernels.allocate(self.constants, lanes)
         self.control = self._allocate()
         self.actions = np.zeros(self._action_shape(), np.int64 if self.discrete else np.float64)
         self._zeros = np.zeros_like(self.actions)
@@ -100,7 +100,7 @@ class Engine:
     @cached_property
     def _drive(self) -> Any:
         """Compiled code, made when it is first needed: to look at a game takes none."""
-        drive = driver(self.spec.kernel.__name__, "drive", self.discrete)
+        drive = driver(self.spec.kernels, "drive", self.discrete)
         return entry(drive, *self._arguments, RESET, 0, self.lanes)
 
     @property
@@ -214,7 +214,7 @@ class Engine:
         if self.spec.global_state_space is None:
             return self.control.obs.reshape(self.lanes, -1).copy()
         out = np.zeros((self.lanes, *self.state_space.shape), np.float32)
-        world = driver(self.spec.kernel.__name__, "world", self.discrete)
+        world = driver(self.spec.kernels, "world", self.discrete)
         world(self.constants, self.state, out)
         return out
 

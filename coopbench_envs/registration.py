@@ -44,8 +44,8 @@ def spec(env_id: str) -> "EnvSpec":
     if name not in _modules:
         raise ValueError(unknown("environment", name, _modules))
     if name not in _specs:
-        for found in specs_of(importlib.import_module(_modules[name])):
-            _specs[found.id] = found
+        for env_spec in specs_of(importlib.import_module(_modules[name])):
+            _specs[env_spec.id] = env_spec
     return _specs[name]
 
 
@@ -54,10 +54,10 @@ def specs_of(module: object) -> "list[EnvSpec]":
     return [value for key, value in vars(module).items() if key.startswith("SPEC")]
 
 
-def register(found: "EnvSpec") -> None:
+def register(env_spec: "EnvSpec") -> None:
     """Register an environment of your own under its id; a second call does nothing."""
-    _specs[found.id] = found
-    _register(found.id, found.kernel.__name__)
+    _specs[env_spec.id] = env_spec
+    _register(env_spec.id, env_spec.module)
 
 
 def register_all() -> None:

@@ -5,6 +5,7 @@ the page of an environment it holds its facts, in README.md the table that its n
 """
 
 import csv
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -35,7 +36,8 @@ def environments() -> str:
     """Table of all environments with their first sentences."""
     rows = []
     for env_id in coopbench_envs.ids():
-        text = (coopbench_envs.spec(env_id).kernel.__doc__ or "").split("\n", 1)[0]
+        module = importlib.import_module(coopbench_envs.spec(env_id).module)
+        text = (module.__doc__ or "").split("\n", 1)[0]
         what = text.split(": ", 1)[-1]
         link = f"[`{env_id}`](docs/environments/{page_name(env_id)})"
         rows.append((link, what[:1].upper() + what[1:]))

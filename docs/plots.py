@@ -65,7 +65,7 @@ class Course(NamedTuple):
 
 def stem(env_id: str) -> str:
     """Name of an environment's page and plot: its module's name."""
-    return coopbench_envs.spec(env_id).kernel.__name__.rsplit(".", 1)[1]
+    return coopbench_envs.spec(env_id).module.rsplit(".", 1)[1]
 
 
 def is_drawn(env_id: str) -> bool:

@@ -1,6 +1,7 @@
 """Every registered environment passes the checkers of the frameworks. Nothing here names one."""
 
 import copy
+import importlib
 import pickle
 import types
 import warnings
@@ -159,10 +160,12 @@ def test_pickle_and_deepcopy_mid_episode(env_id):
 def test_the_scan_of_the_sources_finds_what_the_modules_define():
     for env_id in coopbench_envs.ids():
         assert coopbench_envs.spec(env_id).id == env_id
-    modules = {coopbench_envs.spec(env_id).kernel for env_id in coopbench_envs.ids()}
+    modules = {coopbench_envs.spec(env_id).module for env_id in coopbench_envs.ids()}
     from coopbench_envs.registration import specs_of
 
-    assert {s.id for m in modules for s in specs_of(m)} == set(coopbench_envs.ids())
+    specs = [s for m in modules for s in specs_of(importlib.import_module(m))]
+    assert sorted(s.id for s in specs) == list(coopbench_envs.ids())
+    assert all(s.params.__module__ == s.module for s in specs)
 
 
 def test_sb3_vec_env_rows_and_infos(env_id):

@@ -7,13 +7,12 @@ did in the step before, 0 or 1 at random, which the last feature of the observat
 not 0.
 """
 
-import sys
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import EnvSpec, kernel, uniform
+from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
 from coopbench_envs.parameters import Allowed, between
 
 
@@ -71,7 +70,8 @@ def measure(p, s, i, measures):
 
 SPEC = EnvSpec(
     id="test/Echo-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=Kernels(allocate, reset, step, observe, measure),
     params=Params,
     constants=lambda p: p,
     agents=lambda p: tuple(f"actor_{a}" for a in range(p.num_agents)),

@@ -5,13 +5,12 @@ behind it. A step earns worth * ((x + y) / 2 - (x - y)**2), at most ``worth``, i
 their strength. With ``lives``, agent a is terminated at the end of step lives * (a + 1).
 """
 
-import sys
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import EnvSpec, kernel
+from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.parameters import between
 
 
@@ -61,7 +60,8 @@ def measure(p, s, i, measures):
 
 SPEC = EnvSpec(
     id="test/Lift-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=Kernels(allocate, reset, step, observe, measure),
     params=Params,
     constants=lambda p: p,
     agents=lambda p: tuple(f"carrier_{a}" for a in range(p.num_agents)),

@@ -3,13 +3,12 @@
 There are three places, worth 0.2, 0.6 and 1. Who goes to different places earns nothing.
 """
 
-import sys
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from coopbench_envs.core import EnvSpec, kernel
+from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.parameters import between
 
 PLACES = 3
@@ -58,7 +57,8 @@ def measure(p, s, i, measures):
 
 SPEC = EnvSpec(
     id="test/Meeting-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=Kernels(allocate, reset, step, observe, measure),
     params=Params,
     constants=lambda p: p,
     agents=lambda p: tuple(f"walker_{a}" for a in range(p.num_agents)),

@@ -5,13 +5,12 @@ agent without pennies is dead, but nobody dies in the first four steps. It exist
 no shipped environment uses yet.
 """
 
-import sys
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from coopbench_envs.core import EnvSpec, kernel, uniform
+from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
 from coopbench_envs.parameters import between
 
 WAIT, GIVE, FLIP = range(3)
@@ -85,7 +84,8 @@ def picture(p, fields, agents):
 
 SPEC = EnvSpec(
     id="test/Pennies-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=Kernels(allocate, reset, step, observe, measure, mask=mask),
     params=Params,
     constants=lambda p: p,
     agents=lambda p: tuple(f"player_{a}" for a in range(p.num_agents)),

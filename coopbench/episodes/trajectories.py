@@ -103,7 +103,7 @@ def _known(spec: "EnvSpec", table: Mapping[str, Metric]) -> dict[str, Metric]:
     if spec.trace is None:
         return {}
     constants = spec.constants(resolve(spec.params, {}, spec.id))
-    given = spec.trace(constants, spec.kernel.allocate(constants, 1)).keys()
+    given = spec.trace(constants, spec.kernels.allocate(constants, 1)).keys()
     return {name: metric for name, metric in table.items() if given >= set(metric.needs)}
 
 

@@ -113,7 +113,7 @@ class PlayJob:
     @property
     def kind(self) -> str:
         """Name the kernels that the task's environment compiles."""
-        return spec(_task(self.protocol, self.cell).env).kernel.__name__
+        return spec(_task(self.protocol, self.cell).env).module
 
     def __str__(self) -> str:
         names = [each if isinstance(each, str) else label(each) for each in self.partners or ()]

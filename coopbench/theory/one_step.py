@@ -165,7 +165,7 @@ class _Step:
             )
             for name, value in self.situations.items()
         }
-        steady = getattr(self.engine.spec.kernel, "steady", None)
+        steady = self.engine.spec.steady
         if steady is not None:
             state |= steady(self.engine.constants, fractions)
         self.engine.reset(np.zeros(lanes, np.uint64), state=state)

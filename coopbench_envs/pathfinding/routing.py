@@ -6,14 +6,13 @@ defaults and provenance: docs/environments/routing.md. Source: CAMAR.
 """
 
 import math
-import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import EnvSpec, kernel, routine
+from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
 from coopbench_envs.parameters import Allowed, between, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import picture
 from coopbench_envs.pathfinding.contacts import apart, push_apart
@@ -428,7 +427,15 @@ def instances(c: Constants, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 SPEC = EnvSpec(
     id="coopbench/Routing-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=Kernels(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=observe,
+        measure=measure,
+        prepare=prepare,
+    ),
     params=Params,
     constants=constants,
     agents=lambda c: tuple(f"agent_{a}" for a in range(c.num_agents)),

@@ -7,7 +7,6 @@ obstacles. An agent that arrives stays in play, stops, or gets a new goal. Diffe
 """
 
 import math
-import sys
 from collections import namedtuple
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
@@ -15,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import EnvSpec, integer, kernel, routine
+from coopbench_envs.core import EnvSpec, Kernels, integer, kernel, routine
 from coopbench_envs.parameters import between, mapping, one_of
 from coopbench_envs.pathfinding import picture, routing
 from coopbench_envs.pathfinding.angles import sine_cosine
@@ -538,7 +537,15 @@ def instances(c: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 SPEC = EnvSpec(
     id="coopbench/Routing-v1",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=Kernels(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=observe,
+        measure=measure,
+        prepare=prepare,
+    ),
     params=Params,
     constants=constants,
     agents=lambda c: tuple(f"agent_{a}" for a in range(c.num_agents)),

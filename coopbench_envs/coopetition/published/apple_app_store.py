@@ -4,23 +4,11 @@ Developers depend on the platform several times as much as it depends on them. P
 docs/environments/apple_app_store.md.
 """
 
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics, reciprocity
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    global_state,
-    observe,
-    prepare,
-)
-from coopbench_envs.coopetition.published.reciprocity import (  # noqa: F401 (likewise)
-    allocate,
-    measure,
-    reset,
-    step,
-)
 
 
 class Params(NamedTuple):
@@ -51,7 +39,7 @@ def constants(p: Params) -> Any:
 
 SPEC = reciprocity.game(
     id="coopbench/AppleAppStore-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
     params=Params,
     constants=constants,
     agents=lambda c: ("platform_0", "developer_0", "developer_1"),

@@ -3,17 +3,12 @@
 Members earn a tenth more, the excluded half. Page: docs/environments/coalition_formation.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import collective, dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    end,
-    global_state,
-    observe,
-)
+from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -167,7 +162,10 @@ def measure(c, s, i, measures):
 
 SPEC = dynamics.game(
     id="coopbench/CoalitionFormation-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate, reset=reset, step=step, measure=measure, prepare=prepare
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("ally"),

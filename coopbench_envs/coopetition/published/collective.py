@@ -189,3 +189,6 @@ def measure(c, s, i, measures):
     for a in range(c.num_agents):
         total += s.loyalty[i, a]
     measures[i, 6] = total / c.num_agents
+
+
+KERNELS = dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure)

@@ -4,17 +4,12 @@ When both invest about the same, that becomes their agreement; whoever then move
 for the distance. Page: docs/environments/cooperative_negotiation.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    observe,
-    prepare,
-)
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -155,7 +150,10 @@ def global_state_space(c: Any) -> Box:
 
 SPEC = dynamics.game(
     id="coopbench/CooperativeNegotiation-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate, reset=reset, step=step, measure=measure, global_state=global_state
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("party"),

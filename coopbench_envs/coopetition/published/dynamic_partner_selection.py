@@ -5,17 +5,12 @@ published nobody can choose a partner and the score changes no reward. Page:
 docs/environments/dynamic_partner_selection.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    observe,
-    prepare,
-)
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -112,7 +107,10 @@ def global_state_space(c: dynamics.Constants) -> Box:
 
 SPEC = dynamics.game(
     id="coopbench/DynamicPartnerSelection-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate, reset=reset, step=step, measure=measure, global_state=global_state
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("partner"),

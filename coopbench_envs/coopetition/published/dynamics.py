@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition import picture
-from coopbench_envs.core import EnvSpec, kernel
+from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.parameters import between, one_of
 
 REWARD_TYPES = ("integrated", "private", "cooperative")
@@ -320,6 +320,17 @@ def measure(c, s, i, measures):
     measures[i, 3] = s.time[i]
 
 
+KERNELS = Kernels(
+    allocate=allocate,
+    reset=reset,
+    step=step,
+    observe=observe,
+    measure=measure,
+    prepare=prepare,
+    global_state=global_state,
+)
+
+
 def layout(c: Any) -> dict[str, slice]:
     """Named parts of one agent's observation; ``others`` are in index order."""
     n = c.num_agents
@@ -390,10 +401,11 @@ def named(word: str) -> Callable[[Any], tuple[str, ...]]:
 def game(
     *,
     id: str,
-    kernel: Any,
+    module: str,
     params: type,
     constants: Callable[[Any], Any],
     agents: Callable[[Any], tuple[str, ...]],
+    kernels: Kernels = KERNELS,
     metrics: Mapping[str, str] = METRICS,
     scratch: frozenset[str] = SCRATCH,
     **own: Any,
@@ -411,7 +423,8 @@ def game(
     }
     return EnvSpec(
         id=id,
-        kernel=kernel,
+        module=module,
+        kernels=kernels,
         params=params,
         constants=constants,
         agents=agents,

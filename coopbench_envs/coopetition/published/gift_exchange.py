@@ -4,23 +4,11 @@ The worker depends more on the employer and has less to give. Page:
 docs/environments/gift_exchange.md.
 """
 
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics, reciprocity
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    global_state,
-    observe,
-    prepare,
-)
-from coopbench_envs.coopetition.published.reciprocity import (  # noqa: F401 (likewise)
-    allocate,
-    measure,
-    reset,
-    step,
-)
 
 
 class Params(NamedTuple):
@@ -50,7 +38,7 @@ def constants(p: Params) -> Any:
 
 SPEC = reciprocity.game(
     id="coopbench/GiftExchange-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
     params=Params,
     constants=constants,
     agents=lambda c: ("employer_0", "worker_0"),

@@ -4,21 +4,9 @@ As published an agent answers what others do to all, not what it heard of them. 
 docs/environments/indirect_reciprocity.md.
 """
 
-import sys
 from typing import Any, NamedTuple
 
 from coopbench_envs.coopetition.published import dynamics, reciprocity
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    global_state,
-    observe,
-    prepare,
-)
-from coopbench_envs.coopetition.published.reciprocity import (  # noqa: F401 (likewise)
-    allocate,
-    measure,
-    reset,
-    step,
-)
 
 
 class Params(NamedTuple):
@@ -48,7 +36,7 @@ def constants(p: Params) -> Any:
 
 SPEC = reciprocity.game(
     id="coopbench/IndirectReciprocity-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
     params=Params,
     constants=constants,
     agents=dynamics.named("neighbour"),

@@ -4,20 +4,9 @@ Lasting and full cooperation scale rewards up, free riding halves them. Page:
 docs/environments/loyalty_team.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 from coopbench_envs.coopetition.published import collective, dynamics
-from coopbench_envs.coopetition.published.collective import (  # noqa: F401 (the kernel's own room)
-    allocate,
-    reset,
-    step,
-)
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (likewise)
-    global_state,
-    observe,
-    prepare,
-)
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -66,7 +55,8 @@ def measure(c, s, i, measures):
 
 SPEC = dynamics.game(
     id="coopbench/LoyaltyTeam-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=collective.KERNELS._replace(measure=measure),
     params=Params,
     constants=constants,
     agents=dynamics.named("member"),

@@ -4,20 +4,12 @@ Both invest in a venture; the weak partner can only walk away. The episode ends 
 in the strong one has collapsed. Page: docs/environments/partner_hold_up.md.
 """
 
-import sys
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    allocate,
-    end,
-    global_state,
-    observe,
-    prepare,
-    reset,
-)
+from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -75,7 +67,8 @@ def measure(c, s, i, measures):
 
 SPEC = dynamics.game(
     id="coopbench/PartnerHoldUp-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(step=step, measure=measure),
     params=Params,
     constants=constants,
     agents=lambda c: ("strong_0", "weak_0"),

@@ -5,21 +5,12 @@ more than it depends on any one of them. The episode ends early when the develop
 platform has collapsed. Page: docs/environments/platform_ecosystem.md.
 """
 
-import sys
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    allocate,
-    end,
-    global_state,
-    measure,
-    observe,
-    prepare,
-    reset,
-)
+from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -80,7 +71,8 @@ def trust_in_platform(c, s, i):
 
 SPEC = dynamics.game(
     id="coopbench/PlatformEcosystem-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(step=step),
     params=Params,
     constants=constants,
     agents=lambda c: ("platform_0", *(f"developer_{a}" for a in range(c.num_agents - 1))),

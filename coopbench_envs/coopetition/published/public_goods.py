@@ -4,17 +4,11 @@ As published the good itself is reported but not paid out; rewards are those of 
 Page: docs/environments/public_goods.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import collective, dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    global_state,
-    observe,
-    prepare,
-)
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -106,7 +100,8 @@ def measure(c, s, i, measures):
 
 SPEC = dynamics.game(
     id="coopbench/PublicGoods-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure),
     params=Params,
     constants=constants,
     agents=dynamics.named("citizen"),

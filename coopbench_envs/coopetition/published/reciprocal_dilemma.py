@@ -4,21 +4,9 @@ If a firm invests more than it used to, the rewards of the other rise a little. 
 docs/environments/reciprocal_dilemma.md.
 """
 
-import sys
 from typing import Any, NamedTuple
 
 from coopbench_envs.coopetition.published import dynamics, reciprocity
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    global_state,
-    observe,
-    prepare,
-)
-from coopbench_envs.coopetition.published.reciprocity import (  # noqa: F401 (likewise)
-    allocate,
-    measure,
-    reset,
-    step,
-)
 
 
 class Params(NamedTuple):
@@ -48,7 +36,7 @@ def constants(p: Params) -> Any:
 
 SPEC = reciprocity.game(
     id="coopbench/ReciprocalDilemma-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
     params=Params,
     constants=constants,
     agents=dynamics.named("firm"),

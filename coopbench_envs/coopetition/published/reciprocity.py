@@ -136,10 +136,13 @@ def measure(c, s, i, measures):
     measures[i, 4] = s.factors[i] / max(1, s.time[i])
 
 
+KERNELS = dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure)
+
+
 def game(
     *,
     id: str,
-    kernel: Any,
+    module: str,
     params: type,
     constants: Callable[[Any], Any],
     agents: Callable[[Any], tuple[str, ...]],
@@ -147,7 +150,8 @@ def game(
     """Describe a game of reciprocity."""
     return dynamics.game(
         id=id,
-        kernel=kernel,
+        module=module,
+        kernels=KERNELS,
         params=params,
         constants=constants,
         agents=agents,

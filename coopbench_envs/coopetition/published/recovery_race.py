@@ -4,18 +4,12 @@ Little trust and much reputation damage at the start; the episode ends early whe
 a target. Page: docs/environments/recovery_race.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    end,
-    global_state,
-    observe,
-    prepare,
-)
+from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -92,7 +86,8 @@ def measure(c, s, i, measures):
 
 SPEC = dynamics.game(
     id="coopbench/RecoveryRace-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure),
     params=Params,
     constants=constants,
     agents=dynamics.named("partner"),

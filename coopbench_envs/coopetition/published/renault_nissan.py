@@ -4,21 +4,11 @@ The phase sets how much they trust, blame and need each other at the start; it d
 within an episode. Page: docs/environments/renault_nissan.md.
 """
 
-import sys
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    allocate,
-    global_state,
-    measure,
-    observe,
-    prepare,
-    reset,
-    step,
-)
 from coopbench_envs.parameters import one_of
 
 # phase: initial trust, initial damage, dependence of Nissan on Renault, and of Renault on Nissan
@@ -64,7 +54,7 @@ def constants(p: Params) -> dynamics.Constants:
 
 SPEC = dynamics.game(
     id="coopbench/RenaultNissan-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
     params=Params,
     constants=constants,
     agents=lambda c: ("nissan_0", "renault_0"),

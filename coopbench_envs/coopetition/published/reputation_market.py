@@ -5,17 +5,12 @@ scale the reward. Page: docs/environments/reputation_market.md.
 """
 
 import math
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    observe,
-    prepare,
-)
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.parameters import between, one_of
 
@@ -156,7 +151,10 @@ def global_state_space(c: Any) -> Box:
 
 SPEC = dynamics.game(
     id="coopbench/ReputationMarket-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate, reset=reset, step=step, measure=measure, global_state=global_state
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("seller"),

@@ -4,21 +4,11 @@ Modelled on the joint venture S-LCD of Samsung and Sony. Each invests; the secon
 the first than the first on it. Page: docs/environments/slcd.md.
 """
 
-import sys
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    allocate,
-    global_state,
-    measure,
-    observe,
-    prepare,
-    reset,
-    step,
-)
 from coopbench_envs.parameters import one_of
 
 
@@ -56,7 +46,7 @@ def constants(p: Params) -> dynamics.Constants:
 
 SPEC = dynamics.game(
     id="coopbench/SLCD-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
     params=Params,
     constants=constants,
     agents=lambda c: ("samsung_0", "sony_0"),

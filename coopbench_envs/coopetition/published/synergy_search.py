@@ -5,21 +5,13 @@ docs/environments/synergy_search.md.
 """
 
 import math
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    end,
-    invest,
-    measure,
-    pay,
-    prepare,
-    update_trust,
-)
+from coopbench_envs.coopetition.published.dynamics import end, invest, pay, update_trust
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.parameters import one_of, span
 
@@ -134,7 +126,10 @@ def _revealed(c: Any, space: Box) -> Box:
 
 SPEC = dynamics.game(
     id="coopbench/SynergySearch-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate, reset=reset, step=step, observe=observe, global_state=global_state
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("firm"),

@@ -5,19 +5,10 @@ for sure. The episode ends early when mutual trust has collapsed. Page:
 docs/environments/trust_dilemma.md.
 """
 
-import sys
 from typing import Annotated, NamedTuple
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import (  # noqa: F401 (the kernel's own room)
-    allocate,
-    end,
-    global_state,
-    measure,
-    observe,
-    prepare,
-    reset,
-)
+from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -66,7 +57,8 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 SPEC = dynamics.game(
     id="coopbench/TrustDilemma-v0",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(step=step),
     params=Params,
     constants=constants,
     agents=dynamics.named("firm"),

@@ -4,14 +4,13 @@ A pair plays a venture of two; its partner judges an agent by what it sees, and 
 it. Who is shunned stays alone. Page: docs/environments/dynamic_partner_selection_v1.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
-from coopbench_envs.core import integer, kernel
+from coopbench_envs.core import Kernels, integer, kernel
 from coopbench_envs.parameters import between
 
 WANTED = 0.5  # least wish that counts
@@ -283,7 +282,16 @@ def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
 
 SPEC = ventures.game(
     id="coopbench/DynamicPartnerSelection-v1",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=Kernels(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=observe,
+        measure=measure,
+        prepare=prepare,
+        global_state=global_state,
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("partner"),

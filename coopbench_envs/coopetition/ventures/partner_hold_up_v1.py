@@ -5,16 +5,12 @@ strong one gets its way in a conflict, which costs both. Page:
 docs/environments/partner_hold_up_v1.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
-from coopbench_envs.coopetition.ventures.ventures import (
-    prepare,  # noqa: F401 (the kernel's own room)
-)
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between, span
 
@@ -260,7 +256,16 @@ def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
 
 SPEC = ventures.game(
     id="coopbench/PartnerHoldUp-v1",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=ventures.KERNELS._replace(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=observe,
+        measure=measure,
+        global_state=global_state,
+    ),
+    steady=steady,
     params=Params,
     constants=constants,
     agents=lambda c: ("strong_0", "weak_0"),

@@ -190,6 +190,17 @@ def measure(c, s, i, measures):
     measures[i, 4] = 1.0 - s.missed[i] / max(1.0, s.good_steps[i])
 
 
+KERNELS = ventures.KERNELS._replace(
+    allocate=allocate,
+    reset=reset,
+    step=step,
+    observe=observe,
+    measure=measure,
+    prepare=prepare,
+    global_state=global_state,
+)
+
+
 def layout(c: Any) -> dict[str, slice]:
     """Named parts of one agent's observation."""
     return ventures.parts(ventures.sizes(c) | {"phase": len(c.level), "level": 1})
@@ -208,6 +219,7 @@ def facts(
 def game(*, phases: tuple[Phase, ...], metrics: Mapping[str, str] = METRICS, **own: Any) -> EnvSpec:
     """Describe a game with ``phases``; the rest as in ``ventures``."""
     usual: dict[str, Any] = {
+        "kernels": KERNELS,
         "scratch": SCRATCH,
         "layout": layout,
         "world": lambda c: c.num_agents * (c.num_agents + 2) + 2 + len(c.level) + 1,

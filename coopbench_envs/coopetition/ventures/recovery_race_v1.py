@@ -4,7 +4,6 @@ Damage caps trust and heals slowly, faster when a partner invests more than is d
 come back the market pays them less. Page: docs/environments/recovery_race_v1.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -214,7 +213,15 @@ def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
 
 SPEC = ventures.game(
     id="coopbench/RecoveryRace-v1",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=ventures.KERNELS._replace(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=observe,
+        measure=measure,
+        global_state=global_state,
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("partner"),

@@ -4,20 +4,13 @@ Each new phase draws trust towards its own and sets how much the makers need eac
 timeline is stylised. Page: docs/environments/renault_nissan_v1.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import phases, ventures
-from coopbench_envs.coopetition.ventures.phases import (  # noqa: F401 (the kernel's own room)
-    Phase,
-    global_state,
-    measure,
-    observe,
-    prepare,
-)
+from coopbench_envs.coopetition.ventures.phases import Phase
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.parameters import span
 
@@ -130,7 +123,8 @@ def need(c, s, i):
 SPEC = phases.game(
     phases=PHASES,
     id="coopbench/RenaultNissan-v1",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=phases.KERNELS._replace(allocate=allocate, reset=reset, step=step),
     params=Params,
     constants=constants,
     agents=lambda c: ("nissan_0", "renault_0"),

@@ -4,20 +4,10 @@ Modelled on the joint venture S-LCD of Samsung and Sony; the timeline is stylise
 Page: docs/environments/slcd_v1.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 from coopbench_envs.coopetition.ventures import phases, ventures
-from coopbench_envs.coopetition.ventures.phases import (  # noqa: F401 (the kernel's own room)
-    Phase,
-    allocate,
-    global_state,
-    measure,
-    observe,
-    prepare,
-    reset,
-    step,
-)
+from coopbench_envs.coopetition.ventures.phases import Phase
 from coopbench_envs.parameters import span
 
 PHASES = (
@@ -61,7 +51,7 @@ def constants(p: Params) -> Any:
 SPEC = phases.game(
     phases=PHASES,
     id="coopbench/SLCD-v1",
-    kernel=sys.modules[__name__],
+    module=__name__,
     params=Params,
     constants=constants,
     agents=lambda c: ("samsung_0", "sony_0"),

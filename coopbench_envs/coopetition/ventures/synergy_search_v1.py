@@ -4,16 +4,12 @@ Nothing that they see tells which; only what their investments return does, and 
 that. Page: docs/environments/synergy_search_v1.md.
 """
 
-import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
-from coopbench_envs.coopetition.ventures.ventures import (
-    prepare,  # noqa: F401 (the kernel's own room)
-)
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between, one_of, span
 
@@ -173,7 +169,15 @@ def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
 
 SPEC = ventures.game(
     id="coopbench/SynergySearch-v1",
-    kernel=sys.modules[__name__],
+    module=__name__,
+    kernels=ventures.KERNELS._replace(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=observe,
+        measure=measure,
+        global_state=global_state,
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("firm"),

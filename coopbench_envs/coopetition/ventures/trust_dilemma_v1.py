@@ -5,20 +5,10 @@ firm whose partner has lost trust in it receives little of what is earned. Page:
 docs/environments/trust_dilemma_v1.md.
 """
 
-import sys
 from typing import NamedTuple
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
-from coopbench_envs.coopetition.ventures.ventures import (  # noqa: F401 (the kernel's own room)
-    allocate,
-    global_state,
-    measure,
-    observe,
-    prepare,
-    reset,
-    step,
-)
 
 
 class Params(NamedTuple):
@@ -41,7 +31,7 @@ def constants(p: Params) -> ventures.Constants:
 
 SPEC = ventures.game(
     id="coopbench/TrustDilemma-v1",
-    kernel=sys.modules[__name__],
+    module=__name__,
     params=Params,
     constants=constants,
     agents=dynamics.named("firm"),

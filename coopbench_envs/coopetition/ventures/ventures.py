@@ -14,8 +14,8 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition import picture
-from coopbench_envs.coopetition.published.dynamics import METRICS, prepare  # noqa: F401 (for the games)
-from coopbench_envs.core import EnvSpec, kernel, uniform
+from coopbench_envs.coopetition.published.dynamics import METRICS, prepare
+from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
 from coopbench_envs.parameters import between, span
 
 Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
@@ -333,6 +333,17 @@ def measure(c, s, i, measures):
     measures[i, 3] = s.time[i]
 
 
+KERNELS = Kernels(
+    allocate=allocate,
+    reset=reset,
+    step=step,
+    observe=observe,
+    measure=measure,
+    prepare=prepare,
+    global_state=global_state,
+)
+
+
 def parts(sizes: Mapping[str, int]) -> dict[str, slice]:
     """Lay named parts of these sizes one after the other."""
     ends = np.cumsum(list(sizes.values())).tolist()
@@ -369,10 +380,11 @@ def unit_box(size: int) -> Box:
 def game(
     *,
     id: str,
-    kernel: Any,
+    module: str,
     params: type,
     constants: Callable[[Any], Any],
     agents: Callable[[Any], tuple[str, ...]],
+    kernels: Kernels = KERNELS,
     metrics: Mapping[str, str] = METRICS,
     scratch: frozenset[str] = SCRATCH,
     layout: Callable[[Any], Mapping[str, slice]] = layout,
@@ -402,7 +414,8 @@ def game(
     }
     return EnvSpec(
         id=id,
-        kernel=kernel,
+        module=module,
+        kernels=kernels,
         params=params,
         constants=constants,
         agents=agents,
