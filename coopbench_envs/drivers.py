@@ -5,18 +5,11 @@ random stream of each episode, returns, dead agents and illegal actions. The ker
 dynamics.
 """
 
-import ast
-import functools
-import hashlib
-import sys
-import types
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from coopbench_envs.compiling import bound
 from coopbench_envs.core import Kernels, kernel, stream
 
 __all__ = [
@@ -26,9 +19,7 @@ __all__ = [
     "RESET",
     "RESTORE",
     "Control",
-    "compiled",
     "driver",
-    "entry",
 ]
 
 # What one call of a driver does. Step: a finished lane begins its next episode, or rests.
@@ -185,116 +176,9 @@ def driver(kernels: Kernels, name: str, discrete: bool) -> Any:
     Environments that have all their kernels in common share one driver.
     """
     needed = ("global_state",) if name == "world" else ("reset", "step", "observe", "measure")
-    bound = {kernel_name: getattr(kernels, kernel_name) for kernel_name in needed}
+    names = {kernel_name: getattr(kernels, kernel_name) for kernel_name in needed}
     if name == "drive":
-        bound["legalise"] = _legal_discrete if discrete else _any_box
-        bound["prepare"] = kernels.prepare or _no_prepare
-        bound["mask"] = kernels.mask or _no_mask
-    return _compiled(name, tuple(bound.items()))
-
-
-@functools.cache
-def _compiled(name: str, bound: tuple[tuple[str, Any], ...]) -> Any:
-    """Compile a template with the ``bound`` kernels."""
-    plain = [getattr(kernel, "py_func", kernel) for _, kernel in bound]
-    kernels = [f"{function.__module__}.{function.__qualname__}" for function in plain]
-    home = dict(zip([key for key, _ in bound], plain, strict=True)).get("step", plain[0]).__module__
-    digest = _source_hash({function.__module__ for function in plain}, kernels)
-    template = {"drive": drive, "world": world}[name]
-    unique = f"{name}_{home.replace('.', '_')}_{digest}"
-    return _cached(template, globals() | dict(bound), unique)
-
-
-def compiled(function: Callable[..., None]) -> Any:
-    """Compile a function of a module, for instance a planner's loop over lanes.
-
-    Like a kernel it fills the arrays that it is given and allocates nothing; it may call kernels
-    and routines. An edit of its module or of what that imports from our packages recompiles it.
-    """
-    digest = _source_hash({function.__module__}, [f"{function.__module__}.{function.__qualname__}"])
-    return _cached(function, function.__globals__, f"{function.__name__}_{digest}")
-
-
-def _cached(template: Any, names: dict[str, Any], unique: str) -> Any:
-    """Compile ``template`` with ``names`` as its globals, cached on disk under a ``unique`` name.
-
-    The name has to carry a hash of every source file that the code inlines: numba alone looks at
-    the outermost function's file and would return stale machine code after an edit of a kernel. The
-    result releases the interpreter lock, so that threads can share the lanes.
-    """
-    function = types.FunctionType(template.__code__, names, unique, template.__defaults__)
-    function.__qualname__, function.__module__ = unique, template.__module__
-    flags = {"error_model": "numpy", "nogil": True, "_nrt": False}
-    try:
-        return numba.njit(cache=True, **flags)(function)
-    except RuntimeError as error:  # numba found no folder that it may write to
-        if "locator" not in str(error):
-            raise
-        return numba.njit(**flags)(function)
-
-
-def entry(dispatcher: Any, *arguments: Any) -> Any:
-    """Return the machine code for arguments of these very types, as a callable without type checks.
-
-    Looking up the types of some fifty arrays costs 10 us a call, ten times the call itself. The
-    caller promises to pass arguments of the same types, dimensions and memory layout.
-    """
-    if numba.config.DISABLE_JIT:  # the kernels as plain Python, for debugging and for a test
-        return dispatcher
-    signature = tuple(numba.typeof(argument) for argument in arguments)
-    dispatcher.compile(signature)
-    return dispatcher.overloads[signature].entry_point
-
-
-def _source_hash(modules: set[str], kernels: list[str]) -> str:
-    digest = hashlib.sha256(" ".join(kernels).encode())
-    files = set().union(*(_sources(module) for module in {*modules, __name__}))
-    for file in sorted(files):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _sources(module: str) -> set[Path]:
-    """Files of ``module`` and of everything that it imports from its own package and from ours.
-
-    Looks at files alone: importing a module to find its source would load what it imports.
-    """
-    packages = {module.partition(".")[0], __name__.partition(".")[0]}
-    found: set[Path] = set()
-    queue = [module]
-    while queue:
-        name = queue.pop()
-        file = _file(name) if name.partition(".")[0] in packages else None
-        if file is not None and file not in found:
-            found.add(file)
-            for node in ast.walk(ast.parse(file.read_bytes())):
-                queue += _imported(node)
-    return found
-
-
-def _file(module: str) -> Path | None:
-    """Source of a module in a package that is loaded, or None if it has none."""
-    known, rest = module, ""
-    while known and known not in sys.modules:  # a package within a package can lie elsewhere
-        known, _, last = known.rpartition(".")
-        rest = f"{last}/{rest}" if rest else last
-    loaded = sys.modules.get(known)
-    file = getattr(loaded, "__file__", None)
-    if file is None or not rest:
-        return None if file is None else Path(file)
-    if not hasattr(loaded, "__path__"):
-        return None
-    stem = Path(file).parent / rest
-    return next((f for f in (stem.with_suffix(".py"), stem / "__init__.py") if f.is_file()), None)
-
-
-def _imported(node: ast.AST) -> list[str]:
-    """Modules that an import statement may take functions or numbers from."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if not isinstance(node, ast.ImportFrom) or node.module is None:
-        return []
-    parts = [f"{node.module}.{alias.name}" for alias in node.names]
-    modules = [part for part in parts if _file(part) is not None]
-    # "from package import module" does not read the package's own names.
-    return modules if len(modules) == len(parts) else [node.module, *modules]
+        names["legalise"] = _legal_discrete if discrete else _any_box
+        names["prepare"] = kernels.prepare or _no_prepare
+        names["mask"] = kernels.mask or _no_mask
+    return bound({"drive": drive, "world": world}[name], tuple(names.items()))

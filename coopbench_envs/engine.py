@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from coopbench_envs.compiling import entry
 from coopbench_envs.drivers import (
     DISABLED,
     NEXT_STEP,
@@ -17,7 +18,6 @@ from coopbench_envs.drivers import (
     RESTORE,
     Control,
     driver,
-    entry,
 )
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec

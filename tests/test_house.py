@@ -61,13 +61,13 @@ def test_driver_names_follow_every_source(tmp_path):
     (package / "helper.py").write_text("GAIN = 2.0\n")
     (package / "game.py").write_text("from othersuite.helper import GAIN\n")
     (package / "planner.py").write_text(
-        "from coopbench_envs.drivers import compiled\n"
+        "from coopbench_envs.compiling import compiled\n"
         "from othersuite.helper import GAIN\n"
         "@compiled\ndef fill(out):\n    for k in range(len(out)):\n        out[k] = GAIN\n"
     )
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r});"
-        "import numpy, othersuite.game; from coopbench_envs.drivers import _source_hash;"
+        "import numpy, othersuite.game; from coopbench_envs.compiling import _source_hash;"
         "from othersuite.planner import fill; out = numpy.zeros(1); fill(out);"
         "print(_source_hash({'othersuite.game'}, []), fill.__name__, *out)"
     )
@@ -88,7 +88,7 @@ def test_driver_names_follow_every_source(tmp_path):
 
 def test_sources_are_found_in_packages_that_lie_elsewhere():
     import coopbench.baselines
-    from coopbench_envs.drivers import _file
+    from coopbench_envs.compiling import _file
 
     folder = Path(coopbench.baselines.__file__).parent
     assert _file("coopbench.baselines") == folder / "__init__.py"

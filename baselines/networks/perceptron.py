@@ -13,8 +13,8 @@ import numpy as np
 
 from coopbench.baselines.game import Game
 from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.compiling import compiled
 from coopbench_envs.core import kernel
-from coopbench_envs.drivers import compiled
 
 __all__ = ["ACTIVATIONS", "HEADS", "Memory", "Network", "NetworkPolicy"]
 

@@ -19,8 +19,8 @@ from coopbench.baselines.planners.shortest_paths import (
     survey_room,
 )
 from coopbench.baselines.policy import Entry, Game
+from coopbench_envs.compiling import compiled
 from coopbench_envs.core import routine, subroutine, uniform
-from coopbench_envs.drivers import compiled
 from coopbench_envs.parameters import between
 from coopbench_envs.pathfinding.lattice import cell_at
 

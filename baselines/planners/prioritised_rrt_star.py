@@ -23,8 +23,8 @@ from coopbench.baselines.planners.rrt_star import (
 )
 from coopbench.baselines.planners.shortest_paths import ROOMS, distance_to, survey_room
 from coopbench.baselines.policy import Entry, Game
+from coopbench_envs.compiling import compiled
 from coopbench_envs.core import routine, subroutine
-from coopbench_envs.drivers import compiled
 from coopbench_envs.parameters import between
 
 _STEPS = 2  # that a round takes at full speed

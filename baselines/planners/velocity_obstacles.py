@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coopbench_envs.compiling import compiled
 from coopbench_envs.core import routine
-from coopbench_envs.drivers import compiled
 from coopbench_envs.pathfinding.neighbours import bin_at, bin_of
 
 _DISCS = 24  # nearest discs of walls that an agent minds
