@@ -17,8 +17,10 @@ import torch
 
 import coopbench_envs  # noqa: F401 (registers the environments)
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_learner
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import Engine
 
 GAMES = ("coopbench/TrustDilemma-v1", "coopbench/TrustDilemma-v0")
 LANES, STEPS, EPOCHS = 256, 64, 4  # games at once, steps of each between updates, passes
@@ -79,13 +81,9 @@ def single_environments(game: str, width: int, repeats: int) -> float:
 
 def evaluate(learner, game: str) -> None:
     """Play what has been learned in some episodes."""
-    policy, engine = learner.policy(), Engine(game, EVALUATED)
-    seeds = np.arange(EVALUATED, dtype=np.uint64)
-    engine.reset(seeds)
-    memory = policy.initial(Game.of(engine), seeds)
-    while not engine.control.done.all():
-        actions, memory = policy.act(engine.control.obs, memory, None)
-        engine.step(actions, DISABLED)
+    engine = Engine(game, EVALUATED)
+    player = Player(learner.policy(), Game.of(engine))
+    Match(engine, [player]).play(np.arange(EVALUATED, dtype=np.uint64))
 
 
 def evaluations(game: str, given: dict, repeats: int) -> tuple[float, float]:

@@ -15,10 +15,11 @@ import numpy as np
 
 import coopbench_envs
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.report.plots import overall as style
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import Engine
 from coopbench_envs.pathfinding.routing import MAPS
 
 FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
@@ -104,17 +105,15 @@ def section(env_id: str) -> str:
 def course(env_id: str, policy: str) -> Course:
     """Play the episodes of seeds 0, 1, ... with one policy in every seat."""
     engine = Engine(env_id, EPISODES)
-    control, everywhere = engine.control, np.ones(EPISODES, np.bool_)
-    engine.reset(np.arange(EPISODES, dtype=np.uint64))
-    player = Player(policy, Game.of(engine))
-    player.begin(control.seed, control.episode, everywhere)
+    control, match = engine.control, Match(engine, [Player(policy, Game.of(engine))])
+    match.begin(np.arange(EPISODES, dtype=np.uint64))
     place = list(engine.spec.metrics).index("final_trust")
     trust, reward = [control.measures[:, place].copy()], [np.full(EPISODES, np.nan)]
-    while not control.done.all():
-        running = ~control.done
-        engine.step(player.act(control.obs), DISABLED)
+    running = ~control.done
+    for _ in match.steps():
         trust.append(control.measures[:, place].copy())
         reward.append(np.where(running, control.rewards.mean(axis=1), 0.0))
+        running = ~control.done
     return Course(np.array(trust), np.array(reward))
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
@@ -225,19 +226,13 @@ def test_a_defector_is_shunned_and_earns_less():
     seats = ["always_defect"] + ["conditional_cooperator"] * 5
     returns = []
     for first in (seats[0], seats[1]):
-        engine.reset(np.arange(64, dtype=np.uint64))
-        control = engine.control
-        players = {name: Player(name, game) for name in seats}
-        for player in players.values():
-            player.begin(control.seed, control.episode, np.ones(64, np.bool_))
-        while not control.done.all():
-            acted = {name: player.act(control.obs) for name, player in players.items()}
-            rows = [acted[name][:, a] for a, name in enumerate([first, *seats[1:]])]
-            engine.step(np.stack(rows, axis=1), DISABLED)
-        returns.append(control.returns[:, 0].mean())
+        players = [Player(name, game) for name in ("conditional_cooperator", first)]
+        seated = np.tile([0, *[-1] * 5], (64, 1))
+        totals = Match(engine, players, seated).play(np.arange(64, dtype=np.uint64))
+        returns.append(totals[:, 0].mean())
         if first == "always_defect":
             assert (engine.state.partner[:, 0] == -1).mean() > 0.95
-            assert control.returns[:, 1:].mean() > 1.1 * returns[0]
+            assert totals[:, 1:].mean() > 1.1 * returns[0]
     assert returns[0] < 0.9 * returns[1]
 
 

@@ -5,11 +5,12 @@ import pytest
 
 import coopbench
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import seating
 from coopbench.baselines.player import Player
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.playing import rollout
-from coopbench.playing.rollout import play, seating
+from coopbench.playing.rollout import play
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
 from coopbench_envs import Engine

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from coopbench.baselines import registry
 from coopbench.baselines.game import Game
 from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.match import Match
 from coopbench.baselines.networks.perceptron import ACTIVATIONS, HEADS, Network, NetworkPolicy
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
-from coopbench.playing.rollout import joint, seating
 from coopbench_envs.arrays import pack, unpack
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import Engine
 
 TRUST = "coopbench/TrustDilemma-v1"
 
@@ -126,20 +126,17 @@ def test_actions_cover_the_range_of_each_seat():
 
 def test_choices_are_legal_whatever_the_network_prefers():
     engine = Engine("test/Pennies-v0", 64)
-    engine.reset(np.arange(64, dtype=np.uint64))
     found = network(agents=3, features=3, hidden=(), outputs=3, head="argmax", spread=0.0)
     found.biases[0][:] = [0.0, 1.0, 2.0]  # flip, else give, else wait
     player = Player(policy(found, "test/Pennies-v0"), Game.of(engine))
-    everywhere = np.ones(64, np.bool_)
-    player.begin(engine.control.seed, engine.control.episode, everywhere)
-    seats, chosen = seating(64, 3, 0), set()
-    while not engine.control.done.all():
-        masks = engine.control.masks.astype(np.bool_)
-        actions = joint([player], seats, engine)
+    match, chosen = Match(engine, [player]), set()
+    match.begin(np.arange(64, dtype=np.uint64))
+    masks = engine.control.masks.astype(np.bool_)
+    for actions in match.steps():
         expected = np.where(masks[:, :, 2], 2, np.where(masks[:, :, 1], 1, 0))
         assert np.array_equal(actions, expected)
         chosen |= set(actions.ravel().tolist())
-        engine.step(actions, DISABLED)
+        masks = engine.control.masks.astype(np.bool_)
     assert chosen == {0, 1, 2}
     assert not engine.control.invalid.any()
     with pytest.raises(ValueError, match="chooses among the legal actions of test/Pennies-v0"):

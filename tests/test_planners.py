@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
 from coopbench.baselines.planners.pibt import AFTER, NEXT
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
@@ -54,11 +55,8 @@ def _begun(policy, lanes=1, seed=0, env_id="coopbench/Routing-v0"):
 
 def _played(policy, parameters, lanes=1, env_id="coopbench/Routing-v0"):
     engine = Engine(env_id, lanes, **parameters)
-    engine.reset(np.arange(lanes))
     player = Player(policy, Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(lanes, np.bool_))
-    while not engine.control.done.all():
-        engine.step(player.act(engine.control.obs, engine.view()), DISABLED)
+    Match(engine, [player]).play(np.arange(lanes))
     return engine, player
 
 

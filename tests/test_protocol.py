@@ -13,9 +13,9 @@ import pytest
 import coopbench
 import coopbench_envs
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import OWN, seating
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
-from coopbench.playing.rollout import OWN, seating
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import ad_hoc, load_protocol, protocol_files
 from coopbench.theory import certificates

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.coopetition.ventures.recovery_race_v1 import HARM, HEAL, REPAIR
@@ -172,11 +173,8 @@ def test_what_agents_and_the_global_state_see():
 
 def test_conditional_cooperators_nearly_always_recover_in_time():
     engine = Engine(NAME, 200)
-    engine.reset(np.arange(200, dtype=np.uint64))
     control, player = engine.control, Player("conditional_cooperator", Game.of(engine))
-    player.begin(control.seed, control.episode, np.ones(200, np.bool_))
-    while not control.done.all():
-        engine.step(player.act(control.obs), DISABLED)
+    Match(engine, [player]).play(np.arange(200, dtype=np.uint64))
     found = dict(zip(engine.spec.metrics, control.measures.T, strict=True))
     assert found["recovered"].mean() > 0.99
     assert 0.25 < found["recovery_time"].mean() < 0.45

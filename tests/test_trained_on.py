@@ -9,11 +9,11 @@ import coopbench
 from coopbench.analysis import learning as efficiency
 from coopbench.analysis.departures import departures
 from coopbench.analysis.missing_runs import missing_runs
+from coopbench.baselines.match import OWN, seating
 from coopbench.describe import describe_protocol
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
-from coopbench.playing.rollout import OWN, seating
 from coopbench.protocol.schema import load_protocol
 from coopbench.report import card
 from coopbench.report.tables import overall as tables

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import coopbench_envs
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.coopetition.ventures import ventures
@@ -155,14 +156,11 @@ SIZES = [
 @pytest.mark.parametrize("policy", ["conditional_cooperator", "best_constant", "open_loop"])
 def test_certified_policies_play_at_every_size(name, parameters, policy):
     engine = Engine(name, 3, **parameters)
-    engine.reset(np.arange(3, dtype=np.uint64))
-    control, player = engine.control, Player(policy, Game.of(engine))
-    player.begin(control.seed, control.episode, np.ones(3, np.bool_))
-    while not control.done.all():
-        actions = player.act(control.obs)
+    control, match = engine.control, Match(engine, [Player(policy, Game.of(engine))])
+    match.begin(np.arange(3, dtype=np.uint64))
+    for actions in match.steps():
         for agent, space in enumerate(engine.action_spaces):
             assert space.contains(actions[0, agent].astype(space.dtype))
-        engine.step(actions, DISABLED)
         for agent, space in enumerate(engine.observation_spaces):
             assert all(space.contains(row) for row in control.obs[:, agent])
         assert all(engine.state_space.contains(row) for row in engine.global_state())

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_learner, make_policy
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import Engine
 from coopbench_envs.registration import spec
 
 EPISODES = 32  # seeds 0 to 31, which are never those of training episodes
@@ -26,14 +27,8 @@ EPISODES = 32  # seeds 0 to 31, which are never those of training episodes
 def mean_return(policy: Any, env_id: str) -> float:
     """Play the evaluation episodes, all of them at once, with one policy in all seats."""
     engine = Engine(env_id, EPISODES)
-    control = engine.control
-    engine.reset(np.arange(EPISODES))
-    player = Player(policy, Game.of(engine))
-    player.begin(control.seed, control.episode, np.ones(EPISODES, np.bool_))
-    while not control.done.all():
-        actions = player.act(control.obs, engine.view(), control.masks)
-        engine.step(actions, DISABLED)  # finished episodes rest
-    return float(control.returns.mean())
+    match = Match(engine, [Player(policy, Game.of(engine))])
+    return float(match.play(np.arange(EPISODES)).mean())
 
 
 def reference(env_id: str) -> str:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from coopbench.baselines.match import OWN, seating
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable
-from coopbench.playing.rollout import OWN, seating
 from coopbench.protocol import map_files as maps
 from coopbench.protocol.schema import Protocol, load_protocol, protocol_files
 

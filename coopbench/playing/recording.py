@@ -15,12 +15,12 @@ import numpy as np
 
 import coopbench_envs
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match, seating
 from coopbench.baselines.player import Player
 from coopbench.baselines.policy import label
 from coopbench.baselines.registry import make_policy
 from coopbench.errors import ReplayError
 from coopbench.files import write_bytes
-from coopbench.playing.rollout import joint, seating
 from coopbench.provenance import versions
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.engine import DISABLED, Engine
@@ -155,16 +155,12 @@ def play(
     ``policies`` are the evaluated one and its partners, ``seats`` one row of ``seating``, and
     ``start`` the state fields to begin with.
     """
-    control = engine.control
-    engine.reset(np.array([seed], np.uint64), state=start)
     players = [Player(policy, Game.of(engine)) for policy in policies]
-    for stream, player in enumerate(players):
-        player.begin(control.seed, control.episode, np.ones(1, np.bool_), stream)
-    actions, rewards = [], []
-    while not control.done[0]:
-        actions.append(joint(players, seats, engine)[0])
-        engine.step(actions[-1][None], DISABLED)
-        rewards.append(control.rewards[0].copy())
+    match, actions, rewards = Match(engine, players, seats), [], []
+    match.begin(np.array([seed], np.uint64), start)
+    for joint in match.steps():
+        actions.append(joint[0])
+        rewards.append(engine.control.rewards[0].copy())
     return Recording(
         title=title,
         env=engine.spec.id,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import OWN, Match, seating
 from coopbench.baselines.player import Player
 from coopbench.baselines.policy import label
 from coopbench.episodes.fingerprints import Fingerprints
@@ -18,12 +19,10 @@ from coopbench.episodes.trajectories import Recorder
 from coopbench.playing.plan import Checkpoints, Failed, game_of
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol, Task
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import Engine
 from coopbench_envs.registration import spec
 
-__all__ = ["PlayJob", "joint", "outcome", "play", "play_checkpoints", "seating"]
-
-OWN = -1  # in a seating: the policy that is evaluated
+__all__ = ["PlayJob", "outcome", "play", "play_checkpoints"]
 
 
 def play(
@@ -49,15 +48,13 @@ def play(
     seats = seating(len(seeds), len(engine.agents), len(pool))
     control = engine.control
     state = instance_state(task, engine.constants, len(seeds)) if frozen else None
-    engine.reset(seeds, state=state)
     players = [Player(each, Game.of(engine)) for each in (policy, *pool)]
-    for stream, player in enumerate(players):
-        player.begin(control.seed, control.episode, np.ones(len(seeds), np.bool_), stream)
+    match = Match(engine, players, seats)
+    match.begin(seeds, state)
     recorder, prints = Recorder(engine), Fingerprints(engine)
     recorder.note()
     course = [control.measures.mean(axis=0)]
-    while not control.done.all():
-        engine.step(joint(players, seats, engine), DISABLED)
+    for _ in match.steps():
         recorder.note()
         prints.note()
         course.append(control.measures.mean(axis=0))
@@ -161,29 +158,3 @@ def play_checkpoints(
 
 def _task(protocol: Protocol, cell: Cell) -> Task:
     return next(task for task in protocol.task if task.id == cell.task)
-
-
-def seating(episodes: int, agents: int, partners: int) -> np.ndarray:
-    """Say who sits where, (episodes, agents): -1 is the policy, p >= 0 the p-th partner.
-
-    Without partners the policy sits everywhere. With P partners it sits in seat k mod n of episode
-    k, and the j-th of the other seats (in index order, from 0) is taken by partner
-    (floor(k / n) + j) mod P. So the policy visits all n seats in turn, then the partners move on by
-    one, and after n * P episodes every partner has sat in every place equally often.
-    """
-    if partners == 0:
-        return np.full((episodes, agents), OWN)
-    episode, seat = np.arange(episodes)[:, None], np.arange(agents)[None, :]
-    own = episode % agents
-    place = seat - (seat > own)  # among the other seats
-    return np.where(seat == own, OWN, (episode // agents + place) % partners)
-
-
-def joint(players: list[Player], seats: np.ndarray, engine: Engine) -> np.ndarray:
-    """Actions of all seats: every player acts everywhere, and those of its own seats count."""
-    known = engine.control.obs, engine.view(), engine.control.masks
-    actions = players[0].act(*known)
-    for number, player in enumerate(players[1:]):
-        theirs = seats == number
-        actions[theirs] = player.act(*known)[theirs]
-    return actions

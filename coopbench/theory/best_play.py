@@ -7,7 +7,7 @@ reciprocity, penalties, market tiers), trust and the horizon are no part of it. 
 play whole episodes of the real environment. Definitions and a table of all games: docs/games.md.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import OWN, Actor, Match, Script
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import entries, make_policy
 from coopbench.baselines.strategies.investments import CUSTOMARY
@@ -320,23 +321,13 @@ class _Arena:
         seeds = np.arange(seed, seed + episodes, dtype=np.uint64)
         self._seeds = np.tile(seeds, candidates)
 
-    def play(self, choose: Callable[[int, np.ndarray], Any], *players: Player) -> np.ndarray:
-        """Play to the end; return mean returns (candidates, agents).
+    def play(self, players: Sequence[Actor], seats: np.ndarray | None = None) -> np.ndarray:
+        """Play all lanes to the end; return mean returns (candidates, agents).
 
-        ``choose(step, observations)`` gives the actions (lanes, agents, parts) in units; the
-        ``players`` that it asks begin their episodes first.
+        ``players`` and ``seats`` are those of a ``Match``.
         """
-        from coopbench_envs.engine import DISABLED
-
-        control, step = self.engine.control, 0
-        self.engine.reset(self._seeds)
-        every = np.ones(self.engine.lanes, np.bool_)
-        for stream, player in enumerate(players):
-            player.begin(control.seed, control.episode, every, stream)
-        while not control.done.all():
-            self.engine.step(choose(step, control.obs), DISABLED)
-            step += 1
-        return control.returns.reshape(self.candidates, self.episodes, -1).mean(axis=1)
+        returns = Match(self.engine, players, seats).play(self._seeds)
+        return returns.reshape(self.candidates, self.episodes, -1).mean(axis=1)
 
     def sequences(self, fractions: np.ndarray) -> np.ndarray:
         """Sums of returns (candidates,) of fractions (candidates, steps or 1, agents or 1).
@@ -346,11 +337,11 @@ class _Arena:
         units = np.repeat(fractions, self.episodes, axis=0) * self.tops
         last, actions = units.shape[1] - 1, np.full(self.engine.actions.shape, CUSTOMARY)
 
-        def choose(step: int, _: np.ndarray) -> np.ndarray:
+        def invested(step: int) -> np.ndarray:
             actions[:, :, 0] = units[:, min(step, last)]
             return actions
 
-        return self.play(choose).sum(axis=1)
+        return self.play([Script(invested)]).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -630,27 +621,37 @@ def _planned(arena: _Arena, policy: Any, seat: int, fractions: np.ndarray) -> It
         # The last block is filled up with its last plan.
         rows = np.minimum(np.arange(first, first + block), len(fractions) - 1)
         units = top * np.repeat(fractions[rows], arena.episodes, axis=0)
+        yield from arena.play([_Deviator(player, seat, units)])[: len(fractions) - first]
 
-        def choose(step: int, observations: np.ndarray, units: np.ndarray = units) -> np.ndarray:
-            actions = player.act(observations)
-            own, wanted = actions[:, seat, 0], units[:, step]
-            actions[:, seat, 0] = np.where(np.isnan(wanted), own, wanted)
-            return actions
 
-        yield from arena.play(choose, player)[: len(fractions) - first]
+class _Deviator:
+    """A player that follows a plan (lanes, steps) in units in one seat; nan: its own action."""
+
+    def __init__(self, player: Player, seat: int, units: np.ndarray) -> None:
+        self._player, self._seat, self._units, self._step = player, seat, units, 0
+
+    def begin(
+        self, seeds: np.ndarray, episodes: np.ndarray, chosen: np.ndarray, stream: int = 0
+    ) -> None:
+        self._player.begin(seeds, episodes, chosen, stream)
+        self._step = 0
+
+    def act(
+        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
+    ) -> np.ndarray:
+        actions, planned = self._player.act(observations, state, masks), self._units[:, self._step]
+        investment = actions[:, self._seat, 0]
+        actions[:, self._seat, 0] = np.where(np.isnan(planned), investment, planned)
+        self._step += 1
+        return actions
 
 
 def _replaced(arena: _Arena, policy: Any, seat: int, name: str) -> np.ndarray:
     """Mean returns (agents,) when another policy plays the seat."""
     game = Game.of(arena.engine)
-    others, own = Player(policy, game), Player(name, game)
-
-    def choose(step: int, observations: np.ndarray) -> np.ndarray:
-        actions = others.act(observations)
-        actions[:, seat] = own.act(observations)[:, seat]
-        return actions
-
-    return arena.play(choose, others, own)[0]
+    seats = np.full((arena.engine.lanes, len(game.agents)), OWN)
+    seats[:, seat] = 0  # the second player
+    return arena.play([Player(policy, game), Player(name, game)], seats)[0]
 
 
 def _playable(game: Game) -> list[str]:

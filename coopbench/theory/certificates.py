@@ -7,19 +7,20 @@ policies, where ``best_constant`` and ``open_loop`` find what they play.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Actor, Match, Script
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.baselines.strategies.certified import certified
 from coopbench.baselines.strategies.investments import CUSTOMARY
 from coopbench.theory import best_play as games
 from coopbench.theory import one_step as stage
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import Engine
 
 __all__ = ["Certificate", "Criterion", "certify", "load_certificate"]
 
@@ -235,33 +236,20 @@ class _Bench:
         units, last = low + fractions * (high - low), len(fractions) - 1
         shape = self._engine.actions.shape
 
-        def choose(step: int, _: np.ndarray) -> np.ndarray:
-            return np.broadcast_to(units[min(step, last)], shape)
-
-        return float(self._run(choose).sum(axis=1).mean())
+        script = Script(lambda step: np.broadcast_to(units[min(step, last)], shape))
+        return float(self._run([script]).sum(axis=1).mean())
 
     def _played(self, seats: list[str]) -> np.ndarray:
         """Returns per step (episodes, agents), each seat played by its policy."""
-        control = self._engine.control
-        players = {name: Player(name, self.game) for name in dict.fromkeys(seats)}
-        self._engine.reset(self._seeds)
-        every = np.ones(EPISODES, np.bool_)
-        for stream, player in enumerate(players.values()):
-            player.begin(control.seed, control.episode, every, stream)
+        names = list(dict.fromkeys(seats))
+        numbers = [names.index(name) - 1 for name in seats]  # of players, as in a seating
+        players = [Player(name, self.game) for name in names]
+        return self._run(players, np.tile(numbers, (EPISODES, 1)))
 
-        def choose(step: int, observations: np.ndarray) -> np.ndarray:
-            acted = {name: player.act(observations) for name, player in players.items()}
-            return np.stack([acted[name][:, seat] for seat, name in enumerate(seats)], axis=1)
-
-        return self._run(choose)
-
-    def _run(self, choose: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
-        control, step = self._engine.control, 0
-        self._engine.reset(self._seeds)
-        while not control.done.all():
-            self._engine.step(choose(step, control.obs), DISABLED)
-            step += 1
-        return control.returns / self._engine.horizon
+    def _run(self, players: Sequence[Actor], seats: np.ndarray | None = None) -> np.ndarray:
+        """Play the judged episodes; return returns per step (episodes, agents)."""
+        returns = Match(self._engine, players, seats).play(self._seeds)
+        return returns / self._engine.horizon
 
 
 def best_constant(env_id: str) -> dict[str, list[float]]:
@@ -292,11 +280,8 @@ class _Search:
     def __call__(self, fractions: np.ndarray) -> np.ndarray:
         """Values (candidates,) of actions (candidates, agents, parts)."""
         units = np.repeat(self.low + fractions * (self.high - self.low), SEARCHED, axis=0)
-        control = self._engine.control
-        self._engine.reset(self._seeds)
-        while not control.done.all():
-            self._engine.step(units, DISABLED)
-        total = control.returns.sum(axis=1).reshape(self.candidates, SEARCHED)
+        returns = Match(self._engine, [Script(lambda step: units)]).play(self._seeds)
+        total = returns.sum(axis=1).reshape(self.candidates, SEARCHED)
         return np.asarray(total.mean(axis=1))
 
 

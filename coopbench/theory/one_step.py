@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.strategies.investments import CUSTOMARY
 from coopbench_envs.engine import DISABLED, Engine
@@ -252,13 +253,11 @@ def _situations(engine: Engine, seed: int) -> dict[str, np.ndarray]:
     stops = ((np.arange(lanes) * 0.6180339887498949) % 1.0 * engine.horizon).astype(np.int64)
     playable = "trust_in_others" in engine.layout
     player = Player("conditional_cooperator" if playable else "constant:0.5", Game.of(engine))
-    engine.reset(seeds)
-    control = engine.control
-    player.begin(control.seed, control.episode, np.ones(lanes, np.bool_))
+    match = Match(engine, [player])
+    match.begin(seeds)
     found = engine.get_state()
-    for step in range(1, engine.horizon):
-        engine.step(player.act(control.obs), DISABLED)
-        here = (stops >= step) & ~control.done
+    for step, _ in enumerate(match.steps(), 1):
+        here = (stops >= step) & ~engine.control.done
         if not here.any():
             break
         for field, value in engine.get_state().items():

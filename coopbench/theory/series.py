@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec
 
@@ -140,13 +141,10 @@ def match(
 
 def _matchings(engine: Engine, player: Player, seed: int, series: np.ndarray) -> np.ndarray:
     """Matching of the series in every lane, (lanes,)."""
-    control, trace = engine.control, engine.spec.trace
+    trace, course, match = engine.spec.trace, [], Match(engine, [player])
     assert trace is not None  # ``match`` has looked
-    engine.reset(np.arange(engine.lanes, dtype=np.uint64) + np.uint64(seed))
-    player.begin(control.seed, control.episode, np.ones(engine.lanes, np.bool_))
-    course = []
-    while not control.done.all():
-        engine.step(player.act(control.obs), DISABLED)
+    match.begin(np.arange(engine.lanes, dtype=np.uint64) + np.uint64(seed))
+    for _ in match.steps():
         course.append(np.array(trace(engine.constants, engine.state)["fraction"]))
     fractions, lengths = np.stack(course, axis=1), engine.state.time
     if (lengths < len(series)).any():

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from coopbench.analysis.estimates import estimate
+from coopbench.baselines.match import OWN, seating
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.playing.backends import BACKENDS
 from coopbench.playing.plan import game_of, plan
-from coopbench.playing.rollout import OWN, PlayJob, seating
+from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.schema import Protocol, Task
 from coopbench.workflows.evaluation import find_protocol
 from coopbench_envs.parameters import named

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coopbench.baselines.match import OWN, seating
 from coopbench.baselines.registry import make_policy
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
@@ -18,7 +19,6 @@ from coopbench.files import write_bytes
 from coopbench.playing import recording
 from coopbench.playing.plan import game_of
 from coopbench.playing.recording import Recording
-from coopbench.playing.rollout import OWN, seating
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol, Task
 from coopbench.results import store

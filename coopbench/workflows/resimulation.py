@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import OWN, begin_players, seating
 from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import POLICY_FILE, entries, learners, make_policy
@@ -20,7 +21,7 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Progress, Trace
 from coopbench.episodes.trajectories import Recorder, agent_metrics, episode_metrics
 from coopbench.playing.plan import game_of
-from coopbench.playing.rollout import OWN, PlayJob, play, seating
+from coopbench.playing.rollout import PlayJob, play
 from coopbench.protocol.schema import Protocol, Task
 from coopbench.provenance import machine, versions
 from coopbench.results import store
@@ -504,9 +505,7 @@ class _Partners:
         seats = seating(max(numbers) + 1, len(engine.agents), len(task.partners))
         self._engine, self._numbers, self._seats = engine, numbers, seats[numbers]
         self._players = [Player(name, Game.of(engine)) for name in task.partners]
-        control, every = engine.control, np.ones(len(numbers), np.bool_)
-        for stream, player in enumerate(self._players, start=1):  # 0 is the policy's
-            player.begin(control.seed, control.episode, every, stream)
+        begin_players(engine, self._players, first=1)  # stream 0 is the policy's
 
     def compared(self, joint: np.ndarray, lanes: list[int], step: int) -> Iterator[Finding]:
         """Compare what they do now with their part of recorded actions."""

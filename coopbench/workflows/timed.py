@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match, seating
 from coopbench.baselines.player import Player
 from coopbench.baselines.policy import label
 from coopbench.baselines.registry import entries
@@ -30,7 +31,7 @@ from coopbench.errors import WorkerError
 from coopbench.files import write_text
 from coopbench.playing.backends import hire, how_ended, start_failure
 from coopbench.playing.plan import Models, game_of
-from coopbench.playing.rollout import joint, outcome, seating
+from coopbench.playing.rollout import outcome
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Limits, Protocol, Task, with_limits
 from coopbench.provenance import versions
@@ -258,22 +259,17 @@ class _Table:
 
     def play(self, k: int, seat: "_Seat") -> tuple[float, str]:
         """Play episode k; return its normalised return and what is wrong with it, if anything."""
-        engine, control = self._engine, self._engine.control
+        engine, seats = self._engine, self._seats[k : k + 1]
         start = {name: np.asarray(field)[k] for name, field in self._start.items()}
-        engine.reset(self.seeds[k : k + 1], state=start)
-        seat.begin(self._game, control.seed, control.episode)
-        for stream, partner in enumerate(self._partners, 1):
-            partner.begin(control.seed, control.episode, np.ones(1, np.bool_), stream)
-        players: list[Any] = [seat, *self._partners]
+        seat.sit(self._game)
+        match = Match(engine, [seat, *self._partners], seats)
+        match.begin(self.seeds[k : k + 1], start)
         recorder = Recorder(engine)
         recorder.note()
-        while not control.done[0]:
-            engine.step(joint(players, self._seats[k : k + 1], engine), DISABLED)
+        for _ in match.steps():
             recorder.note()
-        cell, only = Cell(self.task.id, seat.label), slice(k, k + 1)
-        return self._normalised(
-            outcome(engine, cell, self.seeds[only], self._seats[only], recorder)
-        )
+        cell = Cell(self.task.id, seat.label)
+        return self._normalised(outcome(engine, cell, self.seeds[k : k + 1], seats, recorder))
 
     def _normalised(self, block: Episodes) -> tuple[float, str]:
         score = values(block, self._score)[0]
@@ -303,6 +299,7 @@ class _Seat:
         self.label = policy if isinstance(policy, str) else label(policy)
         self.times: list[float] = []  # seconds that every answer in this episode took
         self._content = _pickled(policy, self.label)
+        self._game: Game | None = None
         self._limits, self._clock, self._start = limits, clock, clock.now()
         self._late = 0  # timeouts since the last action
         self._process: Any = None
@@ -324,12 +321,20 @@ class _Seat:
     def _left(self) -> float:
         return self._limits.total - (self._clock.now() - self._start)
 
-    def begin(self, game: Game, seeds: np.ndarray, episodes: np.ndarray) -> None:
+    def sit(self, game: Game) -> None:
+        """Take a seat in a game, the next of whose episodes begin with ``begin``."""
+        self._game = game
+
+    def begin(
+        self, seeds: np.ndarray, episodes: np.ndarray, chosen: np.ndarray, stream: int = 0
+    ) -> None:
         """Begin an episode with a fresh policy, which is made when its first action is wanted."""
-        self._opening = self._content, game, seeds.copy(), episodes.copy()
+        self._opening = self._content, self._game, seeds.copy(), episodes.copy()
         self.times = []
 
-    def act(self, observations: np.ndarray, state: Any, masks: np.ndarray) -> np.ndarray:
+    def act(
+        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the policy's actions, or raise ``_Trouble``."""
         limits, left = self._limits, self._left()
         if left <= 0:
