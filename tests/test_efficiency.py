@@ -9,9 +9,9 @@ from scipy import stats
 from coopbench.analysis import learning as efficiency
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
+from coopbench.report.data import as_json
 from coopbench.report.plots import learning
 from coopbench.report.report import Report
-from coopbench.report.tables.overall import as_json
 
 STEPS = np.array([100_000, 200_000, 400_000, 800_000])
 RUNS = 6
@@ -78,8 +78,13 @@ def find(curves, task):
     return next(curve for curve in curves if curve.task == task)
 
 
+def learning_of(protocol, table):
+    """Learning curves, and the rows of sample efficiency."""
+    return efficiency.learning_curves(protocol, table), efficiency.efficiencies(protocol, table)
+
+
 def test_the_curve_of_a_task_is_the_mean_over_runs_with_its_t_interval(means):
-    curves, _ = efficiency.learning(make_protocol(), make_table({"mine": means}))
+    curves, _ = learning_of(make_protocol(), make_table({"mine": means}))
     curve = find(curves, "second")
     assert curve.steps.tolist() == STEPS.tolist()
     assert (curve.runs, curve.flag) == (RUNS, "")
@@ -91,7 +96,7 @@ def test_the_curve_of_a_task_is_the_mean_over_runs_with_its_t_interval(means):
 
 
 def test_the_curve_of_a_group_is_the_iqm_of_runs_and_tasks(means):
-    curves, rows = efficiency.learning(make_protocol(), make_table({"mine": means}))
+    curves, rows = learning_of(make_protocol(), make_table({"mine": means}))
     curve, (row,) = find(curves, ""), rows
     cells = means.reshape(-1, 4) / 200
     expected = [stats.trim_mean(cells[:, k], 0.25) for k in range(4)]
@@ -110,7 +115,7 @@ def test_whole_runs_are_resampled():
     levels = np.linspace(40.0, 160.0, RUNS)
     flat = np.broadcast_to(levels[None, :, None], (2, RUNS, 4))
     protocol = make_protocol(bootstrap="percentile")
-    curves, (row,) = efficiency.learning(protocol, make_table({"mine": flat}))
+    curves, (row,) = learning_of(protocol, make_table({"mine": flat}))
     curve = find(curves, "")
     assert row.area_high - row.area_low == pytest.approx(curve.high[0] - curve.low[0])
 
@@ -119,7 +124,7 @@ def test_a_group_of_one_task_has_its_t_interval(means):
     """As its aggregate has; see ``analysis.bootstrap_method``."""
     protocol = make_protocol()
     protocol = protocol.model_copy(update={"task": protocol.task[:1]})
-    curves, (row,) = efficiency.learning(protocol, make_table({"mine": means}))
+    curves, (row,) = learning_of(protocol, make_table({"mine": means}))
     curve = find(curves, "")
     middle = (curve.low + curve.high) / 2
     np.testing.assert_allclose(middle, curve.estimate)  # symmetric, as resamples are not
@@ -144,7 +149,7 @@ def test_other_steps_are_named_and_the_common_ones_used(means):
         if (p.cell.task, p.cell.run) != ("first", 902)
     )
     table = EpisodeTable((), progress=(*others, half))
-    curves, (row,) = efficiency.learning(make_protocol(), table)
+    curves, (row,) = learning_of(make_protocol(), table)
     assert find(curves, "first").steps.tolist() == STEPS[:2].tolist()
     assert "run 902 has other checkpoints" in find(curves, "first").flag
     assert find(curves, "second").steps.tolist() == STEPS.tolist()
@@ -160,16 +165,14 @@ def test_runs_without_a_common_step_have_no_curve_but_are_named(means):
     late = tuple(
         make_progress(task, "mine", 901, means[k, 1], STEPS + 1) for k, task in enumerate(TASKS)
     )
-    curves, rows = efficiency.learning(
-        make_protocol(), EpisodeTable((), progress=table.progress + late)
-    )
+    curves, rows = learning_of(make_protocol(), EpisodeTable((), progress=table.progress + late))
     assert not rows
     assert all(len(curve.steps) == 0 and "other checkpoints" in curve.flag for curve in curves)
 
 
 def test_missing_runs_leave_the_others(means):
     short = EpisodeTable((), progress=make_table({"mine": means}).progress[:-2])
-    curves, (row,) = efficiency.learning(make_protocol(), short)
+    curves, (row,) = learning_of(make_protocol(), short)
     assert (find(curves, "first").runs, find(curves, "second").runs) == (RUNS, RUNS - 2)
     assert row.runs == RUNS - 2
     cells = np.concatenate([means[0], means[1, :-2]])[:, 0] / 200
@@ -178,7 +181,7 @@ def test_missing_runs_leave_the_others(means):
 
 def test_a_policy_that_lacks_a_task_has_no_group_curve(means):
     half = EpisodeTable((), progress=make_table({"mine": means}).progress[:RUNS])
-    curves, rows = efficiency.learning(make_protocol(), half)
+    curves, rows = learning_of(make_protocol(), half)
     assert [curve.task for curve in curves] == ["first"]
     assert not rows
 
@@ -221,7 +224,7 @@ def make_report(table, **settings):
     """The part of a report that is about training."""
     protocol = make_protocol(**settings)
     table = EpisodeTable(tuple(make_block(p.cell) for p in table.progress), table.progress)
-    curves, rows = efficiency.learning(protocol, table)
+    curves, rows = learning_of(protocol, table)
     late = efficiency.late_scores(protocol, table)
     return Report(protocol, table, (), (), (), (), learning=curves, efficiency=rows, late=late)
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench.analysis import estimates as analysis
+from coopbench.analysis.aggregates import aggregates
+from coopbench.analysis.departures import departures
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.errors import OtherProtocolError, ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.schema import ad_hoc, load_protocol
 from coopbench.results import store
-from coopbench.workflows import evaluation
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 
@@ -224,16 +224,14 @@ def test_departures(protocol, tmp_path):
     )
     assert any(
         "baseline tit_for_tat" in r
-        for r in evaluation.departures(
-            protocol, coopbench.evaluate(protocol, POLICIES[:2]).episodes
-        )
+        for r in departures(protocol, coopbench.evaluate(protocol, POLICIES[:2]).episodes)
     )
     standard = load_protocol("coopetition-standard")
     edited = standard.model_copy(
         update={"seeds": standard.seeds.model_copy(update={"training": (500,)})}
     )
     table = coopbench.evaluate(protocol, ["random"]).episodes
-    assert any("differs from" in reason for reason in evaluation.departures(edited, table))
+    assert any("differs from" in reason for reason in departures(edited, table))
     adhoc = coopbench.evaluate("TrustDilemma-v0", ["constant:0.5"])
     assert not adhoc.is_standard
     assert not adhoc.aggregates
@@ -268,16 +266,15 @@ def test_other_seeds_seats_and_tasks_are_departures(protocol):
         name: getattr(short, name)[:6]
         for name in ("seeds", "lengths", "terminated", "seats", "returns")
     }
-    found = evaluation.departures(protocol, EpisodeTable(tuple(blocks)))
+    found = departures(protocol, EpisodeTable(tuple(blocks)))
     assert found[1:] == (
         "tit_for_tat lacks the tasks platform",
         "constant:0.5 played other seeds than the protocol's in dilemma",
         "tit_for_tat played other seats than the protocol's in dilemma",
     )
     fewer = EpisodeTable((*blocks, dataclasses.replace(short, **cut)))
-    assert (
-        "tit_for_tat played other seeds than the protocol's in platform"
-        in evaluation.departures(protocol, fewer)
+    assert "tit_for_tat played other seeds than the protocol's in platform" in departures(
+        protocol, fewer
     )
 
 
@@ -304,7 +301,7 @@ def test_aggregates_are_made_per_group(protocol):
         ]
         assert row.estimate == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
     kept = EpisodeTable(report.episodes.blocks[:-1])  # the last policy has not played all of large
-    rows = analysis.aggregates(grouped, kept)
+    rows = aggregates(grouped, kept)
     assert [(row.group, row.policy) for row in rows if row.statistic == "iqm"][-2:] == [
         ("large", policy) for policy in POLICIES[:2]
     ]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import coopbench_envs
-from coopbench.analysis import estimates as analysis
 from coopbench.analysis import rankings
+from coopbench.analysis.samples import group_scores
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Failure
 from coopbench.protocol.schema import Protocol
 
@@ -86,7 +86,7 @@ def table(protocol):
 
 
 def scores_of(protocol, table, group, policy):
-    return [each.values for each in analysis.group_scores(protocol, table)[group, policy]]
+    return [each.values for each in group_scores(protocol, table)[group, policy]]
 
 
 def test_improvement_is_the_share_of_pairs_that_win(protocol, table):

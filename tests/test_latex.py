@@ -8,8 +8,10 @@ import subprocess
 import pytest
 from test_group_rankings import LEVELS, make_blocks, make_protocol
 
-from coopbench.analysis import estimates as analysis
 from coopbench.analysis import rankings
+from coopbench.analysis.aggregates import aggregates
+from coopbench.analysis.comparisons import comparisons
+from coopbench.analysis.estimates import estimates
 from coopbench.episodes.table import EpisodeTable
 from coopbench.report import latex
 from coopbench.report.report import Report
@@ -26,9 +28,9 @@ def report():
     return Report(
         protocol=protocol,
         episodes=table,
-        estimates=analysis.estimates(protocol, table),
-        comparisons=analysis.comparisons(protocol, table),
-        aggregates=analysis.aggregates(protocol, table),
+        estimates=estimates(protocol, table),
+        comparisons=comparisons(protocol, table),
+        aggregates=aggregates(protocol, table),
         departures=("edited\n\\input{/etc/passwd}",),
         improvements=rankings.improvements(protocol, table),
         ranks=rankings.ranks(protocol, table),

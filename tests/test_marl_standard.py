@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench.analysis import estimates as analysis
+from coopbench.analysis.samples import sample
 from coopbench.describe import describe_protocol
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
@@ -204,7 +204,7 @@ def test_scores_lie_between_the_lowest_and_highest_episode(report):
         p.metrics["return"].ravel() for p in report.episodes.progress if p.cell.task == "race"
     ]
     low, high = np.concatenate(episodes).min(), np.concatenate(episodes).max()
-    runs = analysis.sample(report.episodes, "race", "mine", "return").values
+    runs = sample(report.episodes, "race", "mine", "return").values
     shares = (runs - low) / (high - low + 1e-6)
     np.testing.assert_allclose(report.scores["mine"]["race"], shares)
     (row,) = (

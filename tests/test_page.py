@@ -17,6 +17,7 @@ from coopbench import provenance
 from coopbench.playing.plan import plan
 from coopbench.protocol.schema import ad_hoc, load_protocol
 from coopbench.report import card
+from coopbench.report.data import as_json
 from coopbench.report.page import as_html
 from coopbench.report.replays import NO_REPLAY, replays
 from coopbench.report.tables import overall as tables
@@ -289,7 +290,7 @@ def test_markdown_and_json_have_them_too(report):
     assert all(f"\n### {tables.escaped(name)}\n" in written for name in card.cards(report))
     assert "What reviewers ask, and what is known" in written
     assert "- **Failed runs:** 51 on longer" in written
-    content = json.loads(tables.as_json(report))
+    content = json.loads(as_json(report))
     assert content["checklist"] == [dataclasses.asdict(item) for item in card.checklist(report)]
     assert content["cards"] == card.cards(report)
 

@@ -15,13 +15,15 @@ from test_group_rankings import make_blocks
 from test_group_rankings import make_protocol as make_groups
 
 import coopbench_envs
-from coopbench.analysis import estimates as analysis
 from coopbench.analysis import rankings
-from coopbench.analysis.departures import departures
+from coopbench.analysis.aggregates import Aggregate, aggregates
+from coopbench.analysis.comparisons import comparisons
+from coopbench.analysis.estimates import agent_estimates, estimates
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Failure, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import numbers as formats
+from coopbench.report.data import as_csv, as_json
 from coopbench.report.page import as_html
 from coopbench.report.plots import overall as plots
 from coopbench.report.report import Report
@@ -101,19 +103,7 @@ def make_report(
     table = EpisodeTable(
         tuple(make_block(protocol, task, name, rng) for task in protocol.task for name in names)
     )
-    return Report(
-        protocol=protocol,
-        episodes=table,
-        estimates=analysis.estimates(protocol, table),
-        comparisons=analysis.comparisons(protocol, table),
-        aggregates=analysis.aggregates(protocol, table),
-        departures=departures(protocol, table),
-        notes=notes,
-        agents=analysis.agent_estimates(protocol, table),
-        improvements=rankings.improvements(protocol, table),
-        profiles=rankings.profile_points(protocol, table),
-        ranks=rankings.ranks(protocol, table),
-    )
+    return Report.of(protocol, table, notes)
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +294,7 @@ def test_agents_count_in_the_seats_of_the_policy(report):
     seats[:5, 0] = True  # and never in the other seat
     table = EpisodeTable((dataclasses.replace(block, seats=seats),))
     left, right = (
-        [row for row in analysis.agent_estimates(report.protocol, table) if row.agent == agent]
+        [row for row in agent_estimates(report.protocol, table) if row.agent == agent]
         for agent in AGENTS
     )
     assert [row.count for row in left] == [5, 5]
@@ -350,9 +340,9 @@ def trained():
     return Report(
         protocol=protocol,
         episodes=table,
-        estimates=analysis.estimates(protocol, table),
-        comparisons=analysis.comparisons(protocol, table),
-        aggregates=analysis.aggregates(protocol, table),
+        estimates=estimates(protocol, table),
+        comparisons=comparisons(protocol, table),
+        aggregates=aggregates(protocol, table),
         departures=("run 901 of theirs on a-one failed: out of memory",),
         improvements=rankings.improvements(protocol, table),
         profiles=rankings.profile_points(protocol, table),
@@ -380,14 +370,15 @@ def test_units_of_inference_are_told_apart(trained):
     told = tables.reading(trained)["Unit of inference"]
     assert "would move with other seeds" in told
     assert "would move with other runs" in told
-    content = json.loads(tables.as_json(trained), parse_constant=refuse)
+    content = json.loads(as_json(trained), parse_constant=refuse)
     units = {"low": "episodes", "middle": "episodes", "mine": "runs", "theirs": "runs"}
     assert content["unit_of_inference"] == units
     assert content["schema"] == 2
 
 
 def test_missing_runs_are_listed_everywhere(trained):
-    rows = [(row.task, row.policy, row.run, row.state) for row in missing_runs(trained)]
+    missing = missing_runs(trained.protocol, trained.episodes)
+    rows = [(row.task, row.policy, row.run, row.state) for row in missing]
     assert rows == [
         ("a-one", "theirs", 901, "failed"),
         ("a-two", "theirs", 901, "missing"),
@@ -395,7 +386,7 @@ def test_missing_runs_are_listed_everywhere(trained):
         ("b-one", "mine", 902, "partial"),
         ("b-one", "theirs", 901, "missing"),
     ]
-    reasons = {row.state: row.reason for row in reversed(missing_runs(trained))}
+    reasons = {row.state: row.reason for row in reversed(missing)}
     assert reasons["failed"] == "out of memory"
     assert reasons["partial"] == "2 of 4 checkpoints, to step 2"
     shown = [[entry.text for entry in row] for row in rows_of(tables.missing_table(trained))]
@@ -404,7 +395,7 @@ def test_missing_runs_are_listed_everywhere(trained):
     for text in (tables.as_text(trained, 60), tables.as_markdown(trained)):
         assert "Runs that are missing" in text
         assert "2 of 4 checkpoints" in text
-    content = json.loads(tables.as_json(trained))
+    content = json.loads(as_json(trained))
     assert [row["state"] for row in content["missing_runs"]] == [row[3] for row in rows]
     assert tables.missing_table(make_report()) is None
 
@@ -440,7 +431,7 @@ def test_no_difference_is_claimed_only_through_a_test(trained, report):
 
 
 def test_profiles_are_written_as_curves(trained):
-    content = json.loads(tables.as_json(trained), parse_constant=refuse)
+    content = json.loads(as_json(trained), parse_constant=refuse)
     first = content["profiles"][0]
     own = [p for p in trained.profiles if (p.group, p.policy) == ("a", first["policy"])]
     assert first["threshold"] == [point.threshold for point in own]
@@ -469,10 +460,10 @@ def test_aggregates_are_shown_per_group(many):
                 assert row[1].text == "missing"
             else:
                 assert row[1].value == found[group.name, row[0].value].estimate
-    read = csv.DictReader(io.StringIO(tables.as_csv(many.aggregates, analysis.Aggregate)))
+    read = csv.DictReader(io.StringIO(as_csv(many.aggregates, Aggregate)))
     iqm = [line for line in read if line["statistic"] == "iqm"]
     assert [(line["group"], line["policy"]) for line in iqm] == list(found)
-    assert [row["group"] for row in json.loads(tables.as_json(many))["aggregates"]] == [
+    assert [row["group"] for row in json.loads(as_json(many))["aggregates"]] == [
         row.group for row in many.aggregates
     ]
     assert not tables.aggregate_table(make_report()).grouped
@@ -601,7 +592,7 @@ def same(text, value):
 
 
 def test_json_round_trip(report):
-    content = json.loads(tables.as_json(report), parse_constant=refuse)
+    content = json.loads(as_json(report), parse_constant=refuse)
     assert content["digest"] == report.protocol.digest
     assert content["departures"] == list(report.departures)
     assert content["standard"] is False
@@ -625,20 +616,20 @@ def test_json_round_trip(report):
 )
 def test_csv_keeps_every_bit(report, name):
     rows = getattr(report, name)
-    read = list(csv.DictReader(io.StringIO(tables.as_csv(rows, type(rows[0])))))
+    read = list(csv.DictReader(io.StringIO(as_csv(rows, type(rows[0])))))
     for line, row in zip(read, rows, strict=True):
         assert all(same(line[key], value) for key, value in dataclasses.asdict(row).items())
 
 
 def test_csv_of_episodes(report):
-    read = list(csv.DictReader(io.StringIO(tables.as_csv(report.episodes.rows()))))
+    read = list(csv.DictReader(io.StringIO(as_csv(report.episodes.rows()))))
     assert len(read) == len(report.episodes)
     for line, row in zip(read, report.episodes.rows(), strict=True):
         assert all(same(line[key], value) for key, value in row.items())
 
 
 def test_csv_without_rows_has_a_header():
-    text = tables.as_csv((), analysis.Aggregate)
+    text = as_csv((), Aggregate)
     names = "group,policy,estimate,low,high,tasks,count,flag,statistic,unit,method"
     assert text == f"{names}\n"
 

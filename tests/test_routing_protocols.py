@@ -13,8 +13,9 @@ from scipy import ndimage, stats
 import coopbench
 import coopbench_envs
 from coopbench import statistics
-from coopbench.analysis import estimates as analysis
+from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.departures import departures
+from coopbench.analysis.models import ChartPoint, published_returns
 from coopbench.cli.commands import app
 from coopbench.describe import describe
 from coopbench.episodes.metrics import values
@@ -24,6 +25,7 @@ from coopbench.playing.plan import plan
 from coopbench.protocol import map_files as maps
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.report.data import as_csv
 from coopbench.report.page import as_html
 from coopbench.report.plots import overall as plots
 from coopbench.report.tables import overall as tables
@@ -354,7 +356,7 @@ def test_charts_are_drawn_and_shown(report):
     log = plots.chart(report, "return-by-density-agents-2")
     assert log.get_xscale() == "log"
     assert log.get_title(loc="left") == "agents = 2"
-    rows = tables.as_csv(report.charts, analysis.ChartPoint).splitlines()
+    rows = as_csv(report.charts, ChartPoint).splitlines()
     assert len(rows) == 1 + len(report.charts) == 1 + 4 * 2 * 3
     drawn = plots.pictures(report)
     text = tables.as_markdown(report, drawn)
@@ -378,14 +380,14 @@ def test_published_returns_move_with_the_company(small, report):
         mean = means[row.task, row.policy]
         assert row.normalised == pytest.approx((mean - low) / (high - low))
     alone = EpisodeTable(tuple(b for b in report.episodes if b.cell.policy == "random"))
-    fewer = {(r.task, r.policy): r.normalised for r in analysis.published_returns(small, alone)}
+    fewer = {(r.task, r.policy): r.normalised for r in published_returns(small, alone)}
     moved = [
         r for r in report.published if fewer.get((r.task, r.policy)) not in (None, r.normalised)
     ]
     assert moved
     settings = small.report.model_copy(update={"published_return": False})
     quiet = small.model_copy(update={"report": settings})
-    assert analysis.published_returns(quiet, report.episodes) == ()
+    assert published_returns(quiet, report.episodes) == ()
     assert "adding a policy moves" in tables.published_table(report).unit
 
 
@@ -411,7 +413,7 @@ def test_paired_comparisons_use_the_pairs(small, report):
 def test_other_seeds_are_not_paired(small, report):
     one, two = (report.episodes.of(TASKS[0], name) for name in ("random", "greedy"))
     table = EpisodeTable((one, dataclasses.replace(two, seeds=two.seeds + np.uint64(1))))
-    (row,) = analysis.comparisons(small, table)
+    (row,) = comparisons(small, table)
     assert np.isnan(row.p_value)
     assert "same seeds" in row.flag
 

@@ -10,8 +10,8 @@ from scipy import stats
 
 import coopbench
 from coopbench import statistics
-from coopbench.analysis import estimates as analysis
 from coopbench.analysis.missing_runs import missing_runs
+from coopbench.analysis.samples import score_scales
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
 from coopbench.workflows.replay import find_episode
@@ -353,7 +353,9 @@ def test_runs_count_without_a_table_of_training(protocol):
     report = coopbench.evaluate(any_task(protocol), ["random", mine])
     assert "mine lacks the runs 101, 102 on dilemma, gift" in report.departures
     assert "mine has runs of its own, 7 on dilemma, gift" in report.departures
-    listed = [(row.task, row.run, row.state) for row in missing_runs(report)]
+    listed = [
+        (row.task, row.run, row.state) for row in missing_runs(report.protocol, report.episodes)
+    ]
     assert listed == [(task, run, "missing") for task in TASKS for run in (101, 102)]
 
 
@@ -373,7 +375,7 @@ def test_the_published_scale_takes_what_is_defined(results, protocol):
     mixed = np.vstack([[1.0, -1.0], block.returns[1:]])  # of mixed signs: no fairness
     block = replace(block, returns=mixed)
     part = coopbench.episodes.table.EpisodeTable((block,))
-    scales = analysis.score_scales(protocol.model_copy(update={"report": settings}), part)
+    scales = score_scales(protocol.model_copy(update={"report": settings}), part)
     defined = values(block, "fairness")[1:]
     assert scales["gift"].low == defined.min()
     assert scales["gift"].width == pytest.approx(np.ptp(defined) + 1e-6)

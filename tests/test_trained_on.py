@@ -299,7 +299,8 @@ def test_a_run_that_failed_is_told_once(protocol):
 def report(protocol):
     fixed = coopbench.evaluate(protocol, ["random"])
     found = table(protocol, trained={Cell("dilemma", "ippo", 100): 300})
-    curves, early = efficiency.learning(protocol, found)
+    curves = efficiency.learning_curves(protocol, found)
+    early = efficiency.efficiencies(protocol, found)
     return replace(fixed, episodes=found, learning=curves, efficiency=early)
 
 
@@ -315,11 +316,11 @@ def test_learning_curves_are_over_the_trained_tasks(report):
 
 
 def test_nothing_is_missing_where_nothing_is_trained(protocol, report):
-    assert missing_runs(report) == ()
+    assert missing_runs(protocol, report.episodes) == ()
     more = (*report.episodes.progress, course("dilemma.focal", 100))
-    assert missing_runs(replace(report, episodes=replace(report.episodes, progress=more))) == ()
+    assert missing_runs(protocol, replace(report.episodes, progress=more)) == ()
     fewer = replace(report.episodes, progress=report.episodes.progress[:-1])
-    (row,) = missing_runs(replace(report, episodes=fewer))
+    (row,) = missing_runs(protocol, fewer)
     assert (row.task, row.run, row.state) == ("slcd", 102, "partial")
 
 

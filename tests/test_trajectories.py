@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import coopbench
 import coopbench_envs
-from coopbench.analysis import estimates as analysis
+from coopbench.analysis.estimates import estimates
 from coopbench.episodes import metrics, trajectories
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Played
 from coopbench.episodes.trajectories import AGENT, EPISODE, TRACES, Recorder
@@ -347,7 +347,7 @@ def test_gini_of_mixed_signs_is_undefined():
     protocol = ad_hoc(TRUST)
     shown = protocol.report.model_copy(update={"metrics": ("gini",)})
     protocol = protocol.model_copy(update={"report": shown})
-    row = analysis.estimates(protocol, EpisodeTable((block,)))[1]
+    row = estimates(protocol, EpisodeTable((block,)))[1]
     assert (row.metric, row.count) == ("gini", 3)
     assert "undefined in 1 of 4 episodes" in row.flag
 

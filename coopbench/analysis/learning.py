@@ -1,18 +1,19 @@
 """Sample efficiency: how the scores of learned policies rise along their training.
 
-The unit of inference is the training run. A run is resampled whole, with all its checkpoints, and
-stands at its true numbers of steps.
+The unit of inference is the training run. A run is resampled whole, with all its checkpoints, at
+its true numbers of steps.
 """
 
 import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.estimates import RUNS, Scale, bootstrap_method, score_scales
+from coopbench.analysis.aggregates import bootstrap_method
+from coopbench.analysis.samples import RUNS, score_scales
 from coopbench.episodes.table import EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol, Task
 
@@ -24,8 +25,9 @@ __all__ = [
     "CurvePoint",
     "Efficiency",
     "LateScore",
+    "efficiencies",
     "late_scores",
-    "learning",
+    "learning_curves",
 ]
 
 THRESHOLD = 0.5  # normalised score of which the steps are counted
@@ -55,7 +57,7 @@ class Curve:
     def points(self) -> Iterator["CurvePoint"]:
         """Iterate over the points, one for each checkpoint."""
         head, tail = (self.group, self.task, self.policy), (self.runs, self.flag)
-        columns = [each.tolist() for each in (self.steps, self.estimate, self.low, self.high)]
+        columns = [part.tolist() for part in (self.steps, self.estimate, self.low, self.high)]
         for step, centre, low, high in zip(*columns, strict=True):
             yield CurvePoint(*head, step, centre, low, high, *tail)
 
@@ -109,29 +111,24 @@ class LateScore:
     flag: str
 
 
-def learning(
-    protocol: Protocol, table: EpisodeTable
-) -> tuple[tuple[Curve, ...], tuple[Efficiency, ...]]:
-    """Return the learning curves of all policies with checkpoints, and how early they learn.
+def learning_curves(protocol: Protocol, table: EpisodeTable) -> tuple[Curve, ...]:
+    """Return the learning curves of all policies with checkpoints.
 
     First the curves of each task, then those of each group of which a policy has all tasks that are
-    trained on; an ad-hoc protocol, which has no agreed bounds, has none of these.
+    trained on; an ad-hoc protocol, which has no agreed bounds, has none of the latter.
     """
-    scales, curves, found = score_scales(protocol, table), [], []
-    names = dict.fromkeys(each.cell.policy for each in table.progress)
-    for group, members in protocol.groups.items():
-        tasks = [task for task in members if task.trained_on is None]
-        for policy in names if tasks else ():
-            known = {task.id: _course(protocol, table, task, policy) for task in tasks}
-            there = {name: course for name, course in known.items() if course is not None}
-            curves += [
-                _task_curve(protocol, group, name, policy, each) for name, each in there.items()
-            ]
-            if len(there) == len(tasks) and not protocol.ad_hoc:
-                curve, row = _group_curve(protocol, group, policy, there, scales)
-                curves.append(curve)
-                found += [] if row is None else [row]
-    return tuple(sorted(curves, key=lambda curve: not curve.task)), tuple(found)
+    curves = [
+        _task_curve(protocol, group, task, policy, course)
+        for group, policy, courses in _courses(protocol, table)
+        for task, course in courses.items()
+    ]
+    return (*curves, *(_group_curve(protocol, course) for course in _groups(protocol, table)))
+
+
+def efficiencies(protocol: Protocol, table: EpisodeTable) -> tuple[Efficiency, ...]:
+    """Return how early each policy with checkpoints learns, for every group with a curve."""
+    courses = _groups(protocol, table)
+    return tuple(_efficiency(protocol, course) for course in courses if len(course.steps))
 
 
 @dataclass(frozen=True)
@@ -143,18 +140,30 @@ class _Course:
     flag: str
 
 
+def _courses(
+    protocol: Protocol, table: EpisodeTable
+) -> Iterator[tuple[str, str, dict[str, _Course]]]:
+    """Iterate over groups and policies, with the courses on the tasks that are trained on."""
+    names = dict.fromkeys(progress.cell.policy for progress in table.progress)
+    for group, members in protocol.groups.items():
+        tasks = [task for task in members if task.trained_on is None]
+        for policy in names if tasks else ():
+            courses = {task.id: _course(protocol, table, task, policy) for task in tasks}
+            yield group, policy, {name: c for name, c in courses.items() if c is not None}
+
+
 def _course(protocol: Protocol, table: EpisodeTable, task: Task, policy: str) -> _Course | None:
     runs = table.progress_of(task.id, policy)
     if not runs:
         return None
-    known = [_means(each, protocol.report.score) for each in runs]
-    common = functools.reduce(np.intersect1d, [steps for steps, _ in known])
-    scores = [means[np.isin(steps, common)] for steps, means in known]
-    return _Course(common, np.array(scores), _other_steps(runs, known, len(common)))
+    means = [_means(progress, protocol.report.score) for progress in runs]
+    common = functools.reduce(np.intersect1d, [steps for steps, _ in means])
+    scores = [values[np.isin(steps, common)] for steps, values in means]
+    return _Course(common, np.array(scores), _other_steps(runs, means, len(common)))
 
 
 def _means(progress: Progress, score: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps at which the score of a run is defined, and its mean over episodes there."""
+    """Return the steps at which the score of a run is defined, and its mean over episodes there."""
     values = progress.metrics[score]
     defined = np.isfinite(values)
     some = defined.any(axis=1)
@@ -162,10 +171,10 @@ def _means(progress: Progress, score: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _other_steps(
-    runs: Sequence[Progress], known: Sequence[tuple[np.ndarray, np.ndarray]], common: int
+    runs: Sequence[Progress], means: Sequence[tuple[np.ndarray, np.ndarray]], common: int
 ) -> str:
-    """Name the runs whose steps are not those of most."""
-    kinds = [tuple(steps.tolist()) for steps, _ in known]
+    """Name the runs whose steps differ from those of most runs."""
+    kinds = [tuple(steps.tolist()) for steps, _ in means]
     usual, _ = Counter(kinds).most_common(1)[0]
     others = [str(r.cell.run) for r, kind in zip(runs, kinds, strict=True) if kind != usual]
     if not others:
@@ -175,7 +184,7 @@ def _other_steps(
 
 
 def _task_curve(protocol: Protocol, group: str, task: str, policy: str, course: _Course) -> Curve:
-    """Mean over runs with Student's t interval at every step; nan for a single run."""
+    """Return the mean over runs with Student's t interval at every step; nan for a single run."""
     from scipy import special
 
     runs, centre = len(course.scores), course.scores.mean(axis=0)
@@ -187,35 +196,39 @@ def _task_curve(protocol: Protocol, group: str, task: str, policy: str, course: 
     return Curve(group, task, policy, course.steps, *ends, runs, course.flag)
 
 
-def _group_curve(
-    protocol: Protocol,
-    group: str,
-    policy: str,
-    courses: dict[str, _Course],
-    scales: dict[str, Scale],
-) -> tuple[Curve, Efficiency | None]:
-    """Return the curve over a group, and how early the policy learns if it has a point."""
-    steps, flag = _aligned(courses)
-    runs = min(len(course.scores) for course in courses.values())
-    if not len(steps):
-        nothing = np.empty(0)
-        return Curve(group, "", policy, steps, nothing, nothing, nothing, runs, flag), None
-    scores = [
-        scales[task].normalise(course.scores[:, np.isin(course.steps, steps)])
-        for task, course in courses.items()
-    ]
-    settings = protocol.report
-    drawn = statistics.CurveBootstrap(_stacked(scores), reps=settings.resamples, seed=0)
-    method = bootstrap_method(protocol, RUNS, len(courses))
-    band = drawn.band(statistics.iqm, method=method, confidence=settings.confidence)
-    centre, low, high = map(np.atleast_1d, (band.estimate, band.low, band.high))
-    curve = Curve(group, "", policy, steps, centre, low, high, runs, flag)
-    row = _efficiency(curve, drawn, method, settings.confidence)
-    return curve, replace(row, flag="; ".join(filter(None, (flag, *band.warnings))))
+@dataclass(frozen=True)
+class _GroupCourse:
+    """Normalised scores of a policy on all tasks of a group at the steps that all tasks have."""
+
+    group: str
+    policy: str
+    steps: np.ndarray  # (points,)
+    scores: np.ndarray | list[np.ndarray]  # (runs, tasks, points), or per task (runs, points)
+    runs: int  # of the task with the fewest
+    tasks: int
+    flag: str
+
+
+def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[_GroupCourse]:
+    """Iterate over the groups of which a policy has all tasks that are trained on."""
+    scales = score_scales(protocol, table)
+    wanted = {
+        group: [task for task in tasks if task.trained_on is None]
+        for group, tasks in protocol.groups.items()
+    }
+    for group, policy, courses in _courses(protocol, table):
+        if len(courses) == len(wanted[group]) and not protocol.ad_hoc:
+            steps, flag = _aligned(courses)
+            scores = [
+                scales[task].normalise(course.scores[:, np.isin(course.steps, steps)])
+                for task, course in courses.items()
+            ]
+            runs = min(map(len, scores))
+            yield _GroupCourse(group, policy, steps, _stacked(scores), runs, len(courses), flag)
 
 
 def _aligned(courses: dict[str, _Course]) -> tuple[np.ndarray, str]:
-    """Steps that all tasks of a group have, and what stands against them."""
+    """Return the steps that all tasks of a group have, and what limits them."""
     steps = functools.reduce(np.intersect1d, [course.steps for course in courses.values()])
     flags = [f"{task}: {course.flag}" for task, course in courses.items() if course.flag]
     if any(len(course.steps) > len(steps) for course in courses.values()):
@@ -224,22 +237,43 @@ def _aligned(courses: dict[str, _Course]) -> tuple[np.ndarray, str]:
 
 
 def _stacked(scores: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
-    """(runs, tasks, points) where all tasks have as many runs, else one array per task."""
-    return np.stack(scores, axis=1) if len({len(each) for each in scores}) == 1 else scores
+    """Return (runs, tasks, points) where all tasks have as many runs, else one array per task."""
+    return np.stack(scores, axis=1) if len(set(map(len, scores))) == 1 else scores
 
 
-def _efficiency(
-    curve: Curve, drawn: statistics.CurveBootstrap, method: str, level: float
-) -> Efficiency:
-    """Area and steps to the threshold of a curve over a group."""
-    area = [np.nan] * 3
-    if len(curve.steps) > 1:
-        found = drawn.area(curve.steps, statistics.iqm, method=method, confidence=level)
-        area = [float(each) for each in (found.estimate, found.low, found.high)]
-    reached = drawn.threshold(curve.steps, THRESHOLD, statistics.iqm, confidence=level)
+def _band(
+    protocol: Protocol, course: _GroupCourse
+) -> tuple[statistics.CurveBootstrap, statistics.Interval, str]:
+    """Draw the resamples of a group; return them, the band of the curve, and its method."""
+    settings = protocol.report
+    resamples = statistics.CurveBootstrap(course.scores, reps=settings.resamples, seed=0)
+    method = bootstrap_method(protocol, RUNS, course.tasks)
+    band = resamples.band(statistics.iqm, method=method, confidence=settings.confidence)
+    return resamples, band, method
+
+
+def _group_curve(protocol: Protocol, course: _GroupCourse) -> Curve:
+    """Return the curve over a group, which has no points where the tasks share no step."""
+    head, tail = (course.group, "", course.policy, course.steps), (course.runs, course.flag)
+    if not len(course.steps):
+        nothing = np.empty(0)
+        return Curve(*head, nothing, nothing, nothing, *tail)
+    _, band, _ = _band(protocol, course)
+    centre, low, high = map(np.atleast_1d, (band.estimate, band.low, band.high))
+    return Curve(*head, centre, low, high, *tail)
+
+
+def _efficiency(protocol: Protocol, course: _GroupCourse) -> Efficiency:
+    """Return area and steps to the threshold of a curve over a group."""
+    resamples, band, method = _band(protocol, course)
+    level, steps, area = protocol.report.confidence, course.steps, [np.nan] * 3
+    if len(steps) > 1:
+        interval = resamples.area(steps, statistics.iqm, method=method, confidence=level)
+        area = [float(end) for end in (interval.estimate, interval.low, interval.high)]
+    reached = resamples.threshold(steps, THRESHOLD, statistics.iqm, confidence=level)
     return Efficiency(
-        group=curve.group,
-        policy=curve.policy,
+        group=course.group,
+        policy=course.policy,
         area=area[0],
         area_low=area[1],
         area_high=area[2],
@@ -247,10 +281,10 @@ def _efficiency(
         steps=float(reached.estimate),
         steps_low=float(reached.low),
         steps_high=float(reached.high),
-        first=int(curve.steps[0]),
-        last=int(curve.steps[-1]),
-        runs=curve.runs,
-        flag=curve.flag,
+        first=int(steps[0]),
+        last=int(steps[-1]),
+        runs=course.runs,
+        flag="; ".join(filter(None, (course.flag, *band.warnings))),
     )
 
 
@@ -262,23 +296,23 @@ def late_scores(protocol: Protocol, table: EpisodeTable) -> tuple[LateScore, ...
     """
     if not protocol.report.skirmish:
         return ()
-    scales, found = score_scales(protocol, table), []
-    names = dict.fromkeys(each.cell.policy for each in table.progress)
+    scales, rows = score_scales(protocol, table), []
+    names = dict.fromkeys(progress.cell.policy for progress in table.progress)
     for task in protocol.task:
         courses = [(name, _course(protocol, table, task, name)) for name in names]
-        late = [(name, each, *_late(each)) for name, each in courses if each and len(each.steps)]
+        late = [(name, c, *_late(c)) for name, c in courses if c is not None and len(c.steps)]
         medians = {name: float(quartiles[1]) for name, _, _, quartiles in late}
         for name, course, step, quartiles in late:
             low, median, high = quartiles.tolist()
             others = [value for other, value in medians.items() if other != name]
             leads = bool(others) and (median - max(others)) / scales[task.id].width >= LEAD
             ends, runs = (median, low, high), len(course.scores)
-            found.append(LateScore(task.id, name, *ends, step, runs, leads, course.flag))
-    return tuple(found)
+            rows.append(LateScore(task.id, name, *ends, step, runs, leads, course.flag))
+    return tuple(rows)
 
 
 def _late(course: _Course) -> tuple[int, np.ndarray]:
-    """Step of the highest late median over runs, and the quartiles over runs there."""
+    """Return the step of the highest late median over runs, and the quartiles over runs there."""
     late = course.steps > course.steps[-1] - LATE_STEPS
     quartiles = np.quantile(course.scores[:, late], (0.25, 0.5, 0.75), axis=0)
     best = int(np.argmax(quartiles[1]))

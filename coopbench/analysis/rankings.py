@@ -1,6 +1,6 @@
 """Rankings: how policies compare over whole groups of tasks, and how sure that is.
 
-All of them go by the normalised scores of ``analysis.group_scores``, so that a policy takes part in
+All of them use the normalised scores of ``group_scores``, so that a policy takes part in
 a group when it has finished all of its tasks.
 """
 
@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.estimates import EPISODES, Sample, bootstrap_options, group_scores
+from coopbench.analysis.aggregates import bootstrap_options
+from coopbench.analysis.samples import EPISODES, Sample, group_scores
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
@@ -82,42 +83,42 @@ def improvements(protocol: Protocol, table: EpisodeTable) -> tuple[Improvement, 
 
     Models of one method are not compared with each other, nor are episodes with runs.
     """
-    found = []
-    for group, there in _groups(protocol, table):
-        for one, two in itertools.combinations(there, 2):
+    rows = []
+    for group, scores in _groups(protocol, table):
+        for one, two in itertools.combinations(scores, 2):
             if protocol.family(one)[0] != protocol.family(two)[0]:
-                found.append(_improvement(protocol, (group, one, two), there[one], there[two]))
-    return tuple(found)
+                rows.append(_improvement(protocol, (group, one, two), scores[one], scores[two]))
+    return tuple(rows)
 
 
 def profile_points(protocol: Protocol, table: EpisodeTable) -> tuple[ProfilePoint, ...]:
     """Profile every policy in every group whose tasks it finished, at the same thresholds."""
-    found = []
-    for group, there in _groups(protocol, table):
-        taus = _thresholds([each.values for samples in there.values() for each in samples])
-        for policy, samples in there.items():
-            found += _profile(protocol, (group, policy), samples, taus)
-    return tuple(found)
+    points = []
+    for group, scores in _groups(protocol, table):
+        taus = _thresholds([task.values for samples in scores.values() for task in samples])
+        for policy, samples in scores.items():
+            points += _profile(protocol, (group, policy), samples, taus)
+    return tuple(points)
 
 
 def ranks(protocol: Protocol, table: EpisodeTable) -> tuple[Rank, ...]:
     """Rank the policies of each unit in every group; none where only one has finished it."""
-    found: list[Rank] = []
-    for group, there in _groups(protocol, table):
-        for unit in dict.fromkeys(samples[0].unit for samples in there.values()):
-            those = {name: each for name, each in there.items() if each[0].unit == unit}
-            if len(those) > 1:
-                found += _ranked(protocol, table, group, those)
-    return tuple(found)
+    rows: list[Rank] = []
+    for group, scores in _groups(protocol, table):
+        for unit in dict.fromkeys(samples[0].unit for samples in scores.values()):
+            alike = {name: samples for name, samples in scores.items() if samples[0].unit == unit}
+            if len(alike) > 1:
+                rows += _ranked(protocol, table, group, alike)
+    return tuple(rows)
 
 
 def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[tuple[str, dict[str, Samples]]]:
-    """Iterate over the groups that anybody has finished, and the samples of their policies."""
+    """Iterate over the groups that a policy has finished, and the samples of these policies."""
     scores = group_scores(protocol, table)
     for group in protocol.groups:
-        there = {policy: each for (name, policy), each in scores.items() if name == group}
-        if there:
-            yield group, there
+        members = {policy: samples for (name, policy), samples in scores.items() if name == group}
+        if members:
+            yield group, members
 
 
 def _improvement(
@@ -125,12 +126,12 @@ def _improvement(
 ) -> Improvement:
     """Compare one pair in one group; ``names`` are those of the group and the two."""
     unit, nan = x[0].unit, math.nan
-    count = min(len(each.values) for each in (*x, *y))
+    count = min(len(task.values) for task in (*x, *y))
     if unit != y[0].unit:
         why = f"not compared: {names[1]} stands for its {unit}, {names[2]} for its {y[0].unit}"
         return Improvement(*names, nan, nan, nan, len(x), count, "", "", why)
     interval = statistics.bootstrap_interval(
-        ([each.values for each in x], [each.values for each in y]),
+        ([task.values for task in x], [task.values for task in y]),
         statistics.probability_of_improvement,
         **bootstrap_options(protocol, unit),
     )
@@ -140,7 +141,7 @@ def _improvement(
 
 
 def _thresholds(values: Sequence[np.ndarray]) -> np.ndarray:
-    """Thresholds from 0 to 1 and beyond, in tenths, as far as scores go within ``WIDEST``."""
+    """Return thresholds from 0 to 1 and beyond, in tenths, as far as scores go in ``WIDEST``."""
     low, high = np.quantile(np.concatenate(values), (TAIL, 1.0 - TAIL))
     first = max(WIDEST[0], min(0.0, math.floor(10.0 * low) / 10.0))
     last = min(WIDEST[1], max(1.0, math.ceil(10.0 * high) / 10.0))
@@ -152,24 +153,26 @@ def _profile(
 ) -> list[ProfilePoint]:
     unit = samples[0].unit
     interval = statistics.bootstrap_interval(
-        [each.values for each in samples],
+        [task.values for task in samples],
         partial(statistics.performance_profile, taus=taus),
         **bootstrap_options(protocol, unit),
     )
-    how = unit, interval.method, "; ".join(interval.warnings)
+    origin = unit, interval.method, "; ".join(interval.warnings)
     points = np.stack([taus, interval.estimate, interval.low, interval.high], axis=1)
-    return [ProfilePoint(*names, tau, y, low, high, *how) for tau, y, low, high in points.tolist()]
+    return [
+        ProfilePoint(*names, tau, y, low, high, *origin) for tau, y, low, high in points.tolist()
+    ]
 
 
 def _ranked(
-    protocol: Protocol, table: EpisodeTable, group: str, those: dict[str, Samples]
+    protocol: Protocol, table: EpisodeTable, group: str, scores: dict[str, Samples]
 ) -> list[Rank]:
     """Rank the policies of one unit in one group."""
-    settings, unit = protocol.report, next(iter(those.values()))[0].unit
-    paired = settings.comparison == "paired" and _same_seeds(protocol, table, group, those)
+    settings, unit = protocol.report, next(iter(scores.values()))[0].unit
+    paired = settings.comparison == "paired" and _same_seeds(protocol, table, group, scores)
     rows: Literal["paired", "independent"] = "paired" if paired else "independent"
     interval = statistics.rank_intervals(
-        [[each.values for each in samples] for samples in those.values()],
+        [[task.values for task in samples] for samples in scores.values()],
         rows=rows,
         reps=settings.resamples,
         confidence=settings.confidence,
@@ -178,20 +181,20 @@ def _ranked(
     flag = "; ".join(interval.warnings)
     places = np.stack([interval.estimate, interval.low, interval.high], axis=1)
     return [
-        Rank(group, name, rank, low, high, len(those), unit, rows, flag)
-        for name, (rank, low, high) in zip(those, places.tolist(), strict=True)
+        Rank(group, name, rank, low, high, len(scores), unit, rows, flag)
+        for name, (rank, low, high) in zip(scores, places.tolist(), strict=True)
     ]
 
 
 def _same_seeds(
-    protocol: Protocol, table: EpisodeTable, group: str, those: dict[str, Samples]
+    protocol: Protocol, table: EpisodeTable, group: str, scores: dict[str, Samples]
 ) -> bool:
     """Whether the k-th episode of a task has the same seed for all; training runs have no pairs."""
-    first = next(iter(those))
-    if those[first][0].unit != EPISODES:
+    first = next(iter(scores))
+    if scores[first][0].unit != EPISODES:
         return False
     for task in protocol.groups[group]:
-        wanted, *others = (table.runs(task.id, policy)[0].seeds for policy in those)
-        if not all(np.array_equal(wanted, seeds) for seeds in others):
+        expected, *others = (table.runs(task.id, policy)[0].seeds for policy in scores)
+        if not all(np.array_equal(expected, seeds) for seeds in others):
             return False
     return True

@@ -8,26 +8,22 @@ import csv
 import io
 import json
 import math
-import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from coopbench.analysis.findings import Findings
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes, EpisodeTable, Progress
 from coopbench.exchange.marl_eval_import import Names, bounded
 from coopbench.files import write_text
+from coopbench.report.frames import EPISODE_COLUMNS, progress_columns
 from coopbench_envs.parameters import named, unknown
-
-if TYPE_CHECKING:
-    from coopbench.report.report import Report
 
 __all__ = [
     "chosen",
-    "frame",
     "obstacles",
     "progress_csv",
     "read_episodes_csv",
@@ -40,7 +36,7 @@ __all__ = [
 
 
 def to_marl_eval(
-    report: "Report",
+    findings: Findings,
     policies: Mapping[str, str] | None = None,
     metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
@@ -60,7 +56,7 @@ def to_marl_eval(
         ValueError: for unknown names, for names that marl-eval cannot keep apart (upper and lower
             case, commas), and for a metric that is undefined in an episode.
     """
-    table, protocol = report.episodes, report.protocol
+    table, protocol = findings.episodes, findings.protocol
     algorithms = _algorithms(table, policies)
     shown = _metric_names(metrics or ("return", protocol.report.score))
     found: dict[str, Any] = {}
@@ -74,13 +70,13 @@ def to_marl_eval(
 
 
 def save_marl_eval(
-    report: "Report",
+    findings: Findings,
     path: str | Path,
     policies: Mapping[str, str] | None = None,
     metrics: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
     """Write ``to_marl_eval`` of a report to a file and return the ``obstacles`` in it."""
-    content = to_marl_eval(report, policies, metrics)
+    content = to_marl_eval(findings, policies, metrics)
     write_text(Path(path), json.dumps(content, allow_nan=False) + "\n")
     return obstacles(content)
 
@@ -132,9 +128,9 @@ def _algorithms(table: EpisodeTable, policies: Mapping[str, str] | None) -> dict
     return called
 
 
-def chosen(report: "Report", texts: Sequence[str] | None) -> dict[str, str] | None:
+def chosen(findings: Findings, texts: Sequence[str] | None) -> dict[str, str] | None:
     """Policies to export from what stands on a command line: POLICY, or POLICY=NAME."""
-    present = {block.cell.policy for block in report.episodes}
+    present = {block.cell.policy for block in findings.episodes}
     found = {}
     for text in texts or ():
         policy, equals, name = text.rpartition("=")
@@ -208,7 +204,7 @@ def progress_csv(table: EpisodeTable) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["task", "policy", "run", *header])
     for each in table.progress:
-        columns, cell = _progress_columns(each), each.cell
+        columns, cell = progress_columns(each), each.cell
         count = len(columns["step"])
         labels = [[label] * count for label in (cell.task, cell.policy, cell.run)]
         fields = [_fields(columns[n]) if n in columns else [""] * count for n in header]
@@ -222,74 +218,7 @@ def _fields(column: np.ndarray) -> list[Any]:
     return [value if math.isfinite(value) else "" for value in column.tolist()]
 
 
-def _progress_columns(progress: Progress) -> dict[str, np.ndarray]:
-    """Checkpoints and episodes of a run as columns of equal length."""
-    checkpoints, episodes = progress.metrics["return"].shape
-    columns = {
-        "step": np.repeat(progress.steps, episodes),
-        "episode": np.tile(np.arange(episodes), checkpoints),
-    }
-    return columns | {name: sample.ravel() for name, sample in progress.metrics.items()}
-
-
-def frame(report: "Report", what: str = "episodes") -> Any:
-    """Return a part of a report as a pandas ``DataFrame``.
-
-    ``what`` is "episodes" (a row per evaluation episode, as in episodes.csv), "progress" (a row
-    per episode of every checkpoint) or one of the report's tables, for instance "estimates".
-    Undefined numbers are nan.
-
-    Raises:
-        ModuleNotFoundError: pandas is not installed.
-        ValueError: for another ``what``.
-    """
-    try:
-        import pandas
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            'A frame needs pandas; install it with: pip install "coopbench[pandas]"', name="pandas"
-        ) from None
-
-    parts = {"episodes": _episode_frame, "progress": _progress_frame}
-    if what in parts:
-        return parts[what](pandas, report.episodes)
-    kind = named("table", what, parts | _tables(type(report)), "a report")
-    rows = [asdict(row) for row in getattr(report, what)]
-    return pandas.DataFrame(rows, columns=[field.name for field in fields(kind)])
-
-
-def _episode_frame(pandas: Any, table: EpisodeTable) -> Any:
-    # One block at a time: rows as dictionaries take ten times the memory of a frame.
-    frames = [pandas.DataFrame(list(EpisodeTable((block,)).rows())) for block in table]
-    if not frames:
-        return pandas.DataFrame(columns=list(_FIXED))
-    return pandas.concat([each.astype({"run": "Int64"}) for each in frames], ignore_index=True)
-
-
-def _progress_frame(pandas: Any, table: EpisodeTable) -> Any:
-    columns = [pandas.DataFrame(_progress_columns(each)) for each in table.progress]
-    cells, counts = [each.cell for each in table.progress], [len(each) for each in columns]
-    labels = {
-        "task": pandas.Categorical([cell.task for cell in cells]).repeat(counts),
-        "policy": pandas.Categorical([cell.policy for cell in cells]).repeat(counts),
-        "run": pandas.array([cell.run for cell in cells], dtype="Int64").repeat(counts),
-    }
-    empty = pandas.DataFrame(columns=["step", "episode", "return"])
-    found = pandas.concat(columns or [empty], ignore_index=True)
-    for place, (name, label) in enumerate(labels.items()):
-        found.insert(place, name, label)
-    return found
-
-
-def _tables(report: type) -> dict[str, Any]:
-    """Tables of a report: the type of the rows by name."""
-    hints = typing.get_type_hints(report)
-    rows = {n: typing.get_args(h)[0] for n, h in hints.items() if typing.get_origin(h) is tuple}
-    return {name: row for name, row in rows.items() if is_dataclass(row)}
-
-
 _INTEGERS = ("episode", "seed")
-_FIXED = ("task", "policy", "run", *_INTEGERS, "length", "terminated", "seats", "return")
 
 
 def read_episodes_csv(path: str | Path) -> list[dict[str, object]]:
@@ -309,10 +238,10 @@ def read_episodes_csv(path: str | Path) -> list[dict[str, object]]:
         rows = [(reader.line_num, cells) for cells in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as CSV in UTF-8: {error}.") from None
-    if tuple(header[: len(_FIXED)]) != _FIXED or len(set(header)) < len(header):
+    if tuple(header[: len(EPISODE_COLUMNS)]) != EPISODE_COLUMNS or len(set(header)) < len(header):
         raise ValueError(
             f"{path}: the first line is no header of episodes; allowed: each column once, first "
-            f"{', '.join(_FIXED)}."
+            f"{', '.join(EPISODE_COLUMNS)}."
         )
     return [_row(header, cells, f"{path}, line {line}") for line, cells in rows]
 

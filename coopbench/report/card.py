@@ -8,9 +8,10 @@ What neither the protocol nor the results say is missing, and shown so.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coopbench.analysis.departures import chooses
+from coopbench.analysis.findings import Findings
 from coopbench.report.numbers import MISSING
 from coopbench.report.tables.overall import (
     Column,
@@ -25,9 +26,6 @@ from coopbench.report.tables.overall import (
     training_text,
     units,
 )
-
-if TYPE_CHECKING:
-    from coopbench.report.report import Report
 
 __all__ = ["Item", "as_markdown", "cards", "checklist", "checklist_table"]
 
@@ -50,7 +48,7 @@ class Item:
     known: str
 
 
-def checklist(report: "Report") -> tuple[Item, ...]:
+def checklist(findings: Findings) -> tuple[Item, ...]:
     """Answer what a reviewer asks, as far as the protocol and the results do."""
     topics = {
         "Tasks": _of_tasks,
@@ -61,13 +59,13 @@ def checklist(report: "Report") -> tuple[Item, ...]:
     return tuple(
         Item(topic, asked, state, known or MISSING)
         for topic, answers in topics.items()
-        for asked, state, known in answers(report)
+        for asked, state, known in answers(findings)
     )
 
 
-def checklist_table(report: "Report") -> Table:
+def checklist_table(findings: Findings) -> Table:
     """Return the checklist as a table."""
-    items, topics = checklist(report), dict.fromkeys(item.topic for item in checklist(report))
+    items, topics = checklist(findings), dict.fromkeys(item.topic for item in checklist(findings))
     return Table(
         title="What reviewers ask, and what is known",
         columns=(
@@ -94,10 +92,14 @@ def _row(item: Item) -> tuple[Entry, ...]:
     )
 
 
-def as_markdown(report: "Report") -> str:
+def as_markdown(findings: Findings) -> str:
     """Return the checklist and the cards of all policies as Markdown."""
-    parts = ["## Reproducibility checklist", markdown_table(checklist_table(report)), "## Policies"]
-    for name, facts in cards(report).items():
+    parts = [
+        "## Reproducibility checklist",
+        markdown_table(checklist_table(findings)),
+        "## Policies",
+    ]
+    for name, facts in cards(findings).items():
         parts += [f"### {escaped(name)}", bullet_facts(facts)]
     return "\n\n".join(parts)
 
@@ -107,12 +109,12 @@ def as_markdown(report: "Report") -> str:
 Answer = tuple[str, str, str]  # what is asked, state, what is known
 
 
-def _of_tasks(report: "Report") -> list[Answer]:
-    found, many = report.protocol, len(report.departures)
+def _of_tasks(findings: Findings) -> list[Answer]:
+    found, many = findings.protocol, len(findings.departures)
     environments = dict.fromkeys(task.env for task in found.task)
     groups = f" in {len(found.groups)} groups" if len(found.groups) > 1 else ""
     fixed = f"{_counted(len(found.task), 'task')}{groups}, fixed by {found.name}"
-    lacking = found.missing(_present(report))
+    lacking = found.missing(_present(findings))
     required = (*found.report.baselines, *found.report.learned)
     return [
         (
@@ -135,24 +137,24 @@ def _of_tasks(report: "Report") -> list[Answer]:
     ]
 
 
-def _of_training(report: "Report") -> list[Answer]:
-    trained, untold = _learned(report), _untold(report)
+def _of_training(findings: Findings) -> list[Answer]:
+    trained, untold = _learned(findings), _untold(findings)
     answers: dict[str, Callable[[], tuple[str, str]]] = {
-        "Seeds of training and evaluation are apart": lambda: _apart(report),
-        f"At least {_ENOUGH} runs of each learned policy": lambda: _runs(report, trained, untold),
-        "Budget of training": lambda: _budget(report, trained),
-        "Checkpoints were chosen on episodes of their own": lambda: _choice(report, trained),
+        "Seeds of training and evaluation are apart": lambda: _apart(findings),
+        f"At least {_ENOUGH} runs of each learned policy": lambda: _runs(findings, trained, untold),
+        "Budget of training": lambda: _budget(findings, trained),
+        "Checkpoints were chosen on episodes of their own": lambda: _choice(findings, trained),
         "Policies were tuned with like effort": lambda: (LACKING, "results do not show it"),
-        "Compute of training": lambda: _stated(_metas(report, (*trained, *untold)), _compute),
+        "Compute of training": lambda: _stated(_metas(findings, (*trained, *untold)), _compute),
     }
     if not trained and not untold:
         return [(asked, NOT_NEEDED, "no policy was trained") for asked in answers]
     return [(asked, *answer()) for asked, answer in answers.items()]
 
 
-def _apart(report: "Report") -> tuple[str, str]:
-    seeds = report.protocol.seeds
-    own = {block.cell.run for block in report.episodes if block.cell.run is not None}
+def _apart(findings: Findings) -> tuple[str, str]:
+    seeds = findings.protocol.seeds
+    own = {block.cell.run for block in findings.episodes if block.cell.run is not None}
     own |= set(seeds.training)
     span = f"evaluation {seeds.evaluation.seeds[0]} to {seeds.evaluation.seeds[-1]}"
     if not own:
@@ -162,39 +164,39 @@ def _apart(report: "Report") -> tuple[str, str]:
     return _whether(not shared), known + (f"; shared: {', '.join(shared)}" if shared else "")
 
 
-def _runs(report: "Report", trained: Sequence[str], untold: Sequence[str]) -> tuple[str, str]:
+def _runs(findings: Findings, trained: Sequence[str], untold: Sequence[str]) -> tuple[str, str]:
     if untold:
         return LACKING, f"{', '.join(untold)} may have been trained: models are given by run"
-    tasks = [task.id for task in report.protocol.task]
+    tasks = [task.id for task in findings.protocol.task]
     fewest = {
-        name: min(len(report.episodes.runs(task, name)) for task in tasks) for name in trained
+        name: min(len(findings.episodes.runs(task, name)) for task in tasks) for name in trained
     }
     known = "; ".join(f"{name}: at least {count} on every task" for name, count in fewest.items())
     return _whether(min(fewest.values()) >= _ENOUGH), known
 
 
-def _budget(report: "Report", trained: Sequence[str]) -> tuple[str, str]:
-    reached = {name: _steps(report, name) for name in trained}
+def _budget(findings: Findings, trained: Sequence[str]) -> tuple[str, str]:
+    reached = {name: _steps(findings, name) for name in trained}
     texts = [
         f"{name}: {' or '.join(f'{n:,}' for n in s)} steps" for name, s in reached.items() if s
     ]
-    if report.protocol.training is not None:
-        texts.append(f"asked by the protocol: {training_text(report.protocol)}")
+    if findings.protocol.training is not None:
+        texts.append(f"asked by the protocol: {training_text(findings.protocol)}")
     return _whether(bool(trained) and all(reached.values()), LACKING), "; ".join(texts)
 
 
-def _steps(report: "Report", name: str) -> list[int]:
+def _steps(findings: Findings, name: str) -> list[int]:
     """For how many steps the runs of a policy were trained, by their checkpoints or their word."""
-    table = report.episodes
+    table = findings.episodes
     steps = {int(each.steps[-1]) for each in table.progress if _is(each, name)}
     return sorted(steps | {n for cell, n in table.trained.items() if cell.policy == name})
 
 
-def _choice(report: "Report", trained: Sequence[str]) -> tuple[str, str]:
-    played = [block.cell for block in report.episodes if block.cell.policy in trained]
-    cells = [cell for cell in played if chooses(report.protocol, report.episodes, cell)]
-    chosen = {each.cell for each in report.episodes.progress}
-    span = report.protocol.seeds.selection
+def _choice(findings: Findings, trained: Sequence[str]) -> tuple[str, str]:
+    played = [block.cell for block in findings.episodes if block.cell.policy in trained]
+    cells = [cell for cell in played if chooses(findings.protocol, findings.episodes, cell)]
+    chosen = {each.cell for each in findings.episodes.progress}
+    span = findings.protocol.seeds.selection
     if not cells:
         return LACKING, ""
     if span is None or not chosen.issuperset(cells):
@@ -202,15 +204,15 @@ def _choice(report: "Report", trained: Sequence[str]) -> tuple[str, str]:
     return YES, f"highest mean return on the seeds {span.seeds[0]} to {span.seeds[-1]}"
 
 
-def _of_numbers(report: "Report") -> list[Answer]:
-    found, settings = report.protocol, report.protocol.report
+def _of_numbers(findings: Findings) -> list[Answer]:
+    found, settings = findings.protocol, findings.protocol.report
     wanted = {task.id: found.episodes(task) for task in found.task}
-    short = [b for b in report.episodes if len(b) < wanted[b.cell.task]]
-    counts = sorted({len(block) for block in report.episodes})
-    lacking = missing_table(report)
+    short = [b for b in findings.episodes if len(b) < wanted[b.cell.task]]
+    counts = sorted({len(block) for block in findings.episodes})
+    lacking = missing_table(findings)
     test = {"welch": "Welch's t", "paired": "paired t"}[settings.comparison]
     by_unit: dict[str, list[str]] = {}
-    for name, unit in units(report).items():
+    for name, unit in units(findings).items():
         by_unit.setdefault(unit, []).append(name)
     level = f"{100 * settings.confidence:g} %"
     metrics = dict.fromkeys(("return", settings.score, *settings.metrics))
@@ -242,12 +244,12 @@ def _of_numbers(report: "Report") -> list[Answer]:
     ]
 
 
-def _of_sources(report: "Report") -> list[Answer]:
-    blocks = report.episodes.blocks
+def _of_sources(findings: Findings) -> list[Answer]:
+    blocks = findings.episodes.blocks
     traced = [block.trace for block in blocks if block.trace is not None]
     recorded = sum(len(trace.recorded) for trace in traced)
     prints = f"fingerprints of {_cells(len(traced), len(blocks))}"
-    metas = _metas(report, _present(report))
+    metas = _metas(findings, _present(findings))
     return [
         ("Raw data of every episode", YES, "episodes.csv, and results.jsonl of each cell"),
         (
@@ -265,25 +267,25 @@ def _of_sources(report: "Report") -> list[Answer]:
     ]
 
 
-def _present(report: "Report") -> tuple[str, ...]:
+def _present(findings: Findings) -> tuple[str, ...]:
     """Policies that have results, in the order of the report."""
-    return tuple(dict.fromkeys(policy for _, policy in report.episodes.pairs))
+    return tuple(dict.fromkeys(policy for _, policy in findings.episodes.pairs))
 
 
-def _learned(report: "Report") -> tuple[str, ...]:
+def _learned(findings: Findings) -> tuple[str, ...]:
     """Policies that have training runs, failed ones included."""
-    cells = [block.cell for block in report.episodes]
-    cells += [failure.cell for failure in report.episodes.failures]
+    cells = [block.cell for block in findings.episodes]
+    cells += [failure.cell for failure in findings.episodes.failures]
     return tuple(dict.fromkeys(cell.policy for cell in cells if cell.run is not None))
 
 
-def _untold(report: "Report") -> tuple[str, ...]:
+def _untold(findings: Findings) -> tuple[str, ...]:
     """Policies without runs that are not of the registry: they may have been trained, or not."""
     from coopbench.baselines.registry import entries
 
     known = [name for name, entry in entries().items() if not entry.trained]
-    trained = _learned(report)
-    present = _present(report)
+    trained = _learned(findings)
+    present = _present(findings)
     return tuple(n for n in present if n not in trained and n.partition(":")[0] not in known)
 
 
@@ -313,11 +315,11 @@ def _span(counts: Sequence[int]) -> str:
 # --- what metadata say ---------------------------------------------------------------------------
 
 
-def _metas(report: "Report", names: Iterable[str]) -> list[Meta]:
+def _metas(findings: Findings, names: Iterable[str]) -> list[Meta]:
     """Metadata of the cells of some policies; empty where there are none."""
     wanted = set(names)
-    cells = [block.cell for block in report.episodes if block.cell.policy in wanted]
-    return [report.metadata.get(cell, {}) for cell in cells]
+    cells = [block.cell for block in findings.episodes if block.cell.policy in wanted]
+    return [findings.metadata.get(cell, {}) for cell in cells]
 
 
 def _stated(metas: Sequence[Meta], write: Callable[[Meta], str]) -> tuple[str, str]:
@@ -396,27 +398,30 @@ def _duration(seconds: float) -> str:
 # --- the cards -----------------------------------------------------------------------------------
 
 
-def cards(report: "Report") -> dict[str, dict[str, str]]:
+def cards(findings: Findings) -> dict[str, dict[str, str]]:
     """Return what is known of every policy, {policy: {label: text}}; what is not, is missing."""
-    return {name: _card(report, name) for name in policies(report)}
+    return {name: _card(findings, name) for name in policies(findings)}
 
 
-def _card(report: "Report", name: str) -> dict[str, str]:
+def _card(findings: Findings, name: str) -> dict[str, str]:
     from coopbench.baselines.registry import entries
 
-    metas = _metas(report, (name,))
+    metas = _metas(findings, (name,))
     entry = entries().get(name.partition(":")[0])
     if entry is not None and entry.trained and not any(_at(meta, "training") for meta in metas):
         entry = None  # an object of that name
-    counts = sorted({len(b) for b in report.episodes if b.cell.policy == name})
-    played = {b.cell.task for b in report.episodes if b.cell.policy == name}
+    counts = sorted({len(b) for b in findings.episodes if b.cell.policy == name})
+    played = {b.cell.task for b in findings.episodes if b.cell.policy == name}
+    learned = name in _learned(findings)
     facts = {
         "What it does": entry.summary if entry else _said(metas, _SUMMARY),
         "Acts on": entry.information if entry else _said(metas, _ACTS_ON),
-        "Tasks played": f"{len(played)} of {len(report.protocol.task)}",
-        **(_training_facts(report, name) if name in _learned(report) else {}),
-        **({"Training": "none: a fixed policy"} if entry and name not in _learned(report) else {}),
-        **({"Training": ""} if name in _untold(report) else {}),
+        "Tasks played": f"{len(played)} of {len(findings.protocol.task)}",
+        **(_training_facts(findings, name) if learned else {}),
+        **(
+            {"Training": "none: a fixed policy"} if entry and name not in _learned(findings) else {}
+        ),
+        **({"Training": ""} if name in _untold(findings) else {}),
         "Hyperparameters": _hyperparameters(metas),
         "Episodes": f"{_span(counts)} on each task" if counts else "",
         "Evaluation took": _took(metas)[1],
@@ -430,33 +435,33 @@ def _card(report: "Report", name: str) -> dict[str, str]:
     return {label: text or _SIGNS[LACKING] for label, text in facts.items()}
 
 
-def _training_facts(report: "Report", name: str) -> dict[str, str]:
+def _training_facts(findings: Findings, name: str) -> dict[str, str]:
     """What is known of the training of a policy with runs."""
-    blocks = [block for block in report.episodes if block.cell.policy == name]
+    blocks = [block for block in findings.episodes if block.cell.policy == name]
     runs = sorted({block.cell.run for block in blocks if block.cell.run is not None})
-    failed = [each.cell for each in report.episodes.failures if _is(each, name)]
-    courses = [each for each in report.episodes.progress if _is(each, name)]
+    failed = [each.cell for each in findings.episodes.failures if _is(each, name)]
+    courses = [each for each in findings.episodes.progress if _is(each, name)]
     chosen = sorted({int(each.steps[each.best]) for each in courses})
-    reached = _steps(report, name)
+    reached = _steps(findings, name)
     return {
         "Training runs": ", ".join(map(str, runs)),
         "Failed runs": ", ".join(f"{cell.run} on {cell.task}" for cell in failed) or "none",
         "Training steps": _span(reached) if reached else "",
         "Checkpoint evaluated": f"that of step {_span(chosen)}" if chosen else "",
-        "Compute of training": _trained_for(report, name),
-        "Resumed": _resumed(_metas(report, (name,))),
+        "Compute of training": _trained_for(findings, name),
+        "Resumed": _resumed(_metas(findings, (name,))),
     }
 
 
-def _trained_for(report: "Report", name: str) -> str:
+def _trained_for(findings: Findings, name: str) -> str:
     """What the training runs of a policy took; as it was said, where nobody measured it."""
-    own = {task.id for task in report.protocol.trained_tasks}
-    cells = [block.cell for block in report.episodes if block.cell.policy == name]
-    metas = [report.metadata.get(cell, {}) for cell in cells if cell.task in own]
+    own = {task.id for task in findings.protocol.trained_tasks}
+    cells = [block.cell for block in findings.episodes if block.cell.policy == name]
+    metas = [findings.metadata.get(cell, {}) for cell in cells if cell.task in own]
     seconds = [_at(meta, "training", "seconds") for meta in metas]
     known = [float(value) for value in seconds if isinstance(value, int | float)]
     if not known:
-        return _said(_metas(report, (name,)), _COMPUTE)
+        return _said(_metas(findings, (name,)), _COMPUTE)
     each = sum(known) / len(known)
     return f"{_duration(sum(known))} in all, {_duration(each)} per run, on one core each"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopbench.files import write_all
+from coopbench.report.data import as_csv, finite
 from coopbench.report.numbers import MISSING, Scale, is_point, scale_of
 from coopbench.report.plots.overall import Picture, heat_map, picture
 from coopbench.report.tables.overall import (
@@ -15,10 +16,8 @@ from coopbench.report.tables.overall import (
     Footnotes,
     Group,
     Table,
-    as_csv,
     bullet_facts,
     escaped,
-    finite,
     markdown_table,
     print_table,
     printed,
@@ -118,7 +117,7 @@ def as_markdown(result: "CrossPlay") -> str:
 
 def as_json(result: "CrossPlay") -> str:
     """Return everything as JSON; null where a number is undefined."""
-    from coopbench.results.store import versions
+    from coopbench.provenance import versions
 
     content = {
         "schema": 1,

@@ -4,15 +4,14 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from coopbench.analysis.aggregates import Aggregate
+from coopbench.analysis.estimates import Estimate
+from coopbench.analysis.findings import Findings
+from coopbench.protocol.schema import Task
 from coopbench.report.numbers import MISSING, Scale, is_point, scale_of
 from coopbench.report.tables.overall import policies, unit_text
-
-if TYPE_CHECKING:
-    from coopbench.analysis.estimates import Aggregate, Estimate
-    from coopbench.protocol.schema import Task
-    from coopbench.report.report import Report
 
 __all__ = ["as_latex", "escaped"]
 
@@ -35,24 +34,24 @@ _SPECIAL = {
 }
 
 
-def as_latex(report: "Report") -> str:
+def as_latex(findings: Findings) -> str:
     """Return tables of aggregates and of the score on every task, to be included in a paper.
 
     The best value is in bold, and so is all that is not significantly worse: an interquartile mean
     whose interval of ranks holds 1, a mean whose Holm p against the best is not below the
     protocol's alpha. Where there is no test only the best is.
     """
-    parts = [_head(report)]
-    for group, tasks in report.protocol.groups.items():
-        rows = [row for row in report.aggregates if row.group == group]
-        for names in _chunks([name for name in policies(report) if rows], LINES):
-            parts.append(_aggregate_table(report, group, names, rows))
+    parts = [_head(findings)]
+    for group, tasks in findings.protocol.groups.items():
+        rows = [row for row in findings.aggregates if row.group == group]
+        for names in _chunks([name for name in policies(findings) if rows], LINES):
+            parts.append(_aggregate_table(findings, group, names, rows))
         wide = list(_chunks(tasks, TASKS))
         for (number, part), names in itertools.product(
-            enumerate(wide, start=1), _chunks(policies(report), LINES)
+            enumerate(wide, start=1), _chunks(policies(findings), LINES)
         ):
             count = f" ({number} of {len(wide)})" if len(wide) > 1 else ""
-            parts.append(_task_table(report, (group, count), part, names))
+            parts.append(_task_table(findings, (group, count), part, names))
     return "\n\n".join(parts) + "\n"
 
 
@@ -61,47 +60,47 @@ def escaped(text: str) -> str:
     return "".join(_SPECIAL.get(char, char) for char in " ".join(text.split()))
 
 
-def _head(report: "Report") -> str:
+def _head(findings: Findings) -> str:
     """Comments: what this is, what it needs, and why it is not a standard report."""
-    found = report.protocol
+    found = findings.protocol
     lines = [
         f"coopbench report: {found.name}, SHA-256 {found.digest}",
         r"Needs in the preamble: \usepackage{booktabs}",
-        *([] if report.is_standard else ["Not a standard report:"]),
-        *(f"- {reason}" for reason in report.departures),
+        *([] if findings.is_standard else ["Not a standard report:"]),
+        *(f"- {reason}" for reason in findings.departures),
     ]
     return "\n".join(f"% {' '.join(line.split())}" for line in lines)  # no line leaves the comment
 
 
 def _aggregate_table(
-    report: "Report", group: str, names: Sequence[str], rows: Sequence["Aggregate"]
+    findings: Findings, group: str, names: Sequence[str], rows: Sequence[Aggregate]
 ) -> str:
     """Aggregates of some policies in one group; ``rows`` are those of all policies."""
     iqm = [row for row in rows if row.statistic == "iqm"]
-    there, tasks = _aggregate_cells(report, group, rows), len(report.protocol.groups[group])
-    level, methods = _level(report), " or ".join(sorted({row.method for row in iqm}))
+    there, tasks = _aggregate_cells(findings, group, rows), len(findings.protocol.groups[group])
+    level, methods = _level(findings), " or ".join(sorted({row.method for row in iqm}))
     over = f"{tasks} tasks" if tasks > 1 else "one task"
     caption = (
         "Interquartile mean (IQM), optimality gap and rank by normalised "
-        f"{report.protocol.report.score} over {over}{f' of {group}' if group else ''}, with "
+        f"{findings.protocol.report.score} over {over}{f' of {group}' if group else ''}, with "
         f"{level} intervals of the stratified bootstrap, method {methods}. Bold: the best, and "
         "IQMs whose interval of ranks holds 1. "
         + unit_text(((row.unit, row.count) for row in iqm), " per task")
     )
     head = ["Policy", "IQM", "Optimality gap", "Rank", "$n$"]
     lines = [line for name in names for line in _two_lines(name, there.get(name, [_NONE] * 4))]
-    return _table(report, caption, head, lines)
+    return _table(findings, caption, head, lines)
 
 
 def _aggregate_cells(
-    report: "Report", group: str, rows: Sequence["Aggregate"]
+    findings: Findings, group: str, rows: Sequence[Aggregate]
 ) -> dict[str, list[tuple[str, str]]]:
     """Cells of every policy that has finished a group: what stands above, and below it."""
     iqm, gap = (
         {row.policy: row for row in rows if row.statistic == statistic}
         for statistic in ("iqm", "optimality_gap")
     )
-    ranked = {row.policy: row for row in report.ranks if row.group == group}
+    ranked = {row.policy: row for row in findings.ranks if row.group == group}
     scales = [_scale(found.values(), "estimate") for found in (iqm, gap)]
     leading = _leading(iqm, {name for name, row in ranked.items() if row.low == 1.0})
     lowest = min((row.estimate for row in gap.values()), default=math.nan)
@@ -117,7 +116,7 @@ def _aggregate_cells(
     return cells
 
 
-def _leading(iqm: Mapping[str, "Aggregate"], first: set[str]) -> set[str]:
+def _leading(iqm: Mapping[str, Aggregate], first: set[str]) -> set[str]:
     """The best, and those of its unit among ``first``, who may be the first."""
     if not iqm:
         return set()
@@ -130,19 +129,19 @@ def _leading(iqm: Mapping[str, "Aggregate"], first: set[str]) -> set[str]:
 
 
 def _task_table(
-    report: "Report", where: tuple[str, str], tasks: Sequence["Task"], names: Sequence[str]
+    findings: Findings, where: tuple[str, str], tasks: Sequence[Task], names: Sequence[str]
 ) -> str:
     """Means of the score, policies by tasks; ``where`` is the group and which of its tables."""
-    score, (group, part) = report.protocol.report.score, where
+    score, (group, part) = findings.protocol.report.score, where
     found = {
         task.id: {
             row.policy: row
-            for row in report.estimates
+            for row in findings.estimates
             if (row.task, row.metric) == (task.id, score)
         }
         for task in tasks
     }
-    cells = [_task_cells(report, task, found[task.id], names) for task in tasks]
+    cells = [_task_cells(findings, task, found[task.id], names) for task in tasks]
     lines = [
         line
         for name, row in zip(names, zip(*cells, strict=True), strict=True)
@@ -151,17 +150,17 @@ def _task_table(
     whose = f"the tasks of {group}{part}" if group else f"the tasks{part}"
     rows = [row for column in found.values() for row in column.values()]
     caption = (
-        f"Mean {score} with {_level(report)} t intervals on {whose}. Bold: the best mean of a "
+        f"Mean {score} with {_level(findings)} t intervals on {whose}. Bold: the best mean of a "
         "task, and those that are not significantly worse (Holm-adjusted p of the "
-        f"{_TESTS[report.protocol.report.comparison]} comparison with the best at least "
-        f"{report.protocol.report.alpha:g}). " + unit_text((row.unit, row.count) for row in rows)
+        f"{_TESTS[findings.protocol.report.comparison]} comparison with the best at least "
+        f"{findings.protocol.report.alpha:g}). " + unit_text((row.unit, row.count) for row in rows)
     )
     head = ["Policy", *(_stacked(task.id) for task in tasks)]
-    return _table(report, caption, head, lines)
+    return _table(findings, caption, head, lines)
 
 
 def _task_cells(
-    report: "Report", task: "Task", found: Mapping[str, "Estimate"], names: Sequence[str]
+    findings: Findings, task: Task, found: Mapping[str, Estimate], names: Sequence[str]
 ) -> list[tuple[str, str]]:
     """Mean and interval of every policy on one task."""
     scale = _scale(found.values(), "mean")
@@ -169,8 +168,8 @@ def _task_cells(
     best = max(defined, key=lambda name: defined[name].mean, default="")
     even = {
         row.second if row.first == best else row.first
-        for row in report.comparisons
-        if row.task == task.id and row.p_holm >= report.protocol.report.alpha
+        for row in findings.comparisons
+        if row.task == task.id and row.p_holm >= findings.protocol.report.alpha
         if best in (row.first, row.second)
     }
     top = {name for name, row in defined.items() if row.mean == defined[best].mean or name in even}
@@ -194,12 +193,12 @@ def _two_lines(name: str, cells: Iterable[tuple[str, str]]) -> list[list[str]]:
 
 
 def _table(
-    report: "Report", caption: str, head: Sequence[str], lines: Iterable[Sequence[str]]
+    findings: Findings, caption: str, head: Sequence[str], lines: Iterable[Sequence[str]]
 ) -> str:
     """A table with its caption; ``head`` and ``lines`` are LaTeX, the others plain text."""
-    found = report.protocol
+    found = findings.protocol
     caption = f"{caption} Protocol {found.name} (SHA-256 {found.digest[:12]})."
-    if not report.is_standard:
+    if not findings.is_standard:
         caption += " Not a standard report."
     return "\n".join(
         [
@@ -233,8 +232,8 @@ def _stacked(name: str) -> str:
     return r"\shortstack[r]{" + r" \\ ".join(map(escaped, lines)) + "}"
 
 
-def _level(report: "Report") -> str:
-    return f"{100 * report.protocol.report.confidence:g} %"
+def _level(findings: Findings) -> str:
+    return f"{100 * findings.protocol.report.confidence:g} %"
 
 
 def _scale(rows: Iterable[Any], centre: str) -> Scale:

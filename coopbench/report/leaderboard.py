@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coopbench.analysis.estimates import EPISODES, RUNS
+from coopbench.analysis.samples import EPISODES, RUNS
 from coopbench.report.numbers import MISSING, Scale, interval_text, scale_of
 from coopbench.report.tables.overall import (
     Column,

@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from coopbench.analysis.findings import Findings
 from coopbench.episodes.metrics import values
-
-if TYPE_CHECKING:
-    from coopbench.episodes.table import Episodes
-    from coopbench.report.report import Report
+from coopbench.episodes.table import Episodes
 
 __all__ = ["NO_REPLAY", "RULE", "Replay", "replays"]
 
@@ -32,56 +29,56 @@ class Replay:
     problem: str  # why not
 
 
-def replays(report: "Report") -> tuple[Replay, ...]:
+def replays(findings: Findings) -> tuple[Replay, ...]:
     """Return the players of the episodes that ``RULE`` chooses: two, one, or none."""
-    block = next(_recorded(report), None)
+    block = next(_recorded(findings), None)
     if block is None or block.trace is None:
         return ()
-    scores = values(block, report.protocol.report.score)
+    scores = values(block, findings.protocol.report.score)
     order = sorted(block.trace.recorded, key=lambda k: -np.nan_to_num(scores[k], nan=-np.inf))
     chosen = dict.fromkeys((order[0], order[-1]))
     names = ("Best", "Worst") if len(chosen) > 1 else ("An",)
     return tuple(
-        _replay(report, block, k, f"{name} episode", float(scores[k]))
+        _replay(findings, block, k, f"{name} episode", float(scores[k]))
         for name, k in zip(names, chosen, strict=True)
     )
 
 
-def _recorded(report: "Report") -> Iterator["Episodes"]:
+def _recorded(findings: Findings) -> Iterator[Episodes]:
     """Blocks with recorded episodes, task by task, those of better policies first."""
-    for task in report.protocol.task:
-        played = [policy for name, policy in report.episodes.pairs if name == task.id]
-        rank = _ranks(report, task.id, task.group)
+    for task in findings.protocol.task:
+        played = [policy for name, policy in findings.episodes.pairs if name == task.id]
+        rank = _ranks(findings, task.id, task.group)
         for policy in sorted(played, key=lambda name: -rank.get(name, -np.inf)):
-            for block in report.episodes.runs(task.id, policy):
+            for block in findings.episodes.runs(task.id, policy):
                 if block.trace is not None and block.trace.recorded:
                     yield block
 
 
-def _ranks(report: "Report", task: str, group: str) -> dict[str, float]:
+def _ranks(findings: Findings, task: str, group: str) -> dict[str, float]:
     """How good policies are: by the aggregate of a group, otherwise by the mean on a task."""
-    score = report.protocol.report.score
+    score = findings.protocol.report.score
     overall = {
         row.policy: row.estimate
-        for row in report.aggregates
+        for row in findings.aggregates
         if (row.group, row.statistic) == (group, "iqm")
     }
-    means = {r.policy: r.mean for r in report.estimates if (r.task, r.metric) == (task, score)}
+    means = {r.policy: r.mean for r in findings.estimates if (r.task, r.metric) == (task, score)}
     found = overall or means
     return {name: value for name, value in found.items() if np.isfinite(value)}
 
 
-def _replay(report: "Report", block: "Episodes", k: int, name: str, score: float) -> Replay:
+def _replay(findings: Findings, block: Episodes, k: int, name: str, score: float) -> Replay:
     from coopbench.errors import ReplayError
     from coopbench.report.player import as_html
     from coopbench.workflows.replay import recorded_episode
 
     cell = block.cell
     run = "" if cell.run is None else f", run {cell.run}"
-    metric = report.protocol.report.score
+    metric = findings.protocol.report.score
     title = f"{name}: {cell.policy}{run} on {cell.task}, episode {k}, {metric} {score:.6g}"
     try:
-        page = as_html(recorded_episode(report.protocol, block, k), _SHARE)
+        page = as_html(recorded_episode(findings.protocol, block, k), _SHARE)
     except ReplayError as error:
         return Replay(title, "", str(error))
     return Replay(title, page, "")

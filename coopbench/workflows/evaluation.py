@@ -7,10 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import coopbench_envs
-from coopbench.analysis import estimates as analysis
-from coopbench.analysis import learning as efficiency
-from coopbench.analysis import rankings
-from coopbench.analysis.departures import departures
 from coopbench.baselines.registry import learners, trained_policy
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
 from coopbench.episodes.trained import Trained
@@ -295,7 +291,9 @@ def report_of(
             each[0].run or 0,
         ),
     )
-    return _report(protocol, [found for _, found in ordered], notes)
+    stored = [result for _, result in ordered]
+    metadata = {s.episodes.cell: s.meta for s in stored if s.episodes is not None}
+    return Report.of(protocol, table_of(stored), notes, metadata)
 
 
 def protocol_of(root: Path) -> Protocol:
@@ -379,28 +377,3 @@ def _trained(stored: store.Stored) -> tuple[Cell, int] | None:
     if stored.episodes is None or not isinstance(steps, int):
         return None
     return stored.episodes.cell, steps
-
-
-def _report(protocol: Protocol, there: list[store.Stored], notes: tuple[str, ...]) -> Report:
-    table = table_of(there)
-    curves, early = efficiency.learning(protocol, table)
-    return Report(
-        protocol=protocol,
-        episodes=table,
-        estimates=analysis.estimates(protocol, table),
-        comparisons=analysis.comparisons(protocol, table),
-        aggregates=analysis.aggregates(protocol, table),
-        charts=analysis.chart_points(protocol, table),
-        models=analysis.model_estimates(protocol, table),
-        published=analysis.published_returns(protocol, table),
-        departures=departures(protocol, table),
-        notes=notes,
-        agents=analysis.agent_estimates(protocol, table),
-        metadata={each.episodes.cell: each.meta for each in there if each.episodes is not None},
-        improvements=rankings.improvements(protocol, table),
-        profiles=rankings.profile_points(protocol, table),
-        ranks=rankings.ranks(protocol, table),
-        learning=curves,
-        efficiency=early,
-        late=efficiency.late_scores(protocol, table),
-    )

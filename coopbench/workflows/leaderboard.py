@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from coopbench.analysis import estimates as analysis
 from coopbench.analysis import rankings
+from coopbench.analysis.aggregates import aggregates
 from coopbench.baselines.registry import entries
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.files import write_text
@@ -264,7 +264,7 @@ def _rows(
 ) -> Iterator[Row]:
     """Yield the rows of every group, the best first."""
     ranked = {(row.group, row.policy): row for row in rankings.ranks(protocol, table)}
-    found = [row for row in analysis.aggregates(protocol, table) if row.statistic == "iqm"]
+    found = [row for row in aggregates(protocol, table) if row.statistic == "iqm"]
     groups, known = list(protocol.groups), entries()
     for row in sorted(found, key=lambda row: (groups.index(row.group), -row.estimate)):
         rank, entrant = ranked.get((row.group, row.policy)), entrants[row.policy]

@@ -273,7 +273,7 @@ def _reported(
     root: Path, protocol: Protocol, cells: list[tuple[Cell, store.Stored]]
 ) -> Iterator[Check]:
     """Whether the stored report, if there is one, is what its episodes come to."""
-    from coopbench.report.tables.overall import as_json
+    from coopbench.report.data import as_json
 
     file = root / _REPORT
     if not file.exists():

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coopbench.analysis.estimates import Estimate
+from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import LATE_STEPS, LEAD, THRESHOLD, Curve, Efficiency, LateScore
 from coopbench.report.numbers import MISSING, Scale, interval_text, scale_of
 from coopbench.report.plots.overall import (
@@ -22,9 +23,6 @@ from coopbench.report.plots.overall import (
 )
 from coopbench.report.tables.overall import Column, Entry, Footnotes, Group, Table, policies
 
-if TYPE_CHECKING:
-    from coopbench.report.report import Report
-
 __all__ = [
     "efficiency",
     "efficiency_table",
@@ -38,15 +36,15 @@ __all__ = [
 NEVER = "not reached"
 
 
-def tables(report: "Report") -> list[Table]:
+def tables(findings: Findings) -> list[Table]:
     """Return the tables over all tasks that there are: sample efficiency, late scores."""
-    found = (efficiency_table(report), late_table(report))
+    found = (efficiency_table(findings), late_table(findings))
     return [table for table in found if table is not None]
 
 
-def reading(report: "Report") -> dict[str, str]:
+def reading(findings: Findings) -> dict[str, str]:
     """Return how to read learning curves, as {term: some sentences}; nothing where none are."""
-    if not report.learning:
+    if not findings.learning:
         return {}
     return {
         "Learning curves": "Scores of the checkpoints of training runs on the episodes that choose "
@@ -59,12 +57,12 @@ def reading(report: "Report") -> dict[str, str]:
     }
 
 
-def efficiency_table(report: "Report") -> Table | None:
+def efficiency_table(findings: Findings) -> Table | None:
     """Return area and steps to the threshold of every policy with checkpoints; None if none has."""
-    rows, notes = report.efficiency, Footnotes()
+    rows, notes = findings.efficiency, Footnotes()
     if not rows:
         return None
-    level, names = _level(report), dict.fromkeys(row.group for row in rows)
+    level, names = _level(findings), dict.fromkeys(row.group for row in rows)
     columns = (
         Column("Policy", "who is trained", numeric=False),
         Column("Area", "mean height of the curve of interquartile means over its steps"),
@@ -80,7 +78,7 @@ def efficiency_table(report: "Report") -> Table | None:
         for name in names
     )
     return Table(
-        title=f"Sample efficiency: normalised {report.protocol.report.score} along the training",
+        title=f"Sample efficiency: normalised {findings.protocol.report.score} along the training",
         columns=columns,
         groups=groups,
         footnotes=notes.all(),
@@ -112,9 +110,9 @@ def _steps(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) else NEVER
 
 
-def late_table(report: "Report") -> Table | None:
+def late_table(findings: Findings) -> Table | None:
     """Return the late medians of every policy and task, and who leads; None if not asked for."""
-    rows, notes, score = report.late, Footnotes(), report.protocol.report.score
+    rows, notes, score = findings.late, Footnotes(), findings.protocol.report.score
     if not rows:
         return None
     names = tuple(dict.fromkeys(row.policy for row in rows))
@@ -157,8 +155,8 @@ def _late_row(rows: Sequence[LateScore | None], notes: Footnotes) -> list[Entry]
     ]
 
 
-def _level(report: "Report") -> str:
-    return f"{100 * report.protocol.report.confidence:g} %"
+def _level(findings: Findings) -> str:
+    return f"{100 * findings.protocol.report.confidence:g} %"
 
 
 def _unit(rows: Sequence[Efficiency | LateScore]) -> str:
@@ -170,36 +168,36 @@ def _unit(rows: Sequence[Efficiency | LateScore]) -> str:
 # --- plots ---------------------------------------------------------------------------------------
 
 
-def learning(report: "Report", task: str, ax: Any = None) -> Any:
+def learning(findings: Findings, task: str, ax: Any = None) -> Any:
     """Draw the score of every policy with checkpoints on a task along its training.
 
     x is the number of steps trained, y the mean over runs, with the interval of each point. Dotted
     lines are the evaluation of two fixed policies, with its interval: the best of all, and the best
     that looks at nothing. They played other episodes than the checkpoints. Returns the axes.
     """
-    found = [curve for curve in report.learning if curve.task == task]
-    ax = _draw(report, found, ax)
-    for ruler in _rulers(report, task):
+    found = [curve for curve in findings.learning if curve.task == task]
+    ax = _draw(findings, found, ax)
+    for ruler in _rulers(findings, task):
         if math.isfinite(ruler.high - ruler.low):
             ax.axhspan(ruler.low, ruler.high, color="0.35", alpha=0.12, linewidth=0, zorder=0)
         ax.axhline(ruler.mean, color="0.35", linestyle=":", linewidth=1.0, zorder=1)
         place = ax.get_yaxis_transform()
         look = {"va": "bottom", "fontsize": SMALL - 2}
         ax.text(0.01, ruler.mean, plain(ruler.policy), transform=place, **look)
-    ax.set_ylabel(plain(report.protocol.report.score), fontsize=SMALL)
+    ax.set_ylabel(plain(findings.protocol.report.score), fontsize=SMALL)
     ax.set_title(task, loc="left", fontsize=SMALL)
     return ax
 
 
-def _rulers(report: "Report", task: str) -> list[Estimate]:
+def _rulers(findings: Findings, task: str) -> list[Estimate]:
     """Scores of the best fixed policy on a task, and of the best that acts on nothing."""
     from coopbench.baselines.registry import entries
 
     known = {name: entry.information for name, entry in entries().items()}
     fixed = [
         each
-        for each in report.estimates
-        if (each.task, each.metric) == (task, report.protocol.report.score)
+        for each in findings.estimates
+        if (each.task, each.metric) == (task, findings.protocol.report.score)
         and each.policy.partition(":")[0] in known
         and each.unit == "episodes"
     ]
@@ -208,24 +206,24 @@ def _rulers(report: "Report", task: str) -> list[Estimate]:
     return list({each.policy: each for each in best}.values())
 
 
-def efficiency(report: "Report", group: str | None = None, ax: Any = None) -> Any:
+def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> Any:
     """Draw the normalised score of every policy with checkpoints over the tasks of a group.
 
     The group is the protocol's first unless it is named. x is the number of steps trained, y the
     interquartile mean over runs and tasks, with the interval of each point. Returns the axes.
     """
-    group = next(iter(report.protocol.groups)) if group is None else group
-    found = [curve for curve in report.learning if not curve.task and curve.group == group]
-    ax = _draw(report, found, ax)
-    ax.set_ylabel(f"IQM of normalised {plain(report.protocol.report.score)}", fontsize=SMALL)
+    group = next(iter(findings.protocol.groups)) if group is None else group
+    found = [curve for curve in findings.learning if not curve.task and curve.group == group]
+    ax = _draw(findings, found, ax)
+    ax.set_ylabel(f"IQM of normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
     ax.set_title(group or "all tasks", loc="left", fontsize=SMALL)
     return ax
 
 
-def _draw(report: "Report", found: Sequence[Curve], ax: Any) -> Any:
+def _draw(findings: Findings, found: Sequence[Curve], ax: Any) -> Any:
     from matplotlib.ticker import MaxNLocator
 
-    looks = styles(policies(report))
+    looks = styles(policies(findings))
     names = [curve.policy for curve in found]
     lines = math.ceil(len(names) / legend_columns(names))
     ax = ax if ax is not None else new_axes(2.6 + 0.17 * lines, WIDTH)
@@ -262,23 +260,23 @@ def _short(steps: float) -> str:
     return f"{steps:g}"
 
 
-def pictures(report: "Report") -> list[Picture]:
+def pictures(findings: Findings) -> list[Picture]:
     """Draw the sample efficiency over every group, then the learning curves of every task."""
-    level, score, found = _level(report), report.protocol.report.score, []
-    for group in dict.fromkeys(row.group for row in report.learning if not row.task):
+    level, score, found = _level(findings), findings.protocol.report.score, []
+    for group in dict.fromkeys(row.group for row in findings.learning if not row.task):
         caption = (
             f"Sample efficiency: interquartile mean of the normalised {score} over runs and tasks "
             f"at every checkpoint, with the {level} interval of each point over whole runs."
         )
         name = f"efficiency-{group}" if group else "efficiency"
-        drawn = picture(name, None, caption, efficiency(report, group))
+        drawn = picture(name, None, caption, efficiency(findings, group))
         found.append(replace(drawn, kind="chart"))
-    for task in dict.fromkeys(curve.task for curve in report.learning if curve.task):
+    for task in dict.fromkeys(curve.task for curve in findings.learning if curve.task):
         caption = (
             f"Learning curves: mean over runs of the mean {score} at every checkpoint, with the "
             f"{level} t interval of each point over runs. Dotted: the evaluation of the best "
             f"fixed policy, and of the best that looks at nothing, with the {level} interval; its "
             f"episodes are not those of the curves."
         )
-        found.append(picture(f"learning-{task}", task, caption, learning(report, task)))
+        found.append(picture(f"learning-{task}", task, caption, learning(findings, task)))
     return found

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coopbench.analysis.aggregates import Aggregate
+from coopbench.analysis.findings import Findings
+from coopbench.analysis.rankings import Improvement
+from coopbench.protocol.schema import Chart, Task
 from coopbench.report.numbers import Scale, is_point, scale_of
 from coopbench.report.tables.overall import policies
 from coopbench_envs.parameters import named
 
 if TYPE_CHECKING:
-    from coopbench.analysis.estimates import Aggregate
-    from coopbench.analysis.rankings import Improvement
-    from coopbench.protocol.schema import Chart, Task
-    from coopbench.report.report import Report
     from coopbench.workflows.crossplay import CrossPlay
 
 __all__ = [
@@ -107,45 +107,45 @@ def styles(names: Sequence[str]) -> dict[str, Style]:
 
 
 def aggregate(
-    report: "Report", ax: Any = None, group: str | None = None, statistic: str = "iqm"
+    findings: Findings, ax: Any = None, group: str | None = None, statistic: str = "iqm"
 ) -> Any:
     """Draw a statistic of every policy over the tasks of a group; return the axes.
 
     The group is the protocol's first unless it is named; ``statistic`` is "iqm", "optimality_gap",
     "mean" or "median". The axis shows normalised scores from 0 to 1 at least.
     """
-    names = tuple(report.protocol.groups)
+    names = tuple(findings.protocol.groups)
     group = names[0] if group is None else group
-    named("group", group, report.protocol.groups)
+    named("group", group, findings.protocol.groups)
     named("statistic", statistic, LABELS)
     found = {
         row.policy: (row.estimate, row.low, row.high)
-        for row in report.aggregates
+        for row in findings.aggregates
         if (row.group, row.statistic) == (group, statistic)
     }
-    ax = ax if ax is not None else new_axes(_height(len(policies(report))))
-    _intervals(ax, report, found)
+    ax = ax if ax is not None else new_axes(_height(len(policies(findings))))
+    _intervals(ax, findings, found)
     reach = [value for row in found.values() for value in row if math.isfinite(value)]
     low, high = min([0.0, *reach]), max([1.0, *reach])
     ax.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
-    label = f"{LABELS[statistic]} normalised {plain(report.protocol.report.score)}"
+    label = f"{LABELS[statistic]} normalised {plain(findings.protocol.report.score)}"
     ax.set_xlabel(label, fontsize=SMALL)
     if len(names) > 1:
         ax.set_title(group, loc="left", fontsize=SMALL)
     return ax
 
 
-def profiles(report: "Report", group: str, ax: Any = None) -> Any:
+def profiles(findings: Findings, group: str, ax: Any = None) -> Any:
     """Draw the performance profiles of all policies in a group; return the axes.
 
     x is a normalised score, y the share of scores above it with its pointwise band.
     """
-    named("group", group, report.protocol.groups)
+    named("group", group, findings.protocol.groups)
     found: dict[str, list[Any]] = {}
-    for point in report.profiles:
+    for point in findings.profiles:
         if point.group == group:
             found.setdefault(point.policy, []).append(point)
-    looks, lines = styles(policies(report)), math.ceil(len(found) / legend_columns(found))
+    looks, lines = styles(policies(findings)), math.ceil(len(found) / legend_columns(found))
     ax = ax if ax is not None else new_axes(2.6 + 0.17 * lines)
     frame(ax)
     for k, (policy, rows) in enumerate(found.items()):
@@ -165,20 +165,20 @@ def profiles(report: "Report", group: str, ax: Any = None) -> Any:
             label=plain(policy),
         )
     ax.set_ylim(-0.03, 1.03)
-    ax.set_xlabel(f"normalised {plain(report.protocol.report.score)}", fontsize=SMALL)
+    ax.set_xlabel(f"normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
     ax.set_ylabel("share of scores above", fontsize=SMALL)
     ax.set_title(group or "all tasks", loc="left", fontsize=SMALL)
     legend(ax, legend_columns(found))
     return ax
 
 
-def improvements(report: "Report", group: str, ax: Any = None) -> Any:
+def improvements(findings: Findings, group: str, ax: Any = None) -> Any:
     """Draw the probability of improvement of the pairs of policies in a group; return the axes.
 
     Of more than twelve pairs only those with the best policy by IQM are drawn.
     """
-    named("group", group, report.protocol.groups)
-    rows, looks = _improvements(report, group), styles(policies(report))
+    named("group", group, findings.protocol.groups)
+    rows, looks = _improvements(findings, group), styles(policies(findings))
     common = len({row.first for row in rows}) == 1 and len(rows) > 1
     ax = ax if ax is not None else new_axes(0.85 + (0.27 if common else 0.4) * max(1, len(rows)))
     frame(ax)
@@ -202,13 +202,13 @@ def improvements(report: "Report", group: str, ax: Any = None) -> Any:
     return ax
 
 
-def _improvements(report: "Report", group: str) -> list["Improvement"]:
+def _improvements(findings: Findings, group: str) -> list[Improvement]:
     """Pairs to draw: all, or if they are many those with the best policy of their unit."""
-    rows = [r for r in report.improvements if r.group == group and math.isfinite(r.estimate)]
+    rows = [r for r in findings.improvements if r.group == group and math.isfinite(r.estimate)]
     if len(rows) <= PAIRS:
         return rows
     best: dict[str, Aggregate] = {}
-    for each in report.aggregates:
+    for each in findings.aggregates:
         if (each.group, each.statistic) == (group, "iqm"):
             ahead = best.setdefault(each.unit, each)
             best[each.unit] = each if each.estimate > ahead.estimate else ahead
@@ -216,7 +216,7 @@ def _improvements(report: "Report", group: str) -> list["Improvement"]:
     return [row for row in turned if row.first == best[row.unit].policy]
 
 
-def _turned(row: "Improvement") -> "Improvement":
+def _turned(row: Improvement) -> Improvement:
     """The same pair seen from the second."""
     return replace(
         row,
@@ -228,35 +228,35 @@ def _turned(row: "Improvement") -> "Improvement":
     )
 
 
-def scores(report: "Report", task: str, ax: Any = None) -> Any:
+def scores(findings: Findings, task: str, ax: Any = None) -> Any:
     """Draw mean and interval of the score of every policy on ``task``; return the axes."""
-    score = report.protocol.report.score
+    score = findings.protocol.report.score
     found = {
         row.policy: (row.mean, row.low, row.high)
-        for row in report.estimates
+        for row in findings.estimates
         if (row.task, row.metric) == (task, score)
     }
-    ax = ax if ax is not None else new_axes(_height(len(policies(report))))
-    _intervals(ax, report, found)
+    ax = ax if ax is not None else new_axes(_height(len(policies(findings))))
+    _intervals(ax, findings, found)
     ax.set_xlabel(plain(score), fontsize=SMALL)
     ax.set_title(task, loc="left", fontsize=SMALL)
     return ax
 
 
-def curves(report: "Report", task: str, ax: Any = None) -> Any:
+def curves(findings: Findings, task: str, ax: Any = None) -> Any:
     """Draw the course of the protocol's curve metric over an episode; return the axes.
 
     x is the step, y the metric so far, mean over episodes and, of a learned policy, over its runs.
     A curve ends with its last episode.
     """
-    metric = next(report.protocol.curve_of(t) for t in report.protocol.task if t.id == task)
-    played = [policy for name, policy in report.episodes.pairs if name == task]
-    looks = styles(policies(report))
+    metric = next(findings.protocol.curve_of(t) for t in findings.protocol.task if t.id == task)
+    played = [policy for name, policy in findings.episodes.pairs if name == task]
+    looks = styles(policies(findings))
     lines = math.ceil(len(looks) / legend_columns(looks))
     ax = ax if ax is not None else new_axes(2.6 + 0.17 * lines)
     frame(ax)
     for k, policy in enumerate(played):
-        values = _mean_course([b.curves.get(metric) for b in report.episodes.runs(task, policy)])
+        values = _mean_course([b.curves.get(metric) for b in findings.episodes.runs(task, policy)])
         if len(values) < 2:
             continue
         look = looks[policy]
@@ -285,33 +285,33 @@ def _mean_course(courses: Sequence[np.ndarray | None]) -> np.ndarray:
     return np.mean(padded, axis=0) if padded else np.empty(0)
 
 
-def chart(report: "Report", name: str, ax: Any = None) -> Any:
+def chart(findings: Findings, name: str, ax: Any = None) -> Any:
     """Draw a chart of the protocol, one line per policy with its band; return the axes.
 
     ``name`` is that of the picture, as in ``report.charts``.
     """
-    points = [point for point in report.charts if point.chart == name]
-    asked, panel = _asked(report)[name]
-    names, looks = policies(report), styles(policies(report))
+    points = [point for point in findings.charts if point.chart == name]
+    asked, panel = _asked(findings)[name]
+    names, looks = policies(findings), styles(policies(findings))
     lines = dict.fromkeys(point.policy for point in points)
     depth = math.ceil(len(lines) / legend_columns(lines))
     ax = ax if ax is not None else new_axes(2.6 + 0.17 * depth)
     frame(ax)
     for k, line in enumerate(lines):
         rows = sorted((p for p in points if p.policy == line), key=lambda point: point.at)
-        model = next(each for each in names if report.protocol.family(each)[0] == line)
+        model = next(each for each in names if findings.protocol.family(each)[0] == line)
         width = 2.4 - 0.8 * k / max(1, len(lines) - 1)  # thinner on top of thicker
         _line(ax, rows, looks[model], width, plain(line))
     _finish_chart(ax, asked, panel, legend_columns(lines))
     return ax
 
 
-def _asked(report: "Report") -> dict[str, tuple["Chart", tuple["Task", ...]]]:
+def _asked(findings: Findings) -> dict[str, tuple[Chart, tuple[Task, ...]]]:
     """Charts of the protocol by the names of their pictures, with the tasks of each."""
     return {
         name: (each, panel)
-        for each in report.protocol.report.chart
-        for name, panel in each.panels(report.protocol.task).items()
+        for each in findings.protocol.report.chart
+        for name, panel in each.panels(findings.protocol.task).items()
     }
 
 
@@ -331,7 +331,7 @@ def _line(ax: Any, rows: Sequence[Any], look: Style, width: float, label: str) -
     )
 
 
-def _finish_chart(ax: Any, asked: "Chart", panel: Sequence["Task"], columns: int) -> None:
+def _finish_chart(ax: Any, asked: Chart, panel: Sequence[Task], columns: int) -> None:
     places = sorted({task.axes[asked.x] for task in panel})
     if asked.scale == "log2":
         ax.set_xscale("log", base=2)
@@ -423,11 +423,11 @@ def legend(ax: Any, columns: int) -> None:
     )
 
 
-def _intervals(ax: Any, report: "Report", found: dict[str, tuple[float, float, float]]) -> None:
+def _intervals(ax: Any, findings: Findings, found: dict[str, tuple[float, float, float]]) -> None:
     """Draw one row per policy; an open marker where there is no interval, a word where no value."""
     from matplotlib.ticker import MaxNLocator
 
-    names = policies(report)
+    names = policies(findings)
     looks, scale = styles(names), _value_scale(found)
     frame(ax)
     for y, name in enumerate(names):
@@ -523,31 +523,31 @@ def plain(text: str) -> str:
 # --- files ---------------------------------------------------------------------------------------
 
 
-def pictures(report: "Report") -> tuple[Picture, ...]:
+def pictures(findings: Findings) -> tuple[Picture, ...]:
     """Draw all plots of a report: aggregates, charts, then those of every task."""
     from coopbench.report.plots import learning
 
-    level = f"{100 * report.protocol.report.confidence:g} %"
-    found = _group_pictures(report, level) + _chart_pictures(report, level)
-    score = report.protocol.report.score
-    for task in report.protocol.task:
-        metric = report.protocol.curve_of(task)
-        rows = [row for row in report.estimates if (row.task, row.metric) == (task.id, score)]
+    level = f"{100 * findings.protocol.report.confidence:g} %"
+    found = _group_pictures(findings, level) + _chart_pictures(findings, level)
+    score = findings.protocol.report.score
+    for task in findings.protocol.task:
+        metric = findings.protocol.curve_of(task)
+        rows = [row for row in findings.estimates if (row.task, row.metric) == (task.id, score)]
         caption = f"Mean {score} with {level} interval." + _open_markers(rows)
-        found.append(picture(f"score-{task.id}", task.id, caption, scores(report, task.id)))
+        found.append(picture(f"score-{task.id}", task.id, caption, scores(findings, task.id)))
         caption = (
             f"Course of {metric} over an episode: its value so far, mean over episodes. "
             "A curve ends where its last episode does."
         )
-        found.append(picture(f"curve-{task.id}", task.id, caption, curves(report, task.id)))
-    return (*found, *learning.pictures(report))
+        found.append(picture(f"curve-{task.id}", task.id, caption, curves(findings, task.id)))
+    return (*found, *learning.pictures(findings))
 
 
-def _group_pictures(report: "Report", level: str) -> list[Picture]:
+def _group_pictures(findings: Findings, level: str) -> list[Picture]:
     """For every group that anybody finished: aggregates, profiles, probabilities of improvement."""
-    found, groups = [], tuple(report.protocol.groups)
+    found, groups = [], tuple(findings.protocol.groups)
     for group in groups:
-        rows = [row for row in report.aggregates if row.group == group]
+        rows = [row for row in findings.aggregates if row.group == group]
         if not rows:
             continue
         end, whose = (f"-{group}", f" of {group}") if len(groups) > 1 else ("", "")
@@ -556,31 +556,31 @@ def _group_pictures(report: "Report", level: str) -> list[Picture]:
             "interval."
             + _open_markers([r for r in rows if r.statistic in ("iqm", "optimality_gap")])
         )
-        found.append(picture(f"iqm{end}", None, caption, _both(report, group)))
-        if not any(point.group == group for point in report.profiles):
+        found.append(picture(f"iqm{end}", None, caption, _both(findings, group)))
+        if not any(point.group == group for point in findings.profiles):
             continue
         caption = (
             f"Performance profiles{whose}: share of {_units(rows)} whose normalised score is above "
             f"the threshold, with pointwise {level} band."
         )
-        drawn = picture(f"profiles{end}", None, caption, profiles(report, group))
+        drawn = picture(f"profiles{end}", None, caption, profiles(findings, group))
         found.append(replace(drawn, kind="chart"))
-        pairs = _improvements(report, group)
+        pairs = _improvements(findings, group)
         if pairs:
-            caption = _improvement_caption(report, group, pairs, level)
-            drawn = picture(f"improvements{end}", None, caption, improvements(report, group))
+            caption = _improvement_caption(findings, group, pairs, level)
+            drawn = picture(f"improvements{end}", None, caption, improvements(findings, group))
             found.append(replace(drawn, kind="chart"))
     return found
 
 
-def _both(report: "Report", group: str) -> Any:
+def _both(findings: Findings, group: str) -> Any:
     """Draw the IQM above the optimality gap; return the axes of the former."""
     from matplotlib.figure import Figure
 
-    height = 2 * _height(len(policies(report)))
+    height = 2 * _height(len(policies(findings)))
     upper, lower = Figure(figsize=(WIDTH, height), layout="constrained").subplots(2)
-    aggregate(report, lower, group, "optimality_gap").set_title("", loc="left")
-    return aggregate(report, upper, group)
+    aggregate(findings, lower, group, "optimality_gap").set_title("", loc="left")
+    return aggregate(findings, upper, group)
 
 
 def _units(rows: Iterable[Any]) -> str:
@@ -591,9 +591,9 @@ def _units(rows: Iterable[Any]) -> str:
 
 
 def _improvement_caption(
-    report: "Report", group: str, pairs: Sequence["Improvement"], level: str
+    findings: Findings, group: str, pairs: Sequence[Improvement], level: str
 ) -> str:
-    there = [row for row in report.improvements if row.group == group]
+    there = [row for row in findings.improvements if row.group == group]
     caption = (
         f"Probability of improvement{f' in {group}' if group else ''}: chance that one policy "
         f"scores higher than another, over {_units(pairs)} and tasks, with {level} interval; at "
@@ -607,10 +607,10 @@ def _improvement_caption(
     return caption + _open_markers(pairs)
 
 
-def _chart_pictures(report: "Report", level: str) -> list[Picture]:
+def _chart_pictures(findings: Findings, level: str) -> list[Picture]:
     found = []
-    for name, (asked, _) in _asked(report).items():
-        points = [point for point in report.charts if point.chart == name]
+    for name, (asked, _) in _asked(findings).items():
+        points = [point for point in findings.charts if point.chart == name]
         if not points:
             continue
         caption = (
@@ -619,7 +619,7 @@ def _chart_pictures(report: "Report", level: str) -> list[Picture]:
         )
         if any(point.unit == "models" for point in points):
             caption += " For several models: the mean of theirs, and the t interval over models."
-        drawn = picture(f"chart-{name}", None, caption, chart(report, name))
+        drawn = picture(f"chart-{name}", None, caption, chart(findings, name))
         found.append(replace(drawn, kind="chart"))
     return found
 

@@ -1,32 +1,23 @@
 """Tables of a report: made once as plain data, then written as text, Markdown, CSV or JSON."""
 
-import csv
 import dataclasses
 import io
-import itertools
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from coopbench.analysis import estimates as analysis
-from coopbench.analysis.estimates import (
-    EPISODES,
-    RUNS,
-    AgentEstimate,
-    Aggregate,
-    Comparison,
-    Estimate,
-)
+from coopbench.analysis import samples as analysis
+from coopbench.analysis.aggregates import Aggregate
+from coopbench.analysis.comparisons import Comparison
+from coopbench.analysis.estimates import AgentEstimate, Estimate
+from coopbench.analysis.findings import Findings
 from coopbench.analysis.missing_runs import missing_runs
+from coopbench.analysis.rankings import Rank
+from coopbench.analysis.samples import EPISODES, RUNS
 from coopbench.protocol import map_files as maps
+from coopbench.protocol.schema import Protocol, Task
 from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text, scale_of
-
-if TYPE_CHECKING:
-    from coopbench.analysis.rankings import Rank
-    from coopbench.protocol.schema import Protocol, Task
-    from coopbench.report.report import Report
 
 __all__ = [
     "Column",
@@ -36,15 +27,12 @@ __all__ = [
     "Table",
     "agent_table",
     "aggregate_table",
-    "as_csv",
-    "as_json",
     "as_markdown",
     "as_text",
     "bullet_facts",
     "comparison_table",
     "escaped",
     "extra_tables",
-    "finite",
     "identity",
     "is_long",
     "markdown_table",
@@ -137,31 +125,31 @@ class Footnotes:
         return tuple((letter, text) for text, letter in self._letters.items())
 
 
-def policies(report: "Report") -> tuple[str, ...]:
+def policies(findings: Findings) -> tuple[str, ...]:
     """Return all policies in the order of the report, then required ones that are missing."""
-    present = tuple(dict.fromkeys(policy for _, policy in report.episodes.pairs))
-    return (*present, *report.protocol.missing(present))
+    present = tuple(dict.fromkeys(policy for _, policy in findings.episodes.pairs))
+    return (*present, *findings.protocol.missing(present))
 
 
-def metrics(report: "Report") -> tuple[str, ...]:
+def metrics(findings: Findings) -> tuple[str, ...]:
     """Return the metrics that are reported, the score first."""
-    reporting = report.protocol.report
+    reporting = findings.protocol.report
     return tuple(dict.fromkeys((reporting.score, *reporting.metrics)))
 
 
-def is_long(report: "Report") -> bool:
+def is_long(findings: Findings) -> bool:
     """Whether there are too many tasks to show all of them in full at once."""
-    return len(report.protocol.task) > LONG and not report.protocol.ad_hoc
+    return len(findings.protocol.task) > LONG and not findings.protocol.ad_hoc
 
 
-def _level(report: "Report") -> str:
-    return f"{100 * report.protocol.report.confidence:g} %"
+def _level(findings: Findings) -> str:
+    return f"{100 * findings.protocol.report.confidence:g} %"
 
 
-def units(report: "Report") -> dict[str, str]:
+def units(findings: Findings) -> dict[str, str]:
     """Return the unit of inference of every policy: "episodes", or "runs" if it was trained."""
     found: dict[str, str] = {}
-    for block in report.episodes:
+    for block in findings.episodes:
         unit = EPISODES if block.cell.run is None else RUNS
         found[block.cell.policy] = RUNS if RUNS in (unit, found.get(block.cell.policy)) else unit
     return found
@@ -203,9 +191,9 @@ def _count(row: Any, rows: Iterable[Any]) -> Entry:
     return Entry(f"{row.count:,} {row.unit}" if mixed else f"{row.count:,}", row.count)
 
 
-def _bounds_text(report: "Report") -> str:
+def _bounds_text(findings: Findings) -> str:
     """What the normalised scores 0 and 1 are."""
-    if report.protocol.report.normalisation == "minmax":
+    if findings.protocol.report.normalisation == "minmax":
         return "0 and 1 are the lowest and the highest episode of this report"
     return "0 and 1 are the bounds"
 
@@ -219,23 +207,23 @@ def _gap(columns: Sequence[Column]) -> tuple[Entry, ...]:
     return (Entry("missing"), *(Entry(MISSING) for _ in columns[2:]))
 
 
-def aggregate_table(report: "Report") -> Table | None:
+def aggregate_table(findings: Findings) -> Table | None:
     """Return IQM, optimality gap and rank over all tasks, or those of each group; None if ad hoc.
 
     Without groups all tasks are one.
     """
-    if report.protocol.ad_hoc:
+    if findings.protocol.ad_hoc:
         return None
-    rows, notes = [row for row in report.aggregates if row.statistic == "iqm"], Footnotes()
-    columns = _aggregate_columns(report, rows)
+    rows, notes = [row for row in findings.aggregates if row.statistic == "iqm"], Footnotes()
+    columns = _aggregate_columns(findings, rows)
     groups = [
-        Group(name if meaning else "", meaning, _aggregate_rows(report, name, columns, notes))
-        for name, meaning in _groups(report).items()
+        Group(name if meaning else "", meaning, _aggregate_rows(findings, name, columns, notes))
+        for name, meaning in _groups(findings).items()
     ]
     scope = "the tasks of each group" if len(groups) > 1 else "all tasks"
     return Table(
         title="Interquartile mean, optimality gap and rank by the normalised "
-        f"{report.protocol.report.score} over {scope}",
+        f"{findings.protocol.report.score} over {scope}",
         columns=columns,
         groups=tuple(groups),
         footnotes=notes.all(),
@@ -245,13 +233,13 @@ def aggregate_table(report: "Report") -> Table | None:
     )
 
 
-def _aggregate_columns(report: "Report", rows: Sequence[Aggregate]) -> tuple[Column, ...]:
-    level = _level(report)
+def _aggregate_columns(findings: Findings, rows: Sequence[Aggregate]) -> tuple[Column, ...]:
+    level = _level(findings)
     method = " or ".join(dict.fromkeys(row.method for row in rows)) or "percentile"
     interval = f"of the stratified bootstrap, method {method}; sorted by width"
     return (
         Column("Policy", "who is evaluated", numeric=False),
-        Column("IQM", f"interquartile mean of normalised scores; {_bounds_text(report)}"),
+        Column("IQM", f"interquartile mean of normalised scores; {_bounds_text(findings)}"),
         Column(f"{level} interval", f"of the IQM, {interval}"),
         Column("Optimality gap", "mean shortfall from the normalised score 1; less is better"),
         Column(f"Its {level} interval", interval),
@@ -267,27 +255,27 @@ def _aggregate_columns(report: "Report", rows: Sequence[Aggregate]) -> tuple[Col
 
 
 def _aggregate_rows(
-    report: "Report", group: str, columns: Sequence[Column], notes: Footnotes
+    findings: Findings, group: str, columns: Sequence[Column], notes: Footnotes
 ) -> tuple[tuple[Entry, ...], ...]:
     """One row for every policy, in the order of the report."""
     iqm, gap = (
-        {r.policy: r for r in report.aggregates if (r.group, r.statistic) == (group, statistic)}
+        {r.policy: r for r in findings.aggregates if (r.group, r.statistic) == (group, statistic)}
         for statistic in ("iqm", "optimality_gap")
     )
     scales = [_scale(list(found.values()), "estimate") for found in (iqm, gap)]
-    ranked = {row.policy: row for row in report.ranks if row.group == group}
+    ranked = {row.policy: row for row in findings.ranks if row.group == group}
     return tuple(
         (
             Entry(policy, policy),
             *_spread(iqm[policy], scales[0], notes),
             *_spread(gap[policy], scales[1], notes),
             _rank(ranked.get(policy)),
-            _count(iqm[policy], report.aggregates),
+            _count(iqm[policy], findings.aggregates),
             _information(policy),
         )
         if policy in iqm
         else (Entry(policy, policy), *_gap(columns))
-        for policy in policies(report)
+        for policy in policies(findings)
     )
 
 
@@ -295,16 +283,16 @@ def _spread(row: Aggregate, scale: Scale, notes: Footnotes) -> tuple[Entry, Entr
     return _number(row.estimate, scale), _interval(row, scale, notes)
 
 
-def _rank(row: "Rank | None") -> Entry:
+def _rank(row: Rank | None) -> Entry:
     """The interval of a rank, sorted by its middle; never a rank alone."""
     if row is None:
         return Entry(MISSING)
     return Entry(f"{row.low:g} to {row.high:g}", (row.low + row.high) / 2.0)
 
 
-def _groups(report: "Report") -> dict[str, str]:
+def _groups(findings: Findings) -> dict[str, str]:
     """Groups of the protocol and what to say of them; nothing where there is only one."""
-    groups = report.protocol.groups
+    groups = findings.protocol.groups
     if len(groups) == 1:
         return dict.fromkeys(groups, "")
     return {
@@ -312,24 +300,24 @@ def _groups(report: "Report") -> dict[str, str]:
     }
 
 
-def overview_table(report: "Report") -> Table:
+def overview_table(findings: Findings) -> Table:
     """Return the mean normalised score of every policy that has any, on every task."""
     score, scales = (
-        report.protocol.report.score,
-        analysis.score_scales(report.protocol, report.episodes),
+        findings.protocol.report.score,
+        analysis.score_scales(findings.protocol, findings.episodes),
     )
-    found = {(row.task, row.policy): row for row in report.estimates if row.metric == score}
-    names, groups = [name for name in policies(report) if any(p == name for _, p in found)], []
-    for group, meaning in _groups(report).items():
+    found = {(row.task, row.policy): row for row in findings.estimates if row.metric == score}
+    names, groups = [name for name in policies(findings) if any(p == name for _, p in found)], []
+    for group, meaning in _groups(findings).items():
         body = [
             (
                 Entry(task.id, task.id),
                 *(_share(scales.get(task.id), found.get((task.id, name))) for name in names),
             )
-            for task in report.protocol.groups[group]
+            for task in findings.protocol.groups[group]
         ]
         groups.append(Group(group if meaning else "", meaning, tuple(body)))
-    means = f"mean over {_told(found.values())}; {_bounds_text(report)}"
+    means = f"mean over {_told(found.values())}; {_bounds_text(findings)}"
     return Table(
         title=f"Mean normalised {score} on every task",
         columns=(
@@ -343,11 +331,11 @@ def overview_table(report: "Report") -> Table:
     )
 
 
-def model_table(report: "Report") -> Table | None:
+def model_table(findings: Findings) -> Table | None:
     """Return the mean over the models of every method that has several; None if there is none."""
-    if not report.models:
+    if not findings.models:
         return None
-    notes, level, score = Footnotes(), _level(report), report.protocol.report.score
+    notes, level, score = Footnotes(), _level(findings), findings.protocol.report.score
     columns = (
         Column("Task", "what is played; below the tasks of a group, all of them", numeric=False),
         Column("Mean", f"mean over models of their mean {score}; of a group, normalised"),
@@ -356,8 +344,8 @@ def model_table(report: "Report") -> Table | None:
         Column("n", "models, each trained on another task"),
     )
     groups = []
-    for name in dict.fromkeys(row.policy for row in report.models):
-        rows = [row for row in report.models if row.policy == name]
+    for name in dict.fromkeys(row.policy for row in findings.models):
+        rows = [row for row in findings.models if row.policy == name]
         scale = _scale(rows, "mean")
         body = tuple(
             (Entry(r.task, r.task), *_estimate_row(r, scale, notes, rows)[1:]) for r in rows
@@ -373,16 +361,16 @@ def model_table(report: "Report") -> Table | None:
     )
 
 
-def published_table(report: "Report") -> Table | None:
+def published_table(findings: Findings) -> Table | None:
     """Return the returns normalised as published; None where the protocol does not ask for them."""
-    if not report.published:
+    if not findings.published:
         return None
     found: dict[str, dict[str, list[float]]] = {}
-    members = {t.id: name for name, tasks in report.protocol.groups.items() for t in tasks}
-    for row in report.published:
+    members = {t.id: name for name, tasks in findings.protocol.groups.items() for t in tasks}
+    for row in findings.published:
         by_group = found.setdefault(row.policy, {})
         by_group.setdefault(members[row.task], []).append(row.normalised)
-    names = tuple(report.protocol.groups)
+    names = tuple(findings.protocol.groups)
     body = tuple(
         (Entry(name, name), *(_pooled(shares.get(group, [])) for group in names))
         for name, shares in found.items()
@@ -407,10 +395,10 @@ def _pooled(shares: Sequence[float]) -> Entry:
     return _number(iqm(shares) if shares else float("nan"), Scale(3))
 
 
-def missing_table(report: "Report") -> Table | None:
+def missing_table(findings: Findings) -> Table | None:
     """Return the training runs that failed, are missing or partial; None if all are there."""
     runs: dict[tuple[str, ...], list[str]] = {}
-    for row in missing_runs(report):
+    for row in missing_runs(findings.protocol, findings.episodes):
         alike = row.task, row.policy, row.state, row.reason
         runs.setdefault(alike, []).append(str(row.run))
     if not runs:
@@ -435,15 +423,15 @@ def missing_table(report: "Report") -> Table | None:
     )
 
 
-def extra_tables(report: "Report") -> list[Table]:
+def extra_tables(findings: Findings) -> list[Table]:
     """Return the tables over all tasks that only some reports have."""
     from coopbench.report.plots import learning
 
     made = (
-        missing_table(report),
-        model_table(report),
-        *learning.tables(report),
-        published_table(report),
+        missing_table(findings),
+        model_table(findings),
+        *learning.tables(findings),
+        published_table(findings),
     )
     return [table for table in made if table is not None]
 
@@ -473,32 +461,32 @@ def _width(row: Aggregate | Estimate | AgentEstimate | Comparison) -> float | No
     return width if math.isfinite(width) else None
 
 
-def task_table(report: "Report", task: "Task") -> Table:
+def task_table(findings: Findings, task: Task) -> Table:
     """Return mean, deviation, interval and count of every metric and policy on one task."""
     from coopbench.episodes.metrics import known_metrics
 
-    every = [row for row in report.estimates if row.task == task.id]
+    every = [row for row in findings.estimates if row.task == task.id]
     found = {(row.policy, row.metric): row for row in every}
     notes, meanings, over = Footnotes(), known_metrics(task.env), _told(every)
     columns = (
         Column("Policy", "who plays all agents, or the focal one", numeric=False),
         Column("Mean", f"mean over {over}"),
         Column("SD", f"standard deviation over {over}, divisor n - 1"),
-        Column(f"{_level(report)} interval", "t interval of the mean; sorted by width"),
+        Column(f"{_level(findings)} interval", "t interval of the mean; sorted by width"),
         Column("n", f"{over} in which the metric is defined"),
     )
     groups = []
-    for metric in report.protocol.metrics_of(task):
-        rows = [found.get((policy, metric)) for policy in policies(report)]
+    for metric in findings.protocol.metrics_of(task):
+        rows = [found.get((policy, metric)) for policy in policies(findings)]
         scale = _scale([row for row in rows if row is not None], "mean")
         entries = tuple(
             (Entry(policy, policy), *_gap(columns))
             if row is None
             else _estimate_row(row, scale, notes, every)
-            for policy, row in zip(policies(report), rows, strict=True)
+            for policy, row in zip(policies(findings), rows, strict=True)
         )
         meaning = meanings.get(metric, "")
-        if metric == report.protocol.report.score:
+        if metric == findings.protocol.report.score:
             meaning = f"{meaning} (the score)"
         groups.append(Group(metric, meaning, entries))
     unit = unit_text((row.unit, row.count) for row in every)
@@ -523,17 +511,17 @@ def _estimate_row(
     )
 
 
-def agent_table(report: "Report", task: "Task") -> Table | None:
+def agent_table(findings: Findings, task: Task) -> Table | None:
     """Return return and further metrics of every agent on one task; None if nobody played it."""
-    rows = [row for row in report.agents if row.task == task.id]
+    rows = [row for row in findings.agents if row.task == task.id]
     if not rows:
         return None
     found = {(row.policy, row.agent, row.metric): row for row in rows}
     names = tuple(dict.fromkeys(row.metric for row in rows))
     scales = {name: _scale([row for row in rows if row.metric == name], "mean") for name in names}
-    notes, columns = Footnotes(), _agent_columns(report, task, names, _told(rows))
+    notes, columns = Footnotes(), _agent_columns(findings, task, names, _told(rows))
     groups = []
-    for policy in policies(report):
+    for policy in policies(findings):
         agents = dict.fromkeys(row.agent for row in rows if row.policy == policy)
         body = tuple(
             _agent_row([found[policy, agent, name] for name in names], scales, notes, rows)
@@ -545,7 +533,7 @@ def agent_table(report: "Report", task: "Task") -> Table | None:
 
 
 def _agent_columns(
-    report: "Report", task: "Task", names: Sequence[str], over: str
+    findings: Findings, task: Task, names: Sequence[str], over: str
 ) -> tuple[Column, ...]:
     from coopbench.episodes.metrics import known_agent_metrics
 
@@ -553,7 +541,7 @@ def _agent_columns(
     return (
         Column("Agent", "one seat of the game", numeric=False),
         Column("Mean return", f"mean over {over} in which the policy played the agent"),
-        Column(f"{_level(report)} interval", "t interval of the mean return; sorted by width"),
+        Column(f"{_level(findings)} interval", "t interval of the mean return; sorted by width"),
         Column("n", f"{over} in which the policy played the agent"),
         *(Column(name, f"mean over {over} of: {meanings.get(name, name)}") for name in names[1:]),
     )
@@ -581,27 +569,27 @@ def _agent_mean(row: AgentEstimate, first: AgentEstimate, scale: Scale, notes: F
     return dataclasses.replace(_number(row.mean, scale), marks=notes.mark(flag))
 
 
-def comparison_table(report: "Report", task: "Task") -> Table | None:
+def comparison_table(findings: Findings, task: Task) -> Table | None:
     """Return all pairwise comparisons on one task; None if there is none."""
-    rows = [row for row in report.comparisons if row.task == task.id]
+    rows = [row for row in findings.comparisons if row.task == task.id]
     if not rows:
         return None
-    score, alpha = report.protocol.report.score, report.protocol.report.alpha
+    score, alpha = findings.protocol.report.score, findings.protocol.report.alpha
     notes, scale = Footnotes(), _scale(rows, "difference")
     body = [_comparison_row(row, scale, notes, alpha) for row in rows]
-    columns, body = _filled(_comparison_columns(report), body)
+    columns, body = _filled(_comparison_columns(findings), body)
     compared = {row.unit for row in rows}
     counts = [
         (row.unit, row.count)
-        for row in report.estimates
+        for row in findings.estimates
         if (row.task, row.metric) == (task.id, score) and row.unit in compared
     ]
     return Table(
-        title=f"Comparisons of {score} on {task.id} ({_test(report)})",
+        title=f"Comparisons of {score} on {task.id} ({_test(findings)})",
         columns=columns,
         groups=(Group("", "", tuple(body)),),
         footnotes=notes.all(),
-        unit=" ".join(filter(None, (unit_text(counts, " each"), _equality(report)))),
+        unit=" ".join(filter(None, (unit_text(counts, " each"), _equality(findings)))),
     )
 
 
@@ -613,9 +601,9 @@ def _filled(
     return tuple(columns[k] for k in kept), [tuple(row[k] for k in kept) for row in body]
 
 
-def _equality(report: "Report") -> str:
+def _equality(findings: Findings) -> str:
     """When two policies are called equal; nothing where the protocol declares no margin."""
-    found = report.protocol.report
+    found = findings.protocol.report
     if found.margin is None:
         return ""
     return (
@@ -624,14 +612,14 @@ def _equality(report: "Report") -> str:
     )
 
 
-def _test(report: "Report") -> str:
-    return "paired t" if report.protocol.report.comparison == "paired" else "Welch's t"
+def _test(findings: Findings) -> str:
+    return "paired t" if findings.protocol.report.comparison == "paired" else "Welch's t"
 
 
-def _comparison_columns(report: "Report") -> tuple[Column, ...]:
-    score, level = report.protocol.report.score, _level(report)
-    paired = report.protocol.report.comparison == "paired"
-    test, margin = _test(report), report.protocol.report.margin
+def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
+    score, level = findings.protocol.report.score, _level(findings)
+    paired = findings.protocol.report.comparison == "paired"
+    test, margin = _test(findings), findings.protocol.report.margin
     equal = f"test that the two differ by less than {margin} of normalised score, adjusted"
     return (
         Column("Comparison", "first vs second", numeric=False),
@@ -672,9 +660,9 @@ def _p(value: float) -> Entry:
     return Entry(p_text(value), None if math.isnan(value) else value)
 
 
-def identity(report: "Report") -> dict[str, str]:
+def identity(findings: Findings) -> dict[str, str]:
     """Return what the protocol is, as {label: text}."""
-    found = report.protocol
+    found = findings.protocol
     return {
         "Protocol": f"{found.protocol.name}, version {found.protocol.version}",
         "Digest": f"{found.digest[:12]} (SHA-256 {found.digest})",
@@ -685,7 +673,7 @@ def identity(report: "Report") -> dict[str, str]:
     }
 
 
-def training_text(protocol: "Protocol") -> str:
+def training_text(protocol: Protocol) -> str:
     """Say in words what learned policies are trained on, and for how long."""
     training = protocol.training
     if training is None:
@@ -703,13 +691,13 @@ def training_text(protocol: "Protocol") -> str:
     return f"{on}; {training.runs} runs; {budgets}; {training.episodes:,} episodes per evaluation"
 
 
-def task_facts(report: "Report", task: "Task") -> dict[str, str]:
+def task_facts(findings: Findings, task: Task) -> dict[str, str]:
     """Return what is played in a task, as {label: text}."""
-    bounds = not report.protocol.ad_hoc and report.protocol.report.normalisation != "minmax"
+    bounds = not findings.protocol.ad_hoc and findings.protocol.report.normalisation != "minmax"
     facts = {
         "Environment": task.env,
         "Parameters": _settings(task.parameters) or "defaults",
-        "Episodes": f"{report.protocol.episodes(task):,} per policy",
+        "Episodes": f"{findings.protocol.episodes(task):,} per policy",
         "Players": _players(task),
     }
     if task.group:
@@ -724,7 +712,7 @@ def task_facts(report: "Report", task: "Task") -> dict[str, str]:
     return facts
 
 
-def _players(task: "Task") -> str:
+def _players(task: Task) -> str:
     """Who sits where in a task, in words."""
     if not task.partners:
         return "the policy in all seats (self-play)"
@@ -738,17 +726,17 @@ def _settings(parameters: dict[str, Any]) -> str:
     )
 
 
-def provenance(report: "Report") -> dict[str, str]:
+def provenance(findings: Findings) -> dict[str, str]:
     """Return seeds and versions, as {label: text}."""
-    from coopbench.results.store import versions
+    from coopbench.provenance import versions
 
-    seeds = report.protocol.seeds
+    seeds = findings.protocol.seeds
     first, last = seeds.evaluation.first, seeds.evaluation.first + seeds.evaluation.count - 1
     training = ", ".join(str(seed) for seed in seeds.training)
     return {
         "Evaluation seeds": f"{first} to {last}, one episode each, the same for all policies",
         "Training seeds": training or "none named by the protocol",
-        "Results": f"digest {report.results}" if report.results else "not kept in a folder",
+        "Results": f"digest {findings.results}" if findings.results else "not kept in a folder",
         "Versions (of this report)": ", ".join(f"{k} {v}" for k, v in versions().items()),
     }
 
@@ -790,21 +778,21 @@ _METHODS = {  # of the bootstrap
 }
 
 
-def reading(report: "Report") -> dict[str, str]:
+def reading(findings: Findings) -> dict[str, str]:
     """Return how to read the report, as {term: some sentences}."""
     from coopbench.report.plots import learning
 
-    found, over = report.protocol.report, _told(report.estimates)
+    found, over = findings.protocol.report, _told(findings.estimates)
     return {
-        **_reading_units(report),
-        f"Mean, SD, {_level(report)} interval": f"Student's t interval of the mean over {over} "
+        **_reading_units(findings),
+        f"Mean, SD, {_level(findings)} interval": f"Student's t interval of the mean over {over} "
         "(Student 1908, Biometrika 6: 1-25). Where all came out equal it has zero width, and no "
         "uncertainty can be inferred.",
-        **(_FOCAL if any(task.partners for task in report.protocol.task) else {}),
+        **(_FOCAL if any(task.partners for task in findings.protocol.task) else {}),
         "Agents": "An agent is one seat of a game; its numbers are means over the episodes in "
-        f"which the policy played it. {_agent_meanings(report)}",
-        **_reading_scores(report),
-        **(_reading_groups(report) if report.profiles else {}),
+        f"which the policy played it. {_agent_meanings(findings)}",
+        **_reading_scores(findings),
+        **(_reading_groups(findings) if findings.profiles else {}),
         "Acts on": "What a policy of this package goes by: what it observes itself (local), also "
         "what others in sight do (neighbours), the whole state (global), or nothing (none). "
         "Policies are to be compared with those that know as much.",
@@ -812,17 +800,17 @@ def reading(report: "Report") -> dict[str, str]:
         "Holm p": "The p value adjusted so that the chance of any false finding among all tests of "
         "one task stays below the level it is compared with (Holm 1979, Scandinavian Journal of "
         f"Statistics 6: 65-70). Those below {found.alpha:g} are set in bold.",
-        **_reading_equality(report),
+        **_reading_equality(findings),
         "Hedges g": "The difference divided by the pooled standard deviation and corrected for the "
         "bias of small samples (Hedges 1981, Journal of Educational Statistics 6: 107-128). It is "
         "huge wherever policies hardly vary, as fixed ones do in deterministic games.",
-        **(_CHARTS if report.charts else {}),
-        **learning.reading(report),
+        **(_CHARTS if findings.charts else {}),
+        **learning.reading(findings),
     }
 
 
-def _reading_units(report: "Report") -> dict[str, str]:
-    there, text = set(units(report).values()), ""
+def _reading_units(findings: Findings) -> dict[str, str]:
+    there, text = set(units(findings).values()), ""
     if EPISODES in there or not there:
         text = (
             "Of fixed policies, intervals and tests are over episodes of the policies as they are: "
@@ -840,8 +828,8 @@ def _reading_units(report: "Report") -> dict[str, str]:
     return {"Unit of inference": text.strip()}
 
 
-def _reading_scores(report: "Report") -> dict[str, str]:
-    score, found = "The score mapped so that ", report.protocol.report
+def _reading_scores(findings: Findings) -> dict[str, str]:
+    score, found = "The score mapped so that ", findings.protocol.report
     if found.normalisation == "minmax":
         score += (
             "the lowest and the highest episode of this report on a task become 0 and 1; it moves "
@@ -852,20 +840,20 @@ def _reading_scores(report: "Report") -> dict[str, str]:
             "the bounds that the protocol fixes for each task become 0 and 1; it does not depend "
             "on who else was evaluated."
         )
-    methods = {row.method for row in report.aggregates}
+    methods = {row.method for row in findings.aggregates}
     return {
         "Normalised score": score,
         "IQM": "The interquartile mean is the mean of the middle half of all normalised scores; "
         f"its interval comes from {found.resamples:,} resamples of the "
-        f"{_told(report.aggregates)} within each task ({_AGARWAL}). "
+        f"{_told(findings.aggregates)} within each task ({_AGARWAL}). "
         + " ".join(text for name, text in _METHODS.items() if name in methods),
         "Optimality gap": "How far scores fall short of the normalised score 1 on average: those "
         "above 1 count as 1, those below 0 as they are. Less is better (Agarwal et al. 2021).",
     }
 
 
-def _reading_groups(report: "Report") -> dict[str, str]:
-    over = _told(report.aggregates)
+def _reading_groups(findings: Findings) -> dict[str, str]:
+    over = _told(findings.aggregates)
     return {
         "Rank": "From the best to the worst place by IQM that a policy may have among those of its "
         "unit of inference: after all that are significantly better, before all that are "
@@ -882,8 +870,8 @@ def _reading_groups(report: "Report") -> dict[str, str]:
     }
 
 
-def _reading_equality(report: "Report") -> dict[str, str]:
-    margin = report.protocol.report.margin
+def _reading_equality(findings: Findings) -> dict[str, str]:
+    margin = findings.protocol.report.margin
     if margin is None:
         text = (
             "The protocol declares no margin within which two policies count as equal, so that "
@@ -899,12 +887,12 @@ def _reading_equality(report: "Report") -> dict[str, str]:
     return {"Equivalence": text}
 
 
-def _agent_meanings(report: "Report") -> str:
+def _agent_meanings(findings: Findings) -> str:
     """What the metrics of agents mean in the games of this report, as sentences."""
     from coopbench.episodes.metrics import known_agent_metrics
 
     known = {
-        k: v for task in report.protocol.task for k, v in known_agent_metrics(task.env).items()
+        k: v for task in findings.protocol.task for k, v in known_agent_metrics(task.env).items()
     }
     return " ".join(f"{name}: {text}." for name, text in known.items())
 
@@ -912,9 +900,9 @@ def _agent_meanings(report: "Report") -> str:
 # --- terminal ------------------------------------------------------------------------------------
 
 
-def as_text(report: "Report", width: int | None = None) -> str:
+def as_text(findings: Findings, width: int | None = None) -> str:
     """Return the report as plain text; see ``printed``."""
-    return printed(lambda console: show(report, console), width)
+    return printed(lambda console: show(findings, console), width)
 
 
 def printed(show: Callable[[Any], None], width: int | None = None) -> str:
@@ -948,40 +936,40 @@ def encodable(text: str, encoding: str) -> str:
     return text
 
 
-def show(report: "Report", console: Any) -> None:
+def show(findings: Findings, console: Any) -> None:
     """Print the report on a rich console."""
     from rich.text import Text
 
     def say(text: str, style: str = "") -> None:
         console.print(Text(text, style=style))
 
-    say(report.protocol.name, "bold")
-    say(*("Standard report", "green") if report.is_standard else (NOT_STANDARD, "bold yellow"))
-    for reason in report.departures:
+    say(findings.protocol.name, "bold")
+    say(*("Standard report", "green") if findings.is_standard else (NOT_STANDARD, "bold yellow"))
+    for reason in findings.departures:
         say(f"  - {reason}")
-    for label, text in identity(report).items():
+    for label, text in identity(findings).items():
         say(f"{label}: {text}")
     say("")
-    print_table(aggregate_table(report) or NO_AGGREGATE, console)
-    for table in extra_tables(report):
+    print_table(aggregate_table(findings) or NO_AGGREGATE, console)
+    for table in extra_tables(findings):
         say("")
         print_table(table, console)
-    if is_long(report):
+    if is_long(findings):
         say("")
-        print_table(overview_table(report), console)
+        print_table(overview_table(findings), console)
         say("")
-        say(f"The files of the saved report show all {len(report.protocol.task)} tasks in full.")
-    for task in () if is_long(report) else report.protocol.task:
+        say(f"The files of the saved report show all {len(findings.protocol.task)} tasks in full.")
+    for task in () if is_long(findings) else findings.protocol.task:
         say("")
         say(task.id, "bold")
-        say("; ".join(f"{label}: {text}" for label, text in task_facts(report, task).items()))
-        print_table(task_table(report, task), console)
+        say("; ".join(f"{label}: {text}" for label, text in task_facts(findings, task).items()))
+        print_table(task_table(findings, task), console)
         say("")
-        print_table(comparison_table(report, task) or NO_COMPARISON, console)
+        print_table(comparison_table(findings, task) or NO_COMPARISON, console)
     say("")
-    for label, text in provenance(report).items():
+    for label, text in provenance(findings).items():
         say(f"{label}: {text}")
-    for note in report.notes:
+    for note in findings.notes:
         say(f"Note: {note}", "yellow")
 
 
@@ -1058,37 +1046,37 @@ def _below(table: Table) -> list[str]:
 # --- Markdown ------------------------------------------------------------------------------------
 
 
-def as_markdown(report: "Report", pictures: Sequence[Any] = ()) -> str:
+def as_markdown(findings: Findings, pictures: Sequence[Any] = ()) -> str:
     """Return the report as Markdown; ``pictures`` are linked as files of the folder ``plots``."""
     from coopbench.report import card
 
-    standing = "Standard report." if report.is_standard else "**Not a standard report:**"
-    parts = [f"# {escaped(report.protocol.name)}", standing]
-    if report.departures:
-        parts.append(_bullets(report.departures))
-    parts.append(bullet_facts(identity(report)))
-    overall = aggregate_table(report)
+    standing = "Standard report." if findings.is_standard else "**Not a standard report:**"
+    parts = [f"# {escaped(findings.protocol.name)}", standing]
+    if findings.departures:
+        parts.append(_bullets(findings.departures))
+    parts.append(bullet_facts(identity(findings)))
+    overall = aggregate_table(findings)
     drawn = [picture for picture in pictures if picture.kind == "chart"]
     others = [picture for picture in pictures if picture.kind != "chart"]
     parts += ["## All tasks", *_images(others, None)]
     parts.append(markdown_table(overall) if overall is not None else NO_AGGREGATE)
-    parts += map(markdown_table, extra_tables(report))
+    parts += map(markdown_table, extra_tables(findings))
     parts += ["## Charts", *_images(drawn, None)] if drawn else []
-    if is_long(report):
-        parts.append(markdown_table(overview_table(report)))
-    for task in report.protocol.task:
-        compared, agents = comparison_table(report, task), agent_table(report, task)
+    if is_long(findings):
+        parts.append(markdown_table(overview_table(findings)))
+    for task in findings.protocol.task:
+        compared, agents = comparison_table(findings, task), agent_table(findings, task)
         parts += [
             f"## {escaped(task.id)}",
-            bullet_facts(task_facts(report, task)),
-            markdown_table(task_table(report, task)),
+            bullet_facts(task_facts(findings, task)),
+            markdown_table(task_table(findings, task)),
             *_images(pictures, task.id),
             markdown_table(compared) if compared is not None else NO_COMPARISON,
             *([markdown_table(agents)] if agents is not None else []),
         ]
-    parts += ["## How to read it", bullet_facts(reading(report)), card.as_markdown(report)]
-    parts += ["## Seeds and versions", bullet_facts(provenance(report))]
-    parts += ["## Notes", _bullets(report.notes or ("none",))]
+    parts += ["## How to read it", bullet_facts(reading(findings)), card.as_markdown(findings)]
+    parts += ["## Seeds and versions", bullet_facts(provenance(findings))]
+    parts += ["## Notes", _bullets(findings.notes or ("none",))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -1134,113 +1122,4 @@ def _images(pictures: Sequence[Any], task: str | None) -> list[str]:
         f"![{escaped(picture.caption)}](plots/{picture.name}.svg)"
         for picture in pictures
         if picture.task == task
-    ]
-
-
-# --- files for machines --------------------------------------------------------------------------
-
-
-def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
-    """Return rows as CSV with a header, floats in full precision, an empty field where undefined.
-
-    ``rows`` are dataclass instances of ``kind``, or dictionaries, whose columns are united.
-    """
-    flat = [row if isinstance(row, dict) else vars(row) for row in rows]
-    names = [field.name for field in dataclasses.fields(kind)] if kind is not None else []
-    names = list(dict.fromkeys(itertools.chain(names, *flat)))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
-    # None is written as an empty field.
-    writer.writerows([_defined(row.get(name)) for name in names] for row in flat)
-    return out.getvalue()
-
-
-def finite(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with None for every number that is not finite."""
-    return {name: _defined(value) for name, value in row.items()}
-
-
-def _defined(value: Any) -> Any:
-    """None for a float that is not finite, which neither JSON nor most readers of CSV know."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-_ROWS = (
-    "aggregates",
-    "ranks",
-    "improvements",
-    "estimates",
-    "comparisons",
-    "agents",
-    "charts",
-    "models",
-    "published",
-    "efficiency",
-    "late",
-)
-
-
-def as_json(report: "Report") -> str:
-    """Return the report as JSON: everything but the single episodes; null where undefined."""
-    from coopbench.report import card
-    from coopbench.results.store import versions
-
-    rows = {name: [finite(vars(row)) for row in getattr(report, name)] for name in _ROWS}
-    content = {
-        "schema": 2,
-        "name": report.protocol.name,
-        "digest": report.protocol.digest,
-        "standard": report.is_standard,
-        "departures": list(report.departures),
-        "unit_of_inference": units(report),
-        "missing_runs": [dataclasses.asdict(row) for row in missing_runs(report)],
-        "protocol": report.protocol.model_dump(mode="json"),
-        **rows,
-        "profiles": _profiles(report),
-        "curves": _curves(report),
-        "learning": _learning(report),
-        "checklist": [dataclasses.asdict(item) for item in card.checklist(report)],
-        "cards": card.cards(report),
-        "notes": list(report.notes),
-        "versions": versions(),
-    }
-    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def _profiles(report: "Report") -> list[dict[str, Any]]:
-    """Performance profiles, one entry for each policy and group."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for point in report.profiles:
-        row = dataclasses.asdict(point)
-        head = {name: row.pop(name) for name in ("group", "policy", "unit", "method", "flag")}
-        entry = found.setdefault((point.group, point.policy), head | {name: [] for name in row})
-        for name, value in row.items():
-            entry[name].append(_defined(value))
-    return list(found.values())
-
-
-def _curves(report: "Report") -> list[dict[str, Any]]:
-    """Course of the protocol's curve metric; value k is after step k, averaged over episodes."""
-    metrics = {task.id: report.protocol.curve_of(task) for task in report.protocol.task}
-    return [
-        {
-            "task": block.cell.task,
-            "policy": block.cell.policy,
-            "run": block.cell.run,
-            "metric": metric,
-            "values": [_defined(value) for value in block.curves[metric].tolist()],
-        }
-        for block in report.episodes
-        if (metric := metrics[block.cell.task]) in block.curves
-    ]
-
-
-def _learning(report: "Report") -> list[dict[str, Any]]:
-    """Learning curves, with the true steps of their points."""
-    columns = ("steps", "estimate", "low", "high")
-    return [
-        {name: getattr(curve, name) for name in ("group", "task", "policy", "runs", "flag")}
-        | {name: [_defined(each) for each in getattr(curve, name).tolist()] for name in columns}
-        for curve in report.learning
     ]
