@@ -11,7 +11,9 @@ import sys
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.playing.rollout import play
-from coopbench.protocol.schema import Evaluation, Protocol, Seeds, Task, load_protocol
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Evaluation, Seeds, Task
 from coopbench.theory.certificates import EPISODES, JUDGED, REACTIVE
 
 

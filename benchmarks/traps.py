@@ -21,7 +21,8 @@ from coopbench.baselines.registry import make_learner, preset
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.playing.rollout import play
-from coopbench.protocol.schema import Task, load_protocol
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.sections import Task
 from coopbench_envs.engine import SAME_STEP, Engine
 
 PROTOCOL, LEARNER, TEACHER, SEED = (

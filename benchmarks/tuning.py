@@ -24,7 +24,9 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.errors import Diverged
 from coopbench.playing.rollout import play
-from coopbench.protocol.schema import Protocol, Task, load_protocol
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 
 LANES = 125  # divides the intervals of coopetition-standard
 COMMON: dict[str, Any] = {"lanes": LANES, "scale_observations": True}

@@ -23,7 +23,7 @@ _PUBLIC = {
     "evaluate": "coopbench.workflows.evaluation",
     "find_episode": "coopbench.workflows.replay",
     "leaderboard": "coopbench.workflows.leaderboard",
-    "load_protocol": "coopbench.protocol.schema",
+    "load_protocol": "coopbench.protocol.loading",
     "load_report": "coopbench.workflows.evaluation",
     "merge": "coopbench.workflows.shards",
     "play_shard": "coopbench.workflows.shards",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import coopbench_envs
-from coopbench.protocol.schema import protocol_files
+from coopbench.protocol.loading import protocol_files
 
 __all__ = ["environments", "learners", "policies", "protocols", "warmup"]
 

@@ -9,8 +9,9 @@ from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.policy import Entry
 from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
-from coopbench.protocol import map_files as maps
-from coopbench.protocol.schema import Protocol, load_protocol, protocol_files
+from coopbench.protocol.loading import load_protocol, protocol_files
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.user_maps import maps_text
 from coopbench.report.tables.overall import training_text
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown
@@ -115,8 +116,8 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
         facts["Training"] = training_text(protocol)
     if protocol.limits:
         facts["Limits of time"] = str(protocol.limits)
-    if maps.told(protocol):
-        facts["Maps"] = maps.told(protocol)
+    if maps_text(protocol):
+        facts["Maps"] = maps_text(protocol)
     if report.learned:
         facts["Required, to be trained"] = _quoted(report.learned)
     tasks = f"Its tasks are those of `{alike}`." if alike else _task_table(protocol)

@@ -21,7 +21,7 @@ from coopbench.errors import WorkerError
 from coopbench.playing.backends import BACKENDS, TRIES, _in_turn
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
-from coopbench.protocol.schema import load_protocol
+from coopbench.protocol.loading import load_protocol
 from coopbench.provenance import usable_cores
 
 TASK = """

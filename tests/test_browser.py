@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 import coopbench
-from coopbench.protocol.schema import load_protocol
+from coopbench.protocol.loading import load_protocol
 
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 PROTOCOL = """

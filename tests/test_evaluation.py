@@ -14,7 +14,7 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.errors import OtherProtocolError, ProtocolError
 from coopbench.playing.plan import plan
-from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results import store
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]

@@ -16,7 +16,7 @@ from coopbench.cli.commands import app
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
 from coopbench.exchange import marl_eval_export as exchange
 from coopbench.exchange.marl_eval_import import ABSOLUTE, read_marl_eval, summary_table
-from coopbench.protocol.schema import ad_hoc
+from coopbench.protocol.loading import ad_hoc
 from coopbench.report.data import as_csv
 from coopbench.report.report import Report
 from coopbench.report.tables.overall import print_table

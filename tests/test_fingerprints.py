@@ -7,7 +7,7 @@ import coopbench
 from coopbench.episodes import fingerprints
 from coopbench.episodes.fingerprints import Fingerprints
 from coopbench.playing.rollout import play
-from coopbench.protocol.schema import ad_hoc
+from coopbench.protocol.loading import ad_hoc
 from coopbench_envs.engine import DISABLED, Engine
 
 GAMES = {

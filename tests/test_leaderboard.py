@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import coopbench
 from coopbench.cli.commands import app
 from coopbench.playing.plan import Failed, Models
-from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results.manifest import NAME
 
 PROTOCOL = """

@@ -11,7 +11,7 @@ from coopbench.describe import describe_protocol
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import Checkpoints, Failed, Models
-from coopbench.protocol.schema import load_protocol
+from coopbench.protocol.loading import load_protocol
 from coopbench.workflows.evaluation import load_report
 
 # A protocol of the same form: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
@@ -145,7 +145,7 @@ def test_it_is_described():
 def test_scores_between_lowest_and_highest_belong_to_it_alone(tmp_path):
     file = tmp_path / "other.toml"
     file.write_text('extends = "marl-standard"\n[protocol]\nname = "other"\n', encoding="utf-8")
-    with pytest.raises(ProtocolError, match="kept for 'marl-standard'"):
+    with pytest.raises(ProtocolError, match="reserved for 'marl-standard'"):
         load_protocol(file)
     file.write_text(SMALL.replace("pair =", "pear ="), encoding="utf-8")
     with pytest.raises(ProtocolError, match="'pair'"):

@@ -15,7 +15,7 @@ import pytest
 import coopbench
 from coopbench import provenance
 from coopbench.playing.plan import plan
-from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.report import card
 from coopbench.report.data import as_json
 from coopbench.report.page import as_html

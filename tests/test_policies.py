@@ -129,7 +129,7 @@ def test_memory_is_per_lane():
 
 def test_greedy_arrives_in_an_empty_world():
     import coopbench
-    from coopbench.protocol.schema import ad_hoc
+    from coopbench.protocol.loading import ad_hoc
 
     empty = {"num_rows": 12, "num_cols": 12, "obstacle_density": 0.0}
     protocol = ad_hoc("Routing-v0", episodes=10, num_agents=2, map_params=empty, horizon=400)

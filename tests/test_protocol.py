@@ -17,7 +17,7 @@ from coopbench.baselines.match import OWN, seating
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
 from coopbench.protocol.instances import instance_state
-from coopbench.protocol.schema import ad_hoc, load_protocol, protocol_files
+from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
 from coopbench.theory import certificates
 from coopbench.theory import one_step as stage
 from coopbench_envs import Engine
@@ -86,7 +86,7 @@ def test_seeds_of_different_uses_are_disjoint(name):
 def test_standard_bounds_are_measured_as_said(name):
     measure = runpy.run_path(str(ROOT / "benchmarks" / "bounds.py"))
     protocol = measure["judged"]("coopetition-standard")
-    task = next(task for task in protocol.task if task.id == name)
+    task = protocol.task_of(name)
     low, high, _ = measure["bounds"](protocol, task)
     assert (round(low, 2), round(high, 2)) == (task.bounds.low, task.bounds.high)
 
@@ -180,7 +180,7 @@ def test_a_good_file_and_its_digest(tmp_path):
             "version = 1\n[sedes]",
             r"sedes: Unknown key 'sedes'.*Did you mean 'seeds'",
         ),
-        ('"random"]', '"random"]\nlearned = ["random"]', r"'random' stands among baselines and"),
+        ('"random"]', '"random"]\nlearned = ["random"]', r"'random' is listed in baselines and"),
         ('id = "one"', 'id = "one"\ngroup = "A b"', r"task.0.group: .*given 'A b'"),
         ('id = "one"', 'id = "one"\npartners = ["tit_for_tt"]', r"Did you mean 'tit_for_tat'"),
         ('id = "one"', 'id = "one"\npartners = ["greedy"]', r"'greedy' cannot play"),
@@ -193,6 +193,13 @@ def test_what_is_wrong_is_named(tmp_path, old, new, message):
     with pytest.raises(ProtocolError, match=message) as error:
         _load(tmp_path, GOOD.replace(old, new, 1))
     assert "trial.toml" in str(error.value)
+
+
+def test_tasks_are_looked_up_by_their_id(tmp_path):
+    protocol = _load(tmp_path, GOOD)
+    assert protocol.task_of("one") is protocol.task[0]
+    with pytest.raises(ValueError, match=r"Unknown task 'on' .*trial.* Did you mean 'one'"):
+        protocol.task_of("on")
 
 
 def test_equal_tasks_are_refused(tmp_path):

@@ -21,9 +21,9 @@ from coopbench.cli.commands import main
 from coopbench.errors import ReplayError
 from coopbench.playing.recording import load
 from coopbench.playing.rollout import play
+from coopbench.protocol.loading import find_protocol
 from coopbench.report import player
 from coopbench.report.gif import as_gif
-from coopbench.workflows.evaluation import find_protocol
 from coopbench_envs import Engine
 from coopbench_envs.pathfinding.routing import MAPS
 

@@ -22,9 +22,10 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
-from coopbench.protocol import map_files as maps
 from coopbench.protocol.instances import instance_state
-from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.protocol.map_files import checksum
+from coopbench.protocol.user_maps import maps_text, with_maps
 from coopbench.report.data import as_csv
 from coopbench.report.page import as_html
 from coopbench.report.plots import overall as plots
@@ -229,13 +230,25 @@ def test_the_standard_protocol_compares_pairs():
             'on = "any"\nheld_out = ["a"]\nplays = "own"',
             r"allowed with 'any': 'all'",
         ),
-        ('x = "density"', 'x = "densty"', r"axis 'densty'.*Did you mean 'density'.*in 'axes'"),
+        (
+            'x = "density"',
+            'x = "densty"',
+            r"axis 'densty'.*Did you mean 'density'.*'axes' of a task",
+        ),
         ('"return", x', '"length", x', r"metric 'length'.*a chart"),
-        ('"success_rate", "coordination"', '"coordination", "success_rate"', "directly before"),
+        (
+            '"success_rate", "coordination"',
+            '"coordination", "success_rate"',
+            "placed right after it",
+        ),
         ('{ metric = "success_rate", x = "agents" },', "", r"needs one of 'success_rate'"),
-        ('score = "success_rate"', 'score = "coordination"', "score .* says nothing alone"),
-        ('metrics = ["success_rate"', 'metrics = ["return", "success_rate"', "directly before"),
-        ('curve = "success_rate"', 'curve = "coordination"', "curve .* says nothing alone"),
+        ('score = "success_rate"', 'score = "coordination"', "score .* means nothing alone"),
+        (
+            'metrics = ["success_rate"',
+            'metrics = ["return", "success_rate"',
+            "placed right after it",
+        ),
+        ('curve = "success_rate"', 'curve = "coordination"', "curve .* means nothing alone"),
         ('per = "agents", scale', 'group = "one", scale', r"group 'one'"),
         (
             '{ metric = "success_rate", x = "agents" },',
@@ -432,7 +445,7 @@ def folder(tmp_path):
 
 
 def test_maps_of_the_user_are_a_standard_of_their_own(folder):
-    found = maps.with_maps(HARD, folder)
+    found = with_maps(HARD, folder)
     assert found.digest != HARD.digest
     assert all(task.instances is None for task in found.task)
     assert len(constants(found.task[0]).discs) == 2
@@ -440,8 +453,8 @@ def test_maps_of_the_user_are_a_standard_of_their_own(folder):
     assert any("its maps are those of the user: 2 files of" in reason for reason in reasons)
     assert not any("differs from the routing-hard" in reason for reason in reasons)
     assert not any("maps" in reason for reason in departures(HARD, EpisodeTable(())))
-    assert maps.told(found).startswith(f"2 files of {folder} (SHA-256 {found.task[0].maps}")
-    assert maps.told(HARD).startswith("12 bundled synthetic city maps (SHA-256 ")
+    assert maps_text(found).startswith(f"2 files of {folder} (SHA-256 {found.task[0].maps}")
+    assert maps_text(HARD).startswith("12 bundled synthetic city maps (SHA-256 ")
     shorter = found.model_copy(update={"task": found.task[:1]})
     reasons = departures(shorter, EpisodeTable(()))
     assert any("differs from the routing-hard" in reason for reason in reasons)
@@ -449,22 +462,22 @@ def test_maps_of_the_user_are_a_standard_of_their_own(folder):
 
 def test_maps_that_cannot_be_played_on_are_told_once(folder):
     with pytest.raises(ProtocolError, match=r"There is no folder .*nowhere"):
-        maps.with_maps(HARD, folder / "nowhere")
+        with_maps(HARD, folder / "nowhere")
     text = (folder / "two.map").read_text()
     (folder / "two.map").write_text(text.replace("@...", "@..?", 1))
     with pytest.raises(ProtocolError, match=r"(?s)two\.map.*unknown terrain '\?'") as error:
-        maps.with_maps(HARD, folder)
+        with_maps(HARD, folder)
     assert str(error.value).count("unknown terrain") == 1
     assert "Tuple" not in str(error.value)
 
 
 def test_the_checksum_is_of_names_and_contents(folder):
     parameters = {"map": "movingai", "map_params": {"path": str(folder)}}
-    first = maps.checksum(parameters)
+    first = checksum(parameters)
     (folder / "two.map").rename(folder / "three.map")
-    second = maps.checksum(parameters)
+    second = checksum(parameters)
     (folder / "one.map").write_text((folder / "one.map").read_text().replace("..", "@.", 1))
-    assert len({first, second, maps.checksum(parameters)}) == 3
+    assert len({first, second, checksum(parameters)}) == 3
 
 
 def test_maps_on_the_command_line(folder, tmp_path, monkeypatch):

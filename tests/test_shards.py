@@ -15,7 +15,7 @@ from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
 from coopbench.playing.plan import Failed, Models, plan
 from coopbench.playing.rollout import PlayJob
-from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results import manifest
 from coopbench.workflows.shards import part
 

@@ -14,7 +14,7 @@ from coopbench.episodes.table import Cell
 from coopbench.errors import ProtocolError, WorkerError
 from coopbench.playing.plan import Failed, Models
 from coopbench.playing.rollout import play
-from coopbench.protocol.schema import load_protocol, with_limits
+from coopbench.protocol.loading import load_protocol, with_limits
 from coopbench.workflows import timed
 from coopbench.workflows.timed import Clock, TimedEpisode, timed_evaluate
 

@@ -14,7 +14,7 @@ from coopbench.describe import describe_protocol
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
-from coopbench.protocol.schema import load_protocol
+from coopbench.protocol.loading import load_protocol
 from coopbench.report import card
 from coopbench.report.tables import overall as tables
 
@@ -134,7 +134,7 @@ def test_the_key_counts_and_its_absence_does_not(protocol):
         (
             "parameters = { horizon = 6 }\nbounds",
             'parameters = { horizon = 7 }\npartners = ["random"]\nbounds',
-            r"which has partners: nobody trains there; allowed: none here$",
+            r"which has partners and is not trained on; allowed: none here$",
         ),
         ('plays = "own"', 'plays = "all"', r"on = 'each' and plays = 'all'; allowed: 'each' and"),
         (

@@ -22,7 +22,7 @@ from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, Diverged, OtherProtocolError, ProtocolError
 from coopbench.playing.rollout import PlayJob
-from coopbench.protocol.schema import load_protocol
+from coopbench.protocol.loading import load_protocol
 from coopbench.report.plots import learning
 from coopbench.results import store
 from coopbench.workflows import training

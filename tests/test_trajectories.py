@@ -17,7 +17,7 @@ from coopbench.episodes.trajectories import AGENT, EPISODE, TRACES, Recorder
 from coopbench.errors import DamagedResultError
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import play
-from coopbench.protocol.schema import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results import store
 from coopbench_envs.engine import DISABLED, Engine
 

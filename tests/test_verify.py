@@ -19,7 +19,7 @@ from coopbench.cli.commands import app
 from coopbench.errors import DamagedResultError
 from coopbench.files import write_text
 from coopbench.playing.plan import Checkpoints, Failed, Models
-from coopbench.protocol.schema import load_protocol, stored_protocol
+from coopbench.protocol.loading import load_protocol, stored_protocol
 from coopbench.report.data import as_json
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
 from coopbench.workflows.resimulation import (

@@ -11,7 +11,8 @@ import numpy as np
 from coopbench import statistics
 from coopbench.analysis.samples import EPISODES, RUNS, mean_of_defined, sample
 from coopbench.episodes.table import EpisodeTable
-from coopbench.protocol.schema import Protocol, Task
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 
 __all__ = ["Comparison", "comparisons"]
 

@@ -4,8 +4,9 @@ import numpy as np
 
 from coopbench.baselines.match import OWN, seating
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable
-from coopbench.protocol import map_files as maps
-from coopbench.protocol.schema import Protocol, load_protocol, protocol_files
+from coopbench.protocol.loading import load_protocol, protocol_files
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.user_maps import are_replaced, maps_text
 
 __all__ = ["chooses", "departures"]
 
@@ -148,8 +149,8 @@ def _foreign(protocol: Protocol) -> list[str]:
     shipped = load_protocol(name) if name in protocol_files() else None
     if shipped is None or shipped.name != protocol.name:
         return [f"{protocol.name} is not a protocol of this package"]
-    if shipped.digest != protocol.digest and maps.are_replaced(shipped, protocol):
-        return [f"its maps are those of the user: {maps.told(protocol)}"]
+    if shipped.digest != protocol.digest and are_replaced(shipped, protocol):
+        return [f"its maps are those of the user: {maps_text(protocol)}"]
     if shipped.digest != protocol.digest:
         return [f"it differs from the {protocol.name} of this package"]
     return []

@@ -15,7 +15,8 @@ from coopbench import statistics
 from coopbench.analysis.aggregates import bootstrap_method
 from coopbench.analysis.samples import RUNS, score_scales
 from coopbench.episodes.table import EpisodeTable, Progress
-from coopbench.protocol.schema import Protocol, Task
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 
 __all__ = [
     "LATE_STEPS",

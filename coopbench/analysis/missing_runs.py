@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from coopbench.episodes.table import EpisodeTable
-from coopbench.protocol.schema import Protocol, Task
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 
 __all__ = ["MissingRun", "missing_runs"]
 

@@ -12,7 +12,8 @@ from coopbench.analysis.aggregates import bootstrap_options
 from coopbench.analysis.estimates import Estimate, estimate
 from coopbench.analysis.samples import MODELS, Sample, sample, score_scales
 from coopbench.episodes.table import EpisodeTable
-from coopbench.protocol.schema import Protocol, Task
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 
 __all__ = [
     "ChartPoint",

@@ -85,15 +85,14 @@ def show(
 def show_plan(protocol: ProtocolName, policy: Policies = None) -> None:
     """Show the cells (task x policy) that 'evaluate' would play, without playing them."""
     from coopbench.playing.plan import plan
-    from coopbench.protocol.schema import load_protocol
+    from coopbench.protocol.loading import load_protocol
     from coopbench.workflows.evaluation import expanded
 
     found = load_protocol(protocol)
     cells = plan(found, expanded(found, _chosen(policy, found)))
-    tasks = {task.id: task for task in found.task}
     for cell, _ in cells:
         who = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
-        _say(f"{cell.task:<24}{who:<20}{found.episodes(tasks[cell.task]):>6} episodes")
+        _say(f"{cell.task:<24}{who:<20}{found.episodes(found.task_of(cell.task)):>6} episodes")
     _say(f"{len(cells)} cells; digest {found.digest[:16]}")
 
 
@@ -209,7 +208,7 @@ def train(
     too: evaluate the fixed policies into it.
     """
     from coopbench.baselines.registry import learners
-    from coopbench.protocol.schema import load_protocol
+    from coopbench.protocol.loading import load_protocol
     from coopbench.workflows.training import runs, train_runs
     from coopbench_envs.parameters import named
 
@@ -396,7 +395,7 @@ def crossplay(
 ) -> None:
     """Play every policy in one seat beside every policy in the others: a matrix for each task."""
     from coopbench.episodes.table import Cell
-    from coopbench.protocol.schema import load_protocol
+    from coopbench.protocol.loading import load_protocol
     from coopbench.report.crossplay import show as show_matrices
     from coopbench.workflows.crossplay import crossplay as run
 
@@ -626,15 +625,15 @@ def _chosen(policy: list[str] | None, protocol: Any) -> list[str]:
 
 
 def _protocol(name: str, maps: Path | None) -> Any:
-    from coopbench.protocol.map_files import with_maps
-    from coopbench.protocol.schema import load_protocol
+    from coopbench.protocol.loading import load_protocol
+    from coopbench.protocol.user_maps import with_maps
 
     found = load_protocol(name)
     return found if maps is None else with_maps(found, maps)
 
 
 def _ad_hoc(env: str, episodes: int | None, seed: int | None, param: list[str] | None) -> Any:
-    from coopbench.protocol.schema import ad_hoc
+    from coopbench.protocol.loading import ad_hoc
 
     values = dict(_assignment(text, "--param") for text in param or [])
     count = 100 if episodes is None else episodes

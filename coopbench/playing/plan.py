@@ -11,7 +11,8 @@ from coopbench.baselines.policy import label
 from coopbench.baselines.registry import hyperparameters, make_policy
 from coopbench.episodes.table import Cell
 from coopbench.episodes.trained import Trained
-from coopbench.protocol.schema import Protocol, Task
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 from coopbench_envs.parameters import unknown
 
 __all__ = ["Checkpoints", "Failed", "Models", "check_units", "game_of", "plan"]

@@ -18,7 +18,7 @@ from coopbench.episodes.trained import Trained
 from coopbench.episodes.trajectories import Recorder
 from coopbench.playing.plan import Checkpoints, Failed, game_of
 from coopbench.protocol.instances import instance_state
-from coopbench.protocol.schema import Protocol, Task
+from coopbench.protocol.schema import Protocol
 from coopbench_envs.engine import Engine
 from coopbench_envs.registration import spec
 
@@ -41,7 +41,7 @@ def play(
     episodes; an episode that is over counts with its last value. With other ``seeds`` the frozen
     start positions of the task, which are those of its evaluation, are not used.
     """
-    task = _task(protocol, cell)
+    task = protocol.task_of(cell.task)
     frozen, seeds = seeds is None, protocol.seeds_of(task) if seeds is None else seeds
     engine = Engine(task.env, len(seeds), **task.parameters)
     pool = task.partners if partners is None else partners
@@ -100,7 +100,7 @@ class PlayJob:
         """Agents times steps times episodes, at most; nothing for a run that failed."""
         if isinstance(self.policy, Failed):
             return 0.0
-        task = _task(self.protocol, self.cell)
+        task = self.protocol.task_of(self.cell.task)
         game, selection = game_of(task), self.protocol.seeds.selection
         episodes = self.protocol.episodes(task)
         if isinstance(self.policy, Checkpoints) and selection is not None:
@@ -110,7 +110,7 @@ class PlayJob:
     @property
     def kind(self) -> str:
         """Name the kernels that the task's environment compiles."""
-        return spec(_task(self.protocol, self.cell).env).module
+        return spec(self.protocol.task_of(self.cell.task).env).module
 
     def __str__(self) -> str:
         names = [each if isinstance(each, str) else label(each) for each in self.partners or ()]
@@ -123,7 +123,7 @@ class PlayJob:
         start, policy, progress = time.perf_counter(), self.policy, None
         if isinstance(policy, Checkpoints):
             # The choice is made on the task that was trained on, whatever is played then.
-            trained = _task(self.protocol, self.cell).trained_on or self.cell.task
+            trained = self.protocol.task_of(self.cell.task).trained_on or self.cell.task
             chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), policy, tell)
             policy, tell = policy.policies[int(chosen.steps[chosen.best])], None
             progress = chosen if chosen.cell == self.cell else None
@@ -141,7 +141,7 @@ def play_checkpoints(
     tell: Callable[[float], None] | None = None,
 ) -> Progress:
     """Play the selection episodes of a protocol with every checkpoint of a training run."""
-    selection, task = protocol.seeds.selection, _task(protocol, cell)
+    selection, task = protocol.seeds.selection, protocol.task_of(cell.task)
     if selection is None:
         raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
     seeds, steps = np.array(selection.seeds, np.uint64), sorted(checkpoints.policies)
@@ -154,7 +154,3 @@ def play_checkpoints(
             tell((done + 1) / (len(steps) + 1))
     metrics = {name: np.stack(rows) for name, rows in found.items()}
     return Progress(cell, np.array(steps, np.int64), metrics)
-
-
-def _task(protocol: Protocol, cell: Cell) -> Task:
-    return next(task for task in protocol.task if task.id == cell.task)

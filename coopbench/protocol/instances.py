@@ -10,7 +10,7 @@ import numpy as np
 
 import coopbench_envs
 from coopbench.errors import ProtocolError
-from coopbench.protocol.schema import Task
+from coopbench.protocol.sections import Task
 
 __all__ = ["instance_state"]
 

@@ -80,7 +80,7 @@ def _facts(result: "CrossPlay") -> dict[str, str]:
 
 
 def _game(result: "CrossPlay", name: str) -> str:
-    task = next(task for task in result.protocol.task if task.id == name)
+    task = result.protocol.task_of(name)
     settings = ", ".join(f"{key} = {value}" for key, value in task.parameters.items())
     return f"{task.env}, {settings or 'defaults'}"
 

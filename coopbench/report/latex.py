@@ -9,7 +9,7 @@ from typing import Any
 from coopbench.analysis.aggregates import Aggregate
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
-from coopbench.protocol.schema import Task
+from coopbench.protocol.sections import Task
 from coopbench.report.numbers import MISSING, Scale, is_point, scale_of
 from coopbench.report.tables.overall import policies, unit_text
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coopbench.analysis.findings import Findings
-from coopbench.protocol.schema import Task
+from coopbench.protocol.sections import Task
 from coopbench.report import card
 from coopbench.report.plots.overall import Picture, pictures, styles
 from coopbench.report.replays import NO_REPLAY, RULE, replays

@@ -34,7 +34,8 @@ from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.registry import hyperparameters
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.playing.plan import Checkpoints
-from coopbench.protocol.schema import Protocol, stored_protocol
+from coopbench.protocol.loading import stored_protocol
+from coopbench.protocol.schema import Protocol
 from coopbench.episodes.trained import Trained
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.pathfinding.maps.movingai import find_files

@@ -16,8 +16,9 @@ from coopbench.episodes.table import Cell, Episodes
 from coopbench.playing.backends import BACKENDS
 from coopbench.playing.plan import game_of, plan
 from coopbench.playing.rollout import PlayJob
-from coopbench.protocol.schema import Protocol, Task
-from coopbench.workflows.evaluation import find_protocol
+from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 from coopbench_envs.parameters import named
 
 __all__ = ["CrossPlay", "Meeting", "crossplay"]
@@ -91,8 +92,8 @@ def crossplay(
     """
     found = find_protocol(protocol)
     run = named("backend", backend, BACKENDS)
-    asked = [named("task", name, {t.id: t for t in found.task}) for name in tasks or ()]
-    games = _games(found, asked or found.task)
+    chosen = [found.task_of(name) for name in tasks or ()]
+    games = _games(found, chosen or found.task)
     reduced = found.model_copy(update={"task": games})
     cells = plan(reduced, list(found.report.baselines if policies is None else policies))
     for cell, _ in cells:

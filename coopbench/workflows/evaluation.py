@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import coopbench_envs
 from coopbench.baselines.registry import learners, trained_policy
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
 from coopbench.episodes.trained import Trained
@@ -15,7 +14,8 @@ from coopbench.files import write_text
 from coopbench.playing.backends import BACKENDS
 from coopbench.playing.plan import Failed, Models, check_units, plan
 from coopbench.playing.rollout import PlayJob
-from coopbench.protocol.schema import Protocol, ad_hoc, load_protocol, protocol_files
+from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.manifest import results_digest, write_manifest
@@ -25,7 +25,6 @@ __all__ = [
     "evaluate",
     "evaluate_cells",
     "expanded",
-    "find_protocol",
     "load_report",
     "models_of",
     "play_cells",
@@ -323,20 +322,6 @@ def stored_cells(
             notes.append(f"left out: {file} is not in the folder of its cell, {cell.folder}.")
             continue
         yield cell, found
-
-
-def find_protocol(protocol: str | Path | Protocol) -> Protocol:
-    """Return the protocol that a name, a file or the id of an environment means."""
-    name = str(protocol)
-    if isinstance(protocol, str) and name not in protocol_files() and _is_environment(name):
-        return ad_hoc(name)
-    return load_protocol(protocol)
-
-
-def _is_environment(name: str) -> bool:
-    if name.endswith(".toml"):
-        return False
-    return "/" in name or f"coopbench/{name}" in coopbench_envs.ids()
 
 
 def write_protocol(root: Path, protocol: Protocol) -> None:

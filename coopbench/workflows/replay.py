@@ -20,9 +20,10 @@ from coopbench.playing import recording
 from coopbench.playing.plan import game_of
 from coopbench.playing.recording import Recording
 from coopbench.protocol.instances import instance_state
-from coopbench.protocol.schema import Protocol, Task
+from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 from coopbench.results import store
-from coopbench.workflows.evaluation import find_protocol
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import named
 
@@ -115,7 +116,7 @@ def _misspelt(text: str) -> ReplayError:
 
 def _from_protocol(name: str, address: _Address) -> Recording:
     protocol = _protocol(name)
-    task = _task(protocol, address)
+    task = protocol.task_of(address.task)
     make_policy(address.policy, game_of(task))
     k = _number(address.episode, protocol.episodes(task), task.id)
     seed = protocol.seeds_of(task)[k]
@@ -133,7 +134,7 @@ def _protocol(name: str) -> Protocol:
 
 def _from_results(root: Path, address: _Address) -> Recording:
     protocol = store.read_protocol(root / "protocol.json")
-    task = _task(protocol, address)
+    task = protocol.task_of(address.task)
     try:
         cells = [store.cell_of(file) for file in sorted((root / task.id).glob("**/meta.json"))]
         table = {cell.folder.removeprefix(f"{task.id}/"): cell for cell in cells}
@@ -169,7 +170,7 @@ def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
             f"Results do not keep the policy {cell.policy!r} itself, and of its episodes only the "
             f"actions of some; allowed: {there}. For others use coopbench.record."
         )
-    task = next(task for task in protocol.task if task.id == cell.task)
+    task = protocol.task_of(cell.task)
     game = game_of(task)
     states = instance_state(task, game.constants, k + 1) or {}
     seats = seating(k + 1, len(game.agents), len(task.partners))[k]
@@ -191,10 +192,6 @@ def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
 def _title(cell: Cell, k: int) -> str:
     run = "" if cell.run is None else f" run {cell.run},"
     return f"{cell.task}, {cell.policy},{run} episode {k}"
-
-
-def _task(protocol: Protocol, address: _Address) -> Task:
-    return named("task", address.task, {t.id: t for t in protocol.task}, protocol.protocol.name)
 
 
 def _number(text: str, episodes: int, where: str) -> int:

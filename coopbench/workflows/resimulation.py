@@ -22,7 +22,8 @@ from coopbench.episodes.table import Cell, Episodes, Progress, Trace
 from coopbench.episodes.trajectories import Recorder, agent_metrics, episode_metrics
 from coopbench.playing.plan import game_of
 from coopbench.playing.rollout import PlayJob, play
-from coopbench.protocol.schema import Protocol, Task
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 from coopbench.provenance import machine, versions
 from coopbench.results import store
 from coopbench.workflows.replay import recorded_episode
@@ -156,7 +157,7 @@ class CheckJob:
 
     def _checked(self, tell: Callable[[float], None] | None) -> Check:
         protocol, meta, block = self.protocol, self.stored.meta, self._block
-        task = next(task for task in protocol.task if task.id == block.cell.task)
+        task = protocol.task_of(block.cell.task)
         findings = [*_declared(protocol, task, block), *_described(protocol, self.stored)]
         if findings:  # what is not of the protocol is not played: it could be of any size
             return concluded(block.cell.folder, findings, episodes=len(block))
@@ -341,7 +342,7 @@ def _progressed(protocol: Protocol, progress: Progress, chosen: Any) -> Iterator
     if selection is None or progress.cell.run is None:
         yield Finding("there are checkpoints, but no selection seeds or no training run")
         return
-    task = next(task for task in protocol.task if task.id == progress.cell.task)
+    task = protocol.task_of(progress.cell.task)
     wanted = list(dict.fromkeys(("return", *protocol.metrics_of(task))))
     if list(progress.metrics) != wanted:
         yield Finding(f"checkpoints have the metrics {list(progress.metrics)}; allowed: {wanted}")

@@ -9,6 +9,7 @@ from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
 from coopbench.playing.plan import check_units, plan
 from coopbench.playing.rollout import PlayJob
+from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
 from coopbench.results import store
@@ -16,7 +17,6 @@ from coopbench.results.manifest import write_manifest
 from coopbench.workflows.evaluation import (
     Progress,
     expanded,
-    find_protocol,
     load_report,
     play_cells,
     protocol_of,

@@ -33,9 +33,10 @@ from coopbench.playing.backends import hire, how_ended, start_failure
 from coopbench.playing.plan import Models, game_of
 from coopbench.playing.rollout import outcome
 from coopbench.protocol.instances import instance_state
-from coopbench.protocol.schema import Limits, Protocol, Task, with_limits
+from coopbench.protocol.loading import find_protocol, with_limits
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Limits, Task
 from coopbench.provenance import versions
-from coopbench.workflows.evaluation import find_protocol
 from coopbench_envs.engine import DISABLED, Engine
 
 __all__ = ["Clock", "TimedEpisode", "TimedScores", "timed_evaluate"]

@@ -35,12 +35,14 @@ from coopbench.files import write_bytes, write_text
 from coopbench.playing.backends import BACKENDS
 from coopbench.playing.plan import Failed, game_of
 from coopbench.playing.rollout import PlayJob, play
-from coopbench.protocol.schema import Budget, Protocol, Task
+from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Budget, Task
 from coopbench.provenance import versions
 from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.manifest import write_manifest
-from coopbench.workflows.evaluation import find_protocol, load_report, write_protocol
+from coopbench.workflows.evaluation import load_report, write_protocol
 from coopbench_envs.arrays import LIMIT, pack, unpack
 from coopbench_envs.parameters import named, resolve, unknown
 

@@ -19,8 +19,9 @@ from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import read_bounded
 from coopbench.playing.backends import BACKENDS
-from coopbench.protocol import map_files as maps
-from coopbench.protocol.schema import Protocol, load_protocol, protocol_files
+from coopbench.protocol.loading import load_protocol, protocol_files
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.user_maps import are_replaced
 from coopbench.results import store
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
 from coopbench.workflows.evaluation import Progress, report_of, table_of
@@ -191,7 +192,7 @@ def _whose(protocol: Protocol) -> Check:
         return Check(what, IDENTICAL, (f"{name} is not a protocol of this package",))
     if shipped.digest == protocol.digest:
         return Check(what, IDENTICAL, (f"it is the {name} of this package",))
-    if maps.are_replaced(shipped, protocol):
+    if are_replaced(shipped, protocol):
         return Check(what, IDENTICAL, (f"it is the {name} of this package on other maps",))
     return concluded(what, [Finding(f"it is not the {name} of this package, though called so")])
 

@@ -16,7 +16,7 @@ import numpy as np
 from coopbench.analysis.aggregates import Aggregate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Improvement
-from coopbench.protocol.schema import Chart, Task
+from coopbench.protocol.sections import Chart, Task
 from coopbench.report.numbers import Scale, is_point, scale_of
 from coopbench.report.tables.overall import policies
 from coopbench_envs.parameters import named
@@ -249,7 +249,7 @@ def curves(findings: Findings, task: str, ax: Any = None) -> Any:
     x is the step, y the metric so far, mean over episodes and, of a learned policy, over its runs.
     A curve ends with its last episode.
     """
-    metric = next(findings.protocol.curve_of(t) for t in findings.protocol.task if t.id == task)
+    metric = findings.protocol.curve_of(findings.protocol.task_of(task))
     played = [policy for name, policy in findings.episodes.pairs if name == task]
     looks = styles(policies(findings))
     lines = math.ceil(len(looks) / legend_columns(looks))

@@ -15,8 +15,9 @@ from coopbench.analysis.findings import Findings
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.analysis.rankings import Rank
 from coopbench.analysis.samples import EPISODES, RUNS
-from coopbench.protocol import map_files as maps
-from coopbench.protocol.schema import Protocol, Task
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+from coopbench.protocol.user_maps import maps_text
 from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text, scale_of
 
 __all__ = [
@@ -668,7 +669,7 @@ def identity(findings: Findings) -> dict[str, str]:
         "Digest": f"{found.digest[:12]} (SHA-256 {found.digest})",
         "Description": found.protocol.description,
         "Citation": found.protocol.citation or "none given",
-        **({"Maps": maps.told(found)} if maps.told(found) else {}),
+        **({"Maps": maps_text(found)} if maps_text(found) else {}),
         **({"Training": training_text(found)} if found.training else {}),
     }
 
