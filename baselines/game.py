@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
+from coopbench_envs.layouts import Part, unpack
 from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import spec
 
@@ -25,11 +26,11 @@ class Game:
     agents: tuple[str, ...]
     parameters: Any  # the environment's Params
     constants: Any  # what its kernels read
-    layout: Mapping[str, slice]  # named parts of one agent's observation
+    layout: Mapping[str, Part]  # named parts of one agent's observation
     action_space: Any  # of agent 0, Box or Discrete
     low: np.ndarray  # (agents, dim) bounds of Box actions; empty for Discrete
     high: np.ndarray
-    action_layout: Mapping[str, slice]  # named parts of one agent's action; empty if it has one
+    action_layout: Mapping[str, Part]  # named parts of one agent's action; empty if it has one
 
     @classmethod
     def of(cls, engine: "Engine") -> "Game":
@@ -62,6 +63,13 @@ class Game:
             high.astype(np.float64),
             {} if action_layout is None else dict(action_layout(constants)),
         )
+
+    def unpack(self, observations: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the named parts of ``observations``, (..., features), as views of (..., *shape).
+
+        The shapes are those of ``layout``; nothing is copied.
+        """
+        return unpack(self.layout, observations)
 
     def require(self, policy: str, *parts: str) -> None:
         """Raise ``ValueError`` unless these observation parts exist and actions are a Box."""

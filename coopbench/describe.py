@@ -13,6 +13,7 @@ from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.user_maps import maps_text
 from coopbench.report.tables.overall import training_text
+from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown
 
@@ -200,16 +201,17 @@ def _parameter_table(params: type) -> str:
     return table(["Parameter", "Type", "Default", "Allowed", "Meaning"], rows)
 
 
-def _places(layout: Mapping[str, slice]) -> list[tuple[str, str]]:
+def _places(layout: Mapping[str, Part]) -> list[tuple[str, str]]:
     """Rows (name, place) of the parts of a vector; empty parts are left out."""
-    return [
-        (
-            f"`{name}`",
-            str(part.start) if part.stop - part.start == 1 else f"{part.start} to {part.stop - 1}",
-        )
-        for name, part in layout.items()
-        if part.stop > part.start
-    ]
+    return [(f"`{name}`", _place(part)) for name, part in layout.items() if part.size]
+
+
+def _place(part: Part) -> str:
+    """First and last entry of a part, and its shape if it has several axes."""
+    if part.size == 1:
+        return str(part.start)
+    place = f"{part.start} to {part.stop - 1}"
+    return f"{place}, shape {part.shape}" if len(part.shape) > 1 else place
 
 
 def _agents(names: tuple[str, ...]) -> str:

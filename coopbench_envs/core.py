@@ -12,6 +12,8 @@ import numba
 import numpy as np
 from numba.core.registry import CPUDispatcher
 
+from coopbench_envs.layouts import Part
+
 __all__ = [
     "EnvSpec",
     "Kernels",
@@ -155,14 +157,14 @@ class EnvSpec:
     agents: Callable[[Any], tuple[str, ...]]  # constants -> names "word_number"
     observation_space: Callable[[Any, int], gym.spaces.Box]  # (constants, agent) -> one agent's
     action_space: Callable[[Any, int], Any]  # (constants, agent) -> Box or Discrete
-    layout: Callable[[Any], Mapping[str, slice]]  # named parts of one agent's observation
+    layout: Callable[[Any], Mapping[str, Part]]  # named parts of one agent's observation
     metrics: Mapping[str, str]  # name -> meaning, in the order that ``measure`` writes them
     picture: Callable[..., np.ndarray]  # (constants, lane's fields, agents) -> uint8 (H, W, 3)
     text: Callable[..., str]  # the same for render_mode="ansi"
     global_state_space: Callable[[Any], gym.spaces.Box] | None = None  # None: all observations
     instances: Callable[..., dict[str, np.ndarray]] | None = None  # (constants, arrays) -> state
     # Named parts of one agent's Box action; None: it has one part, or choices.
-    action_layout: Callable[[Any], Mapping[str, slice]] | None = None
+    action_layout: Callable[[Any], Mapping[str, Part]] | None = None
     # (constants, state) -> what the metrics over a trajectory need, by the names that
     # coopbench.episodes.trajectories lists; called after the reset and after every step.
     trace: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None

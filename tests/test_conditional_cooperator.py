@@ -32,7 +32,7 @@ def test_it_invests_in_good_times_alone():
 def test_it_stops_below_half_of_its_first_trust_and_forgives_above():
     engine, player = _begun("TrustDilemma-v1", 1, initial_trust=(0.8, 0.8), **PLAIN)
     engine.reset(np.zeros(1, np.uint64), state={"good": True, "productivity": 1.8})
-    part = engine.layout["trust_in_others"]
+    part = engine.layout["trust_in_others"].index
     observations = engine.control.obs.copy()
     played = []
     for trust in (0.8, 0.41, 0.39, 0.41):

@@ -322,7 +322,8 @@ def test_hidden_weight_is_drawn_and_kept_secret():
     told = Engine("SynergySearch-v0", reveal_gamma_in_obs=True)
     told.reset(np.array([0]))
     assert (
-        told.control.obs[0, :, told.layout["gamma"]].ravel().tolist() == [np.float32(first[0])] * 2
+        told.control.obs[0, :, told.layout["gamma"].index].ravel().tolist()
+        == [np.float32(first[0])] * 2
     )
     assert told.global_state()[0, -1] == np.float32(first[0])
     assert told.state_space.contains(told.global_state()[0])

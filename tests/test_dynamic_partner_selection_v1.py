@@ -10,6 +10,7 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.layouts import Part
 
 NAME = "DynamicPartnerSelection-v1"
 FIXED = {
@@ -194,15 +195,15 @@ def test_assortment_adds_up_over_steps_and_is_zero_by_chance():
 def test_what_agents_and_the_global_state_see():
     engine = _game(4)
     layout = engine.layout
-    assert engine.control.obs[0, :, layout["last_partner"]].sum() == 0.0
-    assert engine.control.obs[0, :, layout["matched"]].sum() == 0.0
+    assert engine.control.obs[0, :, layout["last_partner"].index].sum() == 0.0
+    assert engine.control.obs[0, :, layout["matched"].index].sum() == 0.0
     assert engine.global_state()[0, -4:].tolist() == [0.0] * 4
     _play(engine, [1.0, 0.9, 0.8, 0.7], _only(4, (1, 3)))
-    rows = engine.control.obs[0, :, layout["last_partner"]].tolist()
+    rows = engine.control.obs[0, :, layout["last_partner"].index].tolist()
     assert rows == [[0, 0, 0], [0, 0, 1], [0, 0, 0], [0, 1, 0]]
-    assert (engine.control.obs[0, :, layout["matched"]] == 0.5).all()
+    assert (engine.control.obs[0, :, layout["matched"].index] == 0.5).all()
     assert engine.global_state()[0, -4:].tolist() == [0.0, 1.0, 0.0, 0.5]
-    assert engine.action_layout == {"investment": slice(0, 1), "wishes": slice(1, 4)}
+    assert engine.action_layout == {"investment": Part(0, 1), "wishes": Part(1, 4)}
     assert layout["matched"].stop == engine.control.obs.shape[2]
 
 

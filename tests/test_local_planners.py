@@ -179,7 +179,7 @@ def test_both_versions_show_the_same_closeness():
     first[0, 0, old.layout["objects"].start] = distance * length
     second = np.zeros((1, 1, new.layout["obstacles"].stop), np.float32)
     reach = c.window + c.agent_rad_high + c.landmark_rad
-    second[0, 0, new.layout["obstacles"]][:3] = distance / reach, 0.0, 1.0
+    second[0, 0, new.layout["obstacles"].index][:3] = distance / reach, 0.0, 1.0
     for game, seen in ((old, first), (new, second)):
         away, closeness = Objects(game)(seen)
         k = closeness[0, 0, :, 0].argmax()

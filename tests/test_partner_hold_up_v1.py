@@ -165,7 +165,7 @@ def test_observation_and_global_state_end_with_capital_and_demands():
     layout, seen = engine.layout, engine.control.obs[0]
     own = ("own_capital", "others_capital", "own_demand", "others_demands")
     assert list(layout)[-5:] == ["time", *own]
-    rows = np.stack([seen[:, layout[name]][:, 0] for name in own], axis=1)
+    rows = np.stack([seen[:, layout[name].index][:, 0] for name in own], axis=1)
     expected = [[0.61, 0.435, 0.6, 0.3], [0.435, 0.61, 0.3, 0.6]]
     np.testing.assert_allclose(rows, np.float32(expected))
     world = engine.global_state()[0]

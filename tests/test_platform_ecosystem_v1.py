@@ -133,7 +133,7 @@ def test_the_way_out_and_back():
         engine.step(np.array([actions]), DISABLED)
         seen = engine.control.obs[0, 1]
         names = ("own_presence", "developers_present", "waiting")
-        rows.append([seen[engine.layout[name]][0] for name in names])
+        rows.append([seen[engine.layout[name].index][0] for name in names])
     expected = [[0, 0.5, 2 / 3], [0, 0.5, 1 / 3], [0, 0.5, 0], [1, 1, 0]]
     np.testing.assert_allclose(rows, expected, rtol=1e-6)
     found = engine.metrics()

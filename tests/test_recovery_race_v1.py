@@ -146,7 +146,7 @@ def test_who_starts_above_the_target_has_recovered_at_once():
     assert engine.metrics()["recovered"] == 1.0
     assert engine.metrics()["recovery_time"] == 0.0
     assert engine.state.productivity[0] == 1.8
-    assert engine.control.obs[0, :, engine.layout["recovered"]].tolist() == [[1.0], [1.0]]
+    assert engine.control.obs[0, :, engine.layout["recovered"].index].tolist() == [[1.0], [1.0]]
 
 
 def test_mean_damage_is_the_mean_over_steps_and_pairs():
@@ -162,9 +162,9 @@ def test_mean_damage_is_the_mean_over_steps_and_pairs():
 def test_what_agents_and_the_global_state_see():
     engine = _game(state={"damage": _pair(0.3, 0.5, 0.0)})
     layout, obs = engine.layout, engine.control.obs[0]
-    np.testing.assert_allclose(obs[:, layout["damage_against_me"]], [[0.5], [0.3]])
-    np.testing.assert_allclose(obs[:, layout["damage_held"]], [[0.3], [0.5]])
-    assert obs[:, layout["recovered"]].tolist() == [[0.0], [0.0]]
+    np.testing.assert_allclose(obs[:, layout["damage_against_me"].index], [[0.5], [0.3]])
+    np.testing.assert_allclose(obs[:, layout["damage_held"].index], [[0.3], [0.5]])
+    assert obs[:, layout["recovered"].index].tolist() == [[0.0], [0.0]]
     assert layout["recovered"].stop == obs.shape[1]
     np.testing.assert_allclose(engine.global_state()[0, -5:], [0.0, 0.3, 0.5, 0.0, 0.0])
     engine.reset(state={"recovery": np.int64(4)})

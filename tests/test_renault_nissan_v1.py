@@ -82,7 +82,7 @@ def test_dependence_follows_the_phase():
     while not engine.control.done[0]:
         phase = int(engine.state.phase[0])
         assert engine.state.dependence[0].tolist() == list(DEPENDENCE[phase])
-        seen = engine.control.obs[0, :, engine.layout["dependence"]].ravel()
+        seen = engine.control.obs[0, :, engine.layout["dependence"].index].ravel()
         assert seen.tolist() == np.float32(DEPENDENCE[phase]).tolist()
         _play(engine, 0.2, 0.9)
 

@@ -67,8 +67,8 @@ def test_the_phase_is_seen_and_sets_level_and_productivity():
         assert engine.state.productivity[0] == pytest.approx(1.8 * factors[phase])
         seen = engine.control.obs[0, 1]
         hot = [float(p == phase) for p in range(4)]
-        assert seen[engine.layout["phase"]].tolist() == hot
-        assert seen[engine.layout["level"]][0] == np.float32(levels[phase])
+        assert seen[engine.layout["phase"].index].tolist() == hot
+        assert seen[engine.layout["level"].index][0] == np.float32(levels[phase])
         world = engine.global_state()[0]
         assert world[-5:].tolist() == [*hot, np.float32(levels[phase])]
         _play(engine, 0.3, 0.3)

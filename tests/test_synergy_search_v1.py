@@ -47,7 +47,7 @@ def test_nothing_but_income_tells_the_type():
         engine.reset(np.arange(50), state={"good": bool(good), "productivity": 0.5 + good})
     assert "productivity" not in twins[0].layout
     assert "type" not in twins[0].layout
-    income = twins[0].layout["income"]
+    income = twins[0].layout["income"].index
     rng = np.random.default_rng(1)
     for t in range(100):
         obs = [engine.control.obs.copy() for engine in twins]
@@ -96,7 +96,10 @@ def test_the_type_can_be_revealed():
     for good in (True, False):
         engine = Engine("SynergySearch-v1", reveal_type=True)
         engine.reset(np.array([0]), state={"good": good})
-        assert engine.control.obs[0, :, engine.layout["type"]].ravel().tolist() == [good, good]
+        assert engine.control.obs[0, :, engine.layout["type"].index].ravel().tolist() == [
+            good,
+            good,
+        ]
         assert engine.global_state()[0, -1] == good
         assert engine.state_space.contains(engine.global_state()[0])
         for agent, space in enumerate(engine.observation_spaces):

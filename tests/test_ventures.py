@@ -75,7 +75,7 @@ def test_the_observation_in_the_order_of_the_layout():
             "time": [0.01],
         }
         for name, values in expected.items():
-            np.testing.assert_allclose(seen[a, parts[name]], values, rtol=1e-6, err_msg=name)
+            np.testing.assert_allclose(seen[a, parts[name].index], values, rtol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
+from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import Allowed, between
 
 
@@ -77,7 +78,7 @@ SPEC = EnvSpec(
     agents=lambda p: tuple(f"actor_{a}" for a in range(p.num_agents)),
     observation_space=lambda p, a: Box(0, 1, (2,), np.float32),
     action_space=lambda p, a: Box(0, 5, (1,), np.float32),
-    layout=lambda p: {"one": slice(0, 1), "partner": slice(1, 2)},
+    layout=lambda p: consecutive({"one": 1, "partner": 1}),
     metrics={"partner": "its last action"},
     picture=lambda p, fields, agents: np.zeros((8, 8, 3), np.uint8),
     text=lambda p, fields, agents: f"partner={fields['partner']}",

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel
+from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
 
 
@@ -67,7 +68,7 @@ SPEC = EnvSpec(
     agents=lambda p: tuple(f"carrier_{a}" for a in range(p.num_agents)),
     observation_space=lambda p, a: Box(0, np.array([p.horizon, 1]), (2,), np.float32),
     action_space=lambda p, a: Box(0, a + 1, (1,), np.float32),
-    layout=lambda p: {"time": slice(0, 1), "own_share": slice(1, 2)},
+    layout=lambda p: consecutive({"time": 1, "own_share": 1}),
     metrics={"share": "last one of the first agent"},
     picture=lambda p, fields, agents: np.zeros((8, 8, 3), np.uint8),
     text=lambda p, fields, agents: f"shares {fields['shares'].tolist()}",

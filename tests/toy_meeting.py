@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel
+from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
 
 PLACES = 3
@@ -64,7 +65,7 @@ SPEC = EnvSpec(
     agents=lambda p: tuple(f"walker_{a}" for a in range(p.num_agents)),
     observation_space=lambda p, a: Box(-1, PLACES - 1, (p.num_agents,), np.float32),
     action_space=lambda p, a: Discrete(PLACES),
-    layout=lambda p: {"own_place": slice(0, 1), "other_place": slice(1, 2)},
+    layout=lambda p: consecutive({"own_place": 1, "other_place": 1}),
     metrics={"met": "whether the last choices were the same"},
     picture=lambda p, fields, agents: np.zeros((8, 8, 3), np.uint8),
     text=lambda p, fields, agents: f"places {fields['places'].tolist()}",

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
+from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
 
 WAIT, GIVE, FLIP = range(3)
@@ -91,7 +92,7 @@ SPEC = EnvSpec(
     agents=lambda p: tuple(f"player_{a}" for a in range(p.num_agents)),
     observation_space=lambda p, a: Box(-1, 9 * p.num_agents, (p.num_agents,), np.float32),
     action_space=lambda p, a: Discrete(3),
-    layout=lambda p: {"own_pennies": slice(0, 1), "others_pennies": slice(1, p.num_agents)},
+    layout=lambda p: consecutive({"own_pennies": 1, "others_pennies": p.num_agents - 1}),
     metrics={"pennies": "held by all at the end"},
     picture=picture,
     text=lambda p, fields, agents: " ".join(

@@ -36,7 +36,7 @@ class Pull:
 
         Efforts are shares of the full force, distances in units of the window, 1 beyond it.
         """
-        goal = observations[:, :, self._goal].astype(np.float64)
+        goal = self._goal.view(observations).astype(np.float64)
         # The goal is seen as a direction of length 1 beyond the window, to scale within it.
         length = np.linalg.norm(goal, axis=2, keepdims=True)
         effort = np.minimum(1.0, length * self._window / self._braking)

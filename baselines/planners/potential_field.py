@@ -85,9 +85,7 @@ class Objects:
 
     def _away(self, observations: np.ndarray, part: str) -> np.ndarray:
         """Vectors away from the objects of one part, as long as they are close."""
-        width = {"objects": 2, "agents": 6, "obstacles": 3}[part]
-        seen = observations[:, :, self._layout[part]].astype(np.float64)
-        seen = seen.reshape(*seen.shape[:2], -1, width)
+        seen = self._layout[part].view(observations).astype(np.float64)
         if part == "objects":
             return seen
         rad = seen[..., 4:5] * self._window if part == "agents" else self._disc_rad

@@ -65,7 +65,7 @@ class ConditionalCooperator:
         fraction = self._parameters.level * kept * self._worthwhile(observations, memory)
         actions = self._fractions.units(fraction)
         if "wishes" in self._game.action_layout:
-            actions[:, :, self._game.action_layout["wishes"]] = CUSTOMARY * (trust >= enough)
+            actions[:, :, self._game.action_layout["wishes"].index] = CUSTOMARY * (trust >= enough)
         return actions, memory._replace(steps=memory.steps + 1)
 
     def _worthwhile(self, observations: np.ndarray, memory: Memory) -> np.ndarray:
@@ -74,23 +74,23 @@ class ConditionalCooperator:
         if "productivity" not in layout:
             judged = memory.gained > memory.worth
             return np.where((memory.steps < PROBES)[:, None], PROBE, judged)
-        good = observations[:, :, layout["productivity"]][:, :, 0] > 0.5
+        good = layout["productivity"].view(observations)[:, :, 0] > 0.5
         if "level" in layout:
-            return good * observations[:, :, layout["level"]][:, :, 0].astype(np.float64)
+            return good * layout["level"].view(observations)[:, :, 0].astype(np.float64)
         return good.astype(np.float64)
 
     def _learned(self, observations: np.ndarray, memory: Memory, begun: np.ndarray) -> Memory:
         """Add what the last step paid, and what it would have at a productivity of 1."""
         c, layout = self._game.constants, self._game.layout
         seen = observations.astype(np.float64)
-        income = seen[:, :, layout["income"]][:, :, 0]
+        income = layout["income"].view(seen)[:, :, 0]
         own, agents = self._fractions.own(observations), len(c.endowment)
         others = np.tile(c.endowment, (agents, 1))[~np.eye(agents, dtype=bool)].reshape(agents, -1)
         pool = own * c.endowment + (self._fractions.others(observations) * others).sum(axis=2)
         received = (income / (1.0 - income) - 1.0 + own) * c.endowment
         worth = c.share * pool * memory.trusted
-        trusted = seen[:, :, layout["trust_in_me"]].mean(axis=2)
-        dependence = seen[:, :, layout["dependence"]][:, :, 0]
+        trusted = layout["trust_in_me"].view(seen).mean(axis=2)
+        dependence = layout["dependence"].view(seen)[:, :, 0]
         played = begun[:, None]
         return memory._replace(
             gained=memory.gained + np.where(played, received, 0.0),

@@ -28,18 +28,18 @@ class Fractions:
 
     def own(self, observations: np.ndarray) -> np.ndarray:
         """Own last investments as fractions of the own endowment, (lanes, agents)."""
-        return observations[:, :, self._own][:, :, 0].astype(np.float64) / self._high
+        return self._own.view(observations)[:, :, 0].astype(np.float64) / self._high
 
     def others(self, observations: np.ndarray) -> np.ndarray:
         """The others' last investments as fractions of theirs, (lanes, agents, others)."""
-        return observations[:, :, self._others].astype(np.float64) / self._others_high
+        return self._others.view(observations).astype(np.float64) / self._others_high
 
     def trust(self, observations: np.ndarray) -> np.ndarray:
         """Own trust in each of the others, (lanes, agents, others)."""
         if "trust_in_others" in self._layout:
-            return observations[:, :, self._layout["trust_in_others"]].astype(np.float64)
+            return self._layout["trust_in_others"].view(observations).astype(np.float64)
         lanes, agents = observations.shape[:2]
-        whole = observations[:, :, self._layout["trust"]].reshape(lanes, agents, agents, agents)
+        whole = self._layout["trust"].view(observations)
         own = whole[:, np.arange(agents), np.arange(agents)].astype(np.float64)
         return own[:, ~np.eye(agents, dtype=bool)].reshape(lanes, agents, agents - 1)
 

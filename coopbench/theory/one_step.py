@@ -16,6 +16,7 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.strategies.investments import CUSTOMARY
 from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import describe
 
 __all__ = ["Stage", "roles_of", "single_parts", "solve"]
@@ -54,10 +55,10 @@ def roles_of(agents: tuple[str, ...]) -> dict[str, list[int]]:
     return found
 
 
-def single_parts(layout: Mapping[str, slice]) -> dict[str, int]:
+def single_parts(layout: Mapping[str, Part]) -> dict[str, int]:
     """Places of the parts of an action that are one number; no ``layout``: the investment alone."""
-    parts = layout or {"investment": slice(0, 1)}
-    return {name: part.start for name, part in parts.items() if part.stop - part.start == 1}
+    parts = layout or {"investment": Part(0, 1)}
+    return {name: part.start for name, part in parts.items() if part.size == 1}
 
 
 def solve(

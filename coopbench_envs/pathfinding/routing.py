@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
+from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import Allowed, between, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import picture
 from coopbench_envs.pathfinding.contacts import apart, push_apart
@@ -441,7 +442,7 @@ SPEC = EnvSpec(
     agents=lambda c: tuple(f"agent_{a}" for a in range(c.num_agents)),
     observation_space=observation_space,
     action_space=lambda c, agent: Box(-1.0, 1.0, (2,), np.float32),
-    layout=lambda c: {"goal": slice(0, 2), "objects": slice(2, 2 + 2 * c.max_obs)},
+    layout=lambda c: consecutive({"goal": 2, "objects": (c.max_obs, 2)}),
     metrics={
         "success_rate": "share of agents on their goals at the end, in [0, 1]",
         "flowtime": "sum over agents of the time of their last arrival; max_time if none",

@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.core import EnvSpec, Kernels, integer, kernel, routine
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, mapping, one_of
 from coopbench_envs.pathfinding import picture, routing
 from coopbench_envs.pathfinding.angles import sine_cosine
@@ -499,17 +500,18 @@ def way_share(c, s, i, a):
     return s.efficiency[i, a] if s.on_goal[i, a] else 0.0
 
 
-def layout(c: Any) -> Mapping[str, slice]:
+def layout(c: Any) -> Mapping[str, Part]:
     """Parts of one agent's observation."""
-    agents = 7 + _PER_AGENT * c.max_agents
-    return {
-        "velocity": slice(0, 2),
-        "heading": slice(2, 4),
-        "goal": slice(4, 6),
-        "distance": slice(6, 7),
-        "agents": slice(7, agents),
-        "obstacles": slice(agents, agents + _PER_OBSTACLE * c.max_obstacles),
-    }
+    return consecutive(
+        {
+            "velocity": 2,
+            "heading": 2,
+            "goal": 2,
+            "distance": 1,
+            "agents": (c.max_agents, _PER_AGENT),
+            "obstacles": (c.max_obstacles, _PER_OBSTACLE),
+        }
+    )
 
 
 def observation_space(c: Any, agent: int) -> Box:

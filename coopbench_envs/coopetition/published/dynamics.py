@@ -15,6 +15,7 @@ from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition import picture
 from coopbench_envs.core import EnvSpec, Kernels, kernel
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, one_of
 
 REWARD_TYPES = ("integrated", "private", "cooperative")
@@ -331,22 +332,19 @@ KERNELS = Kernels(
 )
 
 
-def layout(c: Any) -> dict[str, slice]:
+def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation; ``others`` are in index order."""
     n = c.num_agents
-    sizes = {
+    shapes: dict[str, int | tuple[int, ...]] = {
         "own_action": 1,
         "others_actions": n - 1,
-        "trust": n * n,
+        "trust": (n, n),  # row a: trust of agent a in each
         "own_damage": n,
         "others_mean_damage": n - 1,
         "dependence": n,
         "time": 1,
     }
-    ends = np.cumsum(list(sizes.values())).tolist()
-    return {
-        name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)
-    }
+    return consecutive(shapes)
 
 
 def observation_space(c: Any, agent: int) -> Box:

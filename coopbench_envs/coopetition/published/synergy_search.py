@@ -13,6 +13,7 @@ from gymnasium.spaces import Box
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.published.dynamics import end, invest, pay, update_trust
 from coopbench_envs.core import kernel, uniform
+from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import one_of, span
 
 Constants = dynamics.extended(
@@ -101,11 +102,11 @@ def global_state(c, s, i, out):
         out[i, out.shape[1] - 1] = s.gamma[i]
 
 
-def layout(c: Any) -> dict[str, slice]:
+def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
     parts = dynamics.layout(c)
     end = parts["time"].stop
-    return parts | {"gamma": slice(end, end + 1)} if c.reveal else parts
+    return parts | {"gamma": Part(end, end + 1)} if c.reveal else parts
 
 
 def observation_space(c: Any, agent: int) -> Box:

@@ -11,6 +11,7 @@ import numpy as np
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import Kernels, integer, kernel
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between
 
 WANTED = 0.5  # least wish that counts
@@ -259,9 +260,9 @@ def measure(c, s, i, measures):
     measures[i, 6] = s.shared[i] / s.spread[i] if s.spread[i] > EVEN else 0.0
 
 
-def layout(c: Any) -> dict[str, slice]:
+def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
-    return ventures.parts(ventures.sizes(c) | {"last_partner": c.num_agents - 1, "matched": 1})
+    return consecutive(ventures.sizes(c) | {"last_partner": c.num_agents - 1, "matched": 1})
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:

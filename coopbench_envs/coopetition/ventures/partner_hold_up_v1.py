@@ -12,6 +12,7 @@ import numpy as np
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import kernel
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, span
 
 STRONG, WEAK = range(2)
@@ -239,10 +240,10 @@ def steady(c: Any, actions: np.ndarray) -> dict[str, np.ndarray]:
     return {"capital": np.clip(actions[:, :, 0], 0.0, 1.0)}
 
 
-def layout(c: Any) -> dict[str, slice]:
+def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
     own = ("own_capital", "others_capital", "own_demand", "others_demands")
-    return ventures.parts(ventures.sizes(c) | dict.fromkeys(own, 1))
+    return consecutive(ventures.sizes(c) | dict.fromkeys(own, 1))
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import EnvSpec, kernel, uniform
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import span
 
 Jitter = Annotated[
@@ -201,9 +202,9 @@ KERNELS = ventures.KERNELS._replace(
 )
 
 
-def layout(c: Any) -> dict[str, slice]:
+def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
-    return ventures.parts(ventures.sizes(c) | {"phase": len(c.level), "level": 1})
+    return consecutive(ventures.sizes(c) | {"phase": len(c.level), "level": 1})
 
 
 def facts(

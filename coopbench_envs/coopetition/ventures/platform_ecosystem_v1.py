@@ -12,6 +12,7 @@ import numpy as np
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import kernel
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, span
 
 PLATFORM = 0
@@ -258,10 +259,10 @@ def steady(c: Any, actions: np.ndarray) -> dict[str, np.ndarray]:
     return {"present": present}
 
 
-def layout(c: Any) -> dict[str, slice]:
+def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
     own = ("own_presence", "developers_present", "commission", "waiting")
-    return ventures.parts(ventures.sizes(c) | dict.fromkeys(own, 1))
+    return consecutive(ventures.sizes(c) | dict.fromkeys(own, 1))
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.coopetition.ventures.ventures import prepare
 from coopbench_envs.core import kernel
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, span
 
 HEAL, REPAIR, HARM = 0.004, 0.04, 0.15  # of damage per step: by itself, at full signal up and down
@@ -194,11 +195,11 @@ def measure(c, s, i, measures):
     measures[i, 7] = s.damaged[i] / max(1, s.time[i])
 
 
-def layout(c: Any) -> dict[str, slice]:
+def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
     others = c.num_agents - 1
     own = {"damage_against_me": others, "damage_held": others, "recovered": 1}
-    return ventures.parts(ventures.sizes(c) | own)
+    return consecutive(ventures.sizes(c) | own)
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:

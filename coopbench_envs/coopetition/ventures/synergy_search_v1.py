@@ -11,6 +11,7 @@ import numpy as np
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import kernel
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, one_of, span
 
 Constants = dynamics.extended(
@@ -153,11 +154,11 @@ def measure(c, s, i, measures):
     measures[i, 6] = over * s.regret[i]
 
 
-def layout(c: Any) -> dict[str, slice]:
+def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
     sizes = ventures.sizes(c)
     del sizes["productivity"]
-    return ventures.parts(sizes | ({"type": 1} if c.reveal else {}))
+    return consecutive(sizes | ({"type": 1} if c.reveal else {}))
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:

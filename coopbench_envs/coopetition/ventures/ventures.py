@@ -16,6 +16,7 @@ from gymnasium.spaces import Box
 from coopbench_envs.coopetition import picture
 from coopbench_envs.coopetition.published.dynamics import METRICS, prepare
 from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, span
 
 Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
@@ -344,14 +345,6 @@ KERNELS = Kernels(
 )
 
 
-def parts(sizes: Mapping[str, int]) -> dict[str, slice]:
-    """Lay named parts of these sizes one after the other."""
-    ends = np.cumsum(list(sizes.values())).tolist()
-    return {
-        name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)
-    }
-
-
 def sizes(c: Any) -> dict[str, int]:
     """Sizes of the parts of one agent's observation; ``others`` are in index order."""
     others = c.num_agents - 1
@@ -367,9 +360,9 @@ def sizes(c: Any) -> dict[str, int]:
     }
 
 
-def layout(c: Any) -> dict[str, slice]:
+def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
-    return parts(sizes(c))
+    return consecutive(sizes(c))
 
 
 def unit_box(size: int) -> Box:
@@ -387,7 +380,7 @@ def game(
     kernels: Kernels = KERNELS,
     metrics: Mapping[str, str] = METRICS,
     scratch: frozenset[str] = SCRATCH,
-    layout: Callable[[Any], Mapping[str, slice]] = layout,
+    layout: Callable[[Any], Mapping[str, Part]] = layout,
     actions: Callable[[Any], Mapping[str, int]] | None = None,
     world: Callable[[Any], int] = lambda c: 2 * c.num_agents + c.num_agents**2 + 2,
     facts: picture.Facts | None = None,
@@ -404,7 +397,7 @@ def game(
     usual: dict[str, Any] = {
         "observation_space": lambda c, agent: unit_box(max(p.stop for p in layout(c).values())),
         "action_space": lambda c, agent: unit_box(sum(acted(c).values())),
-        "action_layout": lambda c: parts(acted(c)),
+        "action_layout": lambda c: consecutive(acted(c)),
         "layout": layout,
         "picture": partial(picture.venture, facts=facts),
         "text": partial(picture.venture_text, facts=facts),
