@@ -82,4 +82,4 @@ def _register(env_id: str, module: str) -> None:
     pettingzoo.register(
         "parallel", env_id, f"{_SHELLS}.parallel_env:ParallelEnv", kwargs=dict(kwargs)
     )
-    pettingzoo.register("aec", env_id, f"{_SHELLS}.parallel_env:aec_env", kwargs=dict(kwargs))
+    pettingzoo.register("aec", env_id, f"{_SHELLS}.aec_env:AECEnv", kwargs=dict(kwargs))

@@ -1,4 +1,4 @@
-"""Layouts: named parts of flat vectors, of any shape, as views; agents and policies see the same."""
+"""Layouts: named parts of flat vectors, of any shape, as views, alike for games and policies."""
 
 from dataclasses import replace
 
