@@ -18,7 +18,8 @@ from typing import Annotated, Any, NamedTuple
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.learners.learner import Learner, LearnerEntry
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.policy import Entry, Policy, PolicyName, label
 from coopbench_envs.parameters import Allowed, named, resolve
 
@@ -219,7 +220,7 @@ class Params(NamedTuple):
     folder: Annotated[str, Allowed("the folder of a training run, which holds policy.npz")]
 
 
-def trained_policy(text: str) -> NetworkPolicy | None:
+def trained_policy(text: str) -> TrainedPolicy | None:
     """Return the policy that a name like ``ippo:FOLDER`` means; None if it names no learner.
 
     Raises ``ValueError`` if it cannot be read.
@@ -234,14 +235,14 @@ def _trained_entry(learner: LearnerEntry) -> Entry:
     return Entry(learner.name, partial(_trained, learner.name), summary, "local", Params, True)
 
 
-def _trained(name: str, game: Game, parameters: Params) -> NetworkPolicy:
+def _trained(name: str, game: Game, parameters: Params) -> TrainedPolicy:
     """Read the policy of a training run; ``ValueError`` if it cannot play the game."""
     policy = _read(name, Path(parameters.folder))
     policy.check(game)
     return policy
 
 
-def _read(name: str, folder: Path) -> NetworkPolicy:
+def _read(name: str, folder: Path) -> TrainedPolicy:
     """Return the policy that the learner ``name`` has left in a folder."""
     file = folder / POLICY_FILE
     if not file.is_file():
@@ -254,9 +255,12 @@ def _read(name: str, folder: Path) -> NetworkPolicy:
     if file.stat().st_size > _LARGEST:
         raise ValueError(f"Policy '{name}:{folder}': {file} is larger than {_LARGEST:,} bytes.")
     try:
-        policy = NetworkPolicy.unpack(file.read_bytes())
+        policy = read_policy(file.read_bytes())
     except ValueError as error:
-        raise ValueError(f"Policy '{name}:{folder}': {file} cannot be read ({error}).") from None
+        raise ValueError(
+            f"Policy '{name}:{folder}': {file} cannot be read ({error}). Allowed: a file that "
+            f"'coopbench train' has written."
+        ) from None
     if policy.name != name:
         raise ValueError(
             f"Policy '{name}:{folder}': {file} was trained by {policy.name!r}; name it "

@@ -10,7 +10,7 @@ from coopbench.baselines.learners import experience as rows_module
 from coopbench.baselines.learners import train_ippo
 from coopbench.baselines.learners.experience import Moved, RewardScale, Rows
 from coopbench.baselines.learners.ippo import IPPO, Params
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 from coopbench_envs import Engine, registration
@@ -359,7 +359,7 @@ def test_the_policy_does_what_torch_would_do(name, game, more):
     learner = make_learner(name, game, {}, 0, **given)
     learner.learn(512)
     policy = learner.policy()
-    again = NetworkPolicy.unpack(policy.pack())
+    again = read_policy(policy.pack())
     assert again.facts == policy.facts
     assert again.facts["steps"] == 512
     assert again.hyperparameters["layers"] == "16x8"
@@ -441,7 +441,7 @@ def test_the_script_trains_compares_and_saves(tmp_path, capsys):
         told = capsys.readouterr().out.splitlines()
         assert f"{other}: " in told[0]
         assert [line.split()[0] for line in told[2:4]] == ["3,200", "6,400"]
-        policy = NetworkPolicy.unpack(file.read_bytes())
+        policy = read_policy(file.read_bytes())
         assert policy.facts["steps"] == 6400
         found = train_ippo.mean_return(policy, policy.facts["environment"])
         assert f"{found:.2f}" == told[3].split()[2]

@@ -7,7 +7,7 @@ import toy_lift
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.learners.isac import ISAC, Params
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 from coopbench_envs import Engine, registration
@@ -175,7 +175,7 @@ def test_the_policy_does_what_torch_would_do(name, activation):
     learner = make_learner(name, "coopbench/TrustDilemma-v0", {}, 0, **given)
     learner.learn(400)
     policy = learner.policy()
-    again = NetworkPolicy.unpack(policy.pack())
+    again = read_policy(policy.pack())
     assert again.facts == policy.facts
     assert again.facts["steps"] == 400
     assert again.hyperparameters["layers"] == "16x8"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import learners, make_learner
 from coopbench_envs.arrays import pack, unpack
 
@@ -77,7 +77,7 @@ def test_a_policy_is_a_copy_that_says_where_it_comes_from(name, game):
     assert found.facts["steps"] == learner.steps
     assert (found.name, found.facts["seed"]) == (name, 5)
     assert found.hyperparameters["layers"] == "16"
-    assert NetworkPolicy.unpack(found.pack()).pack() == found.pack()
+    assert read_policy(found.pack()).pack() == found.pack()
 
 
 @pytest.mark.parametrize("name", learners())

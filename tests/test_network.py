@@ -13,7 +13,9 @@ from coopbench.baselines import registry
 from coopbench.baselines.game import Game
 from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.match import Match
-from coopbench.baselines.networks.perceptron import ACTIVATIONS, HEADS, Network, NetworkPolicy
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.networks.perceptron import ACTIVATIONS, Network, NetworkPolicy
+from coopbench.baselines.networks.policy import HEADS
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.arrays import pack, unpack
@@ -146,7 +148,7 @@ def test_choices_are_legal_whatever_the_network_prefers():
 def test_files_hold_the_policy_bit_for_bit():
     before = policy(network(models=1, activation="relu", head="tanh"))
     content = before.pack()
-    after = NetworkPolicy.unpack(content)
+    after = read_policy(content)
     assert after.pack() == content
     assert after.facts == before.facts
     assert after.hyperparameters == {"gamma": 0.99}
@@ -185,18 +187,18 @@ def empty(models):
     ("content", "told"),
     [
         (b"nothing", "not a zip file"),
-        (pack({"weights.0": np.zeros(3)}), "no policy"),
+        (pack({"weights.0": np.zeros(3)}), "not a policy"),
         (broken(format=2), "another format"),
         (broken(more=1), "it states"),
         (broken(hyperparameters=[]), "it states"),
         (broken(activation="exec"), "do not fit together"),
-        (broken(biases_1=None), "no policy"),
+        (broken(biases_1=None), "not a policy"),
         (broken(weights_1=np.zeros((2, 3, 5), np.float32)), "do not fit together"),
-        (broken(weights_0=np.full((2, 8, 16), np.nan, np.float32)), "no finite float32"),
-        (broken(biases_0=np.zeros((2, 16))), "no finite float32"),
+        (broken(weights_0=np.full((2, 8, 16), np.nan, np.float32)), "not finite float32"),
+        (broken(biases_0=np.zeros((2, 16))), "not finite float32"),
         (broken(seats=np.array([0, 2])), "do not fit together"),
         (broken(scale=np.ones(7, np.float32)), "do not fit together"),
-        (broken(history=float("inf")), "no policy"),
+        (broken(history=float("inf")), "not a policy"),
         (broken(history=3), "do not fit together"),
         (remembering(65), "do not fit together"),
         (empty(10**12), "do not fit together"),
@@ -204,7 +206,7 @@ def empty(models):
 )
 def test_files_of_strangers_are_refused(content, told):
     with pytest.raises(ValueError, match=told):
-        NetworkPolicy.unpack(content)
+        read_policy(content)
 
 
 @pytest.fixture
@@ -264,5 +266,5 @@ def test_what_was_seen_before_enters_lane_by_lane():
             latest = [seen[max(step - back, first), lane] for back in range(3)]
             expected = textbook(found, np.concatenate(latest, axis=1)[None])[0]
             np.testing.assert_allclose(actions[lane], (expected + 1) / 2, atol=1e-5)
-    assert NetworkPolicy.unpack(playing.pack()).network.history == 3
+    assert read_policy(playing.pack()).network.history == 3
     assert playing.check(game) is None

@@ -18,6 +18,7 @@ import coopbench
 from coopbench.baselines import registry
 from coopbench.baselines.game import Game
 from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, Diverged, OtherProtocolError, ProtocolError
@@ -428,7 +429,7 @@ def test_results_of_training_are_verified_and_tampering_is_seen(protocol, tmp_pa
     assert [check.played for check in played] == [6, 6, 6]
     assert {check.how for check in played} == {"all episodes played again"}
     place = tmp_path / "trust" / "steady" / "run-5"
-    other = NetworkPolicy.unpack((place / "policy.npz").read_bytes())
+    other = read_policy((place / "policy.npz").read_bytes())
     other.network.biases[0][:] -= 0.01
     (place / "policy.npz").write_bytes(other.pack())
     assert not coopbench.verify(tmp_path).holds
@@ -488,7 +489,7 @@ def test_what_is_told_of_a_training_is_verified(protocol, tmp_path, facts, told)
 def test_where_a_policy_says_it_comes_from_is_verified(protocol, tmp_path, learner, header):
     coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
     place = tmp_path / "race" / "steady" / "run-5"
-    policy = NetworkPolicy.unpack((place / "policy.npz").read_bytes())
+    policy = read_policy((place / "policy.npz").read_bytes())
     policy.facts.update({"learner": learner} | header)
     (place / "policy.npz").write_bytes(policy.pack())
     meta = json.loads((place / "meta.json").read_text())
@@ -625,7 +626,7 @@ def test_results_of_a_named_run_hold_what_played(protocol, tmp_path):
 
     assert played() == "done"
     assert played() == "kept"
-    other = NetworkPolicy.unpack((place / "policy.npz").read_bytes())
+    other = read_policy((place / "policy.npz").read_bytes())
     other.network.biases[0][:] -= 0.5
     (place / "policy.npz").write_bytes(other.pack())
     assert coopbench.verify(kept).holds  # by the policy that played
@@ -807,7 +808,7 @@ def test_a_run_is_a_policy_wherever_one_is_named(protocol, tmp_path):
     env = gym.make("coopbench/TrustDilemma-v1", control="focal", partner=name, horizon=6)
     env.reset(seed=100)
     env.step(np.array([0.2], np.float32))
-    policy = NetworkPolicy.unpack((tmp_path / "trust/steady/run-5/policy.npz").read_bytes())
+    policy = read_policy((tmp_path / "trust/steady/run-5/policy.npz").read_bytes())
     invested = min(1.0, float(policy.network.biases[0][0, 0]) / 2 + 0.5)
     played = env.unwrapped.engine.state.fraction[0]
     np.testing.assert_allclose(played, [0.2, invested], rtol=1e-6)

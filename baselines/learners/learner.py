@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.policy import TrainedPolicy
 
 __all__ = ["Learner", "LearnerEntry"]
 
@@ -28,7 +28,7 @@ class Learner(Protocol):
         happened since the last call. Raises ``Diverged``.
         """
 
-    def policy(self) -> NetworkPolicy:
+    def policy(self) -> TrainedPolicy:
         """Return what has been learned so far, without exploration; a copy."""
 
     def save(self) -> dict[str, np.ndarray]:

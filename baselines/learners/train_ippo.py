@@ -4,7 +4,7 @@
 
 Learns in intervals and prints after each of them the mean return of an agent over 32 episodes in
 which the policy sits in all seats, beside that of the best constant policy on the same seeds. Then
-it saves the policy as data, which ``NetworkPolicy.unpack`` reads. Needs the extra ``train``.
+it saves the policy as data, which ``networks.kinds.read_policy`` reads. Needs the extra ``train``.
 """
 
 import argparse

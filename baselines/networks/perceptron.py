@@ -1,10 +1,9 @@
-"""Networks as policies: multi-layer perceptrons that are data alone, and the same bits everywhere.
+"""Perceptrons as policies: data alone, and the same bits everywhere.
 
 Whatever library trained them, they are played by the loop below: a seat's action depends on its own
 observation and on nothing else, not on how many lanes are played beside it.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,17 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench_envs.arrays import pack, unpack
+from coopbench.baselines.networks.policy import (
+    HEADS,
+    PERCEPTRON,
+    Content,
+    Shape,
+    actions_of,
+    check_game,
+    content_of,
+)
 from coopbench_envs.compiling import compiled
 from coopbench_envs.core import kernel
 
-__all__ = ["ACTIVATIONS", "HEADS", "Memory", "Network", "NetworkPolicy"]
+__all__ = ["ACTIVATIONS", "Memory", "Network", "NetworkPolicy"]
 
 ACTIVATIONS = ("tanh", "relu")
-# What becomes of the outputs: clipped to [-1, 1]; squashed to it; the choice of the largest.
-HEADS = ("clip", "tanh", "argmax")
 _TANH, _CLIP, _SQUASH = ACTIVATIONS.index("tanh"), HEADS.index("clip"), HEADS.index("tanh")
-_FORMAT = 1
+_SETTINGS = ("activation", "head", "history", "identity")
 _WIDEST, _DEEPEST, _LONGEST = 4096, 16, 64  # of what is read from files
 
 
@@ -68,8 +73,8 @@ class Network:
         if not fits:
             raise ValueError("The parts of a network do not fit together.")
         numbers = (*self.weights, *self.biases, self.centre, self.scale)
-        if not all(each.dtype == np.float32 and np.isfinite(each).all() for each in numbers):
-            raise ValueError("A network holds numbers that are no finite float32.")
+        if not all(array.dtype == np.float32 and np.isfinite(array).all() for array in numbers):
+            raise ValueError("A network holds numbers that are not finite float32.")
 
     def outputs(self, observations: np.ndarray) -> np.ndarray:
         """Return what comes out for every seat: (lanes, agents, outputs) float32.
@@ -78,25 +83,25 @@ class Network:
         those before the choice.
         """
         shape = (*observations.shape[:2], self.weights[-1].shape[-1])
-        found = np.zeros(shape, np.float32)
-        given = np.ascontiguousarray(observations, np.float32)
-        widest = max(self.weights[0].shape[1], *(each.shape[2] for each in self.weights))
+        outputs = np.zeros(shape, np.float32)
+        rows = np.ascontiguousarray(observations, np.float32)
+        widest = max(self.weights[0].shape[1], *(layer.shape[2] for layer in self.weights))
         scratch = np.zeros((2, widest), np.float32)
         kinds = ACTIVATIONS.index(self.activation), HEADS.index(self.head)
         arrays = (self.seats, self.centre, self.scale, self.identity, *kinds)
         flat = self._flat()
-        _forward(given, *arrays, *flat, scratch, found)
-        return found
+        _forward(rows, *arrays, *flat, scratch, outputs)
+        return outputs
 
     def _flat(self) -> tuple[np.ndarray, np.ndarray]:
-        """All numbers of a model in one row, (models, size), and the sizes of the layers."""
+        """Return the numbers of each model in one row, (models, size), and the layers' sizes."""
         models = len(self.weights[0])
         parts = [
             part.reshape(models, -1)
             for layer in zip(self.weights, self.biases, strict=True)
             for part in layer
         ]
-        sizes = [self.weights[0].shape[1], *(each.shape[2] for each in self.weights)]
+        sizes = [self.weights[0].shape[1], *(layer.shape[2] for layer in self.weights)]
         return np.concatenate(parts, axis=1), np.array(sizes, np.int64)
 
 
@@ -126,9 +131,9 @@ def _run(
     numbers: np.ndarray,
     sizes: np.ndarray,
     scratch: np.ndarray,
-    found: np.ndarray,
+    filled: np.ndarray,
 ) -> None:
-    """Fill ``found``: one row after the other, every sum in the order of the inputs."""
+    """Fill ``filled`` with outputs, row after row, every sum in the order of the inputs."""
     lanes, agents, features = obs.shape
     last = len(sizes) - 2
     for i in range(lanes):
@@ -174,14 +179,14 @@ def _run(
                     out = _tanh(out)
                 elif head == _CLIP:
                     out = min(max(out, np.float32(-1.0)), np.float32(1.0))
-                found[i, a, k] = out
+                filled[i, a, k] = out
 
 
 _forward = compiled(_run)
 
 
 class Memory(NamedTuple):
-    """What a network at play knows of each lane besides what it sees."""
+    """What a perceptron at play remembers of each lane."""
 
     low: np.ndarray  # (lanes, agents, dim) bounds of actions
     high: np.ndarray
@@ -190,11 +195,7 @@ class Memory(NamedTuple):
 
 
 class NetworkPolicy:
-    """A network at play: its outputs in [-1, 1] in units of each seat's action range, or a choice.
-
-    ``facts`` say where it comes from: ``environment`` (id), ``learner`` (name), ``seed`` of the
-    training, ``steps`` trained so far, and ``hyperparameters``.
-    """
+    """A perceptron at play: outputs in [-1, 1] in units of each seat's action range, or choices."""
 
     uses_masks = True
 
@@ -204,53 +205,34 @@ class NetworkPolicy:
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
-        """What the learner was made with."""
+        """Hyperparameters of the learner."""
         return dict(self.facts["hyperparameters"])
 
-    def initial(self, game: Game, seeds: np.ndarray) -> "Memory":
-        """Return each lane's memory; ``ValueError`` if the game is not what it was made for.
-
-        Parameters of the game may differ from those of the training.
-        """
+    def initial(self, game: Game, seeds: np.ndarray) -> Memory:
+        """Return the memory of ``len(seeds)`` lanes; ``ValueError`` as ``check`` raises it."""
         self.check(game)
         lanes, history = len(seeds), self.network.history
-        bounds = (game.low, game.high)
-        low, high = (np.broadcast_to(each, (lanes, *each.shape)) for each in bounds)
+        low, high = (
+            np.broadcast_to(bound, (lanes, *bound.shape)) for bound in (game.low, game.high)
+        )
         shape = (lanes, len(game.agents), history - 1, len(self.network.centre) // history)
         return Memory(low, high, np.zeros(shape, np.float32), np.ones(lanes, np.bool_))
 
     def check(self, game: Game) -> None:
         """Raise ``ValueError`` unless this policy can play ``game``."""
-        network, discrete = self.network, not len(game.high)
-        features = max(part.stop for part in game.layout.values())
-        outputs = network.weights[-1].shape[-1]
-        choices = outputs if discrete else game.high.shape[1]
-        here = (game.env_id, len(game.agents), features, choices, discrete)
-        there = (
-            self.facts["environment"],
-            len(network.seats),
-            len(network.centre) // network.history,
-            outputs,
-            network.head == "argmax",
+        network = self.network
+        shape = Shape(
+            environment=self.facts["environment"],
+            agents=len(network.seats),
+            features=len(network.centre) // network.history,
+            actions=network.weights[-1].shape[-1],
+            discrete=network.head == "argmax",
         )
-        if here != there:
-            told = ("environment", "agents", "features", "actions", "discrete")
-            wrong = [
-                f"{name} {b!r} instead of {a!r}"
-                for name, a, b in zip(told, here, there, strict=True)
-                if a != b
-            ]
-            raise ValueError(
-                f"Policy {self.name!r} cannot play {game.env_id}: it was trained for "
-                f"{', '.join(wrong)}."
-            )
+        check_game(self.name, shape, game)
 
     def act(
-        self,
-        observations: np.ndarray,
-        memory: "Memory",
-        masks: np.ndarray | None,
-    ) -> tuple[np.ndarray, "Memory"]:
+        self, observations: np.ndarray, memory: Memory, masks: np.ndarray | None
+    ) -> tuple[np.ndarray, Memory]:
         """Return actions (lanes, agents, dim), or the best legal choices (lanes, agents)."""
         now = observations[:, :, None]
         past = np.where(memory.fresh[:, None, None, None], now, memory.past)
@@ -258,58 +240,34 @@ class NetworkPolicy:
         outputs = self.network.outputs(frames.reshape(*observations.shape[:2], -1))
         fresh = np.zeros_like(memory.fresh)
         memory = memory._replace(past=frames[:, :, : self.network.history - 1], fresh=fresh)
-        if self.network.head == "argmax":
-            legal = outputs if masks is None else np.where(masks, outputs, -np.inf)
-            return legal.argmax(axis=2), memory
-        share = (outputs.astype(np.float64) + 1.0) / 2.0
-        return memory.low + share * (memory.high - memory.low), memory
+        bounds = (memory.low, memory.high)
+        return actions_of(outputs, self.network.head, bounds, masks), memory
 
     def pack(self) -> bytes:
-        """Return the policy as the content of an npz file, which ``unpack`` reads."""
+        """Return the policy as the content of an npz file, which ``read_policy`` reads."""
         network = self.network
-        header = self.facts | {
-            "format": _FORMAT,
-            "identity": network.identity,
-            "activation": network.activation,
-            "head": network.head,
-            "history": network.history,
-        }
-        text = json.dumps(header, sort_keys=True, allow_nan=False).encode()
-        arrays = {"header": np.frombuffer(text, np.uint8), "seats": network.seats}
-        arrays |= {"centre": network.centre, "scale": network.scale}
+        settings = {name: getattr(network, name) for name in _SETTINGS}
+        arrays = {"seats": network.seats, "centre": network.centre, "scale": network.scale}
         for k, (weights, biases) in enumerate(zip(network.weights, network.biases, strict=True)):
             arrays |= {f"weights.{k}": weights, f"biases.{k}": biases}
-        return pack(arrays)
+        return content_of(PERCEPTRON, Content(self.facts, settings, arrays))
 
     @classmethod
-    def unpack(cls, content: bytes) -> "NetworkPolicy":
-        """Return the policy of a file; ``ValueError`` for anything that ``pack`` does not write."""
-        arrays = unpack(content)
-        try:
-            header = json.loads(arrays["header"].tobytes())
-            if header.pop("format") != _FORMAT:
-                raise ValueError("it has another format")
-            layers = sum(name.startswith("weights.") for name in arrays)
-            network = Network(
-                seats=arrays["seats"].astype(np.int64),
-                weights=tuple(arrays[f"weights.{k}"] for k in range(layers)),
-                biases=tuple(arrays[f"biases.{k}"] for k in range(layers)),
-                centre=arrays["centre"],
-                scale=arrays["scale"],
-                identity=bool(header.pop("identity")),
-                activation=str(header.pop("activation")),
-                head=str(header.pop("head")),
-                history=int(header.pop("history")),
-            )
-            wanted = {"environment", "learner", "seed", "steps", "hyperparameters"}
-            if set(header) != wanted or not isinstance(header["hyperparameters"], dict):
-                raise ValueError(f"it states {sorted(header)}, not {sorted(wanted)}")
-        except (
-            LookupError,
-            TypeError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ) as error:
-            raise ValueError(f"it is no policy ({type(error).__name__}: {error})") from None
-        return cls(network, header)
+    def read(cls, content: Content) -> "NetworkPolicy":
+        """Return the policy that the content of a file means; ``ValueError`` if it is not one."""
+        facts, settings, arrays = content
+        if sorted(settings) != sorted(_SETTINGS):
+            raise ValueError(f"it states {sorted(settings)}, not {sorted(_SETTINGS)}")
+        layers = sum(name.startswith("weights.") for name in arrays)
+        network = Network(
+            seats=arrays["seats"].astype(np.int64),
+            weights=tuple(arrays[f"weights.{k}"] for k in range(layers)),
+            biases=tuple(arrays[f"biases.{k}"] for k in range(layers)),
+            centre=arrays["centre"],
+            scale=arrays["scale"],
+            identity=bool(settings["identity"]),
+            activation=str(settings["activation"]),
+            head=str(settings["head"]),
+            history=int(settings["history"]),
+        )
+        return cls(network, facts)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.episodes.table import Progress
 
 __all__ = ["Trained"]
@@ -20,7 +20,7 @@ class Trained:
     and the ``versions`` of what trained it.
     """
 
-    policy: NetworkPolicy
+    policy: TrainedPolicy
     progress: Progress | None  # of its checkpoints on the task that it was trained on
     facts: Mapping[str, Any]
 

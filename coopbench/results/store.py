@@ -30,7 +30,8 @@ from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolErr
 from coopbench.files import read_bounded, write_bytes
 from coopbench.provenance import commit, versions
 from coopbench.baselines.registry import POLICY_FILE, learners, trained_policy
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import hyperparameters
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.playing.plan import Checkpoints
@@ -89,7 +90,7 @@ class Stored(NamedTuple):
     progress: Progress | None
     failure: Failure | None
     # Who has played: of a training run of this package, or where one is named, like ippo:FOLDER.
-    policy: NetworkPolicy | None = None
+    policy: TrainedPolicy | None = None
 
 
 def describe(protocol: Protocol, played: Played, model: Any) -> dict[str, Any]:
@@ -194,7 +195,7 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
             _parsed(cell, meta, contents),
             _progress(cell, contents),
             None,
-            None if policy is None else NetworkPolicy.unpack(policy),
+            None if policy is None else read_policy(policy),
         )
     except _BROKEN as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)

@@ -13,7 +13,7 @@ import numpy as np
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import OWN, begin_players, seating
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import POLICY_FILE, entries, learners, make_policy
 from coopbench.episodes.fingerprints import Fingerprints, extremes, recordable
@@ -217,7 +217,7 @@ def _player(stored: store.Stored, task: Task) -> tuple[Any, list[Finding]]:
 # --- what must hold without playing ---------------------------------------------------------------
 
 
-def _alike(stored: store.Stored, policy: NetworkPolicy) -> Iterator[Finding]:
+def _alike(stored: store.Stored, policy: TrainedPolicy) -> Iterator[Finding]:
     """How a trained policy is not the one that the metadata describe."""
     meta = stored.meta
     told = {
@@ -233,7 +233,7 @@ def _alike(stored: store.Stored, policy: NetworkPolicy) -> Iterator[Finding]:
     yield from _coursed(stored, policy)
 
 
-def _coursed(stored: store.Stored, policy: NetworkPolicy) -> Iterator[Finding]:
+def _coursed(stored: store.Stored, policy: TrainedPolicy) -> Iterator[Finding]:
     """How the training that the metadata tell of is not that of the policy and its checkpoints."""
     facts, progress = stored.meta["training"], stored.progress
     told = {name: facts.get(name) for name in ("steps", "interval", "chosen_step")}

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.learners.learner import LearnerEntry
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import learners, make_learner, preset
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress
@@ -412,7 +413,7 @@ class _Course:
     seconds: float = 0.0  # of training
     evaluation_seconds: float = 0.0
 
-    def add(self, step: int, policy: NetworkPolicy, block: Episodes | None, names: Any) -> None:
+    def add(self, step: int, policy: TrainedPolicy, block: Episodes | None, names: Any) -> None:
         """Take in a checkpoint; without selection episodes the last one counts."""
         self.steps.append(step)
         if block is not None:
@@ -446,7 +447,7 @@ class _Course:
         if not fits or not (self.chosen in self.steps if count else diverged):
             raise ValueError("its parts do not fit together")
         if count:
-            NetworkPolicy.unpack(self.best)
+            read_policy(self.best)
 
     def words(self) -> dict[str, Any]:
         """Everything that is no array, for JSON."""
@@ -482,7 +483,7 @@ class _Run:
             "resumed": course.resumed,
             "versions": _libraries(),
         }
-        policy = NetworkPolicy.unpack(course.best)
+        policy = read_policy(course.best)
         return Trained(policy, course.progress(job.cell), facts)
 
     def _train(self, learner_arrays: Mapping[str, np.ndarray], tell: Tell | None) -> None:
@@ -520,7 +521,7 @@ class _Run:
                 if tell is not None:
                     tell(mark / job.budget.steps)
 
-    def _evaluate(self, step: int, policy: NetworkPolicy) -> dict[str, float]:
+    def _evaluate(self, step: int, policy: TrainedPolicy) -> dict[str, float]:
         """Play the selection episodes; return the means of what is reported, for logs."""
         begun, job, block = time.perf_counter(), self._job, None
         names = tuple(dict.fromkeys(("return", *job.protocol.metrics_of(job.task))))
