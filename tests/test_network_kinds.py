@@ -22,7 +22,7 @@ from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError
-from coopbench.protocol.schema import load_protocol
+from coopbench.protocol.loading import load_protocol
 from coopbench.results import store
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.engine import DISABLED, Engine
