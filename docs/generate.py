@@ -19,7 +19,7 @@ from coopbench.baselines.registry import learners, preset
 from coopbench.describe import describe_environment, describe_protocol, table
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
-from coopbench.theory.certificates import load_certificate
+from coopbench.theory import load_certificate
 from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
 

@@ -9,9 +9,14 @@ import pytest
 import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
-from coopbench.theory import certificates
-from coopbench.theory import one_step as stage
-from coopbench.theory.certificates import Criterion, certify, load_certificate
+from coopbench.theory import (
+    Criterion,
+    certificates,
+    certify,
+    load_certificate,
+    price_of_anarchy,
+    solve,
+)
 from coopbench_envs import Engine
 
 VERSION_1 = [i for i in coopbench_envs.ids() if i.endswith("-v1") and coopbench_envs.spec(i).trace]
@@ -21,7 +26,7 @@ VERSION_1 = [i for i in coopbench_envs.ids() if i.endswith("-v1") and coopbench_
 def test_certificate_is_met_and_computed_again(name):
     """Everything but the searches is measured anew; what they found is judged again."""
     stored = load_certificate(name)
-    again = certify(name, known=stored)
+    again = certify(name, stored=stored)
     assert stored.met, stored.table()
     assert again.best_reactive == stored.best_reactive
     assert again.policies == pytest.approx(stored.policies, rel=1e-6)
@@ -36,46 +41,44 @@ def test_certificate_search_finds_the_same_again():
 
 
 def test_published_dilemma_fails_where_it_is_known_to():
-    found = certify("TrustDilemma-v0")
-    failed = {criterion.name.split(",")[0] for criterion in found.criteria if not criterion.met}
+    certificate = certify("TrustDilemma-v0")
+    failed = {
+        criterion.name.split(",")[0] for criterion in certificate.criteria if not criterion.met
+    }
     assert failed == {
         "price of anarchy of a step at full trust",
         "best constant",
         "best fixed sequence",
         "standard deviation of returns over seeds",
     }
-    assert not found.met
+    assert not certificate.met
     # The finest constant, in steps of 0.0001, returns 46849 over 100 steps.
-    assert found.policies["best_constant"] == pytest.approx(468.49, rel=2e-3)
+    assert certificate.policies["best_constant"] == pytest.approx(468.49, rel=2e-3)
 
 
 def test_stage_of_the_dilemma_is_the_linear_public_good():
     """Price of anarchy (1 + high) / 2 and temptation 1 - high / 2, by hand."""
     fixed = {"high": (1.8, 1.8), "low": (0.2, 0.2), "shock": (0.0, 0.0)}
-    found = stage.solve("TrustDilemma-v1", **fixed)
-    assert found.roles == ("firm",)
-    assert found.price_of_anarchy == pytest.approx(1.4)
-    np.testing.assert_allclose(found.temptation, [[0.0], [0.1]], atol=1e-12)
-    np.testing.assert_array_equal(found.nash, np.zeros((2, 1, 1)))
-    np.testing.assert_array_equal(found.optimum[:, 0, 0], [0.0, 1.0])
+    stage = solve("TrustDilemma-v1", **fixed)
+    assert stage.roles == ("firm",)
+    assert stage.price_of_anarchy == pytest.approx(1.4)
+    np.testing.assert_allclose(stage.temptation, [[0.0], [0.1]], atol=1e-12)
+    np.testing.assert_array_equal(stage.nash, np.zeros((2, 1, 1)))
+    np.testing.assert_array_equal(stage.optimum[:, 0, 0], [0.0, 1.0])
 
 
 def test_stage_without_trust_is_worth_what_is_received():
     """With dependence 0.5 and no trust half of every share is lost: 0.9 a unit, not worth it."""
     fixed = {"high": (1.8, 1.8), "low": (0.2, 0.2), "shock": (0.0, 0.0), "dependence": (0.5, 0.5)}
-    assert stage.solve("TrustDilemma-v1", trust=0.0, **fixed).price_of_anarchy == 1.0
-    half = stage.solve("TrustDilemma-v1", trust=0.5, **fixed)
+    assert solve("TrustDilemma-v1", trust=0.0, **fixed).price_of_anarchy == 1.0
+    half = solve("TrustDilemma-v1", trust=0.5, **fixed)
     assert half.price_of_anarchy == pytest.approx(0.5 * (1.0 + 1.8 * 0.75))
 
 
 def test_stage_agrees_with_the_formulas_of_the_published_game():
-    from coopbench.theory import best_play as games
-
-    found = stage.solve("TrustDilemma-v0", levels=101)
-    assert found.price_of_anarchy == pytest.approx(
-        games.price_of_anarchy("TrustDilemma-v0"), abs=5e-4
-    )
-    assert found.optimum_welfare == pytest.approx(298.4, abs=0.05)
+    stage = solve("TrustDilemma-v0", levels=101)
+    assert stage.price_of_anarchy == pytest.approx(price_of_anarchy("TrustDilemma-v0"), abs=5e-4)
+    assert stage.optimum_welfare == pytest.approx(298.4, abs=0.05)
 
 
 def test_policies_play_what_the_certificate_says():
@@ -130,4 +133,4 @@ def test_errors_name_what_is_wrong():
         certify("Routing-v0")
     for name, wrong in (("trust", 2), ("levels", 1), ("situations", 0)):
         with pytest.raises(ValueError, match=f"{name} was {wrong}; allowed"):
-            stage.solve("TrustDilemma-v1", **{name: wrong})
+            solve("TrustDilemma-v1", **{name: wrong})

@@ -18,8 +18,7 @@ from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
-from coopbench.theory import certificates
-from coopbench.theory import one_step as stage
+from coopbench.theory import certificates, solve
 from coopbench_envs import Engine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,7 +66,7 @@ def test_shipped_protocols(name):
 def test_seeds_of_different_uses_are_disjoint(name):
     """Training, evaluation, selection, what certificates search, judge and solve steps on."""
     protocol = load_protocol(name)
-    solved = inspect.signature(stage.solve).parameters
+    solved = inspect.signature(solve).parameters
     first, situations = solved["seed"].default, solved["situations"].default
     uses = [
         set(protocol.seeds.training),

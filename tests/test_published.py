@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 import coopbench
 from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import ad_hoc, load_protocol
-from coopbench.theory.best_play import stage_payoffs
+from coopbench.theory import stage_payoffs
 
 # Returns, summed over agents, of constant fractions at the default horizon of each environment.
 RETURNS = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coopbench.theory.series import match, read_series, series_matching
+from coopbench.theory import match, read_series, series_matching
 
 MADE_UP = "samsung_0,sony_0\n0.5,0\n0.25,1\n1, 0.75\n"
 
@@ -47,7 +47,7 @@ def test_read(write):
         ("samsung_0,sony_0\n0,0,0\n", "line 2 has 3 values; allowed: 2"),
         ("samsung_0,sonny_0\n0,0\n", "line 1, column 2: Unknown agent 'sonny_0'. Did you mean"),
         ("samsung_0,\n0,0\n", "line 1, column 2: Unknown agent ''"),
-        ("samsung_0,samsung_0\n0,0\n", "line 1, column 2: agent 'samsung_0' stands there twice"),
+        ("samsung_0,samsung_0\n0,0\n", "line 1, column 2: agent 'samsung_0' is named twice"),
         ("samsung_0\n0\n", "line 1: no column for sony_0; given samsung_0"),
         (b"\xff\xfe0,0\n", "cannot be read as CSV in UTF-8"),
     ],
@@ -58,7 +58,7 @@ def test_errors_name_the_place(write, text, message):
 
 
 def test_names_are_checked_without_agents_too(write):
-    with pytest.raises(ValueError, match="line 1, column 2: agent 'a' stands there twice"):
+    with pytest.raises(ValueError, match="line 1, column 2: agent 'a' is named twice"):
         read_series(write("a,a\n0,0\n"))
     with pytest.raises(ValueError, match="line 1, column 1: Unknown agent ''"):
         read_series(write(",b\n0,0\n"))

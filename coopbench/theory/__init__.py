@@ -1,1 +1,34 @@
-"""Theory of the coopetition games: equilibria, best play, certificates, series."""
+"""Theory of the coopetition games: equilibria, best play, exploitability, certificates, series.
+
+Two kinds of functions: those of version 0 games use the formulas of the published model, all others
+play the real environment. Definitions and results: docs/games.md.
+"""
+
+from coopbench.theory.best_play import BestConstant, OpenLoop, best_constant, best_open_loop
+from coopbench.theory.certificates import Certificate, Criterion, certify, load_certificate
+from coopbench.theory.exploitability import Exploitability, Search, exploitability
+from coopbench.theory.one_step import Stage, solve
+from coopbench.theory.published_stage import (
+    StageProfile,
+    coopetitive_equilibrium,
+    efficiency,
+    price_of_anarchy,
+    social_optimum,
+    stage_payoffs,
+    static_nash,
+)
+from coopbench.theory.series import match, read_series, series_matching
+
+__all__ = [
+    "BestConstant",
+    "Certificate",
+    "Criterion",
+    "Exploitability",
+    "OpenLoop",
+    "Search",
+    "Stage",
+]
+__all__ += ["StageProfile", "best_constant", "best_open_loop", "certify", "coopetitive_equilibrium"]
+__all__ += ["efficiency", "exploitability", "load_certificate", "match", "price_of_anarchy"]
+__all__ += ["read_series", "series_matching", "social_optimum", "solve", "stage_payoffs"]
+__all__ += ["static_nash"]

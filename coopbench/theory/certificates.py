@@ -1,9 +1,10 @@
-"""Certificates: how hard a coopetition game is, in figures that anybody can compute again.
+"""Certificates: how hard a coopetition game is, in figures that anybody can reproduce.
 
 A game can be too easy in known ways: selfish play loses nothing, one constant wins, a sequence
 fixed in advance wins, the seed changes nothing, defection pays. A certificate measures each and
-says which criteria hold. ``coopbench certify`` prints it; those of this package are data beside the
-policies, where ``best_constant`` and ``open_loop`` find what they play.
+says which criteria hold. ``coopbench certify`` prints it; the certificates
+of this package are data files of ``coopbench.baselines``; the policies ``best_constant`` and
+``open_loop`` play the actions that they hold.
 """
 
 import json
@@ -18,13 +19,13 @@ from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.baselines.strategies.certified import certified
 from coopbench.baselines.strategies.investments import CUSTOMARY
-from coopbench.theory import best_play as games
-from coopbench.theory import one_step as stage
+from coopbench.theory.best_play import best_open_loop
+from coopbench.theory.one_step import roles_of, single_parts, solve
 from coopbench_envs.engine import Engine
 
 __all__ = ["Certificate", "Criterion", "certify", "load_certificate"]
 
-# Seeds that no protocol uses: for searching, and for judging what was found.
+# First seeds of the episodes for searching and for judging its results; no protocol uses them.
 SEARCH, JUDGED = 2_000_000, 1_000_000
 SEARCHED, EPISODES = 50, 200
 REACTIVE = (
@@ -42,7 +43,7 @@ REACTIVE = (
 
 @dataclass(frozen=True)
 class Criterion:
-    """One demand on a game, and what it came to."""
+    """One requirement on a game, with the value that was measured."""
 
     name: str
     value: float
@@ -78,7 +79,7 @@ class Certificate:
         from coopbench.describe import table
 
         rows = [
-            (c.name, f"{c.value:.3f}", _asked(c), "yes" if c.met else "**no**")
+            (c.name, f"{c.value:.3f}", _requirement(c), "yes" if c.met else "**no**")
             for c in self.criteria
         ]
         low, high = self.figures["random"], self.figures["best_reactive"]
@@ -93,21 +94,22 @@ class Certificate:
         return f"{criteria}\n\n{note}\n\n{table(heads, scores)}"
 
 
-def _asked(criterion: Criterion) -> str:
+def _requirement(criterion: Criterion) -> str:
+    """Write what a criterion requires of its value."""
     if not criterion.above:
         return f"<= {criterion.bound:g}"
     return f"> {criterion.bound:g}" if criterion.bound == 0.0 else f">= {criterion.bound:g}"
 
 
 def certify(
-    env_id: str, *, known: Certificate | None = None, tell: Callable[[str], None] | None = None
+    env_id: str, *, stored: Certificate | None = None, tell: Callable[[str], None] | None = None
 ) -> Certificate:
     """Measure a game of the coopetition families at its defaults.
 
-    What is found on one set of seeds is judged on another; neither is used by a protocol. With
-    ``known``, an older certificate, its best constant and open loop are judged again instead of
-    searched for. ``tell`` is told what is being done. Raises ``ValueError`` for games of other
-    families.
+    Searches use one set of seeds and their results are judged on another; no protocol uses either.
+    With a ``stored`` certificate its best constant and open loop are judged again and nothing is
+    searched. ``tell`` is called with the name of each part before it is measured. Raises
+    ``ValueError`` for games of other families.
     """
     say = tell or (lambda text: None)
     say("one step as a game")
@@ -127,9 +129,9 @@ def certify(
         "spread": bench.spread(cooperator),
     }
     say("best constant")
-    constant = known.best_constant if known else best_constant(env_id)
+    constant = stored.best_constant if stored else best_constant(env_id)
     say("best sequence")
-    loop = known.open_loop if known else _open_loop(env_id)
+    loop = stored.open_loop if stored else _open_loop(env_id)
     figures["best_constant"] = bench.actions(_everyone(constant, bench.game))
     figures["open_loop"] = bench.actions(_sequence(loop, bench.game))
     gap = figures["best_reactive"] - figures["random"]
@@ -143,7 +145,7 @@ def certify(
 
 
 def load_certificate(env_id: str) -> Certificate:
-    """Return the certificate that comes with this package.
+    """Return the certificate of an environment that this package contains.
 
     Raises ``FileNotFoundError`` if the environment has none.
     """
@@ -153,8 +155,8 @@ def load_certificate(env_id: str) -> Certificate:
 
 
 def _criteria(figures: dict[str, float]) -> tuple[Criterion, ...]:
-    """Hold the figures against what a game of this package must keep."""
-    asked = (
+    """Compare the figures with the requirements on the games of this package."""
+    requirements = (
         ("price of anarchy of a step at full trust", "price_of_anarchy", 1.2, True),
         ("gain of a lone deviation in that step, of endowment", "temptation", 0.0, True),
         (
@@ -169,7 +171,7 @@ def _criteria(figures: dict[str, float]) -> tuple[Criterion, ...]:
         ("standard deviation of returns over seeds, per step", "spread", 0.0, True),
     )
     rows = []
-    for text, name, bound, above in asked:
+    for text, name, bound, above in requirements:
         value = figures[name]
         strict = bound == 0.0
         met = (value > bound if strict else value >= bound) if above else value <= bound
@@ -178,30 +180,31 @@ def _criteria(figures: dict[str, float]) -> tuple[Criterion, ...]:
 
 
 def _stage_figures(env_id: str) -> dict[str, float]:
-    full = stage.solve(env_id)
+    """Return the figures of one step, at full trust and at the trust met in play."""
+    full = solve(env_id)
     figures = {
         "price_of_anarchy": full.price_of_anarchy,
         "temptation": float(full.temptation.max(axis=0).min()),
     }
-    met = stage.solve(env_id, trust=None)
+    met = solve(env_id, trust=None)
     return figures | {"price_of_anarchy_in_play": met.price_of_anarchy}
 
 
 def _playable(game: Game) -> list[str]:
     """Return the policies that a certificate tries and that can play ``game``."""
     names = ["random", "always_defect", "constant:0.35", "constant:0.5", "constant:0.75", *REACTIVE]
-    found = []
+    playable = []
     for name in names:
         try:
             make_policy(name, game)
         except ValueError:
             continue
-        found.append(name)
-    return found
+        playable.append(name)
+    return playable
 
 
 class _Bench:
-    """The judged episodes of one game, for policies in its seats."""
+    """Plays the episodes of one game on which certificates are judged."""
 
     def __init__(self, env_id: str) -> None:
         self._engine = Engine(env_id, EPISODES)
@@ -209,18 +212,21 @@ class _Bench:
         self.game = Game.of(self._engine)
 
     def alone(self, policy: str) -> np.ndarray:
-        """Mean return per step (agents,) with one policy in every seat."""
+        """Return the mean return per step (agents,) with one policy in every seat."""
         return self._played([policy] * len(self.game.agents)).mean(axis=0)
 
     def spread(self, policy: str) -> float:
-        """Standard deviation over episodes of the summed return per step."""
+        """Return the standard deviation over episodes of the summed return per step."""
         total = self._played([policy] * len(self.game.agents)).sum(axis=1)
         return 0.0 if np.ptp(total) == 0.0 else float(total.std(ddof=1))
 
     def honesty(self, cooperator: str) -> float:
-        """What a seat among tit for tat earns by cooperating, less what by defecting; the least."""
+        """Return what a seat among tit for tat gains by cooperating instead of defecting.
+
+        It is the return per step of the role that gains least.
+        """
         gains = []
-        for members in stage.roles_of(self.game.agents).values():
+        for members in roles_of(self.game.agents).values():
             seat = members[0]
             earned = []
             for policy in (cooperator, "always_defect"):
@@ -231,7 +237,7 @@ class _Bench:
         return float(min(gains))
 
     def actions(self, fractions: np.ndarray) -> float:
-        """Summed return per step of fixed fractions (steps or 1, agents, parts)."""
+        """Return the summed return per step of fixed fractions (steps or 1, agents, parts)."""
         low, high = self.game.low, self.game.high
         units, last = low + fractions * (high - low), len(fractions) - 1
         shape = self._engine.actions.shape
@@ -240,7 +246,7 @@ class _Bench:
         return float(self._run([script]).sum(axis=1).mean())
 
     def _played(self, seats: list[str]) -> np.ndarray:
-        """Returns per step (episodes, agents), each seat played by its policy."""
+        """Return returns per step (episodes, agents) with one policy per seat."""
         names = list(dict.fromkeys(seats))
         numbers = [names.index(name) - 1 for name in seats]  # of players, as in a seating
         players = [Player(name, self.game) for name in names]
@@ -255,21 +261,21 @@ class _Bench:
 def best_constant(env_id: str) -> dict[str, list[float]]:
     """Search the best constant action of each role, as fractions of the action's range.
 
-    Every part of one number of every role is moved in turn over an even grid, then over ever
-    narrower ones, from three starts; longer parts stay customary. Judged by the summed return over
-    the search seeds.
+    Every part that is one number is moved in turn for every role, over an even grid and then over
+    ever narrower ones, from three starts; longer parts keep their customary value. The criterion
+    is the summed return over the search seeds.
     """
     game = Game.at(env_id)
-    parts = list(stage.single_parts(game.action_layout).values())
-    roles = stage.roles_of(game.agents)
+    parts = list(single_parts(game.action_layout).values())
+    roles = roles_of(game.agents)
     search = _Search(env_id)
     ends = [_climbed(search, roles, parts, start) for start in (0.0, 0.5, 1.0)]
-    found, _ = max(ends, key=lambda end: end[1])
-    return {role: found[members[0]].tolist() for role, members in roles.items()}
+    actions, _ = max(ends, key=lambda end: end[1])
+    return {role: actions[members[0]].tolist() for role, members in roles.items()}
 
 
 class _Search:
-    """Summed returns of constant actions over the search seeds, many candidates at once."""
+    """Plays constant actions on the search seeds, many candidates at once."""
 
     def __init__(self, env_id: str, candidates: int = 11) -> None:
         self.candidates = candidates
@@ -278,7 +284,7 @@ class _Search:
         self._seeds = np.tile(np.arange(SEARCH, SEARCH + SEARCHED, dtype=np.uint64), candidates)
 
     def __call__(self, fractions: np.ndarray) -> np.ndarray:
-        """Values (candidates,) of actions (candidates, agents, parts)."""
+        """Return the values (candidates,) of actions (candidates, agents, parts)."""
         units = np.repeat(self.low + fractions * (self.high - self.low), SEARCHED, axis=0)
         returns = Match(self._engine, [Script(lambda step: units)]).play(self._seeds)
         total = returns.sum(axis=1).reshape(self.candidates, SEARCHED)
@@ -288,7 +294,7 @@ class _Search:
 def _climbed(
     search: _Search, roles: dict[str, list[int]], parts: list[int], start: float
 ) -> tuple[np.ndarray, float]:
-    """Move one number at a time from ``start``; the actions (agents, parts) and their value."""
+    """Move one number at a time from ``start``; return the actions (agents, parts), their value."""
     best = np.full(search.high.shape, CUSTOMARY)
     best[:, parts] = start
     worth = -np.inf
@@ -307,20 +313,21 @@ def _climbed(
 
 
 def _open_loop(env_id: str) -> list[float]:
-    found = games.best_open_loop(env_id, episodes=SEARCHED, seed=SEARCH, iterations=80)
-    return [float(step[0]) for step in found.fractions]
+    """Search the best sequence of investments common to all agents, as fractions."""
+    sequence = best_open_loop(env_id, episodes=SEARCHED, seed=SEARCH, iterations=80)
+    return [float(step[0]) for step in sequence.fractions]
 
 
 def _everyone(constant: dict[str, list[float]], game: Game) -> np.ndarray:
-    """Spread the roles' constant actions, (1, agents, parts)."""
+    """Return the constant actions of the roles for every agent, (1, agents, parts)."""
     rows = np.zeros(game.high.shape)
-    for role, members in stage.roles_of(game.agents).items():
+    for role, members in roles_of(game.agents).items():
         rows[members] = constant[role]
     return rows[None]
 
 
 def _sequence(loop: list[float], game: Game) -> np.ndarray:
-    """All agents' actions at each step, (steps, agents, parts)."""
+    """Return the actions of all agents at each step, (steps, agents, parts)."""
     actions = np.full((len(loop), *game.high.shape), CUSTOMARY)
     actions[:, :, 0] = np.array(loop)[:, None]
     return actions

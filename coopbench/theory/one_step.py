@@ -1,8 +1,8 @@
 """One step of a game as a game of its own, played on the real environment.
 
-``coopbench.theory.best_play`` solves the published games from their formulas; here nothing is known
-of a game but how it plays, so every game of the coopetition families can be asked what a single
-step is worth: what selfish play comes to, what is best for all, and what a deviation gains.
+``coopbench.theory.published_stage`` solves the version 0 games from their formulas. This module
+only plays, so it takes every game with investments: it searches the worst equilibrium and the
+optimum of a single step, and what a lone deviation from the optimum gains.
 """
 
 from collections.abc import Mapping
@@ -23,40 +23,46 @@ __all__ = ["Stage", "roles_of", "single_parts", "solve"]
 
 _STARTS = (0.0, 0.5, 1.0)  # fractions from which equilibria and the optimum are sought
 _SWEEPS = 30
-_ROUNDING = 1e-9  # of payoffs: a smaller gain moves nobody, so that searches come to rest
+_ROUNDING = 1e-9  # of payoffs: a smaller gain moves nobody, so that searches converge
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Solution of one step: axis 0 of profiles are the times (bad, good), then roles, parts."""
+    """Solution of one step; profiles are fractions (regimes, roles, parts).
+
+    A game with good and bad regimes has two, in the order bad, good; other games have one.
+    """
 
     env_id: str
-    trust: float | None  # of all in all; None: as it was in the situations met in play
+    trust: float | None  # of every agent in every other; None: as in the situations met in play
     roles: tuple[str, ...]  # agents of one role play alike
     parts: tuple[str, ...]  # names of the action's parts that were searched over
-    nash: np.ndarray  # (times, roles, parts) the worst equilibrium found, fractions
-    nash_welfare: float  # sum of all agents' payoffs, mean over times
-    optimum: np.ndarray  # (times, roles, parts)
+    nash: np.ndarray  # (regimes, roles, parts) the equilibrium of least welfare
+    nash_welfare: float  # sum of all agents' payoffs, mean over regimes
+    optimum: np.ndarray  # (regimes, roles, parts)
     optimum_welfare: float
-    # (times, roles) gain of the best lone deviation from the optimum, over the own endowment
+    # (regimes, roles) gain of the best lone deviation from the optimum, per unit of endowment
     temptation: np.ndarray
 
     @property
     def price_of_anarchy(self) -> float:
-        """Welfare of the optimum over that of the worst equilibrium; 1 if selfishness is free."""
+        """Welfare of the optimum over that of the worst equilibrium; 1 if they are equal."""
         return self.optimum_welfare / self.nash_welfare
 
 
 def roles_of(agents: tuple[str, ...]) -> dict[str, list[int]]:
     """Group agents by the word before their number: those of one role are interchangeable."""
-    found: dict[str, list[int]] = {}
+    members: dict[str, list[int]] = {}
     for index, agent in enumerate(agents):
-        found.setdefault(agent.rpartition("_")[0], []).append(index)
-    return found
+        members.setdefault(agent.rpartition("_")[0], []).append(index)
+    return members
 
 
 def single_parts(layout: Mapping[str, Part]) -> dict[str, int]:
-    """Places of the parts of an action that are one number; no ``layout``: the investment alone."""
+    """Return the index of every part of an action that is one number.
+
+    An empty ``layout`` means that the investment is the only part.
+    """
     parts = layout or {"investment": Part(0, 1)}
     return {name: part.start for name, part in parts.items() if part.size == 1}
 
@@ -70,16 +76,17 @@ def solve(
     seed: int = 3_000_000,
     **parameters: Any,
 ) -> Stage:
-    """Solve one step of ``env_id`` at the given ``trust`` of all in all.
+    """Solve one step of ``env_id`` with every agent trusting every other by ``trust``.
 
-    The step is averaged over ``situations`` met in play, one per episode seeded ``seed``, ``seed +
-    1``, ... and at a step drawn evenly, with the times known to all. Stocks that follow from play
-    (a game's ``steady``) are set to what the actions would keep up for ever. Agents of one role
-    play alike; each part of an action of one number is searched on ``levels`` even values, longer
-    parts stay customary. Equilibria come from repeated best answers of one agent of each role from
-    0, 0.5 and 1, and the worst counts; the optimum from moving one role at a time from the same
-    starts. Games with a ``reward_type`` are taken with private rewards. Raises ``ValueError`` for a
-    game without investments, and ``RuntimeError`` if no search for an equilibrium comes to rest.
+    The step is averaged over ``situations`` met in play: one per episode seeded ``seed``, ``seed +
+    1``, ..., at steps spread evenly over the episode; the agents know the regime. Stocks that
+    follow from play (a game's ``steady``) are set to what the actions would sustain permanently.
+    Agents of one role play alike. Each part of an action that is one number is searched on
+    ``levels`` even values; longer parts keep their customary value. Equilibria come from repeated
+    best responses of one agent of each role, from 0, 0.5 and 1, and the one of least welfare
+    counts; the optimum comes from moving one role at a time from the same starts. Games with a
+    ``reward_type`` use private rewards. Raises ``ValueError`` for a game without investments, and
+    ``RuntimeError`` if no search for an equilibrium converges.
     """
     if trust is not None and not 0.0 <= trust <= 1.0:
         raise ValueError(f"trust was {trust!r}; allowed: a number in [0, 1], or None.")
@@ -87,11 +94,11 @@ def solve(
         if value < least:
             raise ValueError(f"{name} was {value!r}; allowed: >= {least}.")
     game = _Step(env_id, trust, situations, levels, seed, parameters)
-    rest = [end for end in map(game.equilibrium, _STARTS) if end is not None]
-    if not rest:
+    equilibria = [end for end in map(game.equilibrium, _STARTS) if end is not None]
+    if not equilibria:
         raise RuntimeError(f"No equilibrium of one step of {env_id} was found from {_STARTS}.")
-    worst = _chosen(game, rest, np.argmin)
-    best = _chosen(game, [game.optimum(start) for start in _STARTS], np.argmax)
+    worst = _by_regime(game, equilibria, np.argmin)
+    best = _by_regime(game, [game.optimum(start) for start in _STARTS], np.argmax)
     temptation = np.stack(
         [game.temptation(best, role) for role in range(len(game.members))], axis=1
     )
@@ -108,8 +115,8 @@ def solve(
     )
 
 
-def _chosen(game: "_Step", ends: list[np.ndarray], pick: Any) -> np.ndarray:
-    """Profile whose every time comes from the end that ``pick`` chooses by welfare there."""
+def _by_regime(game: "_Step", ends: list[np.ndarray], pick: Any) -> np.ndarray:
+    """Combine profiles: each regime comes from the one that ``pick`` chooses by its welfare."""
     profiles = np.array(ends)
     welfare = game.welfare(profiles)
     return profiles[pick(welfare, axis=0), np.arange(welfare.shape[1])]
@@ -137,7 +144,7 @@ class _Step:
         self.members = list(roles_of(single.agents).values())
         grid = np.linspace(0.0, 1.0, levels)
         axes = np.meshgrid(*[grid] * len(self.searched), indexing="ij")
-        self.answers = np.stack([axis.ravel() for axis in axes], axis=1)  # (answers, parts)
+        self.levels = np.stack([axis.ravel() for axis in axes], axis=1)  # (responses, parts)
         self.situations = _situations(single, seed)
         if trust is not None and "trust" in self.situations:
             matrix = np.full_like(self.situations["trust"], trust)
@@ -146,20 +153,23 @@ class _Step:
         self.count = situations
         self.parameters = parameters
         good = self.situations.get("good")
-        self.times = np.zeros(situations, np.int64) if good is None else good.astype(np.int64)
-        if len(np.unique(self.times)) == 1:
-            self.times[:] = 0
+        self.regimes = np.zeros(situations, np.int64) if good is None else good.astype(np.int64)
+        if len(np.unique(self.regimes)) == 1:
+            self.regimes[:] = 0
         self.engine = Engine(env_id, situations, **parameters)
         self.endowment = np.asarray(single.constants.endowment, np.float64)
         self.low, self.high = single.action_bounds()
 
     def payoffs(self, actions: np.ndarray) -> np.ndarray:
-        """Mean payoffs (candidates, times, agents) of fractions of the same shape and the parts."""
+        """Return mean payoffs (candidates, regimes, agents).
+
+        ``actions`` are fractions (candidates, regimes, agents, parts).
+        """
         candidates = len(actions)
         lanes = candidates * self.count
         if self.engine.lanes != lanes:
             self.engine = Engine(self.engine.spec.id, lanes, **self.parameters)
-        fractions = actions[:, self.times].reshape(lanes, *actions.shape[2:])
+        fractions = actions[:, self.regimes].reshape(lanes, *actions.shape[2:])
         units = self.low + fractions * (self.high - self.low)
         state = {
             name: np.broadcast_to(value, (candidates, *value.shape)).reshape(
@@ -173,54 +183,58 @@ class _Step:
         self.engine.reset(np.zeros(lanes, np.uint64), state=state)
         self.engine.step(units, DISABLED)
         paid = self.engine.control.rewards.reshape(candidates, self.count, -1)
-        return np.stack([paid[:, self.times == k].mean(axis=1) for k in self._kinds], axis=1)
+        return np.stack([paid[:, self.regimes == k].mean(axis=1) for k in self._regimes], axis=1)
 
     @property
-    def _kinds(self) -> range:
-        return range(int(self.times.max()) + 1)
+    def _regimes(self) -> range:
+        """Numbers of the regimes that the situations hold."""
+        return range(int(self.regimes.max()) + 1)
 
     def everyone(self, profiles: np.ndarray) -> np.ndarray:
-        """Spread (candidates, times, roles, dim) over agents."""
+        """Repeat the actions of each role for all of its agents: axis 2 becomes agents."""
         role = np.zeros(len(self.endowment), np.int64)
         for index, members in enumerate(self.members):
             role[members] = index
         return profiles[:, :, role]
 
     def welfare(self, profiles: np.ndarray) -> np.ndarray:
-        """Sum of payoffs (candidates, times)."""
+        """Return the summed payoffs (candidates, regimes) of profiles."""
         return self.payoffs(self.everyone(profiles)).sum(axis=2)
 
     def start(self, fraction: float) -> np.ndarray:
-        """All roles at all times play ``fraction`` in every searched part, (times, roles, dim)."""
-        shape = (len(self._kinds), len(self.members), self.low.shape[1])
+        """Return the profile (regimes, roles, parts) with ``fraction`` in every searched part."""
+        shape = (len(self._regimes), len(self.members), self.low.shape[1])
         profile = np.full(shape, CUSTOMARY)
         profile[:, :, self.searched] = fraction
         return profile
 
-    def answered(self, profile: np.ndarray, role: int, alone: bool) -> np.ndarray:
-        """Candidates (1 + answers, times, agents, dim): the profile, then every answer of a role.
+    def responses(self, profile: np.ndarray, role: int, alone: bool) -> np.ndarray:
+        """Return the profile and every response to it, (1 + responses, regimes, agents, parts).
 
-        ``alone``: only the first agent of the role gives it.
+        With ``alone`` only the first agent of the role responds, otherwise all of them do.
         """
         movers = self.members[role][:1] if alone else self.members[role]
-        trial = np.repeat(self.everyone(profile[None]), 1 + len(self.answers), axis=0)
+        trial = np.repeat(self.everyone(profile[None]), 1 + len(self.levels), axis=0)
         for mover in movers:
-            trial[1:, :, mover, self.searched] = self.answers[:, None, :]
+            trial[1:, :, mover, self.searched] = self.levels[:, None, :]
         return trial
 
     def improved(self, profile: np.ndarray, role: int, alone: bool) -> np.ndarray:
-        """Profile after the role's best answer: to its own payoff if ``alone``, else to welfare."""
-        paid = self.payoffs(self.answered(profile, role, alone))
+        """Return the profile after the role's best response.
+
+        It maximises the payoff of one agent of the role if ``alone``, else welfare.
+        """
+        paid = self.payoffs(self.responses(profile, role, alone))
         value = paid[:, :, self.members[role][0]] if alone else paid.sum(axis=2)
         after = profile.copy()
-        for k in self._kinds:
+        for k in self._regimes:
             best = int(value[:, k].argmax())
             if value[best, k] > value[0, k] + _ROUNDING:
-                after[k, role, self.searched] = self.answers[best - 1]
+                after[k, role, self.searched] = self.levels[best - 1]
         return after
 
-    def rest(self, fraction: float, alone: bool) -> np.ndarray | None:
-        """Repeat until no role moves; None if that does not happen."""
+    def converged(self, fraction: float, alone: bool) -> np.ndarray | None:
+        """Let the roles respond in turn until none moves; None if that does not happen."""
         profile = self.start(fraction)
         for _ in range(_SWEEPS):
             before = profile
@@ -231,23 +245,23 @@ class _Step:
         return None
 
     def equilibrium(self, fraction: float) -> np.ndarray | None:
-        """Profile from which no agent gains by deviating alone, or None."""
-        return self.rest(fraction, alone=True)
+        """Return a profile from which no agent gains by deviating alone, or None."""
+        return self.converged(fraction, alone=True)
 
     def optimum(self, fraction: float) -> np.ndarray:
-        """Profile whose welfare no single role can raise."""
-        found = self.rest(fraction, alone=False)
-        return self.start(fraction) if found is None else found
+        """Return a profile whose welfare no single role can raise."""
+        profile = self.converged(fraction, alone=False)
+        return self.start(fraction) if profile is None else profile
 
     def temptation(self, profile: np.ndarray, role: int) -> np.ndarray:
-        """Gain (times,) of the best lone deviation, as a share of the endowment."""
+        """Return the gain (regimes,) of the best lone deviation, as a share of the endowment."""
         agent = self.members[role][0]
-        value = self.payoffs(self.answered(profile, role, alone=True))[:, :, agent]
+        value = self.payoffs(self.responses(profile, role, alone=True))[:, :, agent]
         return (value.max(axis=0) - value[0]) / self.endowment[agent]
 
 
 def _situations(engine: Engine, seed: int) -> dict[str, np.ndarray]:
-    """State of each lane's episode at a step of its own, spread evenly over the episode."""
+    """Return the state of every lane at one step; the steps are spread evenly over the episode."""
     lanes = engine.lanes
     seeds = np.arange(seed, seed + lanes, dtype=np.uint64)
     # Multiples of the golden ratio fill the episode evenly, however many there are.
@@ -256,11 +270,11 @@ def _situations(engine: Engine, seed: int) -> dict[str, np.ndarray]:
     player = Player("conditional_cooperator" if playable else "constant:0.5", Game.of(engine))
     match = Match(engine, [player])
     match.begin(seeds)
-    found = engine.get_state()
+    situations = engine.get_state()
     for step, _ in enumerate(match.steps(), 1):
-        here = (stops >= step) & ~engine.control.done
-        if not here.any():
+        stopping = (stops >= step) & ~engine.control.done
+        if not stopping.any():
             break
         for field, value in engine.get_state().items():
-            found[field][here] = value[here]
-    return found
+            situations[field][stopping] = value[stopping]
+    return situations

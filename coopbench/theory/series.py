@@ -1,7 +1,7 @@
-"""Series: how close play comes to a course of investments that a user has written down.
+"""Series: how closely a policy reproduces a sequence of investments that a user supplies.
 
 A file holds one line of agents' names, then one line for each step with the fraction of its
-endowment that each agent invested, separated by commas. No such series comes with coopbench.
+endowment that each agent invested, separated by commas. coopbench contains no such series.
 """
 
 import csv
@@ -24,7 +24,8 @@ __all__ = ["match", "read_series", "series_matching"]
 def read_series(path: str | Path, agents: Sequence[str] | None = None) -> np.ndarray:
     """Read the fractions (steps, agents) of a series from a CSV file.
 
-    With ``agents`` the file must name exactly these, in any order; columns come in theirs. Raises
+    With ``agents`` the file must name exactly these, in any order; the columns of the result are in
+    the order of ``agents``. Raises
     ``FileNotFoundError``, and ``ValueError`` with the line and column of what is not allowed.
     """
     rows = _rows(Path(path))
@@ -40,9 +41,9 @@ def read_series(path: str | Path, agents: Sequence[str] | None = None) -> np.nda
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """Lines of the file that are not blank, with their numbers."""
+    """Return the lines of the file that are not blank, with their numbers."""
     try:
-        # utf-8-sig: spreadsheets begin a file with a mark that is no part of the first name.
+        # utf-8-sig: spreadsheets write a byte order mark, which is no part of the first name.
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             return [(reader.line_num, row) for row in reader if any(map(str.strip, row))]
@@ -55,20 +56,21 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def _order(names: list[str], agents: Sequence[str] | None, where: str) -> list[int]:
-    """Columns in the order of ``agents``; every name must stand there once."""
-    known = names if agents is None else list(agents)
+    """Return the columns in the order of ``agents``; the file must name every agent once."""
+    expected = names if agents is None else list(agents)
     for column, name in enumerate(names, start=1):
-        if not name or name not in known:
-            raise ValueError(f"{where}, column {column}: {unknown('agent', name, known)}")
+        if not name or name not in expected:
+            raise ValueError(f"{where}, column {column}: {unknown('agent', name, expected)}")
         if names.index(name) + 1 < column:
-            raise ValueError(f"{where}, column {column}: agent {name!r} stands there twice.")
-    missing = [name for name in known if name not in names]
+            raise ValueError(f"{where}, column {column}: agent {name!r} is named twice.")
+    missing = [name for name in expected if name not in names]
     if missing:
         raise ValueError(f"{where}: no column for {', '.join(missing)}; given {', '.join(names)}.")
-    return [names.index(name) for name in known]
+    return [names.index(name) for name in expected]
 
 
 def _numbers(cells: list[str], names: list[str], where: str) -> list[float]:
+    """Parse the fractions of one line; errors name the column of the agent."""
     if len(cells) != len(names):
         raise ValueError(
             f"{where} has {len(cells)} values; allowed: {len(names)}, one for each agent "
@@ -80,6 +82,7 @@ def _numbers(cells: list[str], names: list[str], where: str) -> list[float]:
 
 
 def _number(text: str, where: str) -> float:
+    """Parse one fraction in [0, 1]."""
     try:
         value = float(text)
     except ValueError:
@@ -92,17 +95,18 @@ def _number(text: str, where: str) -> float:
 def series_matching(fractions: Any, series: Any) -> float:
     """Closeness of ``fractions`` to a ``series``, both (steps, agents), in [0, 1].
 
-    1 - the mean over steps and agents of |a - x| / max(x, 1 - x), with the fraction a and the
-    series' x: 1 where play is the series, 0 where every fraction is as far from it as it can be.
+    1 - the mean over steps and agents of |a - x| / max(x, 1 - x), with the fraction a played and
+    the fraction x of the series: 1 if both are equal, 0 if every fraction is as far from the series
+    as it can be.
     Raises ``ValueError`` if the two differ in steps or agents.
     """
-    played, wanted = np.asarray(fractions, np.float64), np.asarray(series, np.float64)
-    if played.ndim != 2 or played.shape != wanted.shape or played.size == 0:
+    played, target = np.asarray(fractions, np.float64), np.asarray(series, np.float64)
+    if played.ndim != 2 or played.shape != target.shape or played.size == 0:
         raise ValueError(
             f"Fractions and series must have one shape (steps, agents); given {played.shape} "
-            f"and {wanted.shape}."
+            f"and {target.shape}."
         )
-    return float(1.0 - np.mean(np.abs(played - wanted) / np.maximum(wanted, 1.0 - wanted)))
+    return float(1.0 - np.mean(np.abs(played - target) / np.maximum(target, 1.0 - target)))
 
 
 def match(
@@ -122,10 +126,10 @@ def match(
     """
     if episodes < 1 or seed < 0:
         raise ValueError(f"episodes must be >= 1 and seed >= 0; given {episodes} and {seed}.")
-    found = spec(env_id)
-    if found.trace is None:
-        raise ValueError(f"{found.id} has no investments that could match a series.")
-    agents = found.agents(found.constants(resolve(found.params, parameters, found.id)))
+    game = spec(env_id)
+    if game.trace is None:
+        raise ValueError(f"{game.id} has no investments that could match a series.")
+    agents = game.agents(game.constants(resolve(game.params, parameters, game.id)))
     series = read_series(path, agents)
     engine = Engine(env_id, episodes, **({"horizon": len(series)} | parameters))
     if engine.horizon != len(series):
@@ -140,11 +144,11 @@ def match(
 
 
 def _matchings(engine: Engine, player: Player, seed: int, series: np.ndarray) -> np.ndarray:
-    """Matching of the series in every lane, (lanes,)."""
-    trace, course, match = engine.spec.trace, [], Match(engine, [player])
-    assert trace is not None  # ``match`` has looked
-    match.begin(np.arange(engine.lanes, dtype=np.uint64) + np.uint64(seed))
-    for _ in match.steps():
+    """Return the matching of the series in every lane, (lanes,)."""
+    trace, course, game = engine.spec.trace, [], Match(engine, [player])
+    assert trace is not None  # checked by ``match``
+    game.begin(np.arange(engine.lanes, dtype=np.uint64) + np.uint64(seed))
+    for _ in game.steps():
         course.append(np.array(trace(engine.constants, engine.state)["fraction"]))
     fractions, lengths = np.stack(course, axis=1), engine.state.time
     if (lengths < len(series)).any():
