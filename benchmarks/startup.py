@@ -10,7 +10,7 @@ STEP = (
     "import gymnasium, coopbench_envs; env = gymnasium.make('coopbench/TrustDilemma-v0');"
     "env.reset(seed=0); env.step(env.action_space.sample())"
 )
-MAIN = "from coopbench.cli.commands import main; import sys; sys.argv[1:] = {}; main()"
+MAIN = "from coopbench.cli.main import main; import sys; sys.argv[1:] = {}; main()"
 CASES = {
     "python alone": "pass",
     "import numpy, gymnasium, pettingzoo": "import numpy, gymnasium, pettingzoo",

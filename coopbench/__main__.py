@@ -1,5 +1,5 @@
 """``python -m coopbench``."""
 
-from coopbench.cli.commands import main
+from coopbench.cli.main import main
 
 main()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coopbench.cli.commands import app
+from coopbench.cli.main import app
 from coopbench_envs.engine import Engine
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ import pytest
 
 import coopbench_envs
 from coopbench import errors
-from coopbench.cli import commands
+from coopbench.cli import main as command_line
 from coopbench_envs import Engine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,9 +62,9 @@ def test_the_command_line_prints_every_exception_as_a_message(name, monkeypatch,
     def app(**options):
         raise getattr(errors, name)("this and that")
 
-    monkeypatch.setattr(commands, "app", app)
+    monkeypatch.setattr(command_line, "app", app)
     with pytest.raises(SystemExit) as stop:
-        commands.main()
+        command_line.main()
     assert stop.value.code == (1 if name == "WorkerError" else 2)
     assert capsys.readouterr().err == "Error: this and that\n"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coopbench.cli.commands import app
+from coopbench.cli.main import app
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
 from coopbench.exchange import marl_eval_export as exchange
 from coopbench.exchange.marl_eval_import import ABSOLUTE, read_marl_eval, summary_table

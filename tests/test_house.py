@@ -45,7 +45,7 @@ def test_imports_point_down(package, folder):
                 assert layer <= own, f"{file.relative_to(ROOT)} imports {module}"
 
 
-@pytest.mark.parametrize("module", ["coopbench_envs", "coopbench", "coopbench.cli.commands"])
+@pytest.mark.parametrize("module", ["coopbench_envs", "coopbench", "coopbench.cli.main"])
 def test_importing_is_light(module):
     """Nothing heavy is loaded before it is used."""
     code = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import coopbench
-from coopbench.cli.commands import app
+from coopbench.cli.main import app
 from coopbench.playing.plan import Failed, Models
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results.manifest import NAME

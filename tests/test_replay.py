@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import coopbench
-from coopbench.cli.commands import main
+from coopbench.cli.main import main
 from coopbench.errors import ReplayError
 from coopbench.playing.recording import load
 from coopbench.playing.rollout import play

@@ -16,7 +16,7 @@ from coopbench import statistics
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.departures import departures
 from coopbench.analysis.models import ChartPoint, published_returns
-from coopbench.cli.commands import app
+from coopbench.cli.main import app
 from coopbench.describe import describe
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable

@@ -10,7 +10,7 @@ import pytest
 from test_backends import HEAD
 
 import coopbench
-from coopbench.cli import commands as cli
+from coopbench.cli.commands import playing
 from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
 from coopbench.playing.plan import Failed, Models, plan
@@ -217,6 +217,6 @@ def test_command_line(tmp_path):
 
 def test_the_last_shard_says_that_all_are_there(file, played, capsys):
     folder = played[2][0]
-    cli._play_shard(load_protocol(file), POLICIES, "3/3", folder, "serial", None)
+    playing._play_shard(load_protocol(file), POLICIES, "3/3", folder, "serial", None)
     said = capsys.readouterr().out
     assert f"{folder} holds 12 of 12 cells.\nNext: coopbench merge {folder} --out" in said

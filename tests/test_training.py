@@ -831,7 +831,7 @@ def test_processes_come_to_the_same_runs(protocol, tmp_path, monkeypatch):
 
 
 def test_the_command_line(protocol, tmp_path, monkeypatch, capsys):
-    from coopbench.cli import commands as cli
+    from coopbench.cli import main as cli
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["coopbench", *map(str, arguments)])
@@ -867,7 +867,7 @@ def test_text_that_looks_like_a_number_is_text(tmp_path, monkeypatch):
     """One hidden layer of eight, for instance."""
     from typer.testing import CliRunner
 
-    from coopbench.cli.commands import app
+    from coopbench.cli.main import app
 
     monkeypatch.undo()
     for setting, told in (("layers=0", "layers' was '0'"), ("rollout=many", "was 'many'")):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import coopbench
-from coopbench.cli.commands import app
+from coopbench.cli.main import app
 from coopbench.errors import DamagedResultError
 from coopbench.files import write_text
 from coopbench.playing.plan import Checkpoints, Failed, Models

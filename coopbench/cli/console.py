@@ -1,0 +1,138 @@
+"""What the command line prints: lines, reports, progress, and errors with an exit status."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+__all__ = [
+    "KEPT",
+    "NOTHING",
+    "Progress",
+    "console",
+    "fail",
+    "interruption",
+    "message",
+    "present",
+    "say",
+]
+
+NOTHING = "Nothing was written."
+KEPT = "Finished cells are kept; rerun the same command to resume."
+
+
+@contextmanager
+def interruption(what: str) -> Iterator[None]:
+    """After an interruption, print ``what`` became of the work and exit with status 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        fail(f"Interrupted. {what}", 130)
+
+
+def fail(text: str, code: int) -> NoReturn:
+    """Print ``text`` on the error stream and exit with the status ``code``."""
+    console(stderr=True).print(f"Error: {text}" if code != 130 else text, markup=False)
+    sys.exit(code)
+
+
+def message(error: Exception) -> str:
+    """Return the text of an error and the notes that say where it arose."""
+    return " ".join([str(error), *getattr(error, "__notes__", [])])
+
+
+def say(line: str) -> None:
+    """Print one line as it is: no markup, no wrapping."""
+    console().print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def console(stderr: bool = False) -> Any:
+    """Return a rich console for standard output or the error stream."""
+    from rich.console import Console
+
+    return Console(stderr=stderr)
+
+
+def present(report: Any, out: Path | None) -> None:
+    """Print the tables of a report and, with ``out``, save it there."""
+    from coopbench.report.tables.overall import show as show_tables
+
+    show_tables(report, console())
+    if out is None:
+        say("Nothing was written; name a folder with --out to keep the results.")
+        return
+    files = report.save(out)
+    say(f"Report: {files['html']}")
+    if report.results:
+        say(f"Digest of the results: {report.results}")
+
+
+class Progress:
+    """Bars for the cells that are playing and a line for each finished cell, on the error stream.
+
+    Standard output holds only the report. Without a terminal there are lines and no bars. If every
+    cell takes ``steps`` steps, the bars also show steps per second.
+    """
+
+    def __init__(self, cells: int | None = None, steps: int = 0) -> None:
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        columns = (
+            TextColumn("{task.description:<40}", markup=False),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(),
+        )
+        stream = console(stderr=True)
+        self._bars = Bars(*columns, console=stream, disable=not stream.is_terminal)
+        self._ids: dict[Any, Any] = {}
+        self._cells, self._done, self._kept = cells, 0, 0
+        self._steps = steps
+        self._begun: dict[Any, tuple[float, float]] = {}  # share done at the first report, and when
+        self._speeds: dict[Any, str] = {}
+        self._all = self._bars.add_task("", total=cells, visible=cells is not None)
+        self._count()
+
+    def __enter__(self) -> "Progress":
+        self._bars.start()
+        return self
+
+    def __call__(self, cell: Any, done: float, what: str) -> None:
+        """Show that the share ``done`` of a cell is played, or that it is finished or was kept."""
+        run = "" if cell.run is None else f" / run {cell.run}"
+        title = f"{cell.task} / {cell.policy}{run}"
+        if what == "plays":
+            if cell not in self._ids:
+                self._ids[cell] = self._bars.add_task(title, total=1.0)
+            speed = self._speed(cell, done)
+            self._bars.update(self._ids[cell], completed=done, description=f"{title}{speed}")
+            return
+        self._done += 1
+        self._kept += what == "kept"
+        if cell in self._ids:
+            self._bars.remove_task(self._ids.pop(cell))
+        self._count()
+        if what == "done":
+            text = f"{title:<40} done{self._speeds.get(cell, '')}"
+            self._bars.console.print(text, highlight=False, markup=False)
+
+    def _speed(self, cell: Any, done: float) -> str:
+        """Return the steps per second since the cell's first report; empty without ``steps``."""
+        now = time.monotonic()
+        share, begun = self._begun.setdefault(cell, (done, now))
+        if self._steps and done > share:
+            speed = (done - share) * self._steps / (now - begun)
+            self._speeds[cell] = f", {speed:,.0f} steps/s"
+        return self._speeds.get(cell, "")
+
+    def _count(self) -> None:
+        """Show the numbers of finished and of kept cells."""
+        kept = f", {self._kept} kept" if self._kept else ""
+        text = f"{self._done} of {self._cells} cells{kept}"
+        self._bars.update(self._all, completed=self._done, description=text)
+
+    def __exit__(self, *exception: Any) -> None:
+        self._bars.stop()
