@@ -91,7 +91,7 @@ def describe_learner(entry: LearnerEntry) -> str:
         "Name": f"`{entry.name}`",
         "What it does": entry.summary,
         "Budget": f"`{entry.kind}`",
-        "What it has trained": f"the policy `{entry.name}:FOLDER`, with the folder of a run",
+        "Trained policy": f"`{entry.name}:FOLDER`, where FOLDER is the folder of a run",
     }
     return "\n\n".join([table(["Fact", "Value"], facts.items()), _parameter_table(entry.params)])
 
@@ -111,17 +111,17 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
         "Required baselines": _quoted(report.baselines),
     }
     if report.comparison == "paired":
-        facts["Comparisons"] = "by pairs of episodes, or of training runs, of the same seed"
+        facts["Comparisons"] = "paired by seed: episodes, or training runs"
     facts |= _further(protocol)
     if protocol.training:
         facts["Training"] = training_text(protocol)
     if protocol.limits:
-        facts["Limits of time"] = str(protocol.limits)
+        facts["Time limits"] = str(protocol.limits)
     if maps_text(protocol):
         facts["Maps"] = maps_text(protocol)
     if report.learned:
-        facts["Required, to be trained"] = _quoted(report.learned)
-    tasks = f"Its tasks are those of `{alike}`." if alike else _task_table(protocol)
+        facts["Required learned policies"] = _quoted(report.learned)
+    tasks = f"Same tasks as `{alike}`." if alike else _task_table(protocol)
     return table(["Fact", "Value"], facts.items()) + "\n\n" + tasks
 
 
@@ -131,20 +131,20 @@ def _further(protocol: Protocol) -> dict[str, str]:
     if selection is not None:
         seeds = f"{selection.first} to {selection.first + selection.count - 1}"
         found["Checkpoints"] = (
-            f"the one with the highest mean return on the seeds {seeds} is evaluated, the earliest "
-            "of several"
+            f"the one with the highest mean return on the seeds {seeds} is evaluated; ties go to "
+            "the earliest"
         )
     if report.normalisation == "minmax":
         found["Normalised scores"] = (
-            "0 and 1 are the lowest and the highest of all episodes of a report on the task, so "
-            "that two reports cannot be compared"
+            "0 and 1 are the lowest and the highest score of all episodes of a report on the task, "
+            "so scores of two reports cannot be compared"
         )
     for group, domain in (report.domain or {}).items():
-        found[f"Also of {group}"] = _quoted(domain.metrics)
+        found[f"Additional metrics of {group}"] = _quoted(domain.metrics)
     if report.margin is not None:
         found["Equivalence"] = f"within {report.margin:g} of normalised score"
     if report.skirmish:
-        found["Late scores"] = "median and quartiles over runs, as of skirmishes"
+        found["Late scores"] = "median and quartiles over runs in the last 250,000 steps"
     return found
 
 
@@ -160,12 +160,12 @@ def _task_table(protocol: Protocol) -> str:
         "Partners": [_quoted(task.partners, "self-play") for task in protocol.task],
         "Trained on": [f"`{task.trained_on or task.id}`" for task in protocol.task],
         "Episodes": [str(protocol.episodes(task)) for task in protocol.task],
-        "Score 0 to 1 is": [
+        "Bounds (score 0 to 1)": [
             f"{task.bounds.low:.10g} to {task.bounds.high:.10g}" for task in protocol.task
         ],
     }
     if protocol.report.normalisation == "minmax":  # whose bounds scale nothing
-        del columns["Score 0 to 1 is"]
+        del columns["Bounds (score 0 to 1)"]
     if not any(task.partners for task in protocol.task):
         del columns["Partners"]
     if len(protocol.trained_tasks) == len(protocol.task):  # each on itself, or as Training says

@@ -437,6 +437,6 @@ def _shortened(given: Params, steps: int) -> Params:
 
 
 LEARNERS = (
-    _entry("ippo", "proximal policy optimisation, each agent with networks of its own"),
-    _entry("ippo_shared", "proximal policy optimisation, all agents with the same networks"),
+    _entry("ippo", "proximal policy optimisation, separate networks for each agent"),
+    _entry("ippo_shared", "proximal policy optimisation, shared networks for all agents"),
 )

@@ -333,6 +333,6 @@ def _shortened(given: Params, steps: int) -> Params:
 
 
 LEARNERS = (
-    _entry("isac", "soft actor-critic, each agent with networks and a memory of its own"),
-    _entry("isac_shared", "soft actor-critic, all agents with the same networks and memory"),
+    _entry("isac", "soft actor-critic, separate networks and replay memory for each agent"),
+    _entry("isac_shared", "soft actor-critic, shared networks and replay memory for all agents"),
 )

@@ -243,7 +243,7 @@ def play_in_thought(t, m, i, radii):
 ENTRY = Entry(
     "astar_pibt",
     AstarPibt,
-    "pathfinding: shortest ways on cells, in rounds of priority inheritance with backtracking",
+    "pathfinding: shortest paths on a grid, with priority inheritance and backtracking",
     "global",
     Params,
 )

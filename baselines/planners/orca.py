@@ -84,7 +84,7 @@ class Orca:
 ENTRY = Entry(
     "orca",
     Orca,
-    "pathfinding: straight to the goal, agents avoid each other by halves",
+    "pathfinding: straight to the goal, each agent takes half the avoidance (reciprocal)",
     "neighbours",
     Params,
 )

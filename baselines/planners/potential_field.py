@@ -103,7 +103,7 @@ def _dot(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 ENTRY = Entry(
     "potential_field",
     PotentialField,
-    "pathfinding: drawn by the goal, driven off by what is near, around it along its edge",
+    "pathfinding: attracted by the goal, repelled by obstacles, follows their edges",
     "local",
     Params,
 )

@@ -329,7 +329,7 @@ def passes(t, m, i, a, time, one, other, radii):
 ENTRY = Entry(
     "prioritised_rrt_star",
     PrioritisedRrtStar,
-    "pathfinding: ways by RRT*, one agent after the other around those before",
+    "pathfinding: RRT* paths, planned one agent after the other around the earlier ones",
     "global",
     Params,
 )

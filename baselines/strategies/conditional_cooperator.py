@@ -102,7 +102,7 @@ class ConditionalCooperator:
 ENTRY = Entry(
     "conditional_cooperator",
     ConditionalCooperator,
-    "invests in good times while the others keep its trust",
+    "invests in good regimes while it trusts the others",
     "local",
     Params,
 )

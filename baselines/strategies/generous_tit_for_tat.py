@@ -44,7 +44,7 @@ class GenerousTitForTat:
 ENTRY = Entry(
     "generous_tit_for_tat",
     GenerousTitForTat,
-    "mirrors the others and forgives a part of the gap",
+    "mirrors the others' last fraction and forgives part of the gap",
     "local",
     Params,
 )

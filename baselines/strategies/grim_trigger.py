@@ -44,5 +44,9 @@ class GrimTrigger:
 
 
 ENTRY = Entry(
-    "grim_trigger", GrimTrigger, "invests until another falls short, then never", "local", Params
+    "grim_trigger",
+    GrimTrigger,
+    "invests until another agent falls short, then never again",
+    "local",
+    Params,
 )

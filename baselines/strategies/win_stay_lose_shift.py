@@ -43,7 +43,7 @@ class WinStayLoseShift:
 ENTRY = Entry(
     "win_stay_lose_shift",
     WinStayLoseShift,
-    "cooperates after steps in which all did alike",
+    "cooperates after steps in which all agents acted alike",
     "local",
     Params,
 )

@@ -1,4 +1,4 @@
-"""Pictures of a coopetition state: who invests and earns how much, who trusts and blames whom.
+"""Pictures of a coopetition state: investments, rewards, trust and damage.
 
 ``picture`` and ``text`` show the games of version 0, ``venture`` and ``venture_text`` those of 1.
 """

@@ -1,4 +1,4 @@
-"""Contacts: discs that overlap push each other apart, the harder the deeper.
+"""Contacts: overlapping discs push each other apart with a force that grows with the overlap.
 
 Inside contact the force is a soft-plus of the overlap; outside it is cut to exactly zero. All of it
 is built from + - * / and sqrt instead of the machine's own exp and log, which differ in the last

@@ -21,7 +21,7 @@ class Holonomic(NamedTuple):
 
     accel: Annotated[float, between(0, 1e6, "force per unit of action")] = 5.0
     max_speed: Annotated[float, between(-1e6, 1e6, "cap of the speed; < 0: none")] = 6.0
-    damping: Annotated[float, between(0, 1, "share of velocity lost per substep")] = 0.25
+    damping: Annotated[float, between(0, 1, "fraction of velocity lost per substep")] = 0.25
     mass: Annotated[float, between(0, 1e6, "mass of an agent", above=True)] = 1.0
     dt: Annotated[float, between(0, 1e3, "duration of a substep", above=True)] = 0.01
 

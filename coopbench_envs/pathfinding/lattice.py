@@ -1,4 +1,4 @@
-"""Lattice: the cells of a map as a graph, to tell which goals can be reached and how far they are.
+"""Lattice: the cells of a map as a graph, for reachability and distances of goals.
 
 Cells are numbered row by row along x. There are two graphs of them. A *way* leads from a cell to
 the next one if an agent that goes straight from middle to middle touches nothing: what ways connect

@@ -1,4 +1,4 @@
-"""Neighbours: who may touch whom in the coming substeps, and which objects an agent sees.
+"""Neighbours: pairs that may touch in the coming substeps, and the objects that an agent observes.
 
 Landmarks are sorted into square bins once per episode, agents at every survey; an agent looks at
 the bins around it instead of at everybody. The list of possible contacts holds until some agent has

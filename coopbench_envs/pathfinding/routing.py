@@ -1,4 +1,4 @@
-"""Routing: disc-shaped agents steer through obstacles to goals of their own, all at the same time.
+"""Routing: disc-shaped agents steer around obstacles to individual goals at the same time.
 
 Each agent sees its nearest neighbours and the direction of its goal. Agents that meet push each
 other away and pay for it; the episode ends when all stand on their goals at once. Equations,
@@ -53,16 +53,20 @@ RANDOM_GRID, CAVES_CONT = range(2)
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    num_agents: Annotated[int, between(1, 10_000, "agents, each with a goal of its own")] = 8
+    num_agents: Annotated[int, between(1, 10_000, "agents, each with its own goal")] = 8
     map: Annotated[str, one_of(MAPS, "how instances are drawn")] = "random_grid"
     map_params: Annotated[dict, mapping("parameters of the map")] = {}  # noqa: RUF012
     dynamics: Annotated[str, one_of(DYNAMICS, "how actions move agents")] = "holonomic"
     dynamics_params: Annotated[dict, mapping("parameters of the dynamics")] = {}  # noqa: RUF012
-    window: Annotated[float, between(0, 1e3, "length of sight from disc to disc", above=True)] = 0.3
+    window: Annotated[
+        float, between(0, 1e3, "range of sight, measured from disc to disc", above=True)
+    ] = 0.3
     frameskip: Annotated[int, between(0, 10_000, "substeps per step beyond the first")] = 15
-    max_obs: Annotated[int, between(1, 1000, "nearest objects that an agent sees")] = 3
+    max_obs: Annotated[
+        int, between(1, 1000, "number of nearest objects that an agent observes")
+    ] = 3
     pos_shaping_factor: Annotated[
-        float, between(-1e6, 1e6, "reward per length that an agent comes closer to its goal")
+        float, between(-1e6, 1e6, "reward per unit of length of progress towards the goal")
     ] = 1.0
     contact_force: Annotated[float, between(0, 1e9, "force per length of overlap")] = 500.0
     contact_margin: Annotated[
@@ -446,7 +450,7 @@ SPEC = EnvSpec(
     metrics={
         "success_rate": "share of agents on their goals at the end, in [0, 1]",
         "flowtime": "sum over agents of the time of their last arrival; max_time if none",
-        "makespan": "latest time of arrival over agents; max_time if one has never arrived",
+        "makespan": "latest arrival time over agents; max_time if one has never arrived",
         "coordination": "1 - share of steps with a contact, mean over agents, in [0, 1]",
     },
     scratch=frozenset(State._fields[State._fields.index("deck") :]),

@@ -1,4 +1,4 @@
-"""Routing, version 1: the model of version 0, on instances that can be solved, with full senses.
+"""Routing, version 1: the model of version 0 on solvable instances, with richer observations.
 
 Agents start clear of walls, of each other and of their goals, and every goal can be reached. They
 see their own motion, the distance of the goal, and the nearest agents apart from the nearest
@@ -58,27 +58,36 @@ _PER_AGENT, _PER_OBSTACLE = 6, 3  # numbers by which an agent and an obstacle ar
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    num_agents: Annotated[int, between(1, 10_000, "agents, each with a goal of its own")] = 8
+    num_agents: Annotated[int, between(1, 10_000, "agents, each with its own goal")] = 8
     map: Annotated[str, one_of(MAPS, "how instances are drawn")] = "random_grid"
     map_params: Annotated[dict, mapping("parameters of the map")] = {}  # noqa: RUF012
     dynamics: Annotated[str, one_of(DYNAMICS, "how actions move agents")] = "holonomic"
     dynamics_params: Annotated[dict, mapping("parameters of the dynamics")] = {}  # noqa: RUF012
     on_goal: Annotated[
-        str, one_of(ON_GOAL, "an agent that arrives stays in play, stops for good, or goes on")
+        str,
+        one_of(
+            ON_GOAL, "an agent that arrives stays in play, stops permanently, or gets a new goal"
+        ),
     ] = "stay"
-    window: Annotated[float, between(0, 1e3, "length of sight from disc to disc", above=True)] = 0.3
+    window: Annotated[
+        float, between(0, 1e3, "range of sight, measured from disc to disc", above=True)
+    ] = 0.3
     frameskip: Annotated[int, between(0, 10_000, "substeps per step beyond the first")] = 15
-    max_agents: Annotated[int, between(1, 1000, "nearest agents that an agent sees")] = 4
-    max_obstacles: Annotated[int, between(1, 1000, "nearest obstacles that an agent sees")] = 4
+    max_agents: Annotated[
+        int, between(1, 1000, "number of nearest agents that an agent observes")
+    ] = 4
+    max_obstacles: Annotated[
+        int, between(1, 1000, "number of nearest obstacles that an agent observes")
+    ] = 4
     pos_shaping_factor: Annotated[
-        float, between(-1e6, 1e6, "reward per length that an agent comes closer to its goal")
+        float, between(-1e6, 1e6, "reward per unit of length of progress towards the goal")
     ] = 1.0
     contact_force: Annotated[float, between(0, 1e9, "force per length of overlap")] = 500.0
     contact_margin: Annotated[
         float, between(0, 1e3, "length over which contact softens", above=True)
     ] = 0.001
     patience: Annotated[
-        int, between(1, 1_000_000, "steps in one place, off the goal, that make a deadlock")
+        int, between(1, 1_000_000, "steps in one place, off the goal, that count as a deadlock")
     ] = 100
     horizon: Annotated[int, between(1, 1_000_000, "steps of an episode")] = 1000
 
@@ -557,17 +566,17 @@ SPEC = EnvSpec(
     metrics={
         "success_rate": "share of agents on their goals at the end, in [0, 1]",
         "flowtime": "sum over agents of the time of their last arrival; max_time if none",
-        "makespan": "latest time of arrival over agents; max_time if one has never arrived",
+        "makespan": "latest arrival time over agents; max_time if one has never arrived",
         "coordination": "1 - share of steps with a contact, mean over agents, in [0, 1]",
-        "ever_arrived": "share of agents that came to a goal at some time, in [0, 1]",
+        "ever_arrived": "share of agents that reached a goal at some time, in [0, 1]",
         "agent_contacts": "share of steps with a contact with an agent, mean over agents",
         "wall_contacts": "share of steps with a contact with an obstacle, mean over agents",
-        "path_length": "length of an agent's way, mean over agents",
-        "spl": "success times shortest way over own way, mean over agents, in [0, 1]",
-        "deadlock_rate": "share of agents that end off their goals after standing about too long",
+        "path_length": "distance travelled, mean over agents",
+        "spl": "success times shortest path over path taken, mean over agents, in [0, 1]",
+        "deadlock_rate": "share of agents that end off their goals without recent progress",
         "throughput": "arrivals at goals per step, sum over agents",
-        "solvable": "share of agents whose goals can be reached, in [0, 1]",
-        "shortest_time": "lower bound of the makespan: the longest of the shortest ways",
+        "solvable": "share of agents whose goals are reachable, in [0, 1]",
+        "shortest_time": "lower bound of the makespan: the longest of the shortest paths",
     },
     scratch=frozenset((*_SCRATCH, *Record._fields[Record._fields.index("explored") :])),
     picture=picture.picture,

@@ -1,6 +1,6 @@
-"""ApacheProject: contributors of an open-source project in one of four phases of its life.
+"""ApacheProject: contributors to an open-source project in one of its four phases.
 
-Phases differ in how many contribute and how loyal they can become. Page:
+Phases differ in the number of contributors and their maximum loyalty. Page:
 docs/environments/apache_project.md.
 """
 
@@ -36,7 +36,9 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     horizon: dynamics.Horizon = 60
-    phase: Annotated[str, one_of(PHASES, "of the project, for the whole episode")] = "maturity"
+    phase: Annotated[str, one_of(PHASES, "phase of the project, for the whole episode")] = (
+        "maturity"
+    )
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

@@ -1,4 +1,4 @@
-"""AppleAppStore: a platform, a large developer and a small one who live by its store.
+"""AppleAppStore: a platform, and a large and a small developer who depend on its store.
 
 Developers depend on the platform several times as much as it depends on them. Page:
 docs/environments/apple_app_store.md.

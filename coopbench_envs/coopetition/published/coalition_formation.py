@@ -1,6 +1,6 @@
-"""CoalitionFormation: a coalition that drops members without loyalty and takes them back later.
+"""CoalitionFormation: a coalition that excludes disloyal members and readmits them later.
 
-Members earn a tenth more, the excluded half. Page: docs/environments/coalition_formation.md.
+Members earn a tenth more, excluded agents half. Page: docs/environments/coalition_formation.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -12,14 +12,14 @@ from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
-RETURNS = 0.4  # loyalty from which the excluded may come back
+RETURNS = 0.4  # loyalty from which excluded agents may return
 MEMBER_FACTOR, OUTSIDER_FACTOR = 1.1, 0.5
 
 Constants = dynamics.extended(
     collective.Constants,
     __name__,
     least="members below which nobody is dropped any more",
-    exit_threshold="loyalty below which a member is dropped",
+    exit_threshold="loyalty below which a member is excluded",
     cooldown="steps after which the excluded may come back",
 )
 State = dynamics.extended(
@@ -41,13 +41,13 @@ METRICS = collective.METRICS | {
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    num_agents: Annotated[int, between(2, 128, "equal agents, members at first")] = 6
+    num_agents: Annotated[int, between(2, 128, "equal agents, all initially members")] = 6
     horizon: dynamics.Horizon = 150
-    min_coalition_size: Annotated[int, between(1, 128, "members that are never dropped below")] = 3
-    exit_threshold: Annotated[float, between(0, 1, "loyalty below which a member is dropped")] = (
+    min_coalition_size: Annotated[int, between(1, 128, "minimum number of members")] = 3
+    exit_threshold: Annotated[float, between(0, 1, "loyalty below which a member is excluded")] = (
         0.15
     )
-    reentry_cooldown: Annotated[int, between(0, 1_000_000, "steps that exclusion lasts")] = 5
+    reentry_cooldown: Annotated[int, between(0, 1_000_000, "steps of an exclusion")] = 5
     omega: collective.Omega = 25.0
     beta: collective.Beta = 0.7
     reward_type: dynamics.RewardType = "integrated"
@@ -123,7 +123,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def regroup(c, s, i):
-    """Drop who is without loyalty as long as enough remain, then take back who has waited."""
+    """Exclude disloyal members as long as enough remain, then readmit those who have waited."""
     for returning in (False, True):
         while s.size[i] < c.num_agents if returning else s.size[i] > c.least:
             a = oldest(c, s, i, returning)
@@ -141,7 +141,7 @@ def regroup(c, s, i):
 
 @kernel
 def oldest(c, s, i, returning):
-    """First in order of those outside who may return, or of members who must leave; or -1."""
+    """Return the first excluded agent who may return, or member who must leave; -1 if none."""
     found = -1
     for a in range(c.num_agents):
         if returning:

@@ -1,4 +1,4 @@
-"""Games of collective action: who does its share is rewarded, most of all when everybody does.
+"""Games of collective action: contributing is rewarded, most of all when every agent does.
 
 A common output is reported but, as published, not paid out: rewards are those of the common model
 times factors for free riding, lasting cooperation and full cooperation. Loyalty grows with
@@ -21,7 +21,7 @@ LOYALTY_GAIN, LOYALTY_LOSS, FIRST_LOYALTY = 0.02, 0.05, 0.5
 Omega = Annotated[float, between(0, 1e6, "units of output of one unit invested; only reported")]
 Beta = Annotated[float, between(0, 1, "elasticity of the output; only reported")]
 Cost = Annotated[float, between(0, 1e6, "cost of a unit; only reported", above=True)]
-Phi = Annotated[float, between(0, 10, "published, but without any effect")]
+Phi = Annotated[float, between(0, 10, "published, but has no effect")]
 
 Constants = dynamics.extended(
     dynamics.Constants,
@@ -40,7 +40,7 @@ State = dynamics.extended(
 )
 TEAM_METRICS = {
     "team_output": "mean over steps of omega times the sum of investments to the power of beta",
-    "free_riders": "mean over steps of the share of agents that invest less than 0.3 of their own",
+    "free_riders": "mean over steps of the share of agents that invest less than 0.3 of endowment",
 }
 METRICS = (
     dynamics.METRICS

@@ -1,7 +1,7 @@
-"""CooperativeNegotiation: two parties who are bound by what they last agreed on.
+"""CooperativeNegotiation: two parties who are bound by their last agreement.
 
-When both invest about the same, that becomes their agreement; whoever then moves away from it pays
-for the distance. Page: docs/environments/cooperative_negotiation.md.
+When both invest about the same, that becomes their agreement; a party that later deviates from it
+pays for the distance. Page: docs/environments/cooperative_negotiation.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -30,8 +30,8 @@ State = dynamics.extended(
     breaches="(lanes,) int64, steps in which one was broken",
 )
 METRICS = dynamics.METRICS | {
-    "agreement_rate": "share of steps in which both invested about the same and so agreed",
-    "breach_rate": "share of steps in which somebody broke the agreement in force",
+    "agreement_rate": "share of steps with an agreement: both invested about the same",
+    "breach_rate": "share of steps in which a party broke the agreement in force",
 }
 
 
@@ -39,11 +39,13 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     horizon: dynamics.Horizon = 100
-    agreement_threshold: Annotated[float, between(0, 1e6, "units apart that still agree")] = 10.0
+    agreement_threshold: Annotated[
+        float, between(0, 1e6, "largest difference in units that counts as agreement")
+    ] = 10.0
     breach_penalty_multiplier: Annotated[
-        float, between(0, 1e6, "reward lost per unit away from the agreement")
+        float, between(0, 1e6, "reward lost per unit of distance from the agreement")
     ] = 3.0
-    negotiation_rounds: Annotated[int, between(1, 1000, "published, but without any effect")] = 5
+    negotiation_rounds: Annotated[int, between(1, 1000, "published, but has no effect")] = 5
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0
@@ -114,7 +116,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def punish(c, s, i, rewards):
-    """If anybody has left the agreement, let all pay for their own distance from it."""
+    """If any party has broken the agreement, penalise each for its own distance from it."""
     broken = False
     for a in range(c.num_agents):
         broken = broken or abs(s.last_action[i, a] - s.agreement[i, a]) > c.threshold

@@ -1,7 +1,7 @@
-"""DynamicPartnerSelection: many equal partners whose standing everybody can see.
+"""DynamicPartnerSelection: many equal partners with public reputation scores.
 
-Each invests in a joint venture of all; a public score remembers what it used to invest. As
-published nobody can choose a partner and the score changes no reward. Page:
+Each invests in one common venture; a public score averages its past investments. As published
+partners cannot be chosen and the score does not affect rewards. Page:
 docs/environments/dynamic_partner_selection.md.
 """
 
@@ -32,7 +32,7 @@ class Params(NamedTuple):
 
     num_agents: Annotated[int, between(2, 128, "equal partners")] = 6
     horizon: dynamics.Horizon = 50
-    reputation_weight: Annotated[float, between(0, 1, "published, but without any effect")] = 0.5
+    reputation_weight: Annotated[float, between(0, 1, "published, but has no effect")] = 0.5
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

@@ -25,7 +25,8 @@ Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
 RewardType = Annotated[
     str,
     one_of(
-        REWARD_TYPES, "integrated: own payoff plus trusted others'; private; cooperative: the mean"
+        REWARD_TYPES,
+        "integrated: own payoff plus trust-weighted others'; private; cooperative: the mean",
     ),
 ]
 Normalize = Annotated[bool, one_of((), "divide rewards by the largest endowment")]
@@ -73,7 +74,7 @@ class State(NamedTuple):
     utility: np.ndarray  # (lanes, agents) trust-weighted utility of the last step
     invested: np.ndarray  # (lanes,) running sum of mean shares, for the cooperation rate
     trusted: np.ndarray  # (lanes,) running sum of mean trust
-    signal: np.ndarray  # (lanes, agents) scratch: how others read the last investment, in [-1, 1]
+    signal: np.ndarray  # (lanes, agents) scratch: signal of the last investment, in [-1, 1]
     mean_trust: np.ndarray  # (lanes,) scratch: mean of all pairwise trust
 
 
@@ -170,7 +171,7 @@ def prepare(c, s, i):
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
-    """Play one step of the common model, which nothing but the horizon ends."""
+    """Play one step of the common model, which ends only at the horizon."""
     invest(c, s, i, actions)
     update_trust(c, s, i)
     pay(c, s, i, c.gamma, rewards)

@@ -1,6 +1,6 @@
 """GraduatedSanction: six users of a commons who respond to each other over a long memory.
 
-As published nobody can sanction anybody; responses scale rewards a little. Page:
+As published there are no sanctions; responses scale rewards slightly. Page:
 docs/environments/graduated_sanction.md.
 """
 

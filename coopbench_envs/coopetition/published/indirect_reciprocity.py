@@ -1,6 +1,6 @@
-"""IndirectReciprocity: four neighbours, each of whom answers what each other one does.
+"""IndirectReciprocity: four neighbours, each of whom responds to every other one.
 
-As published an agent answers what others do to all, not what it heard of them. Page:
+As published an agent responds to what others do to all, not to their reputation. Page:
 docs/environments/indirect_reciprocity.md.
 """
 

@@ -1,6 +1,6 @@
-"""LoyaltyTeam: a team that gains from loyal work and most when every member does half or more.
+"""LoyaltyTeam: a team that rewards loyalty, and most when all members invest half or more.
 
-Lasting and full cooperation scale rewards up, free riding halves them. Page:
+Sustained and full cooperation increase rewards, free riding halves them. Page:
 docs/environments/loyalty_team.md.
 """
 
@@ -14,7 +14,7 @@ Constants = dynamics.extended(
     collective.Constants, __name__, nash_output="output where every member looks after itself"
 )
 METRICS = collective.METRICS | {
-    "loyalty_lift": "mean output over the one where every member looks after itself; 0 if none",
+    "loyalty_lift": "mean output over that of self-interested members; 0 if none",
 }
 
 

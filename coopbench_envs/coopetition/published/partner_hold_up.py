@@ -1,6 +1,6 @@
-"""PartnerHoldUp: a strong partner and a weak one who needs it more than twice as much.
+"""PartnerHoldUp: a strong partner and a weak one that depends on it more than twice as much.
 
-Both invest in a venture; the weak partner can only walk away. The episode ends early when its trust
+Both invest in a venture; the weak partner cannot retaliate. The episode ends early when its trust
 in the strong one has collapsed. Page: docs/environments/partner_hold_up.md.
 """
 
@@ -17,7 +17,7 @@ STRONG, WEAK = range(2)
 WALKS_AWAY = 0.10  # the weak partner's trust in the strong one below which the venture ends
 
 METRICS = dynamics.METRICS | {
-    "trust_asymmetry": "trust of the weak in the strong less the reverse, after the last step",
+    "trust_asymmetry": "trust of the weak in the strong minus the reverse, after the last step",
 }
 
 
@@ -25,8 +25,12 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     horizon: dynamics.Horizon = 100
-    strong_dependency: Annotated[float, between(0, 1, "of the strong on the weak")] = 0.35
-    weak_dependency: Annotated[float, between(0, 1, "of the weak on the strong")] = 0.85
+    strong_dependency: Annotated[
+        float, between(0, 1, "dependence of the strong partner on the weak one")
+    ] = 0.35
+    weak_dependency: Annotated[
+        float, between(0, 1, "dependence of the weak partner on the strong one")
+    ] = 0.85
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

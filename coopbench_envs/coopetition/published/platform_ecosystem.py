@@ -20,11 +20,15 @@ EXODUS = 0.15  # developers' mean trust in the platform below which they leave
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    num_developers: Annotated[int, between(1, 127, "agents beside the platform")] = 4
+    num_developers: Annotated[int, between(1, 127, "developers, in addition to the platform")] = 4
     horizon: dynamics.Horizon = 100
     platform_share: Annotated[float, between(0, 1, "the platform's share of the synergy")] = 0.30
-    platform_dependency: Annotated[float, between(0, 1, "on each developer")] = 0.25
-    developer_dependency: Annotated[float, between(0, 1, "on the platform")] = 0.75
+    platform_dependency: Annotated[
+        float, between(0, 1, "dependence of the platform on each developer")
+    ] = 0.25
+    developer_dependency: Annotated[
+        float, between(0, 1, "dependence of a developer on the platform")
+    ] = 0.75
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

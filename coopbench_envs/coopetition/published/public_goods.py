@@ -1,4 +1,4 @@
-"""PublicGoods: citizens decide how much of their own to give to a good that serves all.
+"""PublicGoods: citizens decide how much to contribute to a common good.
 
 As published the good itself is reported but not paid out; rewards are those of collective action.
 Page: docs/environments/public_goods.md.
@@ -25,7 +25,7 @@ METRICS = dynamics.METRICS | {
     "public_good": "mean over steps of the multiplier times the sum of investments, units",
     "free_riders": collective.METRICS["free_riders"],
     "mean_loyalty": collective.METRICS["mean_loyalty"],
-    "social_efficiency": "mean over steps of the citizens' welfare over that of giving everything",
+    "social_efficiency": "mean over steps of the citizens' welfare over that of full contributions",
 }
 
 
@@ -34,10 +34,21 @@ class Params(NamedTuple):
 
     num_agents: Annotated[int, between(2, 128, "equal citizens")] = 5
     horizon: dynamics.Horizon = 100
-    multiplier: Annotated[float, between(0, 1e6, "units of the good of one unit given")] = 2.0
-    endowment: Annotated[float, between(0, 1e6, "units of each citizen", above=True)] = 50.0
-    phi_b: Annotated[float, between(0, 10, "others' gain in a loyal one's welfare; reported")] = 0.6
-    phi_c: Annotated[float, between(0, 10, "own gift in a loyal one's welfare; reported")] = 0.2
+    multiplier: Annotated[
+        float, between(0, 1e6, "units of the common good per contributed unit")
+    ] = 2.0
+    endowment: Annotated[
+        float, between(0, 1e6, "endowment of each citizen in units", above=True)
+    ] = 50.0
+    phi_b: Annotated[
+        float, between(0, 10, "weight of others' gain in a loyal citizen's welfare; only reported")
+    ] = 0.6
+    phi_c: Annotated[
+        float,
+        between(
+            0, 10, "weight of the own contribution in a loyal citizen's welfare; only reported"
+        ),
+    ] = 0.2
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

@@ -1,6 +1,6 @@
-"""ReciprocalDilemma: two equal firms that answer what the other lately changed.
+"""ReciprocalDilemma: two equal firms that respond to recent changes of the other.
 
-If a firm invests more than it used to, the rewards of the other rise a little. Page:
+If a firm invests more than it recently did, the rewards of the other rise slightly. Page:
 docs/environments/reciprocal_dilemma.md.
 """
 

@@ -1,4 +1,4 @@
-"""Games of reciprocity: who lately invests more than it used to raises the rewards of others.
+"""Games of reciprocity: an agent that increases its investment raises the rewards of others.
 
 Each agent compares what each other one invests with what that one invested in its recent memory;
 the sum of its responses, small against its endowment, scales its reward. Equations:
@@ -32,7 +32,7 @@ State = dynamics.extended(
 )
 SCRATCH = dynamics.SCRATCH | {"surprise"}
 METRICS = dynamics.METRICS | {
-    "reciprocity": "mean over steps and agents of the factor that reciprocity puts on rewards",
+    "reciprocity": "mean over steps and agents of the reciprocity factor on rewards",
 }
 
 

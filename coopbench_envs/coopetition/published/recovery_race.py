@@ -1,4 +1,4 @@
-"""RecoveryRace: two partners who start with broken trust and can win it back, slowly.
+"""RecoveryRace: two partners who start with broken trust and can slowly rebuild it.
 
 Little trust and much reputation damage at the start; the episode ends early when mean trust reaches
 a target. Page: docs/environments/recovery_race.md.
@@ -29,8 +29,10 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     horizon: dynamics.Horizon = 150
-    initial_trust: Annotated[float, between(0, 1, "of each in the other")] = 0.25
-    initial_reputation_damage: Annotated[float, between(0, 1, "of each with the other")] = 0.50
+    initial_trust: Annotated[float, between(0, 1, "initial trust of each in the other")] = 0.25
+    initial_reputation_damage: Annotated[
+        float, between(0, 1, "initial reputation damage of each with the other")
+    ] = 0.50
     recovery_target: Annotated[float, between(0, 1, "mean trust that ends the episode")] = 0.90
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
@@ -38,7 +40,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Two equal partners with a bad past."""
+    """Two equal partners with initial damage."""
     return dynamics.make_constants(
         p,
         kind=Constants,

@@ -24,7 +24,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     horizon: dynamics.Horizon = 100
-    phase: Annotated[str, one_of(PHASES, "of the alliance, for the whole episode")] = "mature"
+    phase: Annotated[str, one_of(PHASES, "phase of the alliance, for the whole episode")] = "mature"
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

@@ -1,4 +1,4 @@
-"""ReputationMarket: sellers whose public reputation decides how much of their reward they get.
+"""ReputationMarket: sellers whose public reputation scales their reward.
 
 Reputation rises with investments above half of the endowment and falls below; four tiers of it
 scale the reward. Page: docs/environments/reputation_market.md.
@@ -41,9 +41,9 @@ class Params(NamedTuple):
     num_agents: Annotated[int, between(2, 128, "sellers")] = 5
     horizon: dynamics.Horizon = 100
     reputation_visibility: Annotated[
-        float, between(0, 1, "1 less the noise on reputations in the global state")
+        float, between(0, 1, "1 minus the noise on reputations in the global state")
     ] = 1.0
-    tier_enabled: Annotated[bool, one_of((), "False: reputation scales no reward")] = True
+    tier_enabled: Annotated[bool, one_of((), "False: reputation does not scale rewards")] = True
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

@@ -1,4 +1,4 @@
-"""SLCD: two rivals build display panels together and sell the screens against each other.
+"""SLCD: two rivals build display panels together and compete in selling the screens.
 
 Modelled on the joint venture S-LCD of Samsung and Sony. Each invests; the second depends more on
 the first than the first on it. Page: docs/environments/slcd.md.
@@ -16,7 +16,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     horizon: dynamics.Horizon = 100
-    trust_enabled: Annotated[bool, one_of((), "False: trust is full for ever, damage none")] = True
+    trust_enabled: Annotated[bool, one_of((), "False: trust is permanently 1 and damage 0")] = True
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

@@ -1,4 +1,4 @@
-"""SynergySearch: two firms in a venture whose worth, drawn anew each episode, they cannot see.
+"""SynergySearch: two firms in a venture whose value is hidden and drawn anew each episode.
 
 The weight of the synergy is hidden; how much to invest depends on it. Page:
 docs/environments/synergy_search.md.
@@ -35,7 +35,7 @@ class Params(NamedTuple):
     gamma_range: Annotated[
         tuple[float, ...], span(0, math.inf, "lowest and highest weight of the synergy")
     ] = (0.20, 0.90)
-    reveal_gamma_in_obs: Annotated[bool, one_of((), "append the weight to what agents see")] = False
+    reveal_gamma_in_obs: Annotated[bool, one_of((), "append the weight to observations")] = False
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

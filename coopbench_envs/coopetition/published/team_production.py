@@ -1,4 +1,4 @@
-"""TeamProduction: a team whose members invest in a common output and lose a tenth if they shirk.
+"""TeamProduction: a team whose members invest in a common output; shirking costs a tenth.
 
 As published the output itself is reported but not paid out. Page:
 docs/environments/team_production.md.
@@ -26,7 +26,7 @@ State = dynamics.extended(
 METRICS = (
     dynamics.METRICS
     | collective.TEAM_METRICS
-    | {"efficiency": "mean investment over the one at which output less costs is most; 0 if none"}
+    | {"efficiency": "mean investment over the one that maximises output minus costs; 0 if none"}
 )
 
 

@@ -1,4 +1,4 @@
-"""TrustDilemma: two equal firms invest in a venture and watch each other.
+"""TrustDilemma: two equal firms invest in a venture and observe each other.
 
 What a firm invests raises the synergy for both and its partner's trust in it; what it keeps it has
 for sure. The episode ends early when mutual trust has collapsed. Page:

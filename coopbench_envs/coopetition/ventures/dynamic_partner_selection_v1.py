@@ -1,7 +1,8 @@
-"""DynamicPartnerSelection: many equal partners pair up anew each step, with whom they wish for.
+"""DynamicPartnerSelection: many equal partners form pairs in each step by mutual choice.
 
-A pair plays a venture of two; its partner judges an agent by what it sees, and the others hear of
-it. Who is shunned stays alone. Page: docs/environments/dynamic_partner_selection_v1.md.
+Each pair shares a venture of two. The partner judges an agent's investment at full weight, the
+others at a lower one. Unmatched agents stay alone. Page:
+docs/environments/dynamic_partner_selection_v1.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -34,9 +35,9 @@ State = dynamics.extended(
 )
 METRICS = ventures.METRICS | {
     "matched_rate": "share of agents and steps with a partner",
-    "loyalty": "share of agents with a partner who had the same one in the step before, from the "
-    "second step on",
-    "assortment": "how far equal fractions met inside a step: 1 only they, 0 as by chance",
+    "loyalty": "share of agents with a partner who had the same one in the previous step, from "
+    "the second step on",
+    "assortment": "assortment of pairs by invested fraction: 1 = only equal ones met, 0 = random",
 }
 
 
@@ -45,7 +46,9 @@ class Params(NamedTuple):
 
     num_agents: Annotated[int, between(2, 64, "equal partners")] = 6
     horizon: ventures.Horizon = 100
-    gossip: Annotated[float, between(0, 1, "weight of what others hear of an agent")] = 0.3
+    gossip: Annotated[
+        float, between(0, 1, "weight of the signal for agents other than the partner")
+    ] = 0.3
     initial_trust: ventures.InitialTrust = (0.6, 0.9)
     dependence: ventures.Dependence = (0.6, 0.9)
     high: ventures.High = (1.6, 1.9)
@@ -104,7 +107,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def match(c, s, i, rng, actions):
-    """Let the agents choose in a random order; who is chosen or finds nobody is out."""
+    """Match the agents: in a random order, each unmatched one chooses a partner or stays alone."""
     line_up(c, s, i)
     shuffle(c, s, i, rng)
     taken, again, k = 0.0, 0.0, 0
@@ -136,7 +139,7 @@ def line_up(c, s, i):
 
 @kernel
 def shuffle(c, s, i, rng):
-    """Draw one of all orders, each as likely (Fisher-Yates)."""
+    """Draw a uniformly random order (Fisher-Yates)."""
     for left in range(c.num_agents, 1, -1):
         k = integer(rng, i, left)
         a = s.order[i, k]
@@ -146,9 +149,9 @@ def shuffle(c, s, i, rng):
 
 @kernel
 def favourite(c, s, i, k, actions):
-    """Place of the free agent that the one at ``k`` wishes for most, ``k`` if there is none.
+    """Return the position of the unmatched agent that the one at ``k`` prefers; ``k`` if none.
 
-    Both must wish for each other; among equal wishes the first in the random order is taken.
+    Both must accept each other; among equal wishes the first in the random order is taken.
     """
     a = s.order[i, k]
     place, most = k, 0.0
@@ -162,13 +165,13 @@ def favourite(c, s, i, k, actions):
 
 @kernel
 def wish(actions, i, a, b):
-    """How much ``a`` wishes to be with ``b``: the wishes leave out oneself."""
+    """Return the wish of ``a`` for ``b``; the wishes have no entry for the agent itself."""
     return min(actions[i, a, 1 + b - (b > a)], 1.0)
 
 
 @kernel
 def invest(c, s, i, rng, actions):
-    """Let the matched invest; who is alone keeps everything and shows nothing."""
+    """Invest for matched agents; agents that are alone keep their endowment and are not judged."""
     before, total = s.invested[i], 0.0
     ventures.invest(c, s, i, rng, actions)
     for a in range(c.num_agents):
@@ -182,7 +185,7 @@ def invest(c, s, i, rng, actions):
 
 @kernel
 def compare(c, s, i):
-    """Note how far partners invest alike, set against all who have a partner in this step."""
+    """Add up the similarity of partners' investments, relative to all matched agents."""
     total, count, product, square = 0.0, 0, 0.0, 0.0
     for a in range(c.num_agents):
         total += s.fraction[i, a]
@@ -202,7 +205,7 @@ def compare(c, s, i):
 
 @kernel
 def earn(c, s, i, rewards):
-    """Pay half of the pair's worth to each, scaled by how far its partner trusts it."""
+    """Pay half of the pair's output to each, scaled by how much its partner trusts it."""
     for a in range(c.num_agents):
         rewards[i, a] = c.endowment[a] * (1.0 - s.fraction[i, a])
         b = s.partner[i, a]
@@ -215,7 +218,7 @@ def earn(c, s, i, rewards):
 
 @kernel
 def update_trust(c, s, i):
-    """Move the partner's trust by what it has seen, and the others' by what they hear."""
+    """Update the partner's trust at full weight, and the others' trust at the weight of gossip."""
     for a in range(c.num_agents):
         for b in range(c.num_agents):
             weight = 1.0 if s.partner[i, b] == a else c.gossip
@@ -227,7 +230,7 @@ def update_trust(c, s, i):
 
 @kernel
 def observe(c, s, i, obs):
-    """What agents of all games see, then the own last partner and the share of agents with one."""
+    """Write the common observation, then the last partner and the share of agents with one."""
     ventures.observe(c, s, i, obs)
     first = 3 * c.num_agents + 2
     last = first + c.num_agents - 1
@@ -245,7 +248,7 @@ def observe(c, s, i, obs):
 
 @kernel
 def global_state(c, s, i, out):
-    """The common global state, then of each agent the number of its last partner, 0 if alone."""
+    """Write the common global state, then the number of each agent's last partner, 0 if alone."""
     ventures.global_state(c, s, i, out)
     first = c.num_agents * (c.num_agents + 2) + 2
     for a in range(c.num_agents):
@@ -266,13 +269,13 @@ def layout(c: Any) -> dict[str, Part]:
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
-    """Return what the metrics over a trajectory need; of who is alone nothing is expected."""
+    """Return the input of the trajectory metrics; nothing is expected of agents that are alone."""
     found = ventures.trace(c, s)
     return found | {"baseline": np.where(s.partner >= 0, found["baseline"], 0.0)}
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
-    """Lines that a picture shows beyond those of all games."""
+    """Return the lines that a picture shows in addition to those of all games."""
     partner = fields["partner"]
     if len(agents) > LISTED:
         return [f"{int((partner >= 0).sum())} of {len(agents)} have a partner"]

@@ -1,7 +1,7 @@
-"""PartnerHoldUp: two partners sink capital into their relation, then haggle over what it yields.
+"""PartnerHoldUp: two partners invest in shared capital, then bargain over its yield.
 
-What is invested cannot be taken out again, so a partner can demand more than the contract says; the
-strong one gets its way in a conflict, which costs both. Page:
+Capital cannot be withdrawn, so a partner can demand more than the contract gives it; the strong
+partner prevails in a conflict, which costs both. Page:
 docs/environments/partner_hold_up_v1.md.
 """
 
@@ -27,7 +27,7 @@ Constants = dynamics.extended(
     waiver="part of the surplus that can be waived",
     power="part of the surplus that the strong partner gets in a conflict, at most",
     conflict_loss="part of the surplus that a conflict destroys",
-    blame="loss of signal at the greatest demand",
+    blame="loss of signal at the largest demand",
 )
 State = dynamics.extended(
     ventures.State,
@@ -45,11 +45,11 @@ State = dynamics.extended(
 METRICS = ventures.METRICS | {
     "capital": "mean over steps and partners of capital as a share of own endowment",
     "conflict_rate": "share of steps with a conflict",
-    "hold_up": "mean over steps, weighted by the weak partner's capital, of the strong one's "
-    "excess demand; 0 = the contract or less, 1 = the most",
-    "income_asymmetry": "mean income per endowment of the strong less that of the weak, over their "
-    "sum",
-    "trust_asymmetry": "trust of the weak in the strong less the reverse, after the last step",
+    "hold_up": "mean excess demand of the strong partner, weighted by the weak partner's "
+    "capital; 0 = the contract or less, 1 = the largest demand",
+    "income_asymmetry": "mean income per endowment of the strong minus that of the weak, over "
+    "their sum",
+    "trust_asymmetry": "trust of the weak in the strong minus the reverse, after the last step",
 }
 
 
@@ -59,24 +59,30 @@ class Params(NamedTuple):
     horizon: ventures.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.6, 0.9)
     strong_dependence: Annotated[
-        ventures.Range, span(0, 1, "part of the strong's share that hinges on the weak's trust")
+        ventures.Range,
+        span(0, 1, "fraction of the strong's share that depends on the weak's trust"),
     ] = (0.3, 0.5)
     weak_dependence: Annotated[
-        ventures.Range, span(0, 1, "part of the weak's share that hinges on the strong's trust")
+        ventures.Range,
+        span(0, 1, "fraction of the weak's share that depends on the strong's trust"),
     ] = (0.7, 0.9)
-    capital: Annotated[ventures.Range, span(0, 1, "first capital, drawn for each partner")] = (
+    capital: Annotated[ventures.Range, span(0, 1, "initial capital, drawn for each partner")] = (
         0.2,
         0.5,
     )
     speed: Annotated[
-        ventures.Range, span(0, 1, "part of the way of capital to the investment, per episode")
+        ventures.Range, span(0, 1, "adjustment speed of capital, drawn for each episode")
     ] = (0.3, 0.4)
     contract: Annotated[float, between(0, 1, "the strong partner's share by contract")] = 0.53
-    reach: Annotated[float, between(0, 1, "most to demand beyond the contract")] = 0.35
-    waiver: Annotated[float, between(0, 1, "most to waive of the share by contract")] = 0.05
-    power: Annotated[float, between(0, 1, "most that the strong gets in a conflict")] = 0.85
-    conflict_loss: Annotated[float, between(0, 1, "part of the surplus lost in a conflict")] = 0.25
-    blame: Annotated[float, between(0, 100, "loss of signal at the greatest demand")] = 2.0
+    reach: Annotated[float, between(0, 1, "largest demand beyond the contract")] = 0.35
+    waiver: Annotated[float, between(0, 1, "largest waiver of the share by contract")] = 0.05
+    power: Annotated[float, between(0, 1, "largest part for the strong partner in a conflict")] = (
+        0.85
+    )
+    conflict_loss: Annotated[float, between(0, 1, "fraction of the surplus lost in a conflict")] = (
+        0.25
+    )
+    blame: Annotated[float, between(0, 100, "loss of signal at the largest demand")] = 2.0
     high: ventures.High = (1.65, 1.85)
     low: ventures.Low = (0.1, 0.3)
     persistence: ventures.Persistence = (0.92, 0.97)
@@ -142,7 +148,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def sink(c, s, i):
-    """Let capital follow the investments, up as well as down."""
+    """Move capital towards the investments, up as well as down."""
     for a in range(c.num_agents):
         s.capital[i, a] += s.speed[i] * (s.fraction[i, a] - s.capital[i, a])
         s.stocked[i] += s.capital[i, a] / c.num_agents
@@ -150,7 +156,7 @@ def sink(c, s, i):
 
 @kernel
 def haggle(c, s, i, actions):
-    """Note the demands, and blame those who demand more than the contract gives them."""
+    """Store the demands, and lower the signal of partners that demand more than their contract."""
     for a in range(c.num_agents):
         s.demand[i, a] = min(max(actions[i, a, 1], 0.0), 1.0)
         s.signal[i, a] = max(s.signal[i, a] - c.blame * excess(s, i, a), -1.0)
@@ -160,7 +166,7 @@ def haggle(c, s, i, actions):
 
 @kernel
 def excess(s, i, a):
-    """How far the demand of ``a`` goes beyond the contract, in [0, 1]."""
+    """Return the demand of ``a`` beyond the contract, in [0, 1]."""
     return max(2.0 * s.demand[i, a] - 1.0, 0.0)
 
 
@@ -174,7 +180,7 @@ def claim(c, s, i, a):
 
 @kernel
 def split(c, s, i):
-    """Give each what it claims, or let power decide where the claims conflict."""
+    """Give each its claim, or split by power if the claims conflict."""
     strong, weak = claim(c, s, i, STRONG), claim(c, s, i, WEAK)
     left = 1.0 - strong - weak
     if left < -ROUNDING:
@@ -202,7 +208,7 @@ def earn(c, s, i, rewards):
 
 @kernel
 def observe(c, s, i, obs):
-    """What agents of all games see, then the capital and the demands."""
+    """Write the common observation, then the capital and the demands."""
     ventures.observe(c, s, i, obs)
     end = 3 * c.num_agents + 2
     for a in range(c.num_agents):
@@ -214,7 +220,7 @@ def observe(c, s, i, obs):
 
 @kernel
 def global_state(c, s, i, out):
-    """The common global state, then all capital and all demands."""
+    """Write the common global state, then all capital and all demands."""
     ventures.global_state(c, s, i, out)
     end = c.num_agents * (c.num_agents + 2) + 2
     for a in range(c.num_agents):
@@ -236,7 +242,7 @@ def measure(c, s, i, measures):
 
 
 def steady(c: Any, actions: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the capital that the ``actions`` (lanes, agents, parts), if kept up, lead to."""
+    """Return the steady-state capital under constant ``actions`` (lanes, agents, parts)."""
     return {"capital": np.clip(actions[:, :, 0], 0.0, 1.0)}
 
 
@@ -247,7 +253,7 @@ def layout(c: Any) -> dict[str, Part]:
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
-    """Lines that a picture shows beyond those of all games."""
+    """Return the lines that a picture shows in addition to those of all games."""
 
     def each(name: str) -> str:
         return " and ".join(f"{value:.2f}" for value in fields[name])

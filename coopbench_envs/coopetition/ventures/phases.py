@@ -1,7 +1,7 @@
-"""Phases: what a venture takes in and pays changes while it lasts, on top of good and bad times.
+"""Phases: absorbed level and value of a venture change over time, besides the regimes.
 
-Each phase has a level, the fraction beyond which investing brings nothing, and a factor on what a
-unit is worth. Their order is fixed, their lengths are drawn for each episode. Equations:
+Each phase has a level, the fraction beyond which investments are lost, and a factor on the value of
+a unit. The order of the phases is fixed, their lengths are drawn for each episode. Equations:
 docs/environments/slcd_v1.md.
 """
 
@@ -36,12 +36,12 @@ STATE = {
 }
 SCRATCH = ventures.SCRATCH | {"phase"}
 METRICS = ventures.METRICS | {
-    "phase_matching": "closeness of fractions to the level of the phase in good times, in [0, 1]",
+    "phase_matching": "closeness of fractions to the level of the phase in good regimes, in [0, 1]",
 }
 
 
 class Phase(NamedTuple):
-    """What a phase is like."""
+    """Parameters of a phase."""
 
     name: str
     length: float  # in proportion to the other phases
@@ -78,7 +78,7 @@ def allocate(c: Any, lanes: int) -> Any:
 
 @kernel
 def reset(c, s, i, rng):
-    """Draw what an episode keeps, how long its phases are, and its first step's times."""
+    """Draw the constants of the episode, the lengths of its phases, and the first regime."""
     ventures.reset(c, s, i, rng)
     s.missed[i] = 0.0
     s.good_steps[i] = 0.0
@@ -89,7 +89,7 @@ def reset(c, s, i, rng):
 
 @kernel
 def draw_lengths(c, s, i, rng):
-    """Change the mean lengths by chance, and scale them to the horizon in whole steps."""
+    """Vary the mean lengths randomly, and scale them to the horizon in whole steps."""
     width = ventures.within(c.jitter, rng, i)
     total = 0.0
     for p in range(len(c.level)):
@@ -101,7 +101,7 @@ def draw_lengths(c, s, i, rng):
 
 @kernel
 def find_phase(c, s, i, played):
-    """Set the phase of the step that follows ``played`` steps; after the last step, its phase."""
+    """Set the phase of the step after ``played`` steps; after the last step keep its phase."""
     begun = min(played, c.horizon - 1)
     s.phase[i] = 0
     for p in range(len(c.level) - 1):
@@ -117,7 +117,7 @@ def prepare(c, s, i):
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
-    """Play one step of the common model in the present phase, and turn to the coming one."""
+    """Play one step of the common model in the present phase, then set the next phase."""
     invest(c, s, i, rng, actions)
     earn(c, s, i, rewards)
     ventures.update_trust(c, s, i)
@@ -127,7 +127,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def invest(c, s, i, rng, actions):
-    """Let everybody invest, where full goodwill is to invest what the phase takes in."""
+    """Invest for all agents; investing the level of the phase gives the full signal."""
     level = c.level[s.phase[i]]
     s.expected[i] = c.norm * level if s.good[i] else 0.0
     ventures.put_in(c, s, i, rng, actions, level)
@@ -138,7 +138,7 @@ def invest(c, s, i, rng, actions):
 
 @kernel
 def distance(c, s, i, level):
-    """Mean distance of the fractions from the level, as a share of the largest possible one."""
+    """Return the mean distance of the fractions from the level, over the largest possible one."""
     total = 0.0
     for a in range(c.num_agents):
         total += abs(s.fraction[i, a] - level)
@@ -147,7 +147,7 @@ def distance(c, s, i, level):
 
 @kernel
 def earn(c, s, i, rewards):
-    """Pay for what was invested up to the level; what lies beyond it is lost."""
+    """Pay for investments up to the level; investments beyond it are lost."""
     level = c.level[s.phase[i]]
     units = 0.0
     for a in range(c.num_agents):
@@ -157,7 +157,7 @@ def earn(c, s, i, rewards):
 
 @kernel
 def turn(c, s, i, rng):
-    """Let the times and the phase stay or change, and announce the coming step."""
+    """Draw the next regime, set the next phase, and announce the coming step."""
     ventures.turn(c, s, i, rng)
     find_phase(c, s, i, s.time[i] + 1)
     s.productivity[i] *= c.factor[s.phase[i]]
@@ -165,7 +165,7 @@ def turn(c, s, i, rng):
 
 @kernel
 def observe(c, s, i, obs):
-    """What agents of all games see, then the phase (1 at its place, else 0) and its level."""
+    """Write the common observation, then the phase (one-hot) and its level."""
     ventures.observe(c, s, i, obs)
     first = obs.shape[2] - len(c.level) - 1
     for a in range(c.num_agents):
@@ -176,7 +176,7 @@ def observe(c, s, i, obs):
 
 @kernel
 def global_state(c, s, i, out):
-    """The common global state, then the phase and its level as agents see them."""
+    """Write the common global state, then the phase and its level as agents observe them."""
     ventures.global_state(c, s, i, out)
     first = out.shape[1] - len(c.level) - 1
     for p in range(len(c.level)):
@@ -210,7 +210,7 @@ def layout(c: Any) -> dict[str, Part]:
 def facts(
     phases: tuple[Phase, ...], c: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]
 ) -> list[str]:
-    """Lines that a picture shows beyond those of all games."""
+    """Return the lines that a picture shows in addition to those of all games."""
     phase = int((min(fields["time"], c.horizon - 1) >= fields["ends"][:-1]).sum())
     level = 100 * float(c.level[phase])
     count = f"{phase + 1} of {len(phases)}"

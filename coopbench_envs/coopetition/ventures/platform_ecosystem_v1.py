@@ -1,7 +1,7 @@
-"""PlatformEcosystem: a platform sets its commission, and developers come to it and leave it.
+"""PlatformEcosystem: a platform sets its commission, and developers enter and leave.
 
-Each developer on the platform makes it worth more to all others. A developer that no longer trusts
-the platform is gone, and comes back only when trust has grown again. Page:
+Each developer on the platform makes it more valuable to all others. A developer that loses trust in
+the platform leaves, and returns only when trust has recovered. Page:
 docs/environments/platform_ecosystem_v1.md.
 """
 
@@ -21,7 +21,7 @@ WANTED = 0.5  # least "terms" with which a developer wants to be on the platform
 Constants = dynamics.extended(
     ventures.Constants,
     __name__,
-    customary="commission that is customary",
+    customary="customary commission",
     reach="how far the commission can go from the customary one, up or down",
     blame="loss of signal at the highest commission",
     credit="gain of signal at the lowest commission",
@@ -46,9 +46,9 @@ State = dynamics.extended(
 )
 METRICS = ventures.METRICS | {
     "retention": "mean over steps of the share of developers on the platform",
-    "exits": "times that a developer left, all developers",
-    "entries": "times that a developer came back, all developers",
-    "network_effect": "worth of all that was invested over its worth without network effects, "
+    "exits": "number of departures of developers",
+    "entries": "number of returns of developers",
+    "network_effect": "value of all investments over their value without network effects, "
     "minus 1; 0 if nothing was invested with developers present",
     "mean_commission": "mean over steps of the commission",
 }
@@ -57,28 +57,33 @@ METRICS = ventures.METRICS | {
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    num_developers: Annotated[int, between(1, 127, "agents beside the platform")] = 4
+    num_developers: Annotated[int, between(1, 127, "developers, in addition to the platform")] = 4
     horizon: ventures.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.6, 0.9)
     platform_dependence: Annotated[
-        ventures.Range, span(0, 1, "part of the platform's share that hinges on others' trust")
+        ventures.Range, span(0, 1, "fraction of the platform's share that depends on others' trust")
     ] = (0.3, 0.5)
     developer_dependence: Annotated[
-        ventures.Range, span(0, 1, "part of a developer's share that hinges on others' trust")
+        ventures.Range, span(0, 1, "fraction of a developer's share that depends on others' trust")
     ] = (0.6, 0.9)
-    customary: Annotated[float, between(0, 1, "commission that is customary")] = 0.30
-    reach: Annotated[float, between(0, 1, "most above or below the customary commission")] = 0.15
+    customary: Annotated[float, between(0, 1, "customary commission")] = 0.30
+    reach: Annotated[float, between(0, 1, "largest deviation from the customary commission")] = 0.15
     blame: Annotated[float, between(0, 100, "loss of signal at the highest commission")] = 4.0
     credit: Annotated[float, between(0, 100, "gain of signal at the lowest commission")] = 0.5
     floor: Annotated[
-        float, between(0, 1, "worth of a unit without network effects, 1 = with all", above=True)
+        float,
+        between(0, 1, "value factor without network effects; 1 = with all developers", above=True),
     ] = 0.5
-    outside: Annotated[float, between(0, 100, "extra income of the absent, of endowment")] = 0.05
-    exit_trust: Annotated[float, between(0, 1, "in the platform; a developer below it leaves")] = (
-        0.15
-    )
-    entry_trust: Annotated[float, between(0, 1, "in the platform, needed for coming back")] = 0.30
-    delay: Annotated[int, between(1, 1_000_000, "least steps a developer stays away")] = 3
+    outside: Annotated[
+        float, between(0, 100, "extra income of absent developers, as a fraction of endowment")
+    ] = 0.05
+    exit_trust: Annotated[
+        float, between(0, 1, "trust in the platform below which a developer leaves")
+    ] = 0.15
+    entry_trust: Annotated[float, between(0, 1, "trust in the platform required to return")] = 0.30
+    delay: Annotated[
+        int, between(1, 1_000_000, "minimum number of steps before a developer can return")
+    ] = 3
     high: ventures.High = (1.6, 1.9)
     low: ventures.Low = (0.1, 0.3)
     persistence: ventures.Persistence = (0.85, 0.95)
@@ -146,7 +151,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def move(c, s, i, actions):
-    """Let developers leave and come back, before anybody invests."""
+    """Let developers leave and return, before the investments."""
     for a in range(1, c.num_agents):
         trust, wants = s.trust[i, a, PLATFORM], actions[i, a, 1] >= WANTED
         if s.present[i, a]:
@@ -171,7 +176,7 @@ def on_platform(c, s, i):
 
 @kernel
 def invest(c, s, i, rng, actions):
-    """Let those present invest; who is absent keeps everything and shows nothing."""
+    """Invest for the agents present; absent ones keep their endowment and are not judged."""
     before, total = s.invested[i], 0.0
     ventures.invest(c, s, i, rng, actions)
     for a in range(c.num_agents):
@@ -185,7 +190,7 @@ def invest(c, s, i, rng, actions):
 
 @kernel
 def charge(c, s, i, actions):
-    """Set the commission, which is read beside the platform's investment."""
+    """Set the commission, which adds to the signal of the platform's investment."""
     above = 2.0 * min(max(actions[i, PLATFORM, 1], 0.0), 1.0) - 1.0
     s.commission[i] = min(max(c.customary + c.reach * above, 0.0), 1.0)
     s.charged[i] += s.commission[i]
@@ -195,7 +200,7 @@ def charge(c, s, i, actions):
 
 @kernel
 def earn(c, s, i, rewards):
-    """Share what is earned on the platform, at the trust that agents had before this step."""
+    """Divide the earnings of the platform, at the trust before this step."""
     count = on_platform(c, s, i)
     bare = c.floor * s.productivity[i] * ventures.pool(c, s, i) if count > 0 else 0.0
     network = c.floor + (1.0 - c.floor) * count / (c.num_agents - 1)
@@ -213,7 +218,7 @@ def earn(c, s, i, rewards):
 
 @kernel
 def observe(c, s, i, obs):
-    """What agents of all games see, then who is present, the commission and the own waiting."""
+    """Write the common observation, then presence, commission and the agent's own waiting time."""
     ventures.observe(c, s, i, obs)
     end = 3 * c.num_agents + 2
     present = on_platform(c, s, i) / (c.num_agents - 1)
@@ -226,13 +231,13 @@ def observe(c, s, i, obs):
 
 @kernel
 def waiting(c, s, i, a):
-    """Part of the delay that ``a`` has still to wait before it can come back."""
+    """Return the remaining fraction of the delay before ``a`` can return."""
     return 0.0 if s.present[i, a] else max(c.delay - s.away[i, a], 0) / c.delay
 
 
 @kernel
 def global_state(c, s, i, out):
-    """The common global state, then the developers' presence and waiting, and the commission."""
+    """Write the common global state, then presence and waiting of developers, the commission."""
     ventures.global_state(c, s, i, out)
     end = c.num_agents * (c.num_agents + 2) + 2
     for a in range(1, c.num_agents):
@@ -253,7 +258,7 @@ def measure(c, s, i, measures):
 
 
 def steady(c: Any, actions: np.ndarray) -> dict[str, np.ndarray]:
-    """Return who is present if the ``actions`` (lanes, agents, parts) are kept up."""
+    """Return the steady-state presence under constant ``actions`` (lanes, agents, parts)."""
     present = actions[:, :, 1] >= WANTED
     present[:, PLATFORM] = True
     return {"present": present}
@@ -266,13 +271,13 @@ def layout(c: Any) -> dict[str, Part]:
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
-    """Return what the metrics over a trajectory need; of who is absent nothing is expected."""
+    """Return the input of the trajectory metrics; nothing is expected of absent agents."""
     found = ventures.trace(c, s)
     return found | {"baseline": np.where(s.present, found["baseline"], 0.0)}
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
-    """Lines that a picture shows beyond those of all games."""
+    """Return the lines that a picture shows in addition to those of all games."""
     absent = [agent for agent, here in zip(agents, fields["present"], strict=True) if not here]
     count = f"{c.num_agents - 1 - len(absent)} of {c.num_agents - 1} developers present"
     return [f"commission {100 * float(fields['commission']):.0f} %", count]

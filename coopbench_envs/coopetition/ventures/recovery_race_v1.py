@@ -1,7 +1,7 @@
-"""RecoveryRace: two partners repair the damage of a breach by costly acts, the sooner the better.
+"""RecoveryRace: two partners repair the damage of a breach by costly acts.
 
-Damage caps trust and heals slowly, faster when a partner invests more than is due; until trust has
-come back the market pays them less. Page: docs/environments/recovery_race_v1.md.
+Damage caps trust and heals slowly, faster when a partner invests more than the norm; until trust
+has recovered the market pays them less. Page: docs/environments/recovery_race_v1.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -49,11 +49,11 @@ class Params(NamedTuple):
     horizon: ventures.Horizon = 150
     initial_trust: ventures.InitialTrust = (0.1, 0.3)
     damage: Annotated[
-        ventures.Range, span(0, 1, "first damage, drawn for each ordered pair; caps trust")
+        ventures.Range, span(0, 1, "initial damage, drawn for each ordered pair; caps trust")
     ] = (0.3, 0.6)
     recovery_target: Annotated[float, between(0, 1, "mean trust that ends the penalty")] = 0.8
     market_penalty: Annotated[
-        float, between(0, 1, "part of good times' productivity that is missing until then")
+        float, between(0, 1, "fraction of productivity withheld in good regimes until recovery")
     ] = 0.15
     dependence: ventures.Dependence = (0.4, 0.7)
     high: ventures.High = (1.7, 1.9)
@@ -64,7 +64,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Two equal partners with a bad past."""
+    """Two equal partners with initial damage."""
     return ventures.make_constants(
         p,
         kind=Constants,
@@ -118,7 +118,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def heal(c, s, i):
-    """Let damage fade; what is invested beyond the norm in good times repairs, too little harms."""
+    """Update damage: it decays, is repaired by investments above the norm, grows by lower ones."""
     total = 0.0
     for a in range(c.num_agents):
         for b in range(c.num_agents):
@@ -133,7 +133,7 @@ def heal(c, s, i):
 
 @kernel
 def update_trust(c, s, i):
-    """Move trust by what was seen, below the ceiling that the damage leaves."""
+    """Update trust by the observed investments, below the ceiling set by the damage."""
     for a in range(c.num_agents):
         for b in range(c.num_agents):
             if a != b:
@@ -145,7 +145,7 @@ def update_trust(c, s, i):
 
 @kernel
 def take_stock(c, s, i, played):
-    """Note the highest mean trust and, once, that it has reached the target."""
+    """Record the highest mean trust, and whether it has reached the target."""
     s.peak[i] = max(s.peak[i], s.mean_trust[i])
     if s.recovery[i] < 0 and s.mean_trust[i] >= c.target:
         s.recovery[i] = played
@@ -153,14 +153,14 @@ def take_stock(c, s, i, played):
 
 @kernel
 def doubt(c, s, i):
-    """Lower what a unit will be worth in good times until the partners have recovered."""
+    """Lower the value of a unit in good regimes until the partners have recovered."""
     if s.good[i] and s.recovery[i] < 0:
         s.productivity[i] *= 1.0 - c.penalty
 
 
 @kernel
 def observe(c, s, i, obs):
-    """What agents of all games see, then damage against oneself and held, and if recovered."""
+    """Write the common observation, then damage against the agent, damage held and recovery."""
     ventures.observe(c, s, i, obs)
     others = c.num_agents - 1
     for a in range(c.num_agents):
@@ -175,7 +175,7 @@ def observe(c, s, i, obs):
 
 @kernel
 def global_state(c, s, i, out):
-    """The common global state, then all damage row by row and if the partners have recovered."""
+    """Write the common global state, then all damage row by row and the recovery flag."""
     ventures.global_state(c, s, i, out)
     n = c.num_agents
     first = n * (n + 2) + 2
@@ -203,7 +203,7 @@ def layout(c: Any) -> dict[str, Part]:
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
-    """Lines that a picture shows beyond those of all games."""
+    """Return the lines that a picture shows in addition to those of all games."""
     damage, steps = fields["damage"], int(fields["recovery"])
     names = [name.replace("_", " ") for name in agents]
     return [

@@ -1,6 +1,6 @@
 """RenaultNissan: an alliance of two car makers goes through the four phases of its history.
 
-Each new phase draws trust towards its own and sets how much the makers need each other; the
+Each new phase pulls trust towards its own level and sets the dependence of the makers; the
 timeline is stylised. Page: docs/environments/renault_nissan_v1.md.
 """
 
@@ -49,7 +49,7 @@ class Params(NamedTuple):
         ventures.Range, span(0, 1, "largest shift of dependence, drawn for each episode")
     ] = (0.0, 0.1)
     pull: Annotated[
-        ventures.Range, span(0, 1, "part of the way to a new phase's trust, drawn per episode")
+        ventures.Range, span(0, 1, "fraction of the way to a new phase's trust, drawn per episode")
     ] = (0.4, 0.6)
     high: ventures.High = (1.75, 1.87)
     low: ventures.Low = (0.1, 0.3)
@@ -102,7 +102,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def draw_trust(c, s, i):
-    """Move everybody's trust part of the way to that of the phase that begins."""
+    """Move all trust part of the way to that of the new phase."""
     for a in range(c.num_agents):
         for b in range(c.num_agents):
             if a != b:
@@ -114,7 +114,7 @@ def draw_trust(c, s, i):
 
 @kernel
 def need(c, s, i):
-    """Set how much of its share each agent's partner holds in its hands."""
+    """Set each agent's dependence on its partner."""
     for a in range(c.num_agents):
         level = c.phase_dependence[s.phase[i], a] + s.shift[i, a]
         s.dependence[i, a] = min(max(level, 0.0), 1.0)

@@ -24,10 +24,10 @@ class Params(NamedTuple):
     horizon: ventures.Horizon = 40
     initial_trust: ventures.InitialTrust = (0.55, 0.75)
     dependence_samsung: Annotated[
-        ventures.Range, span(0, 1, "part of Samsung's share that hinges on Sony's trust")
+        ventures.Range, span(0, 1, "fraction of Samsung's share that depends on Sony's trust")
     ] = (0.54, 0.74)
     dependence_sony: Annotated[
-        ventures.Range, span(0, 1, "part of Sony's share that hinges on Samsung's trust")
+        ventures.Range, span(0, 1, "fraction of Sony's share that depends on Samsung's trust")
     ] = (0.76, 0.96)
     high: ventures.High = (1.70, 1.85)
     low: ventures.Low = (0.1, 0.3)

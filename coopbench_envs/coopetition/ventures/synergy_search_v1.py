@@ -1,7 +1,7 @@
-"""SynergySearch: two firms share a venture that is good or bad, and find out by investing in it.
+"""SynergySearch: two firms share a venture of unknown type, which only investing reveals.
 
-Nothing that they see tells which; only what their investments return does, and large shocks blur
-that. Page: docs/environments/synergy_search_v1.md.
+No observation reveals the type except the returns on investments, which have large shocks. Page:
+docs/environments/synergy_search_v1.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -31,8 +31,8 @@ State = dynamics.extended(
 METRICS = ventures.METRICS | {
     "inference_accuracy": "share of agents whose mean fraction in the last third fits the type; "
     "0 before the end",
-    "exploration_steps": "steps until all fractions stay on the type's side of 1/2; 0 before the "
-    "end",
+    "exploration_steps": "steps until all fractions stay on the right side of 1/2 for the type; 0 "
+    "before the end",
     "regret": "expected welfare of informed play at full trust minus that of this play, all steps; "
     "0 before the end",
 }
@@ -45,19 +45,19 @@ class Params(NamedTuple):
     initial_trust: ventures.InitialTrust = (0.6, 0.9)
     dependence: ventures.Dependence = (0.5, 0.8)
     high: Annotated[
-        ventures.Range, span(0, 100, "mean worth of a unit in a good venture, per episode")
+        ventures.Range, span(0, 100, "mean value of a unit in a good venture, per episode")
     ] = (1.6, 1.9)
     low: Annotated[
-        ventures.Range, span(0, 100, "mean worth of a unit in a bad venture, per episode")
+        ventures.Range, span(0, 100, "mean value of a unit in a bad venture, per episode")
     ] = (0.3, 0.6)
     shock: ventures.Shock = (0.5, 0.9)
     noise: ventures.Noise = (0.0, 0.1)
-    grace: Annotated[int, between(0, 1_000_000, "steps until trust expects the full norm")] = 10
-    reveal_type: Annotated[bool, one_of((), "append the type (1: good) to what agents see")] = False
+    grace: Annotated[int, between(0, 1_000_000, "steps until the full norm is expected")] = 10
+    reveal_type: Annotated[bool, one_of((), "append the type (1: good) to observations")] = False
 
 
 def constants(p: Params) -> Any:
-    """Two firms with equal endowments and shares; the times never change."""
+    """Two firms with equal endowments and shares; the regime never changes."""
     return ventures.make_constants(
         p,
         kind=Constants,
@@ -96,14 +96,14 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def invest(c, s, i, rng, actions):
-    """Let everybody invest; trust expects the same of both types, or it would tell them apart."""
+    """Invest for all agents; the expected fraction is the same for both types."""
     s.expected[i] = c.norm * (s.time[i] / c.grace if s.time[i] < c.grace else 1.0)
     ventures.put_in(c, s, i, rng, actions, 1.0)
 
 
 @kernel
 def compare(c, s, i):
-    """Note how the investments fit the type, and what informed play would expect on top."""
+    """Add up how the investments fit the type, and the regret against informed play."""
     worth = s.high[i] if s.good[i] else s.low[i]
     for a in range(c.num_agents):
         fraction = s.fraction[i, a]
@@ -122,7 +122,7 @@ def compare(c, s, i):
 
 @kernel
 def observe(c, s, i, obs):
-    """What agents of all games see, but not the productivity; the type only if revealed."""
+    """Write the common observation without the productivity; the type only if revealed."""
     end = 3 * c.num_agents
     for a in range(c.num_agents):
         ventures.look_around(c, s, i, a, obs)
@@ -133,7 +133,7 @@ def observe(c, s, i, obs):
 
 @kernel
 def global_state(c, s, i, out):
-    """The common global state, but not the productivity; the type only if revealed."""
+    """Write the common global state without the productivity; the type only if revealed."""
     end = c.num_agents * (c.num_agents + 2)
     ventures.survey(c, s, i, out)
     out[i, end] = s.time[i] / c.horizon
@@ -143,7 +143,7 @@ def global_state(c, s, i, out):
 
 @kernel
 def measure(c, s, i, measures):
-    """The common metrics; those that depend on the type only when the episode is over."""
+    """Write the common metrics; those that depend on the type only when the episode is over."""
     ventures.measure(c, s, i, measures)
     over = 1.0 if s.time[i] >= c.horizon else 0.0
     right = 0.0
@@ -162,7 +162,7 @@ def layout(c: Any) -> dict[str, Part]:
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
-    """Lines that a picture shows beyond those of all games."""
+    """Return the lines that a picture shows in addition to those of all games."""
     kind, level = ("good", "high") if fields["good"] else ("bad", "low")
     worth = float(fields[level])
     return [f"hidden from the agents: a {kind} venture, a unit is worth {worth:.2f} on average"]

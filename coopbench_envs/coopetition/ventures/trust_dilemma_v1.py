@@ -1,7 +1,7 @@
-"""TrustDilemma: two equal firms share a venture whose times change, and judge what they see.
+"""TrustDilemma: two equal firms share a venture with changing productivity and noisy signals.
 
-Investing pays both in good times only, and keeping back pays oneself at every single step; but a
-firm whose partner has lost trust in it receives little of what is earned. Page:
+Investing benefits both in good regimes only, and withholding always pays in the short run; but a
+firm whose partner has lost trust in it receives little of its share. Page:
 docs/environments/trust_dilemma_v1.md.
 """
 

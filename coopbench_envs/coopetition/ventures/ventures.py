@@ -1,8 +1,8 @@
-"""The model that all version 1 games share: a venture of many, in times that change.
+"""The model that all version 1 games share: a common venture with changing productivity.
 
-Each step every agent invests a fraction of its endowment. In good times a unit invested is worth
-more than a unit to all together but less to the one who invests it, in bad times it is lost. What
-an agent receives hinges on how much the others trust it. Equations and reasons:
+In each step every agent invests a fraction of its endowment. In good regimes an invested unit is
+worth more than a unit to all together but less to the investor, in bad ones it is worth less even
+to all. What an agent receives depends on how much the others trust it. Equations and reasons:
 docs/environments/ventures.md.
 """
 
@@ -21,13 +21,19 @@ from coopbench_envs.parameters import between, span
 
 Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
 Range = tuple[float, ...]
-InitialTrust = Annotated[Range, span(0, 1, "first trust, drawn for each ordered pair")]
-Dependence = Annotated[Range, span(0, 1, "part of an agent's share that hinges on others' trust")]
-High = Annotated[Range, span(0, 100, "worth of a unit in good times, drawn for each episode")]
-Low = Annotated[Range, span(0, 100, "worth of a unit in bad times, drawn for each episode")]
-Persistence = Annotated[Range, span(0, 1, "chance that the times stay, drawn for each episode")]
+InitialTrust = Annotated[Range, span(0, 1, "initial trust, drawn for each ordered pair")]
+Dependence = Annotated[
+    Range, span(0, 1, "fraction of an agent's share that depends on others' trust")
+]
+High = Annotated[Range, span(0, 100, "value of a unit in good regimes, drawn for each episode")]
+Low = Annotated[Range, span(0, 100, "value of a unit in bad regimes, drawn for each episode")]
+Persistence = Annotated[
+    Range, span(0, 1, "probability that the regime persists, drawn for each episode")
+]
 Shock = Annotated[Range, span(0, 1, "largest relative shock of a step, drawn for each episode")]
-Noise = Annotated[Range, span(0, 1, "largest error of seen investments, drawn for each episode")]
+Noise = Annotated[
+    Range, span(0, 1, "largest error of observed investments, drawn for each episode")
+]
 
 
 class Constants(NamedTuple):
@@ -44,7 +50,7 @@ class Constants(NamedTuple):
     persistence: np.ndarray  # (2,)
     shock: np.ndarray  # (2,)
     noise: np.ndarray  # (2,)
-    norm: float  # fraction that trust expects in good times
+    norm: float  # fraction that is expected in good regimes
     trust_gain: float  # per step, at full signal
     trust_loss: float
 
@@ -54,21 +60,21 @@ class State(NamedTuple):
 
     time: np.ndarray  # (lanes,) int64, steps played; written by the driver
     trust: np.ndarray  # (lanes, agents, agents) trust of a in b, in [0, 1]; diagonal 1
-    dependence: np.ndarray  # (lanes, agents) part of the share that hinges on others' trust
-    high: np.ndarray  # (lanes,) worth of a unit in good times
-    low: np.ndarray  # (lanes,) worth of a unit in bad times
-    persistence: np.ndarray  # (lanes,) chance that the times stay as they are
+    dependence: np.ndarray  # (lanes, agents) fraction of the share that depends on others' trust
+    high: np.ndarray  # (lanes,) value of a unit in good regimes
+    low: np.ndarray  # (lanes,) value of a unit in bad regimes
+    persistence: np.ndarray  # (lanes,) probability that the regime persists
     shock: np.ndarray  # (lanes,) largest relative shock of a step
-    noise: np.ndarray  # (lanes,) largest error of seen investments
-    good: np.ndarray  # (lanes,) bool, the coming step is one of good times
-    productivity: np.ndarray  # (lanes,) worth of a unit in the coming step
+    noise: np.ndarray  # (lanes,) largest error of observed investments
+    good: np.ndarray  # (lanes,) bool, the coming step is in a good regime
+    productivity: np.ndarray  # (lanes,) value of a unit in the coming step
     fraction: np.ndarray  # (lanes, agents) last investment, share of own endowment
-    seen: np.ndarray  # (lanes, agents) the same as others see it, in [0, 1]
-    expected: np.ndarray  # (lanes,) fraction that trust expected in the last step
+    seen: np.ndarray  # (lanes, agents) the same as observed by others, in [0, 1]
+    expected: np.ndarray  # (lanes,) fraction that was expected in the last step
     income: np.ndarray  # (lanes, agents) last reward
     invested: np.ndarray  # (lanes,) running sum of mean fractions, for the cooperation rate
     trusted: np.ndarray  # (lanes,) running sum of mean trust
-    signal: np.ndarray  # (lanes, agents) scratch: how others read the last investment, in [-1, 1]
+    signal: np.ndarray  # (lanes, agents) scratch: signal of the last investment, in [-1, 1]
     mean_trust: np.ndarray  # (lanes,) scratch: mean of all pairwise trust
 
 
@@ -142,7 +148,7 @@ def within(ends, rng, i):
 
 @kernel
 def reset(c, s, i, rng):
-    """Draw what an episode keeps, and its first step's times."""
+    """Draw the constants of the episode and its first regime."""
     s.high[i] = within(c.high, rng, i)
     s.low[i] = within(c.low, rng, i)
     s.persistence[i] = within(c.persistence, rng, i)
@@ -164,14 +170,14 @@ def reset(c, s, i, rng):
 
 @kernel
 def announce(c, s, i, rng):
-    """Set what a unit will be worth in the coming step."""
+    """Set the value of a unit in the coming step."""
     level = s.high[i] if s.good[i] else s.low[i]
     s.productivity[i] = level * (1.0 + s.shock[i] * (2.0 * uniform(rng, i) - 1.0))
 
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
-    """Play one step of the common model, which nothing but the horizon ends."""
+    """Play one step of the common model, which ends only at the horizon."""
     invest(c, s, i, rng, actions)
     earn(c, s, i, rewards)
     update_trust(c, s, i)
@@ -181,16 +187,16 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def invest(c, s, i, rng, actions):
-    """Expect the norm in good times and nothing in bad ones, and let everybody invest."""
+    """Set the expected fraction (the norm in good regimes, else 0) and invest for all agents."""
     s.expected[i] = c.norm if s.good[i] else 0.0
     put_in(c, s, i, rng, actions, 1.0)
 
 
 @kernel
 def put_in(c, s, i, rng, actions, full):
-    """Clip the investments to [0, 1] and note how others see and read them.
+    """Clip the investments to [0, 1] and store how others observe and evaluate them.
 
-    What is expected stands in the state; a fraction of ``full`` can show no more goodwill.
+    The expected fraction is in the state; a fraction of ``full`` gives the largest signal.
     """
     width = max(s.expected[i], full - s.expected[i])
     total = 0.0
@@ -206,7 +212,7 @@ def put_in(c, s, i, rng, actions, full):
 
 @kernel
 def pool(c, s, i):
-    """Units that all agents have invested in this step."""
+    """Return the units that all agents have invested in this step."""
     units = 0.0
     for a in range(c.num_agents):
         units += c.endowment[a] * s.fraction[i, a]
@@ -215,7 +221,7 @@ def pool(c, s, i):
 
 @kernel
 def standing(c, s, i, a):
-    """Part of its share that ``a`` receives, given how much the others trust it."""
+    """Return the fraction of its share that ``a`` receives at the others' trust in it."""
     total = 0.0
     for b in range(c.num_agents):
         total += s.trust[i, b, a]
@@ -231,7 +237,7 @@ def earn(c, s, i, rewards):
 
 @kernel
 def pay(c, s, i, worth, rewards):
-    """Pay what agents kept and receive of ``worth``, at the trust they had before this step."""
+    """Pay what agents kept and receive of ``worth``, at the trust before this step."""
     for a in range(c.num_agents):
         kept = c.endowment[a] * (1.0 - s.fraction[i, a])
         rewards[i, a] = kept + c.share[a] * worth * standing(c, s, i, a)
@@ -240,7 +246,7 @@ def pay(c, s, i, worth, rewards):
 
 @kernel
 def update_trust(c, s, i):
-    """Move everybody's trust in each agent by how its investment was read."""
+    """Update the trust in each agent by the signal of its investment."""
     total = 0.0
     for a in range(c.num_agents):
         # The diagonal like the rest, so that the loop runs as vectors.
@@ -256,7 +262,7 @@ def update_trust(c, s, i):
 
 @kernel
 def moved(c, trust, signal, ceiling):
-    """Return the trust in an agent after its investment was read as ``signal``."""
+    """Return the trust in an agent after the ``signal`` of its investment."""
     # Gain and loss without a branch, for loops that run as vectors.
     good, bad = max(signal, 0.0), max(-signal, 0.0)
     trust += c.trust_gain * good * (ceiling - trust) - c.trust_loss * bad * trust
@@ -265,7 +271,7 @@ def moved(c, trust, signal, ceiling):
 
 @kernel
 def turn(c, s, i, rng):
-    """Let the times stay or change, and announce the coming step."""
+    """Draw the next regime, and announce the coming step."""
     stays = uniform(rng, i) < s.persistence[i]
     s.good[i] = s.good[i] == stays
     announce(c, s, i, rng)
@@ -273,14 +279,14 @@ def turn(c, s, i, rng):
 
 @kernel
 def go_on(c, i, terminated):
-    """End nothing: only the horizon does."""
+    """Terminate no agent: episodes end only at the horizon."""
     for a in range(c.num_agents):
         terminated[i, a] = False
 
 
 @kernel
 def observe(c, s, i, obs):
-    """Write what each agent sees, in the order of ``layout``."""
+    """Write the observation of each agent, in the order of ``layout``."""
     end = 3 * c.num_agents
     for a in range(c.num_agents):
         look_around(c, s, i, a, obs)
@@ -290,7 +296,7 @@ def observe(c, s, i, obs):
 
 @kernel
 def look_around(c, s, i, a, obs):
-    """Write what ``a`` sees of itself and of the others, the first ``3 * num_agents`` numbers."""
+    """Write the first ``3 * num_agents`` numbers of the observation: ``a``, then the others."""
     n = c.num_agents
     obs[i, a, 0] = s.fraction[i, a]
     k = 0
@@ -316,7 +322,7 @@ def global_state(c, s, i, out):
 
 @kernel
 def survey(c, s, i, out):
-    """Write the part of the global state that is about agents, its first ``n * (n + 2)``."""
+    """Write the first ``n * (n + 2)`` numbers of the global state, which describe the agents."""
     n = c.num_agents
     for a in range(n):
         out[i, a] = s.fraction[i, a]
@@ -419,7 +425,7 @@ def game(
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
-    """Return what the metrics over a trajectory need, (lanes, agents) each."""
+    """Return the input of the trajectory metrics, (lanes, agents) each."""
     others = c.num_agents - 1
     return {
         "fraction": s.fraction,

@@ -1,4 +1,4 @@
-"""batched_string_grid: several maps of one shape drawn with letters; an episode draws one of them.
+"""batched_string_grid: several text maps of one shape; an episode draws one of them.
 
 Source: CAMAR, map ``batched_string_grid``.
 """

@@ -39,7 +39,9 @@ class Params(NamedTuple):
     landmark_high_ratio: Annotated[
         float, between(0, 1, "share of cells whose noise is not above that of the walls")
     ] = 0.72
-    free_ratio: Annotated[float, between(0, 1, "share of cells to begin in, the lowest")] = 0.2
+    free_ratio: Annotated[
+        float, between(0, 1, "share of cells, lowest in noise, in which agents and goals start")
+    ] = 0.2
     add_borders: Annotated[bool, Allowed("walls around the world")] = True
     landmark_rad: Annotated[float, LANDMARK_RAD] = 0.05
     agent_rad_range: Annotated[Range, AGENT_RAD] = (0.1, 0.1)

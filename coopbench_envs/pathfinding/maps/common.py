@@ -1,4 +1,4 @@
-"""What maps have in common: what the kernels read of a map, radii, drawn cells, checked arrays."""
+"""Shared by all maps: constants that kernels read, radii, drawn cells, checked arrays."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -51,7 +51,7 @@ class Params(NamedTuple):
     room_min_size: Annotated[int, between(3, 501, "smallest side of a room, with a wall")] = 3
     room_max_size: Annotated[int, between(3, 501, "largest side of a room")] = 5
     extra_connection_probability: Annotated[
-        float, between(0, 1, "probability of a door that no connection needs")
+        float, between(0, 1, "probability of a door that is not needed for connectivity")
     ] = 0.05
     random_agents: Annotated[bool, RANDOM_AGENTS] = True
     random_goals: Annotated[bool, RANDOM_GOALS] = True

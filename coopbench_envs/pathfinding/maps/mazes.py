@@ -30,11 +30,11 @@ WALLS = "@*#"
 _SUBSET, _STARTS, _GOALS = 11, 12, 13  # salts of what is drawn once and for all
 
 # Descriptions of parameters that several maps have.
-FREE_POS = between(1, 10**6, "free cells that are kept, a fixed choice; none: all of them")
+FREE_POS = between(1, 10**6, "number of free cells in a fixed random subset; none: all")
 LANDMARK_RAD = between(0, 1e3, "radius of a wall's disc, half a cell", above=True)
 AGENT_RAD = between(0, 1e3, "lowest and highest agent radius; none: 0.4 of a wall's disc")
 GOAL_RAD = between(0, 1e3, "lowest and highest goal radius; none: 0.4 of the agent's")
-RANDOM_AGENTS = Allowed("false: agents begin on the same cells in every episode")
+RANDOM_AGENTS = Allowed("false: agents start on the same cells in every episode")
 RANDOM_GOALS = Allowed("false: goals lie on the same cells in every episode")
 REMOVE_BORDER = Allowed("cut the outermost ring of cells")
 ADD_BORDER = Allowed("put a ring of walls around the map")

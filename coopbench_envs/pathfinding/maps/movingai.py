@@ -1,4 +1,4 @@
-"""movingai: street maps, those of this package or files of the Moving AI benchmark that you have.
+"""movingai: street maps, those of this package or your files of the Moving AI benchmark.
 
 The twelve synthetic cities in the folder ``cities`` come with the package; nothing is downloaded. A
 map is brought to the wanted size and its walls are thinned to their outlines. Source: CAMAR, map
@@ -40,13 +40,14 @@ class Params(NamedTuple):
     """Parameters of the map; every field can be given in ``map_params``."""
 
     path: Annotated[
-        str | None, Allowed("a file .map, or a folder of which all are taken; none: own cities")
+        str | None,
+        Allowed("a .map file, or a folder whose .map files are used; none: included cities"),
     ] = None
     height: Annotated[int, between(3, 2048, "cells along y")] = 128
     width: Annotated[int, between(3, 2048, "cells along x")] = 128
-    walls: Annotated[str, Allowed("letters that are walls")] = WALLS
-    only_edges: Annotated[bool, Allowed("walls are the outlines of walls")] = True
-    low_thr: Annotated[float, between(0, 10, "magnitude of Sobel's filter on an outline")] = 3.7
+    walls: Annotated[str, Allowed("characters that are walls")] = WALLS
+    only_edges: Annotated[bool, Allowed("reduce walls to their outlines")] = True
+    low_thr: Annotated[float, between(0, 10, "smallest Sobel magnitude of an outline")] = 3.7
     random_agents: Annotated[bool, RANDOM_AGENTS] = True
     random_goals: Annotated[bool, RANDOM_GOALS] = True
     remove_border: Annotated[bool, REMOVE_BORDER] = True

@@ -33,7 +33,9 @@ class Params(NamedTuple):
     num_rows: Annotated[int, between(1, 1000, "cells along x")] = 20
     num_cols: Annotated[int, between(1, 1000, "cells along y")] = 20
     obstacle_density: Annotated[float, between(0, 1, "share of cells that are obstacles")] = 0.2
-    grain_factor: Annotated[int, between(2, 100, "discs along an obstacle's side, corners too")] = 3
+    grain_factor: Annotated[
+        int, between(2, 100, "discs along an obstacle's side, including corners")
+    ] = 3
     obstacle_size: Annotated[float, between(0, 1e3, "side of a cell, length", above=True)] = 0.4
     agent_rad_range: Annotated[
         Range, between(0, 1e3, "lowest and highest agent radius; none: a quarter of a corridor")

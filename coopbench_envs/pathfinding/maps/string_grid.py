@@ -1,4 +1,4 @@
-"""string_grid: a map drawn with letters, one row of cells per line; every wall cell is a disc.
+"""string_grid: a map given as text, one row of cells per line; every wall cell is a disc.
 
 Source: CAMAR, map ``string_grid``.
 """
@@ -36,7 +36,7 @@ class Params(NamedTuple):
 
     map_str: Annotated[str | None, Allowed("rows of cells; '@', '*' and '#' are walls")] = None
     free_pos_str: Annotated[
-        str | None, Allowed("rows as in map_str; agents and goals begin where neither has a wall")
+        str | None, Allowed("rows as in map_str; agents and goals start where neither has a wall")
     ] = None
     agent_idx: Annotated[Places, Allowed("(row, column) of each agent; none: drawn")] = None
     goal_idx: Annotated[Places, Allowed("(row, column) of each goal; none: drawn")] = None
