@@ -40,7 +40,7 @@ docs: $(VENV)/.docs
 
 # A wheel in an empty virtual environment must do the main job, too.
 wheel: $(VENV)/.test
-	rm -rf build/wheel && mkdir -p build/wheel
+	rm -rf build/wheel build/lib build/bdist.* && mkdir -p build/wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build/wheel/*.whl

@@ -1,48 +1,41 @@
-"""The house itself: imports point down, drivers know their sources, generated docs are fresh."""
+"""The structure of the packages: rooms, imports, names, the wheel; and what is derived from it."""
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import structure
+from folders import ROOT, contents
 
-ROOT = Path(__file__).resolve().parent.parent
-# From the bottom up; a layer may import itself and those before it.
-LAYERS = (
-    ("coopbench_envs", "coopbench_envs"),
-    ("coopbench.baselines", "baselines"),
-    ("coopbench", "coopbench"),
-)
 HEAVY = ("numba", "torch", "stable_baselines3", "scipy.stats", "matplotlib", "pandas", "ray")
+_WHEEL = """
+import setuptools
+from distutils.core import run_setup
+build = run_setup("setup.py", ["build_py"], stop_after="commandline").get_command_obj("build_py")
+build.build_lib = "lib"
+build.ensure_finalized()
+print("\\n".join(build.get_outputs(include_bytecode=False)))
+"""
 
 
-def _imports(file):
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: relative import"
-            yield node.module
+@pytest.mark.parametrize("check", structure.ENFORCED, ids=lambda check: check.__name__)
+def test_structure_has_no_violations(check):
+    violations = check()
+    assert not violations, "\n".join(violations)
 
 
-def _layer(module):
-    matches = [
-        k for k, (name, _) in enumerate(LAYERS) if module == name or module.startswith(name + ".")
-    ]
-    return min(matches) if matches else None
-
-
-@pytest.mark.parametrize(("package", "folder"), LAYERS)
-def test_imports_point_down(package, folder):
-    own = _layer(package)
-    files = list((ROOT / folder).rglob("*.py"))
-    assert files
-    for file in files:
-        for module in _imports(file):
-            layer = _layer(module)
-            if layer is not None:
-                assert layer <= own, f"{file.relative_to(ROOT)} imports {module}"
+def test_wheel_holds_every_file_of_the_packages_and_nothing_else():
+    """A folder without an __init__.py, or a file with a new ending, would be missing."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _WHEEL],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    packed = {line.removeprefix("lib/") for line in done.stdout.splitlines() if "lib/" in line}
+    assert packed == set(contents())
 
 
 @pytest.mark.parametrize("module", ["coopbench_envs", "coopbench", "coopbench.cli.main"])
