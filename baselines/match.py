@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike
 
 from coopbench_envs.engine import DISABLED, Engine
 
-__all__ = ["OWN", "Actor", "Match", "Script", "begin_players", "seating"]
+__all__ = [
+    "OWN",
+    "Actor",
+    "Match",
+    "Script",
+    "begin_players",
+    "role_of",
+    "seating",
+    "seating_by_role",
+]
 
 OWN = -1  # in a seating: the first player, whose policy is evaluated
 
@@ -120,9 +129,28 @@ def seating(episodes: int, agents: int, partners: int) -> np.ndarray:
     (floor(k / n) + j) mod P. So the policy visits all n seats in turn, then the partners move on by
     one, and after n * P episodes every partner has sat in every place equally often.
     """
-    if partners == 0:
-        return np.full((episodes, agents), OWN)
+    return seating_by_role(episodes, ("",) * agents, {"": partners} if partners else {})
+
+
+def seating_by_role(episodes: int, roles: Sequence[str], partners: Mapping[str, int]) -> np.ndarray:
+    """Say who sits where if every role has partners of its own; see ``seating``.
+
+    ``roles`` are those of the seats, and ``partners`` the number of partners of each role; partners
+    are numbered role after role. The policy visits all n seats in turn. In episode k the j-th of
+    the other seats of a role with P partners is taken by its partner (floor(k / n) + j) mod P.
+    """
+    agents = len(roles)
     episode, seat = np.arange(episodes)[:, None], np.arange(agents)[None, :]
-    evaluated = episode % agents
-    place = seat - (seat > evaluated)  # among the other seats
-    return np.where(seat == evaluated, OWN, (episode // agents + place) % partners)
+    seats, first = np.full((episodes, agents), OWN), 0
+    for role, count in partners.items():
+        others = np.array([name == role for name in roles]) & (seat != episode % agents)
+        place = others.cumsum(axis=1) - 1  # among the other seats of the role
+        seats = np.where(others, first + (episode // agents + place) % count, seats)
+        first += count
+    return seats
+
+
+def role_of(agent: str) -> str:
+    """Return the role of an agent, which is its name without the number: ``sony`` of ``sony_0``."""
+    word, _, number = agent.rpartition("_")
+    return word if word and number.isdigit() else agent

@@ -11,6 +11,7 @@ from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 from coopbench.protocol.user_maps import maps_text
 from coopbench.report.tables.overall import training_text
 from coopbench_envs.layouts import Part
@@ -157,7 +158,7 @@ def _task_table(protocol: Protocol) -> str:
         "Parameters": [
             ", ".join(f"{k}={v}" for k, v in task.parameters.items()) for task in protocol.task
         ],
-        "Partners": [_quoted(task.partners, "self-play") for task in protocol.task],
+        "Partners": [_partners(task) for task in protocol.task],
         "Trained on": [f"`{task.trained_on or task.id}`" for task in protocol.task],
         "Episodes": [str(protocol.episodes(task)) for task in protocol.task],
         "Bounds (score 0 to 1)": [
@@ -173,6 +174,12 @@ def _task_table(protocol: Protocol) -> str:
     if not any(columns["Group"]):
         del columns["Group"]
     return table(list(columns), zip(*columns.values(), strict=True))
+
+
+def _partners(task: Task) -> str:
+    """Return the partners of a task, with the role that they play if there are several."""
+    pools = [(f"{role}: " if role else "") + _quoted(names) for role, names in task.pools.items()]
+    return "; ".join(pools) or "self-play"
 
 
 def _quoted(names: Iterable[str], nothing: str = "none") -> str:

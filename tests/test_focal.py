@@ -5,13 +5,14 @@ import pytest
 
 import coopbench
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import seating
+from coopbench.baselines.match import role_of, seating, seating_by_role
 from coopbench.baselines.player import Player
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.playing import rollout
 from coopbench.playing.rollout import play
 from coopbench.protocol.schema import Protocol
+from coopbench.report.tables.overall import task_facts
 from coopbench.results import store
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
@@ -35,7 +36,7 @@ def make_protocol(env, partners=POOL, count=14, **parameters):
                     "id": "one",
                     "env": env,
                     "parameters": {"horizon": 9} | GAMES[env] | parameters,
-                    "partners": list(partners),
+                    "partners": partners if isinstance(partners, dict) else list(partners),
                     "bounds": {"low": 0.0, "high": 5000.0},
                 }
             ],
@@ -72,6 +73,38 @@ def test_seating_by_hand():
     assert seating(5, 2, 2).tolist() == [[-1, 0], [0, -1], [-1, 1], [1, -1], [-1, 0]]
     assert seating(4, 3, 2).tolist() == [[-1, 0, 1], [0, -1, 1], [0, 1, -1], [-1, 1, 0]]
     assert (seating(4, 3, 0) == -1).all()
+
+
+@pytest.mark.parametrize("agents", [2, 3, 5])
+@pytest.mark.parametrize("partners", [1, 2, 7])
+def test_one_role_for_all_is_seated_as_without_roles(agents, partners):
+    roles = seating_by_role(60, ["firm"] * agents, {"firm": partners})
+    assert (roles == seating(60, agents, partners)).all()
+
+
+def test_seating_by_role_by_hand():
+    """Seats a, b, b; partner 0 is of role a, partners 1 and 2 are of role b."""
+    seats = seating_by_role(6, ["a", "b", "b"], {"a": 1, "b": 2})
+    expected = [[-1, 1, 2], [0, -1, 1], [0, 1, -1], [-1, 2, 1], [0, -1, 2], [0, 2, -1]]
+    assert seats.tolist() == expected
+    assert (seating_by_role(4, ["a", "b"], {}) == -1).all()
+
+
+def test_every_seat_is_taken_by_a_partner_of_its_role():
+    roles = ["a", "b", "a", "c", "b", "b"]
+    pools = {"a": range(3), "b": range(3, 5), "c": range(5, 6)}
+    seats = seating_by_role(36, roles, {role: len(pool) for role, pool in pools.items()})
+    assert ((seats == -1).sum(axis=0) == 6).all()
+    for seat, role in enumerate(roles):
+        partners = seats[seats[:, seat] != -1, seat]
+        counts = [np.count_nonzero(partners == partner) for partner in pools[role]]
+        assert sum(counts) == len(partners) == 30
+        assert max(counts) - min(counts) <= 1
+
+
+def test_a_role_is_the_word_in_the_name_of_an_agent():
+    names = ("sony_0", "rail_agent_12", "lone", "agent_x")
+    assert [role_of(name) for name in names] == ["sony", "rail_agent", "lone", "agent_x"]
 
 
 def test_other_seats_hold_a_mixture():
@@ -193,3 +226,45 @@ def test_seats_are_kept_and_found_again(tmp_path):
     assert [row["seats"] for row in rows[:5]] == [*found.agents, found.agents[0]]
     assert "constant:0.75" in str(report)
     assert "Players: the policy in one seat" in str(report)
+
+
+# --- partners by role ----------------------------------------------------------------------------
+
+ROLES = {"platform": ["constant:0.25", "random"], "developer": ["constant:0.75", "tit_for_tat"]}
+
+
+def test_partners_of_a_role_play_the_agents_of_that_role():
+    protocol = make_protocol("coopbench/PlatformEcosystem-v0", ROLES, count=16)
+    (task,) = protocol.task
+    assert task.partner_names == ("constant:0.75", "tit_for_tat", "constant:0.25", "random")
+    block = play(protocol, Cell("one", "constant:0.5"), "constant:0.5")
+    seats = task.seating(16, block.agents)
+    assert (block.seats == (seats == -1)).all()
+    shares = block.agent_metrics["cooperation_rate"]
+    for number, share in ((-1, 0.5), (0, 0.75), (2, 0.25)):
+        assert (seats == number).any()
+        assert shares[seats == number] == pytest.approx(share)
+    platform = np.array([agent.startswith("platform") for agent in block.agents])
+    assert set(seats[:, platform].ravel()) == {-1, 2, 3}
+    assert set(seats[:, ~platform].ravel()) == {-1, 0, 1}
+
+
+def test_results_with_partners_by_role_verify_and_can_be_shown(tmp_path):
+    protocol = make_protocol("coopbench/PlatformEcosystem-v0", ROLES, count=4)
+    report = coopbench.evaluate(protocol, ["constant:0.5"], tmp_path / "r")
+    assert coopbench.verify(tmp_path / "r").identical
+    players = task_facts(report, protocol.task[0])["Players"]
+    pools = "constant:0.75, tit_for_tat as developer; constant:0.25, random as platform"
+    assert players.endswith(f"in the others {pools}")
+    recording = coopbench.find_episode(f"{tmp_path}/r/one/constant@0.5/1")
+    others = ("constant:0.75", "tit_for_tat")
+    assert recording.players == ("constant:0.25", "constant:0.5", *others)
+
+
+def test_the_order_of_roles_changes_nothing():
+    env = "coopbench/PlatformEcosystem-v0"
+    one, two = make_protocol(env, ROLES), make_protocol(env, dict(reversed(ROLES.items())))
+    assert one.digest == two.digest != make_protocol(env).digest
+    assert one.task[0].partner_names == two.task[0].partner_names
+    stored = Protocol.model_validate_json(one.model_dump_json(), strict=False)
+    assert stored == one

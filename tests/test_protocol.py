@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import json
 import re
 import runpy
 from importlib import resources
@@ -60,6 +61,11 @@ def test_shipped_protocols(name):
         state = instance_state(task, engine.constants, protocol.episodes(task))
         if state is not None:
             assert all(len(value) == protocol.episodes(task) for value in state.values())
+
+
+def test_digests_of_shipped_protocols_never_change(golden):
+    recorded = json.loads((golden / "digests.json").read_text())
+    assert {name: load_protocol(name).digest for name in coopbench.protocols()} == recorded
 
 
 @pytest.mark.parametrize("name", coopbench.protocols())
@@ -185,6 +191,12 @@ def test_a_good_file_and_its_digest(tmp_path):
         ('id = "one"', 'id = "one"\npartners = ["greedy"]', r"'greedy' cannot play"),
         ('id = "one"', 'id = "one"\npartners = ["constant:2"]', r"was 2; allowed: float in"),
         ('id = "one"', 'id = "one"\npartners = ["random", "random"]', r"partners repeat 'random'"),
+        ('id = "one"', 'id = "one"\npartners = 3', r"task.0.partners: takes a list .*given 3"),
+        ('id = "one"', 'id = "one"\npartners = { firm = [3] }', r"partners: takes a list .*table"),
+        ('id = "one"', 'id = "one"\npartners = { firn = ["random"] }', r"Did you mean 'firm'"),
+        ('id = "one"', 'id = "one"\npartners = { firm = [] }', r"role 'firm' has no partners"),
+        ('id = "one"', 'id = "one"\npartners = {}', r"no partners for 'firm'; every role of"),
+        ('id = "one"', 'id = "one"\npartners = { firm = ["greedy"] }', r"'greedy' cannot play"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, old, new, message):

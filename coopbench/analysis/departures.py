@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coopbench.baselines.match import OWN, seating
+from coopbench.baselines.match import OWN
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
@@ -185,7 +185,6 @@ def _other_seeds(protocol: Protocol, block: Episodes) -> bool:
 
 
 def _other_seats(protocol: Protocol, block: Episodes) -> bool:
-    found = [task for task in protocol.task if task.id == block.cell.task]
-    episodes, agents = block.seats.shape
-    seats = [seating(episodes, agents, len(task.partners)) == OWN for task in found]
-    return not any(np.array_equal(asked, block.seats) for asked in seats)
+    tasks = [task for task in protocol.task if task.id == block.cell.task]
+    seats = [task.seating(len(block), block.agents) == OWN for task in tasks]
+    return not any(np.array_equal(expected, block.seats) for expected in seats)

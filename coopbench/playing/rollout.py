@@ -44,8 +44,11 @@ def play(
     task = protocol.task_of(cell.task)
     frozen, seeds = seeds is None, protocol.seeds_of(task) if seeds is None else seeds
     engine = Engine(task.env, len(seeds), **task.parameters)
-    pool = task.partners if partners is None else partners
-    seats = seating(len(seeds), len(engine.agents), len(pool))
+    pool = task.partner_names if partners is None else partners
+    if partners is None:
+        seats = task.seating(len(seeds), engine.agents)
+    else:
+        seats = seating(len(seeds), len(engine.agents), len(partners))
     control = engine.control
     state = instance_state(task, engine.constants, len(seeds)) if frozen else None
     players = [Player(each, Game.of(engine)) for each in (policy, *pool)]

@@ -1,6 +1,7 @@
 """Sections of a protocol: identity, seeds, training, limits, tasks and report, frozen values."""
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -8,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 import coopbench_envs
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import role_of, seating_by_role
 from coopbench.baselines.registry import entries, make_policy
 from coopbench.protocol import map_files
-from coopbench_envs.parameters import resolve
+from coopbench_envs.parameters import resolve, unknown
 
 __all__ = [
     "Bounds",
@@ -191,6 +193,22 @@ class Instances(Strict):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
+def _as_pools(value: Any) -> Any:
+    """Turn lists of partners into tuples, and put the roles of a table in order.
+
+    The digest of a protocol does not depend on the order of roles, so that play must not, either.
+    """
+    pools = value.values() if isinstance(value, dict) else [value]
+    for names in pools:
+        if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
+            raise ValueError(
+                f"takes a list of policies, or a table {{role: [policies]}}; given {value!r}"
+            )
+    if isinstance(value, dict):
+        return {role: tuple(value[role]) for role in sorted(value)}
+    return tuple(value)
+
+
 AxisName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 AxisPlace = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -202,7 +220,8 @@ class Task(Strict):
     group: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9_.-]*)?$")  # aggregated together
     env: str
     parameters: dict[str, Any] = {}
-    partners: tuple[str, ...] = ()  # policies in the other seats; none: self-play
+    # Policies in the other seats, for all of them or by role of the agent; none: self-play.
+    partners: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
     episodes: int | None = Field(default=None, ge=1)  # None: one per evaluation seed
     bounds: Bounds
     axes: dict[AxisName, AxisPlace] = {}  # position of the task on the axes of charts
@@ -210,7 +229,7 @@ class Task(Strict):
     maps: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")  # checksum of its map files
     trained_on: str | None = later()  # id of the task whose models play this one; None: its own
 
-    _lists = field_validator("partners", mode="before")(_as_tuple)
+    _pools = field_validator("partners", mode="before")(_as_pools)
 
     @field_validator("axes", mode="before")
     @classmethod
@@ -235,17 +254,58 @@ class Task(Strict):
 
     @model_validator(mode="after")
     def _seated(self) -> "Task":
-        if not self.partners:
+        if self.partners == ():
             return self
         game = Game.at(self.env, **self.parameters)
         if len(game.agents) < 2:
             raise ValueError(f"partners need seats; {game.env_id} has one agent here, allowed: 2")
-        repeated = [name for name in self.partners if self.partners.count(name) > 1]
-        if repeated:
-            raise ValueError(f"partners repeat {repeated[0]!r}; list each once")
-        for name in self.partners:
+        if isinstance(self.partners, dict):
+            _check_roles(self.partners, game)
+        for names in self.pools.values():
+            repeated = [name for name in names if names.count(name) > 1]
+            if repeated:
+                raise ValueError(f"partners repeat {repeated[0]!r}; list each once")
+        for name in self.partner_names:
             _check_partner(name, game)
         return self
+
+    @property
+    def pools(self) -> dict[str, tuple[str, ...]]:
+        """Partners by role; under "" where they are partners in all seats. Empty in self-play."""
+        if isinstance(self.partners, dict):
+            return self.partners
+        return {"": self.partners} if self.partners else {}
+
+    @property
+    def partner_names(self) -> tuple[str, ...]:
+        """All partners, in the order of their numbers in ``seating``."""
+        return tuple(itertools.chain.from_iterable(self.pools.values()))
+
+    def seating(self, episodes: int, agents: Sequence[str]) -> np.ndarray:
+        """Say who sits where in the first episodes, (episodes, agents), from the agents' names.
+
+        -1 is the policy, p >= 0 the p-th of ``partner_names``; see ``seating_by_role``.
+        """
+        if not self.pools:
+            return seating_by_role(episodes, agents, {})
+        roles = [role_of(agent) if isinstance(self.partners, dict) else "" for agent in agents]
+        return seating_by_role(episodes, roles, {r: len(names) for r, names in self.pools.items()})
+
+
+def _check_roles(pools: Mapping[str, tuple[str, ...]], game: Game) -> None:
+    """Raise ``ValueError`` unless there are partners for exactly the roles of a game."""
+    roles = tuple(dict.fromkeys(map(role_of, game.agents)))
+    for role, names in pools.items():
+        if role not in roles:
+            raise ValueError(unknown("role", role, roles, f"the partners in {game.env_id}"))
+        if not names:
+            raise ValueError(f"role {role!r} has no partners; name at least one")
+    lacking = [role for role in roles if role not in pools]
+    if lacking:
+        raise ValueError(
+            f"there are no partners for {', '.join(map(repr, lacking))}; every role of "
+            f"{game.env_id} needs some: {', '.join(roles)}"
+        )
 
 
 def _check_partner(name: str, game: Game) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench.baselines.match import OWN, seating
+from coopbench.baselines.match import OWN
 from coopbench.baselines.registry import make_policy
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
@@ -173,7 +173,7 @@ def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
     task = protocol.task_of(cell.task)
     game = game_of(task)
     states = instance_state(task, game.constants, k + 1) or {}
-    seats = seating(k + 1, len(game.agents), len(task.partners))[k]
+    seats = task.seating(k + 1, game.agents)[k]
     actions, rewards = recorded[k]
     return Recording(
         title=_title(cell, k),
@@ -181,7 +181,7 @@ def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
         parameters=game.parameters._asdict(),
         seed=int(block.seeds[k]),
         agents=game.agents,
-        players=tuple(cell.policy if s == OWN else task.partners[s] for s in seats),
+        players=tuple(cell.policy if s == OWN else task.partner_names[s] for s in seats),
         start={name: np.asarray(values)[k] for name, values in states.items()},
         actions=actions,
         rewards=rewards,
@@ -221,8 +221,8 @@ def _played(
     states = instance_state(task, engine.constants, k + 1) or {}
     played = recording.play(
         engine,
-        [plays, *task.partners],
-        seating(k + 1, len(engine.agents), len(task.partners))[k:],
+        [plays, *task.partner_names],
+        task.seating(k + 1, engine.agents)[k:],
         int(seed),
         {name: np.asarray(values)[k] for name, values in states.items()},
         _title(cell, k),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import OWN, begin_players, seating
+from coopbench.baselines.match import OWN, begin_players
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import POLICY_FILE, entries, learners, make_policy
@@ -286,7 +286,7 @@ def _declared(protocol: Protocol, task: Task, block: Episodes) -> Iterator[Findi
     numbers = range(len(block))
     asked = {
         "seeds": protocol.seeds_of(task),
-        "seats": seating(len(block), len(game.agents), len(task.partners)) == OWN,
+        "seats": task.seating(len(block), game.agents) == OWN,
     }
     yield from differences({name: getattr(block, name) for name in asked}, asked, numbers)
     horizon = int(game.constants.horizon)
@@ -503,9 +503,9 @@ class _Partners:
     """The partners of a task, who are known by name: what they do need not be believed either."""
 
     def __init__(self, task: Task, engine: Engine, numbers: list[int]) -> None:
-        seats = seating(max(numbers) + 1, len(engine.agents), len(task.partners))
+        seats = task.seating(max(numbers) + 1, engine.agents)
         self._engine, self._numbers, self._seats = engine, numbers, seats[numbers]
-        self._players = [Player(name, Game.of(engine)) for name in task.partners]
+        self._players = [Player(name, Game.of(engine)) for name in task.partner_names]
         begin_players(engine, self._players, first=1)  # stream 0 is the policy's
 
     def compared(self, joint: np.ndarray, lanes: list[int], step: int) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import Match, seating
+from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.policy import label
 from coopbench.baselines.registry import entries
@@ -246,10 +246,10 @@ class _Table:
         self.seeds = protocol.seeds_of(task)
         self._engine = Engine(task.env, **task.parameters)
         self._game = Game.of(self._engine)
-        agents, episodes = len(self._engine.agents), len(self.seeds)
-        self._seats = seating(episodes, agents, len(task.partners))
+        episodes = len(self.seeds)
+        self._seats = task.seating(episodes, self._engine.agents)
         self._start = instance_state(task, self._engine.constants, episodes) or {}
-        self._partners = [Player(name, self._game) for name in task.partners]
+        self._partners = [Player(name, self._game) for name in task.partner_names]
         self._engine.reset(self.seeds[:1])  # compiles, which is not part of the evaluation
         self._engine.step(self._engine.actions.copy(), DISABLED)
 

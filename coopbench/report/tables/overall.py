@@ -717,7 +717,10 @@ def _players(task: Task) -> str:
     """Who sits where in a task, in words."""
     if not task.partners:
         return "the policy in all seats (self-play)"
-    return f"the policy in one seat, by turns in each; in the others {', '.join(task.partners)}"
+    pools = [
+        ", ".join(names) + (f" as {role}" if role else "") for role, names in task.pools.items()
+    ]
+    return f"the policy in one seat, by turns in each; in the others {'; '.join(pools)}"
 
 
 def _settings(parameters: dict[str, Any]) -> str:
