@@ -3,8 +3,9 @@
 The lowest layer: it imports numba, numpy and gymnasium's spaces only.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -17,6 +18,7 @@ from coopbench_envs.layouts import Part
 __all__ = [
     "EnvSpec",
     "Kernels",
+    "MapFiles",
     "draw",
     "integer",
     "kernel",
@@ -143,6 +145,20 @@ class Kernels(NamedTuple):
     global_state: Any = None  # (c, s, i, out); without it the observations of all agents
 
 
+class MapFiles(NamedTuple):
+    """Files that an environment can be played on: the package's own, or those of a user.
+
+    The functions take the parameters of a task as a protocol or a user gives them, by name.
+    """
+
+    condition: str  # what tasks that read files have among their parameters: "map = 'movingai'"
+    bundled: str  # what the package's own files are, in the plural
+    # Files that a task reads; none if it reads no files. Raises ValueError where there is no file.
+    paths: Callable[[Mapping[str, Any]], Sequence[Path]]
+    place: Callable[[Mapping[str, Any]], str | None]  # file or folder of the user; None: our own
+    moved: Callable[[Mapping[str, Any], str], dict[str, Any]]  # parameters, but with another place
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvSpec:
     """One environment as data: the engine and the shells need nothing else."""
@@ -171,6 +187,7 @@ class EnvSpec:
     # (constants, fractions (lanes, agents, parts)) -> state fields, lane first, at the values that
     # these investments would keep up permanently; for games in which they move step by step.
     steady: Callable[[Any, np.ndarray], dict[str, np.ndarray]] | None = None
+    files: MapFiles | None = None  # None: no parameter names files
     scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
     source: str = ""  # publication and section that the model comes from
 

@@ -473,11 +473,11 @@ def test_maps_that_cannot_be_played_on_are_told_once(folder):
 
 def test_the_checksum_is_of_names_and_contents(folder):
     parameters = {"map": "movingai", "map_params": {"path": str(folder)}}
-    first = checksum(parameters)
+    first = checksum("coopbench/Routing-v0", parameters)
     (folder / "two.map").rename(folder / "three.map")
-    second = checksum(parameters)
+    second = checksum("coopbench/Routing-v0", parameters)
     (folder / "one.map").write_text((folder / "one.map").read_text().replace("..", "@.", 1))
-    assert len({first, second, checksum(parameters)}) == 3
+    assert len({first, second, checksum("coopbench/Routing-v0", parameters)}) == 3
 
 
 def test_maps_on_the_command_line(folder, tmp_path, monkeypatch):

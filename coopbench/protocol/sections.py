@@ -245,7 +245,7 @@ class Task(Strict):
             spec.constants(resolve(spec.params, self.parameters, spec.id))
         except TypeError as error:  # an unknown parameter: pydantic reports ValueErrors only
             raise ValueError(str(error)) from None
-        if self.maps is not None and self.maps != map_files.checksum(self.parameters):
+        if self.maps is not None and self.maps != map_files.checksum(self.env, self.parameters):
             raise ValueError(
                 "the map files are not those of the protocol (their checksum differs); reinstall "
                 "the package, or play files of your own with --maps"

@@ -36,10 +36,10 @@ from coopbench.baselines.registry import hyperparameters
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.playing.plan import Checkpoints
 from coopbench.protocol.loading import stored_protocol
+from coopbench.protocol.map_files import files_of
 from coopbench.protocol.schema import Protocol
 from coopbench.episodes.trained import Trained
 from coopbench_envs.arrays import pack, unpack
-from coopbench_envs.pathfinding.maps.movingai import find_files
 
 __all__ = [
     "Stored",
@@ -233,11 +233,9 @@ def _check_places(task: dict[str, Any]) -> None:
     file = str((task.get("instances") or {}).get("file", "plain"))
     if Path(file).name != file:
         raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
-    path = ((task.get("parameters") or {}).get("map_params") or {}).get("path")
-    if path is not None:
-        large = [each for each in find_files(str(path)) if each.stat().st_size > _MAP]
-        if large:
-            raise ValueError(f"its map {str(large[0])!r} has more than {_MAP:,} bytes")
+    for path in files_of(env, task.get("parameters") or {}):
+        if path.stat().st_size > _MAP:
+            raise ValueError(f"its map {str(path)!r} has more than {_MAP:,} bytes")
 
 
 def cell_of(path: Path) -> Cell:

@@ -457,5 +457,6 @@ SPEC = EnvSpec(
     picture=picture.picture,
     text=picture.text,
     instances=instances,
+    files=movingai.FILES,
     source="CAMAR 0.4.0",
 )

@@ -37,6 +37,7 @@ from coopbench_envs.pathfinding.lattice import (
     send_on,
     spacing,
 )
+from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.pathfinding.maps.mazes import roomy_cells
 from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
 from coopbench_envs.pathfinding.routing import (
@@ -582,5 +583,6 @@ SPEC = EnvSpec(
     picture=picture.picture,
     text=picture.text,
     instances=instances,
+    files=movingai.FILES,
     source="after CAMAR 0.4.0",
 )

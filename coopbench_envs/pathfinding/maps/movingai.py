@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from coopbench_envs.core import MapFiles
 from coopbench_envs.parameters import Allowed, between
 from coopbench_envs.pathfinding.maps.common import Map, Range
 from coopbench_envs.pathfinding.maps.mazes import (
@@ -81,6 +82,33 @@ def find_files(path: str | None) -> list[Path]:
             f"the octile format, or a folder with files .map. Nothing is downloaded."
         )
     return files
+
+
+def _is_played(parameters: Mapping[str, Any]) -> bool:
+    return parameters.get("map") == "movingai"
+
+
+def _place(parameters: Mapping[str, Any]) -> str | None:
+    path = (parameters.get("map_params") or {}).get("path") if _is_played(parameters) else None
+    return None if path is None else str(path)
+
+
+def _paths(parameters: Mapping[str, Any]) -> list[Path]:
+    return find_files(_place(parameters)) if _is_played(parameters) else []
+
+
+def _moved(parameters: Mapping[str, Any], place: str) -> dict[str, Any]:
+    options = parameters.get("map_params") or {}
+    return {**parameters, "map_params": {**options, "path": place}}
+
+
+FILES = MapFiles(
+    condition="map = 'movingai'",
+    bundled="bundled synthetic city maps",
+    paths=_paths,
+    place=_place,
+    moved=_moved,
+)
 
 
 def _maze(file: Path, p: Params, where: str) -> tuple[np.ndarray, np.ndarray]:
