@@ -6,10 +6,11 @@ import toy_echo
 import toy_meeting
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.learners import experience as rows_module
 from coopbench.baselines.learners import train_ippo
-from coopbench.baselines.learners.experience import Moved, RewardScale, Rows
+from coopbench.baselines.learners.experience import Rows, Transition
 from coopbench.baselines.learners.ippo import IPPO, Params
+from coopbench.baselines.learners.row_learner import RewardScale
+from coopbench.baselines.learners.torch_tools import layer_sizes
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
@@ -136,7 +137,7 @@ def test_the_scale_of_rewards_is_the_deviation_of_discounted_sums():
         rewards = numbers.normal(3.0, 2.0, 4).astype(np.float32)
         done = np.full(4, t % 10 == 9)
         valid = np.array([True, True, t % 3 == 0, False])
-        given = scale(Moved(rewards, done, done, np.zeros((4, 1)), valid))
+        given = scale(Transition(rewards, done, done, np.zeros((4, 1)), valid))
         sums = 0.9 * sums + rewards
         seen += sums[valid].tolist()
         sums[done] = 0.0
@@ -144,10 +145,10 @@ def test_the_scale_of_rewards_is_the_deviation_of_discounted_sums():
 
 
 def test_layers_are_read_or_refused():
-    assert rows_module.layer_sizes("64x32x8") == [64, 32, 8]
+    assert layer_sizes("64x32x8") == [64, 32, 8]
     for text in ("", "64x", "0", "64x-3", "8x8x8x8x8", "5000", "²"):
         with pytest.raises(ValueError, match=r"'layers'.*allowed: 1 to 4 widths"):
-            rows_module.layer_sizes(text)
+            layer_sizes(text)
 
 
 # -- known values --------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Independent PPO (Schulman et al. 2017; de Witt et al. 2020): each agent learns for itself.
 
-The update is that of Stable-Baselines3. Games are played here, all lanes at once, because there
+The update is that of Stable-Baselines3. Games are played here, all lanes at once, because in them
 agents can die, choices can be illegal and each agent has its own reward.
 """
 
@@ -11,23 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learners.experience import (
-    Moved,
-    RewardScale,
-    RowLearner,
-    Rows,
-    check_saved,
+from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.experience import Rows, Transition
+from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
+from coopbench.baselines.learners.torch_tools import (
     layer_sizes,
     module_arrays,
     optimiser_arrays,
-    origin,
-    part,
     put_module,
     put_optimiser,
     torch_apart,
-    under,
 )
-from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
 from coopbench_envs.parameters import Allowed, between, one_of
 
@@ -73,10 +68,10 @@ class Params(NamedTuple):
 
 
 class _Rollout:
-    """What one model has seen and done since its last update; PPO's source of minibatches.
+    """Steps of one model since its last update; the source of PPO's minibatches.
 
     Arrays are (length, rows, ...). They are torch's, because the bits of a product may depend on
-    where in memory a matrix begins, and torch always takes the same boundaries.
+    where in memory a matrix begins, and torch always aligns them to the same boundaries.
     """
 
     def __init__(self, length: int, rows: int, game: Rows) -> None:
@@ -93,7 +88,7 @@ class _Rollout:
         self.advantages, self.targets = torch.zeros(shape), torch.zeros(shape)
 
     def see(self, at: int, inputs: np.ndarray, legal: np.ndarray | None) -> Any:
-        """Note what the model acts on at step ``at``, and return it."""
+        """Store the inputs of step ``at`` and the legal choices; return what the model acts on."""
         import torch
 
         self.inputs[at] = torch.from_numpy(inputs)
@@ -105,24 +100,24 @@ class _Rollout:
     def decide(
         self, at: int, actions: "torch.Tensor", values: "torch.Tensor", log_probs: "torch.Tensor"
     ) -> np.ndarray:
-        """Note what the model does, and return its actions."""
+        """Store what the model does at step ``at``; return its actions."""
         self.actions[at] = actions
         self.estimates[at] = values.flatten()
         self.log_probs[at] = log_probs
         return actions.numpy()
 
-    def earn(self, at: int, moved: Moved, rewards: "torch.Tensor") -> None:
-        """Note what came of it."""
+    def earn(self, at: int, step: Transition, rewards: "torch.Tensor") -> None:
+        """Store the rewards of step ``at``, and which rows are done."""
         import torch
 
         self.rewards[at] = rewards
-        self.done[at] = torch.from_numpy(moved.done)
-        self.valid[at] = torch.from_numpy(moved.valid)
+        self.done[at] = torch.from_numpy(step.done)
+        self.valid[at] = torch.from_numpy(step.valid)
 
     def close(self, following: "torch.Tensor", gamma: float, decay: float) -> None:
         """Estimate advantages (Schulman et al. 2016); ``following``: values after the last step.
 
-        A row that is done takes nothing from those behind it, so nothing of dead agents comes in.
+        A row that is done takes nothing from later steps, so dead agents contribute nothing.
         """
         import torch
 
@@ -137,7 +132,7 @@ class _Rollout:
         self.targets = self.advantages + self.estimates
 
     def get(self, batch_size: int) -> Iterator[Any]:
-        """Give the rows of living agents in random order, in parts of nearly equal size."""
+        """Yield the rows of living agents in random order, in parts of nearly equal size."""
         import torch
         from stable_baselines3.common.type_aliases import RolloutBufferSamples
 
@@ -147,33 +142,34 @@ class _Rollout:
         for some in rows.tensor_split(-(-len(rows) // batch_size)):
             inputs = self.inputs.flatten(0, 1)[some]
             seen = (inputs, self.legal.flatten(0, 1)[some]) if self.legal.numel() else inputs
-            yield RolloutBufferSamples(seen, *(each.flatten(0, 1)[some] for each in arrays))
+            yield RolloutBufferSamples(seen, *(array.flatten(0, 1)[some] for array in arrays))
 
     @property
     def values(self) -> np.ndarray:
-        """Estimated values of all rows of living agents."""
+        """Return the estimated values of all rows of living agents."""
         return self.estimates[self.valid].numpy()
 
     @property
     def returns(self) -> np.ndarray:
-        """What these should have been."""
+        """Return the targets of these values."""
         return self.targets[self.valid].numpy()
 
     def save(self, at: int) -> dict[str, np.ndarray]:
         """Return the first ``at`` steps, with zeros behind them."""
-        arrays = {name: array.numpy().copy() for name, array in self._noted().items()}
+        arrays = {name: array.numpy().copy() for name, array in self._stored().items()}
         for array in arrays.values():
             array[at:] = 0
         return arrays
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over what was saved."""
+        """Restore the saved steps."""
         import torch
 
-        for name, array in self._noted().items():
+        for name, array in self._stored().items():
             array[:] = torch.from_numpy(arrays[name])
 
-    def _noted(self) -> dict[str, "torch.Tensor"]:
+    def _stored(self) -> dict[str, "torch.Tensor"]:
+        """Return all arrays but those that ``close`` computes."""
         return {k: v for k, v in vars(self).items() if k not in ("advantages", "targets")}
 
 
@@ -181,18 +177,18 @@ class IPPO(RowLearner):
     """PPO for all seats of a game, with a model per agent or one that all agents share."""
 
     def __init__(
-        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, given: Params
+        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Params
     ) -> None:
-        super().__init__(name, env_id, parameters, seed, given)
-        sizes = [given.lanes * len(group) for group in self._rows.groups]
-        self._length = _rollout_length(given, min(sizes) // given.lanes)
+        super().__init__(name, env_id, parameters, seed, params)
+        sizes = [params.lanes * len(group) for group in self._rows.groups]
+        self._length = _rollout_length(params, min(sizes) // params.lanes)
         self._at = 0  # steps of all lanes in the rollouts
         with torch_apart(self._numbers):
-            self._models = [_model(self._rows, given) for _ in sizes]
+            self._models = [_model(self._rows, params) for _ in sizes]
         self._rollouts = [_Rollout(self._length, size, self._rows) for size in sizes]
         for model, rollout in zip(self._models, self._rollouts, strict=True):
             model.rollout_buffer = rollout
-        self._scales = [RewardScale(size, given.gamma) for size in sizes]
+        self._scales = [RewardScale(size, params.gamma) for size in sizes]
 
     def policy(self) -> NetworkPolicy:
         """Return the mean of all actions as a network, or the most probable choice."""
@@ -203,14 +199,15 @@ class IPPO(RowLearner):
             policy = model.policy
             parts = [*policy.mlp_extractor.policy_net, *policy.action_net.modules()]
             layers.append([layer for layer in parts if isinstance(layer, torch.nn.Linear)])
-        head = "tanh" if self._given.squash else "clip"
+        head = "tanh" if self._params.squash else "clip"
         head = "argmax" if self._rows.discrete else head
-        return NetworkPolicy(self._rows.network(layers, self._given.activation, head), self.facts())
+        network = self._rows.network(layers, self._params.activation, head)
+        return NetworkPolicy(network, self.facts())
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return everything that training needs to go on, in the middle of a rollout too."""
+        """Return everything that training needs to continue, in the middle of a rollout too."""
         arrays = {
-            "origin": origin(self.name, self._rows, self.seed, self._given),
+            "origin": self.origin(),
             "counts": np.array([self.steps, self._at]),
             "numbers": self._numbers.copy(),
         }
@@ -223,8 +220,8 @@ class IPPO(RowLearner):
         return arrays
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from what was saved; ``ValueError`` if that was another training."""
-        check_saved(arrays, self.save(), f"{self.name!r} on {self._rows.engine.spec.id}")
+        """Continue from a saved state; ``ValueError`` if it is one of another training."""
+        self.check_saved(arrays, self.save())
         self._rows.load(part(arrays, "game"))
         for k, model in enumerate(self._models):
             put_module(model.policy, part(arrays, f"model.{k}"))
@@ -235,12 +232,12 @@ class IPPO(RowLearner):
         self.steps, self._at = (int(count) for count in arrays["counts"])
 
     def advance(self) -> list[dict[str, float]]:
-        """Play one step in all lanes, and learn from rollouts that are full."""
+        """Play one step in all lanes, and update models when their rollouts are full."""
         self._play()
         return self._update() if self._at == self._length else []
 
     def _play(self) -> None:
-        """Play one step in all lanes and note it."""
+        """Play one step in all lanes and store it."""
         import torch
 
         actions = []
@@ -249,108 +246,108 @@ class IPPO(RowLearner):
             for model, rollout, inputs, legal in zip(*parts, strict=True):
                 seen = rollout.see(self._at, inputs, legal)
                 actions.append(rollout.decide(self._at, *model.policy(seen)))
-            for k, moved in enumerate(self._rows.step(actions)):
-                self._rollouts[k].earn(self._at, moved, self._earned(k, moved))
-        self.steps += self._given.lanes
+            for k, step in enumerate(self._rows.step(actions)):
+                self._rollouts[k].earn(self._at, step, self._earned(k, step))
+        self.steps += self._params.lanes
         self._at += 1
 
-    def _earned(self, k: int, moved: Moved) -> "torch.Tensor":
-        """Rewards of a step; where time alone ended it, with the value of what would follow."""
+    def _earned(self, k: int, step: Transition) -> "torch.Tensor":
+        """Return the rewards of a step, plus the following value where time alone ended it."""
         import torch
 
-        given = self._scales[k](moved) if self._given.scale_rewards else moved.rewards
-        rewards = torch.from_numpy(given)
-        if moved.truncated.any():
-            following = torch.from_numpy(moved.following[moved.truncated]).clone()
+        scaled = self._scales[k](step) if self._params.scale_rewards else step.rewards
+        rewards = torch.from_numpy(scaled)
+        if step.truncated.any():
+            following = torch.from_numpy(step.following[step.truncated]).clone()
             values = self._models[k].policy.predict_values(following).flatten()
-            rewards[torch.from_numpy(moved.truncated)] += self._given.gamma * values
+            rewards[torch.from_numpy(step.truncated)] += self._params.gamma * values
         return rewards
 
     def _update(self) -> list[dict[str, float]]:
-        """Learn from full rollouts and begin new ones; return what is reported of each model."""
+        """Update all models from full rollouts and begin new ones; return a report of each."""
         import torch
 
-        found = []
+        reports = []
         for k, inputs in enumerate(self._rows.observe()):
             model, rollout = self._models[k], self._rollouts[k]
             with torch.no_grad():
                 following = model.policy.predict_values(torch.from_numpy(inputs).clone()).flatten()
-            rollout.close(following, self._given.gamma, self._given.gae_lambda)
+            rollout.close(following, self._params.gamma, self._params.gae_lambda)
             if not rollout.valid.any():  # its agents were dead all the time
                 continue
             model.lr_schedule = lambda _: self._rate()
             with np.errstate(all="ignore"):  # what is not finite is reported below
                 model.train()
-            told = model.logger.name_to_value
-            reported = {b: float(told[a]) for a, b in _REPORTED.items() if a in told}
-            _check(model, reported)
-            reported["entropy"] *= -1.0  # it was the loss of the bonus
-            # The explained variance is no number while all values are the same.
-            found.append({name: value for name, value in reported.items() if np.isfinite(value)})
+            logged = model.logger.name_to_value
+            report = {name: float(logged[key]) for key, name in _REPORTED.items() if key in logged}
+            _check(model, report)
+            report["entropy"] *= -1.0  # it was the loss of the bonus
+            # The explained variance is not a number while all values are the same.
+            reports.append({name: value for name, value in report.items() if np.isfinite(value)})
         self._at = 0
-        return found
+        return reports
 
     def _rate(self) -> float:
-        """Learning rate of this update: of the step at which its rollout began."""
-        begun = self.steps - self._length * self._given.lanes
-        left = max(0.0, 1.0 - begun / self._given.anneal) if self._given.anneal else 1.0
-        return self._given.learning_rate * left
+        """Return the learning rate at the step at which this update's rollout began."""
+        begun = self.steps - self._length * self._params.lanes
+        left = max(0.0, 1.0 - begun / self._params.anneal) if self._params.anneal else 1.0
+        return self._params.learning_rate * left
 
 
-def _check(model: Any, reported: Mapping[str, float]) -> None:
+def _check(model: Any, report: Mapping[str, float]) -> None:
     """Raise ``Diverged`` if a loss or a parameter is not finite."""
     import torch
 
     for name in ("policy_loss", "value_loss", "entropy"):
-        if not np.isfinite(reported[name]):
+        if not np.isfinite(report[name]):
             raise Diverged(f"The {name} is not finite.")
     for name, parameter in model.policy.named_parameters():
         if not torch.isfinite(parameter).all():
             raise Diverged(f"The parameter {name} is not finite.")
 
 
-def _rollout_length(given: Params, seats: int) -> int:
-    """Steps of all lanes between updates; ``ValueError`` for numbers that do not fit together."""
-    if given.rollout % given.lanes:
+def _rollout_length(params: Params, seats: int) -> int:
+    """Return the steps of all lanes between updates; ``ValueError`` for numbers that do not fit."""
+    if params.rollout % params.lanes:
         raise ValueError(
-            f"rollout was {given.rollout} and lanes {given.lanes}; allowed: a rollout that is a "
+            f"rollout was {params.rollout} and lanes {params.lanes}; allowed: a rollout that is a "
             f"multiple of lanes."
         )
-    if given.batch_size > given.rollout * seats:
+    if params.batch_size > params.rollout * seats:
         raise ValueError(
-            f"batch_size was {given.batch_size} and rollout {given.rollout}, which makes "
-            f"{given.rollout * seats} rows; allowed: a batch_size up to that."
+            f"batch_size was {params.batch_size} and rollout {params.rollout}, which makes "
+            f"{params.rollout * seats} rows; allowed: a batch_size up to that."
         )
-    return given.rollout // given.lanes
+    return params.rollout // params.lanes
 
 
-def _model(game: Rows, given: Params) -> Any:
+def _model(game: Rows, params: Params) -> Any:
     """Make Stable-Baselines3's PPO for rows of a game, without an environment."""
     import gymnasium as gym
     import torch
     from stable_baselines3 import PPO
     from stable_baselines3.common.logger import Logger
 
-    widths = layer_sizes(given.layers)
+    widths = layer_sizes(params.layers)
     model = PPO(
         _masked_policy() if game.discrete else "MlpPolicy",
         None,
-        learning_rate=given.learning_rate,
+        learning_rate=params.learning_rate,
         n_steps=1,  # of a buffer that is not used
-        batch_size=given.batch_size,
-        n_epochs=given.epochs,
-        gamma=given.gamma,
-        gae_lambda=given.gae_lambda,
-        clip_range=given.clip,
-        ent_coef=given.entropy,
-        vf_coef=given.value,
-        max_grad_norm=given.max_grad_norm,
-        target_kl=given.target_kl or None,
+        batch_size=params.batch_size,
+        n_epochs=params.epochs,
+        gamma=params.gamma,
+        gae_lambda=params.gae_lambda,
+        clip_range=params.clip,
+        ent_coef=params.entropy,
+        vf_coef=params.value,
+        max_grad_norm=params.max_grad_norm,
+        target_kl=params.target_kl or None,
         device="cpu",
         policy_kwargs={
             "net_arch": {"pi": widths, "vf": widths},
-            "activation_fn": _fast_tanh() if given.activation == "tanh" else torch.nn.ReLU,
-            "log_std_init": given.log_std,
+            "activation_fn": _fast_tanh() if params.activation == "tanh" else torch.nn.ReLU,
+            "log_std_init": params.log_std,
             "optimizer_kwargs": {"eps": 1e-5, "fused": True},
         },
         _init_setup_model=False,
@@ -360,7 +357,7 @@ def _model(game: Rows, given: Params) -> Any:
     discrete, box = gym.spaces.Discrete(game.outputs), gym.spaces.Box(-1.0, 1.0, (game.outputs,))
     model.action_space = discrete if game.discrete else box
     model._setup_model()
-    if given.squash and not game.discrete:
+    if params.squash and not game.discrete:
         # A mean far outside the range would hide from the agent what other actions lead to.
         model.policy.action_net = torch.nn.Sequential(model.policy.action_net, torch.nn.Tanh())
     model.set_logger(Logger(None, []))
@@ -368,7 +365,7 @@ def _model(game: Rows, given: Params) -> Any:
 
 
 def _fast_tanh() -> Any:
-    """Tanh as a module that computes with NumPy, which takes a tenth of torch's time."""
+    """Return tanh as a module that computes with NumPy, in a tenth of torch's time."""
     import torch
 
     class Function(torch.autograd.Function):
@@ -391,9 +388,9 @@ def _fast_tanh() -> Any:
 
 
 def _masked_policy() -> Any:
-    """Stable-Baselines3's policy for choices of which some are illegal.
+    """Return Stable-Baselines3's policy for choices of which some are illegal.
 
-    What it sees is a pair: the inputs, and the legal choices.
+    Its observations are pairs: the inputs, and the legal choices.
     """
     import torch
     from stable_baselines3.common.policies import ActorCriticPolicy
@@ -421,19 +418,21 @@ def _masked_policy() -> Any:
 
 
 def _entry(name: str, summary: str) -> LearnerEntry:
-    def create(env_id: str, parameters: Mapping[str, Any], seed: int, given: Params) -> IPPO:
-        return IPPO(name, env_id, parameters, seed, given)
+    """Return the registry's entry of a variant."""
+
+    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> IPPO:
+        return IPPO(name, env_id, parameters, seed, params)
 
     first_update = attrgetter("rollout")
     return LearnerEntry(name, create, summary, "on_policy", Params, _shortened, first_update)
 
 
-def _shortened(given: Params, steps: int) -> Params:
-    """Update at least once within so few steps, from two on."""
-    lanes = min(given.lanes, max(1, steps // 8))
-    rollout = min(given.rollout, max(2 * lanes, steps)) // lanes * lanes
-    batch_size = min(given.batch_size, rollout)
-    return given._replace(lanes=lanes, rollout=rollout, batch_size=batch_size)
+def _shortened(params: Params, steps: int) -> Params:
+    """Change hyperparameters so that at least one update fits into ``steps``, from two on."""
+    lanes = min(params.lanes, max(1, steps // 8))
+    rollout = min(params.rollout, max(2 * lanes, steps)) // lanes * lanes
+    batch_size = min(params.batch_size, rollout)
+    return params._replace(lanes=lanes, rollout=rollout, batch_size=batch_size)
 
 
 LEARNERS = (

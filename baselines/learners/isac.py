@@ -1,6 +1,6 @@
-"""Independent SAC (Haarnoja et al. 2018): each agent learns for itself, from what it remembers.
+"""Independent SAC (Haarnoja et al. 2018): each agent learns for itself, from a replay buffer.
 
-The update is that of Stable-Baselines3. Games are played here, all lanes at once, because there
+The update is that of Stable-Baselines3. Games are played here, all lanes at once, because in them
 agents can die and each agent has its own reward. Actions are continuous.
 """
 
@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learners.experience import (
-    Moved,
-    RewardScale,
-    RowLearner,
-    Rows,
-    check_saved,
+from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.experience import Rows, Transition
+from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
+from coopbench.baselines.learners.torch_tools import (
     layer_sizes,
     module_arrays,
     optimiser_arrays,
-    origin,
-    part,
     put_module,
     put_optimiser,
     torch_apart,
-    under,
 )
-from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
 from coopbench_envs.arrays import LIMIT
 from coopbench_envs.parameters import Allowed, between, one_of
@@ -70,38 +65,38 @@ class Params(NamedTuple):
 
 
 class Replay:
-    """What a model remembers: its latest rows, in a ring, from which SB3 draws.
+    """Replay buffer of a model: its latest rows, in a ring, from which SB3 samples.
 
-    The end of time is not the end of the game: only rows of terminated agents have no future, all
-    others have what was seen last.
+    A time limit is not an end of the game: only rows of terminated agents have no future, all
+    others keep the last observation of the episode.
     """
 
     def __init__(self, size: int, inputs: int, outputs: int) -> None:
         import torch
 
-        # Seen, done, seen next, terminated, reward: as one array a draw is one gathering instead
-        # of five. It is torch's, because the bits of a product may depend on where in memory a
-        # matrix begins, and torch always takes the same boundaries.
+        # Inputs, actions, next inputs, terminated, reward: in one array a sample is one gather
+        # operation instead of five. It is torch's, because the bits of a product may depend on
+        # where in memory a matrix begins, and torch always aligns them to the same boundaries.
         self._columns = [inputs, outputs, inputs, 1, 1]
         self._table = torch.zeros(size, sum(self._columns))
-        self._added = 0  # rows, those that are forgotten included
-        self.unit = 1.0  # what rewards are divided by when they are drawn
+        self._added = 0  # rows, including those that were overwritten
+        self.unit = 1.0  # divisor of sampled rewards
 
     def __len__(self) -> int:
         return min(self._added, len(self._table))
 
-    def add(self, inputs: np.ndarray, actions: np.ndarray, moved: Moved) -> None:
-        """Remember a step, except for rows of agents that were dead before it."""
+    def add(self, inputs: np.ndarray, actions: np.ndarray, step: Transition) -> None:
+        """Store a step, except for rows of agents that were dead before it."""
         import torch
 
-        ends = np.stack([moved.done & ~moved.truncated, moved.rewards], axis=1)
-        rows = np.concatenate([inputs, actions, moved.following, ends], axis=1)[moved.valid]
+        ends = np.stack([step.done & ~step.truncated, step.rewards], axis=1)
+        rows = np.concatenate([inputs, actions, step.following, ends], axis=1)[step.valid]
         places = (self._added + np.arange(len(rows))) % len(self._table)
         self._table[torch.from_numpy(places)] = torch.from_numpy(rows)
         self._added += len(rows)
 
     def sample(self, batch_size: int, env: None = None) -> Any:
-        """Draw rows, each as likely as any other, with replacement."""
+        """Sample rows uniformly, with replacement."""
         import torch
         from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
@@ -110,18 +105,18 @@ class Replay:
         return ReplayBufferSamples(*drawn.split(self._columns, dim=1))
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return all rows that are remembered, and how many were added."""
+        """Return all stored rows, and how many were ever added."""
         table = self._table[: len(self)].numpy().copy()
         return {"table": table, "added": np.array(self._added)}
 
     def empty(self, added: int) -> dict[str, np.ndarray]:
-        """Return what ``save`` would after so many rows, without their content."""
+        """Return arrays like those of ``save`` after ``added`` rows, filled with zeros."""
         rows = min(added, len(self._table))
         table = np.zeros((rows, self._table.shape[1]), np.float32)
         return {"table": table, "added": np.array(added)}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over what was saved."""
+        """Restore the saved rows."""
         import torch
 
         self._added = int(arrays["added"])
@@ -132,16 +127,16 @@ class ISAC(RowLearner):
     """SAC for all seats of a game, with a model per agent or one that all agents share."""
 
     def __init__(
-        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, given: Params
+        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Params
     ) -> None:
-        super().__init__(name, env_id, parameters, seed, given)
-        _check(given, self._rows, name)
-        sizes = [given.lanes * len(group) for group in self._rows.groups]
+        super().__init__(name, env_id, parameters, seed, params)
+        _check(params, self._rows, name)
+        sizes = [params.lanes * len(group) for group in self._rows.groups]
         shape = self._rows.inputs, self._rows.outputs
         self._scales = [RewardScale(size, 0.0) for size in sizes]  # of rewards, not of their sums
-        self._replays = [Replay(given.buffer_size, *shape) for _ in sizes]
+        self._replays = [Replay(params.buffer_size, *shape) for _ in sizes]
         with torch_apart(self._numbers):
-            self._models = [_model(given, *shape) for _ in sizes]
+            self._models = [_model(params, *shape) for _ in sizes]
         for model, replay in zip(self._models, self._replays, strict=True):
             model.replay_buffer = replay
 
@@ -151,16 +146,16 @@ class ISAC(RowLearner):
 
         layers = []
         for model in self._models:
-            hidden = [each for each in model.actor.latent_pi if isinstance(each, torch.nn.Linear)]
+            parts = model.actor.latent_pi
+            hidden = [part for part in parts if isinstance(part, torch.nn.Linear)]
             layers.append([*hidden, model.actor.mu])
-        return NetworkPolicy(
-            self._rows.network(layers, self._given.activation, "tanh"), self.facts()
-        )
+        network = self._rows.network(layers, self._params.activation, "tanh")
+        return NetworkPolicy(network, self.facts())
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return everything that training needs to go on, all that is remembered included."""
+        """Return everything that training needs to continue, including the replay buffers."""
         arrays = {
-            "origin": origin(self.name, self._rows, self.seed, self._given),
+            "origin": self.origin(),
             "steps": np.array(self.steps),
             "numbers": self._numbers.copy(),
         }
@@ -176,14 +171,14 @@ class ISAC(RowLearner):
         return arrays
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from what was saved; ``ValueError`` if that was another training."""
+        """Continue from a saved state; ``ValueError`` if it is one of another training."""
         import torch
 
-        own = self.save()
-        for k, replay in enumerate(self._replays):  # it remembers as much as was added there
+        current = self.save()
+        for k, replay in enumerate(self._replays):  # sizes follow from the rows added
             added = np.max(arrays.get(f"replay.{k}.added", 0), initial=0)
-            own |= under(f"replay.{k}", replay.empty(int(added)))
-        check_saved(arrays, own, f"{self.name!r} on {self._rows.engine.spec.id}")
+            current |= under(f"replay.{k}", replay.empty(int(added)))
+        self.check_saved(arrays, current)
         self._rows.load(part(arrays, "game"))
         for k, model in enumerate(self._models):
             put_module(model.policy, part(arrays, f"model.{k}"))
@@ -198,81 +193,81 @@ class ISAC(RowLearner):
         self.steps = int(arrays["steps"])
 
     def advance(self) -> list[dict[str, float]]:
-        """Play one step in all lanes, and let the models learn when it is time."""
+        """Play one step in all lanes, and update all models when it is time."""
         self._play()
-        given = self._given
-        if self.steps <= given.warmup or self.steps % given.train_every:
+        params = self._params
+        if self.steps <= params.warmup or self.steps % params.train_every:
             return []
         return [self._update(k) for k in range(len(self._models))]
 
     def _play(self) -> None:
-        """Play one step in all lanes and remember it."""
+        """Play one step in all lanes and store it."""
         import torch
 
-        given, seen, actions = self._given, self._rows.observe(), []
+        params, seen, actions = self._params, self._rows.observe(), []
         with torch.no_grad():
             for inputs, model in zip(seen, self._models, strict=True):
-                if self.steps < given.warmup:
+                if self.steps < params.warmup:
                     chosen = 2.0 * torch.rand(len(inputs), self._rows.outputs) - 1.0
                 else:
                     chosen = model.actor(torch.from_numpy(inputs).clone())
                 actions.append(chosen.numpy())
-        for k, moved in enumerate(self._rows.step(actions)):
-            self._replays[k].add(seen[k], actions[k], moved)
-            if given.scale_rewards:
-                self._scales[k](moved)
-        self.steps += given.lanes
+        for k, step in enumerate(self._rows.step(actions)):
+            self._replays[k].add(seen[k], actions[k], step)
+            if params.scale_rewards:
+                self._scales[k](step)
+        self.steps += params.lanes
 
     def _update(self, k: int) -> dict[str, float]:
-        """Let a model learn from what it remembers; return what is reported of it."""
+        """Update a model from its replay buffer; return its report."""
         from torch.nn.utils import parameters_to_vector
 
         model = self._models[k]
-        if self._given.scale_rewards:
+        if self._params.scale_rewards:
             self._replays[k].unit = self._scales[k].deviation
-        model.train(self._given.updates, self._given.batch_size)
-        found = {name: float(model.logger.name_to_value[key]) for key, name in _REPORTED.items()}
-        for name, value in found.items():
+        model.train(self._params.updates, self._params.batch_size)
+        report = {name: float(model.logger.name_to_value[key]) for key, name in _REPORTED.items()}
+        for name, value in report.items():
             if not np.isfinite(value):
                 raise Diverged(f"The {name} is not finite.")
         if not parameters_to_vector(model.policy.parameters()).isfinite().all():
             raise Diverged("A parameter is not finite.")
-        return found
+        return report
 
 
-def _check(given: Params, game: Rows, name: str) -> None:
-    """Raise ``ValueError`` for a game that cannot be learned, or numbers that do not fit."""
+def _check(params: Params, game: Rows, name: str) -> None:
+    """Raise ``ValueError`` for a game that SAC cannot learn, or numbers that do not fit."""
     env_id = game.engine.spec.id
     if game.discrete:
         raise ValueError(
             f"Learner {name!r} learns continuous actions, but those of {env_id} are choices; "
             f"allowed there: 'ippo', 'ippo_shared'."
         )
-    if given.train_every % given.lanes:
+    if params.train_every % params.lanes:
         raise ValueError(
-            f"train_every was {given.train_every} and lanes {given.lanes}; allowed: a train_every "
-            f"that is a multiple of lanes."
+            f"train_every was {params.train_every} and lanes {params.lanes}; allowed: a "
+            f"train_every that is a multiple of lanes."
         )
-    if given.adapt_entropy and given.entropy == 0.0:
+    if params.adapt_entropy and params.entropy == 0.0:
         raise ValueError(
             "entropy was 0.0 and adapt_entropy True; allowed: an entropy > 0 to begin with, or "
             "adapt_entropy False."
         )
-    rows = given.lanes * max(map(len, game.groups))
-    if given.buffer_size < max(given.batch_size, rows):
+    rows = params.lanes * max(map(len, game.groups))
+    if params.buffer_size < max(params.batch_size, rows):
         raise ValueError(
-            f"buffer_size was {given.buffer_size}, batch_size {given.batch_size}, and a step has "
+            f"buffer_size was {params.buffer_size}, batch_size {params.batch_size}, and a step has "
             f"{rows} rows; allowed: a buffer_size that is not less than either."
         )
     size = 4 * len(game.groups) * (2 * game.inputs + game.outputs + 2)  # bytes of a row per model
-    if given.buffer_size * size > LIMIT // 2:
+    if params.buffer_size * size > LIMIT // 2:
         raise ValueError(
-            f"buffer_size was {given.buffer_size}, too much to be saved: rows of all models in "
+            f"buffer_size was {params.buffer_size}, too much to be saved: rows of all models in "
             f"{env_id} take up {size} bytes together; allowed: up to {LIMIT // 2 // size}."
         )
 
 
-def _model(given: Params, inputs: int, outputs: int) -> Any:
+def _model(params: Params, inputs: int, outputs: int) -> Any:
     """Make Stable-Baselines3's SAC for rows of a game, without an environment."""
     import gymnasium as gym
     import torch
@@ -282,17 +277,17 @@ def _model(given: Params, inputs: int, outputs: int) -> Any:
     model = SAC(
         "MlpPolicy",
         None,
-        learning_rate=given.learning_rate,
+        learning_rate=params.learning_rate,
         buffer_size=1,  # of a buffer that is not used
-        batch_size=given.batch_size,
-        tau=given.tau,
-        gamma=given.gamma,
-        ent_coef=f"auto_{given.entropy}" if given.adapt_entropy else given.entropy,
+        batch_size=params.batch_size,
+        tau=params.tau,
+        gamma=params.gamma,
+        ent_coef=f"auto_{params.entropy}" if params.adapt_entropy else params.entropy,
         target_entropy=-float(outputs),
         device="cpu",
         policy_kwargs={
-            "net_arch": layer_sizes(given.layers),
-            "activation_fn": torch.nn.Tanh if given.activation == "tanh" else torch.nn.ReLU,
+            "net_arch": layer_sizes(params.layers),
+            "activation_fn": torch.nn.Tanh if params.activation == "tanh" else torch.nn.ReLU,
             "optimizer_kwargs": {"fused": True},
         },
         _init_setup_model=False,
@@ -306,30 +301,33 @@ def _model(given: Params, inputs: int, outputs: int) -> Any:
 
 
 def _optimisers(model: Any) -> dict[str, "torch.optim.Optimizer"]:
-    """All optimisers of a model, by name."""
-    found = {"actor": model.actor.optimizer, "critic": model.critic.optimizer}
+    """Return all optimisers of a model, by name."""
+    optimisers = {"actor": model.actor.optimizer, "critic": model.critic.optimizer}
     if model.ent_coef_optimizer is not None:
-        found["entropy"] = model.ent_coef_optimizer
-    return found
+        optimisers["entropy"] = model.ent_coef_optimizer
+    return optimisers
 
 
 def _entry(name: str, summary: str) -> LearnerEntry:
-    def create(env_id: str, parameters: Mapping[str, Any], seed: int, given: Params) -> ISAC:
-        return ISAC(name, env_id, parameters, seed, given)
+    """Return the registry's entry of a variant."""
+
+    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> ISAC:
+        return ISAC(name, env_id, parameters, seed, params)
 
     return LearnerEntry(name, create, summary, "off_policy", Params, _shortened, _first_update)
 
 
-def _first_update(given: Params) -> int:
-    return (given.warmup // given.train_every + 1) * given.train_every
+def _first_update(params: Params) -> int:
+    """Return the steps after which the first update takes place."""
+    return (params.warmup // params.train_every + 1) * params.train_every
 
 
-def _shortened(given: Params, steps: int) -> Params:
-    """Update at least once within so few steps."""
-    lanes = min(given.lanes, max(1, steps // 8))
-    train_every = max(lanes, min(given.train_every, steps // 4) // lanes * lanes)
-    warmup = min(given.warmup, steps // 2)
-    return given._replace(lanes=lanes, train_every=train_every, warmup=warmup)
+def _shortened(params: Params, steps: int) -> Params:
+    """Change hyperparameters so that at least one update fits into ``steps``."""
+    lanes = min(params.lanes, max(1, steps // 8))
+    train_every = max(lanes, min(params.train_every, steps // 4) // lanes * lanes)
+    warmup = min(params.warmup, steps // 2)
+    return params._replace(lanes=lanes, train_every=train_every, warmup=warmup)
 
 
 LEARNERS = (

@@ -53,5 +53,5 @@ class LearnerEntry:
     kind: Literal["on_policy", "off_policy"]  # which budget of a protocol it has
     params: type  # NamedTuple of Annotated fields with defaults: its hyperparameters
     # (hyperparameters, steps) -> the same, changed so that something is learned within so few.
-    shortened: Callable[[Any, int], Any] = lambda given, steps: given
-    first_update: Callable[[Any], int] = lambda given: 0  # steps without which nothing is learned
+    shortened: Callable[[Any, int], Any] = lambda params, steps: params
+    first_update: Callable[[Any], int] = lambda params: 0  # steps without which nothing is learned
