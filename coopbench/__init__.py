@@ -12,9 +12,9 @@ __version__ = "0.1.0"
 
 # Loaded when first used, so that importing the package costs nothing and no cycle can arise.
 _PUBLIC = {
-    "Checkpoints": "coopbench.playing.plan",
-    "Failed": "coopbench.playing.plan",
-    "Models": "coopbench.playing.plan",
+    "Checkpoints": "coopbench.playing.models",
+    "Failed": "coopbench.playing.models",
+    "Models": "coopbench.playing.models",
     "Protocol": "coopbench.protocol.schema",
     "Report": "coopbench.report.report",
     "crossplay": "coopbench.workflows.crossplay",

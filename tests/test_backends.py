@@ -18,7 +18,8 @@ import pytest
 
 import coopbench
 from coopbench.errors import WorkerError
-from coopbench.playing.backends import BACKENDS, TRIES, _in_turn
+from coopbench.playing.backends.choice import BACKENDS
+from coopbench.playing.backends.jobs import TRIES, Resources, in_turn
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import load_protocol
@@ -242,7 +243,7 @@ def test_order_of_jobs(file):
     cells = plan(protocol, ["random", "tit_for_tat"])
     jobs = [PlayJob(protocol, cell, policy) for cell, policy in cells]
     assert [job.cost for job in jobs] == [2 * steps * 6 for steps in (8, 8, 20, 20, 9, 9)]
-    assert _in_turn(jobs) == [2, 4, 3, 5, 0, 1]
+    assert in_turn(jobs) == [2, 4, 3, 5, 0, 1]
 
 
 def test_finished_cells_are_not_played_again_in_processes(file, tmp_path):
@@ -446,6 +447,13 @@ def test_results_of_ray_tasks(file, tmp_path, fake):
     assert fake.calls["init"] == 1  # nothing was left to do
 
 
+def test_ray_reserves_the_resources_of_a_job(file, fake, monkeypatch):
+    monkeypatch.setattr(PlayJob, "resources", Resources(cores=2, gpus=0.5))
+    coopbench.evaluate(file, ["random"], backend="ray")
+    assert (fake.options["num_cpus"], fake.options["num_gpus"]) == (2, 0.5)
+    assert set(fake.options["runtime_env"]["env_vars"].values()) == {"2"}
+
+
 def test_a_connection_to_ray_is_left_as_it_was(file, fake):
     fake.connected = True
     coopbench.evaluate(file, ["random"], backend="ray", workers=2)
@@ -494,12 +502,12 @@ def test_ray_tasks_end_with_their_iterator(file, fake):
 
 def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
     monkeypatch.setattr(
-        "coopbench.playing.backends.versions", lambda: {"numba": "1.0", "numpy": "1.0"}
+        "coopbench.playing.backends.ray_tasks.versions", lambda: {"numba": "1.0", "numpy": "1.0"}
     )
     jobs = [PlayJob(load_protocol(file), *plan(load_protocol(file), ["random"])[0])]
     results = BACKENDS["ray"](jobs, None, None)
     monkeypatch.setattr(
-        "coopbench.playing.backends.versions", lambda: {"numba": "1.0", "numpy": "1.1"}
+        "coopbench.playing.backends.ray_tasks.versions", lambda: {"numba": "1.0", "numpy": "1.1"}
     )
     with pytest.raises(RuntimeError, match=r"has numpy 1\.1 instead of 1\.0: its results could"):
         next(results)

@@ -162,7 +162,7 @@ def test_an_interruption_tells_what_is_left(command, work, left, monkeypatch):
 def test_an_unwritable_folder_is_told(tmp_path):
     (tmp_path / "taken").write_text("a file")
     for place, status, message in (
-        ("taken", 2, "taken is no folder; name one"),
+        ("taken", 2, "taken is not a folder; name one"),
         ("taken/r", 1, "Could not read or write taken/r: Not a directory. Finished cells are kept"),
     ):
         done = _coopbench("evaluate", *SMALL, "--out", place, cwd=tmp_path)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import coopbench
 from coopbench.cli.main import app
-from coopbench.playing.plan import Failed, Models
+from coopbench.playing.models import Failed, Models
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results.manifest import NAME
 

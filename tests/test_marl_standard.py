@@ -10,7 +10,7 @@ from coopbench.analysis.samples import sample
 from coopbench.describe import describe_protocol
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
-from coopbench.playing.plan import Checkpoints, Failed, Models
+from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol
 from coopbench.workflows.evaluation import load_report
 

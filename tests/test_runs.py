@@ -203,11 +203,11 @@ def test_what_is_missing_is_listed_and_the_rest_goes_on(protocol, tmp_path):
         ({"dilemma": {-1: "random"}, "gift": RUNS}, "given -1"),
         (
             {"dilemma": COURSE, "gift": RUNS},
-            "Checkpoints, which belongs to a training run; give its seed",
+            "Checkpoints, which only makes sense for a training run",
         ),
         (
             {"dilemma": coopbench.Failed("nan"), "gift": RUNS},
-            "Failed, which belongs to a training run; give its seed",
+            "Failed, which only makes sense for a training run",
         ),
         ({"dilemma": "random", "gift": RUNS}, "fixed policy on 'dilemma' and has training runs on"),
         ({"dilemma": {1: coopbench.Checkpoints({})}, "gift": RUNS}, "by steps trained"),
@@ -297,15 +297,15 @@ def test_a_policy_has_runs_everywhere_or_nowhere(protocol, tmp_path):
     given = {"fixed": Invests(10.0), "runs": coopbench.Models("mine", {100: "random"})}
     for name, policy in given.items():
         coopbench.evaluate(anything, [policy], out=tmp_path / name)
-    with pytest.raises(ValueError, match="/mine holds a fixed policy of the name 'mine'; given"):
+    with pytest.raises(ValueError, match="mine already holds a fixed policy of the name"):
         coopbench.evaluate(anything, [given["runs"]], out=tmp_path / "fixed")
-    with pytest.raises(ValueError, match="/mine/run-100 holds training runs of the name 'mine'"):
+    with pytest.raises(ValueError, match="run-100 already holds training runs of the name"):
         coopbench.evaluate(anything, [given["fixed"]], out=tmp_path / "runs")
     with pytest.raises(ValueError, match="mine is a fixed policy on 'dilemma' and has training"):
         coopbench.merge([tmp_path / "fixed", tmp_path / "runs"], tmp_path / "both")
     assert not (tmp_path / "both").exists()
     shutil.copytree(tmp_path / "runs", tmp_path / "fixed", dirs_exist_ok=True)
-    with pytest.raises(ValueError, match="episodes and runs cannot be taken together"):
+    with pytest.raises(ValueError, match="episodes and runs cannot be pooled"):
         coopbench.load_report(tmp_path / "fixed")
 
 
@@ -336,7 +336,7 @@ def test_runs_are_added_as_they_come(protocol, tmp_path):
         mine = coopbench.Models("mine", {seed: model})
         report = coopbench.evaluate(one, ["random", mine], out=tmp_path)
     assert [block.cell.run for block in report.episodes.runs("dilemma", "mine")] == [100, 101]
-    assert report.notes == ("Runs of mine that were there before count, too: 100, 101.",)
+    assert report.notes == ("Earlier runs of mine in the folder are included: 100, 101.",)
     again = coopbench.load_report(tmp_path)
     for what in ("estimates", "comparisons", "learning", "departures"):
         assert repr(getattr(report, what)) == repr(getattr(again, what))

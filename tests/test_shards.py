@@ -13,7 +13,8 @@ import coopbench
 from coopbench.cli.commands import playing
 from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
-from coopbench.playing.plan import Failed, Models, plan
+from coopbench.playing.models import Failed, Models
+from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results import manifest

@@ -18,7 +18,7 @@ import coopbench
 from coopbench.cli.main import app
 from coopbench.errors import DamagedResultError
 from coopbench.files import write_text
-from coopbench.playing.plan import Checkpoints, Failed, Models
+from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol, stored_protocol
 from coopbench.report.data import as_json
 from coopbench.results.manifest import NAME, read_manifest, write_manifest

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from coopbench.episodes.table import Cell
+
 __all__ = [
     "KEPT",
     "NOTHING",
@@ -88,11 +90,11 @@ class Progress:
         )
         stream = console(stderr=True)
         self._bars = Bars(*columns, console=stream, disable=not stream.is_terminal)
-        self._ids: dict[Any, Any] = {}
+        self._ids: dict[str, Any] = {}
         self._cells, self._done, self._kept = cells, 0, 0
         self._steps = steps
-        self._begun: dict[Any, tuple[float, float]] = {}  # share done at the first report, and when
-        self._speeds: dict[Any, str] = {}
+        self._begun: dict[str, tuple[float, float]] = {}  # share done at the first report, and when
+        self._speeds: dict[str, str] = {}
         self._all = self._bars.add_task("", total=cells, visible=cells is not None)
         self._count()
 
@@ -100,33 +102,40 @@ class Progress:
         self._bars.start()
         return self
 
-    def __call__(self, cell: Any, done: float, what: str) -> None:
-        """Show that the share ``done`` of a cell is played, or that it is finished or was kept."""
+    def cell(self, cell: Cell, share: float, event: str) -> None:
+        """Show the progress of a cell; see ``show``."""
         run = "" if cell.run is None else f" / run {cell.run}"
-        title = f"{cell.task} / {cell.policy}{run}"
-        if what == "plays":
-            if cell not in self._ids:
-                self._ids[cell] = self._bars.add_task(title, total=1.0)
-            speed = self._speed(cell, done)
-            self._bars.update(self._ids[cell], completed=done, description=f"{title}{speed}")
+        self.show(f"{cell.task} / {cell.policy}{run}", share, event)
+
+    def task(self, task: str, policy: str, share: float) -> None:
+        """Show the share of a task that is finished, of which ``policy`` says what it is."""
+        self.show(f"{task} / {policy}", share, "done" if share == 1.0 else "plays")
+
+    def show(self, title: str, share: float, event: str) -> None:
+        """Show that this share of something "plays", or that it is "done" or was "kept"."""
+        if event == "plays":
+            if title not in self._ids:
+                self._ids[title] = self._bars.add_task(title, total=1.0)
+            speed = self._speed(title, share)
+            self._bars.update(self._ids[title], completed=share, description=f"{title}{speed}")
             return
         self._done += 1
-        self._kept += what == "kept"
-        if cell in self._ids:
-            self._bars.remove_task(self._ids.pop(cell))
+        self._kept += event == "kept"
+        if title in self._ids:
+            self._bars.remove_task(self._ids.pop(title))
         self._count()
-        if what == "done":
-            text = f"{title:<40} done{self._speeds.get(cell, '')}"
+        if event == "done":
+            text = f"{title:<40} done{self._speeds.get(title, '')}"
             self._bars.console.print(text, highlight=False, markup=False)
 
-    def _speed(self, cell: Any, done: float) -> str:
-        """Return the steps per second since the cell's first report; empty without ``steps``."""
+    def _speed(self, title: str, share: float) -> str:
+        """Return the steps per second since the first report; empty without ``steps``."""
         now = time.monotonic()
-        share, begun = self._begun.setdefault(cell, (done, now))
-        if self._steps and done > share:
-            speed = (done - share) * self._steps / (now - begun)
-            self._speeds[cell] = f", {speed:,.0f} steps/s"
-        return self._speeds.get(cell, "")
+        first, begun = self._begun.setdefault(title, (share, now))
+        if self._steps and share > first:
+            speed = (share - first) * self._steps / (now - begun)
+            self._speeds[title] = f", {speed:,.0f} steps/s"
+        return self._speeds.get(title, "")
 
     def _count(self) -> None:
         """Show the numbers of finished and of kept cells."""

@@ -1,63 +1,42 @@
 """Plan: a protocol and some policies become cells, the units of work and of results."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
-from coopbench.baselines.policy import label
 from coopbench.baselines.registry import hyperparameters, make_policy
 from coopbench.episodes.table import Cell
 from coopbench.episodes.trained import Trained
+from coopbench.playing.models import (
+    Checkpoints,
+    Entrant,
+    Failed,
+    Model,
+    Models,
+    PolicyLike,
+    name_of,
+)
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench_envs.parameters import unknown
 
-__all__ = ["Checkpoints", "Failed", "Models", "check_units", "game_of", "plan"]
+__all__ = ["Planned", "check_units", "game_of", "plan"]
+
+Planned: TypeAlias = tuple[Cell, Model]  # a cell and what plays it
+Runs: TypeAlias = Mapping[int | None, Model]  # models by training seed; a fixed policy has None
 
 
-@dataclass(frozen=True)
-class Models:
-    """What a method made of a protocol: a model for each task, for each training run, or for both.
-
-    ``trained`` is ``{task: model}``, ``{training seed: model}`` or ``{task: {training seed:
-    model}}``. A model is a policy, ``Trained``, ``Checkpoints`` or ``Failed``. Where models play
-    all tasks, the one trained on task t is the policy ``name:t``.
-    """
-
-    name: str
-    trained: Mapping[Any, Any]
-
-
-@dataclass(frozen=True)
-class Checkpoints:
-    """Policies of one training run, ``{steps trained so far: policy}``.
-
-    All play the protocol's selection seeds; the one with the highest mean return there (the
-    earliest of several) plays the evaluation.
-    """
-
-    policies: Mapping[int, Any]
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A training run that came to no policy; it is listed in the report."""
-
-    reason: str
-
-
-def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:
+def plan(protocol: Protocol, policies: Sequence[Entrant]) -> list[Planned]:
     """Pair every task with every policy, in the protocol's order, and check that they can play.
 
     ``Models`` play their own task or all tasks, as the protocol's training says.
 
     Raises ``ValueError`` before anything runs: for no policies, for two of one name, for a named
-    policy that cannot play a task, for hyperparameters that are no data, for models that are not
+    policy that cannot play a task, for hyperparameters that are not data, for models that are not
     those of the protocol, and for a method with training runs on some tasks only; ``TypeError``
-    for what is no policy.
+    for an object that is not a policy.
     """
     if not policies:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")
@@ -79,44 +58,34 @@ def plan(protocol: Protocol, policies: list[Any]) -> list[tuple[Cell, Any]]:
 
 def check_units(cells: Iterable[Cell]) -> None:
     """Raise ``ValueError`` for a policy with training runs in some cells and none in others."""
-    known: dict[str, Cell] = {}
+    first_cells: dict[str, Cell] = {}
     for cell in cells:
-        other = known.setdefault(cell.policy, cell)
+        other = first_cells.setdefault(cell.policy, cell)
         if (cell.run is None) != (other.run is None):
             fixed, learned = (cell, other) if cell.run is None else (other, cell)
             raise ValueError(
                 f"{cell.policy} is a fixed policy on {fixed.task!r} and has training runs on "
-                f"{learned.task!r}: episodes and runs cannot be taken together. Give training "
-                f"seeds everywhere, or two names."
+                f"{learned.task!r}: episodes and runs cannot be pooled. Give training seeds "
+                f"everywhere, or use two names."
             )
 
 
-Runs = Mapping[int | None, Any]  # models by training seed; a fixed policy has None
-
-
-def _columns(protocol: Protocol, policy: Any) -> list[tuple[str, Mapping[str, Runs]]]:
-    """Names under which a policy stands in the results, each with who plays every task there."""
+def _columns(protocol: Protocol, policy: Entrant) -> list[tuple[str, Mapping[str, Runs]]]:
+    """Return the names of a policy in the results, each with the models that play every task."""
     tasks = [task.id for task in protocol.task]
     if not isinstance(policy, Models):
-        name = policy if isinstance(policy, str) else label(policy)
-        return [(name, {task: {None: policy} for task in tasks})]
+        return [(name_of(policy), {task: {None: policy} for task in tasks})]
     training = protocol.training
-    each = training is not None and training.on == "each"
-    kinds = {"seed" if _is_seed(key) else type(key).__name__ for key in policy.trained}
-    if not kinds <= {"seed"} and not kinds <= {"str"}:
-        raise ValueError(
-            f"The models of {policy.name} are by task (text) or by training seed (a whole number "
-            f">= 0); given {list(policy.trained)!r}."
-        )
-    if kinds == {"seed"}:
-        if each:
+    per_task = training is not None and training.on == "each"
+    if _by_seed(policy):
+        if per_task:
             raise ValueError(
                 f"{policy.name} is one model per training seed; {protocol.name} trains on each of "
                 f"its tasks. Give {{task: {{training seed: model}}}}."
             )
         runs: Runs = {int(seed): model for seed, model in policy.trained.items()}
         return [(policy.name, dict.fromkeys(tasks, runs))]
-    if training is None or not each:
+    if training is None or not per_task:
         raise ValueError(
             f"{policy.name} is one model per task; {protocol.name} does not train on each of its "
             f"tasks. Name a single policy, or models by training seed."
@@ -129,29 +98,40 @@ def _columns(protocol: Protocol, policy: Any) -> list[tuple[str, Mapping[str, Ru
     return [(f"{policy.name}:{t}", dict.fromkeys(tasks, trained[t])) for t in tasks]
 
 
-def _check_trained(protocol: Protocol, name: str, given: Collection[str]) -> None:
-    """Raise ``ValueError`` if the tasks ``given`` are not those that models are trained on."""
+def _by_seed(models: Models) -> bool:
+    """Whether models are by training seed, not by task; ``ValueError`` if by neither."""
+    kinds = {"seed" if _is_seed(key) else type(key).__name__ for key in models.trained}
+    if not kinds <= {"seed"} and not kinds <= {"str"}:
+        raise ValueError(
+            f"The models of {models.name} are by task (text) or by training seed (a whole number "
+            f">= 0); given {list(models.trained)!r}."
+        )
+    return kinds == {"seed"}
+
+
+def _check_trained(protocol: Protocol, name: str, tasks: Collection[str]) -> None:
+    """Raise ``ValueError`` unless ``tasks`` are exactly those that models are trained on."""
     others = {task.id: task.trained_on for task in protocol.task if task.trained_on is not None}
-    own = [task.id for task in protocol.trained_tasks]
-    for task in given:
+    required = [task.id for task in protocol.trained_tasks]
+    for task in tasks:
         if task in others:
             raise ValueError(
                 f"{name} has a model for {task!r}, which the models of {others[task]!r} play; "
-                f"leave it out. Models are for {', '.join(own)}."
+                f"leave it out. Models are for {', '.join(required)}."
             )
-        if task not in own:
-            raise ValueError(unknown("task", task, own, f"the models of {name}"))
-    lacking = [task for task in own if task not in given]
+        if task not in required:
+            raise ValueError(unknown("task", task, required, f"the models of {name}"))
+    lacking = [task for task in required if task not in tasks]
     if lacking:
         raise ValueError(f"{name} has no model for {', '.join(lacking)}; train one on each.")
 
 
-def _is_seed(key: Any) -> bool:
+def _is_seed(key: Any) -> TypeGuard[int]:
     return isinstance(key, Integral) and not isinstance(key, bool) and int(key) >= 0
 
 
 def _runs(name: str, task: str, model: Any) -> Runs:
-    """Models of one task by training seed."""
+    """Return the models of one task by training seed."""
     if not isinstance(model, Mapping):
         return {None: model}
     wrong = [key for key in model if not _is_seed(key)]
@@ -160,27 +140,27 @@ def _runs(name: str, task: str, model: Any) -> Runs:
             f"The models of {name} on {task!r} are by training seed: whole numbers >= 0; given "
             f"{wrong[0] if wrong else 'none'!r}."
         )
-    return {int(seed): each for seed, each in model.items()}
+    return {int(seed): run for seed, run in model.items()}
 
 
-def _check(protocol: Protocol, cells: list[tuple[Cell, Any]]) -> None:
-    """Raise ``ValueError`` for what cannot be played or described: a policy, or checkpoints."""
+def _check(protocol: Protocol, cells: Sequence[Planned]) -> None:
+    """Raise ``ValueError`` for models that cannot be played or described."""
     games = {task.id: game_of(task) for task in protocol.task}
-    checked = set()
+    checked: set[tuple[str, str]] = set()
     for cell, model in cells:
         if isinstance(model, Trained | Checkpoints | Failed):
             _check_run(protocol, cell, model)
         for policy in _played(model):
             if not isinstance(policy, str):
-                Player(policy, games[cell.task])  # says so if it is no policy
+                Player(policy, games[cell.task])  # raises if it is not a policy
                 hyperparameters(policy)
             elif (cell.task, policy) not in checked:
                 make_policy(policy, games[cell.task])
                 checked.add((cell.task, policy))
 
 
-def _played(model: Any) -> Iterable[Any]:
-    """Policies that a model consists of."""
+def _played(model: Model) -> Iterable[PolicyLike]:
+    """Return the policies that a model consists of."""
     if isinstance(model, Checkpoints):
         return model.policies.values()
     if isinstance(model, Trained):
@@ -189,11 +169,11 @@ def _played(model: Any) -> Iterable[Any]:
 
 
 def _check_run(protocol: Protocol, cell: Cell, model: Trained | Checkpoints | Failed) -> None:
-    """Raise ``ValueError`` for what is of no training run, or cannot be chosen from."""
+    """Raise ``ValueError`` for a model without a training seed, or unusable checkpoints."""
     if cell.run is None:
         raise ValueError(
-            f"{cell.policy} on {cell.task!r} was given as {type(model).__name__}, which belongs to "
-            f"a training run; give its seed: Models(name, {{seed: ...}})."
+            f"{cell.policy} on {cell.task!r} was given as {type(model).__name__}, which only makes "
+            f"sense for a training run; give its seed: Models(name, {{seed: ...}})."
         )
     if isinstance(model, Trained | Failed):
         return

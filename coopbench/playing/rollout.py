@@ -1,36 +1,36 @@
 """Rollout: play the evaluation episodes of one cell, all of them at once as lanes of one engine."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import OWN, Match, seating
 from coopbench.baselines.player import Player
-from coopbench.baselines.policy import label
 from coopbench.episodes.fingerprints import Fingerprints
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Played, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.episodes.trajectories import Recorder
-from coopbench.playing.plan import Checkpoints, Failed, game_of
+from coopbench.playing.backends.jobs import Resources, Tell
+from coopbench.playing.models import Checkpoints, Failed, Model, PolicyLike, name_of
+from coopbench.playing.plan import game_of
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol
 from coopbench_envs.engine import Engine
 from coopbench_envs.registration import spec
 
-__all__ = ["PlayJob", "outcome", "play", "play_checkpoints"]
+__all__ = ["PlayJob", "cost", "kind", "outcome", "play", "play_checkpoints", "title"]
 
 
 def play(
     protocol: Protocol,
     cell: Cell,
-    policy: Any,
-    progress: Callable[[float], None] | None = None,
-    partners: Sequence[Any] | None = None,
+    policy: PolicyLike,
+    progress: Tell | None = None,
+    partners: Sequence[PolicyLike] | None = None,
     seeds: np.ndarray | None = None,
 ) -> Episodes:
     """Play every episode of ``cell`` and return what they came to.
@@ -89,39 +89,44 @@ def outcome(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PlayJob:
-    """The play of one cell as a value, for a backend; its result is ``Played``."""
+    """The play of one cell, for a backend; its result is ``Played``.
+
+    Two jobs are never equal: what they hold need not be comparable.
+    """
 
     protocol: Protocol
     cell: Cell
-    policy: Any  # or Trained, or Checkpoints
-    partners: Sequence[Any] | None = None
+    policy: Model
+    partners: Sequence[PolicyLike] | None = None
 
     @property
     def cost(self) -> float:
         """Agents times steps times episodes, at most; nothing for a run that failed."""
         if isinstance(self.policy, Failed):
             return 0.0
-        task = self.protocol.task_of(self.cell.task)
-        game, selection = game_of(task), self.protocol.seeds.selection
-        episodes = self.protocol.episodes(task)
+        selection, episodes = self.protocol.seeds.selection, 0
         if isinstance(self.policy, Checkpoints) and selection is not None:
-            episodes += selection.count * len(self.policy.policies)
-        return len(game.agents) * game.constants.horizon * episodes
+            episodes = selection.count * len(self.policy.policies)
+        return cost(self.protocol, self.cell, episodes)
 
     @property
     def kind(self) -> str:
         """Name the kernels that the task's environment compiles."""
-        return spec(self.protocol.task_of(self.cell.task).env).module
+        return kind(self.protocol, self.cell)
+
+    @property
+    def resources(self) -> Resources:
+        """One core: episodes are lanes of one engine with one thread."""
+        return Resources()
 
     def __str__(self) -> str:
-        names = [each if isinstance(each, str) else label(each) for each in self.partners or ()]
+        names = [name_of(partner) for partner in self.partners or ()]
         beside = f" beside {', '.join(map(repr, names))}" if names else ""
-        run = "" if self.cell.run is None else f", run {self.cell.run},"
-        return f"policy {self.cell.policy!r}{run}{beside} on task {self.cell.task!r}"
+        return title(self.cell, beside)
 
-    def __call__(self, tell: Callable[[float], None] | None) -> Played:
+    def __call__(self, tell: Tell | None) -> Played:
         """Play the cell; of a training run first its checkpoints, then the best of them."""
         start, policy, progress = time.perf_counter(), self.policy, None
         if isinstance(policy, Checkpoints):
@@ -133,27 +138,47 @@ class PlayJob:
         elif isinstance(policy, Trained):
             progress = policy.progress_on(self.cell.task)
             policy = policy.policy
+        elif isinstance(policy, Failed):
+            raise ValueError(f"There is nothing to play: {self} failed ({policy.reason}).")
         episodes = play(self.protocol, self.cell, policy, tell, self.partners)
         return Played(episodes, progress, time.perf_counter() - start)
+
+
+def cost(protocol: Protocol, cell: Cell, more: int = 0) -> float:
+    """Return agents times steps, at most, of the episodes of a cell and so many ``more``."""
+    task = protocol.task_of(cell.task)
+    game = game_of(task)
+    return float(len(game.agents) * game.constants.horizon * (protocol.episodes(task) + more))
+
+
+def kind(protocol: Protocol, cell: Cell) -> str:
+    """Name the kernels that the environment of a cell compiles."""
+    return spec(protocol.task_of(cell.task).env).module
+
+
+def title(cell: Cell, beside: str = "") -> str:
+    """Name a cell in errors; ``beside`` says who its partners are."""
+    run = "" if cell.run is None else f", run {cell.run},"
+    return f"policy {cell.policy!r}{run}{beside} on task {cell.task!r}"
 
 
 def play_checkpoints(
     protocol: Protocol,
     cell: Cell,
     checkpoints: Checkpoints,
-    tell: Callable[[float], None] | None = None,
+    tell: Tell | None = None,
 ) -> Progress:
     """Play the selection episodes of a protocol with every checkpoint of a training run."""
     selection, task = protocol.seeds.selection, protocol.task_of(cell.task)
     if selection is None:
         raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
     seeds, steps = np.array(selection.seeds, np.uint64), sorted(checkpoints.policies)
-    found: dict[str, list[np.ndarray]] = {}
+    rows: dict[str, list[np.ndarray]] = {}
     for done, step in enumerate(steps):
         block = play(protocol, cell, checkpoints.policies[step], seeds=seeds)
         for name in dict.fromkeys(("return", *protocol.metrics_of(task))):
-            found.setdefault(name, []).append(values(block, name))
+            rows.setdefault(name, []).append(values(block, name))
         if tell is not None:
             tell((done + 1) / (len(steps) + 1))
-    metrics = {name: np.stack(rows) for name, rows in found.items()}
+    metrics = {name: np.stack(column) for name, column in rows.items()}
     return Progress(cell, np.array(steps, np.int64), metrics)

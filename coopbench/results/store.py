@@ -34,10 +34,10 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import hyperparameters
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
-from coopbench.playing.plan import Checkpoints
 from coopbench.protocol.loading import stored_protocol
 from coopbench.protocol.map_files import files_of
 from coopbench.protocol.schema import Protocol
+from coopbench.playing.models import Checkpoints
 from coopbench.episodes.trained import Trained
 from coopbench_envs.arrays import pack, unpack
 

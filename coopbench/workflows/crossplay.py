@@ -1,25 +1,24 @@
 """Pairing: cross-play of policies, each in one seat beside each in the rest; a matrix per task."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from coopbench.analysis.estimates import estimate
 from coopbench.baselines.match import OWN, seating
 from coopbench.episodes.table import Cell, Episodes
-from coopbench.playing.backends import BACKENDS
+from coopbench.episodes.trained import Trained
+from coopbench.playing.models import Checkpoints, Entrant, Failed, PolicyLike
 from coopbench.playing.plan import game_of, plan
 from coopbench.playing.rollout import PlayJob
+from coopbench.playing.runner import Event, Runner
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
-from coopbench_envs.parameters import named
 
 __all__ = ["CrossPlay", "Meeting", "crossplay"]
 
@@ -76,7 +75,7 @@ class CrossPlay:
 
 def crossplay(
     protocol: str | Path | Protocol,
-    policies: Sequence[Any] | None = None,
+    policies: Sequence[Entrant] | None = None,
     tasks: Sequence[str] | None = None,
     progress: Progress | None = None,
     backend: str = "serial",
@@ -90,46 +89,70 @@ def crossplay(
     under the first one's name. In episode k the policy has seat k mod n, its partner all others;
     with itself it plays all seats and that one counts.
     """
-    found = find_protocol(protocol)
-    run = named("backend", backend, BACKENDS)
-    chosen = [found.task_of(name) for name in tasks or ()]
-    games = _games(found, chosen or found.task)
-    reduced = found.model_copy(update={"task": games})
-    cells = plan(reduced, list(found.report.baselines if policies is None else policies))
-    for cell, _ in cells:
-        if cell.run is not None:
-            raise ValueError(f"{cell.policy} has several training runs; name the policy of one.")
-    named_policies = {cell.policy: policy for cell, policy in cells}
-    pairs = list(product(named_policies, repeat=2))
-    names = tuple(task.id for task in games)
-    played = list(product(names, pairs))
-    jobs = []
-    for task, (name, partner) in played:
-        pool = () if name == partner else (named_policies[partner],)
-        jobs.append(PlayJob(reduced, Cell(task, name), named_policies[name], pool))
-    samples, over = {}, Counter[str]()
-    with closing(run(jobs, workers, None)) as results:
-        for number, result in results:
-            episodes = result.episodes
-            samples[number] = _own_returns(episodes)
-            task = episodes.cell.task
-            over[task] += 1
-            if progress is not None:
-                progress(task, over[task] / len(pairs))
+    whole = find_protocol(protocol)
+    chosen = [whole.task_of(name) for name in tasks or ()]
+    games = _games(whole, chosen or whole.task)
+    reduced = whole.model_copy(update={"task": games})
+    models = _policies(reduced, whole.report.baselines if policies is None else policies)
+    names = tuple(dict.fromkeys(cell.policy for cell in models))
+    places = [
+        (task.id, policy, partner) for task in games for policy, partner in product(names, names)
+    ]
+    jobs = [_job(reduced, models, *place) for place in places]
+    runner = Runner(backend, workers, _by_task(progress, len(names) ** 2))
+    samples: dict[PlayJob, np.ndarray] = {}
+    with runner.run(jobs) as finished:
+        for job, played in finished:
+            samples[job] = _own_returns(played.episodes)
     meetings = tuple(
-        _meeting(task, name, partner, samples[number], found.report.confidence)
-        for number, (task, (name, partner)) in enumerate(played)
+        _meeting(*place, samples[job], whole.report.confidence)
+        for place, job in zip(places, jobs, strict=True)
     )
-    return CrossPlay(found, tuple(named_policies), names, meetings)
+    return CrossPlay(whole, names, tuple(task.id for task in games), meetings)
+
+
+def _by_task(
+    progress: Progress | None, jobs: int
+) -> Callable[[PlayJob, float, Event], None] | None:
+    """Adapt a callback (task, share) to tasks of so many ``jobs`` each."""
+    if progress is None:
+        return None
+    done = Counter[str]()
+
+    def tell(job: PlayJob, share: float, event: Event) -> None:
+        if event == "done":
+            done[job.cell.task] += 1
+            progress(job.cell.task, done[job.cell.task] / jobs)
+
+    return tell
+
+
+def _policies(protocol: Protocol, entrants: Sequence[Entrant]) -> dict[Cell, PolicyLike]:
+    """Return the policy of every cell; ``ValueError`` for training runs."""
+    policies: dict[Cell, PolicyLike] = {}
+    for cell, model in plan(protocol, entrants):
+        if cell.run is not None or isinstance(model, Trained | Checkpoints | Failed):
+            raise ValueError(f"{cell.policy} has several training runs; name the policy of one.")
+        policies[cell] = model
+    return policies
+
+
+def _job(
+    protocol: Protocol, models: Mapping[Cell, PolicyLike], task: str, policy: str, partner: str
+) -> PlayJob:
+    """Return the play of a policy in one seat beside its partner in all others."""
+    cell = Cell(task, policy)
+    beside = () if policy == partner else (models[Cell(task, partner)],)
+    return PlayJob(protocol, cell, models[cell], beside)
 
 
 def _games(protocol: Protocol, tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """Tasks that differ in what is played: game, parameters, start positions or episodes."""
-    found: dict[str, Task] = {}
+    """Return the tasks that differ in game, parameters, start positions or number of episodes."""
+    games: dict[str, Task] = {}
     for task in tasks:
         played = (task.env, game_of(task).parameters, task.instances, protocol.episodes(task))
-        found.setdefault(repr(played), task)
-    return tuple(found.values())
+        games.setdefault(repr(played), task)
+    return tuple(games.values())
 
 
 def _own_returns(block: Episodes) -> np.ndarray:

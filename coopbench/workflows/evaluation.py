@@ -1,25 +1,23 @@
 """Evaluation: protocol and policies in, report out; finished work is kept and found again."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from coopbench.baselines.registry import learners, trained_policy
-from coopbench.episodes.table import Cell, EpisodeTable, Failure
+from coopbench.baselines.registry import learners, parse_name, trained_policy
+from coopbench.episodes.table import Cell, EpisodeTable, Failure, Played
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import write_text
-from coopbench.playing.backends import BACKENDS
-from coopbench.playing.plan import Failed, Models, check_units, plan
+from coopbench.playing.models import Entrant, Failed, Model, Models
+from coopbench.playing.plan import Planned, check_units, plan
 from coopbench.playing.rollout import PlayJob
+from coopbench.playing.runner import CellProgress, Runner, by_cell
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.manifest import results_digest, write_manifest
-from coopbench_envs.parameters import named
 
 __all__ = [
     "evaluate",
@@ -35,15 +33,15 @@ __all__ = [
     "write_protocol",
 ]
 
-Progress = Callable[[Cell, float, str], None]  # cell, done in [0, 1], what happens to it
+_RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
 
 
 def evaluate(
     protocol: str | Path | Protocol,
-    policies: list[Any],
+    policies: Sequence[Entrant],
     out: str | Path | None = None,
     backend: str = "serial",
-    progress: Progress | None = None,
+    progress: CellProgress | None = None,
     workers: int | None = None,
 ) -> Report:
     """Play every task of a protocol with every policy and report what came of it.
@@ -56,57 +54,51 @@ def evaluate(
     the folder of a run; all its runs, as ``Models``, if it is a results folder.
 
     With ``out`` every finished cell is written there at once: after an interruption the same call
-    goes on where it stopped. Named policies that are already there are not played again; a damaged
-    result is named in the report's notes, and that cell alone is redone. Training runs of these
-    policies, and of the learned ones that the protocol requires, count too if they are there from
-    before. At the end the manifest is written, by which
-    ``verify`` sees that nothing is missing.
+    resumes where it stopped. Named policies that the folder already holds are not played again; a
+    damaged result is named in the report's notes, and that cell alone is redone. Earlier training
+    runs in the folder are included, of these policies and of the learned ones that the protocol
+    requires. At the end the manifest is written, by which ``verify`` sees that nothing is missing.
 
     ``backend`` is "serial", or one that plays several cells at the same time, to the same results:
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
     the machines of a cluster (default: one per core of the cluster).
     """
-    found = find_protocol(protocol)
-    cells = plan(found, expanded(found, policies))
-    return evaluate_cells(found, cells, out, backend, progress, workers)
+    runner, checked = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
+    cells = plan(checked, expanded(checked, policies))
+    return evaluate_cells(checked, cells, out, runner)
 
 
 def evaluate_cells(
-    protocol: Protocol,
-    cells: list[tuple[Cell, Any]],
-    out: str | Path | None,
-    backend: str,
-    progress: Progress | None,
-    workers: int | None,
+    protocol: Protocol, cells: Sequence[Planned], out: str | Path | None, runner: Runner
 ) -> Report:
-    """Play the cells of a plan and report what came of them, like ``evaluate``."""
+    """Play the cells of a plan and report on them, like ``evaluate``."""
     names = list(dict.fromkeys(cell.policy for cell, _ in cells))
-    played, notes = play_cells(protocol, cells, out, backend, progress, workers)
+    played, notes = play_cells(protocol, cells, out, runner)
     if out is None:
         return report_of(protocol, played, names, notes)
-    more: list[str] = []
-    played += _earlier_runs(Path(out), protocol, {cell for cell, _ in cells}, more)
-    report = report_of(protocol, played, names, (*notes, *more))
+    earlier, more = _earlier_runs(Path(out), protocol, {cell for cell, _ in cells})
+    report = report_of(protocol, [*played, *earlier], names, (*notes, *more))
     return replace(report, results=write_manifest(Path(out), protocol))
 
 
-def expanded(protocol: Protocol, policies: Sequence[Any]) -> list[Any]:
-    """Return the policies; where one names a results folder, all that was trained into it."""
+def expanded(protocol: Protocol, policies: Sequence[Entrant]) -> list[Entrant]:
+    """Expand ``learner:FOLDER`` of a results folder into all runs stored there."""
     return [_expanded(protocol, policy) for policy in policies]
 
 
-def _expanded(protocol: Protocol, policy: Any) -> Any:
-    name, _, folder = policy.partition(":") if isinstance(policy, str) else ("", "", "")
-    root = Path(folder)
-    if name not in learners() or not folder or not (root / "protocol.json").is_file():
+def _expanded(protocol: Protocol, policy: Entrant) -> Entrant:
+    if not isinstance(policy, str):
         return policy
-    return models_of(root, name, protocol)
+    learner, folder = parse_name(policy)
+    if learner not in learners() or not folder or not (Path(folder) / "protocol.json").is_file():
+        return policy
+    return models_of(folder, learner, protocol)
 
 
 def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
     """Return all that a learner has trained into a results folder, by task and training seed.
 
-    Raises ``ValueError`` if there is nothing, for what is damaged, and if it was trained under
+    Raises ``ValueError`` if there is nothing, for damaged cells, and if it was trained under
     another protocol, which may have chosen checkpoints by episodes that this one evaluates on.
     """
     root, notes = Path(folder), list[str]()
@@ -118,140 +110,160 @@ def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
             f"folder of a single run, or train under this protocol."
         )
     tasks = {task.id for task in protocol.trained_tasks}
-    found: dict[str, dict[int, Any]] = {}
+    models: dict[str, dict[int, Model]] = {}
     for cell, stored in stored_cells(root, protocol, notes):
-        name, _, task = cell.policy.partition(":")
-        if name != learner or cell.task not in tasks or task not in ("", cell.task):
+        name = parse_name(cell.policy)
+        if name.kind != learner or cell.task not in tasks or name.values not in ("", cell.task):
             continue
-        if cell.run is not None and stored.failure is not None:
-            found.setdefault(cell.task, {})[cell.run] = Failed(stored.failure.reason)
-        elif cell.run is not None and stored.policy is not None:
-            model = Trained(stored.policy, stored.progress, stored.meta["training"])
-            found.setdefault(cell.task, {})[cell.run] = model
-    if not found or notes:
+        model = _model_of(stored)
+        if cell.run is not None and model is not None:
+            models.setdefault(cell.task, {})[cell.run] = model
+    if not models or notes:
         reasons = " ".join(notes) or f"there are no runs of {learner!r} in it."
         raise ValueError(f"{learner}:{root} cannot be played: {reasons}")
-    return Models(learner, found)
+    return Models(learner, models)
+
+
+def _model_of(stored: store.Stored) -> Trained | Failed | None:
+    """Return what a stored training run came to; None for a cell without a trained policy."""
+    if stored.failure is not None:
+        return Failed(stored.failure.reason)
+    if stored.policy is None:
+        return None
+    return Trained(stored.policy, stored.progress, stored.meta["training"])
 
 
 def play_cells(
-    protocol: Protocol,
-    cells: list[tuple[Cell, Any]],
-    out: str | Path | None,
-    backend: str,
-    progress: Progress | None,
-    workers: int | None,
+    protocol: Protocol, cells: Sequence[Planned], out: str | Path | None, runner: Runner
 ) -> tuple[list[tuple[Cell, store.Stored]], tuple[str, ...]]:
-    """Play cells of a plan like ``evaluate``; return each with what came of it, and the notes."""
-    run = named("backend", backend, BACKENDS)
-    root = None if out is None else Path(out)
-    if root is not None and root.exists() and not root.is_dir():
-        raise ValueError(f"{root} is no folder; name one, or none there is yet, for the results.")
+    """Play cells of a plan like ``evaluate``; return each with its result, and the notes."""
+    root, notes = None if out is None else Path(out), list[str]()
     if root is not None:
-        _check_there(root, [cell for cell, _ in cells])
-    notes: list[str] = []
-    done = {cell: _finished(root, protocol, cell, model, notes) for cell, model in cells}
-    jobs = [PlayJob(protocol, cell, model) for cell, model in cells if done[cell] is None]
-    tell = None if progress is None else lambda k, share: progress(jobs[k].cell, share, "plays")
-    with closing(run(jobs, workers, tell)) as results:
+        _check_folder(root, [cell for cell, _ in cells])
+    jobs = [PlayJob(protocol, cell, model) for cell, model in cells]
+    kept = [(job, _finished(root, job, notes)) for job in jobs]
+    results = {job.cell: stored for job, stored in kept if stored is not None}
+    with runner.run([job for job in jobs if job.cell not in results]) as finished:
         if root is not None:
             write_protocol(root, protocol)
-        for cell, there in done.items():
-            if there is None:
-                continue
-            new = not there.meta  # a failure that is kept already says more of itself
-            if root is not None and there.failure is not None and new:
-                store.write_failure(root, protocol, there.failure)
-            if progress is not None:
-                progress(cell, 1.0, "kept")
-        for number, played in results:
-            cell, model = jobs[number].cell, jobs[number].policy
-            meta = store.describe(protocol, played, model)
-            if root is not None:
-                store.write(root, played, meta, model)
-            done[cell] = store.Stored(meta, played.episodes, played.progress, None)
-            if progress is not None:
-                progress(cell, 1.0, "done")
-    return [(cell, there) for cell, there in done.items() if there is not None], tuple(notes)
+        for job, stored in kept:
+            if stored is not None:
+                _write_failure(root, protocol, stored)
+                runner.tell(job, 1.0, "kept")
+        for job, played in finished:
+            results[job.cell] = _stored(root, job, played)
+    return [(cell, results[cell]) for cell, _ in cells], tuple(notes)
 
 
-def _check_there(root: Path, cells: Sequence[Cell]) -> None:
-    """Raise ``ValueError`` if a policy has training runs and is there without, or the reverse."""
+def _stored(root: Path | None, job: PlayJob, played: Played) -> store.Stored:
+    """Return what was played as it is stored, and write it below ``root`` if there is one."""
+    meta = store.describe(job.protocol, played, job.policy)
+    if root is not None:
+        store.write(root, played, meta, job.policy)
+    return store.Stored(meta, played.episodes, played.progress, None)
+
+
+def _write_failure(root: Path | None, protocol: Protocol, stored: store.Stored) -> None:
+    """Write a failed run below ``root``, unless it was read from there, which says more of it."""
+    if root is not None and stored.failure is not None and not stored.meta:
+        store.write_failure(root, protocol, stored.failure)
+
+
+def _check_folder(root: Path, cells: Sequence[Cell]) -> None:
+    """Raise ``ValueError`` unless results of these cells can be written below ``root``.
+
+    A policy with training runs is refused where it has results as a fixed one, and the reverse.
+    """
+    if root.exists() and not root.is_dir():
+        raise ValueError(f"{root} is not a folder; name one, existing or new, for the results.")
     for cell in {cell.policy: cell for cell in cells}.values():
         policy = replace(cell, run=None).folder.removeprefix(f"{cell.task}/")
-        other = "run-*/meta.json" if cell.run is None else "meta.json"
-        there = next(root.glob(f"*/{policy}/{other}"), None)
-        if there is not None:
+        other = _RUNS if cell.run is None else "meta.json"
+        meta = next(root.glob(f"*/{policy}/{other}"), None)
+        if meta is not None:
             kinds = ("a fixed policy", "training runs")
             now, before = kinds if cell.run is None else reversed(kinds)
             raise ValueError(
-                f"{there.parent} holds {before} of the name {cell.policy!r}; given now: {now}. "
-                f"Give it another name, or choose another folder."
+                f"{meta.parent} already holds {before} of the name {cell.policy!r}; this call "
+                f"would add {now}. Use another name, or choose another folder."
             )
 
 
 def _earlier_runs(
-    root: Path, protocol: Protocol, given: Set[Cell], notes: list[str]
-) -> list[tuple[Cell, store.Stored]]:
-    """Further training runs that a results folder holds: of policies given, and those required."""
-    found: list[tuple[Cell, store.Stored]] = []
-    learned = {replace(cell, run=None).folder for cell in given if cell.run is not None}
+    root: Path, protocol: Protocol, played: Set[Cell]
+) -> tuple[list[tuple[Cell, store.Stored]], list[str]]:
+    """Return further training runs that a results folder holds, with notes on them.
+
+    They are those of policies with runs among the cells that were ``played``, and of the learned
+    policies that the protocol requires.
+    """
+    folders = {replace(cell, run=None).folder for cell in played if cell.run is not None}
     models = ("", *(f":{task.id}" for task in protocol.trained_tasks))
-    learned |= {
+    folders |= {
         Cell(task.id, f"{name}{model}").folder
         for name in protocol.report.learned
         for task in protocol.task
         for model in models
     }
-    files = (file for each in learned for file in (root / each).glob("run-*/meta.json"))
-    for file in sorted(files):
+    runs: list[tuple[Cell, store.Stored]] = []
+    notes: list[str] = []
+    for file in sorted(file for folder in folders for file in (root / folder).glob(_RUNS)):
         try:
             cell = store.cell_of(file)
-            there = None if cell in given else store.read(root, protocol, cell)
+            stored = None if cell in played else store.read(root, protocol, cell)
         except DamagedResultError as error:
             notes.append(f"left out: {error}")
             continue
-        if there is not None:
-            found.append((cell, there))
-    for policy in dict.fromkeys(cell.policy for cell, _ in found):
-        runs = sorted(
-            {cell.run for cell, _ in found if cell.policy == policy and cell.run is not None}
-        )
-        told = ", ".join(map(str, runs))
-        notes.append(f"Runs of {policy} that were there before count, too: {told}.")
-    return found
+        if stored is not None:
+            runs.append((cell, stored))
+    for policy in dict.fromkeys(cell.policy for cell, _ in runs):
+        seeds = {cell.run for cell, _ in runs if cell.policy == policy and cell.run is not None}
+        numbers = ", ".join(map(str, sorted(seeds)))
+        notes.append(f"Earlier runs of {policy} in the folder are included: {numbers}.")
+    return runs, notes
 
 
-def _finished(
-    root: Path | None, protocol: Protocol, cell: Cell, model: Any, notes: list[str]
-) -> store.Stored | None:
-    """What needs not be played: a failure, or what is there of a named policy."""
+def _finished(root: Path | None, job: PlayJob, notes: list[str]) -> store.Stored | None:
+    """Return the result of a job that need not be played: a failure, or what ``root`` holds.
+
+    Add to ``notes`` which results are damaged.
+    """
+    cell, model = job.cell, job.policy
     failure = Failure(cell, model.reason) if isinstance(model, Failed) else None
     failed = None if failure is None else store.Stored({}, None, None, failure)
     # Any other object may have changed since: it plays again.
     if root is None or not isinstance(model, str | Trained | Failed):
         return failed
     try:
-        found = store.read(root, protocol, cell)
+        stored = store.read(root, job.protocol, cell)
     except DamagedResultError as error:
         notes.append(f"redone: {error}")
         return failed
-    if found is not None and found.policy is not None and cell.run is not None:
-        same = isinstance(model, Trained) and model.policy.pack() == found.policy.pack()
-        if not same:
-            raise ValueError(
-                f"{root / cell.folder} holds another training run with the seed {cell.run}. Choose "
-                f"another folder, or remove that one."
-            )
+    _check_same_run(root, job, stored)
     if isinstance(model, Failed):
-        return found if found is not None and found.failure == failure else failed
-    if found is None or found.episodes is None:
-        return None
-    if isinstance(model, str) and found.meta["plays"] != model:
-        return None
+        return stored if stored is not None and stored.failure == failure else failed
+    return stored if stored is not None and _is_of(stored, model) else None
+
+
+def _check_same_run(root: Path, job: PlayJob, stored: store.Stored | None) -> None:
+    """Raise ``ValueError`` if another training run with the same seed is stored."""
+    if stored is None or stored.policy is None or job.cell.run is None:
+        return
+    model = job.policy
+    if not isinstance(model, Trained) or model.policy.pack() != stored.policy.pack():
+        raise ValueError(
+            f"{root / job.cell.folder} holds another training run with the seed {job.cell.run}. "
+            f"Choose another folder, or remove that one."
+        )
+
+
+def _is_of(stored: store.Stored, model: str | Trained) -> bool:
+    """Whether stored episodes were played by ``model`` as it is now."""
+    if stored.episodes is None or (isinstance(model, str) and stored.meta["plays"] != model):
+        return False
     policy = model.policy if isinstance(model, Trained) else trained_policy(model)
-    played = None if found.policy is None else found.policy.pack()
-    return found if policy is None or policy.pack() == played else None
+    played = None if stored.policy is None else stored.policy.pack()
+    return policy is None or policy.pack() == played
 
 
 def load_report(folder: str | Path) -> Report:

@@ -19,11 +19,12 @@ from coopbench.baselines.registry import entries
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.files import write_text
 from coopbench.playing.plan import check_units
+from coopbench.playing.runner import CellProgress
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
-from coopbench.workflows.evaluation import Progress, table_of
+from coopbench.workflows.evaluation import table_of
 from coopbench.workflows.resimulation import CLOSE, MISSING, RERUN, Check, printable
-from coopbench.workflows.verification import Examined, examine
+from coopbench.workflows.verification import Examined, checking_runner, examine
 from coopbench_envs.parameters import named
 
 __all__ = ["Leaderboard", "Row", "Source", "leaderboard"]
@@ -104,7 +105,7 @@ def leaderboard(
     unverified: str = "refuse",
     backend: str = "serial",
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: CellProgress | None = None,
 ) -> Leaderboard:
     """Verify results folders of one protocol and merge them into one table.
 
@@ -120,7 +121,8 @@ def leaderboard(
     admits = named("way with unverified folders", unverified, _UNVERIFIED)
     if not folders:
         raise ValueError("No folders for a leaderboard: name at least one with results.")
-    found = [examine(folder, backend, workers, progress) for folder in folders]
+    runner = checking_runner(backend, workers, progress)
+    found = [examine(folder, runner) for folder in folders]
     for each in found:
         _check(each, admits)
     protocol = _common(found)

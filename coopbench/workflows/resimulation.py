@@ -20,8 +20,9 @@ from coopbench.episodes.fingerprints import Fingerprints, extremes, recordable
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Progress, Trace
 from coopbench.episodes.trajectories import Recorder, agent_metrics, episode_metrics
+from coopbench.playing.backends.jobs import Resources
 from coopbench.playing.plan import game_of
-from coopbench.playing.rollout import PlayJob, play
+from coopbench.playing.rollout import cost, kind, play, title
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.provenance import machine, versions
@@ -137,15 +138,20 @@ class CheckJob:
     @property
     def cost(self) -> float:
         """Like that of playing it."""
-        return PlayJob(self.protocol, self.cell, None).cost
+        return cost(self.protocol, self.cell)
 
     @property
     def kind(self) -> str:
         """Name the kernels that the task's environment compiles."""
-        return PlayJob(self.protocol, self.cell, None).kind
+        return kind(self.protocol, self.cell)
+
+    @property
+    def resources(self) -> Resources:
+        """One core, as for playing it."""
+        return Resources()
 
     def __str__(self) -> str:
-        return str(PlayJob(self.protocol, self.cell, None))
+        return title(self.cell)
 
     def __call__(self, tell: Callable[[float], None] | None) -> Check:
         """Check the cell."""

@@ -7,15 +7,16 @@ from typing import Any
 
 from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
-from coopbench.playing.plan import check_units, plan
+from coopbench.playing.models import Entrant
+from coopbench.playing.plan import Planned, check_units, plan
 from coopbench.playing.rollout import PlayJob
+from coopbench.playing.runner import CellProgress, Runner, by_cell
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows.evaluation import (
-    Progress,
     expanded,
     load_report,
     play_cells,
@@ -39,11 +40,11 @@ class Shard:
 
 def play_shard(
     protocol: str | Path | Protocol,
-    policies: list[Any],
+    policies: Sequence[Entrant],
     shard: tuple[int, int],
     out: str | Path,
     backend: str = "serial",
-    progress: Progress | None = None,
+    progress: CellProgress | None = None,
     workers: int | None = None,
 ) -> Shard:
     """Play part i of n, ``shard = (i, n)`` with i from 1, of what ``evaluate`` would play.
@@ -52,17 +53,15 @@ def play_shard(
     They are written below ``out`` as by ``evaluate``; parts may share that folder. Report and
     manifest are made by ``merge`` when all parts are there.
     """
-    found = find_protocol(protocol)
+    runner, found = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
     cells = plan(found, expanded(found, policies))
     mine = part(found, cells, shard)
-    _, notes = play_cells(found, mine, out, backend, progress, workers)
+    _, notes = play_cells(found, mine, out, runner)
     there = sum((Path(out) / cell.folder / "meta.json").is_file() for cell, _ in cells)
     return Shard(tuple(cell for cell, _ in mine), there, len(cells), notes)
 
 
-def part(
-    protocol: Protocol, cells: Sequence[tuple[Cell, Any]], shard: tuple[int, int]
-) -> list[tuple[Cell, Any]]:
+def part(protocol: Protocol, cells: Sequence[Planned], shard: tuple[int, int]) -> list[Planned]:
     """Return part i of n of the cells of a plan, ``shard = (i, n)``, in their order.
 
     The largest cell that is left goes to the part that has least so far (Graham 1969, longest

@@ -29,8 +29,9 @@ from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trajectories import Recorder
 from coopbench.errors import WorkerError
 from coopbench.files import write_text
-from coopbench.playing.backends import hire, how_ended, start_failure
-from coopbench.playing.plan import Models, game_of
+from coopbench.playing.backends.processes import hire, how_ended, start_failure
+from coopbench.playing.models import Models
+from coopbench.playing.plan import game_of
 from coopbench.playing.rollout import outcome
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import find_protocol, with_limits

@@ -33,9 +33,11 @@ from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, Diverged, ProtocolError
 from coopbench.files import write_bytes, write_text
-from coopbench.playing.backends import BACKENDS
-from coopbench.playing.plan import Failed, game_of
-from coopbench.playing.rollout import PlayJob, play
+from coopbench.playing.backends.jobs import Resources
+from coopbench.playing.models import Failed
+from coopbench.playing.plan import game_of
+from coopbench.playing.rollout import PlayJob, kind, play
+from coopbench.playing.runner import CellProgress, Runner, by_cell
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
@@ -68,7 +70,7 @@ def train(
     smoke: bool = False,
     backend: str = "serial",
     workers: int | None = None,
-    progress: Callable[[Cell, float, str], None] | None = None,
+    progress: CellProgress | None = None,
     **hyperparameters: Any,
 ) -> Report:
     """Train a learner on the tasks of a protocol, play what it has learned, and report.
@@ -90,40 +92,27 @@ def train(
     Raises ``ValueError`` and ``TypeError`` for what cannot be trained or is not allowed, before
     anything begins.
     """
+    runner = Runner(backend, workers, by_cell(progress))
     found, root = find_protocol(protocol), Path(out)
     jobs = runs(found, learner, root, tasks, seeds, steps, smoke, hyperparameters)
-    return train_runs(found, jobs, root, backend, workers, progress)
+    return train_runs(found, jobs, root, runner)
 
 
 def train_runs(
-    protocol: Protocol,
-    jobs: Sequence["TrainJob"],
-    root: Path,
-    backend: str,
-    workers: int | None,
-    progress: Callable[[Cell, float, str], None] | None,
+    protocol: Protocol, jobs: Sequence["TrainJob"], root: Path, runner: Runner
 ) -> Report:
     """Train the runs of ``runs`` into the folder ``root``, and report on all that is there."""
-    run = named("backend", backend, BACKENDS)
     if root.exists() and not root.is_dir():
-        raise ValueError(f"{root} is no folder; name one, or none there is yet, for the results.")
+        raise ValueError(f"{root} is not a folder; name one, existing or new, for the results.")
     _check_fixed(root, jobs)
     open_jobs = [job for job in jobs if not _is_kept(job)]
-
-    def at(number: int, share: float) -> None:
-        if progress is not None:
-            progress(open_jobs[number].cell, share, "plays")
-
-    with closing(run(open_jobs, workers, at)) as results:
+    with runner.run(open_jobs) as finished:
         write_protocol(root, protocol)
-        if progress is not None:
-            for job in jobs:
-                if job not in open_jobs:
-                    progress(job.cell, 1.0, "kept")
-        for number, outcome in results:
-            _keep(root, open_jobs[number], outcome)
-            if progress is not None:
-                progress(open_jobs[number].cell, 1.0, "done")
+        for job in jobs:
+            if job not in open_jobs:
+                runner.tell(job, 1.0, "kept")
+        for job, outcome in finished:
+            _keep(root, job, outcome)
     report = load_report(root)
     return replace(report, results=write_manifest(root, protocol))
 
@@ -363,7 +352,12 @@ class TrainJob:
     @property
     def kind(self) -> str:
         """Name the kernels that the task's environment compiles."""
-        return PlayJob(self.protocol, self.cell, None).kind
+        return kind(self.protocol, self.cell)
+
+    @property
+    def resources(self) -> Resources:
+        """One core: a learner computes in one thread."""
+        return Resources()
 
     def __str__(self) -> str:
         return f"training run {self.seed} of {self.learner!r} on task {self.trained_on!r}"

@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +17,13 @@ from coopbench.analysis.departures import departures
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import read_bounded
-from coopbench.playing.backends import BACKENDS
+from coopbench.playing.runner import CellProgress, Event, Runner
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.user_maps import are_replaced
 from coopbench.results import store
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
-from coopbench.workflows.evaluation import Progress, report_of, table_of
+from coopbench.workflows.evaluation import report_of, table_of
 from coopbench.workflows.resimulation import (
     ABSOLUTE,
     DIFFERENT,
@@ -39,7 +38,6 @@ from coopbench.workflows.resimulation import (
     elsewhere,
     printable,
 )
-from coopbench_envs.parameters import named
 
 __all__ = ["Examined", "Verification", "examine", "show", "verify"]
 
@@ -99,7 +97,7 @@ def verify(
     folder: str | Path,
     backend: str = "serial",
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: CellProgress | None = None,
 ) -> Verification:
     """Verify a results folder: protocol, digests, every cell, and the report.
 
@@ -108,17 +106,23 @@ def verify(
 
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
     """
-    return examine(folder, backend, workers, progress).verification
+    return examine(folder, checking_runner(backend, workers, progress)).verification
 
 
-def examine(
-    folder: str | Path,
-    backend: str = "serial",
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Examined:
+def checking_runner(backend: str, workers: int | None, progress: CellProgress | None) -> Runner:
+    """Return a runner for ``examine``; names of policies are shown as one printable line."""
+    if progress is None:
+        return Runner(backend, workers)
+
+    def tell(job: CheckJob, share: float, event: Event) -> None:
+        progress(replace(job.cell, policy=printable(job.cell.policy)), share, event)
+
+    return Runner(backend, workers, tell)
+
+
+def examine(folder: str | Path, runner: Runner) -> Examined:
     """Verify a results folder and return also what is in it; see ``verify``."""
-    run, root = named("backend", backend, BACKENDS), Path(folder)
+    root = Path(folder)
     if not (root / "protocol.json").is_file():
         raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
     try:
@@ -131,7 +135,8 @@ def examine(
     cells: dict[str, tuple[Cell, store.Stored]] = {}
     checks = {place: _read(root, protocol, place, cells) for place in places}
     jobs = [CheckJob(protocol, found) for _, found in cells.values() if found.episodes]
-    checks |= _played(run, jobs, workers, progress)
+    with runner.run(jobs) as finished:
+        checks |= {job.cell.folder: check for job, check in finished}
     for place, finding in _strangers(protocol, cells):
         found = checks[place]
         told = (printable(finding), *found.reasons)
@@ -163,21 +168,6 @@ def _strangers(
         same = trained.policy is not None and trained.policy.pack() == found.policy.pack()
         if not same or trained.meta["training"] != found.meta["training"]:
             yield place, f"it was played by another policy than was trained in {home}"
-
-
-def _played(
-    run: Any, jobs: list[CheckJob], workers: int | None, progress: Progress | None
-) -> dict[str, Check]:
-    """Do the jobs on a backend; return what came of them by folder."""
-    shown = [replace(job.cell, policy=printable(job.cell.policy)) for job in jobs]
-    tell = None if progress is None else lambda k, done: progress(shown[k], done, "plays")
-    checks = {}
-    with closing(run(jobs, workers, tell)) as results:
-        for number, check in results:
-            checks[jobs[number].cell.folder] = check
-            if progress is not None:
-                progress(shown[number], 1.0, "done")
-    return checks
 
 
 # --- the protocol ---------------------------------------------------------------------------------

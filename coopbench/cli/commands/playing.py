@@ -67,6 +67,7 @@ def evaluate(
     Finished cells are kept: rerun the same command to resume after an interruption.
     """
     from coopbench.playing.plan import plan
+    from coopbench.playing.runner import Runner, by_cell
     from coopbench.workflows.evaluation import evaluate_cells, expanded
 
     if (protocol is None) == (env is None):
@@ -90,7 +91,8 @@ def evaluate(
             return
         cells = plan(played, expanded(played, policies))
         with Progress(len(cells)) as progress:
-            report = evaluate_cells(played, cells, out, backend, progress, workers)
+            runner = Runner(backend, workers, by_cell(progress.cell))
+            report = evaluate_cells(played, cells, out, runner)
         present(report, out)
 
 
@@ -129,6 +131,7 @@ def train(
     holds, for instance those of fixed policies that were evaluated into it.
     """
     from coopbench.baselines.registry import learners
+    from coopbench.playing.runner import Runner, by_cell
     from coopbench.protocol.loading import load_protocol
     from coopbench.workflows.training import runs, train_runs
     from coopbench_envs.parameters import named
@@ -146,7 +149,8 @@ def train(
     saved = "Runs are saved up to their last interval; rerun the same command to resume."
     with interruption(saved):
         with Progress(len(planned), budget.steps) as progress:
-            report = train_runs(loaded, planned, out, backend, workers, progress)
+            runner = Runner(backend, workers, by_cell(progress.cell))
+            report = train_runs(loaded, planned, out, runner)
         present(report, out)
 
 
@@ -164,7 +168,6 @@ def crossplay(
     workers: Workers = None,
 ) -> None:
     """Play every policy in one seat with every policy in the others: one matrix for each task."""
-    from coopbench.episodes.table import Cell
     from coopbench.protocol.loading import load_protocol
     from coopbench.report.crossplay import show as show_matrices
     from coopbench.workflows.crossplay import crossplay as run
@@ -172,8 +175,8 @@ def crossplay(
     loaded = load_protocol(protocol)
     with interruption(NOTHING), Progress() as progress:
 
-        def tell(name: str, done: float) -> None:
-            progress(Cell(name, "cross-play"), done, "done" if done == 1.0 else "plays")
+        def tell(name: str, share: float) -> None:
+            progress.task(name, "cross-play", share)
 
         result = run(loaded, chosen(policy, loaded), task, tell, backend, workers)
     show_matrices(result, console())
@@ -199,7 +202,6 @@ def timed(
     The options are for protocols without limits. An episode that is not played
     to its end scores -1.
     """
-    from coopbench.episodes.table import Cell
     from coopbench.playing.recording import check_place
     from coopbench.workflows.timed import timed_evaluate
 
@@ -209,8 +211,8 @@ def timed(
     limits = {name: value for name, value in options.items() if value is not None}
     with interruption(NOTHING), Progress() as progress:
 
-        def tell(name: str, done: float) -> None:
-            progress(Cell(name, policy), done, "done" if done == 1.0 else "plays")
+        def tell(name: str, share: float) -> None:
+            progress.task(name, policy, share)
 
         scores = timed_evaluate(protocol, policy, limits or None, progress=tell)
     say(str(scores))
@@ -271,7 +273,7 @@ def _play_shard(
         raise ValueError(f"--shard takes I/N, for instance 2/3; given {shard!r}.")
     with Progress() as progress:
         finished = play_shard(
-            protocol, policies, (int(number), int(count)), out, backend, progress, workers
+            protocol, policies, (int(number), int(count)), out, backend, progress.cell, workers
         )
     for note in finished.notes:
         say(note)

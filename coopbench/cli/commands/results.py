@@ -57,7 +57,7 @@ def verify(
     if out is not None:
         check_place(out)
     with interruption(NOTHING), Progress() as progress:
-        verification = run(folder, backend, workers, progress)
+        verification = run(folder, backend, workers, progress.cell)
     show_verification(verification, console())
     if out is not None:
         write_text(out, verification.to_json())
@@ -87,7 +87,7 @@ def leaderboard(
 
     check_place(out)
     with interruption(NOTHING), Progress() as progress:
-        board = run(folders, unverified, backend, workers, progress)
+        board = run(folders, unverified, backend, workers, progress.cell)
     for note in board.notes:
         say(f"Note: {note}")
     page, data = board.save(out)
