@@ -1,8 +1,11 @@
-"""What there is: environments, policies, protocols; and a warm-up that compiles everything once."""
+"""Catalogue: names of environments, policies, learners and protocols; compiling them all."""
 
 from collections.abc import Callable
 
+import numpy as np
+
 import coopbench_envs
+from coopbench.baselines import registry
 from coopbench.protocol.loading import protocol_files
 
 __all__ = ["environments", "learners", "policies", "protocols", "warmup"]
@@ -15,16 +18,13 @@ def environments() -> tuple[str, ...]:
 
 def policies() -> dict[str, str]:
     """Return all policies that need no training as {name: what it does}."""
-    from coopbench.baselines.registry import entries
-
-    return {name: entry.summary for name, entry in entries().items() if not entry.trained}
+    entries = registry.entries()
+    return {name: entry.summary for name, entry in entries.items() if not entry.trained}
 
 
 def learners() -> dict[str, str]:
     """Return all learners as {name: what it does}; what they train has their name."""
-    from coopbench.baselines.registry import learners as found
-
-    return {name: entry.summary for name, entry in found().items()}
+    return {name: entry.summary for name, entry in registry.learners().items()}
 
 
 def protocols() -> tuple[str, ...]:
@@ -33,9 +33,7 @@ def protocols() -> tuple[str, ...]:
 
 
 def warmup(report: Callable[[str], None] | None = None) -> None:
-    """Compile and cache the drivers of every environment; ``report`` is told each id."""
-    import numpy as np
-
+    """Compile and cache the drivers of every environment; ``report`` is called with each id."""
     for env_id in environments():
         engine = coopbench_envs.Engine(env_id)
         engine.reset(np.zeros(1, np.uint64))

@@ -1,19 +1,19 @@
 """Protocols as data: one TOML file each, never edited after release; instances beside them.
 
-The package can be called: ``coopbench.protocols()`` returns the names of its protocols. It is both
-this package and that function, because importing a subpackage puts it in the place of its name.
+The package can be called: ``coopbench.protocols()`` returns the names of its protocols. It has to
+be both, because importing a subpackage binds its name in the package above.
 """
 
 import sys
 from types import ModuleType
 
+from coopbench import catalogue
+
 
 class _Protocols(ModuleType):
     def __call__(self) -> tuple[str, ...]:
         """Return the names of the protocols that come with this package."""
-        from coopbench.catalogue import protocols
-
-        return protocols()
+        return catalogue.protocols()
 
 
 sys.modules[__name__].__class__ = _Protocols

@@ -13,11 +13,11 @@ __all__ = ["agent_values", "known_agent_metrics", "known_metrics", "values"]
 
 
 def _total_return(block: Episodes) -> np.ndarray:
-    return block.returns.sum(axis=1)
+    return np.asarray(block.returns.sum(axis=1))
 
 
 def _own_return(block: Episodes) -> np.ndarray:
-    return block.returns.mean(axis=1, where=block.seats)
+    return np.asarray(block.returns.mean(axis=1, where=block.seats))
 
 
 def _fairness(block: Episodes) -> np.ndarray:

@@ -16,7 +16,7 @@ __all__ = ["instance_state"]
 
 
 def instance_state(task: Task, constants: Any, episodes: int) -> dict[str, np.ndarray] | None:
-    """Start states of the task's first ``episodes`` instances, or None if the task has none.
+    """Return start states of a task's first ``episodes`` instances, or None if it has none.
 
     Raises ``ProtocolError`` if the file is missing, is not the one of the protocol, or has too few.
     """
@@ -39,6 +39,6 @@ def instance_state(task: Task, constants: Any, episodes: int) -> dict[str, np.nd
     shortest = min(len(array) for array in arrays.values())
     if shortest < episodes:
         raise ProtocolError(
-            f"Task {task.id!r} wants {episodes} episodes; {path} has {shortest} instances."
+            f"Task {task.id!r} has {episodes} episodes; {path} has {shortest} instances."
         )
     return spec.instances(constants, {name: array[:episodes] for name, array in arrays.items()})

@@ -186,6 +186,7 @@ def _shipped(name: str) -> Path:
             )
         return files[bare]
     try:
-        return named("protocol", name, files)
+        file: Path = named("protocol", name, files)
     except ValueError as error:
         raise ProtocolError(f"{error} A file of your own must end in .toml.") from None
+    return file

@@ -70,7 +70,9 @@ class Protocol(Strict):
 
     def task_of(self, task_id: str) -> Task:
         """Return the task of an id; raise ``ValueError`` with the nearest one if there is none."""
-        return named("task", task_id, {task.id: task for task in self.task}, self.protocol.name)
+        tasks = {task.id: task for task in self.task}
+        task: Task = named("task", task_id, tasks, self.protocol.name)
+        return task
 
     def metrics_of(self, task: Task) -> tuple[str, ...]:
         """Return the metrics that are reported of a task: score, the report's, its group's."""

@@ -2,8 +2,8 @@
 
 ``manifest.json`` lists every cell in the order of their folders' names, with the SHA-256 of its
 ``meta.json``, which holds those of its other files. Link 0 is the digest of the protocol, and link
-k the SHA-256 of the lines: link k - 1, folder, sum. Who knows the last link, the digest of the
-results, can tell whether anything was changed since.
+k the SHA-256 of the lines: link k - 1, folder, sum. The last link is the digest of the results: it
+changes if anything in the folder does.
 """
 
 import hashlib
@@ -57,13 +57,13 @@ def read_manifest(root: Path, digest: str) -> Manifest:
     file = root / NAME
     content = read_bounded(file)
     try:
-        found = json.loads(content)
-        sums = {each["cell"]: each["sha256"] for each in found["cells"]}
+        stored = json.loads(content)
+        sums = {entry["cell"]: entry["sha256"] for entry in stored["cells"]}
         links = _links(digest, sums)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise DamagedResultError(f"{file} cannot be read ({error}).") from None
-    ends = found.get("schema"), found.get("protocol"), found.get("results")
-    chain = [each.get("link") for each in found["cells"]]
+    ends = stored.get("schema"), stored.get("protocol"), stored.get("results")
+    chain = [entry.get("link") for entry in stored["cells"]]
     if ends != (SCHEMA, digest, links[-1]) or chain != links[1:] or list(sums) != sorted(sums):
         raise DamagedResultError(
             f"{file} was changed after it was written: its chain of digests does not hold."
@@ -72,15 +72,15 @@ def read_manifest(root: Path, digest: str) -> Manifest:
 
 
 def results_digest(root: Path, protocol: Protocol) -> str:
-    """Return the digest of the results that are in a folder now, whatever its manifest says."""
+    """Return the digest of the results that are in a folder, without reading its manifest."""
     sums = {folder: _sum(root, folder) for folder in cell_folders(root)}
     return _links(protocol.digest, sums)[-1]
 
 
 def cell_folders(root: Path) -> list[str]:
     """Return the folders below ``root`` with a ``meta.json``, by name; links are not followed."""
-    found = (Path(place) for place, _, names in os.walk(root) if "meta.json" in names)
-    return sorted(place.relative_to(root).as_posix() for place in found if place != root)
+    folders = (Path(folder) for folder, _, files in os.walk(root) if "meta.json" in files)
+    return sorted(folder.relative_to(root).as_posix() for folder in folders if folder != root)
 
 
 def _sum(root: Path, folder: str) -> str:
@@ -89,6 +89,6 @@ def _sum(root: Path, folder: str) -> str:
 
 def _links(digest: str, sums: Mapping[str, str]) -> list[str]:
     links = [digest]
-    for folder, found in sums.items():
-        links.append(hashlib.sha256(f"{links[-1]}\n{folder}\n{found}\n".encode()).hexdigest())
+    for folder, checksum in sums.items():
+        links.append(hashlib.sha256(f"{links[-1]}\n{folder}\n{checksum}\n".encode()).hexdigest())
     return links
