@@ -68,12 +68,12 @@ def length(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
 def near(points: Sequence[Point], reach: float, closed: bool = False) -> np.ndarray:
     """Cells within ``reach`` of a line through points."""
     line = [*points, points[0]] if closed else list(points)
-    found = np.zeros((SIZE, SIZE), bool)
+    mask = np.zeros((SIZE, SIZE), bool)
     for (x, y), (u, v) in itertools.pairwise(line):
         dx, dy = u - x, v - y
         along = np.clip(((X - x) * dx + (Y - y) * dy) / max(dx * dx + dy * dy, 1e-9), 0.0, 1.0)
-        found |= length(X - x - along * dx, Y - y - along * dy) < reach
-    return found
+        mask |= length(X - x - along * dx, Y - y - along * dy) < reach
+    return mask
 
 
 def box(left: float, top: float, width: float, height: float) -> np.ndarray:
@@ -425,15 +425,15 @@ def instances(free: Sequence[np.ndarray], agents: int) -> dict[str, np.ndarray]:
 
 def _goals(starts: Iterable[int], cells: list[int]) -> list[int]:
     """For every start the first cell that is left and not too near to it."""
-    found = []
+    goals = []
     for start in starts:
         y, x = divmod(int(start), SIZE - 2)
         for place, cell in enumerate(cells):
             v, u = divmod(int(cell), SIZE - 2)
             if CELL * math.hypot(u - x, v - y) >= NEAREST:
-                found.append(cells.pop(place))
+                goals.append(cells.pop(place))
                 break
-    return found
+    return goals
 
 
 def archive(arrays: dict[str, np.ndarray]) -> bytes:

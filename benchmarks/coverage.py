@@ -71,14 +71,14 @@ def study(statistic, noise: Callable, shape: tuple[int, int], options) -> np.nda
     """Return (methods, 2): the share of trials that cover, and the mean width."""
     target = truth(statistic, noise, shape[1])
     rng = np.random.default_rng([options.seed, *shape])
-    found = np.empty((options.trials, len(METHODS), 2))
+    outcomes = np.empty((options.trials, len(METHODS), 2))
     for trial in range(options.trials):
         sampler = sampler_for(scores_like(statistic, noise, shape, rng), statistic)
         values = sampler.draw("runs", options.reps, trial)
         for k, method in enumerate(METHODS):
             low, high, _ = interval_ends(sampler, values, method, "runs", 0.95)
-            found[trial, k] = low[0] <= target <= high[0], high[0] - low[0]
-    return np.array([found[:, :, 0].mean(axis=0), np.nanmean(found[:, :, 1], axis=0)]).T
+            outcomes[trial, k] = low[0] <= target <= high[0], high[0] - low[0]
+    return np.array([outcomes[:, :, 0].mean(axis=0), np.nanmean(outcomes[:, :, 1], axis=0)]).T
 
 
 def rank_study(noise: Callable, shape: tuple[int, int], options) -> float:
@@ -108,9 +108,9 @@ def tables(options) -> Iterator[str]:
         yield f"\nNoise: {name}\n\n| statistic | method | {sizes} |"
         yield "|---|---|" + "---|" * len(SIZES)
         for label, statistic in STATISTICS.items():
-            found = [study(statistic, noise, shape, options) for shape in SIZES]
+            columns = [study(statistic, noise, shape, options) for shape in SIZES]
             for k, method in enumerate(METHODS):
-                cells = " | ".join(f"{part[k, 0]:.3f} ({part[k, 1]:.3f})" for part in found)
+                cells = " | ".join(f"{part[k, 0]:.3f} ({part[k, 1]:.3f})" for part in columns)
                 yield f"| {label} | {method} | {cells} |"
 
 

@@ -86,14 +86,14 @@ def evaluate(learner, game: str) -> None:
     Match(engine, [player]).play(np.arange(EVALUATED, dtype=np.uint64))
 
 
-def evaluations(game: str, given: dict, repeats: int) -> tuple[float, float]:
+def evaluations(game: str, settings: dict, repeats: int) -> tuple[float, float]:
     """Processor seconds of an evaluation, and of 10,000 steps of training."""
-    learner = make_learner("ippo_shared", game, {}, 0, **given)
-    learner.learn(given["rollout"])
+    learner = make_learner("ippo_shared", game, {}, 0, **settings)
+    learner.learn(settings["rollout"])
     once = seconds(lambda: evaluate(learner, game), repeats)
-    rollouts = -(-10_000 // given["rollout"])
-    work = seconds(going_on(learner, rollouts * given["rollout"]), repeats)
-    return once, work * 10_000 / (rollouts * given["rollout"])
+    rollouts = -(-10_000 // settings["rollout"])
+    work = seconds(going_on(learner, rollouts * settings["rollout"]), repeats)
+    return once, work * 10_000 / (rollouts * settings["rollout"])
 
 
 def main() -> None:
@@ -115,8 +115,8 @@ def main() -> None:
             print(f"{game:<28}{layers:>8}{row}", flush=True)
     print(f"\n{EVALUATED} episodes as share of all time{'every 10,000 steps':>24}{'50,000':>10}")
     published = {"layers": "128x128", "rollout": 2048}
-    for name, given in (("256 lanes", WIDE | {"layers": "64x64"}), ("defaults", published)):
-        once, work = evaluations(GAMES[0], given, repeats)
+    for name, settings in (("256 lanes", WIDE | {"layers": "64x64"}), ("defaults", published)):
+        once, work = evaluations(GAMES[0], settings, repeats)
         shares = [once / (once + work * many) for many in (1, 5)]
         print(f"{name:<34}{shares[0]:>24.1%}{shares[1]:>10.1%}")
 

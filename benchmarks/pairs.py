@@ -34,11 +34,11 @@ def measure(env_id: str, agents: int, rounds: int) -> np.ndarray:
     rng = np.random.default_rng(0)
     actions = [rng.uniform(low, high, engine.actions.shape) for _ in range(CALLS)]
     engine.control.chosen[:] = True
-    found = np.empty((rounds, 2))
+    times = np.empty((rounds, 2))
     for k in range(rounds):
-        found[k, 0] = seconds(lambda call: engine.step(actions[call]))
-        found[k, 1] = seconds(lambda call: engine._run(RESTORE))
-    whole, observing = np.median(found, axis=0) / (CALLS * engine.lanes * pairs) * 1e9
+        times[k, 0] = seconds(lambda call: engine.step(actions[call]))
+        times[k, 1] = seconds(lambda call: engine._run(RESTORE))
+    whole, observing = np.median(times, axis=0) / (CALLS * engine.lanes * pairs) * 1e9
     return np.array([whole, whole - observing, observing])
 
 
@@ -50,7 +50,7 @@ def seconds(work: Callable[[int], None]) -> float:
     return time.process_time() - start
 
 
-def draw(found: dict[str, np.ndarray], file: Path) -> None:
+def draw(times: dict[str, np.ndarray], file: Path) -> None:
     """Write the curves of all games as SVG."""
     from matplotlib.figure import Figure
 
@@ -58,8 +58,8 @@ def draw(found: dict[str, np.ndarray], file: Path) -> None:
 
     ax = Figure(figsize=(6.4, 3.6), layout="constrained").add_subplot()
     plots.frame(ax)
-    looks = plots.styles([f"{env_id} {part}" for env_id in found for part in PARTS[:2]])
-    for env_id, table in found.items():
+    looks = plots.styles([f"{env_id} {part}" for env_id in times for part in PARTS[:2]])
+    for env_id, table in times.items():
         for k, part in enumerate(PARTS[:2]):
             look = looks[f"{env_id} {part}"]
             name = f"{env_id.split('/')[1]}, {part}"
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="where to write the curves, SVG")
     options = parser.parse_args()
-    found = {}
+    measured = {}
     for env_id in GAMES:
         if env_id not in ids():
             print(f"{env_id}: skipped, there is no such environment")
@@ -92,9 +92,9 @@ def main() -> None:
             rows.append(measure(env_id, agents, options.rounds))
             lanes = PAIRS // (agents * (agents - 1))
             print(f"{agents:>8}{lanes:>8}" + "".join(f"{value:>12.2f}" for value in rows[-1]))
-        found[env_id] = np.array(rows)
+        measured[env_id] = np.array(rows)
     if options.plot is not None:
-        draw(found, options.plot)
+        draw(measured, options.plot)
 
 
 if __name__ == "__main__":

@@ -65,16 +65,16 @@ KEPT_OF_RUNS = ("learning.csv", "efficiency.csv", "improvements.csv", "ranks.csv
 
 def play(name):
     """Play and train what has not been there yet, on all usable cores."""
-    found, out = REFERENCES[name], EPISODES / name
+    reference, out = REFERENCES[name], EPISODES / name
 
     def tell(cell, done, what):
         if what == "done":
             print(f"{cell.task} {cell.policy} {'' if cell.run is None else cell.run}", flush=True)
 
     how = {"backend": "processes", "progress": tell}
-    coopbench.evaluate(found.source, list(found.fixed), out=out, **how)
-    for learner in found.learners:
-        coopbench.train(found.source, learner, out, **how)
+    coopbench.evaluate(reference.source, list(reference.fixed), out=out, **how)
+    for learner in reference.learners:
+        coopbench.train(reference.source, learner, out, **how)
 
 
 def tables(name):
@@ -86,16 +86,16 @@ def tables(name):
     if learned:  # the whole report would take up megabytes
         charts = [p for p in drawn if p.name.startswith(("efficiency-", "learning-"))]
         kept += KEPT_OF_RUNS
-    found = {f"plots/{chart.name}.svg": chart.svg for chart in charts}
+    files = {f"plots/{chart.name}.svg": chart.svg for chart in charts}
     if not learned:
-        found["report.md"] = as_markdown(report, charts)
+        files["report.md"] = as_markdown(report, charts)
     with tempfile.TemporaryDirectory() as place:
         files = report.save(place)
         for file in files.values():
             text = file.read_text(encoding="utf-8") if file.name in kept else ""
             if text.count("\n") > 1:  # more than the names of the columns
-                found[file.name] = text
-    return found
+                files[file.name] = text
+    return files
 
 
 def main():

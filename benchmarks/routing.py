@@ -64,8 +64,8 @@ def main():
     print(f"Batches of {lanes} on one core.\n\nEnvironment steps and resets per second:")
     for name, agents, map_params in SETTINGS:
         for env_id in VERSIONS:
-            given = {"num_agents": agents, "map": name, "map_params": map_params}
-            engine = begun(env_id, lanes, **given)
+            values = {"num_agents": agents, "map": name, "map_params": map_params}
+            engine = begun(env_id, lanes, **values)
             steps, resets = step_rate(engine), reset_rate(engine)
             density = map_params.get("obstacle_density")
             what = f"{name} {'' if density is None else f'o{round(400 * density)}'}"
@@ -77,8 +77,8 @@ def main():
     for agents in (8, 16, 32, 64, 128, 256, 512):
         side = round((50 * agents) ** 0.5)
         world = {"num_rows": side, "num_cols": side, "obstacle_density": 0.05}
-        given = {"num_agents": agents, "map_params": world}
-        times = [1e9 / (agents * step_rate(begun(env_id, lanes, **given))) for env_id in VERSIONS]
+        values = {"num_agents": agents, "map_params": world}
+        times = [1e9 / (agents * step_rate(begun(env_id, lanes, **values))) for env_id in VERSIONS]
         print(f"{agents:4d} agents  version 0 {times[0]:6.0f} ns  version 1 {times[1]:6.0f} ns")
 
 

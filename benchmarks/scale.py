@@ -104,8 +104,8 @@ def write(root: Path, episodes: int) -> None:
             level = rng.uniform(30.0, 60.0) + 3.0 * policy
             for run in protocol.seeds.training:
                 cell = Cell(task.id, f"method-{policy}", run)
-                found = played(protocol, cell, level + rng.normal(0.0, 5.0), rng)
-                store.write(root, found, store.describe(protocol, found, None))
+                block = played(protocol, cell, level + rng.normal(0.0, 5.0), rng)
+                store.write(root, block, store.describe(protocol, block, None))
 
 
 def measure(root: Path) -> dict[str, float]:
@@ -131,13 +131,13 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, action="append", help="of evaluation, per run")
     parser.add_argument("--folder", type=Path, help="where to keep the results")
     parser.add_argument("--measure", type=Path, help="only make the report of this folder")
-    given = parser.parse_args()
-    if given.measure:
-        print(json.dumps(measure(given.measure)))
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(measure(arguments.measure)))
         return
-    for episodes in given.episodes or [SELECTION]:
+    for episodes in arguments.episodes or [SELECTION]:
         with tempfile.TemporaryDirectory() as folder:
-            root = (given.folder or Path(folder)) / f"{episodes}-episodes"
+            root = (arguments.folder or Path(folder)) / f"{episodes}-episodes"
             if not (root / "protocol.json").is_file():
                 write(root, episodes)
             command = [sys.executable, __file__, "--measure", str(root)]

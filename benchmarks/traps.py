@@ -95,8 +95,8 @@ def main() -> None:
             for k in range(1, 5):
                 learner.learn(STEPS * k // 4)
                 course.append(score(learner.policy()))
-            told = ", ".join(f"{value:.3f}" for value in course)
-            print(f"{name}, {start} start: {told} at 0 to {STEPS:,} steps", flush=True)
+            text = ", ".join(f"{value:.3f}" for value in course)
+            print(f"{name}, {start} start: {text} at 0 to {STEPS:,} steps", flush=True)
         print(f"{name}: best_constant {score('best_constant'):.3f}, {TEACHER} {score(TEACHER):.3f}")
 
 

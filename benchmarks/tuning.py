@@ -125,26 +125,28 @@ def main() -> None:
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    protocol = load_protocol(given.protocol)
-    names = given.task or ["recovery-race", "slcd", "synergy-search", "partner-hold-up"]
+    arguments = parser.parse_args()
+    protocol = load_protocol(arguments.protocol)
+    names = arguments.task or ["recovery-race", "slcd", "synergy-search", "partner-hold-up"]
     some = [task for task in protocol.trained_tasks if task.id in names]
-    there = [t for t in kept(given.out) if t["learner"] == given.learner]
-    known = {json.dumps([t["settings"], t["steps"], t["seeds"]]) for t in there}
-    work = [(some, SEEDS, each) for each in drawn(given.learner, given.trials, given.seed)]
-    trials = [t for t in there if tuple(t["seeds"]) == SEEDS]
-    best = sorted(trials, key=lambda t: -t["mean"])[: given.finalists]
+    stored = [t for t in kept(arguments.out) if t["learner"] == arguments.learner]
+    known = {json.dumps([t["settings"], t["steps"], t["seeds"]]) for t in stored}
+    work = [
+        (some, SEEDS, each) for each in drawn(arguments.learner, arguments.trials, arguments.seed)
+    ]
+    trials = [t for t in stored if tuple(t["seeds"]) == SEEDS]
+    best = sorted(trials, key=lambda t: -t["mean"])[: arguments.finalists]
     every = list(protocol.trained_tasks)
     work += [(every, FINAL_SEEDS, t["settings"]) for t in best]
     for tasks, seeds, settings in work:
-        if json.dumps([settings, given.steps, list(seeds)]) in known:
+        if json.dumps([settings, arguments.steps, list(seeds)]) in known:
             continue
-        found = trial(protocol, tasks, given.learner, given.steps, seeds, settings)
-        with given.out.open("a") as file:
-            file.write(json.dumps(found) + "\n")
+        score = trial(protocol, tasks, arguments.learner, arguments.steps, seeds, settings)
+        with arguments.out.open("a") as file:
+            file.write(json.dumps(score) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        print(found["mean"], found["scores"], settings, flush=True)
+        print(score["mean"], score["scores"], settings, flush=True)
 
 
 if __name__ == "__main__":

@@ -96,9 +96,9 @@ class CoopbenchTask(TaskClass):
 
 def parts(env, kind):
     """Specs of one kind of what each group gets."""
-    there = env.observation_spec
+    spec = env.observation_spec
     return Composite(
-        {g: Composite({kind: there[g, kind].clone()}, shape=there[g].shape) for g in env.group_map}
+        {g: Composite({kind: spec[g, kind].clone()}, shape=spec[g].shape) for g in env.group_map}
     )
 
 
@@ -146,9 +146,9 @@ def show(env_id, policy):
     """Print a row per policy: the mean return of all agents together under self-play."""
     report = coopbench.evaluate(env_id, [policy, "best_constant", "random"])
     print(f"{'in all seats':<24}{'mean return':>12}  95 % interval")
-    for found in report.estimates:
-        if found.metric == "return":
-            print(f"{found.policy:<24}{found.mean:>12.2f}  {found.low:.2f} to {found.high:.2f}")
+    for row in report.estimates:
+        if row.metric == "return":
+            print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
 
 
 def main():
@@ -158,12 +158,14 @@ def main():
     parser.add_argument("--algorithm", default="mappo", choices=ALGORITHMS)
     parser.add_argument("--steps", type=int, default=40_000, help="of the game")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:  # BenchMARL writes files
-        experiment = make_experiment(given.env, given.algorithm, given.steps, given.seed, folder)
-        if given.steps:
+        experiment = make_experiment(
+            arguments.env, arguments.algorithm, arguments.steps, arguments.seed, folder
+        )
+        if arguments.steps:
             experiment.run()
-        show(given.env, as_policy(experiment, given.algorithm))
+        show(arguments.env, as_policy(experiment, arguments.algorithm))
 
 
 if __name__ == "__main__":

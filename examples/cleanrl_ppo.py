@@ -74,14 +74,14 @@ def advantages(rewards, values, terminated, truncated):
     The observation after a step is that of the next row, also at the end of an episode, so that a
     truncated episode goes on with its value. Only a terminated one is worth nothing from there.
     """
-    found = torch.zeros_like(rewards)
+    advantage = torch.zeros_like(rewards)
     following = torch.zeros_like(rewards[0])
     for t in reversed(range(len(rewards))):
         worth = values[t + 1] * ~terminated[t]
         surprise = rewards[t] + GAMMA * worth - values[t]
         following = surprise + GAMMA * LAMBDA * following * ~(terminated[t] | truncated[t])
-        found[t] = following
-    return found
+        advantage[t] = following
+    return advantage
 
 
 def update(agent, optimiser, rows):
@@ -139,8 +139,9 @@ def show(env_id, ppo, partner):
     column = 1 + others.index(partner)
     print(f"{'beside ' + partner:<24}{'mean return':>12}  95 % interval")
     for row in played.of(played.tasks[0])[:3]:
-        found = row[column]
-        print(f"{found.policy:<24}{found.mean:>12.2f}  {found.low:.2f} to {found.high:.2f}")
+        estimate = row[column]
+        interval = f"{estimate.low:.2f} to {estimate.high:.2f}"
+        print(f"{estimate.policy:<24}{estimate.mean:>12.2f}  {interval}")
 
 
 def main():
@@ -152,9 +153,9 @@ def main():
         "--steps", type=int, default=200_000, help="of training, all games together"
     )
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    agent = train(given.env, given.partner, given.steps, given.seed)
-    show(given.env, as_policy(agent, given.env), given.partner)
+    arguments = parser.parse_args()
+    agent = train(arguments.env, arguments.partner, arguments.steps, arguments.seed)
+    show(arguments.env, as_policy(agent, arguments.env), arguments.partner)
 
 
 if __name__ == "__main__":

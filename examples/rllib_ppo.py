@@ -65,8 +65,8 @@ def as_policy(algorithm, env_id):
     def ppo(observations):
         rows = torch.as_tensor(observations).reshape(-1, observations.shape[-1])
         with torch.no_grad():
-            found = network.forward_inference({Columns.OBS: rows})[Columns.ACTION_DIST_INPUTS]
-        mean, _ = found.chunk(2, dim=-1)  # the other half are logarithms of deviations
+            logits = network.forward_inference({Columns.OBS: rows})[Columns.ACTION_DIST_INPUTS]
+        mean, _ = logits.chunk(2, dim=-1)  # the other half are logarithms of deviations
         fractions = (mean.clamp(-1.0, 1.0).numpy() + 1.0) / 2.0  # RLlib learns actions in [-1, 1]
         fractions = fractions.reshape(*observations.shape[:2], -1)
         return bounds.low + fractions * (bounds.high - bounds.low)
@@ -78,9 +78,9 @@ def show(env_id, ppo):
     """Print a row per policy: the mean return of all agents together under self-play."""
     report = coopbench.evaluate(env_id, [ppo, "best_constant", "random"])
     print(f"{'in all seats':<24}{'mean return':>12}  95 % interval")
-    for found in report.estimates:
-        if found.metric == "return":
-            print(f"{found.policy:<24}{found.mean:>12.2f}  {found.low:.2f} to {found.high:.2f}")
+    for row in report.estimates:
+        if row.metric == "return":
+            print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
 
 
 def main():
@@ -89,9 +89,9 @@ def main():
     parser.add_argument("--env", default="coopbench/TrustDilemma-v1")
     parser.add_argument("--steps", type=int, default=40_000, help="of the game")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    algorithm = train(given.env, given.steps, given.seed)
-    show(given.env, as_policy(algorithm, given.env))
+    arguments = parser.parse_args()
+    algorithm = train(arguments.env, arguments.steps, arguments.seed)
+    show(arguments.env, as_policy(algorithm, arguments.env))
     algorithm.stop()
     ray.shutdown()
 

@@ -67,8 +67,9 @@ def show(env_id, ppo, partner):
     column = 1 + others.index(partner)
     print(f"{'beside ' + partner:<24}{'mean return':>12}  95 % interval")
     for row in played.of(played.tasks[0])[:3]:
-        found = row[column]
-        print(f"{found.policy:<24}{found.mean:>12.2f}  {found.low:.2f} to {found.high:.2f}")
+        estimate = row[column]
+        interval = f"{estimate.low:.2f} to {estimate.high:.2f}"
+        print(f"{estimate.policy:<24}{estimate.mean:>12.2f}  {interval}")
 
 
 def main():
@@ -80,9 +81,9 @@ def main():
         "--steps", type=int, default=100_000, help="of training, all games together"
     )
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    model = train(given.env, given.partner, given.steps, given.seed)
-    show(given.env, as_policy(model, given.env), given.partner)
+    arguments = parser.parse_args()
+    model = train(arguments.env, arguments.partner, arguments.steps, arguments.seed)
+    show(arguments.env, as_policy(model, arguments.env), arguments.partner)
 
 
 if __name__ == "__main__":

@@ -75,9 +75,9 @@ def show(env_id, ppo):
     """Print a row per policy: the mean return of all agents together under self-play."""
     report = coopbench.evaluate(env_id, [ppo, "best_constant", "random"])
     print(f"{'in all seats':<24}{'mean return':>12}  95 % interval")
-    for found in report.estimates:
-        if found.metric == "return":
-            print(f"{found.policy:<24}{found.mean:>12.2f}  {found.low:.2f} to {found.high:.2f}")
+    for row in report.estimates:
+        if row.metric == "return":
+            print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
 
 
 def main():
@@ -86,9 +86,9 @@ def main():
     parser.add_argument("--env", default="coopbench/TrustDilemma-v1")
     parser.add_argument("--steps", type=int, default=400_000, help="of training, of all agents")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    model, games = train(given.env, given.steps, given.seed)
-    show(given.env, as_policy(model, games))
+    arguments = parser.parse_args()
+    model, games = train(arguments.env, arguments.steps, arguments.seed)
+    show(arguments.env, as_policy(model, games))
 
 
 if __name__ == "__main__":

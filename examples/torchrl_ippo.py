@@ -111,9 +111,9 @@ def update(loss, optimiser, batch):
         )
     for _ in range(EPOCHS):
         for chosen in torch.randperm(len(batch)).chunk(MINIBATCHES):
-            found = loss(batch[chosen])
+            losses = loss(batch[chosen])
             optimiser.zero_grad()
-            (found["loss_objective"] + found["loss_critic"]).backward()
+            (losses["loss_objective"] + losses["loss_critic"]).backward()
             nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
             optimiser.step()
 
@@ -139,9 +139,9 @@ def show(env_id, ippo):
     """Print a row per policy: the mean return of all agents together under self-play."""
     report = coopbench.evaluate(env_id, [ippo, "best_constant", "random"])
     print(f"{'in all seats':<24}{'mean return':>12}  95 % interval")
-    for found in report.estimates:
-        if found.metric == "return":
-            print(f"{found.policy:<24}{found.mean:>12.2f}  {found.low:.2f} to {found.high:.2f}")
+    for row in report.estimates:
+        if row.metric == "return":
+            print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
 
 
 def main():
@@ -150,9 +150,9 @@ def main():
     parser.add_argument("--env", default="coopbench/TrustDilemma-v1")
     parser.add_argument("--steps", type=int, default=20_000, help="of the game")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    env = make_env(given.env, given.seed)
-    show(given.env, as_policy(train(env, given.steps, given.seed), env))
+    arguments = parser.parse_args()
+    env = make_env(arguments.env, arguments.seed)
+    show(arguments.env, as_policy(train(env, arguments.steps, arguments.seed), env))
 
 
 if __name__ == "__main__":

@@ -186,13 +186,13 @@ def test_readme_policy_looks_at_the_productivity():
 
 def _chains():
     """Commands of the README that use one results folder, in their order; others stand alone."""
-    found = {}
+    chains = {}
     for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL):
         for line in block.splitlines():
             command = line.split("#")[0].split()
             named = re.search(r"results/(\w+)", line.split("#")[0])
-            found.setdefault(named[1] if named else line, []).append(command)
-    return list(found.values())
+            chains.setdefault(named[1] if named else line, []).append(command)
+    return list(chains.values())
 
 
 @pytest.mark.parametrize("commands", _chains(), ids=lambda commands: "-".join(commands[0][:3]))

@@ -70,12 +70,12 @@ def _running_minimum(p: np.ndarray) -> np.ndarray:
 
 def _adjust(p_values: Scores, step: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Apply ``step`` to the sorted p-values and put the results back where they came from."""
-    given = np.asarray(p_values, dtype=np.float64)
-    if given.ndim != 1 or np.any((given < 0.0) | (given > 1.0)):
+    values = np.asarray(p_values, dtype=np.float64)
+    if values.ndim != 1 or np.any((values < 0.0) | (values > 1.0)):
         raise ValueError(f"p_values is {p_values!r}; allowed is 1-D with entries in [0, 1] or nan")
-    adjusted = np.full(given.shape, np.nan)
-    known = np.flatnonzero(~np.isnan(given))
-    order = known[np.argsort(given[known], kind="stable")]
+    adjusted = np.full(values.shape, np.nan)
+    defined = np.flatnonzero(~np.isnan(values))
+    order = defined[np.argsort(values[defined], kind="stable")]
     if order.size:
-        adjusted[order] = np.minimum(step(given[order]), 1.0)
+        adjusted[order] = np.minimum(step(values[order]), 1.0)
     return adjusted

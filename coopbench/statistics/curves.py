@@ -8,6 +8,7 @@ narrow. The horizontal axis is the true number of steps at each evaluation.
 """
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from coopbench.statistics.estimates import iqm
 from coopbench.statistics.resampling import LEVELS, Aggregate, Sampler, Statistic, unit_labels
 from coopbench.statistics.results import Interval
 from coopbench.statistics.scores import Tasks, as_cells, as_tasks, as_vector, check_confidence
+
+if TYPE_CHECKING:  # the module imports numba, which is slow
+    from coopbench.statistics.kernels import Table
 
 Curves = np.ndarray | Sequence[np.ndarray]
 
@@ -33,7 +37,8 @@ def area_under_curve(curves: np.ndarray, steps: np.ndarray) -> np.ndarray:
     if values.shape[-1] < 2:
         raise ValueError(f"curves has {values.shape[-1]} point; allowed are at least 2")
     heights = (values[..., 1:] + values[..., :-1]) / 2.0
-    return np.sum(heights * np.diff(x, axis=-1), axis=-1) / (x[..., -1] - x[..., 0])
+    result: np.ndarray = np.sum(heights * np.diff(x, axis=-1), axis=-1) / (x[..., -1] - x[..., 0])
+    return result
 
 
 def steps_to_threshold(curves: np.ndarray, steps: np.ndarray, threshold: float) -> np.ndarray:
@@ -211,7 +216,7 @@ class _Layers:
         order = np.argsort(self.values, axis=1, kind="stable")
         self.ordered = np.take_along_axis(self.values, order, axis=1)
         self.rank = np.argsort(order, axis=1, kind="stable")
-        self.drawn: dict[tuple, np.ndarray] = {}
+        self.drawn: dict[tuple[float, str, int, int], np.ndarray] = {}
 
     def draw(self, gamma: float, level: str, reps: int, seed: int) -> np.ndarray:
         """Return (reps, points, WIDTH) aggregates of resampled runs, the same array every time."""
@@ -233,7 +238,7 @@ class _Layers:
         kernels.jackknife_curves(self._table(gamma), labels, out)
         return out
 
-    def _table(self, gamma: float):
+    def _table(self, gamma: float) -> "Table":
         from coopbench.statistics import kernels
 
         capped = np.minimum(self.values, float(gamma))
@@ -265,7 +270,8 @@ class _CurveSampler(Sampler):
     def centre(self) -> np.ndarray:
         """Return (columns,) the estimate as the compiled sweep computes it."""
         nobody = np.full(len(self.first.cells.values), -1)
-        return self._summarised(self.layers.leave_out(self.first.gamma, nobody, 1))[0]
+        result: np.ndarray = self._summarised(self.layers.leave_out(self.first.gamma, nobody, 1))[0]
+        return result
 
     def leave_out(self, unit: str) -> tuple[np.ndarray, np.ndarray]:
         """Return (columns, units) summaries without each unit, and the stratum of each."""
@@ -315,5 +321,6 @@ def _as_layers(curves: Curves) -> list[Tasks]:
 
 def _mean_layer(layers: list[Tasks]) -> Tasks:
     if isinstance(layers[0], np.ndarray):
-        return np.mean(layers, axis=0)
+        result: Tasks = np.mean(layers, axis=0)
+        return result
     return [np.mean(runs, axis=0) for runs in zip(*layers, strict=True)]

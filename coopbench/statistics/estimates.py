@@ -110,7 +110,8 @@ def win_share(a: np.ndarray, b: np.ndarray) -> float:
 
 def _task_means(tasks: Tasks) -> np.ndarray:
     if isinstance(tasks, np.ndarray):
-        return tasks.mean(axis=0)
+        result: np.ndarray = tasks.mean(axis=0)
+        return result
     return np.array([task.mean() for task in tasks])
 
 

@@ -4,6 +4,7 @@ A small p says that not all are alike, not which differ: follow up with pairs an
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,8 @@ def average_ranks(scores: Scores) -> np.ndarray:
     """
     from scipy import stats
 
-    return stats.rankdata(-_table(scores), axis=1).mean(axis=0)
+    result: np.ndarray = stats.rankdata(-_table(scores), axis=1).mean(axis=0)
+    return result
 
 
 def _samples(groups: Sequence[Scores]) -> list[np.ndarray]:
@@ -109,7 +111,7 @@ def _eta_squared(samples: list[np.ndarray]) -> float:
     return float(between / np.sum((pooled - pooled.mean()) ** 2))
 
 
-def _comparison(result, df: int, effect: float, method: str) -> Comparison:
+def _comparison(result: Any, df: int, effect: float, method: str) -> Comparison:
     statistic, p_value = float(result.statistic), float(result.pvalue)
     return Comparison(statistic, float(df), p_value, effect, None, False, method)
 

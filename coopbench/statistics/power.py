@@ -35,10 +35,10 @@ def power(
     df = runs + others - 2
     shift = effect * np.sqrt(runs * others / (runs + others))
     limit = special.stdtrit(df, 1.0 - tail)
-    found = stats.nct.sf(limit, df, shift)
+    probability = stats.nct.sf(limit, df, shift)
     if alternative == "two-sided":
-        found += stats.nct.cdf(-limit, df, shift)
-    return float(found)
+        probability += stats.nct.cdf(-limit, df, shift)
+    return float(probability)
 
 
 def runs_needed(

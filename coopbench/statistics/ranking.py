@@ -1,6 +1,6 @@
 """Order contestants: ranks with intervals, and ratings from wins or payoffs between them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -117,7 +117,8 @@ def bradley_terry(wins: Scores, *, prior: float = 0.0) -> np.ndarray:
         strengths += move * min(1.0, 2.0 / max(np.max(np.abs(move)), 1e-300))
         if np.max(np.abs(move)) < 1e-12:
             break
-    return strengths - strengths.mean()
+    result: np.ndarray = strengths - strengths.mean()
+    return result
 
 
 def alpha_rank(
@@ -139,21 +140,21 @@ def alpha_rank(
     """
     tables = _games(payoffs)
     if not alpha > 0.0 or population < 2:
-        given = f"alpha is {alpha} and population is {population}"
-        raise ValueError(f"{given}; allowed are alpha > 0 and population >= 2")
+        settings = f"alpha is {alpha} and population is {population}"
+        raise ValueError(f"{settings}; allowed are alpha > 0 and population >= 2")
     symmetric = len(tables) == 1
     shape = (len(tables[0]),) if symmetric else tables[0].shape
     states = list(np.ndindex(shape))
     chain = np.zeros((len(states), len(states)))
-    for here, state in enumerate(states):
+    for source, state in enumerate(states):
         for player, strategy in _mutations(shape, state):
             mutant = (*state[:player], strategy, *state[player + 1 :])
             if symmetric:
                 gain = tables[0][mutant + state] - tables[0][state + mutant]
             else:
                 gain = tables[player][mutant] - tables[player][state]
-            there = np.ravel_multi_index(mutant, shape)
-            chain[here, there] = _fixation(gain, alpha, population)
+            target = np.ravel_multi_index(mutant, shape)
+            chain[source, target] = _fixation(gain, alpha, population)
     return _stationary(chain).reshape(shape)
 
 
@@ -190,12 +191,12 @@ def _check_contestants(count: int, best: str, rows: str) -> None:
 
 def _check_rows(samplers: Sequence[Sampler]) -> None:
     """Raise unless every contestant has the rows of the first, task by task."""
-    wanted, *others = ([len(c) for c in columns_of(s.sources[0])] for s in samplers)
-    for place, found in enumerate(others, start=1):
-        if found != wanted:
+    rows, *others = ([len(c) for c in columns_of(s.sources[0])] for s in samplers)
+    for position, other in enumerate(others, start=1):
+        if other != rows:
             raise ValueError(
-                f"scores[{place}] has {found} rows in its tasks; allowed are those of the first, "
-                f"{wanted}, because the rows are paired (rows='independent' needs no pairs)"
+                f"scores[{position}] has {other} rows in its tasks; allowed are those of the first,"
+                f" {rows}, because the rows are paired (rows='independent' needs no pairs)"
             )
 
 
@@ -217,7 +218,8 @@ def _pooled(variance: np.ndarray, df: np.ndarray) -> np.ndarray:
 
 def _smaller(df: np.ndarray) -> np.ndarray:
     """Return the smaller degrees of freedom of every two: paired rows count once."""
-    return np.minimum.outer(df, df)
+    result: np.ndarray = np.minimum.outer(df, df)
+    return result
 
 
 def _significantly_better(
@@ -240,7 +242,8 @@ def _significantly_better(
                 np.maximum(largest, np.abs(moves) / errors[i, j], out=largest)
     share = special.ndtr(-np.quantile(largest, confidence))
     limits = -special.stdtrit(df, share)
-    return gaps > limits * errors + slack
+    result: np.ndarray = gaps > limits * errors + slack
+    return result
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
@@ -270,7 +273,7 @@ def _games(payoffs: np.ndarray | Sequence[np.ndarray]) -> list[np.ndarray]:
     return tables
 
 
-def _mutations(shape: tuple[int, ...], state: tuple[int, ...]):
+def _mutations(shape: tuple[int, ...], state: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     """Yield every (player, other strategy) that a single mutation can reach."""
     for player, strategies in enumerate(shape):
         for strategy in range(strategies):
@@ -303,7 +306,8 @@ def _stationary(chain: np.ndarray) -> np.ndarray:
     masses = np.ones(len(rates))
     for state in range(1, len(rates)):
         masses[state] = masses[:state] @ rates[:state, state]
-    return masses / masses.sum()
+    result: np.ndarray = masses / masses.sum()
+    return result
 
 
 def _even_equilibrium(game: np.ndarray) -> np.ndarray:
@@ -333,7 +337,8 @@ def _even_equilibrium(game: np.ndarray) -> np.ndarray:
     used = start > 1e-7  # rows that no equilibrium uses stay at zero
     result = np.zeros(size)
     result[used] = _spread_evenly(start[used], game[used], floor)
-    return result / result.sum()
+    value: np.ndarray = result / result.sum()
+    return value
 
 
 def _spread_evenly(start: np.ndarray, game: np.ndarray, floor: float) -> np.ndarray:

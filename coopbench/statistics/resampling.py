@@ -16,7 +16,7 @@ Every sampler has the same members, so that the interval methods know nothing of
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from coopbench.statistics.scores import (
     columns_of,
     is_matrix,
 )
+
+if TYPE_CHECKING:  # the module imports numba, which is slow
+    from coopbench.statistics.kernels import Table
 
 LEVELS = {"runs": 0, "tasks": 1, "hierarchical": 2}
 
@@ -232,11 +235,13 @@ class Difference(Sampler):
     def draw(self, level: str, reps: int, seed: int) -> np.ndarray:
         """Return (reps, 1) resampled differences."""
         x, y = (side.draw(level, reps, seed) for side in self.sides)
-        return x - y
+        result: np.ndarray = x - y
+        return result
 
     def centre(self) -> np.ndarray:
         """Return (1,) the estimate as the compiled sweep computes it."""
-        return self.sides[0].centre() - self.sides[1].centre()
+        result: np.ndarray = self.sides[0].centre() - self.sides[1].centre()
+        return result
 
     def leave_out(self, unit: str) -> tuple[np.ndarray, np.ndarray]:
         """Return (1, units) values without each unit of x, then of y, and the strata."""
@@ -373,14 +378,14 @@ def _pair_sampler(scores: tuple[Scores, ...], statistic: Statistic) -> Sampler:
     return Custom((x, y), statistic)
 
 
-def _unwrap(statistic: Statistic) -> tuple[Statistic, dict]:
+def _unwrap(statistic: Statistic) -> tuple[Statistic, dict[str, Any]]:
     """Look through functools.partial with keywords only; the rest is left as it is."""
     if isinstance(statistic, partial) and not statistic.args:
         return statistic.func, statistic.keywords
     return statistic, {}
 
 
-def _table(cells: Cells, gamma: float):
+def _table(cells: Cells, gamma: float) -> "Table":
     from coopbench.statistics import kernels
 
     order = np.argsort(cells.values, kind="stable")
@@ -390,7 +395,7 @@ def _table(cells: Cells, gamma: float):
     return kernels.Table(cells.values, capped, cells.starts, rank, cells.values[order])
 
 
-def _resampled(cells: Cells, key: tuple, replicate: int, level: int) -> Tasks:
+def _resampled(cells: Cells, key: tuple[Any, ...], replicate: int, level: int) -> Tasks:
     from coopbench.statistics import kernels
 
     sizes = np.diff(cells.starts)

@@ -1,12 +1,12 @@
 """Checks scores once, at the border, and lays them out for the compiled loops."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Tasks = np.ndarray | list[np.ndarray]  # checked scores: (runs, tasks), or one array per task
-Scores = np.ndarray | Sequence  # what a caller may pass; see as_tasks
+Scores = np.ndarray | Sequence[Any]  # what a caller may pass; see as_tasks
 
 
 class Cells(NamedTuple):

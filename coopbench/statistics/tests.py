@@ -259,11 +259,13 @@ def _differences(a: Scores, b: Scores, alternative: str, confidence: float) -> n
     x, y = _two_samples(a, b, alternative, confidence)
     if x.size != y.size:
         raise ValueError(f"b has {y.size} values; allowed is the number in a, {x.size} (pairs)")
-    return x - y
+    result: np.ndarray = x - y
+    return result
 
 
 def _mean_gap(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
-    return np.mean(x, axis=axis) - np.mean(y, axis=axis)
+    result: np.ndarray = np.mean(x, axis=axis) - np.mean(y, axis=axis)
+    return result
 
 
 def _constant(values: np.ndarray) -> bool:

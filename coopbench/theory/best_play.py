@@ -40,7 +40,8 @@ class Arena:
         ``players`` and ``seats`` are those of a ``Match``.
         """
         returns = Match(self.engine, players, seats).play(self._seeds)
-        return returns.reshape(self.candidates, self.episodes, -1).mean(axis=1)
+        result: np.ndarray = returns.reshape(self.candidates, self.episodes, -1).mean(axis=1)
+        return result
 
     def sequences(self, fractions: np.ndarray) -> np.ndarray:
         """Return summed returns (candidates,) of fractions (candidates, steps or 1, agents or 1).
@@ -54,7 +55,8 @@ class Arena:
             actions[:, :, 0] = units[:, min(step, last)]
             return actions
 
-        return self.play([Script(invested)]).sum(axis=1)
+        result: np.ndarray = self.play([Script(invested)]).sum(axis=1)
+        return result
 
 
 @dataclass(frozen=True, eq=False)

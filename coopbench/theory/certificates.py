@@ -213,7 +213,8 @@ class _Bench:
 
     def alone(self, policy: str) -> np.ndarray:
         """Return the mean return per step (agents,) with one policy in every seat."""
-        return self._played([policy] * len(self.game.agents)).mean(axis=0)
+        result: np.ndarray = self._played([policy] * len(self.game.agents)).mean(axis=0)
+        return result
 
     def spread(self, policy: str) -> float:
         """Return the standard deviation over episodes of the summed return per step."""

@@ -119,7 +119,8 @@ def _by_regime(game: "_Step", ends: list[np.ndarray], pick: Any) -> np.ndarray:
     """Combine profiles: each regime comes from the one that ``pick`` chooses by its welfare."""
     profiles = np.array(ends)
     welfare = game.welfare(profiles)
-    return profiles[pick(welfare, axis=0), np.arange(welfare.shape[1])]
+    result: np.ndarray = profiles[pick(welfare, axis=0), np.arange(welfare.shape[1])]
+    return result
 
 
 class _Step:
@@ -199,7 +200,8 @@ class _Step:
 
     def welfare(self, profiles: np.ndarray) -> np.ndarray:
         """Return the summed payoffs (candidates, regimes) of profiles."""
-        return self.payoffs(self.everyone(profiles)).sum(axis=2)
+        result: np.ndarray = self.payoffs(self.everyone(profiles)).sum(axis=2)
+        return result
 
     def start(self, fraction: float) -> np.ndarray:
         """Return the profile (regimes, roles, parts) with ``fraction`` in every searched part."""
@@ -257,7 +259,8 @@ class _Step:
         """Return the gain (regimes,) of the best lone deviation, as a share of the endowment."""
         agent = self.members[role][0]
         value = self.payoffs(self.responses(profile, role, alone=True))[:, :, agent]
-        return (value.max(axis=0) - value[0]) / self.endowment[agent]
+        result: np.ndarray = (value.max(axis=0) - value[0]) / self.endowment[agent]
+        return result
 
 
 def _situations(engine: Engine, seed: int) -> dict[str, np.ndarray]:

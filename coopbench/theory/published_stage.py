@@ -72,7 +72,10 @@ def _payoffs(c: Any, units: np.ndarray) -> np.ndarray:
     """Return payoffs (..., agents) for investments (..., agents) that are already checked."""
     shared = np.exp(np.log(np.maximum(units, _NOTHING)).mean(axis=-1, keepdims=True))
     shared = np.where((units <= _NOTHING).any(axis=-1, keepdims=True), 0.0, shared)
-    return c.endowment - units + c.theta * np.log1p(units) + c.alpha * synergy_weight(c) * shared
+    result: np.ndarray = (
+        c.endowment - units + c.theta * np.log1p(units) + c.alpha * synergy_weight(c) * shared
+    )
+    return result
 
 
 def synergy_weight(c: Any) -> float:

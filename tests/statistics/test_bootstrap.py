@@ -31,8 +31,8 @@ AGGREGATES = (mean, median, iqm, optimality_gap)
 TAUS = np.linspace(0.0, 1.0, 11)
 
 
-def within(found, centre, sd, seeds, lattice=0.0):
-    return abs(found - centre) <= 5.0 * sd * np.sqrt(1.0 + 1.0 / seeds) + lattice + 1e-9
+def within(values, centre, sd, seeds, lattice=0.0):
+    return abs(values - centre) <= 5.0 * sd * np.sqrt(1.0 + 1.0 / seeds) + lattice + 1e-9
 
 
 def lattice_step(case, name):
@@ -78,13 +78,13 @@ def test_intervals_match_the_recorded_bootstrap(golden):
             "confidence": case["confidence"],
         }
         if case["stats"][0].startswith("tau"):
-            found = bootstrap_interval(case["scores"], profile, **options)
-            ends = list(zip(found.low, found.high, strict=True))
+            intervals = bootstrap_interval(case["scores"], profile, **options)
+            ends = list(zip(intervals.low, intervals.high, strict=True))
         elif case["method"] == "bca":
             ends = recorded_bca(case["scores"], options["reps"])
         else:
-            found = bootstrap_intervals(case["scores"], AGGREGATES, **options)
-            ends = [(interval.low, interval.high) for interval in found]
+            intervals = bootstrap_intervals(case["scores"], AGGREGATES, **options)
+            ends = [(interval.low, interval.high) for interval in intervals]
         for k, name in enumerate(case["stats"]):
             step = lattice_step(case, name)
             for side, end in zip(("lo", "hi"), ends[k], strict=True):
@@ -95,20 +95,20 @@ def test_intervals_match_the_recorded_bootstrap(golden):
 @pytest.mark.parametrize(("method", "name"), [("bca", "BCa"), ("basic", "basic")])
 def test_one_task_matches_another_implementation(beta, method, name):
     sample = beta[:, 4] ** 3  # skewed, so that the correction matters
-    found = bootstrap_interval(sample, mean, method=method, reps=100_000)
+    interval = bootstrap_interval(sample, mean, method=method, reps=100_000)
     other = stats.bootstrap(
         (sample,), np.mean, method=name, n_resamples=100_000, rng=np.random.default_rng(1)
     ).confidence_interval
     plain = bootstrap_interval(sample, mean, reps=100_000)
-    assert (found.low, found.high) == pytest.approx(tuple(other), abs=0.003)
-    assert abs(found.high - plain.high) > 0.005
+    assert (interval.low, interval.high) == pytest.approx(tuple(other), abs=0.003)
+    assert abs(interval.high - plain.high) > 0.005
 
 
 def test_improvement_intervals_match_the_recorded_bootstrap(golden):
     for case in golden("bootstrap_poi_ci")["cases"]:
         pair = np.array(case["x"]), np.array(case["y"])
-        found = bootstrap_interval(pair, probability_of_improvement, reps=20_000)
-        for side, end in (("lo", found.low), ("hi", found.high)):
+        interval = bootstrap_interval(pair, probability_of_improvement, reps=20_000)
+        for side, end in (("lo", interval.low), ("hi", interval.high)):
             assert within(end, case[f"{side}_mean"], case[f"{side}_sd"], case["seeds"]), case[
                 "name"
             ]
@@ -117,11 +117,11 @@ def test_improvement_intervals_match_the_recorded_bootstrap(golden):
 def test_t_intervals_match_the_recorded_ones(golden):
     for case in golden("t_ci")["cases"]:
         for level in (0.9, 0.95, 0.99):
-            found = t_interval(case["x"], confidence=level)
-            assert found.estimate == pytest.approx(case["mean"], abs=1e-12)
+            interval = t_interval(case["x"], confidence=level)
+            assert interval.estimate == pytest.approx(case["mean"], abs=1e-12)
             half = pytest.approx(case[f"half_{level}"], rel=1e-9, abs=1e-12, nan_ok=True)
-            assert found.high - found.estimate == half, case["name"]
-        assert bool(found.warnings) == (case["name"] in ("n1", "const"))
+            assert interval.high - interval.estimate == half, case["name"]
+        assert bool(interval.warnings) == (case["name"] in ("n1", "const"))
         band = published_curve_interval(case["x"])
         assert band.high - band.estimate == pytest.approx(
             case["marl_eval_single_task_half"], rel=1e-9, abs=1e-12
@@ -208,8 +208,8 @@ def test_the_bias_counts_resamples_strictly_below_the_estimate(beta):
     below = np.mean(values < mean(quarters))
     assert below < np.mean(values <= mean(quarters)) - 0.01  # ties are common here
     levels = stats.norm.cdf(2.0 * stats.norm.ppf(below) + stats.norm.ppf([0.025, 0.975]))
-    found = bootstrap_interval(quarters, mean, method="bc", reps=1_000)
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(values, levels)))
+    interval = bootstrap_interval(quarters, mean, method="bc", reps=1_000)
+    assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(values, levels)))
 
 
 @pytest.mark.parametrize("unit", ["cells", "runs", "tasks"])
@@ -318,35 +318,37 @@ def test_several_statistics_at_once_equal_one_by_one(beta):
 def test_shares_are_bounded_and_profiles_fall(beta, method):
     for kind in ("run", "average"):
         profile = partial(performance_profile, taus=TAUS, kind=kind)
-        found = bootstrap_interval(beta, profile, method=method, reps=2_000)
-        known = np.isfinite(found.low) & np.isfinite(found.high)
-        assert np.all(found.low[known] <= found.high[known])
+        interval = bootstrap_interval(beta, profile, method=method, reps=2_000)
+        known = np.isfinite(interval.low) & np.isfinite(interval.high)
+        assert np.all(interval.low[known] <= interval.high[known])
         if method in ("percentile", "expanded", "t"):
-            assert np.all((found.low >= 0.0) & (found.high <= 1.0))
-            assert np.all((found.low <= found.estimate) & (found.estimate <= found.high))
+            assert np.all((interval.low >= 0.0) & (interval.high <= 1.0))
+            assert np.all(
+                (interval.low <= interval.estimate) & (interval.estimate <= interval.high)
+            )
         if method == "percentile":
-            assert np.all(np.diff(found.low) <= 0.0)
-            assert np.all(np.diff(found.high) <= 0.0)
+            assert np.all(np.diff(interval.low) <= 0.0)
+            assert np.all(np.diff(interval.high) <= 0.0)
 
 
 def test_shares_lie_on_the_quantiles_that_sorting_gives(beta):
     profile = partial(performance_profile, taus=TAUS)
     values = bootstrap_distribution(beta, profile, reps=999)
-    found = bootstrap_interval(beta, profile, reps=999, confidence=0.9)
-    assert found.low == pytest.approx(np.quantile(values, 0.05, axis=0), abs=1e-12)
-    assert found.high == pytest.approx(np.quantile(values, 0.95, axis=0), abs=1e-12)
+    interval = bootstrap_interval(beta, profile, reps=999, confidence=0.9)
+    assert interval.low == pytest.approx(np.quantile(values, 0.05, axis=0), abs=1e-12)
+    assert interval.high == pytest.approx(np.quantile(values, 0.95, axis=0), abs=1e-12)
 
 
 def test_student_is_the_special_case_of_one_task_and_welch_that_of_two_samples(beta):
     x, y = beta[:, 0], beta[:6, 1]
-    found, wanted = bootstrap_interval(x, mean, method="t"), t_interval(x)
-    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
-    assert found.reps == 0
-    found, wanted = (
+    interval, wanted = bootstrap_interval(x, mean, method="t"), t_interval(x)
+    assert (interval.low, interval.high) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
+    assert interval.reps == 0
+    interval, wanted = (
         bootstrap_interval((x, y), difference_of(mean), method="t"),
         welch(x, y).interval,
     )
-    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
+    assert (interval.low, interval.high) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
 
 
 def test_wider_confidence_and_small_sample_methods_widen(beta):
@@ -405,21 +407,21 @@ def test_weak_evidence_is_pointed_out(beta):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_single_run_claims_nothing(beta, method):
-    found = bootstrap_interval(beta[:1], iqm, method=method, reps=200)
-    assert found.estimate == iqm(beta[:1])
+    interval = bootstrap_interval(beta[:1], iqm, method=method, reps=200)
+    assert interval.estimate == iqm(beta[:1])
     if method in ("percentile", "basic"):
-        assert found.low == found.high == pytest.approx(found.estimate, abs=1e-12)
+        assert interval.low == interval.high == pytest.approx(interval.estimate, abs=1e-12)
     else:
-        assert np.isnan(found.low)
-        assert np.isnan(found.high)
-    assert any("single run" in note for note in found.warnings)
+        assert np.isnan(interval.low)
+        assert np.isnan(interval.high)
+    assert any("single run" in note for note in interval.warnings)
 
 
 @pytest.mark.parametrize("method", ["percentile", "basic", "expanded", "t"])
 def test_no_variation_gives_no_width_and_says_so(method):
-    found = bootstrap_interval(np.full((10, 3), 0.1), mean, method=method, reps=200)
-    assert (found.low, found.high) == pytest.approx((0.1, 0.1), abs=1e-12)
-    assert any("equal" in note for note in found.warnings)
+    interval = bootstrap_interval(np.full((10, 3), 0.1), mean, method=method, reps=200)
+    assert (interval.low, interval.high) == pytest.approx((0.1, 0.1), abs=1e-12)
+    assert any("equal" in note for note in interval.warnings)
 
 
 @pytest.mark.parametrize(

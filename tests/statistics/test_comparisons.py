@@ -46,43 +46,45 @@ def two_sample(golden):
     return [case for case in golden("two_sample")["cases"] if case["name"] != "nan_inside"]
 
 
-def is_undefined(found):
-    return found.degenerate and np.isnan(found.p_value) and np.isnan(found.statistic)
+def is_undefined(comparison):
+    return comparison.degenerate and np.isnan(comparison.p_value) and np.isnan(comparison.statistic)
 
 
 def test_welch_matches_the_recorded_values(two_sample):
     for case in two_sample:
         wanted, pair = case["welch"], (case["a"], case["b"])
-        found = welch(*pair)
-        assert found.estimate == close(np.mean(case["a"]) - np.mean(case["b"]))
+        comparison = welch(*pair)
+        assert comparison.estimate == close(np.mean(case["a"]) - np.mean(case["b"]))
         if not np.isfinite(wanted["t"]):  # recorded as p = 0 or nan; never an answer here
-            assert is_undefined(found), case["name"]
-            assert found.interval is None
+            assert is_undefined(comparison), case["name"]
+            assert comparison.interval is None
             continue
-        assert (found.statistic, found.df, found.p_value) == close(
+        assert (comparison.statistic, comparison.df, comparison.p_value) == close(
             (wanted["t"], wanted["df"], wanted["p_two"])
         ), case["name"]
-        assert [found.interval.low, found.interval.high] == close(wanted["ci95"])
+        assert [comparison.interval.low, comparison.interval.high] == close(wanted["ci95"])
         for side in ("greater", "less"):
             assert welch(*pair, alternative=side).p_value == close(wanted[f"p_{side}"])
 
 
 def test_student_matches_the_recorded_values(two_sample):
     for case in two_sample:
-        wanted, found = case["student"], student(case["a"], case["b"])
+        wanted, comparison = case["student"], student(case["a"], case["b"])
         if np.isfinite(wanted["t"]):
-            assert (found.statistic, found.p_value) == close((wanted["t"], wanted["p_two"]))
+            assert (comparison.statistic, comparison.p_value) == close(
+                (wanted["t"], wanted["p_two"])
+            )
         else:
-            assert is_undefined(found), case["name"]
+            assert is_undefined(comparison), case["name"]
         if min(np.ptp(case["a"]), np.ptp(case["b"])) > 0.0:
             low, high = stats.ttest_ind(case["a"], case["b"]).confidence_interval()
-            assert (found.interval.low, found.interval.high) == close((low, high))
+            assert (comparison.interval.low, comparison.interval.high) == close((low, high))
 
 
 def test_effect_sizes_match_the_recorded_values(two_sample):
     for case in two_sample:
         pair = case["a"], case["b"]
-        found = {
+        values = {
             "cohen_d_pooled": cohens_d(*pair),
             "cohen_d_av": cohens_d(*pair, standardiser="average"),
             "glass_delta_b": cohens_d(*pair, standardiser="control"),
@@ -90,26 +92,28 @@ def test_effect_sizes_match_the_recorded_values(two_sample):
             "a12": a12(*pair),
             "cliffs_delta": cliffs_delta(*pair),
         }
-        assert found == close({name: case[name] for name in found}), case["name"]
+        assert values == close({name: case[name] for name in values}), case["name"]
 
 
 def test_rank_tests_match_the_recorded_values(two_sample):
     for case in two_sample:
         pair = case["a"], case["b"]
-        found = mann_whitney(*pair)
+        comparison = mann_whitney(*pair)
         wanted = case["mwu"]["U"], case["mwu"]["p_auto"]
         if np.ptp(np.append(*pair)) == 0.0:  # all equal: nothing was tested, recorded p is 1
-            assert is_undefined(found)
+            assert is_undefined(comparison)
         else:
-            assert (found.statistic, found.p_value) == close(wanted), case["name"]
-        found = brunner_munzel(*pair)
+            assert (comparison.statistic, comparison.p_value) == close(wanted), case["name"]
+        comparison = brunner_munzel(*pair)
         wanted = case["brunner_munzel"]["W"], case["brunner_munzel"]["p"]
         if np.isfinite(wanted[0]):
-            assert (found.statistic, found.p_value) == close(wanted), case["name"]
+            assert (comparison.statistic, comparison.p_value) == close(wanted), case["name"]
         else:
-            assert is_undefined(found), case["name"]
-        found = kolmogorov_smirnov(*pair)
-        assert (found.statistic, found.p_value) == close((case["ks"]["D"], case["ks"]["p"]))
+            assert is_undefined(comparison), case["name"]
+        comparison = kolmogorov_smirnov(*pair)
+        assert (comparison.statistic, comparison.p_value) == close(
+            (case["ks"]["D"], case["ks"]["p"])
+        )
 
 
 def test_equivalence_matches_the_recorded_values(two_sample):
@@ -128,9 +132,9 @@ def test_equivalence_at_five_percent_is_the_interval_inside_the_margin():
     answers = set()
     for _ in range(40):
         a, b = rng.normal(size=8), rng.normal(size=9)
-        found = tost(a, b, 1.0)
-        inside = found.interval.low > -1.0 and found.interval.high < 1.0
-        assert (found.p_value < 0.05) == inside
+        comparison = tost(a, b, 1.0)
+        inside = comparison.interval.low > -1.0 and comparison.interval.high < 1.0
+        assert (comparison.p_value < 0.05) == inside
         answers.add(inside)
     assert answers == {True, False}
 
@@ -139,12 +143,12 @@ def test_paired_equivalence_is_two_one_sided_paired_tests():
     rng = np.random.default_rng(2)
     luck = rng.normal(size=12)
     a, b = luck + 0.1 * rng.normal(size=12), luck + 0.1 * rng.normal(size=12)
-    found = paired_tost(a, b, (-0.1, 0.2))
+    comparison = paired_tost(a, b, (-0.1, 0.2))
     above = paired_t(a + 0.1, b, alternative="greater").p_value
     below = paired_t(a - 0.2, b, alternative="less").p_value
-    assert found.p_value == pytest.approx(max(above, below), rel=1e-12)
-    assert found.interval == paired_t(a, b, confidence=0.9).interval
-    assert found.p_value < 0.05 < tost(a, b, (-0.1, 0.2)).p_value  # unpaired, luck drowns it
+    assert comparison.p_value == pytest.approx(max(above, below), rel=1e-12)
+    assert comparison.interval == paired_t(a, b, confidence=0.9).interval
+    assert comparison.p_value < 0.05 < tost(a, b, (-0.1, 0.2)).p_value  # unpaired, luck drowns it
     assert is_undefined(paired_tost(a, a, 1.0))
     with pytest.raises(ValueError, match="b has 11 values"):
         paired_tost(a, b[:11], 1.0)
@@ -153,13 +157,15 @@ def test_paired_equivalence_is_two_one_sided_paired_tests():
 def test_paired_tests_match_the_recorded_values(golden):
     for case in golden("paired_permutation")["cases"]:
         pair = case["a"], case["b"]
-        found = paired_t(*pair)
-        assert (found.statistic, found.df, found.p_value) == close(
+        comparison = paired_t(*pair)
+        assert (comparison.statistic, comparison.df, comparison.p_value) == close(
             (case["t"], case["df"], case["p"])
         )
-        assert [found.interval.low, found.interval.high] == close(case["ci95"])
-        found = wilcoxon(*pair)
-        assert (found.statistic, found.p_value) == close((case["wilcoxon_W"], case["wilcoxon_p"]))
+        assert [comparison.interval.low, comparison.interval.high] == close(case["ci95"])
+        comparison = wilcoxon(*pair)
+        assert (comparison.statistic, comparison.p_value) == close(
+            (case["wilcoxon_W"], case["wilcoxon_p"])
+        )
         assert sign_flip(*pair).p_value == close(case["signflip_exact_p_two"])
         assert cohens_d(*pair, standardiser="paired") == close(case["cohen_dz"])
 
@@ -167,9 +173,9 @@ def test_paired_tests_match_the_recorded_values(golden):
 def test_the_permutation_test_matches_the_recorded_values(golden):
     case = golden("paired_permutation")["independent"]
     for statistic in (None, lambda x, y: x.mean() - y.mean()):
-        found = permutation_test(case["a"], case["b"], statistic)
-        assert (found.statistic, found.p_value) == close((case["stat"], case["p_two"]))
-        assert found.method == "permutation exact"
+        comparison = permutation_test(case["a"], case["b"], statistic)
+        assert (comparison.statistic, comparison.p_value) == close((case["stat"], case["p_two"]))
+        assert comparison.method == "permutation exact"
 
 
 def test_tests_of_several_groups_match_the_recorded_values(golden):
@@ -180,19 +186,19 @@ def test_tests_of_several_groups_match_the_recorded_values(golden):
         (anova, "anova"),
         (alexander_govern, "alexander_govern"),
     ):
-        found = test(groups)
-        assert [found.statistic, found.p_value] == close(case[name]), name
-        assert 0.0 <= found.estimate <= 1.0
-    found = friedman(np.transpose(groups))
-    assert [found.statistic, found.p_value] == close(case["friedman"])
+        comparison = test(groups)
+        assert [comparison.statistic, comparison.p_value] == close(case[name]), name
+        assert 0.0 <= comparison.estimate <= 1.0
+    comparison = friedman(np.transpose(groups))
+    assert [comparison.statistic, comparison.p_value] == close(case["friedman"])
     assert average_ranks(np.transpose(groups)) == close(case["avg_ranks"])
 
 
 def test_the_hand_case():
-    found = welch(*HAND)
-    assert found.statistic == pytest.approx(-1.897367, abs=1e-6)
-    assert found.df == pytest.approx(5.882353, abs=1e-6)
-    assert found.p_value == pytest.approx(0.107531, abs=1e-6)
+    comparison = welch(*HAND)
+    assert comparison.statistic == pytest.approx(-1.897367, abs=1e-6)
+    assert comparison.df == pytest.approx(5.882353, abs=1e-6)
+    assert comparison.p_value == pytest.approx(0.107531, abs=1e-6)
     assert (cohens_d(*HAND), a12(*HAND)) == pytest.approx((-1.2, 0.2))
     assert hedges_g(*HAND) == pytest.approx(-1.083244, abs=1e-6)
     assert mann_whitney(*HAND).statistic == 5.0
@@ -205,27 +211,27 @@ def test_sign_flips_equal_the_enumeration_and_large_samples_approach_it():
     assert sign_flip(gaps, np.zeros(6), alternative="greater").p_value == pytest.approx(share)
     assert sign_flip(gaps, np.zeros(6)).p_value == pytest.approx(min(1.0, 2.0 * share))
     many = np.random.default_rng(3).normal(0.25, 1.0, size=40)
-    found = sign_flip(many, np.zeros(40))
-    assert found.method == "sign flip random"
-    assert found.p_value == pytest.approx(paired_t(many, np.zeros(40)).p_value, abs=0.02)
+    comparison = sign_flip(many, np.zeros(40))
+    assert comparison.method == "sign flip random"
+    assert comparison.p_value == pytest.approx(paired_t(many, np.zeros(40)).p_value, abs=0.02)
     assert sign_flip(many + 10.0, np.zeros(40), reps=999).p_value == pytest.approx(2 / 1000)
 
 
 def test_random_permutations_approach_the_exact_share_and_follow_the_seed():
     rng = np.random.default_rng(1)
     a, b = rng.normal(0.4, 1.0, 30), rng.normal(size=30)
-    found = permutation_test(a, b, reps=4000, seed=1)
-    assert found.method == "permutation random"
-    assert found == permutation_test(a, b, reps=4000, seed=1)
-    assert found.p_value == pytest.approx(welch(a, b).p_value, abs=0.03)
-    assert found.p_value != permutation_test(a, b, reps=4000, seed=2).p_value
+    comparison = permutation_test(a, b, reps=4000, seed=1)
+    assert comparison.method == "permutation random"
+    assert comparison == permutation_test(a, b, reps=4000, seed=1)
+    assert comparison.p_value == pytest.approx(welch(a, b).p_value, abs=0.03)
+    assert comparison.p_value != permutation_test(a, b, reps=4000, seed=2).p_value
 
 
 def test_the_signed_rank_interval_inverts_the_test():
     gaps = np.random.default_rng(8).normal(0.5, 1.0, size=9)
-    found = wilcoxon(gaps, np.zeros(9))
+    comparison = wilcoxon(gaps, np.zeros(9))
     step = 1e-9
-    for end, outwards in ((found.interval.low, -step), (found.interval.high, step)):
+    for end, outwards in ((comparison.interval.low, -step), (comparison.interval.high, step)):
         assert wilcoxon(gaps - end - outwards, np.zeros(9)).p_value <= 0.05
         assert wilcoxon(gaps - end + outwards, np.zeros(9)).p_value > 0.05
     few = wilcoxon(gaps[:5], np.zeros(5)).interval
@@ -245,9 +251,9 @@ def test_samples_without_any_variation_have_no_p_value(test):
 
 @pytest.mark.parametrize("test", [welch, student, brunner_munzel])
 def test_a_difference_without_variance_is_not_certain(test):
-    found = test([3.0] * 3, [1.0] * 3)
-    assert is_undefined(found)
-    assert found.estimate in (2.0, 1.0)  # the difference of means, or the chance to win
+    comparison = test([3.0] * 3, [1.0] * 3)
+    assert is_undefined(comparison)
+    assert comparison.estimate in (2.0, 1.0)  # the difference of means, or the chance to win
 
 
 @pytest.mark.parametrize("test", PAIRED)

@@ -34,23 +34,23 @@ def test_adjusted_p_values_match_the_recorded_ones(golden):
 def test_adjustment_raises_keeps_the_order_and_follows_the_input(p_values, random):
     order = random.sample(range(len(p_values)), len(p_values))
     p = np.array(p_values)
-    found = {name: adjust(p) for name, adjust in METHODS.items()}
-    for name, adjusted in found.items():
+    by_method = {name: adjust(p) for name, adjust in METHODS.items()}
+    for name, adjusted in by_method.items():
         assert np.all(adjusted >= p - 1e-15)
         assert np.all(adjusted <= 1.0)
         assert np.all(np.diff(adjusted[np.argsort(p, kind="stable")]) >= -1e-15)
         assert METHODS[name](p[order]) == pytest.approx(adjusted[order], abs=1e-15)
-    assert np.all(found["holm"] <= found["bonferroni"] + 1e-15)
-    assert np.all(found["hochberg"] <= found["holm"] + 1e-15)
-    assert np.all(found["holm_sidak"] <= found["holm"] + 1e-15)
-    assert np.all(found["bh"] <= found["by"] + 1e-15)
+    assert np.all(by_method["holm"] <= by_method["bonferroni"] + 1e-15)
+    assert np.all(by_method["hochberg"] <= by_method["holm"] + 1e-15)
+    assert np.all(by_method["holm_sidak"] <= by_method["holm"] + 1e-15)
+    assert np.all(by_method["bh"] <= by_method["by"] + 1e-15)
 
 
 @pytest.mark.parametrize("adjust", METHODS.values())
 def test_degenerate_tests_are_not_counted(adjust):
-    found = adjust([0.01, np.nan, 0.2])
-    assert np.isnan(found[1])
-    assert found[[0, 2]] == pytest.approx(adjust([0.01, 0.2]))
+    adjusted = adjust([0.01, np.nan, 0.2])
+    assert np.isnan(adjusted[1])
+    assert adjusted[[0, 2]] == pytest.approx(adjust([0.01, 0.2]))
     assert np.all(np.isnan(adjust([np.nan, np.nan])))
     assert adjust([]).size == 0
 

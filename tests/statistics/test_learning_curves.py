@@ -36,13 +36,13 @@ def curves():
 @FAST
 @given(arrays(np.float64, (3, 4), elements=st.floats(-10, 10, width=32)))
 def test_areas_average_the_heights_over_true_steps(values):
-    found = area_under_curve(values, STEPS)
-    assert found.shape == (3,)
-    assert np.all(found >= values.min(axis=1) - 1e-9)
-    assert np.all(found <= values.max(axis=1) + 1e-9)
+    areas = area_under_curve(values, STEPS)
+    assert areas.shape == (3,)
+    assert np.all(areas >= values.min(axis=1) - 1e-9)
+    assert np.all(areas <= values.max(axis=1) + 1e-9)
     dense = np.linspace(STEPS[0], STEPS[-1], 5001)
-    assert found == pytest.approx(align_curves(values, STEPS, dense).mean(axis=1), abs=0.01)
-    assert area_under_curve(values, np.tile(STEPS, (3, 1)) + 5.0) == pytest.approx(found)
+    assert areas == pytest.approx(align_curves(values, STEPS, dense).mean(axis=1), abs=0.01)
+    assert area_under_curve(values, np.tile(STEPS, (3, 1)) + 5.0) == pytest.approx(areas)
 
 
 def test_thresholds_are_reached_at_evaluations_or_never():
@@ -55,8 +55,8 @@ def test_thresholds_are_reached_at_evaluations_or_never():
 def test_curves_are_read_off_at_common_steps_and_not_beyond():
     own = np.stack([STEPS, STEPS + 1_000.0])
     grid = np.array([11_000.0, 35_000.0, 60_000.0])
-    found = align_curves(own / 1_000.0, own, grid)
-    assert found == pytest.approx(np.tile(grid / 1_000.0, (2, 1)))
+    aligned = align_curves(own / 1_000.0, own, grid)
+    assert aligned == pytest.approx(np.tile(grid / 1_000.0, (2, 1)))
     with pytest.raises(ValueError, match=r"grid spans 10000.0.*allowed is 11000.0 to 60000.0"):
         align_curves(own, own, np.array([10_000.0, 20_000.0]))
 
@@ -74,21 +74,21 @@ def test_a_band_is_the_interval_of_every_point(curves, statistic, method):
 def test_whole_runs_are_resampled(curves):
     # For the mean, the area under the mean curve is the mean of the areas of the runs.
     for method in ("percentile", "bca", "t", "expanded"):
-        found = area_interval(curves, STEPS, mean, method=method, reps=5_000)
+        interval = area_interval(curves, STEPS, mean, method=method, reps=5_000)
         alone = bootstrap_interval(area_under_curve(curves, STEPS), mean, method=method, reps=5_000)
-        assert found.estimate == pytest.approx(alone.estimate)
-        assert (found.low, found.high) == pytest.approx((alone.low, alone.high), abs=2e-3)
+        assert interval.estimate == pytest.approx(alone.estimate)
+        assert (interval.low, interval.high) == pytest.approx((alone.low, alone.high), abs=2e-3)
     # Points drawn separately would average the luck of a run away.
     separate = bootstrap_interval(curves.reshape(10, -1), mean, reps=5_000)
-    assert found.high - found.low > 1.5 * (separate.high - separate.low)
+    assert interval.high - interval.low > 1.5 * (separate.high - separate.low)
 
 
 def test_steps_to_a_threshold_have_ends_where_evaluations_took_place(curves):
-    found = threshold_interval(curves, STEPS, 0.75, mean, reps=1_000)
-    assert {found.estimate, found.low, found.high} <= {*STEPS, np.inf}
-    assert found.low <= found.estimate <= found.high
-    assert found == threshold_interval(curves, STEPS, 0.75, mean, reps=1_000)
-    assert found != threshold_interval(curves, STEPS, 1.0, mean, reps=1_000)
+    interval = threshold_interval(curves, STEPS, 0.75, mean, reps=1_000)
+    assert {interval.estimate, interval.low, interval.high} <= {*STEPS, np.inf}
+    assert interval.low <= interval.estimate <= interval.high
+    assert interval == threshold_interval(curves, STEPS, 0.75, mean, reps=1_000)
+    assert interval != threshold_interval(curves, STEPS, 1.0, mean, reps=1_000)
     never = threshold_interval(curves, STEPS, 99.0, reps=100)
     assert (never.estimate, never.low, never.high) == (np.inf, np.inf, np.inf)
     unsure = threshold_interval(curves[:3], STEPS, float(mean(curves[:3, :, -1])), mean, reps=500)
@@ -109,9 +109,9 @@ def test_all_questions_about_a_curve_share_one_draw(curves):
         assert area == area_interval(curves, STEPS, statistic, method="expanded", **options)
         reached = drawn.threshold(STEPS, 0.6, statistic)
         assert reached == threshold_interval(curves, STEPS, 0.6, statistic, **options)
-    found = CurveBootstrap(curves, resample="hierarchical", reps=400, seed=3).band(mean)
+    bands = CurveBootstrap(curves, resample="hierarchical", reps=400, seed=3).band(mean)
     alone = bootstrap_interval(curves[:, :, 2], mean, resample="hierarchical", reps=400, seed=3)
-    assert (found.low[2], found.high[2]) == pytest.approx((alone.low, alone.high))
+    assert (bands.low[2], bands.high[2]) == pytest.approx((alone.low, alone.high))
 
 
 def test_runs_may_differ_in_number_between_tasks(curves):

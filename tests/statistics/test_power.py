@@ -38,8 +38,8 @@ def test_unequal_sizes_lie_between_equal_ones_and_simulation_agrees():
 
     rng = np.random.default_rng(0)
     a, b = rng.normal(1.0, 1.0, (4000, 6)), rng.normal(size=(4000, 12))
-    found = np.mean(stats.ttest_ind(a, b, axis=1).pvalue < 0.05)
-    assert power(1.0, 6, rivals=12) == pytest.approx(found, abs=0.03)
+    rejected = np.mean(stats.ttest_ind(a, b, axis=1).pvalue < 0.05)
+    assert power(1.0, 6, rivals=12) == pytest.approx(rejected, abs=0.03)
 
 
 @pytest.mark.parametrize(

@@ -28,15 +28,15 @@ def contestants(gap, runs=12):
 
 
 def test_clear_winners_have_sure_ranks_and_equals_have_wide_ones():
-    found = rank_intervals(contestants(gap=3.0), mean, reps=2_000)
-    assert found.interval.estimate.tolist() == [4, 3, 2, 1]
-    assert np.array_equal(found.interval.low, found.interval.high)
-    assert np.array_equal(found.shares, np.eye(4)[::-1])
-    found = rank_intervals(contestants(gap=0.0), iqm, reps=2_000)
-    assert found.interval.low.tolist() == [1] * 4
-    assert found.interval.high.tolist() == [4] * 4
-    assert found.shares.sum(axis=1) == pytest.approx(np.ones(4))
-    assert np.all(found.shares > 0.0)
+    ranking = rank_intervals(contestants(gap=3.0), mean, reps=2_000)
+    assert ranking.interval.estimate.tolist() == [4, 3, 2, 1]
+    assert np.array_equal(ranking.interval.low, ranking.interval.high)
+    assert np.array_equal(ranking.shares, np.eye(4)[::-1])
+    ranking = rank_intervals(contestants(gap=0.0), iqm, reps=2_000)
+    assert ranking.interval.low.tolist() == [1] * 4
+    assert ranking.interval.high.tolist() == [4] * 4
+    assert ranking.shares.sum(axis=1) == pytest.approx(np.ones(4))
+    assert np.all(ranking.shares > 0.0)
 
 
 def test_lower_can_be_better_and_the_order_of_contestants_is_kept():
@@ -50,9 +50,9 @@ def test_lower_can_be_better_and_the_order_of_contestants_is_kept():
 
 def test_identical_matrices_are_resampled_independently():
     same = contestants(gap=0.0)[:1] * 3
-    found = rank_intervals(same, mean, reps=3_000)
-    assert found.interval.estimate.tolist() == [1, 1, 1]  # equal values share the better rank
-    assert found.shares[:, 0] == pytest.approx(np.full(3, 1 / 3), abs=0.05)
+    ranking = rank_intervals(same, mean, reps=3_000)
+    assert ranking.interval.estimate.tolist() == [1, 1, 1]  # equal values share the better rank
+    assert ranking.shares[:, 0] == pytest.approx(np.full(3, 1 / 3), abs=0.05)
 
 
 @pytest.mark.parametrize(("runs", "tasks"), [(5, 1), (20, 2)])
@@ -104,9 +104,9 @@ def test_few_contestants_and_wrong_directions_are_refused():
 def test_strengths_are_recovered_from_expected_wins(strengths):
     wins = 100.0 / (1.0 + np.exp(strengths[None, :] - strengths[:, None]))
     np.fill_diagonal(wins, 7.0)  # ignored
-    found = bradley_terry(wins)
-    assert found == pytest.approx(strengths - strengths.mean(), abs=1e-8)
-    assert bradley_terry(wins.T) == pytest.approx(-found, abs=1e-8)
+    estimated = bradley_terry(wins)
+    assert estimated == pytest.approx(strengths - strengths.mean(), abs=1e-8)
+    assert bradley_terry(wins.T) == pytest.approx(-estimated, abs=1e-8)
 
 
 def test_strengths_are_unbounded_without_a_chain_of_wins():
@@ -120,10 +120,10 @@ def test_strengths_are_unbounded_without_a_chain_of_wins():
 
 
 def test_a_cycle_is_even_and_a_ladder_has_a_top():
-    for found in (alpha_rank(CYCLE), alpha_rank(CYCLE, alpha=0.3), nash_average(CYCLE).rows):
-        assert found == pytest.approx(np.full(3, 1 / 3), abs=1e-6)
-    for found in (alpha_rank(LADDER), alpha_rank(LADDER, alpha=5.0), nash_average(LADDER).rows):
-        assert found == pytest.approx([1.0, 0.0, 0.0], abs=1e-6)
+    for masses in (alpha_rank(CYCLE), alpha_rank(CYCLE, alpha=0.3), nash_average(CYCLE).rows):
+        assert masses == pytest.approx(np.full(3, 1 / 3), abs=1e-6)
+    for masses in (alpha_rank(LADDER), alpha_rank(LADDER, alpha=5.0), nash_average(LADDER).rows):
+        assert masses == pytest.approx([1.0, 0.0, 0.0], abs=1e-6)
     assert nash_average(LADDER).row_ratings == pytest.approx([0.0, -1.0, -2.0], abs=1e-6)
 
 
@@ -146,31 +146,31 @@ def test_masses_are_stationary_under_the_moran_process():
         gain = payoffs[j, i] - payoffs[i, j]
         chain[i, j] = (1 - np.exp(-alpha * gain)) / (1 - np.exp(-alpha * size * gain)) / 3
     np.fill_diagonal(chain, 1.0 - chain.sum(axis=1))
-    found = alpha_rank(payoffs, alpha=alpha, population=size)
-    assert found == pytest.approx(stationary(chain), abs=1e-10)
+    masses = alpha_rank(payoffs, alpha=alpha, population=size)
+    assert masses == pytest.approx(stationary(chain), abs=1e-10)
 
 
 @FAST
 @given(GAMES, st.permutations(range(4)), st.sampled_from([0.5, np.inf]))
 def test_masses_are_a_distribution_that_follows_the_names(payoffs, order, alpha):
-    found = alpha_rank(payoffs, alpha=alpha)
-    assert np.all(found >= 0.0)
-    assert found.sum() == pytest.approx(1.0)
+    masses = alpha_rank(payoffs, alpha=alpha)
+    assert np.all(masses >= 0.0)
+    assert masses.sum() == pytest.approx(1.0)
     assert alpha_rank(payoffs[np.ix_(order, order)], alpha=alpha) == pytest.approx(
-        found[list(order)], abs=1e-6
+        masses[list(order)], abs=1e-6
     )
 
 
 @FAST
 @given(GAMES)
 def test_nash_ratings_are_at_most_the_value_and_used_rows_reach_it(payoffs):
-    found = nash_average(payoffs)
+    average = nash_average(payoffs)
     unit = np.ptp(payoffs) or 1.0
-    assert found.rows.sum() == pytest.approx(1.0)
-    assert np.all(found.rows >= 0.0)
-    assert np.all(found.row_ratings <= found.value + 1e-5 * unit)
-    assert np.all(found.column_ratings >= found.value - 1e-5 * unit)
-    assert found.rows @ found.row_ratings == pytest.approx(found.value, abs=1e-5 * unit)
+    assert average.rows.sum() == pytest.approx(1.0)
+    assert np.all(average.rows >= 0.0)
+    assert np.all(average.row_ratings <= average.value + 1e-5 * unit)
+    assert np.all(average.column_ratings >= average.value - 1e-5 * unit)
+    assert average.rows @ average.row_ratings == pytest.approx(average.value, abs=1e-5 * unit)
     mirrored = nash_average(payoffs - payoffs.T)
     assert mirrored.value == pytest.approx(0.0, abs=1e-5 * unit)
     assert mirrored.rows == pytest.approx(mirrored.columns, abs=1e-3)

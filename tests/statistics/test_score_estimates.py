@@ -27,30 +27,30 @@ MATRICES = arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=7), 
 def test_point_estimates_match_the_recorded_ones(golden):
     for case in golden("point_estimates")["cases"]:
         scores = np.array(case["scores"])
-        found = {
+        values = {
             "mean": mean(scores),
             "median": median(scores),
             "iqm": iqm(scores),
             "og_gamma1": optimality_gap(scores),
             "og_gamma0_5": optimality_gap(scores, gamma=0.5),
         }
-        assert found == pytest.approx(case["expected"], abs=1e-12), case["name"]
+        assert values == pytest.approx(case["expected"], abs=1e-12), case["name"]
 
 
 def test_probability_of_improvement_matches_the_recorded_ones(golden):
     for case in golden("poi")["cases"]:
         x, y = np.array(case["x"]), np.array(case["y"])
-        found = probability_of_improvement(x, y), probability_of_improvement(y, x)
-        assert found == pytest.approx((case["p_xy"], case["p_yx"]), abs=1e-12), case["name"]
+        probabilities = probability_of_improvement(x, y), probability_of_improvement(y, x)
+        assert probabilities == pytest.approx((case["p_xy"], case["p_yx"]), abs=1e-12), case["name"]
 
 
 def test_profiles_match_the_recorded_ones(golden):
     recorded = golden("profiles")
     for case in recorded["cases"]:
-        found = performance_profile(case["scores"], recorded["taus"])
-        assert found == pytest.approx(case["run"], abs=1e-12), case["name"]
-        found = performance_profile(case["scores"], recorded["taus"], kind="average")
-        assert found == pytest.approx(case["mean"], abs=1e-12), case["name"]
+        profile = performance_profile(case["scores"], recorded["taus"])
+        assert profile == pytest.approx(case["run"], abs=1e-12), case["name"]
+        profile = performance_profile(case["scores"], recorded["taus"], kind="average")
+        assert profile == pytest.approx(case["mean"], abs=1e-12), case["name"]
 
 
 def test_normalised_matrices_of_the_published_pipeline(golden):
@@ -63,15 +63,15 @@ def test_normalised_matrices_of_the_published_pipeline(golden):
         for algorithm, runs in algorithms.items():
             wanted = recorded["absolute_matrices"]["mean_norm_return"][algorithm.lower()]
             values = [run["absolute_metrics"]["return"] for run in runs.values()]
-            found = normalise(values, low, high, epsilon=1e-6).mean(axis=1)
-            assert found == pytest.approx(np.array(wanted)[:, column], abs=1e-9)
+            normalised = normalise(values, low, high, epsilon=1e-6).mean(axis=1)
+            assert normalised == pytest.approx(np.array(wanted)[:, column], abs=1e-9)
             steps = [
                 [s["return"] for k, s in run.items() if k != "absolute_metrics"]
                 for run in runs.values()
             ]
-            found = normalise(steps, low, high, epsilon=1e-6).mean(axis=-1)
+            normalised = normalise(steps, low, high, epsilon=1e-6).mean(axis=-1)
             wanted = recorded["sample_tensors"]["mean_norm_return"][algorithm.lower()]
-            assert found == pytest.approx(np.array(wanted)[:, column], abs=1e-9)
+            assert normalised == pytest.approx(np.array(wanted)[:, column], abs=1e-9)
 
 
 def test_bounds_taken_from_the_algorithms_move_old_scores_as_recorded(golden):
@@ -86,8 +86,8 @@ def test_bounds_taken_from_the_algorithms_move_old_scores_as_recorded(golden):
             values = [run["absolute_metrics"]["return"] for run in runs.values()]
             before, after = (normalise(values, low, end, epsilon=1e-6) for end in (high, top))
             moved.append((before.mean(), after.mean()))
-    found = np.array(moved).reshape(-1, 3, 2).mean(axis=0).T  # tasks, algorithms, before and after
-    for mean_scores, when in zip(found, ("before", "after"), strict=True):
+    means = np.array(moved).reshape(-1, 3, 2).mean(axis=0).T  # tasks, algorithms, before and after
+    for mean_scores, when in zip(means, ("before", "after"), strict=True):
         wanted = [recorded["rescaling_effect"][when][name] for name in ("ippo", "mappo", "qmix")]
         assert mean_scores == pytest.approx(wanted, abs=1e-9)
 

@@ -11,16 +11,16 @@ AMOUNTS = arrays(np.float64, st.integers(1, 8), elements=st.floats(0.0, 1e6, wid
 
 def test_indices_match_the_recorded_ones(golden):
     for case in golden("fairness")["cases"]:
-        found = {
+        values = {
             "jain": jain(case["x"]),
             "gini": gini(case["x"]),
             "equality": equality(case["x"]),
             "nash_geo": nash_welfare(case["x"]),
         }
-        wanted = {name: case[name] for name in found}
+        wanted = {name: case[name] for name in values}
         if case["name"] == "mixed_sign":
             wanted["jain"] = np.nan  # recorded is 0, which the same note calls meaningless
-        assert found == pytest.approx(wanted, abs=1e-12, nan_ok=True), case["name"]
+        assert values == pytest.approx(wanted, abs=1e-12, nan_ok=True), case["name"]
 
 
 @settings(deadline=None, max_examples=80)
