@@ -41,9 +41,9 @@ class Rows:
     """``lanes`` games of one environment that begin anew as soon as they are over.
 
     Inputs of a row are its latest ``history`` observations, the last one first and scaled as
-    ``centre`` and ``scale`` say, and behind them the one-hot number of its seat if models are
-    shared by more than one. What lies before an episode is like its first observation. Arrays that
-    are returned belong to the caller.
+    ``centre`` and ``scale`` say, and behind them the one-hot number of its seat if a model is
+    shared by more than one and ``seat_number`` is True. What lies before an episode is like its
+    first observation. Arrays that are returned belong to the caller.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Rows:
         shared: bool,
         scaled: bool,
         history: int = 1,
+        seat_number: bool = True,
     ) -> None:
         self.engine = Engine(env_id, lanes, **parameters)
         self.lanes, self.agents = lanes, len(self.engine.agents)
@@ -63,7 +64,8 @@ class Rows:
         # The model of every seat, and the seats of every model.
         self.seats = np.zeros(self.agents, np.int64) if shared else np.arange(self.agents)
         self.groups = [np.flatnonzero(self.seats == model) for model in np.unique(self.seats)]
-        self.identity = shared and self.agents > 1
+        self.identity = shared and seat_number and self.agents > 1
+        self._any_number = shared and not seat_number
         self.centre, self.scale = _scaling(self.engine, scaled)
         self.history = history
         self.inputs = history * len(self.centre) + (self.agents if self.identity else 0)
@@ -153,7 +155,7 @@ class Rows:
         """Return the linear layers of all models as data, with the scaling of their inputs."""
         layers = list(zip(*models, strict=True))
         return Network(
-            seats=self.seats.copy(),
+            seats=np.zeros(0, np.int64) if self._any_number else self.seats.copy(),
             weights=tuple(np.stack([array_of(m.weight).T for m in layer]) for layer in layers),
             biases=tuple(np.stack([array_of(m.bias) for m in layer]) for layer in layers),
             centre=np.tile(self.centre, self.history),

@@ -65,6 +65,7 @@ class Params(NamedTuple):
     scale_rewards: Annotated[bool, Allowed("divide by the deviation of discounted sums")] = False
     target_kl: Annotated[float, between(0, 10, "divergence that ends an update, 0: none")] = 0.0
     anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0, 0: constant")] = 0
+    seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
 
 
 class _Rollout:

@@ -62,6 +62,7 @@ class Params(NamedTuple):
     history: Annotated[int, between(1, 64, "latest observations that enter a network")] = 1
     scale_observations: Annotated[bool, Allowed("bring bounded features into [-1, 1]")] = True
     scale_rewards: Annotated[bool, Allowed("divide by the deviation of rewards")] = True
+    seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
 
 
 class Replay:

@@ -12,7 +12,9 @@ import numpy as np
 
 from coopbench.baselines.networks.policy import TrainedPolicy
 
-__all__ = ["Learner", "LearnerEntry"]
+__all__ = ["Learner", "LearnerEntry", "settings_of"]
+
+_LATER = ("seat_number",)  # hyperparameters that older results do not have
 
 
 class Learner(Protocol):
@@ -55,3 +57,14 @@ class LearnerEntry:
     # (hyperparameters, steps) -> the same, changed so that something is learned within so few.
     shortened: Callable[[Any, int], Any] = lambda params, steps: params
     first_update: Callable[[Any], int] = lambda params: 0  # steps without which nothing is learned
+
+
+def settings_of(params: Any) -> dict[str, Any]:
+    """Return hyperparameters by name, as results and saved states record them.
+
+    Those that were added after results had been published are left out where they have their
+    default, so that older results compare as equal.
+    """
+    defaults = {name: params._field_defaults.get(name) for name in _LATER}
+    values: dict[str, Any] = params._asdict()
+    return {k: value for k, value in values.items() if k not in _LATER or value != defaults[k]}

@@ -8,6 +8,7 @@ import numpy as np
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.checkpoint import check_saved, origin
 from coopbench.baselines.learners.experience import Rows, Transition
+from coopbench.baselines.learners.learner import settings_of
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
 
 __all__ = ["RewardScale", "RowLearner"]
@@ -17,21 +18,28 @@ class RowLearner:
     """Base of learners on the rows of a game, which add ``advance``.
 
     A name that ends in "_shared" means one model for all seats. Of the hyperparameters ``lanes``,
-    ``history`` and ``scale_observations`` are read here.
+    ``history``, ``scale_observations`` and ``seat_number`` are read here.
     """
 
     def __init__(
         self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Any
     ) -> None:
+        shared = name.endswith("_shared")
+        if not (shared or params.seat_number):
+            raise ValueError(
+                f"seat_number was False with learner {name!r}, which has a model for every seat; "
+                f"allowed with '{name}_shared', whose only model then plays any number of agents."
+            )
         self.name, self.seed, self.steps, self._params = name, seed, 0, params
         self._rows = Rows(
             env_id,
             parameters,
             seed,
             params.lanes,
-            shared=name.endswith("_shared"),
+            shared=shared,
             scaled=params.scale_observations,
             history=params.history,
+            seat_number=params.seat_number,
         )
         self._numbers = torch_seed(seed)
 
@@ -71,9 +79,9 @@ class RowLearner:
     def origin(self) -> np.ndarray:
         """Return which training this is, for its saved state; see ``checkpoint.origin``."""
         engine = self._rows.engine
-        return origin(
-            self.name, f"{engine.spec.id} {engine.parameters}", self.seed, str(self._params)
-        )
+        settings = ", ".join(f"{k}={v!r}" for k, v in settings_of(self._params).items())
+        text = f"{type(self._params).__name__}({settings})"
+        return origin(self.name, f"{engine.spec.id} {engine.parameters}", self.seed, text)
 
     def check_saved(
         self, saved: Mapping[str, np.ndarray], current: Mapping[str, np.ndarray]
@@ -88,7 +96,7 @@ class RowLearner:
             "learner": self.name,
             "seed": self.seed,
             "steps": self.steps,
-            "hyperparameters": self._params._asdict(),
+            "hyperparameters": settings_of(self._params),
         }
 
 

@@ -36,11 +36,12 @@ class Network:
     """Perceptrons of one shape for the seats of a game.
 
     The latest ``history`` observations x, the last one first, enter as (x - centre) * scale, with
-    the one-hot number of the seat behind them if ``identity``. Layers multiply from the right:
-    x @ weights + biases.
+    with the one-hot number of the seat behind them if ``identity``. Layers multiply from the right:
+    x @ weights + biases. One model without a seat number may play any number of agents: then
+    ``seats`` is empty.
     """
 
-    seats: np.ndarray  # (agents,) int64: the model of every seat
+    seats: np.ndarray  # (agents,) int64: the model of every seat; or empty
     weights: tuple[np.ndarray, ...]  # of each layer, (models, inputs, outputs) float32
     biases: tuple[np.ndarray, ...]  # (models, outputs) float32
     centre: np.ndarray  # (history * features,) float32
@@ -62,7 +63,7 @@ class Network:
             and 0 < self.history <= _LONGEST
             and 0 < len(self.centre) == len(self.centre) // self.history * self.history
             and self.seats.ndim == 1
-            and self.seats.size > 0
+            and (self.seats.size > 0 or (models == 1 and not self.identity))
             and bool((self.seats >= 0).all() and (self.seats < models).all())
         )
         for weights, biases in zip(self.weights, self.biases, strict=False):
@@ -88,7 +89,8 @@ class Network:
         widest = max(self.weights[0].shape[1], *(layer.shape[2] for layer in self.weights))
         scratch = np.zeros((2, widest), np.float32)
         kinds = ACTIVATIONS.index(self.activation), HEADS.index(self.head)
-        arrays = (self.seats, self.centre, self.scale, self.identity, *kinds)
+        seats = self.seats if self.seats.size else np.zeros(shape[1], np.int64)
+        arrays = (seats, self.centre, self.scale, self.identity, *kinds)
         flat = self._flat()
         _forward(rows, *arrays, *flat, scratch, outputs)
         return outputs
@@ -223,7 +225,7 @@ class NetworkPolicy:
         network = self.network
         shape = Shape(
             environment=self.facts["environment"],
-            agents=len(network.seats),
+            agents=len(network.seats) or None,
             features=len(network.centre) // network.history,
             actions=network.weights[-1].shape[-1],
             discrete=network.head == "argmax",

@@ -114,9 +114,15 @@ def check_game(policy: str, shape: Shape, game: Game) -> None:
             for name, trained, here in zip(Shape._fields, shape, actual, strict=True)
             if trained != here
         ]
+        why = ""
+        if shape.agents is None and shape.features != actual.features:
+            why = (
+                f" It plays any number of agents, but only where they observe {shape.features} "
+                f"features, and here their number depends on the parameters of the game."
+            )
         raise ValueError(
             f"Policy {policy!r} cannot play {game.env_id}: it was trained for "
-            f"{', '.join(differing)}."
+            f"{', '.join(differing)}.{why}"
         )
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.learners.learner import LearnerEntry, settings_of
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import learners, make_learner, preset
@@ -143,7 +143,7 @@ def runs(
             f"hyperparameters its first update comes after {first:,}. Give more steps, or other "
             f"hyperparameters; 'coopbench show {learner}' lists them."
         )
-    settings = asked._asdict()
+    settings = settings_of(asked)
     numbers = _seeds(protocol, seeds)
     for task in chosen:  # says so if a game cannot be learned, or a value does not fit
         make_learner(learner, task.env, task.parameters, numbers[0], **settings)
