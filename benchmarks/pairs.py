@@ -54,24 +54,24 @@ def draw(times: dict[str, np.ndarray], file: Path) -> None:
     """Write the curves of all games as SVG."""
     from matplotlib.figure import Figure
 
-    from coopbench.report.plots import overall as plots
+    from coopbench.report.plots import style
 
     ax = Figure(figsize=(6.4, 3.6), layout="constrained").add_subplot()
-    plots.frame(ax)
-    looks = plots.styles([f"{env_id} {part}" for env_id in times for part in PARTS[:2]])
+    style.frame(ax)
+    looks = style.styles([f"{env_id} {part}" for env_id in times for part in PARTS[:2]])
     for env_id, table in times.items():
         for k, part in enumerate(PARTS[:2]):
             look = looks[f"{env_id} {part}"]
             name = f"{env_id.split('/')[1]}, {part}"
             ax.plot(SIZES, table[:, k], look.marker, color=look.colour, ls=look.line, label=name)
     ax.set_xscale("log", base=2)
-    ax.set_xticks(SIZES, [str(size) for size in SIZES], fontsize=plots.SMALL)
+    ax.set_xticks(SIZES, [str(size) for size in SIZES], fontsize=style.SMALL)
     ax.minorticks_off()
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("agents", fontsize=plots.SMALL)
-    ax.set_ylabel("ns per ordered pair and step", fontsize=plots.SMALL)
-    ax.legend(frameon=False, fontsize=plots.SMALL)
-    file.write_text(plots.svg(ax.figure, "pairs"), encoding="utf-8")
+    ax.set_xlabel("agents", fontsize=style.SMALL)
+    ax.set_ylabel("ns per ordered pair and step", fontsize=style.SMALL)
+    ax.legend(frameon=False, fontsize=style.SMALL)
+    file.write_text(style.svg(ax.figure, "pairs"), encoding="utf-8")
 
 
 def main() -> None:

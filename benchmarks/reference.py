@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import coopbench
-from coopbench.report.plots.overall import pictures
-from coopbench.report.tables.overall import as_markdown
+from coopbench.report.markdown import as_markdown
+from coopbench.report.plots.pictures import pictures
 from coopbench.workflows.evaluation import load_report
 
 ROOT = Path(__file__).resolve().parent.parent

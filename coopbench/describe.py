@@ -13,7 +13,7 @@ from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.protocol.user_maps import maps_text
-from coopbench.report.tables.overall import training_text
+from coopbench.report.facts import training_text
 from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown

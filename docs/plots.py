@@ -18,7 +18,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
-from coopbench.report.plots import overall as style
+from coopbench.report.plots import style
 from coopbench_envs.engine import Engine
 from coopbench_envs.pathfinding.routing import MAPS
 

@@ -13,7 +13,7 @@ from test_focal import make_protocol
 import coopbench
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
-from coopbench.report.plots import overall as plots
+from coopbench.report import plots
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 

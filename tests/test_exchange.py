@@ -19,7 +19,7 @@ from coopbench.exchange.marl_eval_import import ABSOLUTE, read_marl_eval, summar
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.data import as_csv
 from coopbench.report.report import Report
-from coopbench.report.tables.overall import print_table
+from coopbench.report.terminal import print_table
 from coopbench.workflows.evaluation import evaluate
 
 GOLDEN = Path(__file__).parent / "golden" / "statistics" / "marl_eval_pipeline.json"

@@ -12,7 +12,7 @@ from coopbench.episodes.table import Cell
 from coopbench.playing import rollout
 from coopbench.playing.rollout import play
 from coopbench.protocol.schema import Protocol
-from coopbench.report.tables.overall import task_facts
+from coopbench.report.facts import task_facts
 from coopbench.results import store
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED

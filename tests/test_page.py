@@ -16,11 +16,12 @@ import coopbench
 from coopbench import provenance
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
-from coopbench.report import card
+from coopbench.report.card import cards
+from coopbench.report.checklist import checklist
 from coopbench.report.data import as_json
+from coopbench.report.markdown import as_markdown, escaped
 from coopbench.report.page import as_html
 from coopbench.report.replays import NO_REPLAY, replays
-from coopbench.report.tables import overall as tables
 from coopbench.results import store
 
 NASTY = "mine</script><i>&"
@@ -107,7 +108,7 @@ def page(report):
 
 
 def items(report):
-    return {item.item: item for item in card.checklist(report)}
+    return {item.item: item for item in checklist(report)}
 
 
 # --- the machine ----------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ def test_the_machine_is_that_of_the_worker(protocol, tmp_path):
 
 
 def test_the_checklist_of_fixed_policies_asks_for_no_training(fixed):
-    found = card.checklist(fixed)
+    found = checklist(fixed)
     assert {item.state for item in found if item.topic == "Training"} == {"not needed"}
     assert items(fixed)["Required baselines are there"].state == "no"
     assert "ippo" in items(fixed)["Required baselines are there"].known
@@ -235,9 +236,9 @@ def test_the_checklist_knows_what_is_missing(report):
     for name in ("Versions", "Commit", "Platform", "Processor", "GPU", "Hyperparameters"):
         assert (told[name].state, told[name].known) == ("missing", "—")
     assert list(told) == list(found)  # nothing is left out
-    cards = card.cards(bare)
-    assert cards["random"]["Processor"] == "— missing"
-    assert list(cards["random"]) == list(card.cards(report)["random"])
+    shown = cards(bare)
+    assert shown["random"]["Processor"] == "— missing"
+    assert list(shown["random"]) == list(cards(report)["random"])
 
 
 def test_too_few_runs_and_shared_seeds_are_said(report):
@@ -257,7 +258,7 @@ def test_too_few_runs_and_shared_seeds_are_said(report):
 
 
 def test_cards_tell_all_policies(report):
-    found = card.cards(report)
+    found = cards(report)
     assert list(found) == ["random", "constant:0.5", "untold", "ippo"]
     assert found["constant:0.5"]["Hyperparameters"] == "fraction = 0.5"
     assert found["constant:0.5"]["Training"] == "none: a fixed policy"
@@ -282,17 +283,17 @@ def test_damaged_metadata_are_missing_not_an_error(report):
     }
     found = dataclasses.replace(report, metadata=odd)
     assert items(found)["Processor"].state == items(found)["Versions"].state == "missing"
-    assert card.cards(found)["random"]["Evaluation took"] == "— missing"
+    assert cards(found)["random"]["Evaluation took"] == "— missing"
 
 
 def test_markdown_and_json_have_them_too(report):
-    written = tables.as_markdown(report)
-    assert all(f"\n### {tables.escaped(name)}\n" in written for name in card.cards(report))
+    written = as_markdown(report)
+    assert all(f"\n### {escaped(name)}\n" in written for name in cards(report))
     assert "What reviewers ask, and what is known" in written
     assert "- **Failed runs:** 51 on longer" in written
     content = json.loads(as_json(report))
-    assert content["checklist"] == [dataclasses.asdict(item) for item in card.checklist(report)]
-    assert content["cards"] == card.cards(report)
+    assert content["checklist"] == [dataclasses.asdict(item) for item in checklist(report)]
+    assert content["cards"] == cards(report)
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -300,10 +301,10 @@ def test_markdown_and_json_have_them_too(report):
 
 def test_the_page_shows_them_and_what_is_missing(report, page):
     text = html.unescape(page)
-    for item in card.checklist(report):
+    for item in checklist(report):
         assert item.item in text
         assert item.known in text
-    for name, facts in card.cards(report).items():
+    for name, facts in cards(report).items():
         assert f"<summary>{html.escape(name)}</summary>" in page
         assert all(value in text for value in facts.values())
     assert "Runs that are missing" in text

@@ -23,11 +23,21 @@ from coopbench.analysis.missing_runs import missing_runs
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Failure, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import numbers as formats
+from coopbench.report import plots
 from coopbench.report.data import as_csv, as_json
+from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
-from coopbench.report.plots import overall as plots
+from coopbench.report.plots import overall, pictures
+from coopbench.report.plots.overall import drawn_pairs
+from coopbench.report.plots.style import styles
+from coopbench.report.reading import reading
 from coopbench.report.report import Report
-from coopbench.report.tables import overall as tables
+from coopbench.report.tables.aggregates import aggregate_table, information_entry
+from coopbench.report.tables.model import Column, Entry, Group, Table
+from coopbench.report.tables.overall import missing_table, overview_table
+from coopbench.report.tables.tasks import agent_table, comparison_table, task_table
+from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, SAME, policies, unit_text
+from coopbench.report.terminal import as_text, encodable, print_table, printed, show
 
 NASTY = 'a|b $x$ <i>&"[bold]_y*'
 NOISY, STILL, ALSO_STILL, ABSENT = "noisy", "still:0.5", NASTY, "absent"
@@ -113,7 +123,7 @@ def report():
 
 @pytest.fixture(scope="module")
 def drawn(report):
-    return plots.pictures(report)
+    return pictures.pictures(report)
 
 
 @pytest.fixture(scope="module")
@@ -164,8 +174,8 @@ def test_special_numbers():
 def test_task_tables_hold_the_estimates(report):
     found = {(row.task, row.metric, row.policy): row for row in report.estimates}
     for task in report.protocol.task:
-        table = tables.task_table(report, task)
-        assert [group.name for group in table.groups] == list(tables.metrics(report))
+        table = task_table(report, task)
+        assert [group.name for group in table.groups] == list(report.protocol.metrics_of(task))
         for group in table.groups:
             for name, mean, std, interval, count in group.rows:
                 if name.value == ABSENT:
@@ -182,7 +192,7 @@ def test_task_tables_hold_the_estimates(report):
 
 
 def test_flags_become_footnotes(report):
-    table = tables.task_table(report, report.protocol.task[0])
+    table = task_table(report, report.protocol.task[0])
     notes = dict(table.footnotes)
     flags = {row.flag for row in report.estimates if row.flag}
     assert set(notes.values()) == flags
@@ -196,7 +206,7 @@ def test_flags_become_footnotes(report):
 
 def test_no_test_is_not_a_p_value(report):
     task = report.protocol.task[0]
-    table = tables.comparison_table(report, task)
+    table = comparison_table(report, task)
     rows = [row for row in report.comparisons if row.task == task.id]
     found = {f"{row.first} vs {row.second}": row for row in rows}
     untested = 0
@@ -218,12 +228,12 @@ def test_no_test_is_not_a_p_value(report):
 def test_tiny_p_values_are_bounds(report):
     tiny = [dataclasses.replace(row, p_value=1e-144, p_holm=1e-143) for row in report.comparisons]
     changed = dataclasses.replace(report, comparisons=tuple(tiny))
-    table = tables.comparison_table(changed, report.protocol.task[0])
+    table = comparison_table(changed, report.protocol.task[0])
     assert {row[5].text for row in rows_of(table)} == {"< 0.0001"}
 
 
 def test_aggregates_and_their_gaps(report):
-    table = tables.aggregate_table(report)
+    table = aggregate_table(report)
     rows = {row[0].value: row for row in rows_of(table)}
     place = {"iqm": 1, "optimality_gap": 3}
     for source in report.aggregates:
@@ -238,33 +248,33 @@ def test_aggregates_and_their_gaps(report):
 
 
 def test_ranks_are_shown_with_their_intervals_only(report):
-    rows = {row[0].value: row[5] for row in rows_of(tables.aggregate_table(report))}
+    rows = {row[0].value: row[5] for row in rows_of(aggregate_table(report))}
     assert rows[NOISY].text == "3 to 3"
     assert {rows[row.policy].text for row in report.ranks} == {
         f"{row.low:g} to {row.high:g}" for row in report.ranks
     }
     alone = make_report(names=(NOISY,))
-    assert rows_of(tables.aggregate_table(alone))[0][5].text == formats.MISSING
+    assert rows_of(aggregate_table(alone))[0][5].text == formats.MISSING
 
 
 def test_aggregates_say_what_policies_act_on():
     names = ("random", "constant:0.5", "tit_for_tat", "orca", "astar_pibt:8")
-    told = [tables._information(name).value for name in names]
-    assert told == ["none", "none", "local", "neighbours", "global"]
+    information = [information_entry(name).value for name in names]
+    assert information == ["none", "none", "local", "neighbours", "global"]
 
 
 def test_a_width_of_zero_is_explained_even_without_a_flag(report):
     flat = [dataclasses.replace(row, low=0.5, high=0.5, flag="") for row in report.aggregates]
-    table = tables.aggregate_table(dataclasses.replace(report, aggregates=tuple(flat)))
-    assert table.footnotes == (("a", tables.SAME),)
+    table = aggregate_table(dataclasses.replace(report, aggregates=tuple(flat)))
+    assert table.footnotes == (("a", SAME),)
 
 
 def test_every_table_names_its_unit(report):
     for task in report.protocol.task:
         for table in (
-            tables.aggregate_table(report),
-            tables.task_table(report, task),
-            tables.comparison_table(report, task),
+            aggregate_table(report),
+            task_table(report, task),
+            comparison_table(report, task),
         ):
             assert "episodes of a fixed policy, n = " in table.unit
             assert "not training runs" in table.unit
@@ -274,7 +284,7 @@ def test_agent_tables_hold_the_estimates(report):
     found = {(row.task, row.policy, row.agent, row.metric): row for row in report.agents}
     assert len(found) == len(report.agents) == 2 * 3 * 2 * 2
     for task in report.protocol.task:
-        table = tables.agent_table(report, task)
+        table = agent_table(report, task)
         assert [column.name for column in table.columns[4:]] == ["mean_trust"]
         assert [group.name for group in table.groups] == [NOISY, STILL, ALSO_STILL, ABSENT]
         *present, absent = table.groups
@@ -306,19 +316,19 @@ def test_agents_count_in_the_seats_of_the_policy(report):
 
 def test_ad_hoc_has_no_aggregate():
     report = make_report(ad_hoc=True)
-    assert tables.aggregate_table(report) is None
-    for text in (str(report), tables.as_markdown(report), as_html(report, ())):
-        assert tables.NO_AGGREGATE in " ".join(text.split())  # wherever lines break
+    assert aggregate_table(report) is None
+    for text in (str(report), as_markdown(report), as_html(report, ())):
+        assert NO_AGGREGATE in " ".join(text.split())  # wherever lines break
         assert "it is an ad-hoc evaluation, not a protocol" in text
 
 
 def test_one_policy_one_episode():
     report = make_report(names=(NOISY,), count=1)
-    assert tables.comparison_table(report, report.protocol.task[0]) is None
-    row = tables.task_table(report, report.protocol.task[0]).groups[0].rows[0]
+    assert comparison_table(report, report.protocol.task[0]) is None
+    row = task_table(report, report.protocol.task[0]).groups[0].rows[0]
     assert [entry.text for entry in row[2:4]] == [formats.MISSING] * 2
-    assert tables.NO_COMPARISON in as_html(report, ())
-    assert tables.NO_COMPARISON in str(report)
+    assert NO_COMPARISON in as_html(report, ())
+    assert NO_COMPARISON in str(report)
 
 
 # --- training runs -------------------------------------------------------------------------------
@@ -351,7 +361,7 @@ def trained():
 
 
 def test_units_of_inference_are_told_apart(trained):
-    table = tables.aggregate_table(trained)
+    table = aggregate_table(trained)
     assert table.unit == (
         "Unit of inference: episodes of a fixed policy, n = 20 per task; of learned policies "
         "training runs, n = 2 to 3 per task; each is a mean over its evaluation episodes. Ranks "
@@ -363,13 +373,13 @@ def test_units_of_inference_are_told_apart(trained):
         "theirs": "2 runs",
     }
     assert "method percentile or expanded" in table.columns[2].meaning
-    assert tables.unit_text([("runs", 10)]) == (
+    assert unit_text([("runs", 10)]) == (
         "Unit of inference: training runs, n = 10; each is a mean over its evaluation episodes."
     )
-    assert "none here" in tables.unit_text([])
-    told = tables.reading(trained)["Unit of inference"]
-    assert "would move with other seeds" in told
-    assert "would move with other runs" in told
+    assert "none here" in unit_text([])
+    text = reading(trained)["Unit of inference"]
+    assert "would change with other seeds" in text
+    assert "would change with other runs" in text
     content = json.loads(as_json(trained), parse_constant=refuse)
     units = {"low": "episodes", "middle": "episodes", "mine": "runs", "theirs": "runs"}
     assert content["unit_of_inference"] == units
@@ -389,31 +399,31 @@ def test_missing_runs_are_listed_everywhere(trained):
     reasons = {row.state: row.reason for row in reversed(missing)}
     assert reasons["failed"] == "out of memory"
     assert reasons["partial"] == "2 of 4 checkpoints, to step 2"
-    shown = [[entry.text for entry in row] for row in rows_of(tables.missing_table(trained))]
+    shown = [[entry.text for entry in row] for row in rows_of(missing_table(trained))]
     assert shown[0] == ["a-one", "theirs", "failed", "901", "out of memory"]
     assert len(shown) == 5
-    for text in (tables.as_text(trained, 60), tables.as_markdown(trained)):
+    for text in (as_text(trained, 60), as_markdown(trained)):
         assert "Runs that are missing" in text
         assert "2 of 4 checkpoints" in text
     content = json.loads(as_json(trained))
     assert [row["state"] for row in content["missing_runs"]] == [row[3] for row in rows]
-    assert tables.missing_table(make_report()) is None
+    assert missing_table(make_report()) is None
 
 
 def test_names_are_whole_where_there_is_room(report):
     name = "a-task-with-a-long-name/a-policy-with-a-longer-one"
-    row = tables.Entry(name), tables.Entry("0.5")
-    columns = tables.Column("Part", "", numeric=False), tables.Column("Mean", "")
-    table = tables.Table("Any", columns, (tables.Group("", "", (row,)),), (), "Unit.")
+    row = Entry(name), Entry("0.5")
+    columns = Column("Part", "", numeric=False), Column("Mean", "")
+    table = Table("Any", columns, (Group("", "", (row,)),), (), "Unit.")
     for width, whole in ((80, True), (40, False)):
-        text = tables.printed(lambda console: tables.print_table(table, console), width)
+        text = printed(lambda console: print_table(table, console), width)
         assert (name in text) == whole
     assert repr(report) == "<Report of invented-v3: tasks 2, policies 3>"
 
 
 def test_no_difference_is_claimed_only_through_a_test(trained, report):
     task = trained.protocol.task[0]
-    table = tables.comparison_table(trained, task)
+    table = comparison_table(trained, task)
     rows = {row[0].value: row for row in rows_of(table)}
     assert table.columns[-1].name == "Equivalence p"
     assert '"No difference" is claimed only through this test' in table.unit
@@ -424,10 +434,10 @@ def test_no_difference_is_claimed_only_through_a_test(trained, report):
     assert rows["low vs middle"][-1].strong
     assert not rows["low vs mine"][-1].strong
     assert rows["low vs middle"][8].value == pytest.approx(1.0, abs=0.02)  # correlation
-    names = [c.name for c in tables.comparison_table(report, report.protocol.task[0]).columns]
+    names = [c.name for c in comparison_table(report, report.protocol.task[0]).columns]
     assert names[-1] == "Hedges g"  # no margin; and no correlation, as all but one hold still
-    assert "declares no margin" in tables.reading(report)["Equivalence"]
-    assert "0.05 of normalised score" in tables.reading(trained)["Equivalence"]
+    assert "declares no margin" in reading(report)["Equivalence"]
+    assert "0.05 of normalised score" in reading(trained)["Equivalence"]
 
 
 def test_profiles_are_written_as_curves(trained):
@@ -448,7 +458,7 @@ def many():
 
 
 def test_aggregates_are_shown_per_group(many):
-    table = tables.aggregate_table(many)
+    table = aggregate_table(many)
     assert [(group.name, group.meaning) for group in table.groups] == [
         ("few", "2 tasks"),
         ("large", "6 tasks"),
@@ -466,11 +476,11 @@ def test_aggregates_are_shown_per_group(many):
     assert [row["group"] for row in json.loads(as_json(many))["aggregates"]] == [
         row.group for row in many.aggregates
     ]
-    assert not tables.aggregate_table(make_report()).grouped
+    assert not aggregate_table(make_report()).grouped
 
 
 def test_every_group_has_its_plot(many):
-    drawn = [picture.name for picture in plots._group_pictures(many, "95 %")]
+    drawn = [picture.name for picture in pictures._group_pictures(many, "95 %")]
     kinds = ("iqm", "profiles", "improvements")
     assert drawn == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]
     for statistic in ("iqm", "optimality_gap"):
@@ -498,20 +508,20 @@ def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
     ax = plots.improvements(many, "large", new_axes())
     assert [label.get_text().count("\nover ") for label in ax.get_yticklabels()] == [1] * 3
     assert ax.get_xlabel() == "chance that the first scores higher"
-    monkeypatch.setattr(plots, "PAIRS", 2)
-    drawn = plots._improvements(many, "large")
+    monkeypatch.setattr(overall, "PAIRS", 2)
+    drawn = drawn_pairs(many, "large")
     assert [(row.first, row.second) for row in drawn] == [(STILL, NOISY), (STILL, ALSO_STILL)]
     assert (rows[0].first, rows[0].estimate) == (NOISY, 0.0)
     assert drawn[0].estimate == 1.0  # the same pair seen from the other side
     ax = plots.improvements(many, "large", new_axes())
     assert ax.get_yticklabels()[0].get_text() == NOISY
     assert STILL in ax.get_xlabel()
-    caption = plots._improvement_caption(many, "large", drawn, "95 %")
+    caption = pictures._improvement_caption(many, "large", drawn, "95 %")
     assert "Of 3 pairs those with the best policy" in caption
 
 
 def test_the_overview_holds_all_scores(many):
-    table = tables.overview_table(many)
+    table = overview_table(many)
     assert [column.name for column in table.columns] == ["Task", NOISY, STILL, ALSO_STILL]
     assert [row[0].value for row in rows_of(table)] == [
         task.id for tasks in many.protocol.groups.values() for task in tasks
@@ -529,7 +539,7 @@ def test_many_tasks_are_folded(many):
     assert checker.count["table"] == 3 + 3 * 8
     for words in ("Tasks of few", "Tasks of large", "Every task", "task-7"):
         assert words in checker.text
-    printed, written = str(many), tables.as_markdown(many)
+    printed, written = str(many), as_markdown(many)
     assert "Mean normalised return on every task" in printed
     assert "all 8 tasks in full" in printed
     assert "Results on" not in printed
@@ -544,7 +554,7 @@ def test_many_tasks_are_folded(many):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_text_fits_and_is_plain(report, width, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    text = tables.as_text(report, width)
+    text = as_text(report, width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "\x1b" not in text
     assert "NOT A STANDARD REPORT" in text
@@ -555,20 +565,20 @@ def test_text_fits_and_is_plain(report, width, monkeypatch):
 
 
 def test_text_survives_narrow_encodings():
-    assert tables.encodable("— é ─", "ascii") == "-- ? -"
-    assert tables.encodable("— é", "utf-8") == "— é"
+    assert encodable("— é ─", "ascii") == "-- ? -"
+    assert encodable("— é", "utf-8") == "— é"
 
 
 def test_show_takes_names_literally(report):
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=160)
-    tables.show(report, console)
+    show(report, console)
     assert NASTY in console.file.getvalue()
 
 
 def test_markdown_tables_are_rectangular(report, drawn):
-    text = tables.as_markdown(report, drawn)
+    text = as_markdown(report, drawn)
     blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
     assert len(blocks) == 2 + 3 * len(report.protocol.task)
     for block in blocks:
@@ -738,7 +748,7 @@ def test_page_has_a_plot_for_everything(report, checked):
     assert checked.count["svg"] == 3 + 2 * tasks
     assert checked.count["table"] == 2 + 3 * tasks
     # By agent; policies; the protocol: all folded.
-    assert checked.count["details"] == tasks + len(tables.policies(report)) + 1
+    assert checked.count["details"] == tasks + len(policies(report)) + 1
 
 
 def test_standard_report_is_marked_quietly(report):
@@ -789,7 +799,7 @@ def test_a_policy_looks_the_same_everywhere(report):
     assert looks[0] == looks[1] == looks[2]
     assert len(set(looks[0])) == 3
     names = [f"policy {k}" for k in range(60)]
-    assert len({(s.colour, s.marker) for s in plots.styles(names).values()}) == 60
+    assert len({(s.colour, s.marker) for s in styles(names).values()}) == 60
 
 
 def test_intervals_are_drawn_only_where_they_are(report):

@@ -26,10 +26,15 @@ from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum
 from coopbench.protocol.user_maps import maps_text, with_maps
+from coopbench.report import plots
 from coopbench.report.data import as_csv
+from coopbench.report.facts import training_text
+from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
-from coopbench.report.plots import overall as plots
-from coopbench.report.tables import overall as tables
+from coopbench.report.plots.pictures import pictures
+from coopbench.report.reading import reading
+from coopbench.report.tables.overall import published_table
+from coopbench.report.tables.tasks import comparison_table
 from coopbench_envs.parameters import resolve
 from coopbench_envs.pathfinding.maps import mazes, movingai
 
@@ -190,7 +195,7 @@ def test_published_parameters(name):
         "on_policy": (20_000_000, 100_000),
     }
     assert found.report.published_return
-    assert "2,000,000 steps, evaluated every 10,000" in tables.training_text(found)
+    assert "2,000,000 steps, evaluated every 10,000" in training_text(found)
 
 
 def test_easy_and_medium_differ_in_what_models_play():
@@ -371,8 +376,8 @@ def test_charts_are_drawn_and_shown(report):
     assert log.get_title(loc="left") == "agents = 2"
     rows = as_csv(report.charts, ChartPoint).splitlines()
     assert len(rows) == 1 + len(report.charts) == 1 + 4 * 2 * 3
-    drawn = plots.pictures(report)
-    text = tables.as_markdown(report, drawn)
+    drawn = pictures(report)
+    text = as_markdown(report, drawn)
     assert "## Charts" in text
     assert "plots/chart-coordination-by-agents.svg" in text
     page = as_html(report, drawn)
@@ -401,7 +406,7 @@ def test_published_returns_move_with_the_company(small, report):
     settings = small.report.model_copy(update={"published_return": False})
     quiet = small.model_copy(update={"report": settings})
     assert published_returns(quiet, report.episodes) == ()
-    assert "adding a policy moves" in tables.published_table(report).unit
+    assert "adding a policy moves" in published_table(report).unit
 
 
 def test_paired_comparisons_use_the_pairs(small, report):
@@ -417,10 +422,10 @@ def test_paired_comparisons_use_the_pairs(small, report):
         assert (row.statistic, row.p_value) == pytest.approx(expected)
         if np.ptp(a) and np.ptp(b):
             assert row.correlation == pytest.approx(np.corrcoef(a, b)[0, 1])
-    columns = [column.name for column in tables.comparison_table(report, small.task[0]).columns]
+    columns = [column.name for column in comparison_table(report, small.task[0]).columns]
     assert columns[-1] == "r"
-    assert "Paired t, df, p, r" in tables.reading(report)
-    assert "Welch's t, df, p" not in tables.reading(report)
+    assert "Paired t, df, p, r" in reading(report)
+    assert "Welch's t, df, p" not in reading(report)
 
 
 def test_other_seeds_are_not_paired(small, report):

@@ -15,8 +15,10 @@ from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import load_protocol
-from coopbench.report import card
-from coopbench.report.tables import overall as tables
+from coopbench.report.card import cards
+from coopbench.report.checklist import checklist
+from coopbench.report.facts import training_text
+from coopbench.report.metadata import LACKING, YES
 
 TEXT = """
 [protocol]
@@ -325,28 +327,28 @@ def test_nothing_is_missing_where_nothing_is_trained(protocol, report):
 
 
 def answer(report, asked):
-    return next((i.state, i.known) for i in card.checklist(report) if i.item == asked)
+    return next((i.state, i.known) for i in checklist(report) if i.item == asked)
 
 
 def test_the_card_asks_for_a_choice_on_the_trained_tasks(report):
     asked = "Checkpoints were chosen on episodes of their own"
     known = "highest mean return on the seeds 50 to 53"
-    assert answer(report, asked) == (card.YES, known)
+    assert answer(report, asked) == (YES, known)
     fewer = replace(report.episodes, progress=report.episodes.progress[:-1])
-    state = (card.LACKING, "no checkpoints of 1 of 6 runs")
+    state = (LACKING, "no checkpoints of 1 of 6 runs")
     assert answer(replace(report, episodes=fewer), asked) == state
 
 
 def test_the_card_knows_the_steps_without_checkpoints(report):
     bare = replace(report, episodes=replace(report.episodes, progress=()))
     state, known = answer(bare, "Budget of training")
-    assert (state, known.split(";")[0]) == (card.YES, "ippo: 300 steps")
-    assert card.cards(bare)["ippo"]["Training steps"] == "300"
+    assert (state, known.split(";")[0]) == (YES, "ippo: 300 steps")
+    assert cards(bare)["ippo"]["Training steps"] == "300"
 
 
 def test_it_is_said_in_words(protocol):
     text = "one model on each of 2 tasks, which plays it and those that name it; 3 runs"
-    assert tables.training_text(protocol).startswith(text)
+    assert training_text(protocol).startswith(text)
     rows = [line for line in describe_protocol(protocol).splitlines() if "focal" in line]
     assert rows[0].split(" | ")[5] == "`dilemma`"
     assert "Trained on" not in describe_protocol(load_protocol("marl-standard"))

@@ -24,7 +24,7 @@ from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, Diverged, OtherProtocolError, ProtocolError
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import load_protocol
-from coopbench.report.plots import learning
+from coopbench.report import plots
 from coopbench.results import store
 from coopbench.workflows import training
 from coopbench_envs.arrays import pack, unpack
@@ -671,7 +671,7 @@ def test_required_runs_that_are_there_are_reported(protocol, tmp_path):
         "steady",
     }
     # Beside a learning curve stand the best fixed policy and the best that looks at nothing.
-    drawn = learning.learning(report, "trust")
+    drawn = plots.learning_curves(report, "trust")
     rulers = {line.get_ydata()[0] for line in drawn.lines[1:]}
     means = {
         block.returns.mean()

@@ -1,23 +1,79 @@
 """Aggregates: statistics of the normalised scores of a policy over all tasks of a group."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from coopbench import statistics
 from coopbench.analysis.samples import EPISODES, Sample, group_scores
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["STATISTICS", "Aggregate", "aggregates", "bootstrap_method", "bootstrap_options"]
+__all__ = [
+    "SHOWN",
+    "STATISTICS",
+    "Aggregate",
+    "Statistic",
+    "aggregates",
+    "bootstrap_method",
+    "bootstrap_options",
+]
 
+
+class Statistic(NamedTuple):
+    """A statistic of normalised scores over tasks, with its words in tables and plots."""
+
+    compute: Callable[..., Any]  # a statistic of coopbench.statistics
+    label: str  # head of its column
+    name: str  # in running text
+    meaning: str  # of its column, and what it says in "How to read it"
+    reading: str
+    axis: str  # text at the axis of its plot, before "normalised" and the score
+    shown: bool = True  # in tables, LaTeX and plots; otherwise only in files for machines
+    lowest: bool = False  # whether less is better
+
+
+# A further entry appears in all files, tables and plots.
 STATISTICS = {
-    "iqm": statistics.iqm,
-    "optimality_gap": statistics.optimality_gap,
-    "mean": statistics.mean,
-    "median": statistics.median,
+    "iqm": Statistic(
+        compute=statistics.iqm,
+        label="IQM",
+        name="interquartile mean",
+        meaning="interquartile mean of normalised scores",
+        reading="The interquartile mean is the mean of the middle half of all normalised scores.",
+        axis="IQM of",
+    ),
+    "optimality_gap": Statistic(
+        compute=statistics.optimality_gap,
+        label="Optimality gap",
+        name="optimality gap",
+        meaning="mean shortfall from the normalised score 1; less is better",
+        reading="How far scores fall short of the normalised score 1 on average: scores above 1 "
+        "count as 1, scores below 0 count in full. Less is better (Agarwal et al. 2021).",
+        axis="optimality gap of",
+        lowest=True,
+    ),
+    "mean": Statistic(
+        compute=statistics.mean,
+        label="Mean",
+        name="mean",
+        meaning="mean of normalised scores",
+        reading="The mean of all normalised scores.",
+        axis="mean of",
+        shown=False,
+    ),
+    "median": Statistic(
+        compute=statistics.median,
+        label="Median",
+        name="median",
+        meaning="median over tasks of the mean normalised score",
+        reading="The median over tasks of the mean normalised score.",
+        axis="median over tasks of",
+        shown=False,
+    ),
 }
+SHOWN = {key: statistic for key, statistic in STATISTICS.items() if statistic.shown}
 
 
 @dataclass(frozen=True)
@@ -74,7 +130,8 @@ def _aggregated(
 ) -> list[Aggregate]:
     unit, scores = samples[0].unit, [units.values for units in samples]
     options = bootstrap_options(protocol, unit, len(samples))
-    intervals = statistics.bootstrap_intervals(scores, list(STATISTICS.values()), **options)
+    measures = [statistic.compute for statistic in STATISTICS.values()]
+    intervals = statistics.bootstrap_intervals(scores, measures, **options)
     return [
         Aggregate(
             group,

@@ -59,7 +59,7 @@ def console(stderr: bool = False) -> Any:
 
 def present(report: Any, out: Path | None) -> None:
     """Print the tables of a report and, with ``out``, save it there."""
-    from coopbench.report.tables.overall import show as show_tables
+    from coopbench.report.terminal import show as show_tables
 
     show_tables(report, console())
     if out is None:

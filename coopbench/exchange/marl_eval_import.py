@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from coopbench.report.numbers import interval_text, scale_of_rows
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench_envs.parameters import named, unknown
-
-if TYPE_CHECKING:
-    from coopbench.report.tables.overall import Entry, Footnotes, Table
 
 __all__ = [
     "ABSOLUTE",
@@ -498,10 +497,8 @@ def _is_highest(run: Run) -> bool:
     )
 
 
-def summary_table(imported: Imported, metric: str = "return") -> "Table":
+def summary_table(imported: Imported, metric: str = "return") -> Table:
     """Return ``Imported.table`` as a table to print, with what a reader has to know under it."""
-    from coopbench.report.tables.overall import Column, Footnotes, Group, Table
-
     rows, notes = imported.table(metric), Footnotes()
     columns = (
         Column("Algorithm", "who is evaluated", numeric=False),
@@ -527,11 +524,8 @@ def summary_table(imported: Imported, metric: str = "return") -> "Table":
     )
 
 
-def _entries(rows: Sequence[Summary], notes: "Footnotes") -> tuple[tuple["Entry", ...], ...]:
-    from coopbench.report.numbers import interval_text, scale_of
-    from coopbench.report.tables.overall import Entry
-
-    scale = scale_of([r.estimate for r in rows], [(r.high - r.low) / 2 for r in rows])
+def _entries(rows: Sequence[Summary], notes: Footnotes) -> tuple[tuple[Entry, ...], ...]:
+    scale = scale_of_rows(rows, "estimate")
     return tuple(
         (
             Entry(row.algorithm, row.algorithm),

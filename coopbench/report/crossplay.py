@@ -7,21 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopbench.files import write_all
+from coopbench.provenance import versions
 from coopbench.report.data import as_csv, finite
-from coopbench.report.numbers import MISSING, Scale, is_point, scale_of
-from coopbench.report.plots.overall import Picture, heat_map, picture
-from coopbench.report.tables.overall import (
-    Column,
-    Entry,
-    Footnotes,
-    Group,
-    Table,
-    bullet_facts,
-    escaped,
-    markdown_table,
-    print_table,
-    printed,
-)
+from coopbench.report.markdown import bullet_facts, escaped, markdown_table
+from coopbench.report.numbers import MISSING, Scale, is_point, level_text, scale_of
+from coopbench.report.plots.heat_maps import heat_map
+from coopbench.report.plots.style import Picture, picture
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+from coopbench.report.terminal import print_table, printed
 
 if TYPE_CHECKING:
     from coopbench.workflows.crossplay import CrossPlay, Meeting
@@ -49,8 +42,8 @@ def matrix_table(result: "CrossPlay", task: str) -> Table:
         ),
         groups=(Group("", "", body),),
         footnotes=notes.all(),
-        unit=f"± is half of the {_level(result)} t interval over {every[0].count:,} episodes of "
-        "fixed policies; not over training runs.",
+        unit=f"± is half of the {level_text(result.protocol)} t interval over "
+        f"{every[0].count:,} episodes of fixed policies; not over training runs.",
     )
 
 
@@ -64,10 +57,6 @@ def _entry(meeting: "Meeting", scale: Scale, notes: Footnotes) -> Entry:
         return Entry(scale(meeting.mean), meeting.mean, marks)
     half = scale((meeting.high - meeting.low) / 2)
     return Entry(f"{scale(meeting.mean)} ± {half}", meeting.mean, marks)
-
-
-def _level(result: "CrossPlay") -> str:
-    return f"{100 * result.protocol.report.confidence:g} %"
 
 
 def _facts(result: "CrossPlay") -> dict[str, str]:
@@ -117,8 +106,6 @@ def as_markdown(result: "CrossPlay") -> str:
 
 def as_json(result: "CrossPlay") -> str:
     """Return everything as JSON; null where a number is undefined."""
-    from coopbench.provenance import versions
-
     content = {
         "schema": 1,
         "name": result.protocol.name,

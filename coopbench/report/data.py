@@ -14,8 +14,9 @@ from coopbench.analysis.learning import Curve, CurvePoint
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.analysis.rankings import ProfilePoint
 from coopbench.provenance import versions
-from coopbench.report.card import cards, checklist
-from coopbench.report.tables.overall import units
+from coopbench.report.card import cards
+from coopbench.report.checklist import checklist
+from coopbench.report.tables.words import units
 
 __all__ = ["as_csv", "as_json", "finite", "tables_as_csv"]
 

@@ -6,9 +6,9 @@ from coopbench.analysis.findings import Findings
 from coopbench.files import write_all
 from coopbench.report.data import as_csv, as_json, tables_as_csv
 from coopbench.report.latex import as_latex
+from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
-from coopbench.report.plots.overall import pictures
-from coopbench.report.tables.overall import as_markdown
+from coopbench.report.plots.pictures import pictures
 
 __all__ = ["save"]
 

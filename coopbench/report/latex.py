@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coopbench.analysis.aggregates import Aggregate
+from coopbench.analysis.aggregates import SHOWN, Aggregate, Statistic
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.sections import Task
-from coopbench.report.numbers import MISSING, Scale, is_point, scale_of
-from coopbench.report.tables.overall import policies, unit_text
+from coopbench.report.numbers import MISSING, Scale, is_point, level_text, scale_of_rows
+from coopbench.report.tables.words import listed, policies, unit_text
 
 __all__ = ["as_latex", "escaped"]
 
@@ -56,15 +56,15 @@ def as_latex(findings: Findings) -> str:
 
 
 def escaped(text: str) -> str:
-    """Take the meaning of LaTeX from the characters of a text, and its line breaks."""
+    """Escape the characters that mean something in LaTeX, and join lines."""
     return "".join(_SPECIAL.get(char, char) for char in " ".join(text.split()))
 
 
 def _head(findings: Findings) -> str:
-    """Comments: what this is, what it needs, and why it is not a standard report."""
-    found = findings.protocol
+    """Return comments: what this is, what it needs, and why it is not a standard report."""
+    protocol = findings.protocol
     lines = [
-        f"coopbench report: {found.name}, SHA-256 {found.digest}",
+        f"coopbench report: {protocol.name}, SHA-256 {protocol.digest}",
         r"Needs in the preamble: \usepackage{booktabs}",
         *([] if findings.is_standard else ["Not a standard report:"]),
         *(f"- {reason}" for reason in findings.departures),
@@ -75,49 +75,64 @@ def _head(findings: Findings) -> str:
 def _aggregate_table(
     findings: Findings, group: str, names: Sequence[str], rows: Sequence[Aggregate]
 ) -> str:
-    """Aggregates of some policies in one group; ``rows`` are those of all policies."""
+    """Return the aggregates of some policies in one group; ``rows`` are those of all policies."""
     iqm = [row for row in rows if row.statistic == "iqm"]
-    there, tasks = _aggregate_cells(findings, group, rows), len(findings.protocol.groups[group])
-    level, methods = _level(findings), " or ".join(sorted({row.method for row in iqm}))
+    cells, tasks = _aggregate_cells(findings, group, rows), len(findings.protocol.groups[group])
+    level, methods = level_text(findings.protocol), " or ".join(sorted({r.method for r in iqm}))
     over = f"{tasks} tasks" if tasks > 1 else "one task"
+    title = listed([*(_name(statistic) for statistic in SHOWN.values()), "rank"])
     caption = (
-        "Interquartile mean (IQM), optimality gap and rank by normalised "
+        f"{title} by normalised "
         f"{findings.protocol.report.score} over {over}{f' of {group}' if group else ''}, with "
         f"{level} intervals of the stratified bootstrap, method {methods}. Bold: the best, and "
         "IQMs whose interval of ranks holds 1. "
         + unit_text(((row.unit, row.count) for row in iqm), " per task")
     )
-    head = ["Policy", "IQM", "Optimality gap", "Rank", "$n$"]
-    lines = [line for name in names for line in _two_lines(name, there.get(name, [_NONE] * 4))]
+    head = ["Policy", *(escaped(s.label) for s in SHOWN.values()), "Rank", "$n$"]
+    none = [_NONE] * (len(head) - 1)
+    lines = [line for name in names for line in _two_lines(name, cells.get(name, none))]
     return _table(findings, caption, head, lines)
+
+
+def _name(statistic: Statistic) -> str:
+    """Return the name of a statistic, with the head of its column where that differs."""
+    same = statistic.name.lower() == statistic.label.lower()
+    return statistic.name if same else f"{statistic.name} ({statistic.label})"
 
 
 def _aggregate_cells(
     findings: Findings, group: str, rows: Sequence[Aggregate]
 ) -> dict[str, list[tuple[str, str]]]:
-    """Cells of every policy that has finished a group: what stands above, and below it."""
-    iqm, gap = (
-        {row.policy: row for row in rows if row.statistic == statistic}
-        for statistic in ("iqm", "optimality_gap")
-    )
+    """Return the cells of every policy that has finished a group: value above, interval below."""
+    by_statistic = {key: {row.policy: row for row in rows if row.statistic == key} for key in SHOWN}
     ranked = {row.policy: row for row in findings.ranks if row.group == group}
-    scales = [_scale(found.values(), "estimate") for found in (iqm, gap)]
-    leading = _leading(iqm, {name for name, row in ranked.items() if row.low == 1.0})
-    lowest = min((row.estimate for row in gap.values()), default=math.nan)
+    first = {name for name, row in ranked.items() if row.low == 1.0}
+    scales = {key: scale_of_rows(of.values(), "estimate") for key, of in by_statistic.items()}
+    strong = {key: _best(of, SHOWN[key]) for key, of in by_statistic.items()}
+    strong["iqm"] = _leading(by_statistic["iqm"], first)
     mixed, cells = len({row.unit for row in rows}) > 1, {}
-    for name, row in iqm.items():
-        short, rank = gap[name], ranked.get(name)
+    for name, row in by_statistic["iqm"].items():
+        rank = ranked.get(name)
         cells[name] = [
-            _cell(row.estimate, row, scales[0], name in leading),
-            _cell(short.estimate, short, scales[1], short.estimate == lowest),
+            _cell(of[name].estimate, of[name], scales[key], name in strong[key])
+            for key, of in by_statistic.items()
+        ]
+        cells[name] += [
             (f"{rank.low:g} to {rank.high:g}" if rank else "---", ""),
             (f"{row.count:,} {row.unit}" if mixed else f"{row.count:,}", ""),
         ]
     return cells
 
 
+def _best(rows: Mapping[str, Aggregate], statistic: Statistic) -> set[str]:
+    """Return the policies with the best value of a statistic."""
+    values = [row.estimate for row in rows.values()]
+    best = (min if statistic.lowest else max)(values, default=math.nan)
+    return {name for name, row in rows.items() if row.estimate == best}
+
+
 def _leading(iqm: Mapping[str, Aggregate], first: set[str]) -> set[str]:
-    """The best, and those of its unit among ``first``, who may be the first."""
+    """Return the best policies by IQM, and those of its unit among ``first``."""
     if not iqm:
         return set()
     best = max(iqm.values(), key=lambda row: row.estimate)
@@ -131,9 +146,9 @@ def _leading(iqm: Mapping[str, Aggregate], first: set[str]) -> set[str]:
 def _task_table(
     findings: Findings, where: tuple[str, str], tasks: Sequence[Task], names: Sequence[str]
 ) -> str:
-    """Means of the score, policies by tasks; ``where`` is the group and which of its tables."""
+    """Return means of the score, policies by tasks; ``where`` is the group and part of it."""
     score, (group, part) = findings.protocol.report.score, where
-    found = {
+    by_task = {
         task.id: {
             row.policy: row
             for row in findings.estimates
@@ -141,17 +156,17 @@ def _task_table(
         }
         for task in tasks
     }
-    cells = [_task_cells(findings, task, found[task.id], names) for task in tasks]
+    cells = [_task_cells(findings, task, by_task[task.id], names) for task in tasks]
     lines = [
         line
         for name, row in zip(names, zip(*cells, strict=True), strict=True)
         for line in _two_lines(name, row)
     ]
     whose = f"the tasks of {group}{part}" if group else f"the tasks{part}"
-    rows = [row for column in found.values() for row in column.values()]
+    rows = [row for column in by_task.values() for row in column.values()]
     caption = (
-        f"Mean {score} with {_level(findings)} t intervals on {whose}. Bold: the best mean of a "
-        "task, and those that are not significantly worse (Holm-adjusted p of the "
+        f"Mean {score} with {level_text(findings.protocol)} t intervals on {whose}. Bold: the "
+        "best mean of a task, and those that are not significantly worse (Holm-adjusted p of the "
         f"{_TESTS[findings.protocol.report.comparison]} comparison with the best at least "
         f"{findings.protocol.report.alpha:g}). " + unit_text((row.unit, row.count) for row in rows)
     )
@@ -160,11 +175,11 @@ def _task_table(
 
 
 def _task_cells(
-    findings: Findings, task: Task, found: Mapping[str, Estimate], names: Sequence[str]
+    findings: Findings, task: Task, rows: Mapping[str, Estimate], names: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Mean and interval of every policy on one task."""
-    scale = _scale(found.values(), "mean")
-    defined = {name: row for name, row in found.items() if math.isfinite(row.mean)}
+    """Return mean and interval of every policy on one task."""
+    scale = scale_of_rows(rows.values(), "mean")
+    defined = {name: row for name, row in rows.items() if math.isfinite(row.mean)}
     best = max(defined, key=lambda name: defined[name].mean, default="")
     even = {
         row.second if row.first == best else row.first
@@ -174,19 +189,19 @@ def _task_cells(
     }
     top = {name for name, row in defined.items() if row.mean == defined[best].mean or name in even}
     return [
-        _cell(found[name].mean, found[name], scale, name in top) if name in found else _NONE
+        _cell(rows[name].mean, rows[name], scale, name in top) if name in rows else _NONE
         for name in names
     ]
 
 
 def _cell(value: float, row: Any, scale: Scale, strong: bool) -> tuple[str, str]:
-    """A value, in bold if it is strong, and the interval that stands below it."""
+    """Return a value, in bold if it is strong, and the interval below it."""
     text = _number(value, scale)
     return rf"\textbf{{{text}}}" if strong else text, _interval(row, scale)
 
 
 def _two_lines(name: str, cells: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """The lines of one policy: values, then their intervals in small print."""
+    """Return the lines of one policy: values, then their intervals in small print."""
     above, below = zip(*cells, strict=True)
     small = [rf"{{\scriptsize {text}}}" if text else "" for text in below]
     return [[escaped(name), *above], ["", *small]]
@@ -195,9 +210,9 @@ def _two_lines(name: str, cells: Iterable[tuple[str, str]]) -> list[list[str]]:
 def _table(
     findings: Findings, caption: str, head: Sequence[str], lines: Iterable[Sequence[str]]
 ) -> str:
-    """A table with its caption; ``head`` and ``lines`` are LaTeX, the others plain text."""
-    found = findings.protocol
-    caption = f"{caption} Protocol {found.name} (SHA-256 {found.digest[:12]})."
+    """Return a table with its caption; ``head`` and ``lines`` are LaTeX, ``caption`` is not."""
+    protocol = findings.protocol
+    caption = f"{caption} Protocol {protocol.name} (SHA-256 {protocol.digest[:12]})."
     if not findings.is_standard:
         caption += " Not a standard report."
     return "\n".join(
@@ -223,24 +238,13 @@ def _chunks(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
 
 
 def _stacked(name: str) -> str:
-    """A name in several lines, broken behind its dashes, dots, underscores and colons."""
+    """Break a name into several lines, behind its dashes, dots, underscores and colons."""
     lines = [""]
     for piece in re.split(r"(?<=[-._:])", name):
         if lines[-1] and len(lines[-1] + piece) > LONGEST:
             lines.append("")
         lines[-1] += piece
     return r"\shortstack[r]{" + r" \\ ".join(map(escaped, lines)) + "}"
-
-
-def _level(findings: Findings) -> str:
-    return f"{100 * findings.protocol.report.confidence:g} %"
-
-
-def _scale(rows: Iterable[Any], centre: str) -> Scale:
-    there = list(rows)
-    return scale_of(
-        [getattr(row, centre) for row in there], [(row.high - row.low) / 2 for row in there]
-    )
 
 
 def _number(value: float, scale: Scale) -> str:

@@ -5,15 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coopbench.analysis.samples import EPISODES, RUNS
-from coopbench.report.numbers import MISSING, Scale, interval_text, scale_of
-from coopbench.report.tables.overall import (
-    Column,
-    Entry,
-    Footnotes,
-    Group,
-    Table,
-    unit_text,
-)
+from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+from coopbench.report.tables.words import unit_text
 from coopbench.report.templates import template
 
 if TYPE_CHECKING:
@@ -36,7 +30,7 @@ def tables(found: "Leaderboard") -> tuple[Table, ...]:
 
 
 def _table(found: "Leaderboard", group: str) -> Table:
-    report, level = found.protocol.report, f"{100 * found.protocol.report.confidence:g} %"
+    report, level = found.protocol.report, level_text(found.protocol)
     rows, notes = [row for row in found.rows if row.group == group], Footnotes()
     methods = " or ".join(dict.fromkeys(row.method for row in rows)) or "percentile"
     columns = (

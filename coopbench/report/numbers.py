@@ -3,8 +3,20 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["MISSING", "Scale", "interval_text", "is_point", "p_text", "scale_of"]
+from coopbench.protocol.schema import Protocol
+
+__all__ = [
+    "MISSING",
+    "Scale",
+    "interval_text",
+    "is_point",
+    "level_text",
+    "p_text",
+    "scale_of",
+    "scale_of_rows",
+]
 
 MISSING = "—"  # a value that does not exist; never 0, never an empty cell
 _NOISE = 1e-12  # relative width below which two ends differ by rounding only
@@ -45,6 +57,19 @@ def scale_of(values: Iterable[float], errors: Iterable[float]) -> Scale:
     real = [error for error in errors if math.isfinite(error) and error > _NOISE * top]
     wanted = 1 - math.floor(math.log10(min(real))) if real else 3 - size
     return Scale(max(0, min(wanted, 6 - size)))
+
+
+def scale_of_rows(rows: Iterable[Any], centre: str) -> Scale:
+    """Choose the decimals of a column of rows with ``low`` and ``high`` around ``centre``."""
+    rows = list(rows)
+    return scale_of(
+        [getattr(row, centre) for row in rows], [(row.high - row.low) / 2 for row in rows]
+    )
+
+
+def level_text(protocol: Protocol) -> str:
+    """Write the confidence level of a protocol, such as "95 %"."""
+    return f"{100 * protocol.report.confidence:g} %"
 
 
 def is_point(low: float, high: float) -> bool:

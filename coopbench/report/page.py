@@ -5,10 +5,17 @@ from typing import Any
 
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.sections import Task
-from coopbench.report import card
-from coopbench.report.plots.overall import Picture, pictures, styles
+from coopbench.report.card import cards
+from coopbench.report.facts import identity, provenance, task_facts
+from coopbench.report.plots.pictures import pictures
+from coopbench.report.plots.style import Picture, styles
+from coopbench.report.reading import reading
 from coopbench.report.replays import NO_REPLAY, RULE, replays
-from coopbench.report.tables import overall as tables
+from coopbench.report.tables.aggregates import aggregate_table
+from coopbench.report.tables.checklist import checklist_table
+from coopbench.report.tables.overall import extra_tables, overview_table
+from coopbench.report.tables.tasks import agent_table, comparison_table, task_table
+from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, is_long, policies
 from coopbench.report.templates import template
 
 __all__ = ["as_html"]
@@ -21,20 +28,20 @@ def as_html(findings: Findings, drawn: Sequence[Picture] | None = None) -> str:
     them all numbers are there. The players take 3 MB of it at most.
     """
     drawn = pictures(findings) if drawn is None else drawn
-    names = tables.policies(findings)
+    names = policies(findings)
     return template("page.html").render(
         findings=findings,
         protocol=findings.protocol,
-        identity=tables.identity(findings),
+        identity=identity(findings),
         names=names,
         looks=styles(names),
-        overall=tables.aggregate_table(findings),
-        no_aggregate=tables.NO_AGGREGATE,
-        no_comparison=tables.NO_COMPARISON,
+        overall=aggregate_table(findings),
+        no_aggregate=NO_AGGREGATE,
+        no_comparison=NO_COMPARISON,
         drawn_overall=[picture for picture in _of(drawn, None) if picture.kind != "chart"],
         charts=[picture for picture in drawn if picture.kind == "chart"],
-        extras=tables.extra_tables(findings),
-        overview=tables.overview_table(findings) if tables.is_long(findings) else None,
+        extras=extra_tables(findings),
+        overview=overview_table(findings) if is_long(findings) else None,
         groups={
             name: [_task(findings, task, drawn) for task in tasks]
             for name, tasks in findings.protocol.groups.items()
@@ -42,21 +49,21 @@ def as_html(findings: Findings, drawn: Sequence[Picture] | None = None) -> str:
         replays=replays(findings),
         rule=RULE,
         no_replay=NO_REPLAY,
-        reading=tables.reading(findings),
-        checklist=card.checklist_table(findings),
-        cards=card.cards(findings),
+        reading=reading(findings),
+        checklist=checklist_table(findings),
+        cards=cards(findings),
         protocol_json=findings.protocol.model_dump_json(indent=1),
-        provenance=tables.provenance(findings),
+        provenance=provenance(findings),
     )
 
 
 def _task(findings: Findings, task: Task, drawn: Sequence[Picture]) -> dict[str, Any]:
     return {
         "id": task.id,
-        "facts": tables.task_facts(findings, task),
-        "table": tables.task_table(findings, task),
-        "compared": tables.comparison_table(findings, task),
-        "agents": tables.agent_table(findings, task),
+        "facts": task_facts(findings, task),
+        "table": task_table(findings, task),
+        "compared": comparison_table(findings, task),
+        "agents": agent_table(findings, task),
         "drawn": _of(drawn, task.id),
     }
 

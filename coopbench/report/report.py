@@ -7,7 +7,7 @@ from coopbench.analysis.findings import Findings
 from coopbench.report.files import save
 from coopbench.report.frames import frame
 from coopbench.report.latex import as_latex
-from coopbench.report.tables.overall import as_text
+from coopbench.report.terminal import as_text
 
 __all__ = ["Report"]
 

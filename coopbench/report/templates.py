@@ -2,10 +2,10 @@
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from importlib import resources
+from typing import Any
 
-if TYPE_CHECKING:
-    from coopbench.report.plots.overall import Picture
+from coopbench.report.plots.style import Picture
 
 __all__ = ["embedded", "template"]
 
@@ -17,8 +17,6 @@ def template(name: str) -> Any:
 
 @cache
 def _environment() -> Any:
-    from importlib import resources
-
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     files = resources.files("coopbench.report")
@@ -58,7 +56,7 @@ def _breakable(name: str) -> str:
     return name.replace("_", "_\u200b").replace(":", ":\u200b")
 
 
-def _inline(picture: "Picture") -> Any:
+def _inline(picture: Picture) -> Any:
     """An SVG as part of the page: as wide as its place, named for those who cannot see it."""
     from markupsafe import Markup, escape
 

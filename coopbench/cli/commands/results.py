@@ -146,7 +146,7 @@ def import_results(
 ) -> None:
     """Summarise results of other tools: interquartile mean, median, mean, optimality gap."""
     from coopbench.exchange.marl_eval_import import SCALES, read_marl_eval, summary_table
-    from coopbench.report.tables.overall import print_table
+    from coopbench.report.terminal import print_table
     from coopbench_envs.parameters import named
 
     scaled = named("scale", scale, SCALES)
