@@ -259,7 +259,7 @@ def pages() -> dict[Path, dict[str, str]]:
             "": facts(env_id),
             "certificate": certificate(env_id),
         }
-    found[ROOT / "docs" / "protocols.md"] = {"": listing()}
+    found[ROOT / "docs" / "protocol-tables.md"] = {"": listing()}
     parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
     found[ROOT / "docs" / "training.md"] = parts
     kept = ("routing-easy", "routing-hard", "routing-standard")

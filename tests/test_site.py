@@ -1,0 +1,46 @@
+"""Pages of the site that are made at its build: files of the repository, and the public names."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import coopbench
+import coopbench_envs
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return runpy.run_path(str(ROOT / "docs" / "pages.py"))
+
+
+def test_the_api_page_describes_every_public_name(pages):
+    page = pages["api"]()
+    for name in [*coopbench._PUBLIC, *coopbench_envs.__all__]:
+        assert f"\n### {name}\n\n```python\n" in page
+    assert "`ProtocolError`" in page
+    assert "``" not in page.replace("```", "")
+
+
+def test_links_of_copied_files_lead_to_pages_of_the_site(pages):
+    for name in pages["COPIED"].values():
+        for link in re.findall(r"\]\(([^)#]+\.md)", pages["copied"](name)):
+            assert (ROOT / "docs" / link).is_file() or link in (*pages["COPIED"], "api.md")
+
+
+def test_every_page_is_in_the_navigation(pages):
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    files = [file.relative_to(ROOT / "docs") for file in (ROOT / "docs").rglob("*.md")]
+    for page in [*map(str, files), *pages["COPIED"], "api.md"]:
+        assert f": {page}\n" in navigation
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_code_of_the_first_steps_runs(number):
+    page = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
+    codes = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(codes) == 3
+    exec(codes[number], {"__name__": "__main__"})
