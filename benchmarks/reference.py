@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import coopbench
+from coopbench.report.loading import load_report
 from coopbench.report.markdown import as_markdown
 from coopbench.report.plots.pictures import pictures
-from coopbench.workflows.evaluation import load_report
 
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES, TABLES = ROOT / "results" / "reference", ROOT / "baselines" / "results"

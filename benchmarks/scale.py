@@ -21,8 +21,9 @@ import numpy as np
 
 from coopbench.episodes.table import Cell, Episodes, Played, Progress, Trace
 from coopbench.protocol.schema import Protocol
+from coopbench.report.loading import load_report
 from coopbench.results import store
-from coopbench.workflows.evaluation import load_report, write_protocol
+from coopbench.results.folder import write_protocol
 
 POLICIES, TASKS, RUNS, CHECKPOINTS, SELECTION = 10, 30, 10, 200, 32
 INTERVAL, HORIZON = 10_000, 20

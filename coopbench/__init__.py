@@ -24,7 +24,7 @@ _PUBLIC = {
     "find_episode": "coopbench.workflows.replay",
     "leaderboard": "coopbench.workflows.leaderboard",
     "load_protocol": "coopbench.protocol.loading",
-    "load_report": "coopbench.workflows.evaluation",
+    "load_report": "coopbench.report.loading",
     "merge": "coopbench.workflows.shards",
     "play_shard": "coopbench.workflows.shards",
     "learners": "coopbench.catalogue",

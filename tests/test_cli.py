@@ -143,7 +143,7 @@ def test_interrupt_keeps_what_is_finished(tmp_path):
         ("verify", "coopbench.workflows.verification.verify", "Nothing was written."),
         (
             "report",
-            "coopbench.workflows.evaluation.load_report",
+            "coopbench.report.loading.load_report",
             "Files of the report may be missing;",
         ),
         ("evaluate", "coopbench.workflows.evaluation.evaluate_cells", "Finished cells are kept;"),

@@ -12,7 +12,7 @@ from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol
-from coopbench.workflows.evaluation import load_report
+from coopbench.report.loading import load_report
 
 # A protocol of the same form: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
 SMALL = """

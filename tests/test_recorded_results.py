@@ -11,8 +11,8 @@ import pytest
 import coopbench
 from coopbench.provenance import versions
 from coopbench.report.data import as_csv, as_json, tables_as_csv
+from coopbench.results.folder import protocol_of
 from coopbench.results.manifest import results_digest
-from coopbench.workflows.evaluation import protocol_of
 
 # Of report.json: where and how it was made, and sentences, which may be worded in another way.
 WORDS = ("versions", "notes", "checklist", "cards", "departures")

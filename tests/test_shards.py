@@ -84,7 +84,7 @@ def _contents(folder):
 
 def test_shards_and_merge_make_the_serial_report(played, tmp_path):
     serial, shards, folders = played
-    assert [len(shard.cells) for shard in shards] == [shard.there for shard in shards]
+    assert [len(shard.cells) for shard in shards] == [shard.finished for shard in shards]
     assert {shard.total for shard in shards} == {12}
     assert sorted(map(str, (cell for shard in shards for cell in shard.cells))) == sorted(
         str(block.cell) for block in serial.episodes
@@ -124,7 +124,7 @@ def test_shards_in_one_folder_go_on_and_are_merged_in_place(file, played, tmp_pa
         shard = coopbench.play_shard(
             file, POLICIES, (k, 2), tmp_path / "r", progress=lambda *event: events.append(event)
         )
-    assert (shard.there, shard.total) == (12, 12)
+    assert (shard.finished, shard.total) == (12, 12)
     whats = [what for *_, what in events if what != "plays"]
     assert whats.count("done") == 12
     assert whats[12:] == ["kept"] * len(shard.cells)
@@ -140,7 +140,7 @@ def test_damaged_cells_are_named_and_intact_copies_of_them_taken(played, tmp_pat
     damaged = tmp_path / "m" / cell.folder / "curves.npz"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     rest = coopbench.merge([tmp_path / "m", folders[2]], tmp_path / "rest")
-    assert len(rest.episodes.blocks) == shards[0].there + shards[1].there - 1
+    assert len(rest.episodes.blocks) == shards[0].finished + shards[1].finished - 1
     assert [note for note in rest.notes if str(damaged) in note] == list(rest.notes) != []
     mended = coopbench.merge(folders[1:], tmp_path / "m")
     assert len(mended.notes) == 1

@@ -26,6 +26,7 @@ from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import load_protocol
 from coopbench.report import plots
 from coopbench.results import store
+from coopbench.results.manifest import write_manifest
 from coopbench.workflows import training
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.parameters import between
@@ -436,7 +437,7 @@ def test_results_of_training_are_verified_and_tampering_is_seen(protocol, tmp_pa
     meta = json.loads((place / "meta.json").read_text())  # with the sum repaired
     meta["sha256"]["policy.npz"] = store.hashlib.sha256(other.pack()).hexdigest()
     (place / "meta.json").write_text(json.dumps(meta, indent=2) + "\n")
-    coopbench.workflows.evaluation.write_manifest(tmp_path, protocol)
+    write_manifest(tmp_path, protocol)
     differing = [c for c in coopbench.verify(tmp_path).checks if not c.holds]
     assert {check.what for check in differing} == {
         "trust/steady/run-5",
@@ -479,7 +480,7 @@ def test_what_is_told_of_a_training_is_verified(protocol, tmp_path, facts, told)
     meta = json.loads(file.read_text())
     meta["training"] = facts and meta["training"] | facts
     file.write_text(json.dumps(meta, indent=2) + "\n")
-    coopbench.workflows.evaluation.write_manifest(tmp_path, protocol)
+    write_manifest(tmp_path, protocol)
     found = [each for each in coopbench.verify(tmp_path).checks if not each.holds]
     assert [each.what for each in found] == ["race/steady/run-5"]
     assert any(re.search(told, reason) for reason in found[0].reasons), found[0].reasons
@@ -495,7 +496,7 @@ def test_where_a_policy_says_it_comes_from_is_verified(protocol, tmp_path, learn
     meta = json.loads((place / "meta.json").read_text())
     meta["sha256"]["policy.npz"] = store.hashlib.sha256(policy.pack()).hexdigest()
     (place / "meta.json").write_text(json.dumps(meta, indent=2) + "\n")
-    coopbench.workflows.evaluation.write_manifest(tmp_path, protocol)
+    write_manifest(tmp_path, protocol)
     found = [each for each in coopbench.verify(tmp_path).checks if not each.holds]
     assert [each.what for each in found] == ["race/steady/run-5"]
     assert any("policy.npz was trained " in reason for reason in found[0].reasons)
@@ -646,7 +647,7 @@ def test_a_fixed_policy_is_not_played_by_a_file(protocol, tmp_path):
     forged = PlayJob(one, Cell("trust", "random"), policy)(None)
     meta |= {"training": {"steps": 40}, "recorded": list(forged.episodes.trace.recorded)}
     store.write(tmp_path, forged, meta, coopbench.Trained(policy, None, {}))
-    coopbench.workflows.evaluation.write_manifest(tmp_path, one)
+    write_manifest(tmp_path, one)
     cell = next(check for check in coopbench.verify(tmp_path).checks if "/" in check.what)
     assert cell.verdict == "different"
     assert any("returns" in reason for reason in cell.reasons), cell.reasons

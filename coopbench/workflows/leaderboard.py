@@ -22,7 +22,7 @@ from coopbench.playing.plan import check_units
 from coopbench.playing.runner import CellProgress
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
-from coopbench.workflows.evaluation import table_of
+from coopbench.results.folder import table_of
 from coopbench.workflows.resimulation import CLOSE, MISSING, RERUN, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
 from coopbench_envs.parameters import named

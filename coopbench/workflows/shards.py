@@ -1,4 +1,4 @@
-"""Shards: an evaluation in parts that know nothing of each other, and one folder out of theirs."""
+"""Shards: an evaluation in independent parts, and the merging of their folders."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,27 +13,22 @@ from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import CellProgress, Runner, by_cell
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
+from coopbench.report.loading import load_report
 from coopbench.report.report import Report
 from coopbench.results import store
+from coopbench.results.folder import protocol_of, stored_cells, write_protocol
 from coopbench.results.manifest import write_manifest
-from coopbench.workflows.evaluation import (
-    expanded,
-    load_report,
-    play_cells,
-    protocol_of,
-    stored_cells,
-    write_protocol,
-)
+from coopbench.workflows.evaluation import expanded, play_cells
 
 __all__ = ["Shard", "merge", "part", "play_shard"]
 
 
 @dataclass(frozen=True)
 class Shard:
-    """What ``play_shard`` came to."""
+    """Result of ``play_shard``."""
 
     cells: tuple[Cell, ...]  # of this part; all of them are finished
-    there: int  # cells of any part that are in the folder now
+    finished: int  # cells of any part that the folder holds now
     total: int  # cells of all parts
     notes: tuple[str, ...]  # damaged results that were redone
 
@@ -51,21 +46,21 @@ def play_shard(
 
     Which cells that are depends on the protocol and the policies alone, not on what is finished.
     They are written below ``out`` as by ``evaluate``; parts may share that folder. Report and
-    manifest are made by ``merge`` when all parts are there.
+    manifest are made by ``merge`` when all parts are finished.
     """
-    runner, found = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
-    cells = plan(found, expanded(found, policies))
-    mine = part(found, cells, shard)
-    _, notes = play_cells(found, mine, out, runner)
-    there = sum((Path(out) / cell.folder / "meta.json").is_file() for cell, _ in cells)
-    return Shard(tuple(cell for cell, _ in mine), there, len(cells), notes)
+    runner, checked = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
+    cells = plan(checked, expanded(checked, policies))
+    mine = part(checked, cells, shard)
+    _, notes = play_cells(checked, mine, out, runner)
+    finished = sum((Path(out) / cell.folder / "meta.json").is_file() for cell, _ in cells)
+    return Shard(tuple(cell for cell, _ in mine), finished, len(cells), notes)
 
 
 def part(protocol: Protocol, cells: Sequence[Planned], shard: tuple[int, int]) -> list[Planned]:
     """Return part i of n of the cells of a plan, ``shard = (i, n)``, in their order.
 
-    The largest cell that is left goes to the part that has least so far (Graham 1969, longest
-    processing time first), so the most that a part gets is at most 4/3 of what is inevitable.
+    The largest remaining cell goes to the part with the least work so far (Graham 1969, longest
+    processing time first), so the largest part is at most 4/3 of the smallest possible maximum.
     """
     number, count = shard
     if not 1 <= number <= count:
@@ -84,8 +79,8 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     """Copy the cells of results folders of one protocol into ``out`` and report on all of them.
 
     Every checksum is verified; damaged cells are left out and named in the report's notes. A cell
-    that is there several times with the same results counts once. What ``out`` holds already takes
-    part; it may be one of the folders. Nothing is written if there is an error.
+    that several folders hold with the same results counts once. Cells that ``out`` already holds
+    are included; it may be one of the folders. Nothing is written if there is an error.
 
     Raises:
         FileNotFoundError: a folder holds no results, or all of them no finished cell.
@@ -98,21 +93,22 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     if not sources:
         raise ValueError("No folders to merge: name at least one with results.")
     if (root / "protocol.json").is_file():
-        sources = [root, *(each for each in sources if each.resolve() != root.resolve())]
+        others = [source for source in sources if source.resolve() != root.resolve()]
+        sources = [root, *others]
     protocol = _common_protocol(sources)
     notes: list[str] = []
-    found: dict[Cell, tuple[Path, Any]] = {}  # where a cell is, and its results
+    results: dict[Cell, tuple[Path, Any]] = {}  # the folder that holds a cell, and its result
     for source in sources:
-        for cell, there in stored_cells(source, protocol, notes):
-            other, result = found.setdefault(cell, (source, _result(there)))
-            if result != _result(there):
+        for cell, stored in stored_cells(source, protocol, notes):
+            other, result = results.setdefault(cell, (source, _result(stored)))
+            if result != _result(stored):
                 raise ValueError(_conflict(other / cell.folder, source / cell.folder))
-    if not found:
-        reasons = " ".join(notes) or "Evaluate into them again: it goes on."
+    if not results:
+        reasons = " ".join(notes) or "Run the evaluations again to resume them."
         raise FileNotFoundError(f"There are no finished cells to merge. {reasons}")
-    check_units(found)
+    check_units(results)
     write_protocol(root, protocol)
-    for cell, (source, _) in found.items():
+    for cell, (source, _) in results.items():
         if source != root:
             store.copy(source, root, cell)
     write_manifest(root, protocol)
@@ -133,9 +129,9 @@ def _common_protocol(sources: Sequence[Path]) -> Protocol:
     return protocol
 
 
-def _result(there: store.Stored) -> tuple[Any, ...]:
-    """What is the same wherever and whenever a cell is played."""
-    return there.meta["status"], there.meta.get("sha256"), there.failure
+def _result(stored: store.Stored) -> tuple[Any, ...]:
+    """Return the part of a stored cell that does not depend on where and when it was played."""
+    return stored.meta["status"], stored.meta.get("sha256"), stored.failure
 
 
 def _conflict(one: Path, two: Path) -> str:

@@ -42,10 +42,11 @@ from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
 from coopbench.provenance import versions
+from coopbench.report.loading import load_report
 from coopbench.report.report import Report
 from coopbench.results import store
+from coopbench.results.folder import write_protocol
 from coopbench.results.manifest import write_manifest
-from coopbench.workflows.evaluation import load_report, write_protocol
 from coopbench_envs.arrays import LIMIT, pack, unpack
 from coopbench_envs.parameters import named, resolve, unknown
 

@@ -21,9 +21,10 @@ from coopbench.playing.runner import CellProgress, Event, Runner
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.user_maps import are_replaced
+from coopbench.report.loading import report_of
 from coopbench.results import store
+from coopbench.results.folder import table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
-from coopbench.workflows.evaluation import report_of, table_of
 from coopbench.workflows.resimulation import (
     ABSOLUTE,
     DIFFERENT,

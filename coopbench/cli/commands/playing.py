@@ -272,14 +272,14 @@ def _play_shard(
     if not (slash and number.isdecimal() and count.isdecimal()):
         raise ValueError(f"--shard takes I/N, for instance 2/3; given {shard!r}.")
     with Progress() as progress:
-        finished = play_shard(
+        played = play_shard(
             protocol, policies, (int(number), int(count)), out, backend, progress.cell, workers
         )
-    for note in finished.notes:
+    for note in played.notes:
         say(note)
-    say(f"Shard {shard}: its {len(finished.cells)} of {finished.total} cells are finished.")
-    say(f"{out} holds {finished.there} of {finished.total} cells.")
-    if finished.there == finished.total:
+    say(f"Shard {shard}: its {len(played.cells)} of {played.total} cells are finished.")
+    say(f"{out} holds {played.finished} of {played.total} cells.")
+    if played.finished == played.total:
         say(f"Next: coopbench merge {out} --out {out}")
     else:
         say("Next, when all shards are finished: coopbench merge FOLDER... --out DIR")

@@ -33,7 +33,7 @@ def report(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
 ) -> None:
     """Write the report of a results folder again from its episodes."""
-    from coopbench.workflows.evaluation import load_report
+    from coopbench.report.loading import load_report
 
     with interruption("Files of the report may be missing; rerun the same command."):
         present(load_report(folder), folder)
@@ -114,7 +114,7 @@ def export_results(
     """Write the results of a folder for marl-eval, and list what marl-eval would not accept."""
     from coopbench.exchange.marl_eval_export import chosen, save_marl_eval
     from coopbench.playing.recording import check_place
-    from coopbench.workflows.evaluation import load_report
+    from coopbench.report.loading import load_report
 
     check_place(to)
     results = load_report(folder)
