@@ -1,5 +1,7 @@
 """The training loop: intervals, the choice of a checkpoint, interruptions, and what is kept."""
 
+import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -27,7 +29,9 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.report import plots
 from coopbench.results import store
 from coopbench.results.manifest import write_manifest
-from coopbench.workflows import training
+from coopbench.workflows import training_plan, training_run
+from coopbench.workflows.keeper import FolderKeeper
+from coopbench.workflows.training_plan import Scope
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.parameters import between
 
@@ -348,10 +352,77 @@ def test_an_interruption_behind_the_state_loses_no_scalars(protocol, tmp_path, m
     assert [event.step for event in found.Scalars("loss")] == [20, 40, 60]
 
 
+class MemoryKeeper:
+    """Keeps a run in a list of states, of which some can be taken away."""
+
+    place, state = "the memory", "the latest state"
+
+    def __init__(self):
+        self.states, self.summary, self.numbers = [], None, []
+
+    @contextlib.contextmanager
+    def alone(self):
+        yield
+
+    def read(self):
+        return self.states[-1] if self.states else None
+
+    def write(self, state):
+        self.states.append(state)
+
+    def note(self, text):
+        self.summary = json.loads(text)
+
+    def scalars(self, step):
+        self.numbers = [number for number in self.numbers if number[2] <= step]
+        return self
+
+    def add_scalar(self, tag, value, step):
+        self.numbers.append((tag, value, step))
+
+    def close(self):
+        pass
+
+
+def test_a_run_needs_no_folder(protocol, tmp_path):
+    """Its state goes to the keeper that its job names, and it is resumed from there."""
+    (planned,) = training_plan.runs(
+        protocol, "steady", tmp_path / "none", Scope(["trust"], [5]), {"peak": 30}
+    )
+    keeper = MemoryKeeper()
+    job = dataclasses.replace(planned, keeper=keeper)
+    whole = job(None)
+    assert not list(tmp_path.glob("none*"))
+    assert len(keeper.states) == 3
+    assert keeper.summary["status"] == "finished"
+    assert [step for tag, _, step in keeper.numbers if tag == "loss"] == [20, 40, 60]
+    del keeper.states[1:]
+    CALLS.clear()
+    again = job(None)
+    assert [steps for _, _, steps in CALLS] == [40, 60]
+    assert again.model.facts["resumed"] == [20]
+    assert again.model.policy.pack() == whole.model.policy.pack()
+    assert [step for tag, _, step in keeper.numbers if tag == "loss"] == [20, 40, 60]
+    for before, after in zip(whole.played, again.played, strict=True):
+        assert before.episodes.trace.episodes == after.episodes.trace.episodes
+    keeper.states[:] = [b"PK"]
+    with pytest.raises(ValueError, match=r"the latest state cannot be .* Remove the memory to"):
+        job(None)
+
+
+def test_a_run_occupies_what_its_learner_says(protocol, tmp_path, monkeypatch):
+    (job,) = training_plan.runs(protocol, "steady", tmp_path, Scope(["trust"], [5]), {})
+    assert job.resources == (1, 0.0)
+    table = {"steady": dataclasses.replace(STEADY, cores=4, gpus=0.5)}
+    monkeypatch.setattr(registry, "_learners", lambda: table)
+    assert job.resources == (4, 0.5)
+    assert PlayJob(protocol, job.cell, "random").resources == (1, 0.0)
+
+
 def test_a_run_is_trained_by_one_process_at_a_time(protocol, tmp_path):
     place = tmp_path / "trust" / "steady" / "run-5" / "training"
     with (
-        training._alone(place),
+        FolderKeeper(place).alone(),
         pytest.raises(ValueError, match=r"Another process trains the run in .*Wait for it to end"),
     ):
         coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
@@ -361,7 +432,7 @@ def test_a_run_is_trained_by_one_process_at_a_time(protocol, tmp_path):
 
 
 def test_a_state_that_could_not_be_read_again_is_not_written(protocol, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "LIMIT", 1000)
+    monkeypatch.setattr(training_run, "LIMIT", 1000)
     with pytest.raises(ValueError, match=r"state of training run 5 .* allowed: 1,000"):
         coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
     assert not list(tmp_path.rglob("state.npz"))
@@ -715,7 +786,8 @@ def test_one_model_per_task_that_plays_all(tmp_path):
 
 def test_budgets(protocol):
     def budget(kind="on_policy", **how):
-        found = training.budget_of(protocol, STEADY.__class__("x", None, "", kind, Params), **how)
+        learner = STEADY.__class__("x", None, "", kind, Params)
+        found = training_plan.budget_of(protocol, learner, **how)
         return found.steps, found.interval
 
     assert budget() == (60, 20)
@@ -728,7 +800,7 @@ def test_budgets(protocol):
     with pytest.raises(ValueError, match="steps was 0"):
         budget(steps=0)
     with pytest.raises(ProtocolError, match="does not say how long a model trains on each"):
-        training.budget_of(load_protocol("routing-hard"), STEADY)
+        training_plan.budget_of(load_protocol("routing-hard"), STEADY)
 
 
 @pytest.mark.parametrize(
@@ -885,7 +957,7 @@ def test_a_budget_without_an_update_is_refused(name, first, tmp_path, monkeypatc
     standard = load_protocol("coopetition-standard")
 
     def runs(steps):
-        return training.runs(standard, name, tmp_path, ["slcd"], None, steps, False, {})
+        return training_plan.runs(standard, name, tmp_path, Scope(["slcd"], steps=steps), {})
 
     assert len(runs(first)) == len(standard.seeds.training)
     with pytest.raises(ValueError, match=rf"nothing in {first - 1:,} steps: .* after {first:,}\."):
@@ -896,7 +968,9 @@ def test_a_budget_without_an_update_is_refused(name, first, tmp_path, monkeypatc
 def test_a_hundredth_of_the_budget_is_enough_to_learn_something(name, tmp_path, monkeypatch):
     monkeypatch.undo()
     for protocol in map(load_protocol, ("coopetition-standard", "marl-standard")):
-        jobs = training.runs(protocol, name, tmp_path, ["trust-dilemma"], [900], None, True, {})
+        jobs = training_plan.runs(
+            protocol, name, tmp_path, Scope(["trust-dilemma"], [900], smoke=True), {}
+        )
         job = jobs[0]
         learner = registry.make_learner(
             name, job.task.env, job.task.parameters, 900, **job.settings

@@ -57,6 +57,8 @@ class LearnerEntry:
     # (hyperparameters, steps) -> the same, changed so that something is learned within so few.
     shortened: Callable[[Any, int], Any] = lambda params, steps: params
     first_update: Callable[[Any], int] = lambda params: 0  # steps without which nothing is learned
+    cores: int = 1  # that a training run occupies
+    gpus: float = 0.0
 
 
 def settings_of(params: Any) -> dict[str, Any]:

@@ -133,14 +133,15 @@ def train(
     from coopbench.baselines.registry import learners
     from coopbench.playing.runner import Runner, by_cell
     from coopbench.protocol.loading import load_protocol
-    from coopbench.workflows.training import runs, train_runs
+    from coopbench.workflows.training import train_runs
+    from coopbench.workflows.training_plan import Scope, runs
     from coopbench_envs.parameters import named
 
     loaded = load_protocol(protocol)
     out = out or Path("results") / loaded.protocol.name
     params = named("learner", learner, learners()).params
     values = dict(assignment(text, "--set", params) for text in setting or [])
-    planned = runs(loaded, learner, out, task, seed, steps, smoke, values)
+    planned = runs(loaded, learner, out, Scope(task, seed, steps, smoke), values)
     budget = planned[0].budget
     say(
         f"{len(planned)} training runs of {budget.steps:,} steps, evaluated every "
