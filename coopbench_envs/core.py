@@ -175,8 +175,10 @@ class EnvSpec:
     action_space: Callable[[Any, int], Any]  # (constants, agent) -> Box or Discrete
     layout: Callable[[Any], Mapping[str, Part]]  # named parts of one agent's observation
     metrics: Mapping[str, str]  # name -> meaning, in the order that ``measure`` writes them
-    picture: Callable[..., np.ndarray]  # (constants, lane's fields, agents) -> uint8 (H, W, 3)
-    text: Callable[..., str]  # the same for render_mode="ansi"
+    # (constants, lane's fields, agents) -> uint8 (height, width, 3), of one size throughout an
+    # episode; None: what the agents observe, as bars.
+    picture: Callable[..., np.ndarray] | None = None
+    text: Callable[..., str] | None = None  # the same for render_mode="ansi"; None: as numbers
     global_state_space: Callable[[Any], gym.spaces.Box] | None = None  # None: all observations
     instances: Callable[..., dict[str, np.ndarray]] | None = None  # (constants, arrays) -> state
     # Named parts of one agent's Box action; None: it has one part, or choices.

@@ -64,6 +64,13 @@ def test_the_new_environment_passes_the_checkers_and_gets_its_facts(project):
         "check_env(gymnasium.make('coopbench/StagHunt-v0').unwrapped);"
         "parallel_api_test(pettingzoo.make('parallel', 'coopbench/StagHunt-v0'), 50)",
     )
+    (project / "tests").symlink_to(ROOT / "tests")
+    rendering = "StagHunt and (render or frames)"
+    _run(
+        project,
+        *("-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-k", rendering),
+        *("tests/test_interfaces.py", "tests/test_pictures.py"),
+    )
     _run(project, "docs/generate.py")
     page = (project / "docs" / "environments" / "stag_hunt.md").read_text(encoding="utf-8")
     assert "worth of a share of the stag" in page

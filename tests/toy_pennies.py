@@ -76,13 +76,6 @@ def measure(p, s, i, measures):
     measures[i, 0] = total
 
 
-def picture(p, fields, agents):
-    image = np.full((16, 16 * len(agents), 3), 255, np.uint8)
-    for a, count in enumerate(fields["pennies"]):
-        image[: min(16, 2 * max(0, int(count))), 16 * a : 16 * a + 12] = 0
-    return image
-
-
 SPEC = EnvSpec(
     id="test/Pennies-v0",
     module=__name__,
@@ -94,8 +87,4 @@ SPEC = EnvSpec(
     action_space=lambda p, a: Discrete(3),
     layout=lambda p: consecutive({"own_pennies": 1, "others_pennies": p.num_agents - 1}),
     metrics={"pennies": "held by all at the end"},
-    picture=picture,
-    text=lambda p, fields, agents: " ".join(
-        f"{a}={n}" for a, n in zip(agents, fields["pennies"], strict=True)
-    ),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from coopbench.report.player import kept_steps
+from coopbench_envs.pictures import picture
 
 if TYPE_CHECKING:
     from coopbench.playing.recording import Recording
@@ -76,9 +77,7 @@ def check_options(steps: int, stride: int | None, fps: float, side: int) -> None
 def _picture(engine: "Engine", side: int) -> Any:
     from PIL import Image
 
-    image = Image.fromarray(
-        engine.spec.picture(engine.constants, engine.lane_state(), engine.agents)
-    )
+    image = Image.fromarray(picture(engine))
     share = side / max(image.size)
     if share >= 1:
         return image

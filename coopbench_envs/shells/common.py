@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from coopbench_envs.engine import Engine
+from coopbench_envs.pictures import picture, text
 
 __all__ = ["RENDER_MODES", "check_options", "draw_seed", "rendered", "seed_of"]
 
@@ -52,11 +53,10 @@ def rendered(engine: Engine, mode: str | None, lane: int = 0) -> Any:
         raise ValueError(
             "Nothing to render: make the environment with render_mode='rgb_array' or 'ansi'."
         )
-    fields = engine.lane_state(lane)
     if mode == "rgb_array":
-        return engine.spec.picture(engine.constants, fields, engine.agents)
-    text = engine.spec.text(engine.constants, fields, engine.agents)
+        return picture(engine, lane)
+    page = text(engine, lane)
     if mode == "ansi":
-        return text
-    print(text)
+        return page
+    print(page)
     return None
