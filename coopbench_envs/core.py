@@ -4,7 +4,7 @@ The lowest layer: it imports numba, numpy and gymnasium's spaces only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +16,11 @@ from numba.core.registry import CPUDispatcher
 from coopbench_envs.layouts import Part
 
 __all__ = [
+    "Discs",
     "EnvSpec",
     "Kernels",
     "MapFiles",
+    "TrajectoryMetric",
     "draw",
     "integer",
     "kernel",
@@ -159,6 +161,40 @@ class MapFiles(NamedTuple):
     moved: Callable[[Mapping[str, Any], str], dict[str, Any]]  # parameters, but with another place
 
 
+class TrajectoryMetric(NamedTuple):
+    """A metric over the whole course of an episode, from what ``EnvSpec.trace`` returns.
+
+    ``function`` takes ``played``, (steps, episodes) bool, whether step t + 1 was part of the
+    episode, and then each trace that is needed, (steps + 1, episodes, agents), whose entry 0 is
+    that after the reset. It returns (episodes,) or, for a metric of every agent, (episodes,
+    agents).
+    """
+
+    meaning: str
+    needs: tuple[str, ...]  # names of the traces
+    function: Callable[..., np.ndarray]
+
+
+class Discs(NamedTuple):
+    """A game in the plane, as the player of recordings draws it: one lane at one time.
+
+    Agents, their goals and walls are discs, in the units of the world, whose origin is its middle.
+    The arrays may be views of the state.
+    """
+
+    world: tuple[float, float]  # half of its width and of its height
+    positions: np.ndarray  # (agents, 2)
+    radii: np.ndarray  # (agents,)
+    goals: np.ndarray  # (agents, 2)
+    goal_radii: np.ndarray  # (agents,)
+    walls: np.ndarray  # (walls, 2), the same throughout an episode
+    wall_radius: float
+    arrived: np.ndarray  # (agents,) bool, on their goals
+    touching: np.ndarray  # (agents,) bool, in contact during the last step
+    headings: np.ndarray | None = None  # (agents,) radians; None or all 0: nobody has a front
+    duration: float | None = None  # of a step, in units of time of the model
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvSpec:
     """One environment as data: the engine and the shells need nothing else."""
@@ -179,13 +215,20 @@ class EnvSpec:
     # episode; None: what the agents observe, as bars.
     picture: Callable[..., np.ndarray] | None = None
     text: Callable[..., str] | None = None  # the same for render_mode="ansi"; None: as numbers
+    scene: Callable[[Any, Any, int], Discs] | None = (
+        None  # (constants, state, lane); None: pictures
+    )
     global_state_space: Callable[[Any], gym.spaces.Box] | None = None  # None: all observations
     instances: Callable[..., dict[str, np.ndarray]] | None = None  # (constants, arrays) -> state
     # Named parts of one agent's Box action; None: it has one part, or choices.
     action_layout: Callable[[Any], Mapping[str, Part]] | None = None
-    # (constants, state) -> what the metrics over a trajectory need, by the names that
-    # coopbench.episodes.trajectories lists; called after the reset and after every step.
+    # (constants, state) -> what the metrics over a trajectory need, by name, (lanes, agents) or, if
+    # alike in all lanes, (agents,); called after the reset and after every step.
     trace: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
+    # Metrics over a trajectory, of an episode and of every agent; those whose traces ``trace``
+    # gives are offered. One that is also in ``metrics`` is taken from there.
+    episode_metrics: Mapping[str, TrajectoryMetric] = field(default_factory=dict)
+    agent_metrics: Mapping[str, TrajectoryMetric] = field(default_factory=dict)
     # (constants, fractions (lanes, agents, parts)) -> state fields, lane first, at the values that
     # these investments would keep up permanently; for games in which they move step by step.
     steady: Callable[[Any, np.ndarray], dict[str, np.ndarray]] | None = None

@@ -7,16 +7,19 @@ import json
 import re
 import sys
 import zipfile
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+import toy_lift
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 import coopbench
+import coopbench_envs
 from coopbench.cli.main import main
 from coopbench.errors import ReplayError
 from coopbench.playing.recording import load
@@ -25,6 +28,7 @@ from coopbench.protocol.loading import find_protocol
 from coopbench.report import player
 from coopbench.report.gif import as_gif
 from coopbench_envs import Engine
+from coopbench_envs.core import Discs
 from coopbench_envs.pathfinding.routing import MAPS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -386,6 +390,41 @@ def test_headings_and_moving_goals_are_shown(tmp_path):
     angles = np.array([engine.lane_state()["agent_angle"] for engine in driven.play()])
     away = (turns / 65536 * 2 * np.pi - angles + np.pi) % (2 * np.pi) - np.pi
     assert np.abs(away).max() < 1e-4
+
+
+def test_a_toy_with_a_scene_is_drawn_as_discs(tmp_path):
+    """Carriers stand side by side, and rise with what they lift; nothing else is in their world."""
+
+    def scene(c, s, lane):
+        n = c.num_agents
+        places = np.stack([np.arange(n), s.shares[lane]], axis=1).astype(np.float64)
+        return Discs(
+            world=(n, 1.0),
+            positions=places,
+            radii=np.full(n, 0.25),
+            goals=np.stack([np.arange(n), np.ones(n)], axis=1),
+            goal_radii=np.full(n, 0.1),
+            walls=np.zeros((0, 2)),
+            wall_radius=0.5,
+            arrived=s.shares[lane] > 0.5,
+            touching=s.shares[lane] > 0.9,
+        )
+
+    spec = replace(toy_lift.SPEC, id="test/LiftSeen-v0", scene=scene)
+    coopbench_envs.register(spec)
+    made = coopbench.record(spec.id, "random", seed=1, horizon=9, num_agents=3)
+    shares = np.array([engine.state.shares[0].copy() for engine in made.play()])
+    data = _page(made, tmp_path)[1]
+    stage = data["stage"]
+    assert (stage["kind"], data["duration"]) == ("discs", None)
+    assert stage["world"] == [3, 1.0]
+    assert stage["headings"] is None
+    assert _numbers(stage["walls"], "<u2").size == 0
+    flags = _numbers(stage["flags"], "u1").reshape(shares.shape)
+    np.testing.assert_array_equal(flags, 1 * (shares > 0.5) + 2 * (shares > 0.9))
+    ticks = _numbers(stage["positions"], "<u2").reshape(*shares.shape, 2)
+    heights = stage["low"][1] + ticks[..., 1] / 65535 * stage["span"][1]
+    np.testing.assert_allclose(heights, shares, atol=1e-4)
 
 
 def test_a_long_episode_keeps_its_contacts(episode, tmp_path, monkeypatch):

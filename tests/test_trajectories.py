@@ -5,20 +5,24 @@ import json
 
 import numpy as np
 import pytest
+import toy_pennies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coopbench
 import coopbench_envs
 from coopbench.analysis.estimates import estimates
-from coopbench.episodes import metrics, trajectories
+from coopbench.episodes import metrics
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Played
-from coopbench.episodes.trajectories import AGENT, EPISODE, TRACES, Recorder
+from coopbench.episodes.trajectories import Recorder, agent_metrics, episode_metrics
 from coopbench.errors import DamagedResultError
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results import store
+from coopbench_envs.coopetition import trajectories
+from coopbench_envs.coopetition.trajectories import AGENT, EPISODE, TRACES
+from coopbench_envs.core import TrajectoryMetric
 from coopbench_envs.engine import DISABLED, Engine
 
 TRUST = "coopbench/TrustDilemma-v0"
@@ -279,15 +283,40 @@ def test_traces_have_the_names_and_shapes_that_are_listed(env_id):
 
 def test_a_game_has_the_metrics_whose_traces_it_gives():
     spec = coopbench_envs.spec(TRUST)
-    assert set(trajectories.episode_metrics(spec)) == set(EPISODE)
-    assert set(trajectories.agent_metrics(spec)) == set(AGENT)
+    assert set(episode_metrics(spec)) == set(EPISODE)
+    assert set(agent_metrics(spec)) == set(AGENT)
     bare = dataclasses.replace(spec, trace=lambda c, s: {"fraction": s.last_action})
-    assert not trajectories.episode_metrics(bare)
-    assert set(trajectories.agent_metrics(bare)) == {"cooperation_rate"}
+    assert not episode_metrics(bare)
+    assert set(agent_metrics(bare)) == {"cooperation_rate"}
     own = dataclasses.replace(spec, metrics={"exploitation_rate": "as the game has it"})
-    assert "exploitation_rate" not in trajectories.episode_metrics(own)
-    assert "exploitation_rate" in trajectories.agent_metrics(own)
+    assert "exploitation_rate" not in episode_metrics(own)
+    assert "exploitation_rate" in agent_metrics(own)
     assert {need for m in (*EPISODE.values(), *AGENT.values()) for need in m.needs} <= set(TRACES)
+
+
+def test_a_toy_brings_metrics_of_its_own():
+    richest = TrajectoryMetric(
+        "most pennies that a player ever held",
+        ("pennies",),
+        lambda played, pennies: pennies.max(axis=(0, 2)),
+    )
+    most = TrajectoryMetric(
+        "most pennies", ("pennies",), lambda played, pennies: pennies.max(axis=0)
+    )
+    spec = dataclasses.replace(
+        toy_pennies.SPEC,
+        id="test/PenniesTraced-v0",
+        trace=lambda c, s: {"pennies": s.pennies},
+        episode_metrics={"richest": richest, "other": richest._replace(needs=("none",))},
+        agent_metrics={"most": most},
+    )
+    coopbench_envs.register(spec)
+    assert list(episode_metrics(spec)) == ["richest"]
+    block = play_all(ad_hoc(spec.id, episodes=5, horizon=10), "random")
+    assert metrics.known_metrics(spec.id)["richest"] == "most pennies that a player ever held"
+    np.testing.assert_array_equal(block.metrics["richest"], block.agent_metrics["most"].max(axis=1))
+    assert (block.metrics["richest"] >= 1).all()
+    assert not episode_metrics(toy_pennies.SPEC)
 
 
 def test_unknown_metrics_are_named(dilemma):

@@ -7,6 +7,7 @@ import numpy as np
 import coopbench_envs
 from coopbench.episodes import trajectories
 from coopbench.episodes.table import Episodes
+from coopbench_envs.core import TrajectoryMetric
 from coopbench_envs.parameters import unknown
 
 __all__ = ["agent_values", "known_agent_metrics", "known_metrics", "values"]
@@ -57,7 +58,7 @@ def known_agent_metrics(env_id: str) -> dict[str, str]:
     return own | _meanings(trajectories.agent_metrics(coopbench_envs.spec(env_id)))
 
 
-def _meanings(table: Mapping[str, trajectories.Metric]) -> dict[str, str]:
+def _meanings(table: Mapping[str, TrajectoryMetric]) -> dict[str, str]:
     return {name: metric.meaning for name, metric in table.items()}
 
 

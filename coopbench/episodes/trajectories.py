@@ -1,49 +1,18 @@
 """Trajectories: metrics that need the whole course of an episode, from what its game traces.
 
-A game whose ``EnvSpec`` has a ``trace`` gets every metric below whose traces it gives. Formulas
-take ``played``, (steps, episodes) bool, whether step t + 1 was part of the episode, and traces,
-(steps + 1, episodes, agents), whose entry 0 is the state after the reset and entry t that after
-step t. T is the number of steps of an episode; without any step, means over steps are 0.
+A game whose ``EnvSpec`` has a ``trace`` gets the metrics of its ``episode_metrics`` and
+``agent_metrics`` whose traces it gives.
 """
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
 
+from coopbench_envs.core import EnvSpec, TrajectoryMetric
+from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import resolve
 
-if TYPE_CHECKING:
-    from coopbench_envs.core import EnvSpec
-    from coopbench_envs.engine import Engine
-
-__all__ = [
-    "AGENT",
-    "EPISODE",
-    "TRACES",
-    "Metric",
-    "Recorder",
-    "agent_metrics",
-    "episode_metrics",
-]
-
-# What ``EnvSpec.trace`` may give, (lanes, agents) each; (agents,) if it is the same in all lanes.
-TRACES = {
-    "fraction": "last investment as a share of the agent's endowment, in [0, 1]",
-    "baseline": "fraction below which others read the last investment as defection",
-    "trust_given": "mean trust of the agent in the others, in [0, 1]",
-    "trust_received": "mean trust of the others in the agent, in [0, 1]",
-}
-FALL = 0.5  # share of the initial trust below which trust has fallen
-RETURN = 0.8  # share of the trust before the fall at which it has recovered
-
-
-class Metric(NamedTuple):
-    """A metric over trajectories."""
-
-    meaning: str
-    needs: tuple[str, ...]  # names of the traces that ``function`` takes, after ``played``
-    function: Callable[..., np.ndarray]
+__all__ = ["Recorder", "agent_metrics", "episode_metrics"]
 
 
 class Recorder:
@@ -52,13 +21,13 @@ class Recorder:
     It keeps 8 bytes for each step, lane, agent and trace until it is dropped.
     """
 
-    def __init__(self, engine: "Engine") -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._episode = episode_metrics(engine.spec)
         self._agent = agent_metrics(engine.spec)
-        found = (*self._episode.values(), *self._agent.values())
+        metrics = (*self._episode.values(), *self._agent.values())
         self._moved: list[np.ndarray] = []
-        self._course: dict[str, list[np.ndarray]] = {n: [] for m in found for n in m.needs}
+        self._course: dict[str, list[np.ndarray]] = {n: [] for m in metrics for n in m.needs}
 
     def note(self) -> None:
         """Copy the present traces, and which lanes the last call has moved."""
@@ -66,9 +35,9 @@ class Recorder:
         if engine.spec.trace is None:
             return
         self._moved.append(engine.control.moved.copy())
-        now = engine.spec.trace(engine.constants, engine.state)
+        traces = engine.spec.trace(engine.constants, engine.state)
         for name, course in self._course.items():
-            course.append(np.array(np.atleast_2d(now[name]), np.float64))
+            course.append(np.array(np.atleast_2d(traces[name]), np.float64))
 
     def metrics(self) -> dict[str, np.ndarray]:
         """Metrics of the episodes so far that the game does not measure itself, (lanes,) each."""
@@ -78,7 +47,7 @@ class Recorder:
         """Metrics of every agent in the episodes so far, (lanes, agents) each."""
         return self._values(self._agent)
 
-    def _values(self, table: Mapping[str, Metric]) -> dict[str, np.ndarray]:
+    def _values(self, table: Mapping[str, TrajectoryMetric]) -> dict[str, np.ndarray]:
         traces = {name: np.stack(course) for name, course in self._course.items()}
         played = np.array(self._moved[1:], np.bool_).reshape(-1, self._engine.lanes)
         return {
@@ -87,163 +56,21 @@ class Recorder:
         }
 
 
-def episode_metrics(spec: "EnvSpec") -> dict[str, Metric]:
-    """Return the metrics of ``EPISODE`` that a game gets: not those that it measures itself."""
-    found = _known(spec, EPISODE)
-    return {name: metric for name, metric in found.items() if name not in spec.metrics}
+def episode_metrics(spec: EnvSpec) -> dict[str, TrajectoryMetric]:
+    """Return the metrics of an episode that a game traces: not those that it measures itself."""
+    traced = _traced(spec, spec.episode_metrics)
+    return {name: metric for name, metric in traced.items() if name not in spec.metrics}
 
 
-def agent_metrics(spec: "EnvSpec") -> dict[str, Metric]:
-    """Return the metrics of ``AGENT`` that a game gets."""
-    return _known(spec, AGENT)
+def agent_metrics(spec: EnvSpec) -> dict[str, TrajectoryMetric]:
+    """Return the metrics of each agent that a game traces."""
+    return _traced(spec, spec.agent_metrics)
 
 
-def _known(spec: "EnvSpec", table: Mapping[str, Metric]) -> dict[str, Metric]:
+def _traced(spec: EnvSpec, table: Mapping[str, TrajectoryMetric]) -> dict[str, TrajectoryMetric]:
     """Metrics of ``table`` whose traces a game gives; all its parameters give the same ones."""
-    if spec.trace is None:
+    if spec.trace is None or not table:
         return {}
     constants = spec.constants(resolve(spec.params, {}, spec.id))
-    given = spec.trace(constants, spec.kernels.allocate(constants, 1)).keys()
-    return {name: metric for name, metric in table.items() if given >= set(metric.needs)}
-
-
-# --- one value per episode ------------------------------------------------------------------------
-
-
-def trust_stability(played: np.ndarray, trust_received: np.ndarray) -> np.ndarray:
-    """Variance of trust over an episode, (episodes,) in [0, 1/4]; 0 is the most stable.
-
-    With the mean pairwise trust m_t, the variance of m_0, ..., m_T with divisor T + 1.
-    """
-    counted = np.concatenate([np.ones((1, played.shape[1]), np.bool_), played])
-    return trust_received.mean(axis=2).var(axis=0, where=counted)
-
-
-def exploitation_rate(played: np.ndarray, fraction: np.ndarray, baseline: np.ndarray) -> np.ndarray:
-    """Share of ordered pairs of agents and steps with exploitation, (episodes,) in [0, 1/2].
-
-    sum over t = 1..T and i != j of [x_i < b_i and x_j >= b_j] / (n (n - 1) T), with the fraction x
-    and the baseline b of step t. Of a pair at most one exploits the other, hence at most 1/2.
-    """
-    return exploiting(played, fraction, baseline).mean(axis=1)
-
-
-def exploitation_asymmetry(
-    played: np.ndarray, fraction: np.ndarray, baseline: np.ndarray
-) -> np.ndarray:
-    """How unevenly exploitation falls on the agents, (episodes,) in [0, n / (n - 1)].
-
-    max - min over agents of d_i = (rate at which i exploits) - (rate at which i is exploited), both
-    as shares of the other agents and the steps. The d_i add up to 0. At 0 every agent exploits as
-    often as it is exploited; at 2, which takes two agents, one always exploits the other.
-    """
-    gains = exploiting(played, fraction, baseline) - exploited(played, fraction, baseline)
-    return np.ptp(gains, axis=1)
-
-
-def recovery_events(played: np.ndarray, trust_received: np.ndarray) -> np.ndarray:
-    """Count how often trust fell and came back, (episodes,).
-
-    The mean pairwise trust m_t falls at the first step with m_t < 0.5 m_0. The value before the
-    fall is the largest m_t from the last recovery (first: from the reset) to the step before it.
-    Trust has recovered at the first later step at which m_t is at least 0.8 of that value and at
-    least 0.5 m_0; only then can it fall again. A fall without recovery does not count.
-    """
-    first, *later = trust_received.mean(axis=2)
-    low, peak = FALL * first, first
-    down = np.zeros(len(first), np.bool_)
-    events = np.zeros(len(first))
-    for trust, on in zip(later, played, strict=True):
-        falls = on & ~down & (trust < low)
-        recovers = on & down & (trust >= np.maximum(RETURN * peak, low))
-        events += recovers
-        down = (down | falls) & ~recovers
-        peak = np.where(recovers, trust, np.where(down, peak, np.maximum(peak, trust)))
-    return events
-
-
-# --- one value per agent --------------------------------------------------------------------------
-
-
-def mean(played: np.ndarray, trace: np.ndarray) -> np.ndarray:
-    """Mean over steps, (episodes, agents): sum over t = 1..T of x_t, divided by T."""
-    return trace[1:].sum(axis=0, where=played[:, :, None]) / _steps(played)[:, None]
-
-
-def final(played: np.ndarray, trace: np.ndarray) -> np.ndarray:
-    """Return the value after the last step, (episodes, agents): x_T."""
-    return trace[played.sum(axis=0), np.arange(played.shape[1])]
-
-
-def exploiting(played: np.ndarray, fraction: np.ndarray, baseline: np.ndarray) -> np.ndarray:
-    """Rate at which an agent i exploits others, (episodes, agents) in [0, 1].
-
-    sum over t = 1..T and j != i of [x_i < b_i and x_j >= b_j] / ((n - 1) T).
-    """
-    below = fraction[1:] < baseline[1:]
-    return _rate(played, below * (~below).sum(axis=2, keepdims=True))
-
-
-def exploited(played: np.ndarray, fraction: np.ndarray, baseline: np.ndarray) -> np.ndarray:
-    """Rate at which an agent j is exploited by others, (episodes, agents) in [0, 1].
-
-    sum over t = 1..T and i != j of [x_i < b_i and x_j >= b_j] / ((n - 1) T).
-    """
-    below = fraction[1:] < baseline[1:]
-    return _rate(played, ~below * below.sum(axis=2, keepdims=True))
-
-
-def _rate(played: np.ndarray, partners: np.ndarray) -> np.ndarray:
-    """Mean over steps of a number of other agents, as a share of all others."""
-    total = partners.sum(axis=0, where=played[:, :, None])
-    return total / (_steps(played)[:, None] * (partners.shape[2] - 1))
-
-
-def _steps(played: np.ndarray) -> np.ndarray:
-    """Steps of every episode, at least 1, so that it can be a divisor."""
-    return np.maximum(1, played.sum(axis=0))
-
-
-EPISODE: dict[str, Metric] = {
-    "trust_stability": Metric(
-        "variance over time of the mean pairwise trust, from the reset on; 0 = most stable",
-        ("trust_received",),
-        trust_stability,
-    ),
-    "exploitation_rate": Metric(
-        "share of ordered pairs and steps in which one is below its baseline and the other is not",
-        ("fraction", "baseline"),
-        exploitation_rate,
-    ),
-    "exploitation_asymmetry": Metric(
-        "largest minus smallest difference of an agent's exploiting and exploited rate, in [0, 2]",
-        ("fraction", "baseline"),
-        exploitation_asymmetry,
-    ),
-    "recovery_events": Metric(
-        "times that mean trust fell below half its initial value and came back to 80 % of its peak",
-        ("trust_received",),
-        recovery_events,
-    ),
-}
-
-AGENT: dict[str, Metric] = {
-    "cooperation_rate": Metric(
-        "mean over steps of investment as a share of own endowment", ("fraction",), mean
-    ),
-    "final_trust": Metric(
-        "mean trust of the others in the agent after the last step, in [0, 1]",
-        ("trust_received",),
-        final,
-    ),
-    "mean_trust": Metric(
-        "mean over steps of the mean trust of the others in the agent, in [0, 1]",
-        ("trust_received",),
-        mean,
-    ),
-    "exploitation_rate": Metric(
-        "share of other agents and steps in which it is below its baseline and the other is not",
-        ("fraction", "baseline"),
-        exploiting,
-    ),
-}
+    names = spec.trace(constants, spec.kernels.allocate(constants, 1)).keys()
+    return {name: metric for name, metric in table.items() if names >= set(metric.needs)}

@@ -1,7 +1,7 @@
 """The player of an episode: one HTML file that needs nothing else, for screen and phone.
 
-A game whose state holds discs (``DISCS``) is drawn from their positions, smoothly and at any size;
-any other game is shown by its pictures.
+A game whose ``EnvSpec`` has a ``scene`` is drawn from the positions of its discs, smoothly and at
+any size; any other game is shown by its pictures.
 """
 
 import base64
@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coopbench.report.templates import embedded, template
+from coopbench_envs.core import Discs
+from coopbench_envs.engine import Engine
+from coopbench_envs.pictures import picture
 from coopbench_envs.rendering import PALETTE, VERMILION
 
 if TYPE_CHECKING:
     from coopbench.playing.recording import Recording
-    from coopbench_envs.engine import Engine
 
-__all__ = ["DISCS", "as_html", "kept_steps"]
-
-# State fields, (lanes, agents, ...), with which a game is drawn as discs in the plane; constants
-# ``width`` and ``height`` of the world and ``landmark_rad`` belong to them.
-DISCS = ("agent_pos", "agent_rad", "goal_pos", "goal_rad", "landmark_pos", "on_goal", "collided")
-HEADING = "agent_angle"  # field with headings, where there are any; 0 for agents without one
+__all__ = ["as_html", "kept_steps"]
 
 _MOST_BYTES = 6_000_000  # of positions or pictures; a third more as text
 _PLACE_BYTES = 11  # of an agent in a kept step: position, goal where goals move, heading, flags
@@ -73,9 +70,7 @@ def _shown(recording: "Recording", share: float) -> tuple[list[int], "_Discs | _
     """Play the episode and note what the page shows of it."""
     engines = recording.play()
     engine = next(engines)
-    kind: type[_Discs | _Pictures] = (
-        _Discs if set(DISCS) <= set(engine.state._fields) else _Pictures
-    )
+    kind: type[_Discs | _Pictures] = _Pictures if engine.spec.scene is None else _Discs
     stride = kind.stride(len(recording), len(recording.agents), share)
     course = kind(engine)
     wanted = set(kept_steps(len(recording), stride))
@@ -89,7 +84,9 @@ def _shown(recording: "Recording", share: float) -> tuple[list[int], "_Discs | _
 class _Course:
     """What is noted in every kind of game: returns and metrics."""
 
-    def __init__(self, engine: "Engine") -> None:
+    duration: float | None = None  # of a step, in units of time of the model
+
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._returns: list[float] = []
         self._measures: list[np.ndarray] = []
@@ -100,7 +97,7 @@ class _Course:
             self._measures.append(self.engine.control.measures[0].copy())
 
     def courses(self) -> dict[str, Any]:
-        """Courses over the kept steps, and the duration of a step if the model has one."""
+        """Courses over the kept steps, and the duration of a step if the scene has one."""
         spec = self.engine.spec
         values = {"return": np.array(self._returns)}
         values |= dict(zip(spec.metrics, np.array(self._measures).T, strict=True))
@@ -108,17 +105,18 @@ class _Course:
         return {
             "series": {name: _packed(course, "<f4") for name, course in values.items()},
             "meanings": meanings,
-            "duration": getattr(self.engine.constants, "step_dt", None),
+            "duration": self.duration,
         }
 
 
 class _Discs(_Course):
     """Positions, headings, goals and contacts of discs."""
 
-    def __init__(self, engine: "Engine") -> None:
+    def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        names = [n for n in ("agent_pos", "goal_pos", HEADING) if hasattr(engine.state, n)]
-        self._noted: dict[str, list[np.ndarray]] = {name: [] for name in names}
+        self._positions: list[np.ndarray] = []
+        self._goals: list[np.ndarray] = []
+        self._headings: list[np.ndarray] = []
         self._flags: list[np.ndarray] = []
         self._touched = np.zeros(len(engine.agents), np.bool_)
 
@@ -129,34 +127,39 @@ class _Discs(_Course):
 
     def note(self, kept: bool) -> None:
         super().note(kept)
-        state = self.engine.state
-        self._touched |= state.collided[0]
+        self._scene = scene = self._seen()
+        self.duration = scene.duration
+        self._touched |= scene.touching
         if not kept:
             return
-        for name, course in self._noted.items():
-            course.append(getattr(state, name)[0].copy())
-        self._flags.append(_ON_GOAL * state.on_goal[0] + _IN_CONTACT * self._touched)
+        self._positions.append(scene.positions.copy())
+        self._goals.append(scene.goals.copy())
+        if scene.headings is not None:
+            self._headings.append(scene.headings.copy())
+        self._flags.append(_ON_GOAL * scene.arrived + _IN_CONTACT * self._touched)
         self._touched[:] = False
+
+    def _seen(self) -> Discs:
+        scene = self.engine.spec.scene
+        assert scene is not None
+        return scene(self.engine.constants, self.engine.state, 0)
 
     def fitting(self, steps: list[int], share: float) -> list[int]:
         return steps
 
     def stage(self) -> dict[str, Any]:
         """Everything as packed arrays; positions in ``_TICKS`` parts of their extent."""
-        engine, state = self.engine, self.engine.state
-        constants = engine.constants
-        agents, goals = (np.array(self._noted[name]) for name in ("agent_pos", "goal_pos"))
-        walls = _present(state.landmark_pos[0], constants)
-        points = np.concatenate([array.reshape(-1, 2) for array in (agents, goals, walls)])
+        scene, agents, goals = self._scene, np.array(self._positions), np.array(self._goals)
+        points = np.concatenate([array.reshape(-1, 2) for array in (agents, goals, scene.walls)])
         low, span = points.min(axis=0), np.maximum(np.ptp(points, axis=0), 1e-9)
-        world = 0.5 * np.array([constants.width, constants.height])
-        edge = world + constants.landmark_rad  # where walls around the world end
+        world = np.array(scene.world)
+        edge = world + scene.wall_radius  # where walls around the world end
 
         def ticks(points: np.ndarray) -> str:
             return _packed(np.rint((points - low) / span * _TICKS), "<u2")
 
         moved = [k for k, (a, b) in enumerate(pairwise(goals), 1) if (a != b).any()]
-        headings = np.array(self._noted.get(HEADING, 0.0))
+        headings = np.array(self._headings)
         return {
             "kind": "discs",
             "world": world.tolist(),
@@ -164,13 +167,13 @@ class _Discs(_Course):
             "to": np.clip(low + span, edge, _BEYOND * edge).tolist(),
             "low": low.tolist(),
             "span": span.tolist(),
-            "walls": ticks(walls),
-            "wallRadius": constants.landmark_rad,
+            "walls": ticks(scene.walls),
+            "wallRadius": scene.wall_radius,
             "positions": ticks(agents),
-            "radii": _packed(state.agent_rad[0], "<f4"),
+            "radii": _packed(scene.radii, "<f4"),
             "goals": ticks(goals[[0, *moved]]),
             "goalsFrom": [0, *moved],  # kept steps from which each row of goals holds
-            "goalRadii": _packed(state.goal_rad[0], "<f4"),
+            "goalRadii": _packed(scene.goal_radii, "<f4"),
             "flags": _packed(np.array(self._flags), "u1"),
             "headings": _packed(_turns(headings), "<u2") if headings.any() else None,
             "colours": [_css(colour) for colour in _COLOURS],
@@ -181,7 +184,7 @@ class _Discs(_Course):
 class _Pictures(_Course):
     """Pictures of the game, as PNG."""
 
-    def __init__(self, engine: "Engine") -> None:
+    def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._pictures: list[bytes] = []
         self._size = (0, 0)
@@ -193,8 +196,7 @@ class _Pictures(_Course):
     def note(self, kept: bool) -> None:
         super().note(kept)
         if kept:
-            engine = self.engine
-            pixels = engine.spec.picture(engine.constants, engine.lane_state(), engine.agents)
+            pixels = picture(self.engine)
             self._size = pixels.shape[1], pixels.shape[0]
             self._pictures.append(_png(pixels))
 
@@ -216,12 +218,6 @@ class _Pictures(_Course):
             "height": self._size[1],
             "pictures": [f"data:image/png;base64,{text}" for text in texts],
         }
-
-
-def _present(walls: np.ndarray, constants: Any) -> np.ndarray:
-    """Landmarks that are there: where maps have different numbers, others lie far outside."""
-    size = np.array([constants.width, constants.height])
-    return walls[(np.abs(walls) <= size).all(axis=1)]
 
 
 def _png(pixels: np.ndarray) -> bytes:

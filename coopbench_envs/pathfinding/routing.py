@@ -456,6 +456,7 @@ SPEC = EnvSpec(
     scratch=frozenset(State._fields[State._fields.index("deck") :]),
     picture=picture.picture,
     text=picture.text,
+    scene=picture.scene,
     instances=instances,
     files=movingai.FILES,
     source="CAMAR 0.4.0",

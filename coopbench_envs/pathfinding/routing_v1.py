@@ -582,6 +582,7 @@ SPEC = EnvSpec(
     scratch=frozenset((*_SCRATCH, *Record._fields[Record._fields.index("explored") :])),
     picture=picture.picture,
     text=picture.text,
+    scene=picture.scene,
     instances=instances,
     files=movingai.FILES,
     source="after CAMAR 0.4.0",

@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition import picture
+from coopbench_envs.coopetition.trajectories import AGENT, EPISODE
 from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, one_of
@@ -418,6 +419,8 @@ def game(
         "text": picture.text,
         "global_state_space": global_state_space,
         "trace": trace,
+        "episode_metrics": EPISODE,
+        "agent_metrics": AGENT,
         "source": f"Coopetition-Gym, {id.split('/')[1]}",
     }
     return EnvSpec(

@@ -15,6 +15,7 @@ from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition import picture
 from coopbench_envs.coopetition.published.dynamics import METRICS, prepare
+from coopbench_envs.coopetition.trajectories import AGENT, EPISODE
 from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, span
@@ -409,6 +410,8 @@ def game(
         "text": partial(picture.venture_text, facts=facts),
         "global_state_space": lambda c: unit_box(world(c)),
         "trace": trace,
+        "episode_metrics": EPISODE,
+        "agent_metrics": AGENT,
         "source": f"coopbench, {id.split('/')[1]}",
     }
     return EnvSpec(
