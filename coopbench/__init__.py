@@ -29,7 +29,7 @@ _PUBLIC = {
     "play_shard": "coopbench.workflows.shards",
     "learners": "coopbench.catalogue",
     "policies": "coopbench.catalogue",
-    "record": "coopbench.playing.recording",
+    "record": "coopbench.workflows.episode",
     "timed_evaluate": "coopbench.workflows.timed",
     "train": "coopbench.workflows.training",
     "verify": "coopbench.workflows.verification",

@@ -322,7 +322,7 @@ def test_other_rewards_stop_the_replay(episode, tmp_path):
     rewards[6, 2] += 1e-12
     path.write_bytes(_rewritten(episode, {"versions": {"numpy": "0.1"}}, rewards=rewards))
     with pytest.raises(ReplayError, match=r"rewards of step 7 differ.*numpy 0\.1 \(now "):
-        load(path).to_html(tmp_path / "page.html")
+        coopbench.find_episode(path).to_html(tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 
 
@@ -332,7 +332,7 @@ def test_actions_that_nobody_can_take_stop_the_replay(episode, tmp_path):
     actions[6, 2, 0] = np.nan
     path.write_bytes(_rewritten(episode, {}, actions=actions))
     with pytest.raises(ReplayError, match=r"step 7 is refused .*'agent_2' gave nan"):
-        load(path).to_html(tmp_path / "page.html")
+        coopbench.find_episode(path).to_html(tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 
 

@@ -1,10 +1,11 @@
 """Recordings: one episode as data, from which it can be played again bit for bit.
 
-A recording holds how the episode began, all actions and all rewards; whatever else there is to see
-follows when the actions are played again. Its file is an npz of plain arrays, never pickled.
+A recording holds how the episode began, all actions and all rewards; everything else follows when
+the actions are played again. Its file is an npz of plain arrays, never pickled.
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,19 +16,31 @@ import numpy as np
 
 import coopbench_envs
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import Match, seating
+from coopbench.baselines.match import OWN, Match, seating
 from coopbench.baselines.player import Player
-from coopbench.baselines.policy import label
 from coopbench.baselines.registry import make_policy
+from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import ReplayError
 from coopbench.files import write_bytes
+from coopbench.playing.models import PolicyLike, name_of
+from coopbench.playing.plan import game_of
+from coopbench.protocol.instances import instance_state
+from coopbench.protocol.schema import Protocol
 from coopbench.provenance import versions
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import unknown
 from coopbench_envs.shells.common import seed_of
 
-__all__ = ["Recording", "load", "play", "record"]
+__all__ = [
+    "Recording",
+    "check_place",
+    "episode_title",
+    "load",
+    "play",
+    "record",
+    "recorded_episode",
+]
 
 SCHEMA = 1
 _START = "start."  # begins the names of the arrays of the start
@@ -35,7 +48,7 @@ _START = "start."  # begins the names of the arrays of the start
 
 @dataclass(frozen=True)
 class Recording:
-    """One episode; ``play`` goes through it, ``save`` keeps it, ``to_html``/``to_gif`` show it."""
+    """One episode; ``play`` goes through it, ``save`` writes it to a file."""
 
     title: str
     env: str
@@ -103,23 +116,13 @@ class Recording:
         write_bytes(Path(path), pack(arrays | {"actions": self.actions, "rewards": self.rewards}))
         return Path(path)
 
-    def to_html(self, path: str | Path) -> Path:
-        """Write the player of the episode, one HTML file that needs nothing else."""
-        from coopbench.report.player import as_html
-
-        write_bytes(Path(path), as_html(self).encode())
-        return Path(path)
-
-    def to_gif(self, path: str | Path, **options: Any) -> Path:
-        """Write the episode as an animated GIF; ``options`` are those of ``as_gif``."""
-        from coopbench.report.gif import as_gif
-
-        write_bytes(Path(path), as_gif(self, **options).content)
-        return Path(path)
-
 
 def record(
-    env_id: str, policy: Any, seed: int = 0, path: str | Path | None = None, **parameters: Any
+    env_id: str,
+    policy: PolicyLike,
+    seed: int = 0,
+    path: str | Path | None = None,
+    **parameters: Any,
 ) -> Recording:
     """Play one episode with ``policy`` in every seat and return it; with ``path``, write it too.
 
@@ -129,12 +132,11 @@ def record(
     number = int(seed_of(seed)[0])
     if path is not None:
         check_place(Path(path))
-    if isinstance(policy, str):  # said before the environment is compiled
+    if isinstance(policy, str):  # errors are raised before the environment is compiled
         make_policy(policy, Game.at(env_id, **parameters))
     engine = Engine(env_id, **parameters)
     seats = seating(1, len(engine.agents), 0)
-    name = policy if isinstance(policy, str) else label(policy)
-    title = f"{engine.spec.name}, {name}, seed {seed}"
+    title = f"{engine.spec.name}, {name_of(policy)}, seed {seed}"
     recording = play(engine, [policy], seats, number, {}, title, {})
     if path is not None:
         recording.save(path)
@@ -143,7 +145,7 @@ def record(
 
 def play(
     engine: Engine,
-    policies: Sequence[Any],
+    policies: Sequence[PolicyLike],
     seats: np.ndarray,
     seed: int,
     start: Mapping[str, np.ndarray],
@@ -156,7 +158,8 @@ def play(
     ``start`` the state fields to begin with.
     """
     players = [Player(policy, Game.of(engine)) for policy in policies]
-    match, actions, rewards = Match(engine, players, seats), [], []
+    match = Match(engine, players, seats)
+    actions, rewards = list[np.ndarray](), list[np.ndarray]()
     match.begin(np.array([seed], np.uint64), start)
     for joint in match.steps():
         actions.append(joint[0])
@@ -175,14 +178,49 @@ def play(
     )
 
 
-def check_place(path: Path) -> None:
-    """Raise ``ReplayError`` if no file can be written at ``path``; for before a long work."""
-    import os
+def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
+    """Return episode k of a cell from its recorded actions.
 
+    Raises ``ReplayError`` if they have not been recorded.
+    """
+    cell, recorded = block.cell, {} if block.trace is None else block.trace.recorded
+    if k not in recorded:
+        numbers = " and ".join(map(str, recorded)) or "none"
+        raise ReplayError(
+            f"Results do not keep the policy {cell.policy!r} itself, and of its episodes only the "
+            f"actions of some; allowed: {numbers}. For others use coopbench.record."
+        )
+    task = protocol.task_of(cell.task)
+    game = game_of(task)
+    states = instance_state(task, game.constants, k + 1) or {}
+    seats = task.seating(k + 1, game.agents)[k]
+    actions, rewards = recorded[k]
+    return Recording(
+        title=episode_title(cell, k),
+        env=game.env_id,
+        parameters=game.parameters._asdict(),
+        seed=int(block.seeds[k]),
+        agents=game.agents,
+        players=tuple(cell.policy if s == OWN else task.partner_names[s] for s in seats),
+        start={name: np.asarray(values)[k] for name, values in states.items()},
+        actions=actions,
+        rewards=rewards,
+        about={"protocol": protocol.name, "task": task.id, "episode": str(k)},
+    )
+
+
+def episode_title(cell: Cell, k: int) -> str:
+    """Return the title of episode k of a cell."""
+    run = "" if cell.run is None else f" run {cell.run},"
+    return f"{cell.task}, {cell.policy},{run} episode {k}"
+
+
+def check_place(path: Path) -> None:
+    """Raise ``ReplayError`` if no file can be written at ``path``; call it before long work."""
     if path.is_dir():
         raise ReplayError(f"{path} is a folder; name a file to write.")
     if not path.parent.is_dir():
-        raise ReplayError(f"There is no folder {path.parent} to write {path.name} into; make it.")
+        raise ReplayError(f"There is no folder {path.parent} to write {path.name} into; create it.")
     if not os.access(path.parent, os.W_OK):
         raise ReplayError(f"The folder {path.parent} cannot be written; choose another place.")
 
@@ -218,21 +256,22 @@ def _checked(arrays: dict[str, np.ndarray]) -> Recording:
         words[name] = tuple(map(str, words[name]))
     if words["agents"] != engine.agents or len(words["players"]) != len(engine.agents):
         raise ValueError(f"its agents or players are not those of {words['env']}")
-    found = Recording(
+    recording = Recording(
         **words,
         start={n.removeprefix(_START): a for n, a in arrays.items() if n.startswith(_START)},
         actions=arrays["actions"],
         rewards=arrays["rewards"],
     )
-    steps = len(found.rewards) if found.rewards.ndim else 0
+    steps = len(recording.rewards) if recording.rewards.ndim else 0
     shapes = (steps, *engine.actions.shape[1:]), (steps, len(engine.agents))
-    if (found.actions.shape, found.rewards.shape) != shapes or not 1 <= steps <= engine.horizon:
+    actual = recording.actions.shape, recording.rewards.shape
+    if actual != shapes or not 1 <= steps <= engine.horizon:
         raise ValueError(
-            f"its actions {found.actions.shape} and rewards {found.rewards.shape} are not those "
-            f"of 1 to {engine.horizon} steps of {words['env']}"
+            f"its actions {actual[0]} and rewards {actual[1]} are not those of 1 to "
+            f"{engine.horizon} steps of {words['env']}"
         )
-    engine.reset(np.array([found.seed], np.uint64), state=found.start)
-    words_only = (found.title, *found.about.values(), *found.versions.values())
-    if not all(isinstance(text, str) for text in words_only):
+    engine.reset(np.array([recording.seed], np.uint64), state=recording.start)
+    texts = (recording.title, *recording.about.values(), *recording.versions.values())
+    if not all(isinstance(text, str) for text in texts):
         raise ValueError("its description does not hold text")
-    return found
+    return recording

@@ -63,10 +63,10 @@ def play(
         course.append(control.measures.mean(axis=0))
         if progress is not None:
             progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
-    found = outcome(engine, cell, seeds, seats, recorder)
+    episodes = outcome(engine, cell, seeds, seats, recorder)
     curves = dict(zip(engine.spec.metrics, np.array(course).T.copy(), strict=True))
-    trace = prints.trace(values(found, protocol.report.score), found.lengths)
-    return replace(found, curves=curves, trace=trace)
+    trace = prints.trace(values(episodes, protocol.report.score), episodes.lengths)
+    return replace(episodes, curves=curves, trace=trace)
 
 
 def outcome(

@@ -50,11 +50,11 @@ class Runner:
         work. A job counts as done when its result has been taken over: at the next iteration.
         """
 
-        def tell(number: int, share: float) -> None:
+        def tell_job(number: int, share: float) -> None:
             self.tell(jobs[number], share, "plays")
 
-        told = None if self.progress is None else tell
-        with closing(BACKENDS[self.backend](jobs, self.workers, told)) as results:
+        tell = None if self.progress is None else tell_job
+        with closing(BACKENDS[self.backend](jobs, self.workers, tell)) as results:
             yield self._results(jobs, results)
 
     def _results(self, jobs: Sequence[J], results: Results) -> Iterator[tuple[J, Any]]:

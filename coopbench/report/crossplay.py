@@ -4,8 +4,9 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from coopbench.analysis.meetings import Meeting, Meetings
 from coopbench.files import write_all
 from coopbench.provenance import versions
 from coopbench.report.data import as_csv, finite
@@ -16,16 +17,13 @@ from coopbench.report.plots.style import Picture, picture
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.terminal import print_table, printed
 
-if TYPE_CHECKING:
-    from coopbench.workflows.crossplay import CrossPlay, Meeting
-
 __all__ = ["as_json", "as_markdown", "as_text", "matrix_table", "pictures", "save", "show"]
 
 
 ROUNDING = "the values differ by rounding only: a width of zero is not certainty"
 
 
-def matrix_table(result: "CrossPlay", task: str) -> Table:
+def matrix_table(result: Meetings, task: str) -> Table:
     """Return the returns on one task: a row per policy, a column per partner."""
     rows, notes = result.of(task), Footnotes()
     every = [meeting for row in rows for meeting in row]
@@ -47,7 +45,7 @@ def matrix_table(result: "CrossPlay", task: str) -> Table:
     )
 
 
-def _entry(meeting: "Meeting", scale: Scale, notes: Footnotes) -> Entry:
+def _entry(meeting: Meeting, scale: Scale, notes: Footnotes) -> Entry:
     """A mean with the half width of its interval, or a note why there is none."""
     if not meeting.count:
         return Entry(MISSING, None, notes.mark(meeting.flag))
@@ -59,7 +57,7 @@ def _entry(meeting: "Meeting", scale: Scale, notes: Footnotes) -> Entry:
     return Entry(f"{scale(meeting.mean)} ± {half}", meeting.mean, marks)
 
 
-def _facts(result: "CrossPlay") -> dict[str, str]:
+def _facts(result: Meetings) -> dict[str, str]:
     found = result.protocol
     return {
         "Protocol": f"{found.name}, digest {found.digest[:12]}",
@@ -68,13 +66,13 @@ def _facts(result: "CrossPlay") -> dict[str, str]:
     }
 
 
-def _game(result: "CrossPlay", name: str) -> str:
+def _game(result: Meetings, name: str) -> str:
     task = result.protocol.task_of(name)
     settings = ", ".join(f"{key} = {value}" for key, value in task.parameters.items())
     return f"{task.env}, {settings or 'defaults'}"
 
 
-def show(result: "CrossPlay", console: Any) -> None:
+def show(result: Meetings, console: Any) -> None:
     """Print the matrices on a rich console."""
     from rich.text import Text
 
@@ -86,12 +84,12 @@ def show(result: "CrossPlay", console: Any) -> None:
         print_table(matrix_table(result, task), console)
 
 
-def as_text(result: "CrossPlay", width: int | None = None) -> str:
+def as_text(result: Meetings, width: int | None = None) -> str:
     """Return the matrices as plain text, ``width`` columns wide or as wide as the terminal."""
     return printed(lambda console: show(result, console), width)
 
 
-def as_markdown(result: "CrossPlay") -> str:
+def as_markdown(result: Meetings) -> str:
     """Return the matrices as Markdown, with links to the heat maps of the folder ``plots``."""
     parts = [f"# Cross-play on {escaped(result.protocol.name)}", bullet_facts(_facts(result))]
     for task in result.tasks:
@@ -104,7 +102,7 @@ def as_markdown(result: "CrossPlay") -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def as_json(result: "CrossPlay") -> str:
+def as_json(result: Meetings) -> str:
     """Return everything as JSON; null where a number is undefined."""
     content = {
         "schema": 1,
@@ -119,7 +117,7 @@ def as_json(result: "CrossPlay") -> str:
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def pictures(result: "CrossPlay") -> tuple[Picture, ...]:
+def pictures(result: Meetings) -> tuple[Picture, ...]:
     """Draw a heat map for every task."""
     return tuple(
         picture(f"crossplay-{task}", task, _caption(task), heat_map(result, task))
@@ -134,10 +132,8 @@ def _caption(task: str) -> str:
     )
 
 
-def save(result: "CrossPlay", folder: Path) -> dict[str, Path]:
+def save(result: Meetings, folder: Path) -> dict[str, Path]:
     """Write all files below ``folder``, as the files of a report are; return {what: file}."""
-    from coopbench.workflows.crossplay import Meeting
-
     contents: dict[str, str | bytes] = {}
     for drawn in pictures(result):
         contents[f"plots/{drawn.name}.svg"] = drawn.svg

@@ -3,16 +3,14 @@
 import io
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from coopbench.playing.recording import Recording
 from coopbench.report.player import kept_steps
+from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import picture
-
-if TYPE_CHECKING:
-    from coopbench.playing.recording import Recording
-    from coopbench_envs.engine import Engine
 
 __all__ = ["Gif", "as_gif"]
 
@@ -34,7 +32,7 @@ class Gif(NamedTuple):
 
 
 def as_gif(
-    recording: "Recording", *, stride: int | None = None, fps: float = FPS, side: int = SIDE
+    recording: Recording, *, stride: int | None = None, fps: float = FPS, side: int = SIDE
 ) -> Gif:
     """Draw the episode as an animation that repeats.
 
@@ -74,7 +72,7 @@ def check_options(steps: int, stride: int | None, fps: float, side: int) -> None
         raise ValueError(f"The stride of a GIF of {steps} steps was {stride}; allowed: >= {least}.")
 
 
-def _picture(engine: "Engine", side: int) -> Any:
+def _picture(engine: Engine, side: int) -> Any:
     from PIL import Image
 
     image = Image.fromarray(picture(engine))
@@ -85,7 +83,7 @@ def _picture(engine: "Engine", side: int) -> Any:
     return image.resize((wide, high), Image.Resampling.LANCZOS)
 
 
-def _palette(recording: "Recording", side: int) -> Any:
+def _palette(recording: Recording, side: int) -> Any:
     """Image with the most frequent colours of the episode as its palette.
 
     Pictures are of few colours and blends of them at edges: so the colours themselves are kept.

@@ -2,16 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from coopbench.analysis.samples import EPISODES, RUNS
+from coopbench.analysis.standings import Row, Standings
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import unit_text
 from coopbench.report.templates import template
-
-if TYPE_CHECKING:
-    from coopbench.workflows.leaderboard import Leaderboard, Row
 
 __all__ = ["as_html", "tables"]
 
@@ -19,17 +16,17 @@ _SHORT = 12  # characters of a digest
 _UNITS = {RUNS: "Learned policies", EPISODES: "Fixed policies"}
 
 
-def as_html(found: "Leaderboard") -> str:
+def as_html(found: Standings) -> str:
     """Return the page."""
     return template("leaderboard.html").render(found=found, tables=tables(found), looks={})
 
 
-def tables(found: "Leaderboard") -> tuple[Table, ...]:
+def tables(found: Standings) -> tuple[Table, ...]:
     """Return a table for every group."""
     return tuple(_table(found, group) for group in found.protocol.groups)
 
 
-def _table(found: "Leaderboard", group: str) -> Table:
+def _table(found: Standings, group: str) -> Table:
     report, level = found.protocol.report, level_text(found.protocol)
     rows, notes = [row for row in found.rows if row.group == group], Footnotes()
     methods = " or ".join(dict.fromkeys(row.method for row in rows)) or "percentile"
@@ -51,7 +48,7 @@ def _table(found: "Leaderboard", group: str) -> Table:
     return Table(title, columns, groups, notes.all(), unit, kind="Policies")
 
 
-def _groups(rows: Sequence["Row"], scale: Scale, notes: Footnotes) -> tuple[Group, ...]:
+def _groups(rows: Sequence[Row], scale: Scale, notes: Footnotes) -> tuple[Group, ...]:
     """Rows of one unit of inference together, since only these are ranked against each other."""
     members = {unit: [row for row in rows if row.unit == unit] for unit in _UNITS}
     mixed = all(members.values())
@@ -66,7 +63,7 @@ def _groups(rows: Sequence["Row"], scale: Scale, notes: Footnotes) -> tuple[Grou
     )
 
 
-def _entries(row: "Row", scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
+def _entries(row: Row, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
     digests = ", ".join(each[:_SHORT] for each in row.results)
     return (
         Entry(row.policy, row.policy),
@@ -80,7 +77,7 @@ def _entries(row: "Row", scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
     )
 
 
-def _rank(row: "Row") -> Entry:
+def _rank(row: Row) -> Entry:
     """The interval of a rank; never a rank alone."""
     if math.isnan(row.first):
         return Entry(MISSING)

@@ -9,18 +9,16 @@ import io
 import math
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from coopbench.playing.recording import Recording
 from coopbench.report.templates import embedded, template
 from coopbench_envs.core import Discs
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import picture
 from coopbench_envs.rendering import PALETTE, VERMILION
-
-if TYPE_CHECKING:
-    from coopbench.playing.recording import Recording
 
 __all__ = ["as_html", "kept_steps"]
 
@@ -35,7 +33,7 @@ _ON_GOAL, _IN_CONTACT = 1, 2  # bits of an agent's flags
 _COLOURS = PALETTE[:5]  # as in the pictures: vermilion is for contacts
 
 
-def as_html(recording: "Recording", share: float = 1.0) -> str:
+def as_html(recording: Recording, share: float = 1.0) -> str:
     """Return the page that plays ``recording``; inside another page it leaves out its heading.
 
     It loads nothing from anywhere. Where all steps would make it too large, every k-th is kept and
@@ -66,7 +64,7 @@ def kept_steps(total: int, stride: int) -> list[int]:
     return [*range(0, total, stride), total]
 
 
-def _shown(recording: "Recording", share: float) -> tuple[list[int], "_Discs | _Pictures"]:
+def _shown(recording: Recording, share: float) -> tuple[list[int], "_Discs | _Pictures"]:
     """Play the episode and note what the page shows of it."""
     engines = recording.play()
     engine = next(engines)
@@ -243,7 +241,7 @@ def _css(colour: Iterable[int]) -> str:
     return "#" + "".join(f"{part:02x}" for part in colour)
 
 
-def _facts(recording: "Recording", steps: list[int]) -> dict[str, str]:
+def _facts(recording: Recording, steps: list[int]) -> dict[str, str]:
     """What is played, in words; parameters that are empty stay out."""
     given = [f"{n} = {v}" for n, v in recording.parameters.items() if v not in ({}, (), None)]
     apart = max(b - a for a, b in pairwise(steps))
@@ -260,7 +258,7 @@ def _facts(recording: "Recording", steps: list[int]) -> dict[str, str]:
     }
 
 
-def _policies(recording: "Recording") -> str:
+def _policies(recording: Recording) -> str:
     """Who plays, and where if there are several."""
     seats: dict[str, list[str]] = {}
     for agent, player in zip(recording.agents, recording.players, strict=True):

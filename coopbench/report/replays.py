@@ -8,6 +8,9 @@ import numpy as np
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes
+from coopbench.errors import ReplayError
+from coopbench.playing.recording import recorded_episode
+from coopbench.report.player import as_html
 
 __all__ = ["NO_REPLAY", "RULE", "Replay", "replays"]
 
@@ -69,10 +72,6 @@ def _ranks(findings: Findings, task: str, group: str) -> dict[str, float]:
 
 
 def _replay(findings: Findings, block: Episodes, k: int, name: str, score: float) -> Replay:
-    from coopbench.errors import ReplayError
-    from coopbench.report.player import as_html
-    from coopbench.workflows.replay import recorded_episode
-
     cell = block.cell
     run = "" if cell.run is None else f", run {cell.run}"
     metric = findings.protocol.report.score

@@ -1,14 +1,14 @@
-"""Pairing: cross-play of policies, each in one seat beside each in the rest; a matrix per task."""
+"""Cross-play: every policy in one seat beside every policy in the others, a matrix per task."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from coopbench.analysis.estimates import estimate
+from coopbench.analysis.meetings import Meeting, Meetings
 from coopbench.baselines.match import OWN, seating
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trained import Trained
@@ -19,48 +19,17 @@ from coopbench.playing.runner import Event, Runner
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
+from coopbench.report.crossplay import as_text, save
 
-__all__ = ["CrossPlay", "Meeting", "crossplay"]
+__all__ = ["CrossPlay", "crossplay"]
 
 Progress = Callable[[str, float], None]  # task, done in [0, 1]
 
 
-@dataclass(frozen=True)
-class Meeting:
-    """Mean return of one policy's seat while another policy sits in all other seats."""
-
-    task: str
-    policy: str  # in one seat: seat k mod n in episode k
-    partner: str  # in all others; the same name means self-play
-    count: int  # episodes
-    mean: float
-    std: float  # over episodes, ddof 1; nan for one episode
-    low: float  # t interval of the mean; nan where it is undefined
-    high: float
-    flag: str  # why the interval says less than it seems; empty when all is well
-
-
-@dataclass(frozen=True)
-class CrossPlay:
+class CrossPlay(Meetings):
     """Result of ``coopbench.crossplay``; print it, or ``save`` it."""
 
-    protocol: Protocol
-    policies: tuple[str, ...]
-    tasks: tuple[str, ...]  # that were played; tasks of the same game once
-    meetings: tuple[Meeting, ...]  # by task, policy, partner
-
-    def of(self, task: str) -> tuple[tuple[Meeting, ...], ...]:
-        """Return the meetings on one task, a row per policy and a column per partner."""
-        row, rows = len(self.policies), [m for m in self.meetings if m.task == task]
-        return tuple(tuple(rows[k : k + row]) for k in range(0, len(rows), row))
-
-    def matrix(self, task: str) -> np.ndarray:
-        """Return the mean returns on one task, (policies, partners)."""
-        return np.array([[meeting.mean for meeting in row] for row in self.of(task)])
-
     def __str__(self) -> str:
-        from coopbench.report.crossplay import as_text
-
         return as_text(self)
 
     def save(self, folder: str | Path) -> dict[str, Path]:
@@ -68,8 +37,6 @@ class CrossPlay:
 
         ``crossplay.md``, ``crossplay.csv``, ``crossplay.json`` and a heat map per task.
         """
-        from coopbench.report.crossplay import save
-
         return save(self, Path(folder))
 
 

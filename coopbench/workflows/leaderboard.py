@@ -1,4 +1,4 @@
-"""Standings: verified results folders of one protocol in one leaderboard, a static page.
+"""Leaderboard: verified results folders of one protocol, ranked on one static page.
 
 Every folder is verified first. Scores are estimated anew over all policies at once; nothing is
 taken from anybody's report.
@@ -15,62 +15,28 @@ from typing import Any
 
 from coopbench.analysis import rankings
 from coopbench.analysis.aggregates import aggregates
+from coopbench.analysis.standings import Row, Source, Standings
 from coopbench.baselines.registry import entries
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.files import write_text
 from coopbench.playing.plan import check_units
 from coopbench.playing.runner import CellProgress
 from coopbench.protocol.schema import Protocol
+from coopbench.report.leaderboard import as_html
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.workflows.resimulation import CLOSE, MISSING, RERUN, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
 from coopbench_envs.parameters import named
 
-__all__ = ["Leaderboard", "Row", "Source", "leaderboard"]
+__all__ = ["Leaderboard", "leaderboard"]
 
 SCHEMA = 1
 _UNVERIFIED = {"refuse": False, "mark": True}  # whether such a folder may take part
 
 
-@dataclass(frozen=True)
-class Source:
-    """A results folder that takes part."""
-
-    folder: str
-    results: str  # digest of its results; empty if it states none
-    unverified: str  # why it could not be verified in full; empty if it was
-    departures: tuple[str, ...]  # why it holds no standard report; empty if it does
-
-
-@dataclass(frozen=True)
-class Row:
-    """One policy in one group of tasks."""
-
-    group: str  # empty if the protocol has no groups
-    policy: str
-    iqm: float  # interquartile mean of normalised scores
-    low: float  # bootstrap interval of it
-    high: float
-    first: float  # interval of the rank, 1 is the best; nan where nobody else has the unit
-    last: float
-    unit: str  # of inference, "episodes" or "runs"
-    count: int  # of them per task, at least
-    method: str  # of the bootstrap
-    flag: str
-    acts_on: str  # of a policy of this package, see ``Entry.information``; empty for others
-    verified: str  # how
-    results: tuple[str, ...]  # digests of the folders that it stands in, as far as they have one
-
-
-@dataclass(frozen=True)
-class Leaderboard:
-    """Policies of several results folders, the best first; ``save`` writes the page."""
-
-    protocol: Protocol
-    rows: tuple[Row, ...]
-    sources: tuple[Source, ...]
-    notes: tuple[str, ...]  # who is left out or renamed, and why
+class Leaderboard(Standings):
+    """Result of ``coopbench.leaderboard``; ``save`` writes the page."""
 
     def to_json(self) -> str:
         """Return everything as JSON; null where undefined."""
@@ -86,8 +52,6 @@ class Leaderboard:
 
     def to_html(self) -> str:
         """Return a page that needs nothing else and runs no script."""
-        from coopbench.report.leaderboard import as_html
-
         return as_html(self)
 
     def save(self, path: str | Path) -> tuple[Path, Path]:

@@ -1,9 +1,4 @@
-"""Replay: the episode that an address names, played again, or read from its file.
-
-FILE.npz                what ``coopbench.record`` wrote
-FOLDER/TASK/POLICY/K    episode K (from 0) in a results folder; must come out as it did there
-PROTOCOL/TASK/POLICY/K  episode K of a protocol: a name, a .toml file, or an environment
-"""
+"""Replay: the episode that an address names, played again or read from its file."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,42 +6,56 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench.baselines.match import OWN
+from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import make_policy
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
 from coopbench.files import write_bytes
 from coopbench.playing import recording
+from coopbench.playing.models import PolicyLike
 from coopbench.playing.plan import game_of
 from coopbench.playing.recording import Recording
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
+from coopbench.report.gif import as_gif, check_options
 from coopbench.results import store
+from coopbench.workflows.episode import Episode
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import named
 
-__all__ = ["find_episode", "recorded_episode", "show"]
+__all__ = ["find_episode", "show"]
 
 
 class _Address(NamedTuple):
-    """The parts of TASK/POLICY/K behind the place that holds the task."""
+    """The last parts of an address, TASK/POLICY/K."""
 
     task: str
     policy: str  # may hold slashes: a file's name, or the run of a learned policy
     episode: str
 
 
-def find_episode(address: str | Path) -> Recording:
-    """Return the episode that ``address`` names, as the module describes.
+def find_episode(address: str | Path) -> Episode:
+    """Return the episode that ``address`` names.
+
+    Addresses are:
+
+    - ``FILE.npz``: a file that ``coopbench.record`` wrote;
+    - ``FOLDER/TASK/POLICY/K``: episode K (from 0) in a results folder, which must be reproduced
+      exactly;
+    - ``PROTOCOL/TASK/POLICY/K``: episode K of a protocol, given by its name, a .toml file or an
+      environment.
 
     Raises:
-        ReplayError: there is no such episode, or it does not come out as recorded.
-        ValueError: a part of the address is not known; the message names the nearest.
+        ReplayError: there is no such episode, or it cannot be reproduced.
+        ValueError: a part of the address does not exist; the message names the nearest.
         FileNotFoundError: there is no such file or folder.
     """
-    text = str(address)
+    return Episode.of(_recording(str(address)))
+
+
+def _recording(text: str) -> Recording:
     if text.endswith(".npz"):
         return recording.load(text)
     parts = text.rstrip("/").split("/")
@@ -74,28 +83,26 @@ def show(
     fps: float,
     side: int,
 ) -> Iterator[str]:
-    """Write the files that are asked for, by default a page; yield a line about each.
+    """Write a page, a GIF and a recording of an episode, by default a page; yield lines about it.
 
-    Places and options are checked before the episode is played.
+    Paths and options are checked before the episode is played.
     """
-    from coopbench.report.gif import as_gif, check_options
-
-    asked = {".html": html, ".gif": gif, ".npz": save}
-    files = {ending: path for ending, path in asked.items() if path is not None}
+    options = {".html": html, ".gif": gif, ".npz": save}
+    files = {ending: path for ending, path in options.items() if path is not None}
     files = files or {".html": Path("episode.html")}
     for ending, path in files.items():
         recording.check_place(path)
         if path.suffix != ending:
             raise ReplayError(f"{path} is to be a {ending} file; end its name in {ending}.")
     check_options(1, stride, fps, side)
-    found = find_episode(address)
-    yield f"{found.title}: {len(found)} steps, return {found.rewards.sum():.6g}"
+    episode = find_episode(address)
+    yield f"{episode.title}: {len(episode)} steps, return {episode.rewards.sum():.6g}"
     if save is not None:
-        yield f"Episode: {found.save(save)}"
+        yield f"Episode: {episode.save(save)}"
     if ".html" in files:
-        yield f"Page: {found.to_html(html or Path(f'{found.name}.html'))}"
+        yield f"Page: {episode.to_html(html or Path(f'{episode.name}.html'))}"
     if gif is not None:
-        drawn = as_gif(found, stride=stride, fps=fps, side=side)
+        drawn = as_gif(episode, stride=stride, fps=fps, side=side)
         write_bytes(gif, drawn.content)
         size = f"{len(drawn.content) / 1e6:.1f} MB"
         yield f"GIF: {gif}, {drawn.pictures} pictures, stride {drawn.stride}, {size}"
@@ -109,8 +116,8 @@ def _parsed(text: str, parts: list[str]) -> _Address:
 
 def _misspelt(text: str) -> ReplayError:
     return ReplayError(
-        f"An episode is written FOLDER/TASK/POLICY/K or PROTOCOL/TASK/POLICY/K with K counted from "
-        f"0, or is a file ending in .npz; given {text!r}."
+        f"An episode is named FOLDER/TASK/POLICY/K or PROTOCOL/TASK/POLICY/K with K counted from "
+        f"0, or by a file ending in .npz; given {text!r}."
     )
 
 
@@ -135,63 +142,35 @@ def _protocol(name: str) -> Protocol:
 def _from_results(root: Path, address: _Address) -> Recording:
     protocol = store.read_protocol(root / "protocol.json")
     task = protocol.task_of(address.task)
-    try:
-        cells = [store.cell_of(file) for file in sorted((root / task.id).glob("**/meta.json"))]
-        table = {cell.folder.removeprefix(f"{task.id}/"): cell for cell in cells}
-        names = {cell.policy if cell.run is None else place: cell for place, cell in table.items()}
-        known = table if address.policy in table else names
-        cell = named("policy", address.policy, known, str(root / task.id))
-        found = store.read(root, protocol, cell)
-    except DamagedResultError as error:
-        raise ReplayError(str(error)) from None
-    if found is None:
-        raise ReplayError(f"{root / cell.folder} holds no finished cell; evaluate it again.")
-    if found.episodes is None:
+    cell, stored = _stored(root, protocol, task, address.policy)
+    if stored.episodes is None:
         raise ReplayError(f"{root / cell.folder} is a training run that failed.")
-    block, plays = found.episodes, found.policy or found.meta["plays"]
+    block, policy = stored.episodes, stored.policy or stored.meta["plays"]
     k = _number(address.episode, len(block), f"{task.id} in {root}")
-    if plays is None:
-        return recorded_episode(protocol, block, k)
-    _check_stored(plays, task)
-    played, outcome = _played(protocol, cell, plays, task, k, block.seeds[k])
+    if policy is None:
+        return recording.recorded_episode(protocol, block, k)
+    _check_stored(policy, task)
+    played, outcome = _played(protocol, cell, policy, task, k, block.seeds[k])
     _compare(block, k, outcome, str(root / cell.folder))
     return played
 
 
-def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
-    """Return episode k of a cell from its recorded actions.
-
-    Raises ``ReplayError`` if they have not been recorded.
-    """
-    cell, recorded = block.cell, {} if block.trace is None else block.trace.recorded
-    if k not in recorded:
-        there = " and ".join(map(str, recorded)) or "none"
-        raise ReplayError(
-            f"Results do not keep the policy {cell.policy!r} itself, and of its episodes only the "
-            f"actions of some; allowed: {there}. For others use coopbench.record."
-        )
-    task = protocol.task_of(cell.task)
-    game = game_of(task)
-    states = instance_state(task, game.constants, k + 1) or {}
-    seats = task.seating(k + 1, game.agents)[k]
-    actions, rewards = recorded[k]
-    return Recording(
-        title=_title(cell, k),
-        env=game.env_id,
-        parameters=game.parameters._asdict(),
-        seed=int(block.seeds[k]),
-        agents=game.agents,
-        players=tuple(cell.policy if s == OWN else task.partner_names[s] for s in seats),
-        start={name: np.asarray(values)[k] for name, values in states.items()},
-        actions=actions,
-        rewards=rewards,
-        about={"protocol": protocol.name, "task": task.id, "episode": str(k)},
-    )
-
-
-def _title(cell: Cell, k: int) -> str:
-    run = "" if cell.run is None else f" run {cell.run},"
-    return f"{cell.task}, {cell.policy},{run} episode {k}"
+def _stored(root: Path, protocol: Protocol, task: Task, policy: str) -> tuple[Cell, store.Stored]:
+    """Return the cell of a task that was played by ``policy``: its name, or its folder's."""
+    try:
+        cells = [store.cell_of(file) for file in sorted((root / task.id).glob("**/meta.json"))]
+        by_folder = {cell.folder.removeprefix(f"{task.id}/"): cell for cell in cells}
+        by_name = {
+            cell.policy if cell.run is None else folder: cell for folder, cell in by_folder.items()
+        }
+        names = by_folder if policy in by_folder else by_name
+        cell = named("policy", policy, names, str(root / task.id))
+        stored = store.read(root, protocol, cell)
+    except DamagedResultError as error:
+        raise ReplayError(str(error)) from None
+    if stored is None:
+        raise ReplayError(f"{root / cell.folder} holds no finished cell; evaluate it again.")
+    return cell, stored
 
 
 def _number(text: str, episodes: int, where: str) -> int:
@@ -202,8 +181,8 @@ def _number(text: str, episodes: int, where: str) -> int:
     return int(text)
 
 
-def _check_stored(plays: Any, task: Task) -> None:
-    """Raise ``ReplayError`` if the policy is not there any more, or is another game's."""
+def _check_stored(plays: str | TrainedPolicy, task: Task) -> None:
+    """Raise ``ReplayError`` if a stored policy does not exist any more or is another game's."""
     try:
         if isinstance(plays, str):
             make_policy(plays, game_of(task))
@@ -214,18 +193,18 @@ def _check_stored(plays: Any, task: Task) -> None:
 
 
 def _played(
-    protocol: Protocol, cell: Cell, plays: Any, task: Task, k: int, seed: np.uint64
+    protocol: Protocol, cell: Cell, policy: PolicyLike, task: Task, k: int, seed: np.uint64
 ) -> tuple[Recording, Mapping[str, Any]]:
-    """Play episode k of a cell alone: it depends on its seed, not on those beside it."""
+    """Play episode k of a cell alone; return it, and what stored episodes hold of it."""
     engine = Engine(task.env, **task.parameters)
     states = instance_state(task, engine.constants, k + 1) or {}
     played = recording.play(
         engine,
-        [plays, *task.partner_names],
+        [policy, *task.partner_names],
         task.seating(k + 1, engine.agents)[k:],
         int(seed),
         {name: np.asarray(values)[k] for name, values in states.items()},
-        _title(cell, k),
+        recording.episode_title(cell, k),
         {"protocol": protocol.name, "task": task.id, "episode": str(k)},
     )
     outcome = {
@@ -237,12 +216,12 @@ def _played(
 
 
 def _compare(block: Episodes, k: int, outcome: Mapping[str, Any], where: str) -> None:
-    """Raise ``ReplayError`` unless the episode came out as recorded, bit for bit."""
+    """Raise ``ReplayError`` unless the episode was reproduced bit for bit."""
     for name, value in outcome.items():
         recorded = getattr(block, name)[k]
         if not np.array_equal(recorded, value, equal_nan=True):
             raise ReplayError(
-                f"Episode {k} of {where} could not be reproduced: {name} were {recorded} there and "
-                f"are {value} now. The policy or a version has changed since (meta.json names "
-                f"them); evaluate again into another folder."
+                f"Episode {k} of {where} could not be reproduced: {name} were {recorded} in the "
+                f"results and are {value} now. The policy or a version has changed since "
+                f"(meta.json names them); evaluate again into another folder."
             )

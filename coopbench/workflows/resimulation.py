@@ -22,12 +22,12 @@ from coopbench.episodes.table import Cell, Episodes, Progress, Trace
 from coopbench.episodes.trajectories import Recorder, agent_metrics, episode_metrics
 from coopbench.playing.backends.jobs import Resources
 from coopbench.playing.plan import game_of
+from coopbench.playing.recording import recorded_episode
 from coopbench.playing.rollout import cost, kind, play, title
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.provenance import machine, versions
 from coopbench.results import store
-from coopbench.workflows.replay import recorded_episode
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.registration import spec
 

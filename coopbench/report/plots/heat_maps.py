@@ -1,26 +1,18 @@
 """Heat maps of a cross-play."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from coopbench.analysis.meetings import Meetings
 from coopbench.report.numbers import scale_of
 from coopbench.report.plots.style import INK, SMALL, WIDTH, new_axes, plain
 
 __all__ = ["heat_map"]
 
 
-class Matrices(Protocol):
-    """Mean returns of policies with each other, as a cross-play has them."""
-
-    @property
-    def policies(self) -> Sequence[str]: ...
-
-    def matrix(self, task: str) -> np.ndarray: ...
-
-
-def heat_map(result: Matrices, task: str, ax: Any = None) -> Any:
+def heat_map(result: Meetings, task: str, ax: Any = None) -> Any:
     """Draw the mean returns of a cross-play on ``task``, numbers in the cells; return the axes.
 
     Rows are policies in one seat, columns those in all others; self-play is framed. The colours
