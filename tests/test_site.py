@@ -1,7 +1,10 @@
 """Pages of the site that are made at its build: files of the repository, and the public names."""
 
+import ast
+import pkgutil
 import re
 import runpy
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -44,3 +47,27 @@ def test_code_of_the_first_steps_runs(number):
     codes = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(codes) == 3
     exec(codes[number], {"__name__": "__main__"})
+
+
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+_FOLDERS = "baselines|benchmarks|coopbench|coopbench_envs|docs|examples|protocols|tests"
+_RECIPES = ("stag_hunt", "stag-hunting", "lone_hunter")  # in CONTRIBUTING.md, tested on its own
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_name_modules_and_files_that_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(r"`(coopbench(?:_envs)?(?:\.[A-Za-z_]\w*)+)[`(]", text):
+        pkgutil.resolve_name(name)
+    for path in re.findall(rf"`((?:{_FOLDERS})/[\w./-]*)(?<!-v\d)`", text):
+        assert (ROOT / path).exists() or any(name in path for name in _RECIPES), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_of_pages_imports_what_exists(page):
+    text = page.read_text(encoding="utf-8")
+    for code in re.findall(r"^ *```python[^\n]*\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
+        for node in ast.walk(ast.parse(textwrap.dedent(code))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("coopbench"):
+                for alias in node.names:
+                    exec(f"from {node.module} import {alias.name}")
