@@ -18,7 +18,7 @@ from coopbench.theory.certificates import EPISODES, JUDGED, REACTIVE
 
 
 def judged(name: str) -> Protocol:
-    """Load a protocol with the judged episodes in place of its own."""
+    """Load a protocol with the episodes of certificates instead of its own."""
     seeds = Seeds(evaluation=Evaluation(first=JUDGED, count=EPISODES))
     return load_protocol(name).model_copy(update={"seeds": seeds})
 

@@ -4,7 +4,7 @@
     python benchmarks/cities.py --check    # compare them with those of the package instead
     python benchmarks/cities.py --picture sheet.png
 
-A city is a raster of 128 x 128 cells in the octile format, ``@`` where nobody can go. Walls are
+A city is a raster of 128 x 128 cells in the octile format, ``@`` for impassable cells. Walls are
 later drawn as discs on both sides of an edge, so a street loses two cells of its width; the widths
 here are those of the raster.
 """
@@ -31,7 +31,7 @@ INSTANCES = ROOT / "protocols" / "instances"
 SIZE = 128
 LANE, STREET, AVENUE = 4.0, 5.5, 8.0  # widths of roads, in cells
 CELL = 0.1  # length of a cell in the environment
-FARTHEST = 12.0  # length; every cell of a city is within this way of its middle one
+FARTHEST = 12.0  # length; every cell of a city is within this path length of its central one
 NEAREST = 2.0  # length of the straight line from a start to its goal, at least
 AGENTS = (8, 16, 32, 64, 128, 256)
 EPISODES_PER_CITY = 10
@@ -42,7 +42,7 @@ Point = tuple[float, float]  # x, y
 
 
 class City:
-    """A raster that begins as one mass of buildings; roads are carved out, buildings put back."""
+    """A raster that starts as solid buildings; roads are carved out, buildings added again."""
 
     def __init__(self, solid: bool = True) -> None:
         self.solid = np.full((SIZE, SIZE), solid)
@@ -61,7 +61,7 @@ class City:
 
 
 def length(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    """Lengths, rounded so that no cell hangs on the last bit of some machine."""
+    """Lengths, rounded so that no cell depends on the last bit of a machine."""
     return np.round(np.hypot(dx, dy), 6)
 
 
@@ -102,7 +102,7 @@ def steps(first: float, last: float, low: int, high: int, rng: random.Random) ->
 
 
 def wave(y: float, height: float, length: float, phase: float = 0.0) -> list[Point]:
-    """A line across the city that swings around ``y``."""
+    """A line across the city that oscillates around ``y``."""
     return [(x, y + height * math.sin(2 * math.pi * x / length + phase)) for x in range(-4, 134, 3)]
 
 
@@ -150,7 +150,7 @@ def radial(rng: random.Random) -> City:
 
 
 def borders(places: Sequence[Point], width: float) -> np.ndarray:
-    """Cells about as near to the second nearest place as to the nearest."""
+    """Cells at about equal distance to the two nearest places."""
     distances = np.sort([length(X - x, Y - y) for x, y in places], axis=0)
     return np.round(distances[1] - distances[0], 5) < width
 
@@ -340,7 +340,7 @@ MAKERS: dict[str, Callable[[random.Random], City]] = {
 
 
 def raster(name: str) -> np.ndarray:
-    """Bools (128, 128) of a city, True where nobody can go; only cells that are connected stay."""
+    """Return bools (128, 128) of a city, True if impassable; only connected free cells remain."""
     solid = MAKERS[name](random.Random(f"city {name}")).solid
     solid = ndimage.binary_opening(np.pad(solid, 3, mode="edge"), np.ones((3, 3)))
     solid[:4] = solid[-4:] = solid[:, :4] = solid[:, -4:] = True
@@ -357,7 +357,7 @@ def raster(name: str) -> np.ndarray:
 
 
 def leaks(solid: np.ndarray, reached: np.ndarray) -> np.ndarray:
-    """Solid cells that an agent could enter from a free one, because no disc keeps it out."""
+    """Solid cells that an agent could enter from a free one, because no disc blocks it."""
     hollow = ~movingai.outlines(solid, movingai.Params().low_thr)
     hollow[[0, -1], :] = hollow[:, [0, -1]] = False
     return solid & hollow & ndimage.binary_dilation(reached)
@@ -395,7 +395,7 @@ def ways(free: np.ndarray) -> sparse.csr_matrix:
 
 
 def farthest(free: np.ndarray) -> float:
-    """Longest way from the best middle cell to any other; no two cells are twice that apart."""
+    """Longest path from the most central cell to any other; no two cells are twice that apart."""
     graph, best = ways(free), math.inf
     y, x = np.nonzero(free)
     for cell in np.argsort(np.hypot(x - MIDDLE, y - MIDDLE), kind="stable")[:400:8]:
@@ -405,14 +405,14 @@ def farthest(free: np.ndarray) -> float:
 
 
 def shuffled(cells: np.ndarray, *key: int) -> np.ndarray:
-    """Cells in a random order that belongs to the key."""
+    """Cells in a random order that is determined by the key."""
     seed = sum(part << (16 * k) for k, part in enumerate(key))
     keys = draw(streams(np.full(len(cells), seed), np.arange(len(cells)), 29))
     return cells[np.argsort(keys, kind="stable")]
 
 
 def instances(free: Sequence[np.ndarray], agents: int) -> dict[str, np.ndarray]:
-    """Starts and goals (episodes, agents) as cells inside the ring, city by city in turn."""
+    """Starts and goals (episodes, agents) as cells inside the ring, with the cities in rotation."""
     episodes = EPISODES_PER_CITY * len(free)
     city = np.arange(episodes) % len(free)
     starts, goals = np.zeros((2, episodes, agents), np.int16)
@@ -424,7 +424,7 @@ def instances(free: Sequence[np.ndarray], agents: int) -> dict[str, np.ndarray]:
 
 
 def _goals(starts: Iterable[int], cells: list[int]) -> list[int]:
-    """For every start the first cell that is left and not too near to it."""
+    """For every start the first unused cell that is not too near to it."""
     goals = []
     for start in starts:
         y, x = divmod(int(start), SIZE - 2)
@@ -471,7 +471,7 @@ def picture(file: Path) -> None:
 
 
 def main() -> None:
-    """Write the files, or say which of them differ from those of the package."""
+    """Write the files, or name those that differ from the files of the package."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     parser.add_argument("--picture", type=Path, help="draw all cities into this file instead")

@@ -5,7 +5,7 @@
 prints the tables of docs/statistics.md. Every trial draws new scores (runs, tasks): task means
 spread evenly over [0.2, 0.8], noise of standard deviation 0.2 that is normal or skewed (a shifted
 exponential). The truth is the statistic of 200,000 runs. All methods see the same resamples. Ranks
-are judged on equal contestants, where every claim is false.
+are evaluated for equal contestants, where every claim is false.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def study(statistic, noise: Callable, shape: tuple[int, int], options) -> np.nda
 
 
 def rank_study(noise: Callable, shape: tuple[int, int], options) -> float:
-    """Return the share of trials in which no rank is claimed among equals."""
+    """Return the share of trials in which no rank is claimed among equal contestants."""
     rng, held = np.random.default_rng([options.seed, *shape]), 0
     for trial in range(options.trials):
         scores = [task_means(shape[1]) + noise(rng, shape) for _ in range(CONTESTANTS)]

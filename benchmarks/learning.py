@@ -4,8 +4,8 @@
 
 prints agent-steps per second (rows of all agents in all lanes) of parameter sharing with updates
 and without, in 256 lanes of TrustDilemma with networks of two sizes; the same of PPO of
-Stable-Baselines3 on eight single environments, in the same run, and the ratio; and what it costs to
-evaluate the policy from time to time. Every figure is the median of ``--repeats``.
+Stable-Baselines3 on eight single environments, in the same run, and the ratio; and the cost of
+periodic evaluations. Every figure is the median of ``--repeats``.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def single_environments(game: str, width: int, repeats: int) -> float:
 
 
 def evaluate(learner, game: str) -> None:
-    """Play what has been learned in some episodes."""
+    """Play some episodes with the trained policy."""
     engine = Engine(game, EVALUATED)
     player = Player(learner.policy(), Game.of(engine))
     Match(engine, [player]).play(np.arange(EVALUATED, dtype=np.uint64))

@@ -75,7 +75,7 @@ def draw(times: dict[str, np.ndarray], file: Path) -> None:
 
 
 def main() -> None:
-    """Print a table for every game that there is."""
+    """Print a table for every registered version of the game."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="where to write the curves, SVG")

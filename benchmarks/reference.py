@@ -1,9 +1,9 @@
-"""Reference results: plays and trains what the package ships, and keeps what came of it.
+"""Reference results: play and train the policies of the package, and store the results.
 
 Run ``python benchmarks/reference.py [NAME ...]``. Runs and episodes go to ``results/reference``, so
-that an interrupted run goes on where it stopped; tables and charts to ``baselines/results``. With
-``--check`` nothing is played: the tables are made anew from the episodes that are there, and
-compared with those that are kept.
+that an interrupted run can be resumed; tables and charts to ``baselines/results``. With ``--check``
+nothing is played: the tables are rebuilt from the stored episodes and compared with the stored
+tables.
 
 Policies that are not trained play the same episodes in routing-medium as in routing-easy.
 """
@@ -45,7 +45,7 @@ class Reference(NamedTuple):
 
     @property
     def source(self) -> str:
-        """What ``coopbench.evaluate`` takes."""
+        """Return the argument for ``coopbench.evaluate``."""
         own = Path(__file__).parent / self.protocol
         return str(own) if own.is_file() else self.protocol
 
@@ -64,7 +64,7 @@ KEPT_OF_RUNS = ("learning.csv", "efficiency.csv", "improvements.csv", "ranks.csv
 
 
 def play(name):
-    """Play and train what has not been there yet, on all usable cores."""
+    """Play and train what is missing, on all usable cores."""
     reference, out = REFERENCES[name], EPISODES / name
 
     def tell(cell, done, what):

@@ -1,4 +1,4 @@
-"""How long the bootstrap takes, in seconds of processor time after compilation.
+"""Measure the bootstrap, in seconds of processor time after compilation.
 
     python benchmarks/resampling.py
 

@@ -36,7 +36,7 @@ def best_rate(work, amount):
 
 
 def begun(env_id, lanes, **parameters):
-    """Return an engine at the beginning of its episodes."""
+    """Return an engine at the start of its episodes."""
     engine = Engine(env_id, lanes, **parameters)
     engine.reset(np.arange(lanes))
     return engine
@@ -55,7 +55,7 @@ def step_rate(engine):
 
 
 def reset_rate(engine):
-    """Instances per second, each with other seeds than the one before."""
+    """Instances per second, each with different seeds."""
     return best_rate(engine.reset, engine.lanes)
 
 

@@ -2,10 +2,10 @@
 
     python benchmarks/scale.py --episodes 32 --episodes 320
 
-writes results of 10 policies x 30 tasks x 10 runs x 200 checkpoints x 32 episodes that nobody has
-played (19 million values), with so many evaluation episodes per run, and makes their report in a
+writes results of 10 policies x 30 tasks x 10 runs x 200 checkpoints x 32 invented episodes
+(19 million values), with so many evaluation episodes per run, and makes their report in a
 fresh process: seconds and peak memory of reading, analysis and all files. ``--folder`` keeps the
-results; the compiled kernels of the statistics are made before.
+results; the kernels of the statistics are compiled before.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def invented(episodes: int) -> Protocol:
 
 
 def played(protocol: Protocol, cell: Cell, level: float, rng: np.random.Generator) -> Played:
-    """Invent what a run came to: it learns up to ``level``, with noise."""
+    """Invent the results of a run: it learns up to ``level``, with noise."""
     count = protocol.seeds.evaluation.count
     ends = {"final_trust": rng.random(count), "mean_trust": rng.random(count)}
     rewards = rng.normal(level / 2, 8.0, (count, 2))

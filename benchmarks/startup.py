@@ -1,4 +1,4 @@
-"""How long a user waits: the import, the first step, the main job; each in a fresh process."""
+"""Measure the waiting time of a user: import, first step, main job; each in a fresh process."""
 
 import os
 import subprocess

@@ -1,12 +1,12 @@
-"""Whether a learner that comes to nothing is at fault, or its game.
+"""Test whether a failing learner or its game is the cause.
 
     python benchmarks/traps.py partner-hold-up platform-ecosystem
 
 trains ``ippo_shared`` on tasks of coopetition-standard twice with the same settings, budget and
 seed: from its random start, and from networks that were first fitted to ``conditional_cooperator``,
-which acts on the same observations. Scores are normalised own returns over 60 episodes of no
-protocol. Where the second stays high while the first ends at the best constant, the game rewards
-what the learner does not find; where both end there, it does not.
+which acts on the same observations. Scores are normalised own returns over 60 episodes that no
+protocol uses. Where the second run stays high while the first ends at the best constant, the game
+rewards a behaviour that the learner does not discover; where both end there, it does not.
 """
 
 import sys
@@ -35,7 +35,7 @@ STEPS, SAMPLES, FITS = 200_000, 400, 3000
 
 
 def lesson(task: Task) -> tuple[np.ndarray, np.ndarray]:
-    """What the teacher sees and does over some episodes, with random deviations from it."""
+    """Observations and actions of the teacher over some episodes, with random deviations."""
     engine = Engine(task.env, 64, **task.parameters)
     engine.reset(np.arange(800_000, 800_064, dtype=np.uint64))
     player, control = Player(TEACHER, Game.of(engine)), engine.control
@@ -56,7 +56,7 @@ def lesson(task: Task) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit(learner: Any, task: Task) -> None:
-    """Fit the mean actions of a learner to what the teacher does."""
+    """Fit the mean actions of a learner to the actions of the teacher."""
     import torch
 
     seen, done = lesson(task)

@@ -1,12 +1,12 @@
-"""Search for the hyperparameters of a learner on a protocol; every trial is kept as data.
+"""Search for the hyperparameters of a learner on a protocol; every trial is stored as data.
 
     python benchmarks/tuning.py ippo --trials 40 --steps 150000 --out tuning.jsonl
     python benchmarks/tuning.py ippo --finalists 5 --steps 500000 --out tuning.jsonl
 
 The first command draws settings at random from ``SPACE`` and trains each of them once on some
 tasks; the second trains the best of these on all trained tasks, with other seeds. Neither training
-seeds nor episodes are those of the protocol. A trial's score is the mean over tasks of the score of
-its last policy between the bounds of the task. Trials already in the file are kept.
+seeds nor episodes are those of the protocol. The score of a trial is the mean over tasks of the
+normalised score of its last policy. Trials already in the file are kept.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def drawn(learner: str, trials: int, seed: int) -> Iterator[dict[str, Any]]:
 def scored(
     protocol: Protocol, task: Task, learner: str, steps: int, seed: int, settings: dict[str, Any]
 ) -> float | None:
-    """Normalised score of what a learner comes to on a task; None if it diverges."""
+    """Normalised score of a learner after training on a task; None if it diverges."""
     made = make_learner(learner, task.env, task.parameters, seed, **settings)
     try:
         made.learn(steps)
