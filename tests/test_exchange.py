@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coopbench import exchange
 from coopbench.cli.main import app
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
-from coopbench.exchange import marl_eval_export as exchange
-from coopbench.exchange.marl_eval_import import ABSOLUTE, read_marl_eval, summary_table
+from coopbench.exchange import ABSOLUTE, read_marl_eval, summary_table
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.data import as_csv
 from coopbench.report.report import Report
@@ -320,7 +320,7 @@ def test_hostile_files_get_an_error(tmp_path, text, told):
 
 
 def test_files_that_are_none(tmp_path, monkeypatch):
-    from coopbench.exchange import marl_eval_import as imported
+    from coopbench.exchange import inputs
 
     with pytest.raises(FileNotFoundError, match=r"no file .*none\.json"):
         read_marl_eval(tmp_path / "none.json")
@@ -329,7 +329,7 @@ def test_files_that_are_none(tmp_path, monkeypatch):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\xfa" * 9)
     with pytest.raises(ValueError, match="is not JSON"):
         read_marl_eval(tmp_path / "binary")
-    monkeypatch.setattr(imported, "_LIMIT", 10)
+    monkeypatch.setattr(inputs, "_LIMIT", 10)
     with pytest.raises(ValueError, match="larger than 10 bytes"):
         read_marl_eval(_written(tmp_path, _raw()))
 

@@ -112,13 +112,13 @@ def export_results(
     ] = None,
 ) -> None:
     """Write the results of a folder for marl-eval, and list what marl-eval would not accept."""
-    from coopbench.exchange.marl_eval_export import chosen, save_marl_eval
+    from coopbench.exchange.marl_eval_export import chosen_policies, save_marl_eval
     from coopbench.playing.recording import check_place
     from coopbench.report.loading import load_report
 
     check_place(to)
     results = load_report(folder)
-    obstacles = save_marl_eval(results, to, chosen(results, policy), metric)
+    obstacles = save_marl_eval(results, to, chosen_policies(results, policy), metric)
     for failure in results.episodes.failures:
         where = f"{failure.cell.task} / {failure.cell.policy} / run {failure.cell.run}"
         say(f"Not exported: {where} failed: {failure.reason}")
@@ -145,7 +145,7 @@ def import_results(
     ] = "minmax",
 ) -> None:
     """Summarise results of other tools: interquartile mean, median, mean, optimality gap."""
-    from coopbench.exchange.marl_eval_import import SCALES, read_marl_eval, summary_table
+    from coopbench.exchange import SCALES, read_marl_eval, summary_table
     from coopbench.report.terminal import print_table
     from coopbench_envs.parameters import named
 
