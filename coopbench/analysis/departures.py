@@ -22,10 +22,10 @@ def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     for policy in present:
         blocks = [block for block in table if block.cell.policy == policy]
         for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):
-            tasks = [block.cell.task for block in blocks if differs(protocol, block)]
+            tasks = dict.fromkeys(b.cell.task for b in blocks if differs(protocol, b))
             if tasks:
-                there = ", ".join(dict.fromkeys(tasks))
-                reasons.append(f"{policy} played other {what} than the protocol's in {there}")
+                names = ", ".join(tasks)
+                reasons.append(f"{policy} played other {what} than the protocol's in {names}")
         reasons += _other_runs(protocol, table, policy)
         reasons += _other_training(protocol, table, policy)
         reasons += _mixed(table, policy)
@@ -33,53 +33,56 @@ def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
 
 
 def _failed(table: EpisodeTable) -> list[str]:
-    """Training runs that came to nothing, each with all tasks that it does not play."""
-    told: dict[tuple[str, int | None, str], list[str]] = {}
+    """Name the training runs that failed, with all tasks that they do not play."""
+    runs: dict[tuple[str, int | None, str], list[str]] = {}
     for failure in table.failures:
-        what = (failure.cell.policy, failure.cell.run, failure.reason)
-        told.setdefault(what, []).append(failure.cell.task)
+        run = (failure.cell.policy, failure.cell.run, failure.reason)
+        runs.setdefault(run, []).append(failure.cell.task)
     return [
         f"run {run} of {policy} on {', '.join(tasks)} failed: {reason}"
-        for (policy, run, reason), tasks in told.items()
+        for (policy, run, reason), tasks in runs.items()
     ]
 
 
 def _other_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
-    """How the training runs of a policy are not those of the protocol; failed ones are named."""
+    """Say how the training runs of a policy differ from those of the protocol.
+
+    Failed runs do not count as missing: ``_failed`` names them.
+    """
     seeds, failed = protocol.seeds.training, {failure.cell for failure in table.failures}
-    told: dict[str, list[str]] = {}
+    differences: dict[str, list[str]] = {}
     for task in (task for task, name in table.pairs if seeds and name == policy):
         runs = [block.cell.run for block in table.runs(task, policy)]
         if runs == [None]:
             if policy.partition(":")[0] in protocol.report.learned:
-                told.setdefault(f"has one run, not {len(seeds)},", []).append(task)
+                differences.setdefault(f"has one run, not {len(seeds)},", []).append(task)
             continue
-        there = {
+        trained = {
             *runs,
             *(cell.run for cell in failed if (cell.task, cell.policy) == (task, policy)),
         }
-        lacking = ", ".join(str(seed) for seed in seeds if seed not in there)
+        lacking = ", ".join(str(seed) for seed in seeds if seed not in trained)
         others = ", ".join(str(run) for run in runs if run not in seeds)
         for what, which in (("lacks the runs", lacking), ("has runs of its own,", others)):
             if which:
-                told.setdefault(f"{what} {which}", []).append(task)
-    return [f"{policy} {what} on {', '.join(tasks)}" for what, tasks in told.items()]
+                differences.setdefault(f"{what} {which}", []).append(task)
+    return [f"{policy} {what} on {', '.join(tasks)}" for what, tasks in differences.items()]
 
 
 def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
-    """Runs that were not trained as a budget of the protocol says.
+    """Name the runs that were not trained with a budget of the protocol.
 
     Only on the tasks that are trained on: the models of these play the others.
     """
-    told: dict[str, dict[str, list[str]]] = {}
+    differences: dict[str, dict[str, list[str]]] = {}
     for block in table:
         cell = block.cell
         if cell.policy == policy and cell.run is not None and chooses(protocol, table, cell):
             what = _other_checkpoints(protocol, table, cell) or _other_steps(protocol, table, cell)
             if what:
-                told.setdefault(what, {}).setdefault(cell.task, []).append(str(cell.run))
+                differences.setdefault(what, {}).setdefault(cell.task, []).append(str(cell.run))
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for what, places in told.items():
+    for what, places in differences.items():
         for task, runs in places.items():
             alike.setdefault((what, tuple(runs)), []).append(task)
     return [
@@ -90,33 +93,34 @@ def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> lis
 
 
 def _mixed(table: EpisodeTable, policy: str) -> list[str]:
-    """Tasks on which the runs of a policy were trained with different hyperparameters."""
-    told: dict[str, list[str]] = {}
+    """Name the tasks on which runs of a policy were trained with different hyperparameters."""
+    differences: dict[str, list[str]] = {}
     for task in (task for task, name in table.pairs if name == policy):
         cells = [block.cell for block in table.runs(task, policy)]
         runs = [table.settings[cell] for cell in cells if cell in table.settings]
-        names = {n for each in runs for n in {**each, **runs[0]} if each.get(n) != runs[0].get(n)}
+        names = {n for run in runs for n in {**run, **runs[0]} if run.get(n) != runs[0].get(n)}
         if names:
-            told.setdefault(", ".join(sorted(names)), []).append(task)
+            differences.setdefault(", ".join(sorted(names)), []).append(task)
     return [
         f"runs of {policy} on {', '.join(tasks)} were trained with different values of {names}"
-        for names, tasks in told.items()
+        for names, tasks in differences.items()
     ]
 
 
 def chooses(protocol: Protocol, table: EpisodeTable, cell: Cell) -> bool:
-    """Whether a run is to have checkpoints on the task of a cell.
+    """Return whether a run must have checkpoints on the task of a cell.
 
-    It is on the tasks that are trained on. Where models play all tasks, checkpoints that are given
-    are chosen among on each; a run that was trained here has chosen on its own.
+    It must on the tasks that are trained on. Where models play all tasks, imported checkpoints are
+    chosen among on every task; a run that was trained here has chosen on the task it was trained
+    on.
     """
     trained = {task.id for task in protocol.trained_tasks}
-    own = protocol.family(cell.policy)[1] or cell.task
-    return cell.task in trained and (own == cell.task or cell not in table.trained)
+    origin = protocol.family(cell.policy)[1] or cell.task
+    return cell.task in trained and (origin == cell.task or cell not in table.trained)
 
 
 def _other_checkpoints(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:
-    """What checkpoints a run has that are not those of a budget; empty if they are."""
+    """Say which checkpoints a run has if they are not those of a budget; empty if they are."""
     if protocol.training is None or protocol.seeds.selection is None:
         return ""
     budgets = [
@@ -124,27 +128,28 @@ def _other_checkpoints(protocol: Protocol, table: EpisodeTable, cell: Cell) -> s
         for budget in protocol.training.budgets.values()
     ]
     courses = table.progress_of(cell.task, cell.policy)
-    steps = next((each.steps for each in courses if each.cell == cell), np.empty(0, np.int64))
+    steps = next((c.steps for c in courses if c.cell == cell), np.empty(0, np.int64))
     if any(np.array_equal(steps, budget) for budget in budgets):
         return ""
-    asked = " or ".join(f"{len(each)} up to step {each[-1]:,}" for each in budgets)
-    there = f"{len(steps)} checkpoints up to step {steps[-1]:,}" if len(steps) else "no checkpoints"
-    return f"{there}; the protocol has {asked}"
+    expected = " or ".join(f"{len(budget)} up to step {budget[-1]:,}" for budget in budgets)
+    if not len(steps):
+        return f"no checkpoints; the protocol has {expected}"
+    return f"{len(steps)} checkpoints up to step {steps[-1]:,}; the protocol has {expected}"
 
 
 def _other_steps(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:
-    """For how many steps a run was trained that are not those of a budget; empty if they are."""
+    """Say for how many steps a run was trained if no budget allows them; empty if one does."""
     if protocol.training is None or cell not in table.trained:
         return ""
-    steps, asked = table.trained[cell], [b.steps for b in protocol.training.budgets.values()]
-    if steps in asked:
+    steps, budgets = table.trained[cell], [b.steps for b in protocol.training.budgets.values()]
+    if steps in budgets:
         return ""
-    allowed = " or ".join(f"{each:,}" for each in asked)
+    allowed = " or ".join(f"{budget:,}" for budget in budgets)
     return f"been trained for {steps:,} steps; the protocol asks for {allowed}"
 
 
 def _foreign(protocol: Protocol) -> list[str]:
-    """Why the protocol is not one of this package."""
+    """Say why the protocol is not one of this package."""
     name = protocol.protocol.name
     shipped = load_protocol(name) if name in protocol_files() else None
     if shipped is None or shipped.name != protocol.name:
@@ -157,7 +162,7 @@ def _foreign(protocol: Protocol) -> list[str]:
 
 
 def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -> list[str]:
-    """Baselines that are missing, and tasks that a policy has not played."""
+    """Name baselines that are missing, and tasks that a policy has not played."""
     reasons = []
     for policy in dict.fromkeys((*protocol.report.baselines, *present)):
         lacking = [task.id for task in protocol.task if not table.runs(task.id, policy)]
@@ -173,15 +178,15 @@ def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -
 
 
 def _advice(protocol: Protocol, name: str) -> str:
-    """How to train a required baseline of a protocol of this package."""
+    """Say how to train a required baseline of a protocol of this package."""
     if protocol.training is None or protocol.protocol.name not in protocol_files():
         return ""
     return f"; train it: coopbench train {protocol.protocol.name} {name}"
 
 
 def _other_seeds(protocol: Protocol, block: Episodes) -> bool:
-    found = [protocol.seeds_of(task) for task in protocol.task if task.id == block.cell.task]
-    return not any(np.array_equal(seeds, block.seeds) for seeds in found)
+    expected = [protocol.seeds_of(task) for task in protocol.task if task.id == block.cell.task]
+    return not any(np.array_equal(seeds, block.seeds) for seeds in expected)
 
 
 def _other_seats(protocol: Protocol, block: Episodes) -> bool:

@@ -37,9 +37,10 @@ def progress_csv(table: EpisodeTable) -> str:
 
 
 def _fields(column: np.ndarray) -> list[Any]:
+    values: list[Any] = column.tolist()
     if column.dtype != np.float64 or np.isfinite(column).all():
-        return column.tolist()
-    return [value if math.isfinite(value) else "" for value in column.tolist()]
+        return values
+    return [value if math.isfinite(value) else "" for value in values]
 
 
 def read_episodes_csv(path: str | Path) -> list[dict[str, object]]:

@@ -8,7 +8,7 @@ from coopbench.analysis.standings import Row, Standings
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import unit_text
-from coopbench.report.templates import template
+from coopbench.report.templates import render
 
 __all__ = ["as_html", "tables"]
 
@@ -18,7 +18,7 @@ _UNITS = {RUNS: "Learned policies", EPISODES: "Fixed policies"}
 
 def as_html(found: Standings) -> str:
     """Return the page."""
-    return template("leaderboard.html").render(found=found, tables=tables(found), looks={})
+    return render("leaderboard.html", found=found, tables=tables(found), looks={})
 
 
 def tables(found: Standings) -> tuple[Table, ...]:

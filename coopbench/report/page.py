@@ -16,7 +16,7 @@ from coopbench.report.tables.checklist import checklist_table
 from coopbench.report.tables.overall import extra_tables, overview_table
 from coopbench.report.tables.tasks import agent_table, comparison_table, task_table
 from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, is_long, policies
-from coopbench.report.templates import template
+from coopbench.report.templates import render
 
 __all__ = ["as_html"]
 
@@ -29,7 +29,8 @@ def as_html(findings: Findings, drawn: Sequence[Picture] | None = None) -> str:
     """
     drawn = pictures(findings) if drawn is None else drawn
     names = policies(findings)
-    return template("page.html").render(
+    return render(
+        "page.html",
         findings=findings,
         protocol=findings.protocol,
         identity=identity(findings),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.playing.recording import Recording
-from coopbench.report.templates import embedded, template
+from coopbench.report.templates import embedded, render
 from coopbench_envs.core import Discs
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import picture
@@ -42,7 +42,8 @@ def as_html(recording: Recording, share: float = 1.0) -> str:
     """
     steps, shown = _shown(recording, share)
     stage = shown.stage()
-    return template("player.html").render(
+    return render(
+        "player.html",
         title=recording.title,
         facts=_facts(recording, steps),
         drawn=stage["kind"] == "discs",

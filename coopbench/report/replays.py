@@ -1,4 +1,4 @@
-"""Replays of a report: a good and a bad episode, played again from their recorded actions."""
+"""Replays of a report: the best and the worst episode, played again from recorded actions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ RULE = (
     "mean over the task's group, or, where there are no aggregates, the highest mean score."
 )
 NO_REPLAY = "No episode can be shown: these results hold no recorded actions."
-_SHARE = 0.2  # of the size that a page of its own has
+_SHARE = 0.2  # of the size of a separate page
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Replay:
 
     title: str
     page: str  # HTML of its player; empty if it cannot be played again
-    problem: str  # why not
+    problem: str  # why it cannot be played again; empty if it can
 
 
 def replays(findings: Findings) -> tuple[Replay, ...]:
@@ -48,7 +48,7 @@ def replays(findings: Findings) -> tuple[Replay, ...]:
 
 
 def _recorded(findings: Findings) -> Iterator[Episodes]:
-    """Blocks with recorded episodes, task by task, those of better policies first."""
+    """Iterate over blocks with recorded episodes, by task, those of better policies first."""
     for task in findings.protocol.task:
         played = [policy for name, policy in findings.episodes.pairs if name == task.id]
         rank = _ranks(findings, task.id, task.group)
@@ -59,7 +59,7 @@ def _recorded(findings: Findings) -> Iterator[Episodes]:
 
 
 def _ranks(findings: Findings, task: str, group: str) -> dict[str, float]:
-    """How good policies are: by the aggregate of a group, otherwise by the mean on a task."""
+    """Return the scores to rank policies by: aggregates of a group, or means on a task."""
     score = findings.protocol.report.score
     overall = {
         row.policy: row.estimate
@@ -67,8 +67,8 @@ def _ranks(findings: Findings, task: str, group: str) -> dict[str, float]:
         if (row.group, row.statistic) == (group, "iqm")
     }
     means = {r.policy: r.mean for r in findings.estimates if (r.task, r.metric) == (task, score)}
-    found = overall or means
-    return {name: value for name, value in found.items() if np.isfinite(value)}
+    scores = overall or means
+    return {name: value for name, value in scores.items() if np.isfinite(value)}
 
 
 def _replay(findings: Findings, block: Episodes, k: int, name: str, score: float) -> Replay:

@@ -1,18 +1,21 @@
 """Templates: the HTML of all pages, which share a style sheet, tables and the script that sorts."""
 
+import json
 import re
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from markupsafe import Markup, escape
+
 from coopbench.report.plots.style import Picture
 
-__all__ = ["embedded", "template"]
+__all__ = ["embedded", "render"]
 
 
-def template(name: str) -> Any:
-    """Return a template of this package by the name of its file; values are escaped in it."""
-    return _environment().get_template(name)
+def render(name: str, **values: object) -> str:
+    """Fill in a template of this package, named by its file; values are escaped."""
+    return str(_environment().get_template(name).render(**values))
 
 
 @cache
@@ -36,30 +39,24 @@ def _environment() -> Any:
     return environment
 
 
-def embedded(data: Any) -> Any:
-    """Return data as JSON that may stand in a script element: no ``<`` can end it."""
-    import json
-
-    from markupsafe import Markup
-
+def embedded(data: Any) -> Markup:
+    """Return data as JSON that is safe inside a script element: no ``<`` can end it."""
     return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _typeset(text: str) -> str:
-    """A number with a true minus sign; only intervals break, before what says where they end."""
+    """Write a number with a true minus sign; lines break only before the end of an interval."""
     text = text.replace("-", "\u2212").replace(" ", "\u00a0")
     return text.replace("\u00a0to", " to").replace("\u00a0width", " width")
 
 
 def _breakable(name: str) -> str:
-    """A name that may go on in a new line after its underscores and colons."""
+    """Write a name such that lines may break after its underscores and colons."""
     return name.replace("_", "_\u200b").replace(":", ":\u200b")
 
 
-def _inline(picture: Picture) -> Any:
-    """An SVG as part of the page: as wide as its place, named for those who cannot see it."""
-    from markupsafe import Markup, escape
-
+def _inline(picture: Picture) -> Markup:
+    """Write an SVG as part of the page: as wide as its place, with a label for screen readers."""
     head, _, body = picture.svg.partition(">")
     head = re.sub(r' (?:width|height|version|xmlns:xlink|xmlns)="[^"]*"', "", head)
     return Markup(f'{head} role="img" aria-label="{escape(picture.caption)}">{body}')
