@@ -18,7 +18,6 @@ __all__ = [
     "Match",
     "Script",
     "begin_players",
-    "role_of",
     "seating",
     "seating_by_role",
 ]
@@ -148,9 +147,3 @@ def seating_by_role(episodes: int, roles: Sequence[str], partners: Mapping[str, 
         seats = np.where(others, first + (episode // agents + place) % count, seats)
         first += count
     return seats
-
-
-def role_of(agent: str) -> str:
-    """Return the role of an agent, which is its name without the number: ``sony`` of ``sony_0``."""
-    word, _, number = agent.rpartition("_")
-    return word if word and number.isdigit() else agent

@@ -17,6 +17,7 @@ from coopbench.report.facts import training_text
 from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown
+from coopbench_envs.roles import members_of_roles
 
 __all__ = [
     "describe",
@@ -222,8 +223,13 @@ def _place(part: Part) -> str:
 
 
 def _agents(names: tuple[str, ...]) -> str:
+    """List names; of many, the first two and the last of each role."""
     shown = [f"`{name}`" for name in names]
-    return ", ".join(shown if len(shown) <= 6 else [*shown[:2], "...", shown[-1]])
+    if len(shown) <= 6:
+        return ", ".join(shown)
+    roles = [[shown[seat] for seat in members] for members in members_of_roles(names).values()]
+    short = [role if len(role) <= 3 else [*role[:2], "...", role[-1]] for role in roles]
+    return ", ".join(name for role in short for name in role)
 
 
 def _spaces(spaces: list[Any], agents: tuple[str, ...]) -> str:

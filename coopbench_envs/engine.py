@@ -55,6 +55,7 @@ class Engine:
         seats = range(len(self.agents))
         self.observation_spaces = [self.spec.observation_space(self.constants, a) for a in seats]
         self.action_spaces = [self.spec.action_space(self.constants, a) for a in seats]
+        self._check_agents()
         self.discrete = isinstance(self.action_spaces[0], gym.spaces.Discrete)
         self.state_space = self._state_space()
         self.horizon = int(self.constants.horizon)
@@ -66,6 +67,18 @@ class Engine:
         self.final_obs = np.zeros_like(self.control.obs)
         self.final_measures = np.zeros_like(self.control.measures)
         self.final_returns = np.zeros_like(self.control.returns)
+
+    def _check_agents(self) -> None:
+        """Raise ``ValueError`` if agents share a name or see vectors of different lengths."""
+        if len(set(self.agents)) < len(self.agents):
+            twice = next(name for name in self.agents if self.agents.count(name) > 1)
+            raise ValueError(f"{self.spec.id} names {twice!r} twice; each agent needs its own.")
+        shapes = dict.fromkeys(space.shape for space in self.observation_spaces)
+        if len(shapes) > 1:
+            raise ValueError(
+                f"All agents of {self.spec.id} must observe vectors of one length; given "
+                f"{', '.join(map(str, shapes))}. Fill the shorter ones up with zeros."
+            )
 
     def _allocate(self) -> Control:
         lanes, agents = self.lanes, len(self.agents)

@@ -5,7 +5,7 @@ import pytest
 
 import coopbench
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import role_of, seating, seating_by_role
+from coopbench.baselines.match import seating, seating_by_role
 from coopbench.baselines.player import Player
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
@@ -16,6 +16,7 @@ from coopbench.report.facts import task_facts
 from coopbench.results import store
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.roles import role_of
 
 POOL = ("tit_for_tat", "random", "constant:0.75")
 GAMES = {"coopbench/TrustDilemma-v0": {}, "coopbench/PlatformEcosystem-v0": {"num_developers": 3}}

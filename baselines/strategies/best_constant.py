@@ -7,6 +7,7 @@ import numpy as np
 from coopbench.baselines.policy import Entry, Game
 from coopbench.baselines.strategies.certified import found_for
 from coopbench.baselines.strategies.investments import CUSTOMARY
+from coopbench_envs.roles import role_of
 
 
 class Params(NamedTuple):
@@ -22,7 +23,7 @@ class BestConstant:
         fractions = np.full_like(game.high, CUSTOMARY)
         for seat, agent in enumerate(game.agents):
             # Parts that grow with the number of agents stand last, and are customary throughout.
-            own = roles[agent.rpartition("_")[0]][: fractions.shape[1]]
+            own = roles[role_of(agent)][: fractions.shape[1]]
             fractions[seat, : len(own)] = own
         self._actions = game.low + fractions * (game.high - game.low)
 

@@ -9,10 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 import coopbench_envs
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import role_of, seating_by_role
+from coopbench.baselines.match import seating_by_role
 from coopbench.baselines.registry import entries, make_policy
 from coopbench.protocol import map_files
 from coopbench_envs.parameters import resolve, unknown
+from coopbench_envs.roles import role_of
 
 __all__ = [
     "Bounds",

@@ -20,8 +20,9 @@ from coopbench.baselines.registry import make_policy
 from coopbench.baselines.strategies.certified import certified
 from coopbench.baselines.strategies.investments import CUSTOMARY
 from coopbench.theory.best_play import best_open_loop
-from coopbench.theory.one_step import roles_of, single_parts, solve
+from coopbench.theory.one_step import single_parts, solve
 from coopbench_envs.engine import Engine
+from coopbench_envs.roles import members_of_roles
 
 __all__ = ["Certificate", "Criterion", "certify", "load_certificate"]
 
@@ -227,7 +228,7 @@ class _Bench:
         It is the return per step of the role that gains least.
         """
         gains = []
-        for members in roles_of(self.game.agents).values():
+        for members in members_of_roles(self.game.agents).values():
             seat = members[0]
             earned = []
             for policy in (cooperator, "always_defect"):
@@ -268,7 +269,7 @@ def best_constant(env_id: str) -> dict[str, list[float]]:
     """
     game = Game.at(env_id)
     parts = list(single_parts(game.action_layout).values())
-    roles = roles_of(game.agents)
+    roles = members_of_roles(game.agents)
     search = _Search(env_id)
     ends = [_climbed(search, roles, parts, start) for start in (0.0, 0.5, 1.0)]
     actions, _ = max(ends, key=lambda end: end[1])
@@ -322,7 +323,7 @@ def _open_loop(env_id: str) -> list[float]:
 def _everyone(constant: dict[str, list[float]], game: Game) -> np.ndarray:
     """Return the constant actions of the roles for every agent, (1, agents, parts)."""
     rows = np.zeros(game.high.shape)
-    for role, members in roles_of(game.agents).items():
+    for role, members in members_of_roles(game.agents).items():
         rows[members] = constant[role]
     return rows[None]
 

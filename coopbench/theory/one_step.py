@@ -18,8 +18,9 @@ from coopbench.baselines.strategies.investments import CUSTOMARY
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import describe
+from coopbench_envs.roles import members_of_roles
 
-__all__ = ["Stage", "roles_of", "single_parts", "solve"]
+__all__ = ["Stage", "single_parts", "solve"]
 
 _STARTS = (0.0, 0.5, 1.0)  # fractions from which equilibria and the optimum are sought
 _SWEEPS = 30
@@ -48,14 +49,6 @@ class Stage:
     def price_of_anarchy(self) -> float:
         """Welfare of the optimum over that of the worst equilibrium; 1 if they are equal."""
         return self.optimum_welfare / self.nash_welfare
-
-
-def roles_of(agents: tuple[str, ...]) -> dict[str, list[int]]:
-    """Group agents by the word before their number: those of one role are interchangeable."""
-    members: dict[str, list[int]] = {}
-    for index, agent in enumerate(agents):
-        members.setdefault(agent.rpartition("_")[0], []).append(index)
-    return members
 
 
 def single_parts(layout: Mapping[str, Part]) -> dict[str, int]:
@@ -105,7 +98,7 @@ def solve(
     return Stage(
         env_id=game.engine.spec.id,
         trust=trust,
-        roles=tuple(roles_of(game.engine.agents)),
+        roles=tuple(members_of_roles(game.engine.agents)),
         parts=tuple(game.names),
         nash=worst[:, :, game.searched],
         nash_welfare=float(game.welfare(worst[None])[0].mean()),
@@ -142,7 +135,7 @@ class _Step:
             parameters = {**parameters, "reward_type": "private"}
         places = single_parts(single.action_layout)
         self.names, self.searched = list(places), list(places.values())
-        self.members = list(roles_of(single.agents).values())
+        self.members = list(members_of_roles(single.agents).values())
         grid = np.linspace(0.0, 1.0, levels)
         axes = np.meshgrid(*[grid] * len(self.searched), indexing="ij")
         self.levels = np.stack([axis.ravel() for axis in axes], axis=1)  # (responses, parts)
