@@ -26,6 +26,7 @@ from coopbench_envs.parameters import Allowed, named, resolve
 __all__ = [
     "POLICY_FILE",
     "entries",
+    "entry_of",
     "hyperparameters",
     "learners",
     "make_learner",
@@ -66,6 +67,11 @@ def entries() -> dict[str, Entry]:
     for entry in _installed_policies():
         table.setdefault(entry.name, entry)
     return dict(sorted(table.items()))
+
+
+def entry_of(policy: str) -> Entry | None:
+    """Return the entry that the name of a policy means; None if none is registered."""
+    return entries().get(parse_name(policy).kind)
 
 
 @cache

@@ -3,6 +3,7 @@
 import numpy as np
 
 from coopbench.baselines.match import OWN
+from coopbench.baselines.registry import parse_name
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
@@ -54,7 +55,7 @@ def _other_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[st
     for task in (task for task, name in table.pairs if seeds and name == policy):
         runs = [block.cell.run for block in table.runs(task, policy)]
         if runs == [None]:
-            if policy.partition(":")[0] in protocol.report.learned:
+            if parse_name(policy).kind in protocol.report.learned:
                 differences.setdefault(f"has one run, not {len(seeds)},", []).append(task)
             continue
         trained = {

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from coopbench.baselines.registry import parse_name
 from coopbench.protocol import checks
 from coopbench.protocol.sections import (
     Identity,
@@ -88,7 +89,7 @@ class Protocol(Strict):
         A learned baseline counts as present under its name, whatever follows a colon.
         """
         names = set(present)
-        kinds = {name.partition(":")[0] for name in names}
+        kinds = {parse_name(name).kind for name in names}
         fixed = [name for name in self.report.baselines if name not in names]
         return (*fixed, *(name for name in self.report.learned if name not in kinds))
 
@@ -97,7 +98,7 @@ class Protocol(Strict):
 
         A model is called ``name:task``. The task is empty for all other policies.
         """
-        name, _, task = policy.partition(":")
+        name, task = parse_name(policy)
         models = self.training is not None and (self.training.on, self.training.plays)
         if models == ("each", "all") and task in {one.id for one in self.task}:
             return name, task

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import seating_by_role
-from coopbench.baselines.registry import entries, make_policy
+from coopbench.baselines.registry import entry_of, make_policy
 from coopbench.protocol import map_files
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.roles import role_of
@@ -311,7 +311,7 @@ def _check_roles(pools: Mapping[str, tuple[str, ...]], game: Game) -> None:
 
 def _check_partner(name: str, game: Game) -> None:
     """Raise ``ValueError`` for a policy that cannot be a partner in a game."""
-    entry = entries().get(name.partition(":")[0])
+    entry = entry_of(name)
     if entry is not None and entry.trained:
         raise ValueError(
             f"partner {name!r} is a trained policy, which the digest of a protocol does not cover; "

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from coopbench.analysis.findings import Findings
-from coopbench.baselines.registry import entries
+from coopbench.baselines.registry import entry_of
 from coopbench.report.metadata import (
     ACTS_ON,
     COMPUTE,
@@ -46,7 +46,7 @@ def cards(findings: Findings) -> dict[str, dict[str, str]]:
 
 def _card(findings: Findings, name: str) -> dict[str, str]:
     metas = metadata_of(findings, (name,))
-    entry = entries().get(name.partition(":")[0])
+    entry = entry_of(name)
     if entry is not None and entry.trained and not any(fact(meta, "training") for meta in metas):
         entry = None  # an object of that name
     counts = sorted({len(b) for b in findings.episodes if b.cell.policy == name})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from coopbench.analysis.findings import Findings
-from coopbench.baselines.registry import entries
+from coopbench.baselines.registry import entries, parse_name
 from coopbench.report.numbers import MISSING
 
 __all__ = [
@@ -62,7 +62,7 @@ def unregistered_policies(findings: Findings) -> tuple[str, ...]:
     fixed = [name for name, entry in entries().items() if not entry.trained]
     trained = learned_policies(findings)
     played = played_policies(findings)
-    return tuple(n for n in played if n not in trained and n.partition(":")[0] not in fixed)
+    return tuple(n for n in played if n not in trained and parse_name(n).kind not in fixed)
 
 
 def yes_if(fulfilled: bool, otherwise: str = NO) -> str:

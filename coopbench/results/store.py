@@ -29,7 +29,7 @@ import coopbench_envs
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import read_bounded, write_bytes
 from coopbench.provenance import commit, versions
-from coopbench.baselines.registry import POLICY_FILE, learners, trained_policy
+from coopbench.baselines.registry import POLICY_FILE, learners, parse_name, trained_policy
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import hyperparameters
@@ -349,7 +349,7 @@ def _has_policy(meta: dict[str, Any]) -> bool:
     """Whether a finished cell holds the network that played; a fixed policy is what is named."""
     if meta["run"] is not None:
         return meta.get("training") is not None
-    named = str(meta["plays"]).partition(":")[0] in learners()
+    named = parse_name(str(meta["plays"])).kind in learners()
     return named and POLICY_FILE in meta["sha256"]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from coopbench.analysis import rankings
 from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.standings import Row, Source, Standings
-from coopbench.baselines.registry import entries
+from coopbench.baselines.registry import entry_of
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.files import write_text
 from coopbench.playing.plan import check_units
@@ -231,12 +231,12 @@ def _rows(
     """Yield the rows of every group, the best first."""
     ranked = {(row.group, row.policy): row for row in rankings.ranks(protocol, table)}
     found = [row for row in aggregates(protocol, table) if row.statistic == "iqm"]
-    groups, known = list(protocol.groups), entries()
+    groups = list(protocol.groups)
     for row in sorted(found, key=lambda row: (groups.index(row.group), -row.estimate)):
         rank, entrant = ranked.get((row.group, row.policy)), entrants[row.policy]
         tasks = {task.id for task in protocol.groups[row.group]}
         digests = (each.verification.results for each in entrant.folders)
-        entry = known.get(entrant.policy.partition(":")[0])
+        entry = entry_of(entrant.policy)
         yield Row(
             group=row.group,
             policy=printable(row.policy),

@@ -8,7 +8,7 @@ from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import Curve
 from coopbench.analysis.samples import EPISODES
-from coopbench.baselines.registry import entries
+from coopbench.baselines.registry import entries, parse_name
 from coopbench.report.plots.style import (
     SMALL,
     draw_line,
@@ -53,10 +53,10 @@ def _reference_lines(findings: Findings, task: str) -> list[Estimate]:
         row
         for row in findings.estimates
         if (row.task, row.metric) == (task, findings.protocol.report.score)
-        and row.policy.partition(":")[0] in information
+        and parse_name(row.policy).kind in information
         and row.unit == EPISODES
     ]
-    blind = [row for row in fixed if information[row.policy.partition(":")[0]] == "none"]
+    blind = [row for row in fixed if information[parse_name(row.policy).kind] == "none"]
     best = [max(rows, key=lambda row: row.mean) for rows in (fixed, blind) if rows]
     return list({row.policy: row for row in best}.values())
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from coopbench.analysis.aggregates import SHOWN, Aggregate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Rank
-from coopbench.baselines.registry import entries
+from coopbench.baselines.registry import entry_of
 from coopbench.report.numbers import MISSING, level_text, scale_of_rows
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import (
@@ -118,5 +118,5 @@ def _rank(row: Rank | None) -> Entry:
 
 def information_entry(policy: str) -> Entry:
     """Return what a registered policy acts on; it is not known of any other."""
-    entry = entries().get(policy.partition(":")[0])
+    entry = entry_of(policy)
     return Entry(entry.information, entry.information) if entry else Entry(MISSING)
