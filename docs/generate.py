@@ -1,7 +1,7 @@
 """Fill the generated parts of the documentation from the code; ``--check`` only compares.
 
 A generated part stands between ``<!-- generated: begin -->`` and ``<!-- generated: end -->``; on
-the page of an environment it holds its facts, in README.md the table that its name says.
+the page of an environment it contains the facts, in README.md the table of its name.
 """
 
 import csv
@@ -59,7 +59,7 @@ def trainers() -> str:
 
 
 def hyperparameters() -> str:
-    """Tables of the hyperparameters of all learners; of those that share them, one."""
+    """Tables of the hyperparameters of all learners; one for learners that share them."""
     shared: dict[type, list[LearnerEntry]] = {}
     for entry in learners().values():
         shared.setdefault(entry.params, []).append(entry)
@@ -71,25 +71,30 @@ def hyperparameters() -> str:
 
 
 def learner_table(entry: LearnerEntry) -> str:
-    """Hyperparameters of a learner, and what the protocols have for it."""
-    names = {name: preset(name, entry.name) for name in catalogue.protocols()}
-    there = {name: found for name, found in names.items() if found}
+    """Hyperparameters of a learner, with its default and the presets of the protocols."""
+    presets = {name: preset(name, entry.name) for name in catalogue.protocols()}
+    presets = {name: values for name, values in presets.items() if values}
     rows = [
-        (f"`{key}`", str(default), *(str(each.get(key, default)) for each in there.values()), text)
+        (
+            f"`{key}`",
+            str(default),
+            *(str(values.get(key, default)) for values in presets.values()),
+            text,
+        )
         for key, (kind, default, allowed) in describe_parameters(entry.params).items()
         for text in [f"{allowed.text}; {allowed}" if has_range(kind, allowed) else allowed.text]
     ]
-    return table(["Hyperparameter", "Default", *there, "Meaning"], rows)
+    return table(["Hyperparameter", "Default", *presets, "Meaning"], rows)
 
 
 def has_range(kind: str, allowed: Allowed) -> bool:
-    """Whether it says more of a parameter than its type which values are allowed."""
+    """Whether the allowed values of a parameter are narrower than its type."""
     return bool(allowed.choices) or kind in ("int", "float")
 
 
 def protocols() -> str:
     """Table of all protocols."""
-    found = [load_protocol(name) for name in catalogue.protocols()]
+    loaded = [load_protocol(name) for name in catalogue.protocols()]
     return table(
         ["Protocol", "Tasks", "Episodes", "What it is"],
         [
@@ -99,29 +104,29 @@ def protocols() -> str:
                 str(p.seeds.evaluation.count),
                 p.protocol.description,
             )
-            for p in found
+            for p in loaded
         ],
     )
 
 
 def facts(env_id: str) -> str:
-    """Facts of an environment, then its plot if it has one."""
-    found = describe_environment(env_id)
-    return f"{found}\n\n{plots.section(env_id)}" if plots.is_drawn(env_id) else found
+    """Facts of an environment, then its plot, if any."""
+    text = describe_environment(env_id)
+    return f"{text}\n\n{plots.section(env_id)}" if plots.is_drawn(env_id) else text
 
 
 def certificate(env_id: str) -> str:
     """Tables of an environment's certificate; nothing if it has none."""
     try:
-        found = load_certificate(env_id)
+        stored = load_certificate(env_id)
     except FileNotFoundError:
         return ""
-    how = f"`coopbench certify {env_id.split('/')[1]}`, {found.episodes} episodes:"
-    return f"{how}\n\n{found.table()}"
+    command = f"`coopbench certify {env_id.split('/')[1]}`, {stored.episodes} episodes:"
+    return f"{command}\n\n{stored.table()}"
 
 
 def listing() -> str:
-    """Facts of all protocols; equal tasks of two are shown once."""
+    """Facts of all protocols; tasks that two of them share are listed once."""
     parts: list[str] = []
     shown: list[Protocol] = []
     for protocol in map(load_protocol, catalogue.protocols()):
@@ -134,17 +139,17 @@ def listing() -> str:
 def reference(name: str) -> str:
     """Mean success and coordination of every reference policy on every task of a protocol."""
     rows = _rows(name, "estimates.csv")
-    found = {(row["task"], row["policy"], row["metric"]): float(row["mean"]) for row in rows}
+    means = {(row["task"], row["policy"], row["metric"]): float(row["mean"]) for row in rows}
     names = list(dict.fromkeys(row["policy"] for row in rows))
 
     def cell(task: str, policy: str) -> str:
-        if (task, policy, "success_rate") not in found:
+        if (task, policy, "success_rate") not in means:
             return "—"  # not played
-        return " / ".join(f"{found[task, policy, m]:.3f}" for m in ("success_rate", "coordination"))
+        return " / ".join(f"{means[task, policy, m]:.3f}" for m in ("success_rate", "coordination"))
 
     tasks = dict.fromkeys(row["task"] for row in rows)
-    body = [(f"`{task}`", *(cell(task, each) for each in names)) for task in tasks]
-    return table(["Task", *(each.replace("_", " ") for each in names)], body)
+    body = [(f"`{task}`", *(cell(task, name) for name in names)) for task in tasks]
+    return table(["Task", *(name.replace("_", " ") for name in names)], body)
 
 
 def _rows(name: str, file: str) -> list[dict[str, str]]:
@@ -153,18 +158,18 @@ def _rows(name: str, file: str) -> list[dict[str, str]]:
 
 
 def interval(mean: float, low: float, high: float, form: str) -> str:
-    """Return an estimate with its interval, whose ends stay on one line."""
+    """Return an estimate with its interval, whose limits stay on one line."""
     return f"{mean:{form}} [{low:{form}},{_NO_BREAK}{high:{form}}]"
 
 
 def scores(name: str, metric: str, policies: tuple[str, ...], group: str) -> str:
     """Mean and interval of a metric of some policies on the tasks of a group."""
-    found = {
+    estimates = {
         (r["task"], r["policy"]): r for r in _rows(name, "estimates.csv") if r["metric"] == metric
     }
 
     def cell(task: str, policy: str) -> str:
-        row = found[task, policy]
+        row = estimates[task, policy]
         return interval(*(float(row[key]) for key in ("mean", "low", "high")), ".1f")
 
     body = [
@@ -175,17 +180,17 @@ def scores(name: str, metric: str, policies: tuple[str, ...], group: str) -> str
 
 
 def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
-    """By how much learned policies are better than another one, with intervals and p-values."""
-    found = {(r["task"], r["first"], r["second"]): r for r in _rows(name, "comparisons.csv")}
+    """Lead of learned policies over another one, with intervals and p-values."""
+    comparisons = {(r["task"], r["first"], r["second"]): r for r in _rows(name, "comparisons.csv")}
 
     def cell(task: str, policy: str) -> str:
-        turned = (task, policy, over) not in found
-        row = found[(task, over, policy) if turned else (task, policy, over)]
+        turned = (task, policy, over) not in comparisons
+        row = comparisons[(task, over, policy) if turned else (task, policy, over)]
         ends = [float(row[key]) for key in ("difference", "low", "high")]
         mean, low, high = (-ends[0], -ends[2], -ends[1]) if turned else ends
         p = float(row["p_holm"])
-        told = ("p", "<", "0.0001") if p < 1e-4 else ("p", "=", f"{p:.2g}")
-        return f"{interval(mean, low, high, '+.2f')}, {_NO_BREAK.join(told)}"
+        words = ("p", "<", "0.0001") if p < 1e-4 else ("p", "=", f"{p:.2g}")
+        return f"{interval(mean, low, high, '+.2f')}, {_NO_BREAK.join(words)}"
 
     body = [
         (f"`{task.id}`", *(cell(task.id, policy) for policy in learned))
@@ -196,15 +201,15 @@ def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
 
 def aggregated(name: str) -> str:
     """Interquartile mean and interval of every policy on every group of tasks."""
-    found = {
+    aggregates = {
         (r["group"], r["policy"]): r
         for r in _rows(name, "aggregates.csv")
         if r["statistic"] == "iqm"
     }
-    groups, policies = (list(dict.fromkeys(key[k] for key in found)) for k in (0, 1))
+    groups, policies = (list(dict.fromkeys(key[k] for key in aggregates)) for k in (0, 1))
 
     def cell(group: str, policy: str) -> str:
-        row = found[group, policy]
+        row = aggregates[group, policy]
         return interval(*(float(row[key]) for key in ("estimate", "low", "high")), ".2f")
 
     body = [(f"`{policy}`", *(cell(group, policy) for group in groups)) for policy in policies]
@@ -218,7 +223,7 @@ def learned(name: str) -> tuple[str, ...]:
 
 
 def learners_results() -> dict[str, str]:
-    """Tables of what learners reach on coopetition-standard."""
+    """Tables of the results of learners on coopetition-standard."""
     name = "coopetition-standard"
     policies = learned(name)
     fixed = ("best_constant", "open_loop", "conditional_cooperator")
@@ -234,17 +239,17 @@ def learners_results() -> dict[str, str]:
 def pathfinders() -> str:
     """Success and return of learners and planners on the tasks of routing-learned."""
     rows = _rows("routing-learned", "estimates.csv")
-    found = {(row["task"], row["policy"], row["metric"]): row for row in rows}
+    estimates = {(row["task"], row["policy"], row["metric"]): row for row in rows}
     tasks, policies = (list(dict.fromkeys(row[key] for row in rows)) for key in ("task", "policy"))
 
     def cell(task: str, policy: str, metric: str, places: int) -> str:
-        row = found[task, policy, metric]
+        row = estimates[task, policy, metric]
         return interval(*(float(row[key]) for key in ("mean", "low", "high")), f".{places}f")
 
     measures = (("success_rate", 3), ("return", 0))
     head = [f"`{task}`: {metric}" for task in tasks for metric, _ in measures]
     body = [
-        (f"`{policy}`", *(cell(task, policy, *each) for task in tasks for each in measures))
+        (f"`{policy}`", *(cell(task, policy, *measure) for task in tasks for measure in measures))
         for policy in policies
     ]
     return table(["Policy", *head], body)
@@ -253,19 +258,28 @@ def pathfinders() -> str:
 def pages() -> dict[Path, dict[str, str]]:
     """Return the content of every generated part as {file: {name: text}}."""
     tables = {"environments": environments(), "policies": policies(), "protocols": protocols()}
-    found = {ROOT / "README.md": tables}
+    contents = {ROOT / "README.md": tables}
     for env_id in coopbench_envs.ids():
-        found[ROOT / "docs" / "environments" / page_name(env_id)] = {
+        contents[ROOT / "docs" / "environments" / page_name(env_id)] = {
             "": facts(env_id),
             "certificate": certificate(env_id),
         }
-    found[ROOT / "docs" / "protocol-tables.md"] = {"": listing()}
+    contents[ROOT / "docs" / "protocol-tables.md"] = {"": listing()}
     parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
-    found[ROOT / "docs" / "training.md"] = parts
-    kept = ("routing-easy", "routing-hard", "routing-standard")
-    tables = {name.partition("-")[2]: reference(name) for name in kept}
-    found[ROOT / "docs" / "results.md"] = tables | learners_results()
-    return found
+    contents[ROOT / "docs" / "training.md"] = parts
+    names = ("routing-easy", "routing-hard", "routing-standard")
+    tables = {name.partition("-")[2]: reference(name) for name in names}
+    contents[ROOT / "docs" / "results.md"] = tables | learners_results()
+    structure = ROOT / "tests" / "structure.py"
+    if structure.is_file():
+        contents[ROOT / "docs" / "architecture.md"] = {"rooms": rooms(structure)}
+    return contents
+
+
+def rooms(structure: Path) -> str:
+    """Modules and folders of all packages by layer, from the table of the test."""
+    sys.path.insert(0, str(structure.parent))
+    return f"```text\n{importlib.import_module(structure.stem).picture()}\n```"
 
 
 def filled(text: str, parts: dict[str, str]) -> str:

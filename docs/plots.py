@@ -1,7 +1,7 @@
-"""Draw the pictures of the pages.
+"""Draw the figures of the pages.
 
-How an episode goes under three policies, for every game with trust; and all maps of pathfinding.
-``make docs`` runs it before the pages are built; the same code draws the same bytes.
+Trust and reward over an episode under three policies, for every game with trust; and all maps of
+pathfinding. ``make docs`` runs it before the pages are built; the output is reproducible.
 """
 
 import io
@@ -29,7 +29,7 @@ INNER = (10, 90)  # percentiles: the ends of a band
 MOST = 100  # points of a line, which keeps the files small
 WIDTH, HEIGHT = 6.4, 5.0  # inches
 LABELS = ("mean trust (0 to 1)", "mean reward per agent (units)")
-# From the one that knows most of a game; the first that can play it is shown.
+# In order of preference; the first one that can play the game is shown.
 RECIPROCAL = ("conditional_cooperator", "tit_for_tat")
 LOOKS = style.styles(["random", "always_defect", *RECIPROCAL])
 
@@ -58,10 +58,10 @@ SHOWN: dict[str, dict[str, Any]] = {
 
 
 class Course(NamedTuple):
-    """How episodes went; axis 0 is the step, from 0, axis 1 the episode."""
+    """Course of the episodes; axis 0 is the step, from 0, axis 1 the episode."""
 
-    trust: np.ndarray  # mean pairwise trust; that of the last step once an episode is over
-    reward: np.ndarray  # mean over agents; 0 once it is over, nan at the start
+    trust: np.ndarray  # mean pairwise trust; after the end of an episode its last value
+    reward: np.ndarray  # mean over agents; 0 after the end, nan at the start
 
 
 def stem(env_id: str) -> str:
@@ -70,7 +70,7 @@ def stem(env_id: str) -> str:
 
 
 def is_drawn(env_id: str) -> bool:
-    """Whether an environment has a plot: those that measure trust do."""
+    """Whether an environment has a plot: all that measure trust have one."""
     return "final_trust" in coopbench_envs.spec(env_id).metrics
 
 
@@ -88,7 +88,7 @@ def _plays(policy: str, env_id: str) -> bool:
 
 
 def section(env_id: str) -> str:
-    """Markdown that shows the plot, with what is to be seen on it."""
+    """Markdown that shows the plot and describes it."""
     names = ", ".join(f"`{name}`" for name in policies(env_id))
     alt = (
         f"Two line plots over the steps of an episode of {coopbench_envs.spec(env_id).name}, "
@@ -97,8 +97,8 @@ def section(env_id: str) -> str:
     return (
         f"![{alt}](plots/{stem(env_id)}.svg)\n\n"
         f"All agents play the same policy, at default parameters. Lines: mean of {EPISODES} "
-        f"episodes; bands: {INNER[0]} to {INNER[1]} % of them. An episode that is over counts with "
-        "its last trust and without reward; a cross marks where all are over."
+        f"episodes; bands: {INNER[0]}th to {INNER[1]}th percentile. After its end an episode "
+        "counts with its last trust and zero reward; a cross marks when all episodes have ended."
     )
 
 
@@ -125,8 +125,8 @@ def figure(env_id: str) -> Any:
     axes = drawn.subplots(2, 1, sharex=True)
     horizon = Engine(env_id).horizon
     for name in policies(env_id):
-        found = course(env_id, name)
-        for ax, values in zip(axes, (found.trust, found.reward), strict=True):
+        played = course(env_id, name)
+        for ax, values in zip(axes, (played.trust, played.reward), strict=True):
             _line(ax, values, LOOKS[name], name, horizon)
     for ax, label in zip(axes, LABELS, strict=True):
         style.frame(ax)
@@ -211,7 +211,7 @@ def _map(ax: Any, name: str) -> None:
         )
 
     colours = [style.COLOURS[a % 6] for a in range(len(engine.agents))]
-    # Larger than life where they would be too small to be seen.
+    # Enlarged where they would be too small to see.
     least = 0.008 * max(c.width, c.height)
     agents = np.maximum(fields["agent_rad"], least)
     discs(fields["landmark_pos"], c.landmark_rad, facecolors="#acacac", linewidths=0)
@@ -228,7 +228,7 @@ def _map(ax: Any, name: str) -> None:
 
 
 def main() -> None:
-    """Write the pictures of all pages."""
+    """Write the figures of all pages."""
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / SHEET).write_bytes(sheet())
     for chart in sorted(RESULTS.glob("*/plots/*.svg")):
