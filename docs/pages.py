@@ -7,6 +7,7 @@ made at every build, so that a changed docstring needs no other file to be writt
 
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ The public names of the two packages. Everything else may change between version
 a documented interface of their own are described where they are used:
 [statistics](statistics.md), [game theory](games.md), [exchange](exchange.md) and
 [metrics](metrics.md).
+
+In the signatures, a `PolicyLike` is the name of a policy, an object with `act`, or a function of
+observations. An `Entrant`, which can be evaluated, is a `PolicyLike`, `Trained`, `Checkpoints`,
+`Failed` or `Models`.
 """
 
 
@@ -90,8 +95,24 @@ def _lines(parameters: list[inspect.Parameter]) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """Drop the modules from annotations: ``collections.abc.Sequence`` is ``Sequence``."""
-    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Z]\w*)", "", text).replace("~", "")
+    """Shorten annotations: types without their modules, unions by the names that they have."""
+    for name, union in aliases().items():
+        text = text.replace(union, name)
+    return without_modules(text)
+
+
+def without_modules(text: str) -> str:
+    """Replace ``collections.abc.Sequence`` by ``Sequence``."""
+    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_]*)(?=[A-Z]|ndarray)", "", text)
+
+
+@cache
+def aliases() -> dict[str, str]:
+    """Return the unions in signatures as {name: text}, the longest first."""
+    from coopbench.playing import models
+
+    names = ("Entrant", "Model", "PolicyLike")
+    return {name: str(getattr(models, name)) for name in names}
 
 
 def docstring(value: Any) -> str:
@@ -100,5 +121,6 @@ def docstring(value: Any) -> str:
     body, _, raises = text.partition("\nRaises:\n")
     if not raises:
         return body.strip()
-    errors = re.sub(r"^ {4}(\w+): ", r"- `\1`: ", raises, flags=re.MULTILINE)
+    errors = re.sub(r"\n {8}", " ", raises)
+    errors = re.sub(r"^ {4}(\w+): ", r"- `\1`: ", errors, flags=re.MULTILINE)
     return f"{body.strip()}\n\nRaises:\n\n{errors.strip()}"

@@ -73,4 +73,4 @@ def test_the_new_environment_passes_the_checkers_and_gets_its_facts(project):
     )
     _run(project, "docs/generate.py")
     page = (project / "docs" / "environments" / "stag_hunt.md").read_text(encoding="utf-8")
-    assert "worth of a share of the stag" in page
+    assert "value of a share of the stag" in page
