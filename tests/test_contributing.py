@@ -24,7 +24,7 @@ def project(tmp_path_factory):
     (root / "coopbench" / "baselines").symlink_to(root / "baselines")
     (root / "coopbench" / "protocols").symlink_to(root / "protocols")
     blocks = _FILE.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for _, name, content in blocks:
         (root / name).write_text(textwrap.dedent(content), encoding="utf-8")
     return root

@@ -1,6 +1,6 @@
 """Tables over all tasks: scores of every task, models, published returns, missing runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
@@ -151,15 +151,24 @@ def missing_table(findings: Findings) -> Table | None:
     )
 
 
-def extra_tables(findings: Findings) -> list[Table]:
-    """Return the tables over all tasks that only some reports have."""
-    makers = (missing_table, model_table, efficiency_table, late_table, published_table)
-    tables = (make(findings) for make in makers)
-    return [table for table in tables if table is not None]
-
-
 def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
     """Return a mean as normalised score; a dash where the policy has not played the task."""
     if row is None or scale is None:
         return Entry(MISSING)
     return number_entry((row.mean - scale.low) / scale.width, Scale(3))
+
+
+# Makers of the tables that only some reports have, in the order in which a report shows them.
+EXTRA_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
+    missing_table,
+    model_table,
+    efficiency_table,
+    late_table,
+    published_table,
+)
+
+
+def extra_tables(findings: Findings) -> list[Table]:
+    """Return the tables over all tasks that only some reports have."""
+    tables = (make(findings) for make in EXTRA_TABLES)
+    return [table for table in tables if table is not None]
