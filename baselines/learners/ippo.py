@@ -4,7 +4,7 @@ The update is that of Stable-Baselines3. Games are played here, all lanes at onc
 agents can die, choices can be illegal and each agent has its own reward.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -292,7 +292,8 @@ class IPPO(RowLearner):
         """Return the learning rate at the step at which this update's rollout began."""
         begun = self.steps - self._length * self._params.lanes
         left = max(0.0, 1.0 - begun / self._params.anneal) if self._params.anneal else 1.0
-        return self._params.learning_rate * left
+        rate: float = self._params.learning_rate * left
+        return rate
 
 
 def _check(model: Any, report: Mapping[str, float]) -> None:
@@ -379,11 +380,13 @@ def _fast_tanh() -> Any:
 
         @staticmethod
         def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
-            return torch.ops.aten.tanh_backward(gradients[0], *ctx.saved_tensors)
+            gradient: torch.Tensor = torch.ops.aten.tanh_backward(gradients[0], *ctx.saved_tensors)
+            return gradient
 
     class Tanh(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return Function.apply(x)
+            apply: Callable[[torch.Tensor], torch.Tensor] = Function.apply
+            return apply(x)
 
     return Tanh
 
@@ -396,26 +399,27 @@ def _masked_policy() -> Any:
     import torch
     from stable_baselines3.common.policies import ActorCriticPolicy
 
-    class Masked(ActorCriticPolicy):
-        def _judge(self, seen: Any) -> Any:
-            inputs, legal = seen
-            latent, judged = self.mlp_extractor(inputs)
-            logits = self.action_net(latent)
-            if not torch.isfinite(logits).all():
-                raise Diverged("The logit of a choice is not finite.")
-            logits = logits.masked_fill(~legal, torch.finfo(logits.dtype).min)
-            return self.value_net(judged), self.action_dist.proba_distribution(logits)
+    def judge(self: Any, seen: Any) -> tuple[torch.Tensor, Any]:
+        inputs, legal = seen
+        latent, judged = self.mlp_extractor(inputs)
+        logits = self.action_net(latent)
+        if not torch.isfinite(logits).all():
+            raise Diverged("The logit of a choice is not finite.")
+        logits = logits.masked_fill(~legal, torch.finfo(logits.dtype).min)
+        return self.value_net(judged), self.action_dist.proba_distribution(logits)
 
-        def forward(self, obs: Any, deterministic: bool = False) -> Any:
-            values, distribution = self._judge(obs)
-            actions = distribution.get_actions(deterministic=deterministic)
-            return actions, values, distribution.log_prob(actions)
+    def forward(self: Any, obs: Any, deterministic: bool = False) -> tuple[torch.Tensor, ...]:
+        values, distribution = judge(self, obs)
+        actions = distribution.get_actions(deterministic=deterministic)
+        return actions, values, distribution.log_prob(actions)
 
-        def evaluate_actions(self, obs: Any, actions: torch.Tensor) -> Any:
-            values, distribution = self._judge(obs)
-            return values, distribution.log_prob(actions), distribution.entropy()
+    def evaluate_actions(self: Any, obs: Any, actions: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        values, distribution = judge(self, obs)
+        return values, distribution.log_prob(actions), distribution.entropy()
 
-    return Masked
+    # The library has no types: a class statement would have a base class of any type.
+    methods = {"forward": forward, "evaluate_actions": evaluate_actions}
+    return type("Masked", (ActorCriticPolicy,), methods)
 
 
 def _entry(name: str, summary: str) -> LearnerEntry:

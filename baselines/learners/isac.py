@@ -103,7 +103,7 @@ class Replay:
 
         drawn = self._table[torch.randint(len(self), (batch_size,))]
         drawn[:, -1] /= self.unit
-        return ReplayBufferSamples(*drawn.split(self._columns, dim=1))
+        return ReplayBufferSamples(*torch.split(drawn, self._columns, dim=1))
 
     def save(self) -> dict[str, np.ndarray]:
         """Return all stored rows, and how many were ever added."""

@@ -56,37 +56,37 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train, evaluate, save."""
-    given = parse(arguments)
-    env_id, other = spec(given.env).id, reference(given.env)
+    options = parse(arguments)
+    env_id, other = spec(options.env).id, reference(options.env)
     # More games at once and larger minibatches than by default, which takes less time.
     learner = make_learner(
-        given.learner,
+        options.learner,
         env_id,
         {},  # parameters of the environment
-        given.seed,
-        learning_rate=given.learning_rate,
+        options.seed,
+        learning_rate=options.learning_rate,
         lanes=32,
         rollout=3200,
         batch_size=800,
         epochs=5,
-        layers=given.layers,
+        layers=options.layers,
         scale_observations=True,
         scale_rewards=True,
     )
     print(f"{env_id}, mean return of an agent; {other}: {mean_return(other, env_id):.2f}")
     print(f"{'steps':>10}{'training':>10}{'evaluation':>12}{'entropy':>9}{'value loss':>12}")
-    for target in [*range(given.interval, given.steps, given.interval), given.steps]:
-        told = learner.learn(target)
-        found = mean_return(learner.policy(), env_id)
+    for target in [*range(options.interval, options.steps, options.interval), options.steps]:
+        report = learner.learn(target)
+        evaluation = mean_return(learner.policy(), env_id)
         training, entropy, loss = (
-            told.get(name, np.nan) for name in ("episode_return", "entropy", "value_loss")
+            report.get(name, np.nan) for name in ("episode_return", "entropy", "value_loss")
         )
         print(
-            f"{learner.steps:>10,}{training:>10.2f}{found:>12.2f}{entropy:>9.2f}{loss:>12.4f}",
+            f"{learner.steps:>10,}{training:>10.2f}{evaluation:>12.2f}{entropy:>9.2f}{loss:>12.4f}",
             flush=True,
         )
-    given.out.write_bytes(learner.policy().pack())
-    print(f"The policy is in {given.out}.")
+    options.out.write_bytes(learner.policy().pack())
+    print(f"The policy is in {options.out}.")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The policy astar_pibt: shortest ways on the cells of the map, and rounds of PIBT along them.
+"""The policy astar_pibt: shortest paths on the cells of the map, and rounds of PIBT along them.
 
 Once per episode it measures how far every cell is from every goal. Then the team moves in rounds:
 in each, priority inheritance with backtracking (see ``pibt``) gives every agent a cell to go to or
-to stay in, and ``tracking`` takes all of them there at the same time.
+to stay in, and ``path_following`` moves all of them there at the same time.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -35,11 +35,11 @@ class Params(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What is known of each lane; axis 0 is the lane."""
+    """State of the planner; axis 0 is the lane."""
 
     planned: np.ndarray  # (lanes,) bool
     goal_pos: np.ndarray  # (lanes, agents, 2) goals that the ways lead to
-    room: np.ndarray  # (lanes, cells, 5) float32, see ways.survey_room
+    room: np.ndarray  # (lanes, cells, 5) float32, see shortest_paths.survey_room
     team: Team
     track: Track
 
@@ -136,16 +136,16 @@ def play(t, drive, m, pos, velocity, radii, goal, on_goal, landmarks, actions):
 
 @subroutine
 def heed_goals(t, m, i, goal, radii, afresh):
-    """Measure the ways of agents whose goals are new; tell whether there are any."""
-    found = False
+    """Measure the ways of agents whose goals are new; return whether there are any."""
+    changed = False
     for a in range(goal.shape[1]):
         x, y = goal[i, a, 0], goal[i, a, 1]
         if afresh or x != m.goal_pos[i, a, 0] or y != m.goal_pos[i, a, 1]:
-            found = True
+            changed = True
             m.goal_pos[i, a, 0], m.goal_pos[i, a, 1] = x, y
             k = cell_at(t.centres, t.columns, x, y)
             measure_ways(m.room, i, t.columns, a, radii[i, a], k, m.team.ways, t.far, t.queues)
-    return found
+    return changed
 
 
 @subroutine
@@ -163,7 +163,7 @@ def step_on(team, i):
 
 @routine
 def write_places(t, m, i):
-    """Hand the plan on to the track: this round ends where the last one was to lead."""
+    """Write the plan into the track: this round ends where the last one was planned to lead."""
     place, cell = m.track.place, m.team.cell
     for a in range(cell.shape[1]):
         for k in range(2):
@@ -177,7 +177,7 @@ def write_places(t, m, i):
 
 @subroutine
 def choose_plan(t, m, i, pos, radii):
-    """Play plans that differ by chance in thought, and begin the one that is over first."""
+    """Simulate plans that differ by chance, and begin the one that is over first."""
     rng, best = m.team.rng, np.inf
     chosen = rng[i]
     for _ in range(t.plans if t.plans > 1 else 0):
@@ -213,20 +213,20 @@ def begin(t, m, i, pos, radii):
 
 @routine
 def entrance(t, room, i, x, y, radius):
-    """Nearest cell that an agent fits into; the one that it is in if there is none."""
-    found = cell_at(t.centres, t.columns, x, y)
-    if not fits(room, i, found, found, DIRECTIONS, radius):
+    """Return the nearest cell that an agent fits into; the one that it is in if there is none."""
+    entry = cell_at(t.centres, t.columns, x, y)
+    if not fits(room, i, entry, entry, DIRECTIONS, radius):
         best = np.inf
         for k in range(t.centres.shape[0]):
             dx, dy = t.centres[k, 0] - x, t.centres[k, 1] - y
             if dx * dx + dy * dy < best and fits(room, i, k, k, DIRECTIONS, radius):
-                best, found = dx * dx + dy * dy, k
-    return found
+                best, entry = dx * dx + dy * dy, k
+    return entry
 
 
 @subroutine
 def play_in_thought(t, m, i, radii):
-    """Play to the end; the cost counts agents that do not arrive, then rounds, then their sum."""
+    """Simulate to the end; the cost is agents that do not arrive, then rounds, then their sum."""
     n, total, away, played = radii.shape[1], 0, 1, 0
     while away > 0 and played < t.rounds:
         think(t, m, i, radii)

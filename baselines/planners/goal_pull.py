@@ -1,4 +1,4 @@
-"""Steering: what the local policies of pathfinding share, the pull of a goal that is seen."""
+"""The pull of a goal that an agent observes, for the local policies of pathfinding."""
 
 import numpy as np
 

@@ -28,8 +28,8 @@ class Params(NamedTuple):
 class Orca:
     """Steers straight to the goal with the least detour around walls and other agents at hand.
 
-    Of the state it uses what an agent's window covers: positions, velocities and radii. It knows
-    nobody else's goal and no way around a wall: behind one that is straight across it stays.
+    Of the state it uses what an agent's window covers: positions, velocities and radii. It does not
+    know the others' goals, nor a way around a wall: behind one that is straight across it stays.
     """
 
     uses_state = True
@@ -39,7 +39,7 @@ class Orca:
         c = game.constants
         # A step makes of velocity v and action a the velocity kept * v + gain * a.
         substep = c.kept ** np.arange(c.substeps)[:, None]
-        self._kept = (c.kept**c.substeps)[:, None]
+        self._retained = (c.kept**c.substeps)[:, None]
         self._gain = (c.accel * c.impulse * substep.sum(axis=0))[:, None]
         top = self._gain[:, 0]
         self._rules = Rules(
@@ -76,7 +76,7 @@ class Orca:
         velocities = np.empty_like(state.agent_pos)
         rules = self._rules._replace(largest=state.agent_rad.max())
         plan(world, rules, self._scratch, velocities)
-        force = velocities - self._kept * state.agent_vel
+        force = velocities - self._retained * state.agent_vel
         force /= np.maximum(self._gain, 1e-300)
         return force / np.maximum(np.linalg.norm(force, axis=2, keepdims=True), 1.0), None
 

@@ -1,4 +1,4 @@
-"""Tracking: forces that keep a team of holonomic agents in the places that a plan gives them.
+"""Forces that move a team of holonomic agents along the places of a plan.
 
 A plan is a sequence of rounds; in each, all agents go straight from one place to the next on one
 clock, so that what was planned clear of contacts stays so. Between two steps the motion of an agent
@@ -33,7 +33,7 @@ class Drive(NamedTuple):
 
 
 class Track(NamedTuple):
-    """Where each team is in its plan; axis 0 is the lane."""
+    """Position of each team in its plan; axis 0 is the lane."""
 
     clock: np.ndarray  # (lanes,) share of the present round that is over, in [0, 1)
     late: np.ndarray  # (lanes, agents) int32, steps in a row that an agent missed its place
@@ -80,7 +80,7 @@ def make_drive(game: Game, policy: str, steps: float | None = None) -> Drive:
 
 @routine
 def size(drive, x, y):
-    """Size of a force in the measure that must not exceed 1."""
+    """Return the size of a force in the measure that must not exceed 1."""
     if drive.disc:
         return math.sqrt(x * x + y * y)
     return max(abs(x), abs(y))
@@ -88,7 +88,7 @@ def size(drive, x, y):
 
 @subroutine
 def follow(drive, track, i, pos, velocity, on_goal, actions):
-    """Set the clock on as far as all can follow; push everybody to its place of that time."""
+    """Advance the clock as far as all can follow; push every agent to its place at that time."""
     note_late(drive, track, i, pos)
     low, high = 0.0, drive.rate
     if all_follow(drive, track, i, pos, velocity, on_goal, high):
@@ -120,7 +120,7 @@ def note_late(drive, track, i, pos):
 
 @subroutine
 def all_follow(drive, track, i, pos, velocity, on_goal, ahead):
-    """Tell whether every agent gets to its place if the clock is set on by ``ahead``.
+    """Return whether every agent reaches its place if the clock advances by ``ahead``.
 
     Those that cannot move and those that have been late for too long do not count.
     """
@@ -135,7 +135,7 @@ def all_follow(drive, track, i, pos, velocity, on_goal, ahead):
 
 @routine
 def force(drive, track, i, a, pos, velocity, time):
-    """Force that takes agent ``a`` within one step to its place at ``time``."""
+    """Return the force that takes agent ``a`` within one step to its place at ``time``."""
     x = place_at(track, i, a, 0, time) - pos[i, a, 0] - drive.glide[a] * velocity[i, a, 0]
     y = place_at(track, i, a, 1, time) - pos[i, a, 1] - drive.glide[a] * velocity[i, a, 1]
     gain = max(drive.gain[a], 1e-300)
@@ -144,7 +144,7 @@ def force(drive, track, i, a, pos, velocity, time):
 
 @routine
 def place_at(track, i, a, k, time):
-    """Coordinate ``k`` of agent ``a``'s place at a time in [0, 2), counted in rounds."""
+    """Return the coordinate ``k`` of agent ``a``'s place at a time in [0, 2), counted in rounds."""
     part = 0 if time < 1.0 else 1
     one, other = track.place[i, a, part, k], track.place[i, a, part + 1, k]
     return one + (time - part) * (other - one)

@@ -88,9 +88,9 @@ def plan_round(team, desk, room, i, columns, side, radii, far, stop):
             decide(team, desk, room, i, columns, radii, far, desk.order[k])
     for a in range(n):
         here = team.cell[i, a, NEXT]
-        there = beside(room.shape[1], columns, here, desk.choice[a])
-        team.cell[i, a, AFTER] = there
-        away = team.ways[i, a, there]
+        target = beside(room.shape[1], columns, here, desk.choice[a])
+        team.cell[i, a, AFTER] = target
+        away = team.ways[i, a, target]
         team.flight[i, a] = max(team.flight[i, a] - 1, 0)
         if (away == 0 and team.flight[i, a] == 0) or away == far:
             team.rank[i, a] -= math.floor(team.rank[i, a])
@@ -184,17 +184,17 @@ def list_choices(team, desk, room, i, columns, radii, far, a):
     here, cells = team.cell[i, a, NEXT], room.shape[1]
     count = 0
     for d in range(CHOICES):
-        there = beside(cells, columns, here, d)
-        if there < 0 or (d < DIRECTIONS and not fits(room, i, here, there, d, radii[i, a])):
+        target = beside(cells, columns, here, d)
+        if target < 0 or (d < DIRECTIONS and not fits(room, i, here, target, d, radii[i, a])):
             continue
-        away = np.int64(team.ways[i, a, there])
+        away = np.int64(team.ways[i, a, target])
         if team.flight[i, a] > 0:
-            away = far - np.int64(team.ways[i, team.feared[i, a], there])
+            away = far - np.int64(team.ways[i, team.feared[i, a], target])
         elif away == far:
             away = np.int64(far + (d < DIRECTIONS))
         taken = np.int64(0)
         for k in range(desk.nears[a]):
-            if team.cell[i, desk.near[a, k], NEXT] == there:
+            if team.cell[i, desk.near[a, k], NEXT] == target:
                 taken = np.int64(1)
         cost = (((away * 2 + taken) * 1024 + integer(team.rng, i, 1024)) << 4) + d
         k = count
@@ -209,7 +209,7 @@ def list_choices(team, desk, room, i, columns, radii, far, a):
 
 @subroutine
 def next_choice(desk, a):
-    """Take the next step that excludes no decided one; tell if there is one."""
+    """Take the next step that excludes no decided one; return whether there is one."""
     while desk.tried[a] < desk.offered[a]:
         d = int(desk.choices[a, desk.tried[a]] & 15)
         desk.tried[a] += 1
@@ -227,16 +227,16 @@ def next_choice(desk, a):
 
 @subroutine
 def in_the_way(desk, a):
-    """Agent that keeps ``a`` from its choice by staying where it is, -1 if there is none."""
-    found = -1
+    """Return the agent that blocks the choice of ``a`` by staying where it is, or -1."""
+    blocking = -1
     for k in range(desk.nears[a]):
         b = desk.near[a, k]
         stays = not desk.decided[b] or desk.choice[b] == DIRECTIONS
         if stays and exclude(desk, a, desk.choice[a], b, DIRECTIONS):
             if desk.decided[b]:
                 return b
-            found = b
-    return found
+            blocking = b
+    return blocking
 
 
 @routine
@@ -250,7 +250,7 @@ def take_back(desk, trailing, mark):
 
 @routine
 def exclude(desk, a, d, b, e):
-    """Tell whether steps ``d`` of agent ``a`` and ``e`` of ``b`` at once bring them too close.
+    """Return whether steps ``d`` of agent ``a`` and ``e`` of ``b`` at once bring them too close.
 
     Agents that are too close already must not come closer.
     """

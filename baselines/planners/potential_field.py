@@ -1,4 +1,4 @@
-"""The potential_field policy of pathfinding: drawn by the goal, driven off by what is near.
+"""The potential_field policy of pathfinding: attracted by the goal, repelled by obstacles.
 
 Attraction and repulsion as in Khatib 1986, the latter weaker near the goal (Ge & Cui 2000), and a
 force along obstacles that leads around them instead of letting the two balance.
@@ -31,8 +31,8 @@ class Params(NamedTuple):
 class PotentialField:
     """Pushes along the sum of attraction, repulsion and circulation.
 
-    Whoever meets an obstacle that drives it off its goal takes the way around that leads more
-    towards the goal, to the left or to the right, and keeps to it until it is clear of obstacles.
+    An agent that an obstacle repels from its goal takes the way around that leads more towards the
+    goal, to the left or to the right, and continues on it until it is clear of obstacles.
     It uses its own observation and the game's constants alone.
     """
 
@@ -84,8 +84,8 @@ class Objects:
         return vectors / np.maximum(closeness, 1e-12), closeness
 
     def _away(self, observations: np.ndarray, part: str) -> np.ndarray:
-        """Vectors away from the objects of one part, as long as they are close."""
-        seen = self._layout[part].view(observations).astype(np.float64)
+        """Return vectors away from the objects of one part, whose length is their closeness."""
+        seen: np.ndarray = self._layout[part].view(observations).astype(np.float64)
         if part == "objects":
             return seen
         rad = seen[..., 4:5] * self._window if part == "agents" else self._disc_rad
@@ -93,11 +93,14 @@ class Objects:
         distance = share * (self._window + self._rad + rad)
         closeness = (self._window + rad - distance) / (self._window - self._rad)
         closeness = np.maximum(closeness, 0.0) * seen[..., -1:]
-        return -seen[..., :2] / np.maximum(share, 1e-12) * closeness
+        away: np.ndarray = -seen[..., :2] / np.maximum(share, 1e-12) * closeness
+        return away
 
 
 def _dot(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    return (one * other).sum(axis=2, keepdims=True)
+    """Return scalar products of vectors, (lanes, agents, 1)."""
+    products: np.ndarray = (one * other).sum(axis=2, keepdims=True)
+    return products
 
 
 ENTRY = Entry(

@@ -4,7 +4,7 @@ Agents with longer ways plan first. Each finds a way by RRT* (see ``rrt_star``) 
 the starts of those that have no plan yet and past the goals of those that have, and then the
 earliest moments to go and to wait along it, so that it meets nobody who has a plan: prioritised
 planning as in Cap, Novak, Kleiner & Selecky 2015 (IEEE Transactions on Automation Science and
-Engineering 12). ``tracking`` takes all of them along at the same time.
+Engineering 12). ``path_following`` moves all of them along at the same time.
 """
 
 import math
@@ -42,7 +42,7 @@ class Params(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What is known of each lane; axis 0 is the lane."""
+    """State of the planner; axis 0 is the lane."""
 
     begun: np.ndarray  # (lanes,) bool
     round: np.ndarray  # (lanes,) int32, rounds that are over
@@ -50,7 +50,7 @@ class Memory(NamedTuple):
     planned: np.ndarray  # (lanes, agents) bool, has a plan that leads to its goal
     goal_pos: np.ndarray  # (lanes, agents, 2) goals of the plans
     start_pos: np.ndarray  # (lanes, agents, 2) where the plans begin
-    room: np.ndarray  # (lanes, cells, 5) float32, see ways.survey_room
+    room: np.ndarray  # (lanes, cells, 5) float32, see shortest_paths.survey_room
     ways: np.ndarray  # (lanes, 2, cells) int32, see rrt_star.Field
     rng: np.ndarray  # (lanes,) uint64
     track: Track
@@ -145,7 +145,7 @@ def play(t, drive, f, m, pos, velocity, radii, goal, on_goal, landmarks, actions
 
 @routine
 def write_places(m, i):
-    """Hand the plan on to the track."""
+    """Write the plan into the track."""
     last = m.plan.shape[2] - 1
     for a in range(m.plan.shape[1]):
         for part in range(3):
@@ -203,7 +203,7 @@ def sort_by_way(t, m, i):
 
 @routine
 def span(m, i, a):
-    """Square of the distance from the start of a plan to its goal."""
+    """Return the square of the distance from the start of a plan to its goal."""
     dx = m.goal_pos[i, a, 0] - m.start_pos[i, a, 0]
     dy = m.goal_pos[i, a, 1] - m.start_pos[i, a, 1]
     return dx * dx + dy * dy
@@ -211,7 +211,7 @@ def span(m, i, a):
 
 @subroutine
 def make_plan(t, drive, f, m, i, a, now, care, radii, landmarks):
-    """Plan agent ``a`` from round ``now`` on; tell if it was possible with this much care."""
+    """Plan agent ``a`` from round ``now`` on; return whether it was possible with this margin."""
     last = m.plan.shape[2] - 1
     forget_bodies(f)
     for b in range(radii.shape[1]):
@@ -301,7 +301,7 @@ def time_path(t, m, i, a, now, length, radii):
 
 @routine
 def quiet_from(t, m, i, a, now, length, radii):
-    """Round from which on nobody with a plan passes the end of the path any more."""
+    """Return the round from which on nobody with a plan passes the end of the path any more."""
     last, quiet = m.plan.shape[2] - 1, now
     for time in range(last - 1, now - 1, -1):
         if not passes(t, m, i, a, time, length, length, radii):
@@ -312,7 +312,7 @@ def quiet_from(t, m, i, a, now, length, radii):
 
 @routine
 def passes(t, m, i, a, time, one, other, radii):
-    """Tell whether agent ``a`` keeps its distance in a round that leads along its path."""
+    """Return whether agent ``a`` keeps its distance in a round that leads along its path."""
     for b in range(radii.shape[1]):
         if b == a or not m.planned[i, b]:
             continue

@@ -116,13 +116,13 @@ def search(t, f, room, i, a, radii, landmarks, start, goal, rng):
         return -1
     for k in range(f.head.shape[0]):
         f.head[k] = -1
-    side, found = spacing(t.centres), -1
+    side, reached = spacing(t.centres), -1
     plant(t, f, 0, -1, start[i, a, 0], start[i, a, 1])
     grown = 1
     widest = 2.0 * math.sqrt(1.5 * drawn * side * side / math.pi)
     for point in range(f.node.shape[0] - 1):
         x, y = goal[i, a, 0], goal[i, a, 1]
-        if found >= 0 or point % _GOAL_EVERY > 0:
+        if reached >= 0 or point % _GOAL_EVERY > 0:
             k = f.pool[integer(rng, i, drawn)]
             x = t.centres[k, 0] + side * (uniform(rng, i) - 0.5)
             y = t.centres[k, 1] + side * (uniform(rng, i) - 0.5)
@@ -136,9 +136,9 @@ def search(t, f, room, i, a, radii, landmarks, start, goal, rng):
         reach = min(_STRIDE * side, widest * math.sqrt(math.log(grown + 1.0) / (grown + 1.0)))
         graft(t, f, i, a, radii, landmarks, nearest, grown, x, y, reach)
         if x == goal[i, a, 0] and y == goal[i, a, 1]:
-            found = grown
+            reached = grown
         grown += 1
-    return found
+    return reached
 
 
 @subroutine
@@ -149,10 +149,10 @@ def fill_pool(t, f, room, i, a, radii, start, goal):
         y = start[i, a, 1] if end == 0 else goal[i, a, 1]
         k = cell_at(t.centres, t.columns, x, y)
         measure_ways(room, i, t.columns, end, radii[i, a], k, f.ways, FAR, f.queues)
-    there = cell_at(t.centres, t.columns, goal[i, a, 0], goal[i, a, 1])
-    if f.ways[i, 0, there] == FAR:
+    target = cell_at(t.centres, t.columns, goal[i, a, 0], goal[i, a, 1])
+    if f.ways[i, 0, target] == FAR:
         return 0
-    most = _DETOUR * f.ways[i, 0, there] + 2 * _CELLS * DIAGONAL
+    most = _DETOUR * f.ways[i, 0, target] + 2 * _CELLS * DIAGONAL
     drawn = 0
     for k in range(f.pool.shape[0]):
         if f.ways[i, 0, k] != FAR and f.ways[i, 0, k] + np.int64(f.ways[i, 1, k]) <= most:
@@ -176,14 +176,14 @@ def plant(t, f, node, parent, x, y):
 
 @routine
 def between(f, node, x, y):
-    """Distance of a point from a node."""
+    """Return the distance of a point from a node."""
     dx, dy = x - f.node[node, 0], y - f.node[node, 1]
     return math.sqrt(dx * dx + dy * dy)
 
 
 @routine
 def way_to(f, node):
-    """Length of the way from the root to a node."""
+    """Return the length of the way from the root to a node."""
     total = 0.0
     while node > 0:
         total += f.branch[node]
@@ -196,7 +196,7 @@ def nearest_node(t, f, x, y):
     """Search cells in growing squares until no nearer node is possible."""
     k, side = cell_at(t.centres, t.columns, x, y), spacing(t.centres)
     column, row, rows = k % t.columns, k // t.columns, f.head.shape[0] // t.columns
-    best, found, ring = np.inf, 0, 0
+    best, nearest, ring = np.inf, 0, 0
     while ring <= max(rows, t.columns) and (ring - 1) * side < best:
         for r in range(max(row - ring, 0), min(row + ring, rows - 1) + 1):
             stride = 1 if r == row - ring or r == row + ring else max(2 * ring, 1)
@@ -205,10 +205,10 @@ def nearest_node(t, f, x, y):
                 while node >= 0:
                     gap = between(f, node, x, y)
                     if gap < best:
-                        best, found = gap, node
+                        best, nearest = gap, node
                     node = f.next_node[node]
         ring += 1
-    return found
+    return nearest
 
 
 @subroutine
@@ -243,7 +243,7 @@ def graft(t, f, i, a, radii, landmarks, nearest, node, x, y, reach):
 
 @subroutine
 def clear(t, f, i, a, radii, landmarks, x, y, to_x, to_y):
-    """Tell whether agent ``a`` gets straight from one point to another past all that stands."""
+    """Return whether agent ``a`` gets straight from one point to another past all that stands."""
     columns, rows = t.columns, f.head.shape[0] // t.columns
     wall = WALL_SPARE * radii[i, a] + t.landmark_rad
     reach = max(wall, AGENT_SPARE * (radii[i, a] + t.widest))

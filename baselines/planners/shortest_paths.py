@@ -1,4 +1,4 @@
-"""Ways: which steps between cells are clear of walls, and how far every cell is from a goal.
+"""Which steps between cells are clear of walls, and how far every cell is from a goal.
 
 Cells are those of the map, numbered row by row along x. From a cell an agent goes to the middle of
 one of the eight cells around it. Everything works on lane ``i`` of arrays that the caller owns.
@@ -23,7 +23,7 @@ _TOUCH = 1e-6  # discs that exactly touch are apart; of the radius, rooms being 
 
 @routine
 def beside(cells, columns, k, d):
-    """Cell beside cell ``k`` in direction ``d``, -1 beyond the map; direction 8 is ``k`` itself."""
+    """Return the cell beside ``k`` in direction ``d`` (8: ``k`` itself), -1 beyond the map."""
     if d == DIRECTIONS:
         return k
     column, row = k % columns + COLUMN_STEP[d], k // columns + ROW_STEP[d]
@@ -34,7 +34,7 @@ def beside(cells, columns, k, d):
 
 @routine
 def fits(room, i, k, other, d, radius):
-    """Tell whether an agent gets from cell ``k`` to ``other``, which lies in direction ``d``."""
+    """Return whether an agent gets from cell ``k`` to ``other``, which lies in direction ``d``."""
     if d == DIRECTIONS:
         return room[i, k, 0] >= radius * (1.0 - _TOUCH)
     if d < 4:
@@ -72,7 +72,7 @@ def survey_room(room, i, centres, columns, landmarks, landmark_rad, widest):
 
 @routine
 def distance_to(x, y, to_x, to_y):
-    """Distance of a point from the straight way that leads from the origin to (to_x, to_y)."""
+    """Return the distance of a point from the segment from the origin to (to_x, to_y)."""
     square = to_x * to_x + to_y * to_y
     share = 0.0
     if square > 0.0:

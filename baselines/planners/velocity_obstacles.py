@@ -140,9 +140,9 @@ def add_walls(w, r, s, i, a):
     reach = w.rad[i, a] + r.disc_rad + r.margin
     near, longest = reach + r.top[a] * r.wall_ahead, _TOUCH * 2.0 * r.disc_rad
     # The near point of a side may be at one end of it; the disc at its other end counts, too.
-    found = find_discs(w, r, s, i, a, math.sqrt(near * near + longest * longest))
+    discs = find_discs(w, r, s, i, a, math.sqrt(near * near + longest * longest))
     x, y, count = w.pos[i, a, 0], w.pos[i, a, 1], 0
-    for k in range(found):
+    for k in range(discs):
         s.within[k] = False
         px, py = w.discs[i, s.disc[k], 0] - x, w.discs[i, s.disc[k], 1] - y
         for j in range(k):
@@ -153,7 +153,7 @@ def add_walls(w, r, s, i, a):
                 t /= square
                 count = add_wall(r, s, count, px + t * dx, py + t * dy, reach, r.top[a])
                 s.within[j] = s.within[k] = True
-    for k in range(found):
+    for k in range(discs):
         if not s.within[k]:
             px, py = w.discs[i, s.disc[k], 0] - x, w.discs[i, s.disc[k], 1] - y
             count = add_wall(r, s, count, px, py, reach, r.top[a])
@@ -162,7 +162,7 @@ def add_walls(w, r, s, i, a):
 
 @routine
 def bins_around(r, x, y, radius):
-    """First and last column of the bins within ``radius``, the first bin's row and the row's end.
+    """Return first and last column of the bins within ``radius``, first row and end of rows.
 
     Rows are given by their first bin, so that they can be walked in steps of ``bins_x``.
     """
@@ -176,15 +176,15 @@ def bins_around(r, x, y, radius):
 @routine
 def find_discs(w, r, s, i, a, radius):
     """List the nearest discs within ``radius`` of agent ``a``; return how many there are."""
-    x, y, found = w.pos[i, a, 0], w.pos[i, a, 1], 0
+    x, y, count = w.pos[i, a, 0], w.pos[i, a, 1], 0
     x_0, x_1, begin, end = bins_around(r, x, y, radius)
     for row in range(begin, end, r.bins_x):
         for k in range(w.bin_first[i, row + x_0], w.bin_first[i, row + x_1 + 1]):
             o = w.bin_landmark[i, k]
             dx, dy = w.discs[i, o, 0] - x, w.discs[i, o, 1] - y
             if dx * dx + dy * dy < radius * radius:
-                found = insert(s.disc, s.disc_square, found, o, dx * dx + dy * dy)
-    return found
+                count = insert(s.disc, s.disc_square, count, o, dx * dx + dy * dy)
+    return count
 
 
 @routine
@@ -210,8 +210,8 @@ def add_agents(w, r, s, i, a, count):
         vx, vy = w.vel[i, a, 0] - w.vel[i, o, 0], w.vel[i, a, 1] - w.vel[i, o, 1]
         nx, ny, outside = exit_of(px, py, vx, vy, reach, r.ahead, r.step_dt)
         # Each of the two does half of what is missing, or may give away half of what is to spare.
-        own = nx * w.vel[i, a, 0] + ny * w.vel[i, a, 1]
-        s.planes[count, 0], s.planes[count, 1], s.planes[count, 2] = nx, ny, own - 0.5 * outside
+        speed = nx * w.vel[i, a, 0] + ny * w.vel[i, a, 1]
+        s.planes[count, 0], s.planes[count, 1], s.planes[count, 2] = nx, ny, speed - 0.5 * outside
         count += 1
     return count
 
@@ -219,7 +219,7 @@ def add_agents(w, r, s, i, a, count):
 @routine
 def find_agents(w, r, s, i, a):
     """List the nearest agents in sight of agent ``a``; return how many there are."""
-    x, y, found = w.pos[i, a, 0], w.pos[i, a, 1], 0
+    x, y, count = w.pos[i, a, 0], w.pos[i, a, 1], 0
     x_0, x_1, begin, end = bins_around(r, x, y, r.sight + w.rad[i, a] + r.largest)
     for row in range(begin, end, r.bins_x):
         for b in range(row + x_0, row + x_1 + 1):
@@ -228,14 +228,14 @@ def find_agents(w, r, s, i, a):
                 dx, dy = w.pos[i, o, 0] - x, w.pos[i, o, 1] - y
                 radius = r.sight + w.rad[i, a] + w.rad[i, o]
                 if o != a and dx * dx + dy * dy < radius * radius:
-                    found = insert(s.near, s.near_square, found, o, dx * dx + dy * dy)
+                    count = insert(s.near, s.near_square, count, o, dx * dx + dy * dy)
                 o = s.after[o]
-    return found
+    return count
 
 
 @routine
 def exit_of(px, py, vx, vy, reach, ahead, step_dt):
-    """Nearest way out of a velocity obstacle: its normal, and how far outside (vx, vy) is.
+    """Return the nearest way out of a velocity obstacle: normal, and distance of (vx, vy).
 
     The obstacle holds the relative velocities that bring two discs, of radii with the sum ``reach``
     and (px, py) apart, together within ``ahead``: a cone cut off by a disc.
@@ -259,7 +259,7 @@ def exit_of(px, py, vx, vy, reach, ahead, step_dt):
 
 @routine
 def closest(planes, count, top, x, y):
-    """Velocity closest to (x, y) in the first ``count`` half-planes and the disc of radius ``top``.
+    """Return the velocity closest to (x, y) in ``count`` half-planes and the disc of ``top``.
 
     Returns (count, vx, vy), or (k, vx, vy) where half-plane k shares nothing with those before it,
     and the velocity is the best for those. Incremental: one line at a time where it is violated.
@@ -280,7 +280,7 @@ def closest(planes, count, top, x, y):
 
 @routine
 def interval(planes, k, top):
-    """Part of the edge of half-plane ``k`` that lies in the disc and in all half-planes before.
+    """Return the part of half-plane ``k``'s edge in the disc and in all half-planes before.
 
     The edge is b n + t (-ny, nx); returned are the lowest and highest t, crossed if there is none.
     """
@@ -304,7 +304,7 @@ def interval(planes, k, top):
 
 @routine
 def least_harm(planes, relaxed, walls, failed, count, top, vx, vy):
-    """Velocity that violates the half-planes of agents least, within those of the walls.
+    """Return the velocity that violates the half-planes of agents least, within those of the walls.
 
     The first ``walls`` half-planes hold. Wherever a later one is violated more than those before,
     the best is found where it is violated most of all and as little as possible.

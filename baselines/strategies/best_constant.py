@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.certified import found_for
+from coopbench.baselines.strategies.certified import certificate_entry
 from coopbench.baselines.strategies.investments import CUSTOMARY
 from coopbench_envs.roles import role_of
 
@@ -19,12 +19,12 @@ class BestConstant:
 
     def __init__(self, game: Game, parameters: Params) -> None:
         game.require("best_constant", "own_action")
-        roles = found_for("best_constant", game, "best_constant")
+        roles = certificate_entry("best_constant", game, "best_constant")
         fractions = np.full_like(game.high, CUSTOMARY)
         for seat, agent in enumerate(game.agents):
             # Parts that grow with the number of agents stand last, and are customary throughout.
-            own = roles[role_of(agent)][: fractions.shape[1]]
-            fractions[seat, : len(own)] = own
+            parts = roles[role_of(agent)][: fractions.shape[1]]
+            fractions[seat, : len(parts)] = parts
         self._actions = game.low + fractions * (game.high - game.low)
 
     def initial(self, game: Game, seeds: np.ndarray) -> None:

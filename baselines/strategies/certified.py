@@ -1,4 +1,4 @@
-"""What certificates say to policies: the best constant and the best fixed sequence of a game."""
+"""Certificates as policies read them: the best constant and the best fixed sequence of a game."""
 
 import json
 from importlib import resources
@@ -6,7 +6,7 @@ from typing import Any
 
 from coopbench.baselines.game import Game
 
-__all__ = ["certified", "found_for"]
+__all__ = ["certificate_entry", "certified"]
 
 
 def certified(env_id: str) -> dict[str, Any]:
@@ -18,20 +18,20 @@ def certified(env_id: str) -> dict[str, Any]:
     folder = resources.files("coopbench.baselines") / "certificates"
     file = folder / f"{name}.json"
     if not file.is_file():
-        known = sorted(path.name.removesuffix(".json") for path in folder.iterdir())
+        names = sorted(path.name.removesuffix(".json") for path in folder.iterdir())
         raise FileNotFoundError(
-            f"There is no certificate of {env_id}; there are those of {', '.join(known) or 'none'}."
+            f"There is no certificate of {env_id}; there are those of {', '.join(names) or 'none'}."
         )
     content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return content
 
 
-def found_for(policy: str, game: Game, what: str) -> Any:
-    """Return what the certificate of ``game`` says under ``what``, for a policy that plays it.
+def certificate_entry(policy: str, game: Game, key: str) -> Any:
+    """Return the entry ``key`` of the certificate of ``game``, for a policy that plays it.
 
     Raises ``ValueError`` naming the policy if there is no certificate.
     """
     try:
-        return certified(game.env_id)[what]
+        return certified(game.env_id)[key]
     except FileNotFoundError as error:
         raise ValueError(f"Policy {policy!r} cannot play {game.env_id}: {error}") from None

@@ -1,8 +1,8 @@
 """Conditional cooperator: invest when it is worth it, as long as the others deserve it.
 
 The behaviour that Fischbacher, Gaechter & Fehr (2001) found in half of the people who play public
-goods games, with an eye on the times: it invests while a unit is worth more than a unit to all
-together and its trust in the others has not fallen too far.
+goods games, which here depends on the regime, too: it invests while a unit is worth more than a
+unit to all together and its trust in the others has not fallen too far.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -34,9 +34,9 @@ class Memory(NamedTuple):
 
 
 class ConditionalCooperator:
-    """Invests in good times while its trust is at least ``threshold`` times its first trust.
+    """Invests in good regimes while its trust is at least ``threshold`` times its first trust.
 
-    Where agents choose partners it wishes for those alone who have kept its trust. Where the
+    Where agents choose partners it wishes only for those whom it still trusts. Where the
     productivity is hidden it invests a half for three steps and then goes by what it received.
     """
 
@@ -46,14 +46,14 @@ class ConditionalCooperator:
         self._game, self._parameters = game, parameters
 
     def initial(self, game: Game, seeds: np.ndarray) -> Memory:
-        """Return that nothing has happened yet."""
+        """Return the memory before the first step."""
         lanes, agents = len(seeds), len(game.agents)
         zeros = np.zeros((lanes, agents))
         trust = np.zeros((lanes, agents, agents - 1))
         return Memory(np.zeros(lanes, np.int64), trust, zeros, zeros.copy(), zeros.copy())
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
-        """Look at the times and at the others, then invest all or nothing."""
+        """Judge the regime and the others, then invest all or nothing."""
         trust = self._fractions.trust(observations)
         begun = memory.steps > 0
         first = np.where(begun[:, None, None], memory.first, trust)
@@ -61,15 +61,15 @@ class ConditionalCooperator:
         if "productivity" not in self._game.layout:
             memory = self._learned(observations, memory, begun)
         enough = self._parameters.threshold * first
-        kept = trust.mean(axis=2) >= enough.mean(axis=2)
-        fraction = self._parameters.level * kept * self._worthwhile(observations, memory)
+        trusting = trust.mean(axis=2) >= enough.mean(axis=2)
+        fraction = self._parameters.level * trusting * self._worthwhile(observations, memory)
         actions = self._fractions.units(fraction)
         if "wishes" in self._game.action_layout:
             actions[:, :, self._game.action_layout["wishes"].index] = CUSTOMARY * (trust >= enough)
         return actions, memory._replace(steps=memory.steps + 1)
 
     def _worthwhile(self, observations: np.ndarray, memory: Memory) -> np.ndarray:
-        """Fractions (lanes, agents) worth investing if the others deserve it."""
+        """Return the fractions (lanes, agents) worth investing if the others deserve it."""
         layout = self._game.layout
         if "productivity" not in layout:
             judged = memory.gained > memory.worth
@@ -84,10 +84,10 @@ class ConditionalCooperator:
         c, layout = self._game.constants, self._game.layout
         seen = observations.astype(np.float64)
         income = layout["income"].view(seen)[:, :, 0]
-        own, agents = self._fractions.own(observations), len(c.endowment)
+        invested, agents = self._fractions.invested(observations), len(c.endowment)
         others = np.tile(c.endowment, (agents, 1))[~np.eye(agents, dtype=bool)].reshape(agents, -1)
-        pool = own * c.endowment + (self._fractions.others(observations) * others).sum(axis=2)
-        received = (income / (1.0 - income) - 1.0 + own) * c.endowment
+        pool = invested * c.endowment + (self._fractions.others(observations) * others).sum(axis=2)
+        received = (income / (1.0 - income) - 1.0 + invested) * c.endowment
         worth = c.share * pool * memory.trusted
         trusted = layout["trust_in_me"].view(seen).mean(axis=2)
         dependence = layout["dependence"].view(seen)[:, :, 0]

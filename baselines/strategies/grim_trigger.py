@@ -31,12 +31,12 @@ class GrimTrigger:
         self._level, self._threshold = parameters.level, parameters.threshold
 
     def initial(self, game: Game, seeds: np.ndarray) -> Memory:
-        """Return that nothing has happened yet."""
+        """Return the memory before the first step."""
         lanes = len(seeds)
         return Memory(np.zeros(lanes, np.bool_), np.zeros((lanes, len(game.agents)), np.bool_))
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
-        """Punish for ever what fell short once."""
+        """Punish permanently once another agent has fallen short."""
         short = (self._fractions.others(observations) < self._threshold).any(axis=2)
         angry = memory.angry | (short & memory.begun[:, None])
         played = np.where(angry, 0.0, self._level)

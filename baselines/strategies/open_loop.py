@@ -1,6 +1,6 @@
-"""The best fixed sequence of a game, from its certificate: it looks at nothing but the clock.
+"""The best fixed sequence of a game, from its certificate: it depends on the step alone.
 
-A suite in which it wins tests nothing.
+A game in which it wins does not test how agents respond to each other.
 """
 
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.certified import found_for
+from coopbench.baselines.strategies.certified import certificate_entry
 from coopbench.baselines.strategies.investments import Fractions
 
 
@@ -17,11 +17,11 @@ class Params(NamedTuple):
 
 
 class OpenLoop:
-    """Invests the certificate's fraction of each step; after its last step, that for ever."""
+    """Invests the certificate's fraction of each step, and the last one after its last step."""
 
     def __init__(self, game: Game, parameters: Params) -> None:
         self._fractions = Fractions(game, "open_loop")
-        self._sequence = np.array(found_for("open_loop", game, "open_loop"))
+        self._sequence = np.array(certificate_entry("open_loop", game, "open_loop"))
         self._agents = len(game.agents)
 
     def initial(self, game: Game, seeds: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ class TrustThreshold:
         """Return no memory."""
 
     def act(self, observations: np.ndarray, memory: None) -> tuple[Any, None]:
-        """Look at the own trust in the others."""
+        """Compare its trust in the others with the threshold."""
         mean = self._fractions.trust(observations).mean(axis=2)
         played = np.where(mean >= self._threshold, self._level, 0.0)
         return self._fractions.units(played), None

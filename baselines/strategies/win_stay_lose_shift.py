@@ -33,9 +33,9 @@ class WinStayLoseShift:
 
     def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[Any, np.ndarray]:
         """Open with cooperation, then stay or shift."""
-        own = self._fractions.own(observations) >= self._threshold
+        cooperated = self._fractions.invested(observations) >= self._threshold
         others = self._fractions.others(observations).mean(axis=2) >= self._threshold
-        cooperate = (own == others) | ~memory[:, None]
+        cooperate = (cooperated == others) | ~memory[:, None]
         played = np.where(cooperate, self._level, 0.0)
         return self._fractions.units(played), np.ones_like(memory)
 

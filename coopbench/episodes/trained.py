@@ -1,4 +1,4 @@
-"""Trained policies: what a training run leaves, found again in the results folders that hold it."""
+"""Trained policies: what a training run leaves, as results folders store it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ __all__ = ["Trained"]
 
 @dataclass(frozen=True)
 class Trained:
-    """A training run: the policy of its best checkpoint, how it came along, and its circumstances.
+    """A training run: the policy of its best checkpoint, its progress, and its circumstances.
 
     ``facts`` go into the metadata of what it plays: the ``task`` and the ``steps`` that it was
     trained, ``interval``, ``chosen_step``, ``seconds`` and ``evaluation_seconds`` of the training,
-    ``steps_per_second``, ``resumed`` (the steps from which it went on after it had been stopped),
-    and the ``versions`` of what trained it.
+    ``steps_per_second``, ``resumed`` (the steps from which it was resumed after an interruption),
+    and the ``versions`` of the libraries that trained it.
     """
 
     policy: TrainedPolicy
@@ -25,6 +25,6 @@ class Trained:
     facts: Mapping[str, Any]
 
     def progress_on(self, task: str) -> Progress | None:
-        """How it came along on a task: known of the one that it was trained on alone."""
-        known = self.progress is not None and self.progress.cell.task == task
-        return self.progress if known else None
+        """Return its progress on a task; None for all but the one that it was trained on."""
+        trained = self.progress is not None and self.progress.cell.task == task
+        return self.progress if trained else None
