@@ -538,11 +538,11 @@ def test_a_run_is_one_training(protocol, tmp_path):
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        ({"steps": "lots"}, "tells of a training with .*'lots'.*allowed: whole numbers > 0"),
+        ({"steps": "lots"}, "describes a training with .*'lots'.*allowed: whole numbers > 0"),
         ({"interval": 1, "chosen_step": 4}, "chose that of 4"),
         ({"steps": 50}, "do not fit together"),
         ({"steps": 600, "interval": 20}, "the checkpoints are not every 20 of 600 steps"),
-        (None, "there is a policy.npz, but meta.json tells of no training"),
+        (None, "there is a policy.npz, but meta.json describes no training"),
     ],
 )
 def test_what_is_told_of_a_training_is_verified(protocol, tmp_path, facts, told):

@@ -22,7 +22,7 @@ from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol, stored_protocol
 from coopbench.report.data import as_json
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
-from coopbench.workflows.resimulation import (
+from coopbench.workflows.verdicts import (
     CLOSE,
     DIFFERENT,
     FAILED,

@@ -25,7 +25,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.leaderboard import as_html
 from coopbench.results import store
 from coopbench.results.folder import table_of
-from coopbench.workflows.resimulation import CLOSE, MISSING, RERUN, Check, printable
+from coopbench.workflows.verdicts import CLOSE, MISSING, RERUN, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
 from coopbench_envs.parameters import named
 

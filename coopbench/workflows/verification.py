@@ -1,7 +1,7 @@
-"""Verification: play a results folder again and say, part by part, whether it is what it claims.
+"""Verification: play a results folder again and check whether every part can be reproduced.
 
-A folder is read and never written to, and nothing in it is believed: files are data of bounded
-size, links are not followed, and whatever is wrong with a file is a line of the answer.
+A folder is only read, and nothing in it is trusted: files are data of bounded size, links are not
+followed, and every problem of a file is a line of the result.
 """
 
 import dataclasses
@@ -21,11 +21,13 @@ from coopbench.playing.runner import CellProgress, Event, Runner
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.user_maps import are_replaced
+from coopbench.report.data import as_json
 from coopbench.report.loading import report_of
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
-from coopbench.workflows.resimulation import (
+from coopbench.workflows.resimulation import CheckJob
+from coopbench.workflows.verdicts import (
     ABSOLUTE,
     DIFFERENT,
     FAILED,
@@ -33,36 +35,43 @@ from coopbench.workflows.resimulation import (
     MISSING,
     RELATIVE,
     Check,
-    CheckJob,
     Finding,
     concluded,
     elsewhere,
     printable,
 )
 
-__all__ = ["Examined", "Verification", "examine", "show", "verify"]
+__all__ = ["Examined", "Verification", "checking_runner", "examine", "verify"]
 
 SCHEMA = 1
 _REPORT = "report.json"
-# Of a report: where and how it was made, in words, not what it found.
+# What comparing a report of unknown origin can raise.
+_BROKEN = (
+    DamagedResultError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    RecursionError,
+)
+# Parts of a report that say in words where and how it was made; they are not compared.
 _WORDS = ("versions", "notes", "checklist", "cards")
-_LONG = 40  # cells beyond which those that are identical share a line
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What became of verifying a results folder."""
+    """The result of verifying a results folder."""
 
     folder: str
     protocol: str  # its name; empty if it cannot be read
     digest: str  # of the protocol
     results: str  # digest of the results, as the manifest states it; empty without one
-    checks: tuple[Check, ...]  # protocol.json, manifest.json, every cell, report.json if there
-    departures: tuple[str, ...]  # why it holds no standard report; empty if it does
+    checks: tuple[Check, ...]  # protocol.json, manifest.json, every cell, and report.json
+    departures: tuple[str, ...]  # why its report is not standard; empty if it is
 
     @property
     def identical(self) -> bool:
-        """Whether everything came out as stored, to the bit, as far as it could be played again."""
+        """Whether everything that could be played again is the same as stored, bit for bit."""
         return all(check.verdict in (IDENTICAL, FAILED) for check in self.checks)
 
     @property
@@ -87,7 +96,7 @@ class Verification:
 
 
 class Examined(NamedTuple):
-    """A verification, with what was read for it."""
+    """A verification, with the protocol and the cells that were read for it."""
 
     verification: Verification
     protocol: Protocol | None
@@ -102,8 +111,8 @@ def verify(
 ) -> Verification:
     """Verify a results folder: protocol, digests, every cell, and the report.
 
-    Cells of policies that are known by name are played again whole; of other policies the recorded
-    episodes are. ``backend`` and ``workers`` are those of ``evaluate``.
+    Cells of policies that are known by name are played again completely; of other policies only the
+    recorded episodes are. ``backend`` and ``workers`` are those of ``evaluate``.
 
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
     """
@@ -122,7 +131,7 @@ def checking_runner(backend: str, workers: int | None, progress: CellProgress | 
 
 
 def examine(folder: str | Path, runner: Runner) -> Examined:
-    """Verify a results folder and return also what is in it; see ``verify``."""
+    """Verify a results folder and return its protocol and cells as well; see ``verify``."""
     root = Path(folder)
     if not (root / "protocol.json").is_file():
         raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
@@ -135,47 +144,52 @@ def examine(folder: str | Path, runner: Runner) -> Examined:
     manifest, chain = _manifest(root, protocol)
     cells: dict[str, tuple[Cell, store.Stored]] = {}
     checks = {place: _read(root, protocol, place, cells) for place in places}
-    jobs = [CheckJob(protocol, found) for _, found in cells.values() if found.episodes]
+    jobs = [CheckJob(protocol, stored) for _, stored in cells.values() if stored.episodes]
     with runner.run(jobs) as finished:
         checks |= {job.cell.folder: check for job, check in finished}
-    for place, finding in _strangers(protocol, cells):
-        found = checks[place]
-        told = (printable(finding), *found.reasons)
-        checks[place] = replace(found, verdict=DIFFERENT, reasons=told)
+    for place, reason in _other_trainings(protocol, cells):
+        check = checks[place]
+        reasons = (printable(reason), *check.reasons)
+        checks[place] = replace(check, verdict=DIFFERENT, reasons=reasons)
     lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
-    parts = [_whose(protocol), _listed(root, places, manifest, chain), *checks.values(), *lacking]
-    reasons: tuple[str, ...] = ()
+    parts = [
+        _protocol_check(protocol),
+        _manifest_check(root, places, manifest, chain),
+        *checks.values(),
+        *lacking,
+    ]
+    deviations: tuple[str, ...] = ()
     if jobs and all(check.holds for check in checks.values()):
-        table = table_of(found for _, found in cells.values())
-        reasons = departures(protocol, table)
-        parts += _reported(root, protocol, list(cells.values()))
+        deviations = departures(protocol, table_of(stored for _, stored in cells.values()))
+        parts += _report_checks(root, protocol, list(cells.values()))
     facts = str(root), protocol.name, protocol.digest, manifest.results
-    return Examined(Verification(*facts, tuple(parts), reasons), protocol, cells)
+    return Examined(Verification(*facts, tuple(parts), deviations), protocol, cells)
 
 
-def _strangers(
+def _other_trainings(
     protocol: Protocol, cells: Mapping[str, tuple[Cell, store.Stored]]
 ) -> Iterator[tuple[str, str]]:
-    """Cells of training runs that another policy has played than that of their own training.
+    """Yield cells of training runs that a policy of another training played, with the reason.
 
-    That lies in the cell of the task which the run was trained on.
+    The training of a run is the one in the cell of the task that the run was trained on.
     """
-    own = {task.id: task.trained_on or task.id for task in protocol.task}
-    for place, (cell, found) in cells.items():
-        home = replace(cell, task=protocol.family(cell.policy)[1] or own[cell.task]).folder
+    trained_on = {task.id: task.trained_on or task.id for task in protocol.task}
+    for place, (cell, stored) in cells.items():
+        task = protocol.family(cell.policy)[1] or trained_on[cell.task]
+        home = replace(cell, task=task).folder
         trained = cells[home][1] if home in cells else None
-        if found.policy is None or cell.run is None or trained is None or home == place:
+        if stored.policy is None or cell.run is None or trained is None or home == place:
             continue
-        same = trained.policy is not None and trained.policy.pack() == found.policy.pack()
-        if not same or trained.meta["training"] != found.meta["training"]:
+        same = trained.policy is not None and trained.policy.pack() == stored.policy.pack()
+        if not same or trained.meta["training"] != stored.meta["training"]:
             yield place, f"it was played by another policy than was trained in {home}"
 
 
 # --- the protocol ---------------------------------------------------------------------------------
 
 
-def _whose(protocol: Protocol) -> Check:
-    """Whether a protocol that bears the name of one of this package is that one."""
+def _protocol_check(protocol: Protocol) -> Check:
+    """Check that a protocol with the name of one of this package is that protocol."""
     name, what = protocol.name, "protocol.json"
     files = protocol_files()
     shipped = load_protocol(protocol.protocol.name) if protocol.protocol.name in files else None
@@ -192,7 +206,7 @@ def _whose(protocol: Protocol) -> Check:
 
 
 def _manifest(root: Path, protocol: Protocol) -> tuple[Manifest, Check]:
-    """What the manifest lists, and whether its chain holds."""
+    """Return what the manifest lists, and the check of its chain of digests."""
     if not (root / NAME).exists():
         reason = "the evaluation was not finished, or is of an older version; evaluate again"
         return Manifest({}, ""), Check(NAME, MISSING, (reason,))
@@ -202,8 +216,8 @@ def _manifest(root: Path, protocol: Protocol) -> tuple[Manifest, Check]:
         return Manifest({}, ""), concluded(NAME, [Finding(str(error))])
 
 
-def _listed(root: Path, places: list[str], manifest: Manifest, chain: Check) -> Check:
-    """Whether the manifest lists what is there, with its sums."""
+def _manifest_check(root: Path, places: list[str], manifest: Manifest, chain: Check) -> Check:
+    """Check that the manifest lists every cell of the folder, with its checksum."""
     if not chain.holds:
         return chain
     findings = [
@@ -228,26 +242,26 @@ def _listed(root: Path, places: list[str], manifest: Manifest, chain: Check) -> 
 def _read(
     root: Path, protocol: Protocol, place: str, cells: dict[str, tuple[Cell, store.Stored]]
 ) -> Check:
-    """Read a cell into ``cells``; what is returned holds until it has been played again."""
+    """Read a cell into ``cells``; return its check as long as it has not been played again."""
     try:
         _check_links(root, place)
         cell = store.cell_of(root / place / "meta.json")
-        found = store.read(root, protocol, cell)
-        if cell.folder != place or found is None:
+        stored = store.read(root, protocol, cell)
+        if cell.folder != place or stored is None:
             raise DamagedResultError(f"It is the cell of the folder {cell.folder}.")
         if cell.task not in (task.id for task in protocol.task):
             raise DamagedResultError(f"The protocol has no task {cell.task!r}.")
-        if found.episodes is not None:
+        if stored.episodes is not None:
             content = read_bounded(root / place / "results.jsonl")
-            if content != store.lines(found.episodes):
-                raise DamagedResultError("results.jsonl is not written as it would be here.")
+            if content != store.lines(stored.episodes):
+                raise DamagedResultError("results.jsonl is not formatted as this version does it.")
     except OtherProtocolError:
         return concluded(place, [Finding("it was played with another protocol than protocol.json")])
     except (DamagedResultError, OSError) as error:
         return concluded(place, [Finding(str(error))])
-    cells[place] = cell, found
-    if found.failure is not None:
-        return Check(place, FAILED, (printable(found.failure.reason),))
+    cells[place] = cell, stored
+    if stored.failure is not None:
+        return Check(place, FAILED, (printable(stored.failure.reason),))
     return Check(place, DIFFERENT, ("it has not been played again",))
 
 
@@ -255,128 +269,60 @@ def _check_links(root: Path, place: str) -> None:
     folder = root / place
     for path in (folder, *folder.iterdir()):
         if path.is_symlink():
-            raise DamagedResultError(f"{path} is a link; results are files of their own.")
+            raise DamagedResultError(f"{path} is a link; results must be regular files.")
 
 
 # --- the report -----------------------------------------------------------------------------------
 
 
-def _reported(
+def _report_checks(
     root: Path, protocol: Protocol, cells: list[tuple[Cell, store.Stored]]
 ) -> Iterator[Check]:
-    """Whether the stored report, if there is one, is what its episodes come to."""
-    from coopbench.report.data import as_json
-
+    """Check that the stored report, if there is one, follows from the stored episodes."""
     file = root / _REPORT
     if not file.exists():
         return
+    played = [(cell, stored) for cell, stored in cells if stored.episodes is not None]
     try:
-        stored = json.loads(read_bounded(file))
-        order = list(dict.fromkeys(row["policy"] for row in stored["estimates"]))
-        played = {cell.policy for cell, found in cells if found.episodes is not None}
-        left_out = played - set(order)  # it is about some of the policies only
-        chosen = [each for each in cells if each[0].policy not in left_out]
+        report = json.loads(read_bounded(file))
+        order = list(dict.fromkeys(row["policy"] for row in report["estimates"]))
+        left_out = {cell.policy for cell, _ in played} - set(order)
+        chosen = [(cell, stored) for cell, stored in cells if cell.policy not in left_out]
         again = json.loads(as_json(report_of(protocol, chosen, order)))
-        findings = list(_apart(stored, again, ""))
-        other = [f"{n} {v}" for n, v in again["versions"].items() if stored["versions"].get(n) != v]
-    except (
-        DamagedResultError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        RecursionError,
-    ) as error:
+        findings = list(_differences(report, again, ""))
+        versions = report["versions"]
+        other = [f"{n} {v}" for n, v in again["versions"].items() if versions.get(n) != v]
+    except _BROKEN as error:
         findings, other = [Finding(f"it cannot be compared with its episodes: {error}")], []
-    there = [elsewhere(found.meta) for _, found in cells if found.episodes is not None]
-    yield concluded(_REPORT, findings, ", ".join(other) or next(filter(None, there), ""))
+    platforms = [elsewhere(stored.meta) for _, stored in played]
+    yield concluded(_REPORT, findings, ", ".join(other) or next(filter(None, platforms), ""))
 
 
-def _apart(stored: Any, again: Any, where: str) -> Iterator[Finding]:
-    """Differences between two values of JSON."""
+def _differences(stored: Any, again: Any, where: str) -> Iterator[Finding]:
+    """Yield the differences between two JSON values, at the path ``where``."""
     if isinstance(stored, dict) and isinstance(again, dict):
         for key in {**again, **stored}:
             if not where and key in _WORDS:
                 continue
             if key not in stored or key not in again:
-                what = "missing" if key not in stored else "not part of it"
-                yield Finding(f"{where}{key} is {what}")
+                problem = "missing" if key not in stored else "not part of it"
+                yield Finding(f"{where}{key} is {problem}")
             else:
-                yield from _apart(stored[key], again[key], f"{where}{key}.")
+                yield from _differences(stored[key], again[key], f"{where}{key}.")
     elif isinstance(stored, list) and isinstance(again, list):
         if len(stored) != len(again):
             yield Finding(f"{where[:-1]} has {len(stored)} entries; its episodes give {len(again)}")
         for k, (one, two) in enumerate(zip(stored, again, strict=False)):
-            yield from _apart(one, two, f"{where}{k}.")
+            yield from _differences(one, two, f"{where}{k}.")
     elif stored != again or type(stored) is not type(again):
-        close = _sentence(stored, again, where)  # another version may say it otherwise
+        close = _is_sentence(stored, again, where)  # another version may word it differently
         if isinstance(stored, float) and isinstance(again, float):
             close = math.isclose(stored, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
         text = f"{where[:-1]} is {stored!r}; its episodes give {again!r}"
         yield Finding(text, close=close)
 
 
-def _sentence(stored: Any, again: Any, where: str) -> bool:
-    """Whether both are a reason in words: of a number, or why the report is not a standard one."""
+def _is_sentence(stored: Any, again: Any, where: str) -> bool:
+    """Whether both are sentences: a flag of a number, or why the report is not standard."""
     words = isinstance(stored, str) and isinstance(again, str) and bool(stored and again)
     return words and (where.endswith(".flag.") or where.startswith("departures."))
-
-
-# --- terminal -------------------------------------------------------------------------------------
-
-
-def show(found: Verification, console: Any) -> None:
-    """Print a verification on a rich console: a line for each part, then what is wrong.
-
-    Where there are many cells, those that are identical share a line.
-    """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    differ = any(check.step is not None or check.differing for check in found.checks)
-    grid.add_column("Part", overflow="fold")
-    for name in ("Verdict", "Played again", *(["First step", "Episodes"] if differ else [])):
-        grid.add_column(name)
-    for check in _shown(found):
-        again = f"{check.played:,} of {check.episodes:,}" if check.episodes else ""
-        step = "" if check.step is None else f"{check.step:,}"
-        apart = " ".join(map(str, check.differing))
-        style = "" if check.holds else "bold red"
-        where = [step, apart] if differ else []
-        grid.add_row(Text(check.what), Text(check.verdict, style), again, *where)
-    console.print(grid)
-    if differ:
-        console.print(Text("First step, Episodes: the first that differ.", style="dim"))
-    for check in found.checks:
-        for reason in check.reasons:
-            console.print(Text(f"{check.what}: {reason}", style="" if check.holds else "red"))
-    for line in _conclusion(found):
-        console.print(Text(line), soft_wrap=True)
-
-
-def _shown(found: Verification) -> Iterator[Check]:
-    """Yield a check for every line."""
-    same = [check for check in found.cells if check.verdict == IDENTICAL]
-    together = len(same) > _LONG
-    yield from (check for check in found.checks if not (together and check in same))
-    if together:
-        sums = sum(check.episodes for check in same), sum(check.played for check in same)
-        yield Check(f"{len(same):,} cells", IDENTICAL, episodes=sums[0], played=sums[1])
-
-
-def _conclusion(found: Verification) -> Iterator[str]:
-    """Sentences that say what a verification amounts to."""
-    played = sum(check.played for check in found.cells)
-    total = sum(check.episodes for check in found.cells)
-    yield f"Digest of the results: {found.results or 'none stated'}"
-    for reason in found.departures:
-        yield f"Not a standard report: {reason}"
-    rest = "" if played == total else "; nothing but their digests speaks for the others"
-    yield f"{played:,} of {total:,} episodes were played again{rest}."
-    if not found.holds:
-        count = sum(not check.holds for check in found.checks)
-        yield f"NOT VERIFIED: {count} of {len(found.checks)} parts are different or missing."
-    else:
-        yield "Verified: " + ("identical." if found.identical else "equal within tolerance.")

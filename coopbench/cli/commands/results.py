@@ -49,9 +49,9 @@ def verify(
 
     The exit status is 1 if anything is different or missing.
     """
+    from coopbench.cli.verification import show as show_verification
     from coopbench.files import write_text
     from coopbench.playing.recording import check_place
-    from coopbench.workflows.verification import show as show_verification
     from coopbench.workflows.verification import verify as run
 
     if out is not None:
