@@ -678,7 +678,7 @@ def test_metadata_that_are_no_data_are_damaged(protocol, tmp_path, change):
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
     before, file = cells(tmp_path), tmp_path / "trust" / "steady" / "run-5" / "meta.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    with pytest.raises(DamagedResultError, match="is no object"):
+    with pytest.raises(DamagedResultError, match="is not an object"):
         store.read(tmp_path, protocol, Cell("trust", "steady", 5))
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
     assert cells(tmp_path) == before

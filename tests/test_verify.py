@@ -551,13 +551,16 @@ def test_links_pipes_and_texts_for_terminals(root, tmp_path):
     assert len(reason) < 500
 
 
+NOWHERE = {"map": "movingai", "map_params": {"path": "/dev/zero"}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"env": "antigravity:x/Y-v0"}, "names a module to import"),
         ({"instances": {"file": "../../etc/passwd", "sha256": 64 * "0"}}, "the name of a file"),
-        ({"parameters": {"map_params": {"path": "/dev/zero"}}}, "there is no map"),
-        ({"env": 3}, "damaged"),
+        ({"env": "coopbench/Routing-v0", "parameters": NOWHERE}, "there is no map"),
+        ({"env": 3}, "Unknown environment"),
         ({"parameters": []}, "cannot be used|damaged"),
     ],
 )

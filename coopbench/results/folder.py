@@ -13,7 +13,15 @@ from coopbench.playing.models import Failed, Model, Models
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
 
-__all__ = ["check_folder", "earlier_runs", "models_of", "protocol_of", "stored_cells", "table_of", "write_protocol"]
+__all__ = [
+    "check_folder",
+    "earlier_runs",
+    "models_of",
+    "protocol_of",
+    "stored_cells",
+    "table_of",
+    "write_protocol",
+]
 
 _RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
 
@@ -50,7 +58,9 @@ def stored_cells(
         try:
             cell = store.cell_of(file)
             if cell.task not in tasks:
-                notes.append(f"left out: {file} is of {cell.task!r}, which is no task of the protocol.")
+                notes.append(
+                    f"left out: {file} is of {cell.task!r}, which is no task of the protocol."
+                )
                 continue
             stored = store.read(root, protocol, cell)
         except (DamagedResultError, OtherProtocolError) as error:

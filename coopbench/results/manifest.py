@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from coopbench.errors import DamagedResultError
 from coopbench.files import read_bounded, write_text
-from coopbench.results import store
 from coopbench.protocol.schema import Protocol
 
 __all__ = ["NAME", "Manifest", "cell_folders", "read_manifest", "results_digest", "write_manifest"]

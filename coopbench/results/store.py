@@ -5,40 +5,40 @@ results.jsonl   one line per episode
 curves.npz      mean course of every metric over an episode
 trace.npz       checksum of every step; actions and rewards of the recorded episodes
 progress.npz    training runs with checkpoints: their steps, and every metric of their episodes
-policy.npz      trained policies, by name too: the network that has played
+policy.npz      the trained policy that has played, also where it was named
 """
 
 import hashlib
 import io
 import json
-import os
 import platform
-import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 from pydantic_core import from_json
 
 import coopbench_envs
-from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
-from coopbench.files import read_bounded, write_bytes
-from coopbench.provenance import commit, versions
-from coopbench.baselines.registry import POLICY_FILE, learners, parse_name, trained_policy
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench.baselines.registry import hyperparameters
+from coopbench.baselines.registry import (
+    POLICY_FILE,
+    hyperparameters,
+    learners,
+    parse_name,
+    trained_policy,
+)
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
+from coopbench.episodes.trained import Trained
+from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
+from coopbench.files import read_bounded, write_bytes
+from coopbench.playing.models import Checkpoints, Model
 from coopbench.protocol.loading import stored_protocol
 from coopbench.protocol.map_files import files_of
 from coopbench.protocol.schema import Protocol
-from coopbench.playing.models import Checkpoints
-from coopbench.episodes.trained import Trained
+from coopbench.provenance import commit, versions
 from coopbench_envs.arrays import pack, unpack
 
 __all__ = [
@@ -69,7 +69,7 @@ _ROW = (
     "metrics",
     "agent_metrics",
 )
-# What reading files that anybody may have written can raise.
+# What reading files of unknown origin can raise.
 _BROKEN = (
     LookupError,
     TypeError,
@@ -83,17 +83,17 @@ _BROKEN = (
 
 
 class Stored(NamedTuple):
-    """What a results folder holds of a cell: episodes, or the failure of a training run."""
+    """The stored result of a cell: episodes, or the failure of a training run."""
 
     meta: dict[str, Any]
     episodes: Episodes | None
     progress: Progress | None
     failure: Failure | None
-    # Who has played: of a training run of this package, or where one is named, like ippo:FOLDER.
+    # The policy that played, if a learner of this package trained it; also of ippo:FOLDER.
     policy: TrainedPolicy | None = None
 
 
-def describe(protocol: Protocol, played: Played, model: Any) -> dict[str, Any]:
+def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[str, Any]:
     """Return the metadata of a cell that has just been played by ``model``; see ``plan``."""
     episodes, progress, policy = played.episodes, played.progress, model
     if isinstance(model, Checkpoints) and progress is not None:
@@ -113,10 +113,10 @@ def describe(protocol: Protocol, played: Played, model: Any) -> dict[str, Any]:
     }
 
 
-def write(root: Path, played: Played, meta: dict[str, Any], model: Any = None) -> None:
+def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None = None) -> None:
     """Write a finished cell with its metadata below ``root``, and the ``model`` if it is trained.
 
-    So is a trained policy that is named: what lies in its folder may change. At any moment a crash
+    A trained policy that is named is written, too, as the content of its folder may change. A crash
     leaves the old cell, the new one or an unfinished one.
     """
     cell, progress, trace = played.episodes.cell, played.progress, played.episodes.trace
@@ -138,10 +138,10 @@ def write(root: Path, played: Played, meta: dict[str, Any], model: Any = None) -
 
 
 def write_failure(
-    root: Path, protocol: Protocol, failure: Failure, known: Mapping[str, Any] | None = None
+    root: Path, protocol: Protocol, failure: Failure, facts: Mapping[str, Any] | None = None
 ) -> None:
-    """Write down below ``root`` that a training run failed, with what else is ``known`` of it."""
-    meta = _meta(protocol, failure.cell, "failed") | {"reason": failure.reason, **(known or {})}
+    """Write the failure of a training run below ``root``, with further ``facts`` as metadata."""
+    meta = _meta(protocol, failure.cell, "failed") | {"reason": failure.reason, **(facts or {})}
     _write(root, failure.cell, meta, {})
 
 
@@ -158,7 +158,7 @@ def copy(source: Path, root: Path, cell: Cell) -> None:
 
 
 def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
-    """Return what is there of a cell, or None if it has not been finished.
+    """Return the stored result of a cell, or None if it has not been finished.
 
     Raises:
         DamagedResultError: the files do not fit together; the cell must be played again.
@@ -183,7 +183,7 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
     try:
         for name in ("hyperparameters", "training"):
             if not isinstance(meta.get(name), dict | None):
-                raise ValueError(f"{name!r} is no object")
+                raise ValueError(f"{name!r} is not an object")
         if meta["status"] == "failed":
             return Stored(meta, None, None, Failure(cell, str(meta["reason"])))
         if meta["status"] != "finished":
@@ -203,15 +203,16 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
 
 
 def read_protocol(file: Path) -> Protocol:
-    """Return the protocol of a results folder; what it names is looked at before it is used.
+    """Return the protocol of a results folder; the places that it names are checked before use.
 
-    Raises ``ProtocolError`` if it is damaged, or would have modules imported or large files read.
+    Raises ``ProtocolError`` if it is damaged, or if using it would import modules or read large
+    files.
     """
     try:
         content = from_json(read_bounded(file))
     except DamagedResultError as error:
         raise ProtocolError(str(error)) from None
-    except ValueError:  # the same parser finds the same, and says more
+    except ValueError:  # raises the same error with more detail
         return stored_protocol(file)
     tasks = content.get("task") if isinstance(content, dict) else None
     for task in tasks if isinstance(tasks, list) else ():
@@ -251,7 +252,7 @@ def cell_of(path: Path) -> Cell:
     try:
         folder = PurePosixPath(cell.folder).parts
     except UnicodeEncodeError as error:
-        raise DamagedResultError(f"{path} names a policy that is no text: {error}") from None
+        raise DamagedResultError(f"{path} names a policy that is not text: {error}") from None
     if path.parent.parts[-len(folder) :] != folder:
         raise DamagedResultError(f"{path} describes another cell than its folder.")
     return cell
@@ -280,7 +281,7 @@ def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, byt
 
 
 def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
-    """Write the files of a cell, its metadata last; what it had besides is removed."""
+    """Write the files of a cell, its metadata last; remove other files of an earlier result."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("meta.json", *_ALWAYS, _PROGRESS, POLICY_FILE):
         if name not in files:
@@ -291,7 +292,7 @@ def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
 
 
 def lines(episodes: Episodes) -> bytes:
-    """Return what ``results.jsonl`` holds of episodes that were played here."""
+    """Return the content of ``results.jsonl`` for episodes that were played here."""
     rows, trace = [], episodes.trace
     if trace is None:
         raise ValueError(f"{episodes.cell} was not played here: it has no trajectories.")
@@ -339,14 +340,14 @@ def _checked(path: Path, meta: dict[str, Any]) -> bytes:
 
 
 def _files(meta: dict[str, Any]) -> list[str]:
-    """Names of the files of a finished cell."""
+    """Return the names of the files of a finished cell."""
     progress = [] if meta["chosen_step"] is None else [_PROGRESS]
     policy = [POLICY_FILE] if _has_policy(meta) else []
     return [*_ALWAYS, *progress, *policy]
 
 
 def _has_policy(meta: dict[str, Any]) -> bool:
-    """Whether a finished cell holds the network that played; a fixed policy is what is named."""
+    """Whether a finished cell holds the policy that played: a trained one, also where named."""
     if meta["run"] is not None:
         return meta.get("training") is not None
     named = parse_name(str(meta["plays"])).kind in learners()
@@ -357,7 +358,7 @@ def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Epi
     rows = list(map(_row, io.BytesIO(contents["results.jsonl"])))
     if not rows or len(rows) != meta["episodes"]:
         raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
-    found = Episodes(
+    block = Episodes(
         cell=cell,
         agents=tuple(meta["agents"]),
         seeds=np.array([row["seed"] for row in rows], np.uint64),
@@ -374,8 +375,8 @@ def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Epi
             meta["recorded"],
         ),
     )
-    _check_shapes(found)
-    return found
+    _check_shapes(block)
+    return block
 
 
 def _row(line: bytes) -> dict[str, Any]:
@@ -390,7 +391,7 @@ def _row(line: bytes) -> dict[str, Any]:
 def _trace(
     trajectories: tuple[str, ...], arrays: dict[str, np.ndarray], recorded: list[int]
 ) -> Trace:
-    names = {"steps", *(f"{what}.{k}" for what in ("actions", "rewards") for k in recorded)}
+    names = {"steps", *(f"{part}.{k}" for part in ("actions", "rewards") for k in recorded)}
     if names != set(arrays):
         raise ValueError(f"trace.npz holds {sorted(arrays)}; it should be {sorted(names)}")
     course = {k: (arrays[f"actions.{k}"], arrays[f"rewards.{k}"]) for k in recorded}
@@ -420,15 +421,15 @@ def _progress(cell: Cell, contents: Mapping[str, bytes]) -> Progress | None:
     if _PROGRESS not in contents:
         return None
     arrays = unpack(contents[_PROGRESS])
-    found = Progress(cell, arrays.pop("steps"), arrays)
+    progress = Progress(cell, arrays.pop("steps"), arrays)
     shapes = {values.shape[:1] for values in arrays.values()}
-    if "return" not in arrays or shapes != {found.steps.shape}:
+    if "return" not in arrays or shapes != {progress.steps.shape}:
         raise ValueError("the checkpoints of progress.npz do not fit its metrics")
-    return found
+    return progress
 
 
 def _columns(rows: list[dict[str, Any]], key: str) -> dict[str, np.ndarray]:
-    """Arrays over episodes from the dictionaries that all rows have under ``key``."""
+    """Return arrays over episodes from the dictionaries that all rows have under ``key``."""
     names = list(rows[0][key])
     if any(list(row[key]) != names for row in rows):
         raise ValueError(f"{key} differ from line to line")
