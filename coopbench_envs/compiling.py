@@ -15,13 +15,18 @@ __all__ = ["bound", "compiled", "entry"]
 
 
 @functools.cache
-def bound(template: Callable[..., None], names: tuple[tuple[str, Any], ...]) -> Any:
-    """Compile ``template`` with the kernels ``names``, (name, kernel) pairs, as its globals."""
-    plain = {name: getattr(kernel, "py_func", kernel) for name, kernel in names}
-    kernels = [f"{function.__module__}.{function.__qualname__}" for function in plain.values()]
-    home = plain.get("step", next(iter(plain.values()))).__module__.replace(".", "_")
-    modules = {template.__module__, *(function.__module__ for function in plain.values())}
-    unique = f"{template.__name__}_{home}_{_source_hash(modules, kernels)}"
+def bound(template: Callable[..., Any], names: tuple[tuple[str, Any], ...]) -> Any:
+    """Compile ``template`` with ``names`` as its globals: pairs of a name and a kernel or constant.
+
+    The name of the code in the cache begins with the template's and the first kernel's module.
+    """
+    plain = [getattr(value, "py_func", value) for _, value in names]
+    kernels = [value for value in plain if isinstance(value, types.FunctionType)]
+    bindings = [f"{function.__module__}.{function.__qualname__}" for function in kernels]
+    bindings += [f"{name}={value}" for name, value in names if isinstance(value, bool)]
+    modules = {template.__module__, *(function.__module__ for function in kernels)}
+    home = kernels[0].__module__.replace(".", "_")
+    unique = f"{template.__name__}_{home}_{_source_hash(modules, bindings)}"
     return _cached(template, template.__globals__ | dict(names), unique)
 
 
@@ -66,8 +71,8 @@ def entry(dispatcher: Any, *arguments: Any) -> Any:
     return dispatcher.overloads[signature].entry_point
 
 
-def _source_hash(modules: set[str], kernels: list[str]) -> str:
-    digest = hashlib.sha256(" ".join(kernels).encode())
+def _source_hash(modules: set[str], bindings: list[str]) -> str:
+    digest = hashlib.sha256(" ".join(bindings).encode())
     files = set().union(*(_sources(module) for module in {*modules, __name__}))
     for file in sorted(files):
         digest.update(file.read_bytes())

@@ -1,6 +1,6 @@
 """What every environment file is written with: the kernel decorator, lane random numbers, EnvSpec.
 
-The lowest layer: it imports numba, numpy and gymnasium's spaces only.
+The lowest layer: only layouts lie below it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -145,6 +145,15 @@ class Kernels(NamedTuple):
     prepare: Any = None
     mask: Any = None  # (c, s, i, masks), for discrete actions; without it all are legal
     global_state: Any = None  # (c, s, i, out); without it the observations of all agents
+    # (c, s, i, alive): which agents take part, after a reset, a restored state and each step; False
+    # for one that has fallen or was not drawn, whose episode goes on without it: the driver shows
+    # it zeros, leaves it the first choice of its mask alone, replaces its choice by -1 and pays it
+    # nothing but a common reward. ``step`` then says of every agent at every step whether it is
+    # terminated, which without this kernel is the only way to drop out.
+    present: Any = None
+    # (c, s, i) -> steps after which the lane's episode is truncated; at most, and without it,
+    # ``c.horizon``.
+    late: Any = None
 
 
 class MapFiles(NamedTuple):
@@ -233,6 +242,10 @@ class EnvSpec:
     # these investments would keep up permanently; for games in which they move step by step.
     steady: Callable[[Any, np.ndarray], dict[str, np.ndarray]] | None = None
     files: MapFiles | None = None  # None: no parameter names files
+    # One reward for the whole team: ``step`` writes it to rewards[i, 0], the driver gives it to
+    # every agent, also to one that is no longer alive, and it counts once: as the reward of joint
+    # control, as ``return``, as ``control.team``.
+    common_reward: bool = False
     scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
     source: str = ""  # publication and section that the model comes from
 

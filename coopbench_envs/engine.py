@@ -1,51 +1,58 @@
 """Engine: parameters, state and buffers of many lanes of one environment, stepped by one driver."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.compiling import entry
-from coopbench_envs.drivers import (
-    DISABLED,
-    NEXT_STEP,
-    RENEW,
-    RESET,
-    RESTORE,
-    Control,
-    driver,
-)
+from coopbench_envs.drivers import DISABLED, LOOK, NEXT_STEP, RENEW, RESET, RESTORE, Control, driver
+from coopbench_envs.memory import ORDERS, arranged, control_of, laid_out
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec
+from coopbench_envs.threads import Crew
 
 __all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine"]
 
-SAME_STEP = 5  # a way to step like NEXT_STEP and DISABLED, made of two calls of the driver
-_MODES = (NEXT_STEP, SAME_STEP, DISABLED)
-
-# Of so many numbers a product is not yet given to threads, which would cost more than the step.
-_FEW = 8192
+SAME_STEP = 6  # a way to step like NEXT_STEP and DISABLED, made of two calls of the driver
+_MODES = frozenset((NEXT_STEP, SAME_STEP, DISABLED))
 
 # What a snapshot holds besides the environment's own fields: enough to go on bit for bit.
 _SNAPSHOT = ("seed", "episode", "rng", "done", "alive", "returns", "invalid")
+
+# Attributes that a copy or a pickle leaves out and makes anew: compiled code, and views, which
+# would become arrays of their own.
+_DERIVED = ("_launch", "_views", "first")
 
 
 class Engine:
     """``lanes`` independent games of one environment; lane i seeded s is a single game seeded s.
 
     All arrays in ``control`` belong to the engine and are overwritten by the next call: copy what
-    you keep. Parameters are those of the environment, by name.
+    you keep. Parameters are those of the environment, by name. ``threads`` share the lanes of calls
+    that are long enough, without an effect on the result. ``order`` is the layout of all arrays in
+    memory: "C" (the last axis innermost) or "F" (the lane innermost). With ``global_state`` every
+    call also writes ``control.state``.
     """
 
-    def __init__(self, env_id: str, lanes: int = 1, *, threads: int = 1, **parameters: Any) -> None:
+    def __init__(
+        self,
+        env_id: str,
+        lanes: int = 1,
+        *,
+        threads: int = 1,
+        order: str = "C",
+        global_state: bool = False,
+        **parameters: Any,
+    ) -> None:
         if lanes < 1 or threads < 1:
             raise ValueError(f"lanes and threads must be >= 1; given {lanes} and {threads}.")
+        if order not in ORDERS:
+            raise ValueError(f"order was {order!r}; allowed: 'C' (lanes outermost), 'F'.")
         self.spec = spec(env_id)
-        self.lanes, self.threads = lanes, threads
+        self.lanes, self.threads, self.order = lanes, threads, order
         self.parameters = resolve(self.spec.params, parameters, self.spec.id)
         self.constants = self.spec.constants(self.parameters)
         self.agents = self.spec.agents(self.constants)
@@ -59,14 +66,34 @@ class Engine:
         self.discrete = isinstance(self.action_spaces[0], gym.spaces.Discrete)
         self.state_space = self._state_space()
         self.horizon = int(self.constants.horizon)
-        self.state = self.spec.kernels.allocate(self.constants, lanes)
-        self.control = self._allocate()
-        self.actions = np.zeros(self._action_shape(), np.int64 if self.discrete else np.float64)
-        self._zeros = np.zeros_like(self.actions)
-        # Where SAME_STEP keeps the last observation, metrics and returns of a finished episode.
+        # Whether agents may be absent from an episode that goes on, as EnvSpec's ``present`` says.
+        self.falling = self.spec.kernels.present is not None
+        self._crew = Crew(threads, lanes)
+        self._allocate(global_state)
+
+    def _allocate(self, global_state: bool) -> None:
+        """Make every array that the driver reads or writes."""
+        control = control_of(
+            self.lanes,
+            len(self.agents),
+            features=self.observation_spaces[0].shape[0],
+            choices=max(space.n for space in self.action_spaces) if self.discrete else 0,
+            metrics=len(self.spec.metrics),
+            state=self.state_space.shape[0] if global_state else 0,
+        )
+        self.state = arranged(self.spec.kernels.allocate(self.constants, self.lanes), self.order)
+        self.control: Control = arranged(control, self.order)
+        self._shape = (self.lanes, len(self.agents), *self.action_spaces[0].shape)
+        kind = np.int64 if self.discrete else np.float64
+        self.actions = laid_out(np.zeros(self._shape, kind), self.order)
+        self._numbers = frozenset("iub" if self.discrete else "fiub")  # kinds of dtypes
+        # What SAME_STEP keeps of the last step of a finished episode.
         self.final_obs = np.zeros_like(self.control.obs)
         self.final_measures = np.zeros_like(self.control.measures)
         self.final_returns = np.zeros_like(self.control.returns)
+        self.final_masks = np.zeros_like(self.control.masks)
+        self.final_alive = np.zeros_like(self.control.alive)
+        self.final_state = np.zeros_like(self.control.state)
 
     def _check_agents(self) -> None:
         """Raise ``ValueError`` if agents share a name or see vectors of different lengths."""
@@ -80,56 +107,25 @@ class Engine:
                 f"{', '.join(map(str, shapes))}. Fill the shorter ones up with zeros."
             )
 
-    def _allocate(self) -> Control:
-        lanes, agents = self.lanes, len(self.agents)
-        features = self.observation_spaces[0].shape
-        choices = max(space.n for space in self.action_spaces) if self.discrete else 0
-        obs = np.zeros((lanes, agents, *features), np.float32)
-        measures = np.zeros((lanes, len(self.spec.metrics)))
-        returns = np.zeros((lanes, agents))
-        return Control(
-            seed=np.zeros(lanes, np.uint64),
-            episode=np.full(lanes, -1, np.int64),
-            rng=np.zeros(lanes, np.uint64),
-            done=np.ones(lanes, np.bool_),
-            alive=np.zeros((lanes, agents), np.bool_),
-            returns=returns,
-            invalid=np.zeros((lanes, agents), np.int64),
-            chosen=np.ones(lanes, np.bool_),
-            moved=np.zeros(lanes, np.bool_),
-            rewards=np.zeros((lanes, agents)),
-            terminated=np.zeros((lanes, agents), np.bool_),
-            truncated=np.zeros(lanes, np.bool_),
-            ended=np.zeros(lanes, np.bool_),
-            team=np.zeros(lanes),
-            obs=obs,
-            measures=measures,
-            masks=np.ones((lanes, agents, choices), np.int8),
-        )
-
-    def _action_shape(self) -> tuple[int, ...]:
-        return (self.lanes, len(self.agents), *tuple(self.action_spaces[0].shape))
-
     @cached_property
-    def _drive(self) -> Any:
-        """Compiled code, made when it is first needed: to look at a game takes none."""
-        drive = driver(self.spec.kernels, "drive", self.discrete)
-        return entry(drive, *self._arguments, RESET, 0, self.lanes)
-
-    @property
-    def _arguments(self) -> tuple[Any, ...]:
-        return self.constants, self.state, self.control, self.actions
+    def _launch(self) -> Any:
+        """Compiled code with its arrays, made when it is first needed: to look takes none."""
+        arguments = (self.constants, self.state, self.control, self.actions)
+        drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward)
+        return partial(entry(drive, *arguments, RESET, 0, self.lanes), *arguments)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        state.pop("_drive", None)  # compiled code is found again from the id
-        state.pop("_views", None)  # they would become copies
-        state["spec"] = self.spec.id
+        state = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
+        state["spec"] = self.spec.id  # from which compiled code is found again
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.spec = spec(state["spec"])
+
+    def close(self) -> None:
+        """End the threads that share the lanes, if there are any."""
+        self._crew.close()
 
     # -- playing ---------------------------------------------------------------------------------
 
@@ -146,18 +142,23 @@ class Engine:
         without, it goes on to its next episode. Fields in ``state`` then override the seeded state.
         """
         fields = self._checked_state(state)
-        self.control.chosen[:] = True if chosen is None else chosen
-        lanes = self.control.chosen
+        control = self.control
+        control.chosen[:] = True if chosen is None else chosen
+        lanes = control.chosen
         if seeds is not None:
-            self.control.seed[lanes] = np.asarray(seeds, np.uint64)[lanes]
-            self.control.episode[lanes] = 0
+            control.seed[lanes] = np.asarray(seeds, np.uint64)[lanes]
+            control.episode[lanes] = 0
         else:
-            self.control.episode[lanes] += 1
-        self._run(RESET)
+            control.episode[lanes] += 1
+        self._crew.run(self._launch, RESET)
         if fields:
-            for name, value in fields.items():
-                self._field(name)[lanes] = value[lanes]
-            self._run(RESTORE)
+            self._restore(fields, lanes)
+
+    def _restore(self, fields: Mapping[str, np.ndarray], lanes: np.ndarray) -> None:
+        """Write checked ``fields`` into the state of ``lanes`` and recompute what follows."""
+        for name, value in fields.items():
+            self._field(name)[lanes] = value[lanes]
+        self._crew.run(self._launch, RESTORE)
 
     def step(self, actions: Any, mode: int = NEXT_STEP) -> None:
         """Play one step in every lane whose episode runs; ``mode`` says what finished lanes do.
@@ -166,37 +167,45 @@ class Engine:
         ``ValueError`` for a wrong shape or a value that is not finite; illegal discrete actions are
         replaced by "do nothing" and counted in ``control.invalid``.
         """
-        if mode not in _MODES:
+        array = np.asarray(actions)
+        if array.shape != self._shape or array.dtype.kind not in self._numbers:
+            raise ValueError(self._misfit(array))
+        self.actions[...] = array
+        if mode == SAME_STEP:
+            self._advance(DISABLED)
+            if self.control.done.any():
+                self._renew()
+        elif mode in _MODES:
+            self._advance(mode)
+        else:
             raise ValueError(
-                f"mode was {mode!r}; allowed: {_MODES} (NEXT_STEP, SAME_STEP, DISABLED)."
+                f"mode was {mode!r}; allowed: NEXT_STEP ({NEXT_STEP}), SAME_STEP ({SAME_STEP}), "
+                f"DISABLED ({DISABLED})."
             )
-        given = np.asarray(actions)
-        if given.shape != self.actions.shape:
-            raise ValueError(
-                f"Actions of {self.spec.id} must have shape {self.actions.shape} "
-                f"(lanes, agents{'' if self.discrete else ', dim'}); given {given.shape}."
-            )
-        kinds = "iub" if self.discrete else "fiub"
-        if given.dtype.kind not in kinds:
-            raise ValueError(
-                f"Actions of {self.spec.id} must be {'integers' if self.discrete else 'numbers'}; "
-                f"given an array of {given.dtype}."
-            )
-        self.actions[...] = given
-        if given.dtype.kind == "f" and not self._finite():
-            where = np.argwhere(~np.isfinite(self.actions))[0]
-            raise ValueError(
-                f"Actions of {self.spec.id} must be finite; lane {where[0]}, agent "
-                f"{self.agents[where[1]]!r} gave {given[tuple(where)]}."
-            )
-        self._run(DISABLED if mode == SAME_STEP else mode)
-        if mode == SAME_STEP and self.control.done.any():
-            self._renew()
 
-    def _finite(self) -> bool:
-        if self.actions.size <= _FEW:  # anything finite times zero is zero: the fastest for few
-            return bool(np.vdot(self.actions, self._zeros) == 0.0)
-        return bool(np.isfinite(self.actions).all())
+    def _misfit(self, array: np.ndarray) -> str:
+        """Say why ``array`` cannot be the actions of a step."""
+        if array.shape != self._shape:
+            return (
+                f"Actions of {self.spec.id} must have shape {self._shape} "
+                f"(lanes, agents{'' if self.discrete else ', dim'}); given {array.shape}."
+            )
+        kind = "integers" if self.discrete else "numbers"
+        return f"Actions of {self.spec.id} must be {kind}; given an array of {array.dtype}."
+
+    def _advance(self, op: int) -> None:
+        """Step all lanes, or raise for an action that is not finite before anything changes."""
+        if self._crew.works_alone(op):  # the driver looks through the actions before it steps
+            if self._launch(op, 0, self.lanes):
+                return
+        elif self.discrete or np.isfinite(self.actions).all():
+            self._crew.run(self._launch, op)
+            return
+        lane, agent, *rest = np.argwhere(~np.isfinite(self.actions))[0]
+        raise ValueError(
+            f"Actions of {self.spec.id} must be finite; lane {lane}, agent "
+            f"{self.agents[agent]!r} gave {self.actions[(lane, agent, *rest)]}."
+        )
 
     def _renew(self) -> None:
         """Keep what the finished episodes came to aside, and begin the next ones."""
@@ -204,32 +213,27 @@ class Engine:
         self.final_obs[over] = control.obs[over]
         self.final_measures[over] = control.measures[over]
         self.final_returns[over] = control.returns[over]
+        self.final_masks[over] = control.masks[over]
+        self.final_alive[over] = control.alive[over]
+        self.final_state[over] = control.state[over]
         control.chosen[:] = over
-        self._run(RENEW)
-
-    def _run(self, op: int) -> None:
-        if self.threads == 1:
-            self._drive(*self._arguments, op, 0, self.lanes)
-            return
-        cuts = [self.lanes * k // self.threads for k in range(self.threads + 1)]
-        with ThreadPoolExecutor(self.threads) as pool:
-            jobs = [
-                pool.submit(partial(self._drive, *self._arguments, op, start, stop))
-                for start, stop in pairwise(cuts)
-            ]
-        for job in jobs:
-            job.result()
+        self._crew.run(self._launch, RENEW)
 
     # -- looking ---------------------------------------------------------------------------------
 
     def global_state(self) -> np.ndarray:
         """Global state of every lane, float32 (lanes, size); by default all observations."""
-        if self.spec.global_state_space is None:
-            return self.control.obs.reshape(self.lanes, -1).copy()
-        out = np.zeros((self.lanes, *self.state_space.shape), np.float32)
-        world = driver(self.spec.kernels, "world", self.discrete)
-        world(self.constants, self.state, out)
-        return out
+        control = self.control
+        if control.state.shape[1]:
+            return control.state.copy(order="C")
+        if self.spec.kernels.global_state is None:
+            return control.obs.reshape(self.lanes, -1).copy()
+        out = laid_out(np.zeros((self.lanes, *self.state_space.shape), np.float32), self.order)
+        nothing = np.zeros_like(control.chosen)
+        view = control._replace(state=out, chosen=nothing, moved=nothing)
+        launch = self._launch
+        launch.func(self.constants, self.state, view, self.actions, LOOK, 0, self.lanes)
+        return np.ascontiguousarray(out)
 
     def _state_space(self) -> gym.spaces.Box:
         if self.spec.global_state_space is not None:
@@ -246,6 +250,11 @@ class Engine:
     def view(self) -> Any:
         """State of all lanes, lane first: arrays that follow the game and cannot be written to."""
         return self._views
+
+    @cached_property
+    def first(self) -> Control:
+        """The arrays of ``control`` without the lane axis: those of lane 0, which follow it."""
+        return Control(*(array[0, ...] for array in self.control))
 
     @cached_property
     def _views(self) -> Any:
@@ -283,20 +292,20 @@ class Engine:
             if name not in self.fields:
                 raise ValueError(unknown("state field", name, self.fields, self.spec.id))
             target = self._field(name)
-            given = np.asarray(value)
-            if given.shape not in (target.shape, target.shape[1:]):
+            array = np.asarray(value)
+            if array.shape not in (target.shape, target.shape[1:]):
                 raise ValueError(
                     f"State field {name!r} of {self.spec.id} must have shape {target.shape[1:]} "
-                    f"for each lane; given {given.shape}."
+                    f"for each lane; given {array.shape}."
                 )
             with np.errstate(invalid="ignore"):
-                exact = given.astype(target.dtype)
-            if not np.array_equal(exact, given) or (
+                exact = array.astype(target.dtype)
+            if not np.array_equal(exact, array) or (
                 exact.dtype.kind == "f" and not np.isfinite(exact).all()
             ):
                 raise ValueError(
                     f"State field {name!r} of {self.spec.id} must hold finite {target.dtype}; "
-                    f"given {given.dtype} with values that are not."
+                    f"given {array.dtype} with values that are not."
                 )
             checked[name] = np.broadcast_to(exact, target.shape)
         return checked

@@ -1,4 +1,4 @@
-"""What all tests share: the registry, with a discrete toy among the shipped environments."""
+"""What all tests share: the registry, with discrete toys among the shipped environments."""
 
 import re
 import signal
@@ -11,6 +11,7 @@ import coopbench_envs
 
 sys.path.insert(0, str(Path(__file__).parent))
 import toy_pennies
+import toy_squad
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So it is behind a shell's "&", and in all processes from there on; tests send that signal.
@@ -18,7 +19,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 GOLDEN = Path(__file__).parent / "golden"
 
-coopbench_envs.register(toy_pennies.SPEC)
+for spec in (toy_pennies.SPEC, toy_squad.SPEC, toy_squad.SPEC_FREELANCERS):
+    coopbench_envs.register(spec)
 IDS = coopbench_envs.ids()
 
 

@@ -19,8 +19,10 @@ class GymnasiumEnv(gym.Env):
     (agents, features), the reward the sum over agents. Focal control: one learner ``ego`` beside a
     ``partner`` policy by name, with that agent's own spaces and reward. ``info["rewards"]`` holds
     every agent's reward (float64, a fresh copy) at every step, ``info["metrics"]`` the episode's
-    metrics on the last one; discrete environments add ``action_mask`` and ``invalid_actions``. An
-    episode terminates when all agents are done, also under focal control.
+    metrics on the last one; discrete environments add ``action_mask`` and ``invalid_actions``,
+    those whose agents may fall ``alive``, (agents,) bool, and ``global_state=True`` adds ``state``.
+    A common reward counts once. An episode terminates when all agents are done, also under focal
+    control.
     """
 
     # gymnasium.make looks here before there is an environment
@@ -40,6 +42,9 @@ class GymnasiumEnv(gym.Env):
         self.engine = Engine(env_id, **parameters)
         self.seats = Seats(self.engine, control, ego, partner)
         self.observation_space, self.action_space = self.seats.spaces()
+        # Whether info has nothing but rewards and metrics.
+        engine = self.engine
+        self._bare = not (engine.discrete or engine.falling or engine.control.state.size)
         self._seeded = False
 
     def set_partner(self, partner: Any) -> None:
@@ -62,34 +67,33 @@ class GymnasiumEnv(gym.Env):
         self.engine.reset(None if seed is None else seed_of(seed), state=state)
         self._seeded = True
         self.seats.restart()
-        return self.seats.view(self.engine.control.obs)[0], self._info()
+        return self.seats.seen(), self._info()
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Play one step; raises ``ResetNeeded`` after the end of the episode."""
-        control = self.engine.control
-        if control.done[0]:
+        engine = self.engine
+        lane = engine.first
+        if lane.done.item():
             raise gym.error.ResetNeeded("The episode is over: call reset() before the next step().")
-        self.engine.step(self.seats.complete(np.asarray(action)[None]), DISABLED)
-        info = self._info()
-        info["rewards"] = control.rewards[0].copy()
-        if control.done[0]:
-            info["metrics"] = self.engine.metrics()
-        return (
-            self.seats.view(control.obs)[0],
-            float(self.seats.reward()[0]),
-            bool(control.ended[0]),
-            bool(control.truncated[0]),
-            info,
-        )
+        engine.step(self.seats.complete(np.asarray(action)[None]), DISABLED)
+        info = {} if self._bare else self._info()
+        info["rewards"] = lane.rewards.copy()
+        if lane.done.item():
+            info["metrics"] = engine.metrics()
+        reward = self.seats.earned()
+        return self.seats.seen(), reward, lane.ended.item(), lane.truncated.item(), info
 
     def _info(self) -> dict[str, Any]:
-        if not self.engine.discrete:
-            return {}
-        control = self.engine.control
-        return {
-            "action_mask": self.seats.view(control.masks)[0],
-            "invalid_actions": control.invalid[0].copy(),
-        }
+        engine = self.engine
+        info: dict[str, Any] = {}
+        if engine.discrete:
+            info["action_mask"] = self.seats.view(engine.control.masks)[0]
+            info["invalid_actions"] = engine.first.invalid.copy()
+        if engine.falling:
+            info["alive"] = engine.first.alive.copy()
+        if engine.control.state.shape[1]:
+            info["state"] = engine.first.state.copy()
+        return info
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything the game goes on from; ``reset(options={"state": ...})`` takes it."""

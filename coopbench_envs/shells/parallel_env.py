@@ -14,10 +14,11 @@ __all__ = ["ParallelEnv"]
 class ParallelEnv(PettingZooParallelEnv[str, np.ndarray, Any]):
     """One game in which every agent acts at every step.
 
-    ``dead_agents="remove"`` (PettingZoo's rule): an agent that is done is reported once and leaves
-    ``agents``. ``"keep"``: all agents stay until the joint end, dead ones with zero observations,
-    an empty action mask but for its first entry, and ``info["alive"]`` False. ``info["metrics"]``
-    comes with the last step. ``max_cycles`` is PettingZoo's word for ``horizon``.
+    ``dead_agents="remove"`` (PettingZoo's rule): an agent that is done, or falls while the episode
+    goes on, is reported as terminated once and leaves ``agents``. ``"keep"``: all agents stay until
+    the joint end, dead ones with zero observations, an empty action mask but for its first entry,
+    and ``info["alive"]`` False. ``info["metrics"]`` comes with the last step. ``max_cycles`` is
+    PettingZoo's word for ``horizon``.
     """
 
     def __init__(

@@ -111,9 +111,9 @@ class Roster:
 
     def _ended(self, acted: list[str], over: bool) -> dict[str, bool]:
         """Which of the agents that acted are terminated; kept agents end together."""
-        alive = self.engine.control.alive[0].tolist()
         if self._keep:
-            return dict.fromkeys(acted, over and True not in alive)
+            return dict.fromkeys(acted, bool(self.engine.control.ended[0]))
+        alive = self.engine.control.alive[0].tolist()
         if False not in alive:
             return dict.fromkeys(acted, False)
         return {a: not alive[self.index[a]] for a in acted}

@@ -24,6 +24,8 @@ class SB3VecEnv(VecEnv):
     Rows of all agents share the spaces of the widest agent; what an action beyond an agent's own
     bounds does is the environment's rule. Finished lanes are reset in the same step, with
     ``terminal_observation``, ``TimeLimit.truncated`` and ``episode`` in the info of their rows.
+    ``info["alive"]`` says whether the row's agent took part in the step just played; where agents
+    may fall it comes with every step.
     """
 
     def __init__(
@@ -71,7 +73,8 @@ class SB3VecEnv(VecEnv):
         rewards = control.rewards.astype(np.float32).reshape(-1)
         dones = np.repeat(ended, len(self.engine.agents))
         # Rows without news share one list of empty infos: building them costs more than the step.
-        infos = self._infos(ended, alive) if ended.any() or self.engine.discrete else self._quiet
+        news = self.engine.discrete or self.engine.falling or ended.any()
+        infos = self._infos(ended, alive) if news else self._quiet
         self._steps[ended] = 0
         return self._rows(control.obs), rewards, dones, infos
 
@@ -81,6 +84,9 @@ class SB3VecEnv(VecEnv):
         if self.engine.discrete:
             for row, mask in enumerate(control.masks.reshape(self.num_envs, -1)):
                 infos[row]["action_mask"] = mask.copy()
+        if self.engine.falling:
+            for info, acted in zip(infos, alive.reshape(-1).tolist(), strict=True):
+                info["alive"] = acted
         for lane in np.flatnonzero(ended).tolist():
             metrics = self.engine.metrics(lane, final=True)
             for a in range(agents):

@@ -76,8 +76,18 @@ class Seats:
         """Copy of the outside's part of an array (lanes, agents, ...)."""
         return per_agent.copy() if self.ego is None else per_agent[:, self.ego].copy()
 
+    def seen(self) -> np.ndarray:
+        """Copy of the outside's observation in the first lane."""
+        obs = self.engine.first.obs
+        return obs.copy() if self.ego is None else obs[self.ego].copy()
+
+    def earned(self) -> float:
+        """The outside's reward in the first lane."""
+        first = self.engine.first
+        return first.team.item() if self.ego is None else first.rewards.item(self.ego)
+
     def reward(self) -> np.ndarray:
-        """The outside's reward in every lane: the ego's, or the sum over agents."""
+        """The outside's reward in every lane: the ego's, or the team's."""
         control = self.engine.control
         return (control.team if self.ego is None else control.rewards[:, self.ego]).copy()
 

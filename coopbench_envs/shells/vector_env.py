@@ -32,6 +32,8 @@ class VectorEnv(gym.vector.VectorEnv):
     ``autoreset_mode`` is "NextStep" (default), "SameStep" or "Disabled". Arrays are fresh copies
     unless ``copy=False``: then observations and ``infos["rewards"]`` are the engine's own buffers,
     valid until the next call. ``threads`` share the lanes; the result does not depend on them.
+    Infos are those of the Gymnasium environment; under "SameStep" ``final_info`` has the rewards,
+    metrics, masks, ``alive`` and ``state`` of the episodes that have ended.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
@@ -127,6 +129,8 @@ class VectorEnv(gym.vector.VectorEnv):
             final_obs[lane] = view[lane]
         final = {"rewards": control.rewards.copy(), "_rewards": ended.copy()}
         final |= self._metrics(ended, self.engine.final_measures)
+        engine = self.engine
+        final |= self._facts(engine.final_masks, engine.final_alive, engine.final_state, ended)
         infos |= {"final_obs": final_obs, "_final_obs": ended.copy()}
         infos |= {"final_info": final, "_final_info": ended.copy()}
 
@@ -138,16 +142,26 @@ class VectorEnv(gym.vector.VectorEnv):
         return {"metrics": table, "_metrics": where.copy()}
 
     def _infos(self) -> dict[str, Any]:
-        if not self.engine.discrete:
-            return {}
         control = self.engine.control
         everywhere = np.ones(self.num_envs, np.bool_)
-        return {
-            "action_mask": self.seats.view(control.masks),
-            "_action_mask": everywhere,
-            "invalid_actions": control.invalid.copy(),
-            "_invalid_actions": everywhere.copy(),
-        }
+        infos = self._facts(control.masks, control.alive, control.state, everywhere)
+        if self.engine.discrete:
+            infos["invalid_actions"] = control.invalid.copy()
+            infos["_invalid_actions"] = everywhere.copy()
+        return infos
+
+    def _facts(
+        self, masks: np.ndarray, alive: np.ndarray, state: np.ndarray, where: np.ndarray
+    ) -> dict[str, Any]:
+        """Copies of what the game has of these beside its observations, in the lanes ``where``."""
+        facts: dict[str, Any] = {}
+        if self.engine.discrete:
+            facts |= {"action_mask": self.seats.view(masks), "_action_mask": where.copy()}
+        if self.engine.falling:
+            facts |= {"alive": alive.copy(), "_alive": where.copy()}
+        if state.shape[1]:
+            facts |= {"state": state.copy(order="C"), "_state": where.copy()}
+        return facts
 
     def _obs(self) -> np.ndarray:
         if self.copy or self.seats.ego is not None:
