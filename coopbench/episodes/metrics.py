@@ -10,11 +10,7 @@ from coopbench.episodes.table import Episodes
 from coopbench_envs.core import TrajectoryMetric
 from coopbench_envs.parameters import unknown
 
-__all__ = ["agent_values", "known_agent_metrics", "known_metrics", "values"]
-
-
-def _total_return(block: Episodes) -> np.ndarray:
-    return np.asarray(block.returns.sum(axis=1))
+__all__ = ["agent_values", "known_agent_metrics", "known_metrics", "missing_metric", "values"]
 
 
 def _own_return(block: Episodes) -> np.ndarray:
@@ -35,9 +31,11 @@ def _gini(block: Episodes) -> np.ndarray:
     return np.asarray(gini(block.returns))
 
 
-# Metrics that every environment has, beside those that its own file lists.
+# Metrics that every environment has, beside those that its own file lists; those of fairness only
+# where agents are paid apart.
+_FAIRNESS = ("fairness", "gini")
 _COMMON: dict[str, tuple[str, Callable[[Episodes], np.ndarray]]] = {
-    "return": ("sum over agents and steps of the rewards", _total_return),
+    "return": ("sum over agents and steps of the rewards", lambda block: block.team_returns),
     "own_return": ("mean return of the agents that the policy played", _own_return),
     "length": ("steps played", lambda block: block.lengths.astype(np.float64)),
     "fairness": ("Jain's index of the agents' returns, 1 = equal", _fairness),
@@ -49,7 +47,25 @@ def known_metrics(env_id: str) -> dict[str, str]:
     """Return the metrics of an environment as {name: meaning}."""
     spec = coopbench_envs.spec(env_id)
     common = {name: text for name, (text, _) in _COMMON.items()}
+    if spec.common_reward:
+        common = {name: text for name, text in common.items() if name not in _FAIRNESS}
+        common["return"] = "sum over steps of the team's reward"
     return common | dict(spec.metrics) | _meanings(trajectories.episode_metrics(spec))
+
+
+def missing_metric(env_id: str, metric: str, where: str) -> str:
+    """Say why there is no ``metric`` of an environment, and which ones there are."""
+    if metric in _FAIRNESS and coopbench_envs.spec(env_id).common_reward:
+        return _compares_agents(metric, where)
+    return unknown("metric", metric, known_metrics(env_id), where)
+
+
+def _compares_agents(metric: str, where: str) -> str:
+    return (
+        f"There is no metric {metric!r} in {where}: it compares what agents earn, and there all of "
+        "them earn the one reward of the team. Leave it out, or use an environment that pays every "
+        "agent its own."
+    )
 
 
 def known_agent_metrics(env_id: str) -> dict[str, str]:
@@ -64,6 +80,8 @@ def _meanings(table: Mapping[str, TrajectoryMetric]) -> dict[str, str]:
 
 def values(block: Episodes, metric: str) -> np.ndarray:
     """Value of ``metric`` in every episode of a cell, float64 (episodes,)."""
+    if block.common_reward and metric in _FAIRNESS:
+        raise ValueError(_compares_agents(metric, f"task {block.cell.task!r}"))
     if metric in _COMMON:
         return _COMMON[metric][1](block)
     if metric not in block.metrics:

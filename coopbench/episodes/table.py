@@ -59,9 +59,15 @@ class Episodes:
     curves: dict[str, np.ndarray]  # name -> (steps + 1,), means over episodes; see rollout
     agent_metrics: dict[str, np.ndarray] = field(default_factory=dict)  # (episodes, agents) each
     trace: Trace | None = None  # None for results from elsewhere
+    common_reward: bool = False  # every agent was paid the one reward of the team
 
     def __len__(self) -> int:
         return len(self.seeds)
+
+    @property
+    def team_returns(self) -> np.ndarray:
+        """Sum over agents of their returns, or the one that they have in common; (episodes,)."""
+        return self.returns[:, 0] if self.common_reward else self.returns.sum(axis=1)
 
     def played(self, k: int) -> str:
         """Agents that the policy played in episode k, in words."""
@@ -179,7 +185,7 @@ def _columns(block: Episodes) -> dict[str, Sequence[object]]:
         "length": block.lengths.tolist(),
         "terminated": block.terminated.tolist(),
         "seats": [block.played(k) for k in range(count)],
-        "return": block.returns.sum(axis=1).tolist(),
+        "return": block.team_returns.tolist(),
     }
     if block.trace is not None:
         found["trajectory"] = block.trace.episodes

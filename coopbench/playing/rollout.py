@@ -86,6 +86,7 @@ def outcome(
         | recorder.metrics(),
         curves={},
         agent_metrics=recorder.agent_metrics(),
+        common_reward=engine.spec.common_reward,
     )
 
 

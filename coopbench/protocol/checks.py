@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import coopbench_envs
-from coopbench.episodes.metrics import known_metrics
+from coopbench.episodes.metrics import known_metrics, missing_metric
 from coopbench.protocol.sections import Chart, Reporting, Seeds, Task, Training
 from coopbench_envs.parameters import unknown
 
@@ -227,7 +227,7 @@ def check_metrics(report: Reporting, tasks: Sequence[Task]) -> None:
         metrics, curve = known_metrics(task.env), report.curve_of(task)
         for name in (*report.metrics_of(task), curve):
             if name not in metrics:
-                raise ValueError(unknown("metric", name, metrics, f"task {task.id!r}"))
+                raise ValueError(missing_metric(task.env, name, f"task {task.id!r}"))
         measured = coopbench_envs.spec(task.env).metrics
         if curve not in measured:
             raise ValueError(

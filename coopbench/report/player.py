@@ -92,7 +92,9 @@ class _Course:
 
     def note(self, kept: bool) -> None:
         if kept:
-            self._returns.append(float(self.engine.control.returns[0].sum()))
+            returns = self.engine.control.returns[0]
+            common = self.engine.spec.common_reward
+            self._returns.append(float(returns[0] if common else returns.sum()))
             self._measures.append(self.engine.control.measures[0].copy())
 
     def courses(self) -> dict[str, Any]:

@@ -192,7 +192,7 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
         policy = contents.get(POLICY_FILE)
         return Stored(
             meta,
-            _parsed(cell, meta, contents),
+            _parsed(cell, meta, contents, _has_common_reward(protocol, cell)),
             _progress(cell, contents),
             None,
             None if policy is None else read_policy(policy),
@@ -354,7 +354,13 @@ def _has_policy(meta: dict[str, Any]) -> bool:
     return named and POLICY_FILE in meta["sha256"]
 
 
-def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Episodes:
+def _has_common_reward(protocol: Protocol, cell: Cell) -> bool:
+    return coopbench_envs.spec(protocol.task_of(cell.task).env).common_reward
+
+
+def _parsed(
+    cell: Cell, meta: dict[str, Any], contents: dict[str, bytes], common_reward: bool
+) -> Episodes:
     rows = list(map(_row, io.BytesIO(contents["results.jsonl"])))
     if not rows or len(rows) != meta["episodes"]:
         raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
@@ -374,6 +380,7 @@ def _parsed(cell: Cell, meta: dict[str, Any], contents: dict[str, bytes]) -> Epi
             unpack(contents["trace.npz"]),
             meta["recorded"],
         ),
+        common_reward=common_reward,
     )
     _check_shapes(block)
     return block
