@@ -1,4 +1,4 @@
-"""Bench: speed of the environments, and the ratio to the very same kernels in plain Python."""
+"""Bench: speed of the environments, and the ratio to the same kernels in plain Python."""
 
 import json
 import os
@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 import coopbench_envs
+from coopbench_envs.engine import NEXT_STEP, Engine
 
 __all__ = ["agent_steps_per_second", "run", "single_steps_per_second"]
 
@@ -22,7 +24,7 @@ _TWIN = (
 
 
 def run(env_ids: list[str] | None, seconds: float, report: Callable[[str], Any]) -> None:
-    """Measure the environments named (default: all) and report a line for each figure."""
+    """Measure the named environments (default: all) and report one line per figure."""
     report(f"{'environment':<34}{'agent-steps/s':>16}  how")
     for name in env_ids or coopbench_envs.ids():
         env_id = coopbench_envs.spec(name).id
@@ -37,9 +39,7 @@ def run(env_ids: list[str] | None, seconds: float, report: Callable[[str], Any])
 
 
 def agent_steps_per_second(env_id: str, lanes: int, seconds: float) -> float:
-    """Agent-steps per second of processor time of the engine under random actions."""
-    from coopbench_envs.engine import NEXT_STEP, Engine
-
+    """Return the agent-steps per second of processor time of an engine under random actions."""
     engine = Engine(env_id, lanes)
     engine.reset(np.arange(lanes, dtype=np.uint64))
     actions = [_random_actions(engine, seed) for seed in range(8)]
@@ -53,9 +53,7 @@ def agent_steps_per_second(env_id: str, lanes: int, seconds: float) -> float:
 
 
 def single_steps_per_second(env_id: str, seconds: float) -> float:
-    """Environment steps per second of processor time through ``gymnasium.make``."""
-    import gymnasium
-
+    """Return the environment steps per second of processor time through ``gymnasium.make``."""
     env: Any = gymnasium.make(env_id)
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(64)]
@@ -70,16 +68,16 @@ def single_steps_per_second(env_id: str, seconds: float) -> float:
     return steps / spent
 
 
-def _random_actions(engine: Any, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    if engine.discrete:
-        return rng.integers(0, engine.action_spaces[0].n, engine.actions.shape)
+def _random_actions(engine: Engine, seed: int) -> np.ndarray:
+    rng, space = np.random.default_rng(seed), engine.action_spaces[0]
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return rng.integers(0, space.n, engine.actions.shape)
     low, high = engine.action_bounds()
     return rng.uniform(low, high, engine.actions.shape)
 
 
 def _python_twin(env_id: str, seconds: float) -> float:
-    """Rate of the same code with compilation switched off, in a process of its own."""
+    """Return the rate of the same code with compilation switched off, in another process."""
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-c", _TWIN, env_id, str(seconds)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

@@ -112,7 +112,7 @@ def test_pages(results, tmp_path):
         assert row["policy"] in text
     assert [row["iqm"] for row in content["rows"]] == [row.iqm for row in found.rows]
     assert content["rows"][-1].keys() == {f.name for f in dataclasses.fields(found.rows[0])}
-    with pytest.raises(ValueError, match=r"end its name in \.html"):
+    with pytest.raises(ValueError, match=r"has to end in \.html"):
         found.save(tmp_path / "page.pdf")
 
 
@@ -130,7 +130,7 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
     assert len(json.loads(found.to_json())["sources"]) == 2
     file = two / "short" / "random" / "results.jsonl"
     file.write_text(file.read_text().replace('"length": 6', '"length": 5', 1))
-    with pytest.raises(ValueError, match="two is not what it claims to be: short/random"):
+    with pytest.raises(ValueError, match="two did not pass verification: short/random"):
         coopbench.leaderboard(folders, unverified="mark")
     with pytest.raises(ValueError, match="Did you mean 'refuse'"):
         coopbench.leaderboard([one], unverified="refuze")

@@ -15,7 +15,7 @@ from coopbench.errors import ProtocolError, WorkerError
 from coopbench.playing.models import Failed, Models
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import load_protocol, with_limits
-from coopbench.workflows import timed
+from coopbench.workflows import timed_policy
 from coopbench.workflows.timed import Clock, TimedEpisode, timed_evaluate
 
 HEAD = """
@@ -222,7 +222,7 @@ def test_a_policy_that_raises_hangs_or_dies_is_named_and_the_next_episode_goes_o
 
 
 def test_a_process_that_does_not_start_is_not_the_policy_s_fault(protocol, monkeypatch):
-    monkeypatch.setattr(timed, "_serve", leaves)
+    monkeypatch.setattr(timed_policy, "_serve", leaves)
     with pytest.raises(WorkerError, match=r"before it began to work \(exit status 7\)"):
         timed_evaluate(protocol, "random", SHORT)
 
@@ -230,13 +230,13 @@ def test_a_process_that_does_not_start_is_not_the_policy_s_fault(protocol, monke
 @pytest.mark.parametrize(
     ("policy", "limits", "message"),
     [
-        ("random", None, "small-v1 has no limits of time; give them in seconds: planning, step"),
+        ("random", None, "small-v1 has no time limits; give them in seconds: planning, step"),
         ("random", {"planning": 1, "step": 0}, r"limits.step: Input.*\n  limits.total: is missing"),
         ("random", {"stap": 1}, "limits.stap: Unknown key 'stap'. Did you mean 'step'"),
         ("randm", SHORT, "Unknown policy 'randm'. Did you mean 'random'"),
         (lambda observations: 0, SHORT, r"Cannot send policy '<lambda>' to a process of its own"),
         (Failed("nan"), SHORT, "A policy is a name, a callable .* given Failed"),
-        (Models("mine", {1: "random"}), SHORT, "mine is several models; timed play is for one"),
+        (Models("mine", {1: "random"}), SHORT, "mine is several models; timed play takes one"),
     ],
 )
 def test_what_cannot_be_played_is_said_at_once(protocol, policy, limits, message):

@@ -123,9 +123,10 @@ def _games(protocol: Protocol, tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def _own_returns(block: Episodes) -> np.ndarray:
-    """Return (episodes,) of the policy's seat."""
+    """Return the return of the policy's seat in every episode, (episodes,)."""
     episodes, agents = block.returns.shape
-    return block.returns[seating(episodes, agents, 1) == OWN]
+    returns: np.ndarray = block.returns[seating(episodes, agents, 1) == OWN]
+    return returns
 
 
 def _meeting(

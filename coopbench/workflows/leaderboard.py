@@ -1,7 +1,7 @@
 """Leaderboard: verified results folders of one protocol, ranked on one static page.
 
-Every folder is verified first. Scores are estimated anew over all policies at once; nothing is
-taken from anybody's report.
+Every folder is verified first. Scores are estimated anew over all policies at once; reports in the
+folders are not used.
 """
 
 import dataclasses
@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from coopbench.analysis import rankings
 from coopbench.analysis.aggregates import aggregates
@@ -22,6 +21,7 @@ from coopbench.files import write_text
 from coopbench.playing.plan import check_units
 from coopbench.playing.runner import CellProgress
 from coopbench.protocol.schema import Protocol
+from coopbench.report.data import finite
 from coopbench.report.leaderboard import as_html
 from coopbench.results import store
 from coopbench.results.folder import table_of
@@ -44,7 +44,7 @@ class Leaderboard(Standings):
             "schema": SCHEMA,
             "protocol": self.protocol.name,
             "digest": self.protocol.digest,
-            "rows": [_finite(dataclasses.asdict(row)) for row in self.rows],
+            "rows": [finite(dataclasses.asdict(row)) for row in self.rows],
             "sources": [dataclasses.asdict(source) for source in self.sources],
             "notes": self.notes,
         }
@@ -58,7 +58,7 @@ class Leaderboard(Standings):
         """Write the page, and the same as JSON beside it; return both files."""
         page = Path(path)
         if page.suffix != ".html":
-            raise ValueError(f"{page} is to be a page; end its name in .html.")
+            raise ValueError(f"The file of a leaderboard has to end in .html; given {page}.")
         write_text(page, self.to_html())
         write_text(page.with_suffix(".json"), self.to_json())
         return page, page.with_suffix(".json")
@@ -74,9 +74,9 @@ def leaderboard(
     """Verify results folders of one protocol and merge them into one table.
 
     A folder in which something differs never takes part. One that has no manifest, or lacks cells
-    that it lists, is not verified: it is refused, or with ``unverified="mark"`` marked.
-    A policy that stands in several folders counts once if its results are the same; if they differ,
-    each is named after its folder.
+    that its manifest lists, is not verified: it is refused, or with ``unverified="mark"`` marked.
+    A policy with results in several folders counts once if they are the same; if they differ, it
+    counts once for each folder, under a name with the folder's digest.
 
     Raises:
         ValueError: a folder is refused, the protocols are not the same, or have no agreed bounds.
@@ -86,56 +86,53 @@ def leaderboard(
     if not folders:
         raise ValueError("No folders for a leaderboard: name at least one with results.")
     runner = checking_runner(backend, workers, progress)
-    found = [examine(folder, runner) for folder in folders]
-    for each in found:
-        _check(each, admits)
-    protocol = _common(found)
-    entrants = list(_entrants(found))
-    names = [each.name for each in entrants]
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        raise ValueError(f"Two policies are called {printable(repeated[0])}; leave one folder out.")
-    table = table_of(stored for each in entrants for stored in each.renamed())
+    examined = [examine(folder, runner) for folder in folders]
+    for folder in examined:
+        _check(folder, admits)
+    protocol = _common_protocol(examined)
+    entrants = {entrant.name: entrant for entrant in _entrants(examined)}
+    table = table_of(stored for entrant in entrants.values() for stored in entrant.renamed())
     check_units(block.cell for block in table)
-    notes = [printable(each.note) for each in entrants if each.note]
+    notes = [printable(entrant.note) for entrant in entrants.values() if entrant.note]
     return Leaderboard(
         protocol,
-        tuple(_rows(protocol, table, {each.name: each for each in entrants})),
-        tuple(map(_source, found)),
-        (*notes, *_unranked(protocol, table, names)),
+        tuple(_rows(protocol, table, entrants)),
+        tuple(map(_source, examined)),
+        (*notes, *_unranked(protocol, table, list(entrants))),
     )
 
 
 # --- who takes part -------------------------------------------------------------------------------
 
 
-def _check(found: Examined, admits: bool) -> None:
-    """Raise ``ValueError`` if a folder must not take part."""
-    folder = found.verification.folder
-    bad = [check for check in found.verification.checks if not check.holds]
-    worse = [check for check in bad if check.verdict != MISSING]
-    if worse:
-        reasons = "; ".join(reason.removesuffix(".") for reason in worse[0].reasons)
-        raise ValueError(f"{folder} is not what it claims to be: {worse[0].what}: {reasons}.")
-    if bad and not admits:
+def _check(folder: Examined, admits: bool) -> None:
+    """Raise ``ValueError`` if a folder must not take part; unverified ones only if ``admits``."""
+    name = folder.verification.folder
+    failed = [check for check in folder.verification.checks if not check.holds]
+    differing = [check for check in failed if check.verdict != MISSING]
+    if differing:
+        reasons = "; ".join(reason.removesuffix(".") for reason in differing[0].reasons)
+        raise ValueError(f"{name} did not pass verification: {differing[0].what}: {reasons}.")
+    if failed and not admits:
         raise ValueError(
-            f"{folder} is not verified: {_lacking(bad)}. Complete it, or mark it with "
+            f"{name} is not verified: {_lacking(failed)}. Complete it, or mark it with "
             f"--unverified mark."
         )
-    if not any(stored.episodes for _, stored in found.cells.values()):
-        raise ValueError(f"{folder} holds no finished cells; leave it out.")
+    if not any(stored.episodes for _, stored in folder.cells.values()):
+        raise ValueError(f"{name} holds no finished cells; leave it out.")
 
 
 def _lacking(checks: Sequence[Check]) -> str:
+    """Say which parts of a folder are missing; empty if none is."""
     return "; ".join(f"{check.what} is missing" for check in checks if check.verdict == MISSING)
 
 
-def _common(found: Sequence[Examined]) -> Protocol:
+def _common_protocol(examined: Sequence[Examined]) -> Protocol:
     """Return the one protocol of all folders."""
-    first = found[0]
+    first = examined[0]
     if first.protocol is None:
         raise ValueError(f"{first.verification.folder} has no protocol.")
-    for other in found[1:]:
+    for other in examined[1:]:
         if other.verification.digest != first.verification.digest:
             one, two = (
                 f"{v.folder} has {v.protocol} (digest {v.digest[:12]})"
@@ -147,8 +144,8 @@ def _common(found: Sequence[Examined]) -> Protocol:
     return first.protocol
 
 
-def _source(found: Examined) -> Source:
-    facts = found.verification
+def _source(folder: Examined) -> Source:
+    facts = folder.verification
     reasons = tuple(map(printable, facts.departures))
     return Source(facts.folder, facts.results, _lacking(facts.checks), reasons)
 
@@ -165,12 +162,12 @@ class _Entrant:
     note: str = ""
 
     def renamed(self) -> list[store.Stored]:
-        """Cells under the name of the table."""
+        """Return the cells under the name in the table."""
         return [_called(stored, self.name) for stored in self.cells.values()]
 
 
 def _called(stored: store.Stored, name: str) -> store.Stored:
-    """A cell as that of a policy called ``name``."""
+    """Return a cell as that of a policy called ``name``."""
     parts = (stored.episodes, stored.progress, stored.failure)
     episodes, progress, failure = (
         None if part is None else replace(part, cell=replace(part.cell, policy=name))
@@ -180,25 +177,40 @@ def _called(stored: store.Stored, name: str) -> store.Stored:
     return stored._replace(**changed)  # type: ignore[arg-type]
 
 
-def _entrants(found: Sequence[Examined]) -> Iterator[_Entrant]:
-    """Yield every policy of all folders: once if its results agree, else once for each folder."""
+def _entrants(examined: Sequence[Examined]) -> Iterator[_Entrant]:
+    """Yield every policy of all folders: once if its results agree, else once for each folder.
+
+    Raises ``ValueError`` if two of them would have the same name.
+    """
+    names = set()
+    for entrants in _by_policy(examined).values():
+        for entrant in entrants if len(entrants) == 1 else map(_named_after_folder, entrants):
+            if entrant.name in names:
+                raise ValueError(
+                    f"Two policies are called {printable(entrant.name)}; leave one folder out."
+                )
+            names.add(entrant.name)
+            yield entrant
+
+
+def _by_policy(examined: Sequence[Examined]) -> dict[str, list[_Entrant]]:
+    """Return the entrants of each policy; those with the same results are one."""
     by_policy: dict[str, list[_Entrant]] = {}
-    for each in found:
-        checks = {check.what: check for check in each.verification.checks}
-        for policy in dict.fromkeys(cell.policy for cell, _ in each.cells.values()):
-            cells = {cell: there for cell, there in each.cells.values() if cell.policy == policy}
-            own = {cell: checks[cell.folder] for cell in cells}
-            one = _Entrant(policy, policy, cells, own, (each,))
-            _join(by_policy.setdefault(policy, []), one)
-    for entrants in by_policy.values():
-        if len(entrants) == 1:
-            yield entrants[0]
-            continue
-        for entrant in entrants:
-            facts = entrant.folders[0].verification
-            name = f"{entrant.policy} ({facts.results[:8] or facts.folder})"
-            note = f"{name}: results of {entrant.policy} differ from folder to folder"
-            yield replace(entrant, name=name, note=note)
+    for folder in examined:
+        checks = {check.what: check for check in folder.verification.checks}
+        for policy in dict.fromkeys(cell.policy for cell, _ in folder.cells.values()):
+            cells = {c: stored for c, stored in folder.cells.values() if c.policy == policy}
+            checked = {cell: checks[cell.folder] for cell in cells}
+            entrant = _Entrant(policy, policy, cells, checked, (folder,))
+            _join(by_policy.setdefault(policy, []), entrant)
+    return by_policy
+
+
+def _named_after_folder(entrant: _Entrant) -> _Entrant:
+    facts = entrant.folders[0].verification
+    name = f"{entrant.policy} ({facts.results[:8] or facts.folder})"
+    note = f"{name}: results of {entrant.policy} differ from folder to folder"
+    return replace(entrant, name=name, note=note)
 
 
 def _join(entrants: list[_Entrant], new: _Entrant) -> None:
@@ -230,12 +242,12 @@ def _rows(
 ) -> Iterator[Row]:
     """Yield the rows of every group, the best first."""
     ranked = {(row.group, row.policy): row for row in rankings.ranks(protocol, table)}
-    found = [row for row in aggregates(protocol, table) if row.statistic == "iqm"]
+    rows = [row for row in aggregates(protocol, table) if row.statistic == "iqm"]
     groups = list(protocol.groups)
-    for row in sorted(found, key=lambda row: (groups.index(row.group), -row.estimate)):
+    for row in sorted(rows, key=lambda row: (groups.index(row.group), -row.estimate)):
         rank, entrant = ranked.get((row.group, row.policy)), entrants[row.policy]
         tasks = {task.id for task in protocol.groups[row.group]}
-        digests = (each.verification.results for each in entrant.folders)
+        digests = (folder.verification.results for folder in entrant.folders)
         entry = entry_of(entrant.policy)
         yield Row(
             group=row.group,
@@ -256,14 +268,14 @@ def _rows(
 
 
 def _verified(entrant: _Entrant, tasks: set[str]) -> str:
-    """How the cells of a policy in a group were verified, in words."""
+    """Say how the cells of a policy in a group were verified."""
     checks = [check for cell, check in entrant.checks.items() if cell.task in tasks]
     checks = [check for check in checks if check.episodes]
     played, total = sum(c.played for c in checks), sum(c.episodes for c in checks)
     whole = all(check.how == RERUN for check in checks)
     text = "all episodes" if whole else f"{played:,} of {total:,} episodes"
     close = ", within tolerance" if any(check.verdict == CLOSE for check in checks) else ""
-    if all(_lacking(each.verification.checks) for each in entrant.folders):
+    if all(_lacking(folder.verification.checks) for folder in entrant.folders):
         return f"unverified folder; {text}{close}"
     return text + close
 
@@ -279,11 +291,3 @@ def _unranked(protocol: Protocol, table: EpisodeTable, names: Sequence[str]) -> 
     for failure in table.failures:
         cell = failure.cell
         yield printable(f"run {cell.run} of {cell.policy} on {cell.task}: {failure.reason}")
-
-
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with None for every number that is not finite."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in row.items()
-    }

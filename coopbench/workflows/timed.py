@@ -1,4 +1,4 @@
-"""Timed play: one episode at a time with limits of time, scored like the Flatland challenge.
+"""Timed play: one episode at a time with time limits, scored like the Flatland challenge.
 
 The policy acts in a process of its own, which is ended when it hangs; the game and the partners
 stay in this one. Page: docs/timed.md.
@@ -6,14 +6,10 @@ stay in this one. Page: docs/timed.md.
 
 import json
 import math
-import pickle
 import platform
-import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,15 +18,11 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
-from coopbench.baselines.policy import label
-from coopbench.baselines.registry import entries
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trajectories import Recorder
-from coopbench.errors import WorkerError
 from coopbench.files import write_text
-from coopbench.playing.backends.processes import hire, how_ended, start_failure
-from coopbench.playing.models import Models
+from coopbench.playing.models import Models, PolicyLike
 from coopbench.playing.plan import game_of
 from coopbench.playing.rollout import outcome
 from coopbench.protocol.instances import instance_state
@@ -38,6 +30,7 @@ from coopbench.protocol.loading import find_protocol, with_limits
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Limits, Task
 from coopbench.provenance import versions
+from coopbench.workflows.timed_policy import Clock, EpisodeLost, TimedPolicy
 from coopbench_envs.engine import DISABLED, Engine
 
 __all__ = ["Clock", "TimedEpisode", "TimedScores", "timed_evaluate"]
@@ -49,21 +42,9 @@ Outcome = Literal["played", "timed out", "failed", "left out"]
 Progress = Callable[[str, float], None]  # task, done in [0, 1]
 
 
-class Clock:
-    """Tells the time and waits; a test can put one in its place for which no time passes."""
-
-    def now(self) -> float:
-        """Return the time in seconds, from any start."""
-        return time.monotonic()
-
-    def wait(self, pipe: Connection, seconds: float) -> bool:
-        """Wait for something to come through ``pipe``, so long at most; tell if it did."""
-        return pipe.poll(seconds)
-
-
 @dataclass(frozen=True)
 class TimedEpisode:
-    """What one episode came to; the times are seconds."""
+    """The result of one episode; times are in seconds."""
 
     task: str
     episode: int
@@ -72,7 +53,7 @@ class TimedEpisode:
     outcome: Outcome  # failed: the policy raised, or its process died; left out: never begun
     reason: str  # what went wrong; empty if nothing did
     steps: int  # that were played
-    planning: float | None  # to the first action, or until it was given up; None: not asked for
+    planning: float | None  # to the first action or the end of waiting; None if none was needed
     slowest: float | None  # longest of the later actions; None if there was none
     seconds: float  # of the whole episode, with the time of the environment
 
@@ -81,7 +62,7 @@ class TimedEpisode:
 class TimedScores:
     """Result of ``coopbench.timed_evaluate``; print it, or ``save`` it."""
 
-    protocol: Protocol  # with the limits that were kept
+    protocol: Protocol  # with the limits that applied
     policy: str
     episodes: tuple[TimedEpisode, ...]  # all of the protocol, in its order
     seconds: float  # of the whole evaluation
@@ -106,17 +87,17 @@ class TimedScores:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """What went wrong, each reason once, with the episodes that it befell."""
-        found: dict[tuple[str, str], list[str]] = {}
-        for each in self.episodes:
-            if each.reason:
-                place = f"{each.task} episode {each.episode}"
-                found.setdefault((each.outcome, each.reason), []).append(place)
-        return tuple(f"{_places(at)} {what}: {why}" for (what, why), at in found.items())
+        """What went wrong, every reason once, with the episodes concerned."""
+        places: dict[tuple[str, str], list[str]] = {}
+        for row in self.episodes:
+            if row.reason:
+                place = f"{row.task} episode {row.episode}"
+                places.setdefault((row.outcome, row.reason), []).append(place)
+        return tuple(f"{_listed(at)} {what}: {why}" for (what, why), at in places.items())
 
     def __str__(self) -> str:
         outcomes = [episode.outcome for episode in self.episodes]
-        counts = (f"{outcomes.count(each)} {each}" for each in dict.fromkeys(outcomes))
+        counts = (f"{outcomes.count(name)} {name}" for name in dict.fromkeys(outcomes))
         lines = (
             f"{self.protocol.name}, policy {self.policy!r}, {self.seconds:.1f} s",
             f"Limits: {self.protocol.limits}.",
@@ -149,69 +130,71 @@ class TimedScores:
         return Path(path)
 
 
-def _places(places: list[str]) -> str:
+def _listed(places: list[str]) -> str:
+    """Name the first of several places, and how many more there are."""
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""
     return f"{places[0]}{more}"
 
 
 def timed_evaluate(
     protocol: str | Path | Protocol,
-    policy: Any,
+    policy: PolicyLike,
     limits: Limits | Mapping[str, Any] | None = None,
     clock: Clock | None = None,
     progress: Progress | None = None,
 ) -> TimedScores:
-    """Play all episodes of a protocol, one after the other, with limits of time.
+    """Play all episodes of a protocol, one after the other, with time limits.
 
     ``policy`` is a name, a callable or an object, as in ``evaluate``; a fresh copy of it plays each
-    episode. ``limits`` are those of the protocol; for one that has none they are given here, for
-    instance ``{"planning": 600, "step": 10, "total": 7200}``. An episode in which the policy is too
-    late, raises or dies scores -1, with a reason that names it, and the next one begins.
+    episode. ``limits`` are for a protocol that has none, for instance ``{"planning": 600,
+    "step": 10, "total": 7200}`` in seconds. An episode in which the policy is too late, raises or
+    dies scores -1, with a reason that names it, and the next one begins.
 
     Raises:
-        ValueError: no limits or two, an ad-hoc evaluation, or a name that cannot play a task.
-        TypeError: it is no policy, or cannot be sent to another process.
+        ValueError: no limits, or limits beside the protocol's; an ad-hoc evaluation; or a policy
+            that cannot play a task.
+        TypeError: ``policy`` is not a policy, or cannot be sent to another process.
         WorkerError: that process could not be started.
     """
-    found, kept = _limited(protocol, limits)
-    _check(found, policy)
-    tables = [_Table(found, task) for task in found.task]
+    limited, bounds = _limited(protocol, limits)
+    _check(limited, policy)
+    games = [_TimedTask(limited, task) for task in limited.task]
     clock = Clock() if clock is None else clock
-    start, rows = clock.now(), []
-    seat = _Seat(policy, kept, clock)
+    start, rows = clock.now(), list[TimedEpisode]()
+    player = TimedPolicy(policy, bounds, clock)
     try:
-        for table in tables:
-            for row in _episodes(table, seat, clock):
+        for game in games:
+            for row in _episodes(game, player, clock):
                 rows.append(row)
                 if progress is not None:
-                    progress(row.task, (row.episode + 1) / len(table.seeds))
+                    progress(row.task, (row.episode + 1) / len(game.seeds))
     finally:
-        seat.leave()
-    return TimedScores(found, seat.label, tuple(rows), clock.now() - start)
+        player.leave()
+    return TimedScores(limited, player.label, tuple(rows), clock.now() - start)
 
 
 def _limited(
     protocol: str | Path | Protocol, limits: Limits | Mapping[str, Any] | None
 ) -> tuple[Protocol, Limits]:
-    """Return the protocol with its limits, or with those that are given, and the limits."""
-    found = find_protocol(protocol)
-    if found.ad_hoc:
+    """Return the protocol with ``limits``, or with its own if they are None, and its limits."""
+    limited = find_protocol(protocol)
+    if limited.ad_hoc:
         raise ValueError(
             "An ad-hoc evaluation has no agreed bounds to normalise returns by; name a protocol."
         )
     if limits is not None:
-        found = with_limits(found, limits)
-    if found.limits is None:
+        limited = with_limits(limited, limits)
+    if limited.limits is None:
         raise ValueError(
-            f"{found.name} has no limits of time; give them in seconds: planning, step and total."
+            f"{limited.name} has no time limits; give them in seconds: planning, step and total."
         )
-    return found, found.limits
+    return limited, limited.limits
 
 
-def _check(protocol: Protocol, policy: Any) -> None:
+def _check(protocol: Protocol, policy: PolicyLike | Models) -> None:
     """Raise for a policy that cannot play all tasks, before anything is played."""
     if isinstance(policy, Models):
-        raise ValueError(f"{policy.name} is several models; timed play is for one policy: give it.")
+        raise ValueError(f"{policy.name} is several models; timed play takes one policy: name it.")
     for task in protocol.task:
         Player(policy, game_of(task))
 
@@ -219,27 +202,27 @@ def _check(protocol: Protocol, policy: Any) -> None:
 # --- the game -------------------------------------------------------------------------------------
 
 
-def _episodes(table: "_Table", seat: "_Seat", clock: Clock) -> Iterator[TimedEpisode]:
-    """Play the episodes of a task as long as the evaluation is not over; leave out the others."""
-    task = table.task.id
-    for k, seed in enumerate(table.seeds.tolist()):
-        over, begun = seat.over, clock.now()
-        if over:
-            yield TimedEpisode(task, k, seed, WORST, "left out", over, 0, None, None, 0.0)
+def _episodes(game: "_TimedTask", policy: TimedPolicy, clock: Clock) -> Iterator[TimedEpisode]:
+    """Play the episodes of a task; those after the end of the evaluation are left out."""
+    task = game.task.id
+    for k, seed in enumerate(game.seeds.tolist()):
+        end, begun = policy.end, clock.now()
+        if end:
+            yield TimedEpisode(task, k, seed, WORST, "left out", end, 0, None, None, 0.0)
             continue
         outcome: Outcome = "played"
         try:
-            normalised, reason = table.play(k, seat)
-        except _Trouble as trouble:
-            normalised, outcome, reason = WORST, trouble.outcome, trouble.reason
-        taken, times = clock.now() - begun, seat.times
+            normalised, reason = game.play(k, policy)
+        except EpisodeLost as lost:
+            normalised, outcome, reason = WORST, lost.outcome, lost.reason
+        seconds, times = clock.now() - begun, policy.times
         first, slowest = next(iter(times), None), max(times[1:], default=None)
         yield TimedEpisode(
-            task, k, seed, normalised, outcome, reason, table.steps, first, slowest, taken
+            task, k, seed, normalised, outcome, reason, game.steps, first, slowest, seconds
         )
 
 
-class _Table:
+class _TimedTask:
     """The game of a task, in one lane, and the partners of the policy."""
 
     def __init__(self, protocol: Protocol, task: Task) -> None:
@@ -259,18 +242,18 @@ class _Table:
         """Steps of the episode so far."""
         return int(self._engine.state.time[0])
 
-    def play(self, k: int, seat: "_Seat") -> tuple[float, str]:
-        """Play episode k; return its normalised return and what is wrong with it, if anything."""
+    def play(self, k: int, policy: TimedPolicy) -> tuple[float, str]:
+        """Play episode k; return its normalised return, and why it is undefined if it is."""
         engine, seats = self._engine, self._seats[k : k + 1]
         start = {name: np.asarray(field)[k] for name, field in self._start.items()}
-        seat.sit(self._game)
-        match = Match(engine, [seat, *self._partners], seats)
+        policy.join(self._game)
+        match = Match(engine, [policy, *self._partners], seats)
         match.begin(self.seeds[k : k + 1], start)
         recorder = Recorder(engine)
         recorder.note()
         for _ in match.steps():
             recorder.note()
-        cell = Cell(self.task.id, seat.label)
+        cell = Cell(self.task.id, policy.label)
         return self._normalised(outcome(engine, cell, self.seeds[k : k + 1], seats, recorder))
 
     def _normalised(self, block: Episodes) -> tuple[float, str]:
@@ -278,161 +261,3 @@ class _Table:
         if np.isnan(score):
             return WORST, f"its {self._score} is not defined"
         return float(np.clip(self.task.bounds.normalise(score) - 1.0, WORST, 0.0)), ""
-
-
-# --- the policy, seen from the game ---------------------------------------------------------------
-
-
-class _Trouble(Exception):  # noqa: N818 - ends an episode, not the evaluation
-    """An episode cannot be played to its end because of its policy, or for want of time."""
-
-    def __init__(self, outcome: Outcome, reason: str) -> None:
-        super().__init__(reason)
-        self.outcome, self.reason = outcome, reason
-
-
-class _Seat:
-    """The evaluated policy: acts like a ``Player``, but in a process of its own and by the clock.
-
-    The process begins with the first episode, and anew after one in which it had to be ended.
-    """
-
-    def __init__(self, policy: Any, limits: Limits, clock: Clock) -> None:
-        self.label = policy if isinstance(policy, str) else label(policy)
-        self.times: list[float] = []  # seconds that every answer in this episode took
-        self._content = _pickled(policy, self.label)
-        self._game: Game | None = None
-        self._limits, self._clock, self._start = limits, clock, clock.now()
-        self._late = 0  # timeouts since the last action
-        self._process: Any = None
-        self._pipe: Any = None
-        self._hired = 0
-        self._opening: tuple[Any, ...] | None = None  # goes before the first observations
-
-    @property
-    def over(self) -> str:
-        """Why no further episode begins; empty as long as they do."""
-        if self._late >= self._limits.timeouts:
-            return f"{self._late} timeouts in a row, with no action between, ended the evaluation"
-        return self._spent if self._left() <= 0 else ""
-
-    @property
-    def _spent(self) -> str:
-        return f"the {self._limits.total:g} s of the whole evaluation were over"
-
-    def _left(self) -> float:
-        return self._limits.total - (self._clock.now() - self._start)
-
-    def sit(self, game: Game) -> None:
-        """Take a seat in a game, the next of whose episodes begin with ``begin``."""
-        self._game = game
-
-    def begin(
-        self, seeds: np.ndarray, episodes: np.ndarray, chosen: np.ndarray, stream: int = 0
-    ) -> None:
-        """Begin an episode with a fresh policy, which is made when its first action is wanted."""
-        self._opening = self._content, self._game, seeds.copy(), episodes.copy()
-        self.times = []
-
-    def act(
-        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Return the policy's actions, or raise ``_Trouble``."""
-        limits, left = self._limits, self._left()
-        if left <= 0:
-            raise _Trouble("timed out", self._spent)
-        limit = limits.step if self.times else limits.planning
-        opening, self._opening = self._opening, None
-        answer, taken = self._ask((opening, observations, state, masks), min(limit, left))
-        self.times.append(taken)
-        if answer is None and limit > left:
-            raise _Trouble("timed out", self._spent)
-        if answer is None:
-            self._late += 1
-            what = f"at step {len(self.times)}" if len(self.times) > 1 else "of planning"
-            raise _Trouble("timed out", f"policy {self.label!r} took more than {limit:g} s {what}")
-        actions, error = answer
-        if error:
-            raise _Trouble("failed", f"policy {self.label!r} {error}")
-        self._late = 0
-        return actions
-
-    def _ask(self, message: tuple[Any, ...], seconds: float) -> tuple[Any, float]:
-        """Return (actions, error), or None if they were late, and the seconds that it took."""
-        if self._process is None:
-            self._hire()
-        begun = self._clock.now()
-        try:
-            self._pipe.send(message)
-            came = self._clock.wait(self._pipe, seconds)
-            answer = self._pipe.recv() if came else None
-        except (EOFError, OSError):
-            self._process.join(5)  # it is about to end; the status is wanted
-            answer = None, f"ended its process ({how_ended(self.leave())})"
-        taken = self._clock.now() - begun
-        if answer is None:
-            self.leave()
-        return (answer if taken <= seconds else None), taken
-
-    def _hire(self) -> None:
-        self._process, self._pipe = hire(_serve, self._hired)
-        self._hired += 1
-        try:
-            self._pipe.recv()  # it has loaded what it needs: that is not the policy's time
-        except (EOFError, OSError):
-            self._process.join()
-            raise WorkerError(start_failure(self._process.exitcode)) from None
-
-    def leave(self) -> int:
-        """End the process; return its exit status, 0 if there is none."""
-        if self._process is None:
-            return 0
-        process, self._process = self._process, None
-        process.kill()
-        process.join()
-        self._pipe.close()
-        return process.exitcode
-
-
-def _pickled(policy: Any, name: str) -> bytes:
-    try:
-        return pickle.dumps(policy)
-    except Exception as error:  # whatever an object raises while it is pickled
-        raise TypeError(
-            f"Cannot send policy {name!r} to a process of its own ({error}). Make it a function or "
-            f"an object of a class at the top level of a module, or name a registered policy."
-        ) from error
-
-
-# --- the process in which it acts -----------------------------------------------------------------
-
-
-def _serve(pipe: Connection) -> None:
-    """Answer every (opening, what it may know) with (actions, error), until there is no more."""
-    player: Any = None
-    entries()  # the named policies are imported before the clock runs
-    pipe.send(None)
-    while True:
-        try:
-            opening, *known = pipe.recv()
-        except EOFError:
-            return
-        try:
-            player = player if opening is None else _player(*opening)
-            answer = player.act(*known), ""
-        except Exception as error:  # of whatever kind: the other side puts it down
-            answer = None, f"raised {_told(error)}"
-        pipe.send(answer)
-
-
-def _player(content: bytes, game: Game, seeds: np.ndarray, episodes: np.ndarray) -> Player:
-    player = Player(pickle.loads(content), game)
-    player.begin(seeds, episodes, np.ones(1, np.bool_))
-    return player
-
-
-def _told(error: Exception) -> str:
-    """Say what was raised, and in which line of which file."""
-    text = "".join(traceback.format_exception_only(error)).strip()
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{text[:600]} ({Path(place.filename).name}, line {place.lineno})"
