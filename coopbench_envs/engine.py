@@ -24,6 +24,14 @@ _SNAPSHOT = ("seed", "episode", "rng", "done", "alive", "returns", "invalid")
 
 # Attributes that a copy or a pickle leaves out and makes anew: compiled code, and views, which
 # would become arrays of their own.
+# Names of infos that the interfaces, or the frameworks behind them, give a meaning.
+_TAKEN = frozenset(
+    (
+        *("action_mask", "alive", "episode", "final_info", "final_obs", "invalid_actions"),
+        *("metrics", "rewards", "state", "terminal_observation", "TimeLimit.truncated"),
+    )
+)
+
 _DERIVED = ("_launch", "_views", "first")
 
 
@@ -94,6 +102,7 @@ class Engine:
         self.final_masks = np.zeros_like(self.control.masks)
         self.final_alive = np.zeros_like(self.control.alive)
         self.final_state = np.zeros_like(self.control.state)
+        self.final_info = {name: values.copy() for name, values in self._checked_info().items()}
 
     def _check_agents(self) -> None:
         """Raise ``ValueError`` if agents share a name or see vectors of different lengths."""
@@ -216,6 +225,8 @@ class Engine:
         self.final_masks[over] = control.masks[over]
         self.final_alive[over] = control.alive[over]
         self.final_state[over] = control.state[over]
+        for name, values in self.info().items():
+            self.final_info[name][over] = values[over]
         control.chosen[:] = over
         self._crew.run(self._launch, RENEW)
 
@@ -246,6 +257,33 @@ class Engine:
         """Metrics of the episode in ``lane`` so far; ``final``: of the one SAME_STEP just ended."""
         values = (self.final_measures if final else self.control.measures)[lane]
         return dict(zip(self.spec.metrics, values.tolist(), strict=True))
+
+    def info(self) -> dict[str, np.ndarray]:
+        """Return what agents are told beside their observations, by name, (lanes, agents, ...).
+
+        The arrays may follow the game: copy what you keep. Empty for most environments.
+        """
+        tell = self.spec.info
+        if tell is None:
+            return {}
+        arrays = tell(self.constants, self.state)
+        return {name: np.asarray(values) for name, values in arrays.items()}
+
+    def _checked_info(self) -> dict[str, np.ndarray]:
+        """Return ``info``; raise ``ValueError`` for a name or a shape that cannot be shown."""
+        arrays, shape = self.info(), (self.lanes, len(self.agents))
+        for name, values in arrays.items():
+            if name in _TAKEN or name.startswith("_"):
+                raise ValueError(
+                    f"{self.spec.id} calls a part of its info {name!r}; another meaning has that "
+                    f"name, as have {', '.join(sorted(_TAKEN))} and names that begin with '_'."
+                )
+            if values.shape[:2] != shape:
+                raise ValueError(
+                    f"Info {name!r} of {self.spec.id} must have shape {shape}, lanes and agents, "
+                    f"and further axes; given {values.shape}."
+                )
+        return arrays
 
     def view(self) -> Any:
         """State of all lanes, lane first: arrays that follow the game and cannot be written to."""

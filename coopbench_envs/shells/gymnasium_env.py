@@ -21,8 +21,9 @@ class GymnasiumEnv(gym.Env):
     every agent's reward (float64, a fresh copy) at every step, ``info["metrics"]`` the episode's
     metrics on the last one; discrete environments add ``action_mask`` and ``invalid_actions``,
     those whose agents may fall ``alive``, (agents,) bool, and ``global_state=True`` adds ``state``.
-    A common reward counts once. An episode terminates when all agents are done, also under focal
-    control.
+    What else the environment tells its agents comes by name, (agents, ...) under joint control and
+    the ego's under focal control. A common reward counts once. An episode terminates when all
+    agents are done, also under focal control.
     """
 
     # gymnasium.make looks here before there is an environment
@@ -42,9 +43,9 @@ class GymnasiumEnv(gym.Env):
         self.engine = Engine(env_id, **parameters)
         self.seats = Seats(self.engine, control, ego, partner)
         self.observation_space, self.action_space = self.seats.spaces()
-        # Whether info has nothing but rewards and metrics.
         engine = self.engine
-        self._bare = not (engine.discrete or engine.falling or engine.control.state.size)
+        beside = engine.falling or engine.control.state.size or engine.spec.info
+        self._bare = not (engine.discrete or beside)  # info has nothing but rewards and metrics
         self._seeded = False
 
     def set_partner(self, partner: Any) -> None:
@@ -93,6 +94,8 @@ class GymnasiumEnv(gym.Env):
             info["alive"] = engine.first.alive.copy()
         if engine.control.state.shape[1]:
             info["state"] = engine.first.state.copy()
+        for name, values in engine.info().items():
+            info[name] = self.seats.view(values)[0]
         return info
 
     def get_state(self) -> dict[str, np.ndarray]:

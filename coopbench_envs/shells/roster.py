@@ -40,7 +40,8 @@ class Roster:
         self.truncations: dict[str, bool] = {}
         self.infos: dict[str, Info] = {}
         self._keep = dead_agents == "keep"
-        self._plain = not self._keep and not self.engine.discrete  # infos are empty until the end
+        beside = self._keep or self.engine.discrete or self.engine.spec.info
+        self._plain = not beside  # infos are empty until the end
         self._shape = self.engine.actions.shape[2:]
         self._joint = np.zeros_like(self.engine.actions)
         self._zeros = np.zeros(self._shape)  # times anything finite it is zero
@@ -129,9 +130,10 @@ class Roster:
     def _infos(self, agents: list[str]) -> dict[str, Info]:
         if self._plain:
             return {agent: {} for agent in agents}
-        return {agent: self._info(self.index[agent]) for agent in agents}
+        beside = self.engine.info()
+        return {agent: self._info(self.index[agent], beside) for agent in agents}
 
-    def _info(self, index: int) -> Info:
+    def _info(self, index: int, beside: dict[str, np.ndarray]) -> Info:
         control = self.engine.control
         alive = bool(control.alive[0, index])
         info: Info = {"alive": alive} if self._keep else {}
@@ -141,4 +143,7 @@ class Roster:
                 mask[...] = 0
                 mask[0] = 1
             info |= {"action_mask": mask, "invalid_actions": int(control.invalid[0, index])}
+        for name, values in beside.items():
+            part = values[0, index]
+            info[name] = part.copy() if part.ndim else part.item()
         return info

@@ -25,7 +25,8 @@ class SB3VecEnv(VecEnv):
     bounds does is the environment's rule. Finished lanes are reset in the same step, with
     ``terminal_observation``, ``TimeLimit.truncated`` and ``episode`` in the info of their rows.
     ``info["alive"]`` says whether the row's agent took part in the step just played; where agents
-    may fall it comes with every step.
+    may fall it comes with every step. What else the environment tells an agent stands in the info
+    of its row: at the end of an episode the last of it, the next episode's in ``reset_infos``.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class SB3VecEnv(VecEnv):
         self._steps[:] = 0
         self._reset_seeds()
         self._reset_options()
-        self.reset_infos = [{} for _ in range(self.num_envs)]
+        self.reset_infos = self._told(self.engine.info())
         return self._rows(self.engine.control.obs)
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -73,7 +74,8 @@ class SB3VecEnv(VecEnv):
         rewards = control.rewards.astype(np.float32).reshape(-1)
         dones = np.repeat(ended, len(self.engine.agents))
         # Rows without news share one list of empty infos: building them costs more than the step.
-        news = self.engine.discrete or self.engine.falling or ended.any()
+        engine = self.engine
+        news = engine.discrete or engine.falling or engine.spec.info or ended.any()
         infos = self._infos(ended, alive) if news else self._quiet
         self._steps[ended] = 0
         return self._rows(control.obs), rewards, dones, infos
@@ -87,6 +89,8 @@ class SB3VecEnv(VecEnv):
         if self.engine.falling:
             for info, acted in zip(infos, alive.reshape(-1).tolist(), strict=True):
                 info["alive"] = acted
+        if self.engine.spec.info is not None:
+            self._add_told(infos, ended)
         for lane in np.flatnonzero(ended).tolist():
             metrics = self.engine.metrics(lane, final=True)
             for a in range(agents):
@@ -101,6 +105,24 @@ class SB3VecEnv(VecEnv):
                     "metrics": dict(metrics),
                     "alive": bool(alive[lane, a]),
                 }
+        return infos
+
+    def _add_told(self, infos: list[dict[str, Any]], ended: np.ndarray) -> None:
+        """Add what the environment tells each row's agent; of an episode that ended, the last."""
+        told, last = self._told(self.engine.info()), self._told(self.engine.final_info)
+        over = np.repeat(ended, len(self.engine.agents)).tolist()
+        for row, info in enumerate(infos):
+            info |= last[row] if over[row] else told[row]
+            if over[row]:
+                self.reset_infos[row] = told[row]
+
+    def _told(self, arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+        """Copies of each row's part of ``arrays``, (lanes, agents, ...)."""
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for name, values in arrays.items():
+            parts = values.reshape(self.num_envs, *values.shape[2:])
+            for info, part in zip(infos, parts, strict=True):
+                info[name] = part.copy() if part.ndim else part.item()
         return infos
 
     def _rows(self, per_agent: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ class VectorEnv(gym.vector.VectorEnv):
     unless ``copy=False``: then observations and ``infos["rewards"]`` are the engine's own buffers,
     valid until the next call. ``threads`` share the lanes; the result does not depend on them.
     Infos are those of the Gymnasium environment; under "SameStep" ``final_info`` has the rewards,
-    metrics, masks, ``alive`` and ``state`` of the episodes that have ended.
+    metrics, masks, ``alive``, ``state`` and further infos of the episodes that have ended.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
@@ -131,6 +131,7 @@ class VectorEnv(gym.vector.VectorEnv):
         final |= self._metrics(ended, self.engine.final_measures)
         engine = self.engine
         final |= self._facts(engine.final_masks, engine.final_alive, engine.final_state, ended)
+        final |= self._told(engine.final_info, ended)
         infos |= {"final_obs": final_obs, "_final_obs": ended.copy()}
         infos |= {"final_info": final, "_final_info": ended.copy()}
 
@@ -148,7 +149,14 @@ class VectorEnv(gym.vector.VectorEnv):
         if self.engine.discrete:
             infos["invalid_actions"] = control.invalid.copy()
             infos["_invalid_actions"] = everywhere.copy()
-        return infos
+        return infos | self._told(self.engine.info(), everywhere)
+
+    def _told(self, info: dict[str, np.ndarray], where: np.ndarray) -> dict[str, Any]:
+        """Copies of what the environment tells the outside, in the lanes ``where``."""
+        table: dict[str, Any] = {}
+        for name, values in info.items():
+            table |= {name: self.seats.view(values), f"_{name}": where.copy()}
+        return table
 
     def _facts(
         self, masks: np.ndarray, alive: np.ndarray, state: np.ndarray, where: np.ndarray
