@@ -129,25 +129,26 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
 
 def _further(protocol: Protocol) -> dict[str, str]:
     """Facts that only some protocols have: how checkpoints are chosen, what is shown of them."""
-    selection, report, found = protocol.seeds.selection, protocol.report, {}
+    selection, report = protocol.seeds.selection, protocol.report
+    facts: dict[str, str] = {}
     if selection is not None:
         seeds = f"{selection.first} to {selection.first + selection.count - 1}"
-        found["Checkpoints"] = (
+        facts["Checkpoints"] = (
             f"the one with the highest mean return on the seeds {seeds} is evaluated; ties go to "
             "the earliest"
         )
     if report.normalisation == "minmax":
-        found["Normalised scores"] = (
+        facts["Normalised scores"] = (
             "0 and 1 are the lowest and the highest score of all episodes of a report on the task, "
             "so scores of two reports cannot be compared"
         )
     for group, domain in (report.domain or {}).items():
-        found[f"Additional metrics of {group}"] = _quoted(domain.metrics)
+        facts[f"Additional metrics of {group}"] = _quoted(domain.metrics)
     if report.margin is not None:
-        found["Equivalence"] = f"within {report.margin:g} of normalised score"
+        facts["Equivalence"] = f"within {report.margin:g} of normalised score"
     if report.skirmish:
-        found["Late scores"] = "median and quartiles over runs in the last 250,000 steps"
-    return found
+        facts["Late scores"] = "median and quartiles over runs in the last 250,000 steps"
+    return facts
 
 
 def _task_table(protocol: Protocol) -> str:

@@ -90,8 +90,8 @@ class _Course:
         self._returns: list[float] = []
         self._measures: list[np.ndarray] = []
 
-    def note(self, kept: bool) -> None:
-        if kept:
+    def note(self, shown: bool) -> None:
+        if shown:
             returns = self.engine.control.returns[0]
             common = self.engine.spec.common_reward
             self._returns.append(float(returns[0] if common else returns.sum()))
@@ -126,12 +126,12 @@ class _Discs(_Course):
         rows = int(share * _MOST_BYTES) // (_PLACE_BYTES * agents)
         return math.ceil(steps / max(1, rows - 1))  # the first and the last step are always kept
 
-    def note(self, kept: bool) -> None:
-        super().note(kept)
+    def note(self, shown: bool) -> None:
+        super().note(shown)
         self._scene = scene = self._seen()
         self.duration = scene.duration
         self._touched |= scene.touching
-        if not kept:
+        if not shown:
             return
         self._positions.append(scene.positions.copy())
         self._goals.append(scene.goals.copy())
@@ -194,9 +194,9 @@ class _Pictures(_Course):
     def stride(steps: int, agents: int, share: float) -> int:
         return math.ceil(steps / (share * _MOST_PICTURES))
 
-    def note(self, kept: bool) -> None:
-        super().note(kept)
-        if kept:
+    def note(self, shown: bool) -> None:
+        super().note(shown)
+        if shown:
             pixels = picture(self.engine)
             self._size = pixels.shape[1], pixels.shape[0]
             self._pictures.append(_png(pixels))
@@ -246,7 +246,7 @@ def _css(colour: Iterable[int]) -> str:
 
 def _facts(recording: Recording, steps: list[int]) -> dict[str, str]:
     """What is played, in words; parameters that are empty stay out."""
-    given = [f"{n} = {v}" for n, v in recording.parameters.items() if v not in ({}, (), None)]
+    parameters = [f"{n} = {v}" for n, v in recording.parameters.items() if v not in ({}, (), None)]
     apart = max(b - a for a, b in pairwise(steps))
     returns = recording.rewards.sum(axis=0)
     return {
@@ -256,7 +256,7 @@ def _facts(recording: Recording, steps: list[int]) -> dict[str, str]:
         "Seed": str(recording.seed),
         "Steps": f"{len(recording)}" + (f", of which one in {apart} is shown" if apart > 1 else ""),
         "Return by agent": f"mean {returns.mean():.4g}, {returns.min():.4g} to {returns.max():.4g}",
-        "Parameters": ", ".join(given),
+        "Parameters": ", ".join(parameters),
         "Versions": ", ".join(f"{name} {number}" for name, number in recording.versions.items()),
     }
 

@@ -31,7 +31,7 @@ def trust_stability(played: np.ndarray, trust_received: np.ndarray) -> np.ndarra
     With the mean pairwise trust m_t, the variance of m_0, ..., m_T with divisor T + 1.
     """
     counted = np.concatenate([np.ones((1, played.shape[1]), np.bool_), played])
-    return trust_received.mean(axis=2).var(axis=0, where=counted)
+    return np.asarray(trust_received.mean(axis=2).var(axis=0, where=counted))
 
 
 def exploitation_rate(played: np.ndarray, fraction: np.ndarray, baseline: np.ndarray) -> np.ndarray:
@@ -40,7 +40,7 @@ def exploitation_rate(played: np.ndarray, fraction: np.ndarray, baseline: np.nda
     sum over t = 1..T and i != j of [x_i < b_i and x_j >= b_j] / (n (n - 1) T), with the fraction x
     and the baseline b of step t. Of a pair at most one exploits the other, hence at most 1/2.
     """
-    return exploiting(played, fraction, baseline).mean(axis=1)
+    return np.asarray(exploiting(played, fraction, baseline).mean(axis=1))
 
 
 def exploitation_asymmetry(
@@ -53,7 +53,7 @@ def exploitation_asymmetry(
     often as it is exploited; at 2, which takes two agents, one always exploits the other.
     """
     gains = exploiting(played, fraction, baseline) - exploited(played, fraction, baseline)
-    return np.ptp(gains, axis=1)
+    return np.asarray(np.ptp(gains, axis=1))
 
 
 def recovery_events(played: np.ndarray, trust_received: np.ndarray) -> np.ndarray:
@@ -82,12 +82,13 @@ def recovery_events(played: np.ndarray, trust_received: np.ndarray) -> np.ndarra
 
 def mean(played: np.ndarray, trace: np.ndarray) -> np.ndarray:
     """Mean over steps, (episodes, agents): sum over t = 1..T of x_t, divided by T."""
-    return trace[1:].sum(axis=0, where=played[:, :, None]) / _steps(played)[:, None]
+    total = trace[1:].sum(axis=0, where=played[:, :, None])
+    return np.asarray(total / _steps(played)[:, None])
 
 
 def final(played: np.ndarray, trace: np.ndarray) -> np.ndarray:
     """Return the value after the last step, (episodes, agents): x_T."""
-    return trace[played.sum(axis=0), np.arange(played.shape[1])]
+    return np.asarray(trace[played.sum(axis=0), np.arange(played.shape[1])])
 
 
 def exploiting(played: np.ndarray, fraction: np.ndarray, baseline: np.ndarray) -> np.ndarray:
@@ -111,12 +112,12 @@ def exploited(played: np.ndarray, fraction: np.ndarray, baseline: np.ndarray) ->
 def _rate(played: np.ndarray, partners: np.ndarray) -> np.ndarray:
     """Mean over steps of a number of other agents, as a share of all others."""
     total = partners.sum(axis=0, where=played[:, :, None])
-    return total / (_steps(played)[:, None] * (partners.shape[2] - 1))
+    return np.asarray(total / (_steps(played)[:, None] * (partners.shape[2] - 1)))
 
 
 def _steps(played: np.ndarray) -> np.ndarray:
     """Steps of every episode, at least 1, so that it can be a divisor."""
-    return np.maximum(1, played.sum(axis=0))
+    return np.asarray(np.maximum(1, played.sum(axis=0)))
 
 
 EPISODE: dict[str, TrajectoryMetric] = {

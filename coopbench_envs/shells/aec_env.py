@@ -184,4 +184,5 @@ class AgentIterable(AECIterable[str, np.ndarray, Any]):
     """What ``agent_iter`` returns: every loop over it goes on from the present turn."""
 
     def __iter__(self) -> Iterator[str]:
-        return self.env.turns(self.max_iter)
+        turns: Iterator[str] = self.env.turns(self.max_iter)
+        return turns

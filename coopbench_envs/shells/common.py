@@ -1,4 +1,4 @@
-"""What every shell does alike: seeds, options, pictures."""
+"""Seeds, options and rendering, which are the same on every interface."""
 
 from collections.abc import Mapping
 from typing import Any

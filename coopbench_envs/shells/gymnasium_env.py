@@ -104,7 +104,8 @@ class GymnasiumEnv(gym.Env):
 
     def state(self) -> np.ndarray:
         """Global state as one float32 vector."""
-        return self.engine.global_state()[0]
+        vector: np.ndarray = self.engine.global_state()[0]
+        return vector
 
     def render(self) -> Any:
         """Picture (uint8, height x width x 3) or text of the present state."""

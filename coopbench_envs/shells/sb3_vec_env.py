@@ -57,7 +57,7 @@ class SB3VecEnv(VecEnv):
         self._steps[:] = 0
         self._reset_seeds()
         self._reset_options()
-        self.reset_infos = self._told(self.engine.info())
+        self.reset_infos = self._infos_of(self.engine.info())
         return self._rows(self.engine.control.obs)
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -90,7 +90,7 @@ class SB3VecEnv(VecEnv):
             for info, acted in zip(infos, alive.reshape(-1).tolist(), strict=True):
                 info["alive"] = acted
         if self.engine.spec.info is not None:
-            self._add_told(infos, ended)
+            self._add_facts(infos, ended)
         for lane in np.flatnonzero(ended).tolist():
             metrics = self.engine.metrics(lane, final=True)
             for a in range(agents):
@@ -107,16 +107,16 @@ class SB3VecEnv(VecEnv):
                 }
         return infos
 
-    def _add_told(self, infos: list[dict[str, Any]], ended: np.ndarray) -> None:
+    def _add_facts(self, infos: list[dict[str, Any]], ended: np.ndarray) -> None:
         """Add what the environment tells each row's agent; of an episode that ended, the last."""
-        told, last = self._told(self.engine.info()), self._told(self.engine.final_info)
+        now, last = self._infos_of(self.engine.info()), self._infos_of(self.engine.final_info)
         over = np.repeat(ended, len(self.engine.agents)).tolist()
         for row, info in enumerate(infos):
-            info |= last[row] if over[row] else told[row]
+            info |= last[row] if over[row] else now[row]
             if over[row]:
-                self.reset_infos[row] = told[row]
+                self.reset_infos[row] = now[row]
 
-    def _told(self, arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    def _infos_of(self, arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         """Copies of each row's part of ``arrays``, (lanes, agents, ...)."""
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for name, values in arrays.items():
@@ -167,7 +167,7 @@ class SB3VecEnv(VecEnv):
         return [rendered(self.engine, "rgb_array", i) for i in range(self.engine.lanes)]
 
 
-def _widest(engine: Engine) -> tuple[gym.spaces.Box, gym.Space]:
+def _widest(engine: Engine) -> tuple[gym.spaces.Box, gym.Space[Any]]:
     obs, act = engine.observation_spaces, engine.action_spaces
     low = np.min([s.low for s in obs], axis=0)
     observation = gym.spaces.Box(low, np.max([s.high for s in obs], axis=0), dtype=np.float32)

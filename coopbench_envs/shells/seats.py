@@ -1,4 +1,4 @@
-"""Partners: the policies that sit in the other seats when one agent is controlled alone."""
+"""Seats: which agents a Gymnasium environment lets its user control; policies play the others."""
 
 import importlib
 from typing import Any
@@ -36,28 +36,28 @@ class Seats:
             raise ValueError(
                 "A partner needs control='focal'; this environment is under joint control."
             )
-        # The one place that looks up to the baselines: by name, and only when a partner is wanted.
+        # The only use of the baselines in this package, which they import: by name, when needed.
         players = importlib.import_module("coopbench.baselines.player")
         self.player = players.seated(partner, self.engine)
         self._episode = np.full(self.engine.lanes, -1, np.int64)
 
-    def complete(self, actions: Any) -> np.ndarray:
-        """Return all agents' actions, given those (lanes, ...) of the ego or of all."""
+    def complete(self, actions: Any) -> Any:
+        """Return the actions of all agents, from those (lanes, ...) of the ego or of all."""
         if self.ego is None:
-            return np.asarray(actions)
+            return actions
         control = self.engine.control
         fresh = control.episode != self._episode
         if fresh.any():
             self.player.begin(control.seed, control.episode, fresh)
             self._episode = control.episode.copy()
-        joint = self.player.act(control.obs, self.engine.view(), control.masks)
-        given = np.asarray(actions)
-        if given.shape != joint[:, self.ego].shape:
+        joint: np.ndarray = self.player.act(control.obs, self.engine.view(), control.masks)
+        chosen = np.asarray(actions)
+        if chosen.shape != joint[:, self.ego].shape:
             raise ValueError(
                 f"Actions of agent {self.engine.agents[self.ego]!r} in {self.engine.spec.id} must "
-                f"have shape {joint[:, self.ego].shape}, lanes first; given {given.shape}."
+                f"have shape {joint[:, self.ego].shape}, lanes first; given {chosen.shape}."
             )
-        joint[:, self.ego] = given
+        joint[:, self.ego] = chosen
         return joint
 
     def restart(self, lanes: Any = slice(None)) -> None:
@@ -84,7 +84,7 @@ class Seats:
     def earned(self) -> float:
         """The outside's reward in the first lane."""
         first = self.engine.first
-        return first.team.item() if self.ego is None else first.rewards.item(self.ego)
+        return float(first.team.item() if self.ego is None else first.rewards.item(self.ego))
 
     def reward(self) -> np.ndarray:
         """The outside's reward in every lane: the ego's, or the team's."""

@@ -21,9 +21,9 @@ _MODES = {
 }
 
 
-def _mode(given: str | AutoresetMode) -> AutoresetMode:
-    modes = {mode.value: mode for mode in AutoresetMode}
-    return given if isinstance(given, AutoresetMode) else named("autoreset_mode", given, modes)
+def _autoreset(mode: str | AutoresetMode) -> AutoresetMode:
+    modes = {option.value: option for option in AutoresetMode}
+    return mode if isinstance(mode, AutoresetMode) else named("autoreset_mode", mode, modes)
 
 
 class VectorEnv(gym.vector.VectorEnv):
@@ -55,7 +55,7 @@ class VectorEnv(gym.vector.VectorEnv):
     ) -> None:
         if max_episode_steps is not None:
             parameters.setdefault("horizon", max_episode_steps)
-        mode = _mode(autoreset_mode)
+        mode = _autoreset(autoreset_mode)
         self.metadata = type(self).metadata | {"autoreset_mode": mode}
         self.num_envs, self.render_mode, self.copy = num_envs, render_mode, copy
         self._mode = _MODES[mode]
@@ -131,7 +131,7 @@ class VectorEnv(gym.vector.VectorEnv):
         final |= self._metrics(ended, self.engine.final_measures)
         engine = self.engine
         final |= self._facts(engine.final_masks, engine.final_alive, engine.final_state, ended)
-        final |= self._told(engine.final_info, ended)
+        final |= self._named(engine.final_info, ended)
         infos |= {"final_obs": final_obs, "_final_obs": ended.copy()}
         infos |= {"final_info": final, "_final_info": ended.copy()}
 
@@ -149,9 +149,9 @@ class VectorEnv(gym.vector.VectorEnv):
         if self.engine.discrete:
             infos["invalid_actions"] = control.invalid.copy()
             infos["_invalid_actions"] = everywhere.copy()
-        return infos | self._told(self.engine.info(), everywhere)
+        return infos | self._named(self.engine.info(), everywhere)
 
-    def _told(self, info: dict[str, np.ndarray], where: np.ndarray) -> dict[str, Any]:
+    def _named(self, info: dict[str, np.ndarray], where: np.ndarray) -> dict[str, Any]:
         """Copies of what the environment tells the outside, in the lanes ``where``."""
         table: dict[str, Any] = {}
         for name, values in info.items():
