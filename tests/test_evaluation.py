@@ -15,7 +15,6 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.errors import OtherProtocolError, ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
-from coopbench.results import store
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 
@@ -181,7 +180,7 @@ def test_a_full_disk_leaves_no_half_written_cell(protocol, tmp_path, monkeypatch
         return real(source, target)
 
     real = os.replace
-    monkeypatch.setattr(store.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match=r"No space left on device: .*/curves\.npz'"):
         coopbench.evaluate(protocol, ["random"], out=tmp_path / "r")
     monkeypatch.undo()

@@ -237,7 +237,7 @@ def test_checkpoints_need_selection_seeds(protocol):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("selection = { first = 50", "selection = { first = 8", "selection seeds 8 to 11 meet the"),
+        ("selection = { first = 50", "selection = { first = 8", "selection seeds 8 to 11 overlap"),
         (
             "training = [100, 101, 102]",
             "training = [51, 101, 102]",

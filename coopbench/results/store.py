@@ -168,18 +168,7 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
     if not (folder / "meta.json").is_file():
         return None
     meta = _read_meta(folder / "meta.json")
-    if meta.get("digest") != protocol.digest:
-        raise OtherProtocolError(
-            f"{folder} holds results of protocol {meta.get('protocol')!r} with digest "
-            f"{str(meta.get('digest'))[:12]}; this is {protocol.name!r} with digest "
-            f"{protocol.digest[:12]}. Choose another folder."
-        )
-    if (meta.get("task"), meta.get("policy"), meta.get("run")) != (
-        cell.task,
-        cell.policy,
-        cell.run,
-    ):
-        raise DamagedResultError(f"{folder / 'meta.json'} describes another cell than its folder.")
+    _check_origin(folder, meta, protocol, cell)
     try:
         for name in ("hyperparameters", "training"):
             if not isinstance(meta.get(name), dict | None):
@@ -200,6 +189,19 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
     except _BROKEN as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise DamagedResultError(f"{folder}: cannot be read ({reason}).") from None
+
+
+def _check_origin(folder: Path, meta: dict[str, Any], protocol: Protocol, cell: Cell) -> None:
+    """Raise an error unless metadata are those of a cell of a protocol; see ``read``."""
+    if meta.get("digest") != protocol.digest:
+        raise OtherProtocolError(
+            f"{folder} holds results of protocol {meta.get('protocol')!r} with digest "
+            f"{str(meta.get('digest'))[:12]}; this is {protocol.name!r} with digest "
+            f"{protocol.digest[:12]}. Choose another folder."
+        )
+    stated = meta.get("task"), meta.get("policy"), meta.get("run")
+    if stated != (cell.task, cell.policy, cell.run):
+        raise DamagedResultError(f"{folder / 'meta.json'} describes another cell than its folder.")
 
 
 def read_protocol(file: Path) -> Protocol:

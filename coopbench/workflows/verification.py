@@ -8,10 +8,10 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from coopbench.analysis.departures import departures
 from coopbench.episodes.table import Cell
@@ -58,6 +58,9 @@ _BROKEN = (
 _WORDS = ("versions", "notes", "checklist", "cards")
 
 
+Cells: TypeAlias = dict[str, tuple[Cell, store.Stored]]  # cells that could be read, by folder
+
+
 @dataclass(frozen=True)
 class Verification:
     """The result of verifying a results folder."""
@@ -100,7 +103,7 @@ class Examined(NamedTuple):
 
     verification: Verification
     protocol: Protocol | None
-    cells: dict[str, tuple[Cell, store.Stored]]  # by folder; those that could be read
+    cells: Cells
 
 
 def verify(
@@ -142,15 +145,7 @@ def examine(folder: str | Path, runner: Runner) -> Examined:
         return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
     places = cell_folders(root)
     manifest, chain = _manifest(root, protocol)
-    cells: dict[str, tuple[Cell, store.Stored]] = {}
-    checks = {place: _read(root, protocol, place, cells) for place in places}
-    jobs = [CheckJob(protocol, stored) for _, stored in cells.values() if stored.episodes]
-    with runner.run(jobs) as finished:
-        checks |= {job.cell.folder: check for job, check in finished}
-    for place, reason in _other_trainings(protocol, cells):
-        check = checks[place]
-        reasons = (printable(reason), *check.reasons)
-        checks[place] = replace(check, verdict=DIFFERENT, reasons=reasons)
+    checks, cells = _cell_checks(root, protocol, places, runner)
     lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
     parts = [
         _protocol_check(protocol),
@@ -159,16 +154,31 @@ def examine(folder: str | Path, runner: Runner) -> Examined:
         *lacking,
     ]
     deviations: tuple[str, ...] = ()
-    if jobs and all(check.holds for check in checks.values()):
+    played = any(stored.episodes for _, stored in cells.values())
+    if played and all(check.holds for check in checks.values()):
         deviations = departures(protocol, table_of(stored for _, stored in cells.values()))
         parts += _report_checks(root, protocol, list(cells.values()))
     facts = str(root), protocol.name, protocol.digest, manifest.results
     return Examined(Verification(*facts, tuple(parts), deviations), protocol, cells)
 
 
-def _other_trainings(
-    protocol: Protocol, cells: Mapping[str, tuple[Cell, store.Stored]]
-) -> Iterator[tuple[str, str]]:
+def _cell_checks(
+    root: Path, protocol: Protocol, places: list[str], runner: Runner
+) -> tuple[dict[str, Check], Cells]:
+    """Read all cells and play them again; return their checks and those that could be read."""
+    cells: Cells = {}
+    checks = {place: _read(root, protocol, place, cells) for place in places}
+    jobs = [CheckJob(protocol, stored) for _, stored in cells.values() if stored.episodes]
+    with runner.run(jobs) as finished:
+        checks |= {job.cell.folder: check for job, check in finished}
+    for place, reason in _other_trainings(protocol, cells):
+        check = checks[place]
+        reasons = (printable(reason), *check.reasons)
+        checks[place] = replace(check, verdict=DIFFERENT, reasons=reasons)
+    return checks, cells
+
+
+def _other_trainings(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, str]]:
     """Yield cells of training runs that a policy of another training played, with the reason.
 
     The training of a run is the one in the cell of the task that the run was trained on.
@@ -239,9 +249,7 @@ def _manifest_check(root: Path, places: list[str], manifest: Manifest, chain: Ch
 # --- cells ----------------------------------------------------------------------------------------
 
 
-def _read(
-    root: Path, protocol: Protocol, place: str, cells: dict[str, tuple[Cell, store.Stored]]
-) -> Check:
+def _read(root: Path, protocol: Protocol, place: str, cells: Cells) -> Check:
     """Read a cell into ``cells``; return its check as long as it has not been played again."""
     try:
         _check_links(root, place)
