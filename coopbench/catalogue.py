@@ -23,7 +23,7 @@ def policies() -> dict[str, str]:
 
 
 def learners() -> dict[str, str]:
-    """Return all learners as {name: what it does}; what they train has their name."""
+    """Return all learners as {name: what it does}; their trained policies have the same name."""
     return {name: entry.summary for name, entry in registry.learners().items()}
 
 

@@ -148,7 +148,7 @@ class Engine:
         """Begin an episode in every ``chosen`` lane (default: all).
 
         With ``seeds`` (one per lane) a lane becomes the environment of that seed at its episode 0;
-        without, it goes on to its next episode. Fields in ``state`` then override the seeded state.
+        without, it starts its next episode. Fields in ``state`` then override the seeded state.
         """
         fields = self._checked_state(state)
         control = self.control
@@ -170,7 +170,7 @@ class Engine:
         self._crew.run(self._launch, RESTORE)
 
     def step(self, actions: Any, mode: int = NEXT_STEP) -> None:
-        """Play one step in every lane whose episode runs; ``mode`` says what finished lanes do.
+        """Play one step in every lane whose episode runs; ``mode`` defines what finished lanes do.
 
         ``actions`` is (lanes, agents, dim) for Box and (lanes, agents) for Discrete actions. Raises
         ``ValueError`` for a wrong shape or a value that is not finite; illegal discrete actions are
@@ -286,7 +286,7 @@ class Engine:
         return arrays
 
     def view(self) -> Any:
-        """State of all lanes, lane first: arrays that follow the game and cannot be written to."""
+        """State of all lanes, lane first: read-only arrays that follow the game."""
         return self._views
 
     @cached_property
@@ -302,7 +302,7 @@ class Engine:
         return self.state._make(views)
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """Copy of everything a game goes on from, as {field: array}; axis 0 is the lane."""
+        """Copy of everything that a game resumes from, as {field: array}; axis 0 is the lane."""
         return {name: self._field(name).copy() for name in self.fields}
 
     def lane_state(self, lane: int = 0) -> dict[str, np.ndarray]:

@@ -55,7 +55,7 @@ def specs_of(module: object) -> "list[EnvSpec]":
 
 
 def register(env_spec: "EnvSpec") -> None:
-    """Register an environment of your own under its id; a second call does nothing."""
+    """Register your own environment under its id; a second call has no effect."""
     _specs[env_spec.id] = env_spec
     _register(env_spec.id, env_spec.module)
 

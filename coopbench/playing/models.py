@@ -35,8 +35,8 @@ PolicyLike: TypeAlias = str | PolicyObject | Callable[..., Any]
 class Checkpoints:
     """Policies of one training run, ``{steps trained so far: policy}``.
 
-    All play the protocol's selection seeds; the one with the highest mean return there (the
-    earliest of several) plays the evaluation.
+    All play the protocol's selection seeds; the one with the highest mean return there (ties go to
+    the earliest) plays the evaluation seeds.
     """
 
     policies: Mapping[int, PolicyLike]
@@ -44,7 +44,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Failed:
-    """A training run that came to no policy; it is listed in the report."""
+    """A training run without a policy; the report lists it with the reason."""
 
     reason: str
 
@@ -55,7 +55,7 @@ Model: TypeAlias = PolicyLike | Trained | Checkpoints | Failed
 
 @dataclass(frozen=True)
 class Models:
-    """What a method made of a protocol: a model for each task, for each training run, or for both.
+    """All models of a method under a protocol: by task, by training run, or by both.
 
     ``trained`` is ``{task: model}``, ``{training seed: model}`` or ``{task: {training seed:
     model}}``. A model is a policy, ``Trained``, ``Checkpoints`` or ``Failed``. Where models play

@@ -37,7 +37,7 @@ def protocol_files() -> dict[str, Path]:
 def load_protocol(source: str | Path | Protocol) -> Protocol:
     """Load a protocol by its name (``-v1`` may be left out), or from a TOML file.
 
-    Raises ``ProtocolError`` naming the file, the key and what is allowed if it is not usable.
+    Raises ``ProtocolError``, which names the file, the key and what is allowed.
     """
     if isinstance(source, Protocol):
         return source

@@ -30,7 +30,7 @@ __all__ = ["Protocol"]
 
 
 class Protocol(Strict):
-    """A protocol, checked; see the files in ``protocols/``."""
+    """A validated protocol; see the files in ``protocols/``."""
 
     protocol: Identity
     seeds: Seeds
@@ -76,17 +76,17 @@ class Protocol(Strict):
         return task
 
     def metrics_of(self, task: Task) -> tuple[str, ...]:
-        """Return the metrics that are reported of a task: score, the report's, its group's."""
+        """Return the metrics reported for a task: score, metrics of the report and of its group."""
         return self.report.metrics_of(task)
 
     def curve_of(self, task: Task) -> str:
-        """Return the metric whose course over an episode of a task is drawn."""
+        """Return the metric whose curve over an episode is drawn for a task."""
         return self.report.curve_of(task)
 
     def missing(self, present: Iterable[str]) -> tuple[str, ...]:
         """Return the required baselines that are not among the policies ``present``.
 
-        A learned baseline counts as present under its name, whatever follows a colon.
+        A learned baseline counts as present under its name, also with values after a colon.
         """
         names = set(present)
         kinds = {parse_name(name).kind for name in names}

@@ -48,13 +48,12 @@ def crossplay(
     backend: str = "serial",
     workers: int | None = None,
 ) -> CrossPlay:
-    """Play every policy beside every other, and beside itself, on the games of a protocol.
+    """Play every policy with every other one, and with itself, on the games of a protocol.
 
     ``protocol``, ``policies``, ``backend`` and ``workers`` are as in ``evaluate``; by default the
-    protocol's baselines and all its tasks. Of a task its environment, parameters and seeds count;
-    its partners and group do not, and a game that several tasks have in common is played once,
-    under the first one's name. In episode k the policy has seat k mod n, its partner all others;
-    with itself it plays all seats and that one counts.
+    protocol's baselines and all its tasks. Partners and groups of tasks are ignored, and tasks that
+    are identical without them are played once, under the name of the first one. In episode k the
+    policy has seat k mod n and its partner all others; the return of that seat counts.
     """
     whole = find_protocol(protocol)
     chosen = [whole.task_of(name) for name in tasks or ()]

@@ -31,7 +31,7 @@ def evaluate(
     progress: CellProgress | None = None,
     workers: int | None = None,
 ) -> Report:
-    """Play every task of a protocol with every policy and report what came of it.
+    """Play every task of a protocol with every policy, and report the results.
 
     ``protocol`` is a name (``coopbench.protocols()``), a TOML file or a ``Protocol``; an
     environment id in its place makes a protocol of one task with 100 episodes, whose report is
@@ -40,13 +40,13 @@ def evaluate(
     with ``act``. ``ippo:FOLDER`` is what the learner ``ippo`` has trained: one policy, if that is
     the folder of a run; all its runs, as ``Models``, if it is a results folder.
 
-    With ``out`` every finished cell is written there at once: after an interruption the same call
-    resumes where it stopped. Named policies that the folder already holds are not played again; a
-    damaged result is named in the report's notes, and that cell alone is redone. Earlier training
-    runs in the folder are included, of these policies and of the learned ones that the protocol
-    requires. At the end the manifest is written, by which ``verify`` sees that nothing is missing.
+    With ``out`` every finished cell is written to that folder at once: after an interruption the
+    same call resumes where it stopped. Named policies that the folder already holds are not played
+    again; a damaged result is named in the report's notes, and that cell alone is redone. Earlier
+    training runs in the folder are included, of these policies and of the learned ones that the
+    protocol requires. Finally the manifest is written, with which ``verify`` detects missing cells.
 
-    ``backend`` is "serial", or one that plays several cells at the same time, to the same results:
+    ``backend`` is "serial", or one that plays several cells in parallel, with identical results:
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
     the machines of a cluster (default: one per core of the cluster).
     """

@@ -42,11 +42,11 @@ def play_shard(
     progress: CellProgress | None = None,
     workers: int | None = None,
 ) -> Shard:
-    """Play part i of n, ``shard = (i, n)`` with i from 1, of what ``evaluate`` would play.
+    """Play shard i of n, ``shard = (i, n)`` with i from 1, of what ``evaluate`` would play.
 
-    Which cells that are depends on the protocol and the policies alone, not on what is finished.
-    They are written below ``out`` as by ``evaluate``; parts may share that folder. Report and
-    manifest are made by ``merge`` when all parts are finished.
+    Which cells belong to it depends on protocol and policies alone, not on what is finished. They
+    are written to the folder ``out`` as by ``evaluate``; shards may share that folder.
+    ``merge`` makes report and manifest when all shards are finished.
     """
     runner, checked = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
     cells = plan(checked, expanded(checked, policies))
