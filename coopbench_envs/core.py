@@ -215,11 +215,13 @@ class EnvSpec:
     kernels: Kernels
     params: type  # a NamedTuple of Annotated fields with defaults; num_agents or alike, and horizon
     constants: Callable[[Any], Any]  # Params -> NamedTuple of numbers and arrays for the kernels
-    agents: Callable[[Any], tuple[str, ...]]  # constants -> names "word_number"
+    agents: Callable[[Any], tuple[str, ...]]  # constants -> names "word_number", word = role
     observation_space: Callable[[Any, int], gym.spaces.Box]  # (constants, agent) -> one agent's
     action_space: Callable[[Any, int], Any]  # (constants, agent) -> Box or Discrete
     layout: Callable[[Any], Mapping[str, Part]]  # named parts of one agent's observation
     metrics: Mapping[str, str]  # name -> meaning, in the order that ``measure`` writes them
+    # Metrics that mean nothing alone -> the metric directly after which they must be reported.
+    dependent: Mapping[str, str] = field(default_factory=dict)
     # (constants, lane's fields, agents) -> uint8 (height, width, 3), of one size throughout an
     # episode; None: what the agents observe, as bars.
     picture: Callable[..., np.ndarray] | None = None

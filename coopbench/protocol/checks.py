@@ -26,10 +26,6 @@ __all__ = [
     "groups_of",
 ]
 
-# Metrics that mean nothing alone, and the metric that must be reported directly before: a team that
-# does not move has no contacts.
-DEPENDENT = {"coordination": "success_rate"}
-
 _MINMAX = "marl-standard"  # the only protocol whose scores are scaled by what was evaluated
 
 
@@ -90,9 +86,10 @@ def check_normalisation(report: Reporting, protocol: str) -> None:
         )
 
 
-def check_dependent_metrics(report: Reporting) -> None:
+def check_dependent_metrics(report: Reporting, tasks: Sequence[Task]) -> None:
     """Check that metrics which mean nothing alone are reported directly after their reference."""
-    for metric, reference in DEPENDENT.items():
+    pairs = {pair for task in tasks for pair in coopbench_envs.spec(task.env).dependent.items()}
+    for metric, reference in sorted(pairs):
         _check_single(report, metric, reference)
         _check_listed(report, metric, reference)
         _check_drawn(report.chart, metric, reference)

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 import coopbench_envs
 from coopbench.errors import ProtocolError
-from coopbench.protocol.checks import DEPENDENT
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Limits
@@ -78,8 +77,8 @@ def stored_protocol(file: Path) -> Protocol:
 def ad_hoc(env: str, episodes: int = 100, seed: int = 0, **parameters: Any) -> Protocol:
     """Make a protocol of one task from an environment id; its report is not a standard report."""
     spec = coopbench_envs.spec(env)
-    independent = [m for m in spec.metrics if m != "length" and m not in DEPENDENT]
-    dependent = {first: metric for metric, first in DEPENDENT.items() if metric in spec.metrics}
+    independent = [m for m in spec.metrics if m != "length" and m not in spec.dependent]
+    dependent = {first: metric for metric, first in spec.dependent.items()}
     metrics = [
         name
         for metric in ["return", *independent, "length"]

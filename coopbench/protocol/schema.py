@@ -48,7 +48,7 @@ class Protocol(Strict):
     @model_validator(mode="after")
     def _checked(self) -> "Protocol":
         tasks, report = self.task, self.report
-        checks.check_dependent_metrics(report)
+        checks.check_dependent_metrics(report, tasks)
         checks.check_tasks(tasks, self.seeds)
         checks.check_groups(tasks)
         checks.check_domains(report, tasks)

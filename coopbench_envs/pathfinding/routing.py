@@ -453,6 +453,7 @@ SPEC = EnvSpec(
         "makespan": "latest arrival time over agents; max_time if one has never arrived",
         "coordination": "1 - share of steps with a contact, mean over agents, in [0, 1]",
     },
+    dependent={"coordination": "success_rate"},  # a team that does not move has no contacts
     scratch=frozenset(State._fields[State._fields.index("deck") :]),
     picture=picture.picture,
     text=picture.text,

@@ -579,6 +579,7 @@ SPEC = EnvSpec(
         "solvable": "share of agents whose goals are reachable, in [0, 1]",
         "shortest_time": "lower bound of the makespan: the longest of the shortest paths",
     },
+    dependent={"coordination": "success_rate"},  # a team that does not move has no contacts
     scratch=frozenset((*_SCRATCH, *Record._fields[Record._fields.index("explored") :])),
     picture=picture.picture,
     text=picture.text,

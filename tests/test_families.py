@@ -1,4 +1,4 @@
-"""Files that an environment is played on: protocols and results name no family that has some."""
+"""What environments say of themselves: protocols and results name no family of them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import toy_pennies
 
 from coopbench.errors import ProtocolError
-from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum, files_of, place_of
 from coopbench.protocol.user_maps import are_replaced, maps_text, with_maps
 from coopbench.results import store
@@ -119,6 +119,34 @@ def test_protocols_that_read_no_files(tmp_path, boards):
     ):
         with pytest.raises(ProtocolError, match=message):
             protocol(tmp_path, env, f'{parameters}\nmaps = "{"0" * 64}"')
+
+
+def test_metrics_that_mean_nothing_alone_are_those_of_the_environment(tmp_path):
+    register(
+        replace(
+            SPEC,
+            id="test/PenniesWithGifts-v0",
+            metrics={"pennies": "held", "gifts": "given away"},
+            dependent={"gifts": "pennies"},
+        )
+    )
+    alone = PROTOCOL.replace('"return", "pennies"', '"gifts", "pennies"')
+    file = tmp_path / "gifts.toml"
+    for text, message in (
+        (alone, "'gifts' must be reported together with 'pennies', placed right after it"),
+        (PROTOCOL.replace('score = "return"', 'score = "gifts"'), "score 'gifts' means nothing"),
+    ):
+        content = text.replace("ENV", "test/PenniesWithGifts-v0").replace("PARAMETERS", "")
+        file.write_text(content, encoding="utf-8")
+        with pytest.raises(ProtocolError, match=message):
+            load_protocol(str(file))
+    assert ad_hoc("test/PenniesWithGifts-v0").report.metrics == (
+        "return",
+        "pennies",
+        "gifts",
+        "length",
+    )
+    assert protocol(tmp_path).report.metrics == ("return", "pennies")
 
 
 def test_results_that_name_large_files_are_refused(tmp_path, boards, monkeypatch):
