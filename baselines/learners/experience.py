@@ -1,4 +1,4 @@
-"""A game as rows: what a model of a learner acts on, and what its steps come to.
+"""A game as rows: what the models of a learner act on, and the results of their steps.
 
 A row is one seat in one lane. Each model learns from the rows of its seats: of one seat if agents
 learn independently, of all seats if they share parameters (lane by lane, the seat fastest).
@@ -18,7 +18,7 @@ from coopbench_envs.engine import SAME_STEP, Engine
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Rows", "Transition"]
+__all__ = ["LaneStep", "Rows", "Transition"]
 
 # Salt: training episodes differ from those of all evaluations.
 _EPISODES = 0x6C6561726E
@@ -26,25 +26,44 @@ _FRAMES = "past_frames"  # among the fields of a game's state
 
 
 class Transition(NamedTuple):
-    """What one step came to, for the rows of one model."""
+    """Result of one step for the rows of one model."""
 
     rewards: np.ndarray  # (rows,) float32
     done: np.ndarray  # (rows,) bool, the agent is terminated or its lane is over
     truncated: np.ndarray  # (rows,) bool, its lane is over by time alone: it is not terminated
-    # (rows, inputs) float32, what was seen after the step: where the lane is over the last
-    # observation of the old episode, not the first of the new one.
+    # (rows, inputs) float32, observed after the step: where the lane is over the last observation
+    # of the old episode, not the first of the new one.
     following: np.ndarray
     valid: np.ndarray  # (rows,) bool, the agent was alive when it acted
+    # (rows, choices) bool, legal after the step, of the same episode as ``following``; None for
+    # Box actions. A row without any legal choice, or of a dead agent, has all of them.
+    legal: np.ndarray | None = None
+
+
+class LaneStep(NamedTuple):
+    """Result of one step for whole lanes, for critics and mixers that see all agents."""
+
+    team: np.ndarray  # (lanes,) float32, the agents' common reward, or else the sum of theirs
+    over: np.ndarray  # (lanes,) bool, the episode is over: the next observation is of a new one
+    truncated: np.ndarray  # (lanes,) bool, it is over by time alone: some agent is not terminated
+    # (lanes, size) float32, global state after the step: where the lane is over the last one of the
+    # old episode. Empty unless the rows were made with ``global_state``.
+    state: np.ndarray
 
 
 class Rows:
-    """``lanes`` games of one environment that begin anew as soon as they are over.
+    """``lanes`` games of one environment that restart as soon as they are over.
 
     Inputs of a row are its latest ``history`` observations, the last one first and scaled as
     ``centre`` and ``scale`` say, and behind them the one-hot number of its seat if a model is
-    shared by more than one and ``seat_number`` is True. What lies before an episode is like its
-    first observation. Arrays that are returned belong to the caller.
+    shared by more than one and ``seat_number`` is True. Before an episode's first observation its
+    history is filled with that one. Arrays that are returned belong to the caller.
+
+    Sequences are cut where ``first`` is True: from there on ``observe``, ``legal`` and ``state``
+    are those of a new episode, while ``step`` and ``lane_step`` return the end of the old one.
     """
+
+    lane_step: LaneStep  # of the latest step
 
     def __init__(
         self,
@@ -57,8 +76,9 @@ class Rows:
         scaled: bool,
         history: int = 1,
         seat_number: bool = True,
+        global_state: bool = False,
     ) -> None:
-        self.engine = Engine(env_id, lanes, **parameters)
+        self.engine = Engine(env_id, lanes, global_state=global_state, **parameters)
         self.lanes, self.agents = lanes, len(self.engine.agents)
         self.discrete = self.engine.discrete
         # The model of every seat, and the seats of every model.
@@ -69,7 +89,7 @@ class Rows:
         self.centre, self.scale = _scaling(self.engine, scaled)
         self.history = history
         self.inputs = history * len(self.centre) + (self.agents if self.identity else 0)
-        # What a model gives out: the numbers of an action, or one logit for every choice.
+        # Outputs of a model: the numbers of an action, or one logit for every choice.
         shape = self.engine.control.masks.shape if self.discrete else self.engine.actions.shape
         self.outputs = int(shape[2])
         if not self.discrete:
@@ -89,13 +109,19 @@ class Rows:
     def legal(self) -> list[np.ndarray | None]:
         """Return each model's legal choices, (rows, choices) bool; None for Box actions.
 
-        A row without any has all of them: whatever a dead agent chooses is ignored.
+        A row without any has all of them: the choice of a dead agent is ignored.
         """
-        if not self.discrete:
-            return [None] * len(self.groups)
-        masks = self.engine.control.masks != 0
-        masks |= ~masks.any(axis=2, keepdims=True) | ~self.engine.control.alive[:, :, None]
-        return list(self._parts(masks))
+        return self._legal(self.engine.control.masks, self.engine.control.alive)
+
+    def state(self) -> np.ndarray:
+        """Return the global state of every lane, (lanes, size) float32; empty unless asked for."""
+        return self.engine.control.state.copy()
+
+    @property
+    def first(self) -> np.ndarray:
+        """Return where an episode begins with the present observation, (lanes,) bool."""
+        begins: np.ndarray = self.engine.state.time == 0
+        return begins
 
     def step(self, actions: Sequence[np.ndarray]) -> list[Transition]:
         """Play one step in all lanes with each model's actions.
@@ -110,6 +136,23 @@ class Rows:
         if not np.isfinite(control.rewards).all():
             raise Diverged("A reward is not finite.")
         over = control.ended | control.truncated
+        following = self._advance(over, alive)
+        if over.any():
+            self._finished.append((engine.final_returns[over], time[over] + 1))
+        done = control.terminated | over[:, None]
+        truncated = control.truncated[:, None] & ~control.terminated
+        self.lane_step = self._lane_step(over)
+        columns = (control.rewards.astype(np.float32), done, truncated, following, alive)
+        rows = zip(*map(self._parts, columns), self._following_legal(over), strict=True)
+        return [Transition(*parts) for parts in rows]
+
+    def _advance(self, over: np.ndarray, alive: np.ndarray) -> np.ndarray:
+        """Take in new observations; return all inputs after the step, (lanes, agents, inputs).
+
+        ``alive`` are the agents that acted. Agents that are terminated for good keep their last
+        observation in what is returned; those that have only fallen have none.
+        """
+        engine, control = self.engine, self.engine.control
         before, self._frames = self._frames, self._next(control.obs, self._frames)
         if over.any():
             self._frames[over] = self._first(control.obs[over])
@@ -117,12 +160,34 @@ class Rows:
         if over.any():
             following = following.copy()
             ended = self._next(engine.final_obs[over], before[over])
-            following[over] = self._inputs(ended, alive[over])
-            self._finished.append((engine.final_returns[over], time[over] + 1))
-        done = control.terminated | over[:, None]
-        truncated = control.truncated[:, None] & ~control.terminated
-        found = (control.rewards.astype(np.float32), done, truncated, following, alive)
-        return [Transition(*parts) for parts in zip(*map(self._parts, found), strict=True)]
+            seeing = engine.final_alive if engine.falling else alive
+            following[over] = self._inputs(ended, seeing[over])
+        return following
+
+    def _lane_step(self, over: np.ndarray) -> LaneStep:
+        """Return the result of the step just played for whole lanes."""
+        engine, control = self.engine, self.engine.control
+        state = control.state.copy()
+        state[over] = engine.final_state[over]
+        truncated = control.truncated & ~control.ended
+        return LaneStep(control.team.astype(np.float32), over, truncated, state)
+
+    def _following_legal(self, over: np.ndarray) -> list[np.ndarray | None]:
+        """Return each model's legal choices after the step; where a lane is over its last ones."""
+        engine, control = self.engine, self.engine.control
+        if not over.any():
+            return self._legal(control.masks, control.alive)
+        lanes = over[:, None]
+        masks = np.where(lanes[:, :, None], engine.final_masks, control.masks)
+        return self._legal(masks, np.where(lanes, engine.final_alive, control.alive))
+
+    def _legal(self, masks: np.ndarray, alive: np.ndarray) -> list[np.ndarray | None]:
+        """Return the rows of masks, with all choices where there is none or the agent is dead."""
+        if not self.discrete:
+            return [None] * len(self.groups)
+        legal = masks != 0
+        legal |= ~legal.any(axis=2, keepdims=True) | ~alive[:, :, None]
+        return list(self._parts(legal))
 
     def tally(self) -> dict[str, float]:
         """Return mean own return and length of the episodes finished since the last call."""
@@ -140,7 +205,7 @@ class Rows:
         return self.engine.get_state() | {_FRAMES: self._frames.copy()}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from a saved state; ``ValueError`` if it is one of another game."""
+        """Continue from a saved state; ``ValueError`` if it is one of another game."""
         missing = [name for name in (*self.engine.fields, _FRAMES) if name not in arrays]
         if missing:
             raise ValueError(f"The state of {self.engine.spec.id} lacks {', '.join(missing)}.")
@@ -167,27 +232,29 @@ class Rows:
         )
 
     def _joint(self, actions: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the engine's actions from those of each model."""
         joint = np.empty_like(self.engine.actions)
-        for seats, given in zip(self.groups, actions, strict=True):
-            joint[:, seats] = given.reshape(self.lanes, len(seats), *joint.shape[2:])
+        for seats, rows in zip(self.groups, actions, strict=True):
+            joint[:, seats] = rows.reshape(self.lanes, len(seats), *joint.shape[2:])
         if self.discrete:
             return joint
         if not np.isfinite(joint).all():
             raise Diverged("An action is not finite.")
-        return self._low + (np.clip(joint, -1.0, 1.0) + 1.0) / 2.0 * self._range
+        units: np.ndarray = self._low + (np.clip(joint, -1.0, 1.0) + 1.0) / 2.0 * self._range
+        return units
 
     def _first(self, observations: np.ndarray) -> np.ndarray:
-        """Frames at the begin of an episode, (lanes, agents, history, features), scaled."""
+        """Return frames at the start of episodes, (lanes, agents, history, features), scaled."""
         scaled = (observations - self.centre) * self.scale
         return np.repeat(scaled[:, :, None], self.history, axis=2)
 
     def _next(self, observations: np.ndarray, frames: np.ndarray) -> np.ndarray:
-        """Frames after a step."""
+        """Return frames after a step."""
         scaled = (observations - self.centre) * self.scale
         return np.concatenate([scaled[:, :, None], frames[:, :, :-1]], axis=2)
 
     def _inputs(self, frames: np.ndarray, alive: np.ndarray) -> np.ndarray:
-        """Inputs of all seats, (lanes, agents, inputs)."""
+        """Return the inputs of all seats, (lanes, agents, inputs)."""
         features = self.history * len(self.centre)
         inputs = np.empty((*alive.shape, self.inputs), np.float32)
         inputs[:, :, :features] = frames.reshape(*alive.shape, features)
@@ -198,16 +265,16 @@ class Rows:
         return inputs
 
     def _parts(self, values: np.ndarray) -> list[np.ndarray]:
-        """Rows of each model, copied from an array (lanes, agents, ...)."""
+        """Return the rows of each model, copied from an array (lanes, agents, ...)."""
         return [values[:, seats].reshape(-1, *values.shape[2:]) for seats in self.groups]
 
 
 def _scaling(engine: Engine, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Centre and scale that bring features into [-1, 1] where the game says how large they get."""
+    """Return centre and scale that bring features with finite bounds into [-1, 1]."""
     low = np.min([space.low for space in engine.observation_spaces], axis=0).astype(np.float64)
     high = np.max([space.high for space in engine.observation_spaces], axis=0).astype(np.float64)
     centre, scale = np.zeros(len(low), np.float32), np.ones(len(low), np.float32)
-    known = np.isfinite(low) & np.isfinite(high) & (low < high) & scaled
-    centre[known] = (low[known] + high[known]) / 2.0
-    scale[known] = 2.0 / (high[known] - low[known])
+    bounded = np.isfinite(low) & np.isfinite(high) & (low < high) & scaled
+    centre[bounded] = (low[bounded] + high[bounded]) / 2.0
+    scale[bounded] = 2.0 / (high[bounded] - low[bounded])
     return centre, scale
