@@ -61,7 +61,7 @@ def test_every_table_is_whole(report):
         assert all(row[-1].endswith(r"\\[2pt]") for row in cells[1::2])
     for words in (
         "n = 20",
-        "training runs, n = 3",
+        "training runs of learned policies, n = 3",
         "method expanded or percentile",
         "Not a standard",
         report.protocol.digest[:12],

@@ -307,7 +307,7 @@ def test_the_page_shows_them_and_what_is_missing(report, page):
     for name, facts in cards(report).items():
         assert f"<summary>{html.escape(name)}</summary>" in page
         assert all(value in text for value in facts.values())
-    assert "Runs that are missing" in text
+    assert "Missing runs" in text
     assert "out of memory" in text
 
 

@@ -363,9 +363,9 @@ def trained():
 def test_units_of_inference_are_told_apart(trained):
     table = aggregate_table(trained)
     assert table.unit == (
-        "Unit of inference: episodes of a fixed policy, n = 20 per task; of learned policies "
-        "training runs, n = 2 to 3 per task; each is a mean over its evaluation episodes. Ranks "
-        "are among policies of one unit."
+        "Unit of inference: episodes of a fixed policy, n = 20 per task; training runs "
+        "of learned policies, n = 2 to 3 per task; each is a mean over its evaluation episodes. "
+        "Ranks are among policies of one unit."
     )
     counts = {row[0].value: row[6].text for row in table.groups[0].rows}
     assert counts == {"low": "20 episodes", "middle": "20 episodes"} | {
@@ -403,7 +403,7 @@ def test_missing_runs_are_listed_everywhere(trained):
     assert shown[0] == ["a-one", "theirs", "failed", "901", "out of memory"]
     assert len(shown) == 5
     for text in (as_text(trained, 60), as_markdown(trained)):
-        assert "Runs that are missing" in text
+        assert "Missing runs" in text
         assert "2 of 4 checkpoints" in text
     content = json.loads(as_json(trained))
     assert [row["state"] for row in content["missing_runs"]] == [row[3] for row in rows]

@@ -46,7 +46,7 @@ def matrix_table(result: Meetings, task: str) -> Table:
 
 
 def _entry(meeting: Meeting, scale: Scale, notes: Footnotes) -> Entry:
-    """A mean with the half width of its interval, or a note why there is none."""
+    """Return a mean with the half width of its interval, or a note why there is none."""
     if not meeting.count:
         return Entry(MISSING, None, notes.mark(meeting.flag))
     point = is_point(meeting.low, meeting.high)
@@ -58,9 +58,9 @@ def _entry(meeting: Meeting, scale: Scale, notes: Footnotes) -> Entry:
 
 
 def _facts(result: Meetings) -> dict[str, str]:
-    found = result.protocol
+    protocol = result.protocol
     return {
-        "Protocol": f"{found.name}, digest {found.digest[:12]}",
+        "Protocol": f"{protocol.name}, digest {protocol.digest[:12]}",
         "Seats": "the policy has one seat, seat k mod n in episode k of n agents; its partner has "
         "all others. Where both are the same it is self-play, and that one seat counts",
     }

@@ -74,7 +74,7 @@ def _players(task: Task) -> str:
     pools = [
         ", ".join(names) + (f" as {role}" if role else "") for role, names in task.pools.items()
     ]
-    return f"the policy in one seat, by turns in each; in the others {'; '.join(pools)}"
+    return f"the policy in one seat, each seat in turn; in the others {'; '.join(pools)}"
 
 
 def _settings(parameters: dict[str, Any]) -> str:
@@ -92,6 +92,6 @@ def provenance(findings: Findings) -> dict[str, str]:
     return {
         "Evaluation seeds": f"{first} to {last}, one episode each, the same for all policies",
         "Training seeds": training or "none named by the protocol",
-        "Results": f"digest {findings.results}" if findings.results else "not kept in a folder",
+        "Results": f"digest {findings.results}" if findings.results else "not stored in a folder",
         "Versions (of this report)": ", ".join(f"{k} {v}" for k, v in versions().items()),
     }

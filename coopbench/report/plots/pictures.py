@@ -91,7 +91,7 @@ def _improvement_caption(
     caption = (
         f"Probability of improvement{f' in {group}' if group else ''}: chance that one policy "
         f"scores higher than another, over {unit_names(pairs)} and tasks, with {level} interval; "
-        "at the broken line neither is better."
+        "at the dashed line neither is better."
     )
     tested = [row for row in rows if math.isfinite(row.estimate)]
     if len(pairs) < len(tested):

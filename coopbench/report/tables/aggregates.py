@@ -73,8 +73,8 @@ def _columns(findings: Findings, rows: Sequence[Aggregate]) -> tuple[Column, ...
         Column("n", f"{unit_names(rows)} per task"),
         Column(
             "Acts on",
-            "own observations (local), what others in sight do, too (neighbours), the whole state "
-            "(global), or none of them",
+            "its own observations (local), also what others in sight do (neighbours), the whole "
+            "state (global), or nothing (none)",
             numeric=False,
         ),
     )

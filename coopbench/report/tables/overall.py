@@ -136,13 +136,13 @@ def missing_table(findings: Findings) -> Table | None:
         for alike, seeds in runs.items()
     )
     return Table(
-        title="Runs that are missing",
+        title="Missing runs",
         columns=(
             Column("Task", "what is played", numeric=False),
             Column("Policy", "who was trained", numeric=False),
             Column("State", "failed, missing, or partial: fewer checkpoints", numeric=False),
             Column("Runs", "training seeds", numeric=False),
-            Column("What is known", "why, or how far it came", numeric=False),
+            Column("Details", "why, or how many checkpoints there are", numeric=False),
         ),
         groups=(Group("", "", body),),
         footnotes=(),

@@ -82,7 +82,7 @@ def unit_text(rows: Iterable[tuple[str, int]], scope: str = "") -> str:
     if counts[EPISODES] or not counts[RUNS]:
         parts.append(f"episodes of a fixed policy{_numbers(counts[EPISODES], scope)}")
     if counts[RUNS]:
-        whose = "of learned policies training runs" if parts else "training runs"
+        whose = "training runs of learned policies" if parts else "training runs"
         parts += [
             whose + _numbers(counts[RUNS], scope),
             "each is a mean over its evaluation episodes",
