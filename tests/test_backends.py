@@ -137,9 +137,9 @@ def test_results_do_not_depend_on_the_backend(file, tmp_path):
         lambda *event: events.append(event),
         workers=2,
     )
-    found = _results(tmp_path / "serial")
-    assert len(found) == 3 * 9
-    assert _results(tmp_path / "processes") == found
+    expected = _results(tmp_path / "serial")
+    assert len(expected) == 3 * 9
+    assert _results(tmp_path / "processes") == expected
     assert several.estimates == serial.estimates
     assert [b.cell for b in several.episodes] == [b.cell for b in serial.episodes]
     for name in _finished(tmp_path / "serial"):
@@ -158,20 +158,20 @@ def test_results_do_not_depend_on_the_backend(file, tmp_path):
 def test_cross_play_does_not_depend_on_the_backend(file):
     from coopbench.workflows.crossplay import crossplay
 
-    told = []
-    found = [
+    events = []
+    results = [
         crossplay(
             file,
             ["random", Steady()],
             ["one", "slow"],
-            lambda *event: told.append(event),
+            lambda *event: events.append(event),
             backend=backend,
             workers=workers,
         )
         for backend, workers in (("serial", None), ("processes", 2))
     ]
-    assert repr(found[0].meetings) == repr(found[1].meetings)  # nan equals nan in text
-    assert sorted(told[:8]) == sorted(told[8:])
+    assert repr(results[0].meetings) == repr(results[1].meetings)  # nan equals nan in text
+    assert sorted(events[:8]) == sorted(events[8:])
 
 
 def test_a_dead_worker_is_replaced_and_its_cell_played_again(file, tmp_path):
@@ -347,10 +347,10 @@ def test_a_policy_without_a_module_is_told_so(file):
         [sys.executable, "-c", code], cwd=file.parent, capture_output=True, text=True
     )
     assert done.returncode == 1
-    told = done.stderr.splitlines()[-2:]
-    assert "cannot load its job" in told[0]
-    assert "at the top level of a module" in told[0]
-    assert told[1] == "It came from policy 'mine' on task 'two'."
+    lines = done.stderr.splitlines()[-2:]
+    assert "cannot load its job" in lines[0]
+    assert "at the top level of a module" in lines[0]
+    assert lines[1] == "It came from policy 'mine' on task 'two'."
 
 
 def test_command_line(file):
@@ -363,8 +363,8 @@ def test_command_line(file):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    told = [line.split() for line in done.stderr.splitlines() if "done" in line]
-    assert sorted(told) == [[name, "/", "random", "done"] for name in ("one", "slow", "two")]
+    lines = [line.split() for line in done.stderr.splitlines() if "done" in line]
+    assert sorted(lines) == [[name, "/", "random", "done"] for name in ("one", "slow", "two")]
     assert "Report:" in done.stdout
 
 
@@ -441,8 +441,8 @@ def test_results_of_ray_tasks(file, tmp_path, fake):
     assert "NUMBA_NUM_THREADS" in fake.options["runtime_env"]["env_vars"]
     assert fake.calls == {"init": 1, "shutdown": 1}
     for cell in {about for about, _, _ in events}:
-        told = [(done, what) for about, done, what in events if about == cell]
-        assert told == [(0.0, "plays"), (1.0, "plays"), (1.0, "done")]
+        progress = [(done, what) for about, done, what in events if about == cell]
+        assert progress == [(0.0, "plays"), (1.0, "plays"), (1.0, "done")]
     coopbench.evaluate(file, ["random"], tmp_path / "ray", "ray")
     assert fake.calls["init"] == 1  # nothing was left to do
 

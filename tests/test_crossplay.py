@@ -24,13 +24,13 @@ ENV = "coopbench/PlatformEcosystem-v0"
 @pytest.fixture(scope="module")
 def protocol():
     """Three tasks, two of which are the same game."""
-    found = make_protocol(ENV, partners=(), count=8)
-    one = found.task[0]
+    small = make_protocol(ENV, partners=(), count=8)
+    one = small.task[0]
     twin = one.model_copy(update={"id": "twin", "partners": ("random",), "group": "focal"})
     other = one.model_copy(
         update={"id": "pair", "env": "coopbench/TrustDilemma-v0", "parameters": {"horizon": 9}}
     )
-    return found.model_copy(update={"task": (one, twin, other)})
+    return small.model_copy(update={"task": (one, twin, other)})
 
 
 @pytest.fixture(scope="module")

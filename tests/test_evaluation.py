@@ -99,8 +99,8 @@ def test_numbers_of_the_report(protocol):
             for task in protocol.task
         ]
         assert aggregate.estimate == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
-        found = report.scores[aggregate.policy]
-        np.testing.assert_array_equal(list(found.values()), scores)
+        of_tasks = report.scores[aggregate.policy]
+        np.testing.assert_array_equal(list(of_tasks.values()), scores)
         assert aggregate.low <= aggregate.estimate + 1e-12
         assert aggregate.high >= aggregate.estimate - 1e-12
 
@@ -265,8 +265,8 @@ def test_other_seeds_seats_and_tasks_are_departures(protocol):
         name: getattr(short, name)[:6]
         for name in ("seeds", "lengths", "terminated", "seats", "returns")
     }
-    found = departures(protocol, EpisodeTable(tuple(blocks)))
-    assert found[1:] == (
+    reasons = departures(protocol, EpisodeTable(tuple(blocks)))
+    assert reasons[1:] == (
         "tit_for_tat lacks the tasks platform",
         "constant:0.5 played other seeds than the protocol's in dilemma",
         "tit_for_tat played other seats than the protocol's in dilemma",

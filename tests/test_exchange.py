@@ -95,12 +95,12 @@ def test_what_is_exported_comes_back_bit_for_bit(learned, tmp_path):
         learned, file, policies={"IPPO": "IPPO", "QMIX": "mine"}, metrics=["return", "trust"]
     )
     assert notes == ()
-    (found,) = read_marl_eval(file, "best_checkpoint").values()
-    assert (found.environment, found.absolute) == ("ad-hoc-v1", "best_checkpoint")
-    assert found.missing == ()
-    assert found.algorithms == ("IPPO", "mine")
+    (results,) = read_marl_eval(file, "best_checkpoint").values()
+    assert (results.environment, results.absolute) == ("ad-hoc-v1", "best_checkpoint")
+    assert results.missing == ()
+    assert results.algorithms == ("IPPO", "mine")
     for run, block, progress in zip(
-        found.runs, learned.episodes.blocks[:4], learned.episodes.progress, strict=True
+        results.runs, learned.episodes.blocks[:4], learned.episodes.progress, strict=True
     ):
         assert run.name == f"seed_{block.cell.run}"
         np.testing.assert_array_equal(run.steps, progress.steps)
@@ -127,7 +127,7 @@ def test_the_export_avoids_what_marl_eval_trips_over(learned):
 
 
 @pytest.mark.parametrize(
-    ("names", "metrics", "told"),
+    ("names", "metrics", "message"),
     [
         ({"IPPO": "qmix", "QMIX": "QMIX"}, None, "'QMIX' differs from 'qmix'.*another with"),
         ({"IPPO": "a,b"}, None, "'a,b' has a comma.*another with"),
@@ -139,8 +139,8 @@ def test_the_export_avoids_what_marl_eval_trips_over(learned):
         ({}, None, "Nothing to export"),
     ],
 )
-def test_exports_that_are_refused(learned, names, metrics, told):
-    with pytest.raises(ValueError, match=told):
+def test_exports_that_are_refused(learned, names, metrics, message):
+    with pytest.raises(ValueError, match=message):
         exchange.to_marl_eval(learned, names, metrics)
 
 
@@ -148,12 +148,12 @@ def test_exports_that_are_refused(learned, names, metrics, told):
 
 
 def test_recorded_normalisation_scores_and_curves(golden, tmp_path):
-    found = read_marl_eval(_written(tmp_path, golden["raw"]))["Coop"].normalised()
-    assert found.missing == ()
+    results = read_marl_eval(_written(tmp_path, golden["raw"]))["Coop"].normalised()
+    assert results.missing == ()
     for key, metric in (("mean_norm_return", "return"), ("mean_win_rate", "win_rate")):
-        scores, (steps, curves) = found.scores(metric), found.curves(metric)
+        scores, (steps, curves) = results.scores(metric), results.curves(metric)
         np.testing.assert_array_equal(steps, [10_000, 20_000, 30_000, 40_000, 50_000])
-        for name in found.algorithms:
+        for name in results.algorithms:
             wanted = golden["absolute_matrices"][key][name.lower()]
             np.testing.assert_array_equal(np.stack(scores[name], axis=1), wanted)
             tensor = golden["sample_tensors"][key][name.lower()]
@@ -161,7 +161,7 @@ def test_recorded_normalisation_scores_and_curves(golden, tmp_path):
     for task, (low, high) in golden["true_min_max"].items():
         mapped = [
             part["return"]
-            for run in found.runs
+            for run in results.runs
             for part in (run.metrics, run.absolute)
             if run.task == task
         ]
@@ -175,8 +175,8 @@ def test_a_table_says_what_it_is(golden, tmp_path):
     from coopbench.statistics import bootstrap_interval, iqm
 
     read = read_marl_eval(_written(tmp_path, golden["raw"]), "last")["Coop"]
-    found = read.normalised()
-    rows = found.table(reps=200)
+    normalised = read.normalised()
+    rows = normalised.table(reps=200)
     assert {row.absolute for row in rows} == {"last"}
     assert {row.scale for row in rows} == {"minmax"}
     raw = read.table("win_rate", reps=200)
@@ -186,10 +186,10 @@ def test_a_table_says_what_it_is(golden, tmp_path):
     assert len(rows) == 3 * 4
     assert all(row.low < row.estimate < row.high and "4 runs" in row.flag for row in rows)
     assert (rows[0].statistic, rows[0].tasks, rows[0].runs) == ("iqm", 3, 4)
-    wanted = bootstrap_interval(found.scores()["IPPO"], iqm, method="expanded", reps=200)
+    wanted = bootstrap_interval(normalised.scores()["IPPO"], iqm, method="expanded", reps=200)
     assert (rows[0].estimate, rows[0].low) == (wanted.estimate, wanted.low)
     out = io.StringIO()
-    print_table(summary_table(found), Console(file=out, width=100))
+    print_table(summary_table(normalised), Console(file=out, width=100))
     for text in ("IPPO", "IQM", ABSOLUTE["last"], "Unit of inference: runs", "compare nothing"):
         assert text in out.getvalue()
 
@@ -200,18 +200,18 @@ def test_missing_and_partial_runs_are_listed_never_filled(tmp_path):
     del raw["Hills"]["down"]["IPPO"]["seed_1"]
     del raw["Hills"]["up"]["QMIX"]["seed_0"]["step_2"]
     raw["Hills"]["up"]["QMIX"]["seed_1"]["absolute_metrics"] = {}
-    found = read_marl_eval(_written(tmp_path, raw))["Hills"]
-    assert found.missing == (
+    results = read_marl_eval(_written(tmp_path, raw))["Hills"]
+    assert results.missing == (
         "down / IPPO / seed_1 is not in the file",
         "up / QMIX / seed_0 has 1 of 2 evaluations",
         "up / QMIX / seed_1 has no absolute metrics",
     )
-    assert [len(runs) for runs in found.scores()["IPPO"]] == [2, 1]
-    assert [len(runs) for runs in found.scores()["QMIX"]] == [1, 2]
-    assert [runs.shape for runs in found.curves()[1]["QMIX"]] == [(1, 2), (2, 2)]
+    assert [len(runs) for runs in results.scores()["IPPO"]] == [2, 1]
+    assert [len(runs) for runs in results.scores()["QMIX"]] == [1, 2]
+    assert [runs.shape for runs in results.curves()[1]["QMIX"]] == [(1, 2), (2, 2)]
     del raw["Hills"]["down"]["IPPO"]
-    found = read_marl_eval(_written(tmp_path, raw))["Hills"]
-    rows = {(row.algorithm, row.statistic): row for row in found.table(reps=200)}
+    results = read_marl_eval(_written(tmp_path, raw))["Hills"]
+    rows = {(row.algorithm, row.statistic): row for row in results.table(reps=200)}
     assert math.isnan(rows["IPPO", "mean"].estimate)
     assert rows["IPPO", "mean"].flag == "no run on down"
     assert rows["QMIX", "mean"].estimate == 4.5
@@ -222,9 +222,9 @@ def test_missing_and_partial_runs_are_listed_never_filled(tmp_path):
 def test_runs_evaluated_at_other_steps_have_no_common_curve(tmp_path):
     raw = _raw()
     raw["Hills"]["up"]["QMIX"]["seed_1"]["step_2"]["step_count"] = 21
-    found = read_marl_eval(_written(tmp_path, raw))["Hills"]
+    results = read_marl_eval(_written(tmp_path, raw))["Hills"]
     with pytest.raises(ValueError, match=r"Hills / up / QMIX / seed_1 .* other steps.*align"):
-        found.curves()
+        results.curves()
 
 
 def test_kinds_of_absolute_metric_are_not_mixed(tmp_path):
@@ -263,7 +263,7 @@ AT = "Hills / up / QMIX / seed_1"
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (_set(*RUN, "step_1", "return", [1.0, math.nan]), f"{AT} / step_1 / return has nan at"),
         (_set(*RUN, "step_1", "return", [10**400, 1]), "has a huge number at position 0"),
@@ -292,15 +292,15 @@ AT = "Hills / up / QMIX / seed_1"
         (_set("IPPO", "SEED_0", {}), "run 'SEED_0' differs from 'seed_0'"),
     ],
 )
-def test_strict_reading_names_the_place(tmp_path, change, told):
+def test_strict_reading_names_the_place(tmp_path, change, message):
     raw = _raw()
     change(raw)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         read_marl_eval(_written(tmp_path, raw))
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "is not JSON"),
         ("{", "is not JSON"),
@@ -314,8 +314,8 @@ def test_strict_reading_names_the_place(tmp_path, change, told):
         ('{"e": {"t": {"A": {"r": {"absolute": {"x": [1e999]}}}}}}', "has inf at position 0"),
     ],
 )
-def test_hostile_files_get_an_error(tmp_path, text, told):
-    with pytest.raises(ValueError, match=told):
+def test_hostile_files_get_an_error(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
         read_marl_eval(_written(tmp_path, text))
 
 
@@ -335,9 +335,9 @@ def test_files_that_are_none(tmp_path, monkeypatch):
 
 
 def test_normalising_needs_a_range_and_is_done_once(tmp_path):
-    found = read_marl_eval(_written(tmp_path, _raw()))["Hills"]
+    results = read_marl_eval(_written(tmp_path, _raw()))["Hills"]
     with pytest.raises(ValueError, match="'return'"):
-        found.normalised().normalised()
+        results.normalised().normalised()
     raw = _raw()
     for runs in raw["Hills"]["up"].values():
         for run in runs.values():
@@ -346,7 +346,7 @@ def test_normalising_needs_a_range_and_is_done_once(tmp_path):
     with pytest.raises(ValueError, match=r"Hills / up: every won is 0\.0"):
         read_marl_eval(_written(tmp_path, raw))["Hills"].normalised("won")
     with pytest.raises(ValueError, match="Unknown metric 'retrn' in the absolute metrics of Hills"):
-        found.scores("retrn")
+        results.scores("retrn")
 
 
 # --- CSV and pandas ------------------------------------------------------------------------------
@@ -362,7 +362,7 @@ def test_episodes_come_back_from_csv_byte_for_byte(learned, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("seed", "sed", "first line is no header"),
         (",trust,", ",gap,", "first line is no header"),
@@ -377,10 +377,10 @@ def test_episodes_come_back_from_csv_byte_for_byte(learned, tmp_path):
         ("IPPO", '"IPPO', "cannot be read as CSV"),
     ],
 )
-def test_damaged_csv_is_refused(learned, tmp_path, old, new, told):
+def test_damaged_csv_is_refused(learned, tmp_path, old, new, message):
     text = as_csv(learned.episodes.rows())
     assert old in text
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         exchange.read_episodes_csv(_written(tmp_path, text.replace(old, new, 1)))
 
 
@@ -442,9 +442,9 @@ def test_export_and_import_on_the_command_line(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "half" in shown
     assert "absolute metric: last" in " ".join(shown.split())
-    (found,) = read_marl_eval(file).values()
+    (results,) = read_marl_eval(file).values()
     np.testing.assert_array_equal(
-        found.runs[0].absolute["return"], report.episodes.blocks[1].returns.sum(axis=1)
+        results.runs[0].absolute["return"], report.episodes.blocks[1].returns.sum(axis=1)
     )
     with pytest.raises(ValueError, match="Unknown scale 'raw'"):
         app(["import", str(file), "--scale", "raw"], standalone_mode=False)

@@ -221,10 +221,10 @@ def test_games_are_described_without_an_engine(env_id):
 def test_seats_are_kept_and_found_again(tmp_path):
     protocol = make_protocol("coopbench/PlatformEcosystem-v0")
     report = coopbench.evaluate(protocol, ["tit_for_tat"], out=tmp_path)
-    found = store.read(tmp_path, protocol, Cell("one", "tit_for_tat")).episodes
-    np.testing.assert_array_equal(found.seats, report.episodes.of("one", "tit_for_tat").seats)
+    block = store.read(tmp_path, protocol, Cell("one", "tit_for_tat")).episodes
+    np.testing.assert_array_equal(block.seats, report.episodes.of("one", "tit_for_tat").seats)
     rows = list(report.episodes.rows())
-    assert [row["seats"] for row in rows[:5]] == [*found.agents, found.agents[0]]
+    assert [row["seats"] for row in rows[:5]] == [*block.agents, block.agents[0]]
     assert "constant:0.75" in str(report)
     assert "Players: the policy in one seat" in str(report)
 

@@ -70,14 +70,14 @@ def folders(results, tmp_path):
 
 def test_the_numbers_are_those_of_one_evaluation_of_all(results):
     protocol, place = results
-    found = coopbench.leaderboard([place / "one", place / "two"])
-    digests = [source.results for source in found.sources]
+    board = coopbench.leaderboard([place / "one", place / "two"])
+    digests = [source.results for source in board.sources]
     assert digests == [coopbench.load_report(place / n).results for n in ("one", "two")]
     names = [f"giver ({digest[:8]})" for digest in digests]
     givers = [Giver(0.1, names[0]), Giver(0.8, names[1])]
     trained = Models("trained", {50: Giver(0.2), 51: Giver(0.9)})
     whole = coopbench.evaluate(protocol, ["random", "tit_for_tat", *givers, trained])
-    rows = {row.policy: row for row in found.rows}
+    rows = {row.policy: row for row in board.rows}
     iqm = {row.policy: row for row in whole.aggregates if row.statistic == "iqm"}
     assert set(rows) == set(iqm)
     ranks = {row.policy: (row.low, row.high) for row in whole.ranks}
@@ -89,18 +89,18 @@ def test_the_numbers_are_those_of_one_evaluation_of_all(results):
             assert (row.first, row.last) == ranks[name]
         else:  # the only one whose unit is the run
             assert np.isnan(row.first)
-    assert [row.iqm for row in found.rows] == sorted((r.iqm for r in found.rows), reverse=True)
+    assert [row.iqm for row in board.rows] == sorted((r.iqm for r in board.rows), reverse=True)
     assert rows["random"].results == tuple(digests)
     assert rows["random"].verified == rows["tit_for_tat"].verified == "all episodes"
     assert (rows["random"].acts_on, rows["trained"].acts_on) == ("none", "")
     assert rows["trained"].verified == "8 of 32 episodes"
-    assert any("run 52 of trained" in note for note in found.notes)
+    assert any("run 52 of trained" in note for note in board.notes)
 
 
 def test_pages(results, tmp_path):
     _, place = results
-    found = coopbench.leaderboard([place / "one", place / "two"])
-    page, data = found.save(tmp_path / "page.html")
+    board = coopbench.leaderboard([place / "one", place / "two"])
+    page, data = board.save(tmp_path / "page.html")
     text, content = page.read_text(), json.loads(data.read_text())
     assert "default-src 'none'" in text
     assert "<script" not in text
@@ -110,10 +110,10 @@ def test_pages(results, tmp_path):
     assert heads[0] < text.index('data-value="trained"') < heads[1] < text.index("tit_for_tat")
     for row in content["rows"]:
         assert row["policy"] in text
-    assert [row["iqm"] for row in content["rows"]] == [row.iqm for row in found.rows]
-    assert content["rows"][-1].keys() == {f.name for f in dataclasses.fields(found.rows[0])}
+    assert [row["iqm"] for row in content["rows"]] == [row.iqm for row in board.rows]
+    assert content["rows"][-1].keys() == {f.name for f in dataclasses.fields(board.rows[0])}
     with pytest.raises(ValueError, match=r"has to end in \.html"):
-        found.save(tmp_path / "page.pdf")
+        board.save(tmp_path / "page.pdf")
 
 
 def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
@@ -121,13 +121,13 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
     (two / NAME).unlink()
     with pytest.raises(ValueError, match=r"two is not verified: manifest\.json is missing"):
         coopbench.leaderboard(folders)
-    found = coopbench.leaderboard(folders, unverified="mark")
-    rows = {row.policy.partition(" ")[0]: row for row in found.rows}
+    board = coopbench.leaderboard(folders, unverified="mark")
+    rows = {row.policy.partition(" ")[0]: row for row in board.rows}
     assert rows["trained"].verified == "unverified folder; 8 of 32 episodes"
     assert rows["random"].verified == "all episodes"  # it stands in a verified folder, too
-    assert [source.unverified for source in found.sources] == ["", "manifest.json is missing"]
-    assert "unverified: manifest.json is missing" in found.to_html()
-    assert len(json.loads(found.to_json())["sources"]) == 2
+    assert [source.unverified for source in board.sources] == ["", "manifest.json is missing"]
+    assert "unverified: manifest.json is missing" in board.to_html()
+    assert len(json.loads(board.to_json())["sources"]) == 2
     file = two / "short" / "random" / "results.jsonl"
     file.write_text(file.read_text().replace('"length": 6', '"length": 5', 1))
     with pytest.raises(ValueError, match="two did not pass verification: short/random"):
@@ -161,9 +161,9 @@ def test_nobody_takes_the_name_of_another(results, folders):
 def test_who_lacks_a_task_has_no_place(folders):
     one, _ = folders
     shutil.rmtree(one / "long" / "tit_for_tat")
-    found = coopbench.leaderboard([one], unverified="mark")
-    assert "tit_for_tat" not in {row.policy for row in found.rows}
-    assert "tit_for_tat lacks tasks: long" in found.notes
+    board = coopbench.leaderboard([one], unverified="mark")
+    assert "tit_for_tat" not in {row.policy for row in board.rows}
+    assert "tit_for_tat lacks tasks: long" in board.notes
 
 
 def test_the_command(folders, tmp_path):

@@ -99,17 +99,17 @@ def _numbers(text, kind):
 def test_a_recording_plays_again_bit_for_bit(env_id, tmp_path):
     path = tmp_path / "episode.npz"
     made = coopbench.record(env_id, "random", seed=5, path=path, horizon=4)
-    found = load(path)
+    read = load(path)
     engine = Engine(env_id, horizon=4)
     engine.reset(np.array([5]))
-    for again in found.play():
+    for again in read.play():
         states = zip(engine.get_state().values(), again.get_state().values(), strict=True)
         assert all(np.array_equal(one, two, equal_nan=True) for one, two in states)
         if not engine.control.done[0]:
             engine.step(made.actions[engine.state.time[0]][None])
-    assert len(found) == len(made) >= 1
-    assert found.players == ("random",) * len(engine.agents)
-    assert (found.title, found.env, found.seed) == (made.title, env_id, 5)
+    assert len(read) == len(made) >= 1
+    assert read.players == ("random",) * len(engine.agents)
+    assert (read.title, read.env, read.seed) == (made.title, env_id, 5)
 
 
 def test_every_episode_of_results_comes_out_as_it_did(results):
@@ -119,14 +119,14 @@ def test_every_episode_of_results_comes_out_as_it_did(results):
         for policy in policies:
             block = report.episodes.of(name, policy)
             for k in range(5):
-                found = coopbench.find_episode(f"{results}/{name}/{name}/{policy}/{k}")
-                assert len(found) == block.lengths[k]
-                assert np.array_equal(np.cumsum(found.rewards, axis=0)[-1], block.returns[k])
-                own = np.array(found.players)[block.seats[k]]
+                episode = coopbench.find_episode(f"{results}/{name}/{name}/{policy}/{k}")
+                assert len(episode) == block.lengths[k]
+                assert np.array_equal(np.cumsum(episode.rewards, axis=0)[-1], block.returns[k])
+                own = np.array(episode.players)[block.seats[k]]
                 assert own.tolist() == [policy] * block.seats[k].sum()
                 alone = coopbench.find_episode(f"{results}/{name}.toml/{name}/{policy}/{k}")
-                assert np.array_equal(alone.actions, found.actions)
-                assert found.about["protocol"] == protocol.name
+                assert np.array_equal(alone.actions, episode.actions)
+                assert episode.about["protocol"] == protocol.name
 
 
 def test_an_episode_of_a_shipped_protocol_is_the_one_of_its_batch():
@@ -134,8 +134,8 @@ def test_an_episode_of_a_shipped_protocol_is_the_one_of_its_batch():
     task = protocol.task[0].id
     cell = next(c for c, _ in coopbench.playing.plan.plan(protocol, ["random"]) if c.task == task)
     block = play(protocol, cell, "random")
-    found = coopbench.find_episode(f"coopetition-published/{task}/random/17")
-    assert np.array_equal(np.cumsum(found.rewards, axis=0)[-1], block.returns[17])
+    episode = coopbench.find_episode(f"coopetition-published/{task}/random/17")
+    assert np.array_equal(np.cumsum(episode.rewards, axis=0)[-1], block.returns[17])
 
 
 def test_results_that_cannot_be_reproduced_are_told(results, tmp_path):
@@ -169,11 +169,11 @@ def test_an_object_is_shown_where_its_actions_are_recorded(results, tmp_path):
     block = report.episodes.of(task, "mine")
     recorded = list(block.trace.recorded)
     for k in recorded:
-        found = coopbench.find_episode(f"{tmp_path}/{task}/mine/{k}")
-        for engine in found.play():
+        episode = coopbench.find_episode(f"{tmp_path}/{task}/mine/{k}")
+        for engine in episode.play():
             returns = engine.control.returns[0].copy()
         assert np.array_equal(returns, block.returns[k])
-        assert [player == "mine" for player in found.players] == block.seats[k].tolist()
+        assert [player == "mine" for player in episode.players] == block.seats[k].tolist()
     other = next(k for k in range(len(block)) if k not in recorded)
     with pytest.raises(ReplayError, match=r"do not keep the policy 'mine' .*coopbench\.record"):
         coopbench.find_episode(f"{tmp_path}/{task}/mine/{other}")
@@ -298,11 +298,11 @@ def test_damaged_files_are_told(data, episode, tmp_path_factory):
         del content[place:]
     path.write_bytes(content)
     try:
-        found = load(path)
+        read = load(path)
     except ReplayError:
         return
-    assert np.array_equal(found.actions, episode.actions)
-    assert np.array_equal(found.rewards, episode.rewards)
+    assert np.array_equal(read.actions, episode.actions)
+    assert np.array_equal(read.rewards, episode.rewards)
 
 
 def test_a_file_that_claims_more_than_it_holds(episode, tmp_path):
@@ -355,9 +355,9 @@ def test_the_page_of_discs_holds_the_whole_episode(episode, tmp_path):
     stage, shape = data["stage"], (len(states), 5, 2)
     assert data["steps"] == list(range(len(episode) + 1))
     ticks = _numbers(stage["positions"], "<u2").reshape(shape)
-    found = np.array(stage["low"]) + ticks / 65535 * np.array(stage["span"])
+    shown = np.array(stage["low"]) + ticks / 65535 * np.array(stage["span"])
     true = np.array([fields["agent_pos"] for fields, _ in states])
-    assert np.abs(found - true).max() <= 0.51 * max(stage["span"]) / 65535
+    assert np.abs(shown - true).max() <= 0.51 * max(stage["span"]) / 65535
     flags = _numbers(stage["flags"], "u1").reshape(shape[:2])
     assert np.array_equal(flags & 1, [fields["on_goal"] for fields, _ in states])
     assert np.array_equal(flags & 2 > 0, [fields["collided"] for fields, _ in states])
@@ -381,8 +381,8 @@ def test_headings_and_moving_goals_are_shown(tmp_path):
     assert len(stage["goalsFrom"]) > 1
     rows = np.searchsorted(stage["goalsFrom"], np.arange(len(true)), side="right") - 1
     ticks = _numbers(stage["goals"], "<u2").reshape(-1, 5, 2)[rows]
-    found = np.array(stage["low"]) + ticks / 65535 * np.array(stage["span"])
-    assert np.abs(found - true).max() <= 0.51 * max(stage["span"]) / 65535
+    shown = np.array(stage["low"]) + ticks / 65535 * np.array(stage["span"])
+    assert np.abs(shown - true).max() <= 0.51 * max(stage["span"]) / 65535
     driven = coopbench.record(
         "Routing-v0", "random", seed=2, horizon=20, dynamics="diffdrive", **WORLD
     )

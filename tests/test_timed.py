@@ -129,19 +129,19 @@ def outcomes(scores):
 
 def expected(protocol, policy):
     """Normalised returns of every task, from its episodes played all at once."""
-    found = []
+    returns = []
     for task in protocol.task:
         block = play(protocol, Cell(task.id, "any"), policy)
         own = np.array([r[s].mean() for r, s in zip(block.returns, block.seats, strict=True)])
         low, high = task.bounds.low, task.bounds.high
-        found.append(np.clip((own - high) / (high - low), -1, 0))
-    return found
+        returns.append(np.clip((own - high) / (high - low), -1, 0))
+    return returns
 
 
 def test_scores_are_those_of_the_same_episodes_played_together(tmp_path):
     """Both rounds recomputed from play without limits; the tasks have 5 and 3 episodes."""
-    protocol, told = load(tmp_path, HEAD + LIMITS + TASKS), []
-    scores = timed_evaluate(protocol, Looks(), progress=lambda *event: told.append(event))
+    protocol, events = load(tmp_path, HEAD + LIMITS + TASKS), []
+    scores = timed_evaluate(protocol, Looks(), progress=lambda *event: events.append(event))
     assert set(outcomes(scores)) == {"played"}
     by_task = expected(protocol, Looks())
     flat = np.concatenate(by_task)
@@ -151,8 +151,8 @@ def test_scores_are_those_of_the_same_episodes_played_together(tmp_path):
     assert scores.round_two == pytest.approx((1 + flat).sum())
     assert [each.seed for each in scores.episodes] == [3, 4, 5, 6, 7, 3, 4, 5]
     assert {each.steps for each in scores.episodes} == {STEPS}
-    assert told[4] == ("alone", 1.0)
-    assert told[-1] == ("beside", 1.0)
+    assert events[4] == ("alone", 1.0)
+    assert events[-1] == ("beside", 1.0)
     assert all(each.slowest > 0 and 0 < each.planning < each.seconds for each in scores.episodes)
 
 
@@ -247,8 +247,8 @@ def test_what_cannot_be_played_is_said_at_once(protocol, policy, limits, message
 def test_limits_belong_to_the_protocol(tmp_path, protocol):
     own = load(tmp_path, HEAD + LIMITS + TASKS)
     assert own.limits.timeouts == 10
-    given = with_limits(protocol, {"planning": 60, "step": 20, "total": 600})
-    assert given.digest == own.digest != protocol.digest
+    limited = with_limits(protocol, {"planning": 60, "step": 20, "total": 600})
+    assert limited.digest == own.digest != protocol.digest
     with pytest.raises(ProtocolError, match=r"has limits of its own .60 s to the first action"):
         timed_evaluate(own, "random", SHORT)
     with pytest.raises(ValueError, match="ad-hoc evaluation has no agreed bounds"):
@@ -268,13 +268,13 @@ def test_the_command_writes_data(tmp_path):
         [sys.executable, "-m", "coopbench", *words], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    scores = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     protocol = load_protocol(tmp_path / "small.toml")
-    assert found["digest"] == protocol.digest
-    assert found["limits"] == protocol.limits.model_dump()
+    assert scores["digest"] == protocol.digest
+    assert scores["limits"] == protocol.limits.model_dump()
     names = {field.name for field in dataclasses.fields(TimedEpisode)}
-    assert [set(row) for row in found["episodes"]] == [names] * 8
-    normalised = np.array([row["normalised"] for row in found["episodes"]])
-    assert found["round_two"] == pytest.approx((1 + normalised).sum())
-    assert f"Round 1, mean normalised return: {found['round_one']:.5f}" in done.stdout
-    assert f"Round 2, sum of 1 + normalised return: {found['round_two']:.3f}" in done.stdout
+    assert [set(row) for row in scores["episodes"]] == [names] * 8
+    normalised = np.array([row["normalised"] for row in scores["episodes"]])
+    assert scores["round_two"] == pytest.approx((1 + normalised).sum())
+    assert f"Round 1, mean normalised return: {scores['round_one']:.5f}" in done.stdout
+    assert f"Round 2, sum of 1 + normalised return: {scores['round_two']:.3f}" in done.stdout
