@@ -313,7 +313,7 @@ def test_a_killed_run_goes_on_from_its_last_interval(protocol, tmp_path, at, mon
 
 
 def test_an_interruption_while_the_state_is_written_costs_nothing(protocol, tmp_path, monkeypatch):
-    real, count = store.os.replace, []
+    real, count = os.replace, []
 
     def interrupted(source, target):
         if str(target).endswith("state.npz"):
@@ -322,7 +322,7 @@ def test_an_interruption_while_the_state_is_written_costs_nothing(protocol, tmp_
                 raise KeyboardInterrupt
         real(source, target)
 
-    monkeypatch.setattr(store.os, "replace", interrupted)
+    monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[6])
     left = tmp_path / "race" / "steady" / "run-6" / "training" / ".state.npz.x.tmp"
@@ -333,7 +333,7 @@ def test_an_interruption_while_the_state_is_written_costs_nothing(protocol, tmp_
 
 
 def test_an_interruption_behind_the_state_loses_no_scalars(protocol, tmp_path, monkeypatch):
-    real, count = store.os.replace, []
+    real, count = os.replace, []
 
     def interrupted(source, target):
         real(source, target)
@@ -342,7 +342,7 @@ def test_an_interruption_behind_the_state_loses_no_scalars(protocol, tmp_path, m
             if len(count) == 2:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(store.os, "replace", interrupted)
+    monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
     time.sleep(1.1)  # TensorBoard orders files by the second in their names
