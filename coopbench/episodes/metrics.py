@@ -7,6 +7,7 @@ import numpy as np
 import coopbench_envs
 from coopbench.episodes import trajectories
 from coopbench.episodes.table import Episodes
+from coopbench.statistics import gini, jain
 from coopbench_envs.core import TrajectoryMetric
 from coopbench_envs.parameters import unknown
 
@@ -18,16 +19,12 @@ def _own_return(block: Episodes) -> np.ndarray:
 
 
 def _fairness(block: Episodes) -> np.ndarray:
-    """Jain's index of the agents' returns; undefined (nan) where they have different signs."""
-    from coopbench.statistics import jain
-
+    """Return Jain's index of the agents' returns; nan where they have different signs."""
     return np.asarray(jain(block.returns))
 
 
 def _gini(block: Episodes) -> np.ndarray:
-    """Gini coefficient of the agents' returns; nan for mixed signs or a total of zero."""
-    from coopbench.statistics import gini
-
+    """Return the Gini coefficient of the returns; nan for mixed signs or a total of zero."""
     return np.asarray(gini(block.returns))
 
 
@@ -62,16 +59,16 @@ def missing_metric(env_id: str, metric: str, where: str) -> str:
 
 def _compares_agents(metric: str, where: str) -> str:
     return (
-        f"There is no metric {metric!r} in {where}: it compares what agents earn, and there all of "
-        "them earn the one reward of the team. Leave it out, or use an environment that pays every "
-        "agent its own."
+        f"There is no metric {metric!r} in {where}: it compares what agents earn, and all agents "
+        "of this environment earn the same team reward. Leave it out, or use an environment that "
+        "rewards every agent separately."
     )
 
 
 def known_agent_metrics(env_id: str) -> dict[str, str]:
     """Return the metrics of each agent in an environment as {name: meaning}."""
-    own = {"return": "sum over steps of the agent's rewards"}
-    return own | _meanings(trajectories.agent_metrics(coopbench_envs.spec(env_id)))
+    rewards = {"return": "sum over steps of the agent's rewards"}
+    return rewards | _meanings(trajectories.agent_metrics(coopbench_envs.spec(env_id)))
 
 
 def _meanings(table: Mapping[str, TrajectoryMetric]) -> dict[str, str]:
@@ -79,7 +76,7 @@ def _meanings(table: Mapping[str, TrajectoryMetric]) -> dict[str, str]:
 
 
 def values(block: Episodes, metric: str) -> np.ndarray:
-    """Value of ``metric`` in every episode of a cell, float64 (episodes,)."""
+    """Return the value of ``metric`` in every episode of a cell, float64 (episodes,)."""
     if block.common_reward and metric in _FAIRNESS:
         raise ValueError(_compares_agents(metric, f"task {block.cell.task!r}"))
     if metric in _COMMON:
@@ -90,8 +87,8 @@ def values(block: Episodes, metric: str) -> np.ndarray:
 
 
 def agent_values(block: Episodes, metric: str) -> np.ndarray:
-    """Value of ``metric`` for every agent in every episode, float64 (episodes, agents)."""
-    known = {"return": block.returns} | block.agent_metrics
-    if metric not in known:
-        raise ValueError(unknown("metric of an agent", metric, known, block.cell.task))
-    return known[metric]
+    """Return ``metric`` for every agent in every episode, float64 (episodes, agents)."""
+    metrics = {"return": block.returns} | block.agent_metrics
+    if metric not in metrics:
+        raise ValueError(unknown("metric of an agent", metric, metrics, block.cell.task))
+    return metrics[metric]

@@ -1,4 +1,4 @@
-"""The episode table: what every episode of every cell came to, with named axes."""
+"""The episode table: the results of every episode of every cell, with named axes."""
 
 import hashlib
 import re
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Trace:
-    """What proves how the episodes of a cell were played; see fingerprints."""
+    """Checksums that prove how the episodes of a cell were played; see fingerprints."""
 
     episodes: tuple[str, ...]  # SHA-256 of every episode's trajectory
     steps: np.ndarray  # (longest,) uint64, checksum of step t + 1 over all episodes
@@ -70,7 +70,7 @@ class Episodes:
         return self.returns[:, 0] if self.common_reward else self.returns.sum(axis=1)
 
     def played(self, k: int) -> str:
-        """Agents that the policy played in episode k, in words."""
+        """Return the agents that the policy played in episode k, in words."""
         if self.seats[k].all():
             return "all"
         return " ".join(agent for agent, own in zip(self.agents, self.seats[k], strict=True) if own)
@@ -78,11 +78,11 @@ class Episodes:
 
 @dataclass(frozen=True)
 class Progress:
-    """What the checkpoints of one training run came to; axes checkpoint, episode."""
+    """Results of the checkpoints of one training run; axes checkpoint, episode."""
 
     cell: Cell
-    steps: np.ndarray  # (checkpoints,) int64, steps of the environment trained so far, rising
-    metrics: dict[str, np.ndarray]  # (checkpoints, episodes) float64; "return" is always there
+    steps: np.ndarray  # (checkpoints,) int64, steps of the environment trained so far, increasing
+    metrics: dict[str, np.ndarray]  # (checkpoints, episodes) float64; always has "return"
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -95,7 +95,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Played:
-    """What the play of one cell came to."""
+    """Result of playing one cell."""
 
     episodes: Episodes
     progress: Progress | None  # of a training run with checkpoints
@@ -105,7 +105,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Failure:
-    """A training run that came to no policy, and why."""
+    """A training run that produced no policy, and why."""
 
     cell: Cell
     reason: str
@@ -119,9 +119,9 @@ class EpisodeTable:
     """Episodes of all finished cells; axes task, policy, run, checkpoint, episode, agent.
 
     ``blocks`` are the evaluation episodes, those of the best checkpoint where there are several;
-    ``progress`` holds the checkpoint axis of the runs that have one, ``trained`` the steps of the
-    environment that the run of a cell was trained, as far as they are known, and ``settings`` with
-    which hyperparameters.
+    ``progress`` holds the checkpoint axis of the runs that have one; ``trained`` the steps of the
+    environment that the run of a cell was trained, where they are recorded; ``settings`` the
+    hyperparameters of the run.
     """
 
     blocks: tuple[Episodes, ...]
@@ -138,8 +138,8 @@ class EpisodeTable:
 
     def of(self, task: str, policy: str, run: int | None = None) -> Episodes | None:
         """Return the episodes of one cell, or None if it has not been finished."""
-        found = (block for block in self.runs(task, policy) if block.cell.run == run)
-        return next(found, None)
+        blocks = (block for block in self.runs(task, policy) if block.cell.run == run)
+        return next(blocks, None)
 
     def runs(self, task: str, policy: str) -> tuple[Episodes, ...]:
         """Return the episodes of a policy on a task: one block for each of its runs, in order.
@@ -174,9 +174,9 @@ class EpisodeTable:
 
 
 def _columns(block: Episodes) -> dict[str, Sequence[object]]:
-    """Columns of the flat rows of a cell, one value per episode."""
+    """Return the columns of the flat rows of a cell, one value per episode."""
     cell, count = block.cell, len(block)
-    found: dict[str, Sequence[object]] = {
+    columns: dict[str, Sequence[object]] = {
         "task": [cell.task] * count,
         "policy": [cell.policy] * count,
         "run": [cell.run] * count,
@@ -188,19 +188,19 @@ def _columns(block: Episodes) -> dict[str, Sequence[object]]:
         "return": block.team_returns.tolist(),
     }
     if block.trace is not None:
-        found["trajectory"] = block.trace.episodes
-    found |= {name: v.tolist() for name, v in block.metrics.items() if name not in found}
-    for name, each in ({"return": block.returns} | block.agent_metrics).items():
-        found |= {f"{name}_{a}": each[:, seat].tolist() for seat, a in enumerate(block.agents)}
-    return found
+        columns["trajectory"] = block.trace.episodes
+    columns |= {name: v.tolist() for name, v in block.metrics.items() if name not in columns}
+    for name, values in ({"return": block.returns} | block.agent_metrics).items():
+        columns |= {f"{name}_{a}": values[:, seat].tolist() for seat, a in enumerate(block.agents)}
+    return columns
 
 
 def _by_pair(parts: tuple[T, ...]) -> dict[tuple[str, str], tuple[T, ...]]:
-    """Parts of a table by task and policy, in the order of their runs."""
-    found: dict[tuple[str, str], list[T]] = {}
+    """Return the parts of a table by task and policy, in the order of their runs."""
+    by_pair: dict[tuple[str, str], list[T]] = {}
     for part in parts:
-        found.setdefault((part.cell.task, part.cell.policy), []).append(part)
+        by_pair.setdefault((part.cell.task, part.cell.policy), []).append(part)
     return {
-        key: tuple(sorted(several, key=lambda part: part.cell.run or 0))
-        for key, several in found.items()
+        key: tuple(sorted(members, key=lambda part: part.cell.run or 0))
+        for key, members in by_pair.items()
     }
