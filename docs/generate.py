@@ -14,6 +14,7 @@ import plots
 
 import coopbench_envs
 from coopbench import catalogue
+from coopbench.analysis.findings import MAKERS, row_types
 from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.registry import learners, preset
 from coopbench.describe import describe_environment, describe_protocol, table
@@ -270,10 +271,20 @@ def pages() -> dict[Path, dict[str, str]]:
     names = ("routing-easy", "routing-hard", "routing-standard")
     tables = {name.partition("-")[2]: reference(name) for name in names}
     contents[ROOT / "docs" / "results.md"] = tables | learners_results()
+    contents[ROOT / "docs" / "reports.md"] = {"parts": report_parts()}
     structure = ROOT / "tests" / "structure.py"
     if structure.is_file():
         contents[ROOT / "docs" / "architecture.md"] = {"rooms": rooms(structure)}
     return contents
+
+
+def report_parts() -> str:
+    """Table of the parts of a report and how their rows are made."""
+    rows = []
+    for name, make in MAKERS.items():
+        text = (make.__doc__ or "").partition("\n")[0].replace("``", "`")
+        rows.append((f"`{name}.csv`", f"`{row_types()[name].__name__}`", text))
+    return table(["File", "Rows", "How they are made"], rows)
 
 
 def rooms(structure: Path) -> str:

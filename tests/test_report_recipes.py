@@ -8,9 +8,13 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import typing
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
+
+from coopbench.analysis.findings import MAKERS, Findings, row_types
 
 ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r'^( *)```(?:python title="([^"]+)"|diff)\n(.*?)^\1```$', re.DOTALL | re.M)
@@ -76,6 +80,16 @@ print(json.dumps({
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_every_part_of_a_report_has_a_maker():
+    parts = {
+        name: typing.get_args(hint)[0]
+        for name, hint in typing.get_type_hints(Findings).items()
+        if typing.get_origin(hint) is tuple and is_dataclass(typing.get_args(hint)[0])
+    }
+    assert parts == row_types()
+    assert list(row_types()) == list(MAKERS)
 
 
 def test_a_table_takes_three_files_and_a_statistic_as_many():
