@@ -81,16 +81,16 @@ def listing(text: str) -> Allowed:
     return Allowed(text)
 
 
-def unknown(kind: str, given: str, known: Iterable[str], where: str = "") -> str:
+def unknown(kind: str, name: str, valid: Iterable[str], where: str = "") -> str:
     """Sentence for an unknown name: the kind, what was given, the nearest name, all names."""
-    names = sorted(known)
+    names = sorted(valid)
     place = f" in {where}" if where else ""
-    hint = _nearest(given, names)
-    return f"Unknown {kind} {given!r}{place}.{hint} Known: {', '.join(names) or 'none'}."
+    hint = _nearest(name, names)
+    return f"Unknown {kind} {name!r}{place}.{hint} Known: {', '.join(names) or 'none'}."
 
 
-def _nearest(given: Any, names: Iterable[str]) -> str:
-    near = get_close_matches(str(given), list(names), n=1, cutoff=0.5)
+def _nearest(name: Any, names: Iterable[str]) -> str:
+    near = get_close_matches(str(name), list(names), n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
@@ -112,7 +112,7 @@ def describe(params: type) -> dict[str, tuple[str, Any, Allowed]]:
     return rows
 
 
-def resolve(params: type, given: Mapping[str, Any], where: str) -> Any:
+def resolve(params: type, chosen: Mapping[str, Any], where: str) -> Any:
     """Build ``params`` from the ``given`` values.
 
     Raises:
@@ -121,7 +121,7 @@ def resolve(params: type, given: Mapping[str, Any], where: str) -> Any:
     """
     hints = get_type_hints(params, include_extras=True)
     values = {}
-    for name, value in given.items():
+    for name, value in chosen.items():
         if name not in hints:
             raise TypeError(unknown("parameter", name, hints, where))
         values[name] = _checked(name, value, hints[name], where)

@@ -12,8 +12,9 @@ import pettingzoo
 import pytest
 import toy_squad
 
+import coopbench
 import coopbench_envs
-from coopbench.episodes.metrics import known_metrics, values
+from coopbench.episodes.metrics import known_metrics, missing_metric, values
 from coopbench.episodes.table import Cell
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc
@@ -101,6 +102,18 @@ def test_the_return_of_a_team_is_its_reward_once_and_fairness_is_not_offered():
     assert {"fairness", "gini"} <= set(known_metrics(APART))
     with pytest.raises(ValueError, match=r"no metric 'gini' in task .* one reward of the team"):
         values(block, "gini")
+
+
+def test_results_that_are_read_back_count_it_once(tmp_path):
+    report = coopbench.evaluate(ad_hoc(SQUAD, episodes=4), ["random"], tmp_path)
+    again = coopbench.load_report(tmp_path)
+    for block in (*report.episodes, *again.episodes):
+        np.testing.assert_array_equal(values(block, "return"), block.returns[:, 2])
+    rows = list(again.episodes.rows())
+    assert [row["return"] for row in rows] == [row["return_hand_0"] for row in rows]
+    text = missing_metric(SQUAD, "fairness", "task 'squad'")
+    assert "no metric 'fairness' in task 'squad': it compares what agents earn" in text
+    assert "Did you mean 'gini'" in missing_metric(APART, "ginni", "task 'apart'")
 
 
 # --- agents that fall -----------------------------------------------------------------------------

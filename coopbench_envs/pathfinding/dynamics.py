@@ -83,7 +83,7 @@ class Drives(NamedTuple):
     dt: float  # duration of a substep
 
 
-def read_blocks(name: str, given: Mapping[str, Any], num_agents: int, where: str) -> Blocks:
+def read_blocks(name: str, values: Mapping[str, Any], num_agents: int, where: str) -> Blocks:
     """Check the parameters of the dynamics called ``name``; without blocks all agents are one.
 
     Raises:
@@ -91,7 +91,7 @@ def read_blocks(name: str, given: Mapping[str, Any], num_agents: int, where: str
         ValueError: a name is unknown, a value is not allowed, or the blocks do not fit together.
     """
     label = f"dynamics {name!r}"
-    p = resolve(named("dynamics", name, DYNAMICS, where), given, label)
+    p = resolve(named("dynamics", name, DYNAMICS, where), values, label)
     if not isinstance(p, Mixed):
         return [(num_agents, p)]
     blocks = [_read_block(block, f"blocks[{k}] of {label}") for k, block in enumerate(p.blocks)]
@@ -110,12 +110,12 @@ def read_blocks(name: str, given: Mapping[str, Any], num_agents: int, where: str
     return blocks
 
 
-def _read_block(given: Any, where: str) -> tuple[int, Any]:
-    if not isinstance(given, Mapping):
+def _read_block(values: Any, where: str) -> tuple[int, Any]:
+    if not isinstance(values, Mapping):
         raise ValueError(
-            f"{where} was {given!r}; allowed: a mapping with the keys {', '.join(Block._fields)}."
+            f"{where} was {values!r}; allowed: a mapping with the keys {', '.join(Block._fields)}."
         )
-    block = resolve(Block, given, where)
+    block = resolve(Block, values, where)
     way = named("dynamics", block.dynamics, WAYS, where)
     return block.count, resolve(way, block.dynamics_params, f"{where} ({block.dynamics})")
 
@@ -187,11 +187,11 @@ def move(c, s, i, actions):
 @routine
 def astray(pos, survey_pos, i, limit):
     """Tell whether the square of some agent's way since the survey exceeds ``limit``."""
-    found = False
+    is_astray = False
     for a in range(pos.shape[1]):
         dx, dy = pos[i, a, 0] - survey_pos[i, a, 0], pos[i, a, 1] - survey_pos[i, a, 1]
-        found |= not dx * dx + dy * dy <= limit
-    return found
+        is_astray |= not dx * dx + dy * dy <= limit
+    return is_astray
 
 
 @routine

@@ -165,14 +165,17 @@ def fill(barriers, floor, i, columns, queue, first, part):
         column = k % columns
         for n in range(4):
             if n == 0:
-                there, other = column > 0 and has_way(barriers, i, k - 1, False), k - 1
+                free, other = column > 0 and has_way(barriers, i, k - 1, False), k - 1
             elif n == 1:
-                there, other = column < columns - 1 and has_way(barriers, i, k, False), k + 1
+                free, other = column < columns - 1 and has_way(barriers, i, k, False), k + 1
             elif n == 2:
-                there, other = k >= columns and has_way(barriers, i, k - columns, True), k - columns
+                free, other = (
+                    k >= columns and has_way(barriers, i, k - columns, True),
+                    k - columns,
+                )
             else:
-                there, other = k + columns < cells and has_way(barriers, i, k, True), k + columns
-            if there and floor[i, other] < 0:
+                free, other = k + columns < cells and has_way(barriers, i, k, True), k + columns
+            if free and floor[i, other] < 0:
                 floor[i, other] = part
                 queue[i, tail] = other
                 tail += 1

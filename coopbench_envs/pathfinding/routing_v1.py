@@ -285,15 +285,15 @@ def open_records(c, s, i):
     for a in range(c.num_agents):
         s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
         # Whoever begins on its goal has arrived, unless it gets a new one at once.
-        there = s.on_goal[i, a] and not c.lifelong
-        s.time_to_reach_goal[i, a] = 0.0 if there else c.max_time
+        has_arrived = s.on_goal[i, a] and not c.lifelong
+        s.time_to_reach_goal[i, a] = 0.0 if has_arrived else c.max_time
         s.num_collisions[i, a] = 0
         s.collided[i, a] = False
-        s.arrivals[i, a] = there
+        s.arrivals[i, a] = has_arrived
         s.agent_contacts[i, a] = 0
         s.wall_contacts[i, a] = 0
         s.path_length[i, a] = 0.0
-        s.efficiency[i, a] = there
+        s.efficiency[i, a] = has_arrived
         drop_anchor(s, i, a)
         survey_way(c, s, i, a)
 
@@ -311,14 +311,14 @@ def survey_way(c, s, i, a):
     """Find out whether agent ``a`` can reach its goal, and a lower bound of the way there."""
     columns, pos, goal = c.columns, s.agent_pos, s.goal_pos
     here = cell_at(c.centres, columns, pos[i, a, 0], pos[i, a, 1])
-    there = cell_at(c.centres, columns, goal[i, a, 0], goal[i, a, 1])
+    target = cell_at(c.centres, columns, goal[i, a, 0], goal[i, a, 1])
     s.path_before[i, a] = s.path_length[i, a]
-    s.reachable[i, a] = s.floor[i, here] > 0 and s.floor[i, here] == s.floor[i, there]
+    s.reachable[i, a] = s.floor[i, here] > 0 and s.floor[i, here] == s.floor[i, target]
     way = apart(goal, pos, i, a)
     # A goal that reaches into other cells may be near on their side of a wall.
     narrow = lies_in_cell(c.centres, columns, goal[i, a, 0], goal[i, a, 1], s.goal_rad[i, a])
     if narrow and not is_straight_open(s.barriers, i, c.centres, columns, pos, goal, a):
-        moves = count_moves(s.barriers, i, columns, there, here, s.away, s.queue)
+        moves = count_moves(s.barriers, i, columns, target, here, s.away, s.queue)
         if moves < FAR:
             way = max(way, (moves - 1) * spacing(c.centres))
     s.shortest[i, a] = max(way - s.goal_rad[i, a], 0.0)

@@ -142,16 +142,16 @@ def regroup(c, s, i):
 @kernel
 def oldest(c, s, i, returning):
     """Return the first excluded agent who may return, or member who must leave; -1 if none."""
-    found = -1
+    first = -1
     for a in range(c.num_agents):
         if returning:
             rested = not s.inside[i, a] and s.cooldown[i, a] <= 0
             moves = rested and s.loyalty[i, a] >= RETURNS
         else:
             moves = s.inside[i, a] and s.loyalty[i, a] < c.exit_threshold
-        if moves and (found < 0 or s.order[i, a] < s.order[i, found]):
-            found = a
-    return found
+        if moves and (first < 0 or s.order[i, a] < s.order[i, first]):
+            first = a
+    return first
 
 
 @kernel

@@ -89,13 +89,13 @@ def step(c, s, i, rng, actions, rewards, terminated):
 @kernel
 def efficiency(c, s, i):
     """Sum of the citizens' welfare, divided by what it were had all given everything."""
-    given, total, most = 0.0, 0.0, 0.0
+    invested, total, most = 0.0, 0.0, 0.0
     for a in range(c.num_agents):
-        given += s.last_action[i, a]
-    part = c.omega * given / c.num_agents
+        invested += s.last_action[i, a]
+    part = c.omega * invested / c.num_agents
     for a in range(c.num_agents):
         units, loyalty = s.last_action[i, a], s.loyalty[i, a]
-        others = part - (given - units) / (c.num_agents - 1)  # their mean gain
+        others = part - (invested - units) / (c.num_agents - 1)  # their mean gain
         total += c.endowment[a] - units + part + loyalty * (c.phi_b * others + c.phi_c * units)
         best = c.omega * c.endowment[a]
         gain = c.phi_b * (best - c.endowment[a]) + c.phi_c * c.endowment[a]

@@ -272,8 +272,8 @@ def layout(c: Any) -> dict[str, Part]:
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
     """Return the input of the trajectory metrics; nothing is expected of absent agents."""
-    found = ventures.trace(c, s)
-    return found | {"baseline": np.where(s.present, found["baseline"], 0.0)}
+    traces = ventures.trace(c, s)
+    return traces | {"baseline": np.where(s.present, traces["baseline"], 0.0)}
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:

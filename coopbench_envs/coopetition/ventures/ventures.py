@@ -102,7 +102,7 @@ def make_constants(
     """
     units = np.asarray(endowment, np.float64)
     n = len(units)
-    given = params.dependence if dependence is None else dependence
+    dependences = params.dependence if dependence is None else dependence
     ranges = {
         name: np.asarray(model.pop(name) if name in model else getattr(params, name), np.float64)
         for name in ("initial_trust", "high", "low", "persistence", "shock", "noise")
@@ -112,7 +112,7 @@ def make_constants(
         horizon=params.horizon,
         endowment=units,
         share=units / units.sum() if share is None else np.asarray(share, np.float64),
-        dependence=np.broadcast_to(np.asarray(given, np.float64), (n, 2)).copy(),
+        dependence=np.broadcast_to(np.asarray(dependences, np.float64), (n, 2)).copy(),
         norm=norm,
         trust_gain=trust_gain,
         trust_loss=trust_loss,

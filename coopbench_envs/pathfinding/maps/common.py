@@ -49,20 +49,20 @@ class Map(NamedTuple):
     num_free: int = 0
 
 
-def radii(name: str, given: Range, default: tuple[float, float], where: str) -> tuple[float, float]:
+def radii(name: str, ends: Range, default: tuple[float, float], where: str) -> tuple[float, float]:
     """Check a range of radii.
 
     Raises:
         ValueError: it does not hold two numbers 0 < low <= high.
     """
-    if given is None:
+    if ends is None:
         return default
-    if len(given) != 2 or not 0 < given[0] <= given[1] < np.inf:
+    if len(ends) != 2 or not 0 < ends[0] <= ends[1] < np.inf:
         raise ValueError(
-            f"Parameter {name!r} of {where} was {given!r}; allowed: two numbers (low, high) with "
+            f"Parameter {name!r} of {where} was {ends!r}; allowed: two numbers (low, high) with "
             f"0 < low <= high."
         )
-    return given[0], given[1]
+    return ends[0], ends[1]
 
 
 def disc_radii(agent: Range, goal: Range, landmark_rad: float, where: str) -> dict[str, Any]:
@@ -176,12 +176,12 @@ def obstacle_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[st
     }
 
 
-def refuse_walls(walls: np.ndarray, given: Mapping[str, np.ndarray], where: str) -> None:
+def refuse_walls(walls: np.ndarray, places: Mapping[str, np.ndarray], where: str) -> None:
     """Raise ``ValueError`` if a cell that is given is a wall.
 
     ``walls`` are bools (episodes, cells), ``given`` arrays of cells (episodes, agents).
     """
-    for name, cells in given.items():
+    for name, cells in places.items():
         inside = np.argwhere(np.take_along_axis(walls, cells, 1))
         if len(inside):
             episode, agent = inside[0]
@@ -246,13 +246,13 @@ def _given_radii(
     where: str,
 ) -> np.ndarray:
     if name in arrays:
-        given = np.asarray(arrays[name], np.float64)
-        if given.shape != shape or not (given > 0).all():
+        radii = np.asarray(arrays[name], np.float64)
+        if radii.shape != shape or not (radii > 0).all():
             raise ValueError(
                 f"Instance array {name!r} of {where} must hold positive radii of shape {shape}; "
-                f"given shape {given.shape}."
+                f"given shape {radii.shape}."
             )
-        return given
+        return radii
     if drawn[0] < drawn[1]:
         raise ValueError(
             f"Instance arrays of {where} must hold {name!r}, because the map draws it from "

@@ -124,7 +124,7 @@ def make_mazes(
 
 
 def _choice(cells: np.ndarray, count: int, salt: int) -> np.ndarray:
-    """Choose ``count`` of the cells, the same ones for ever; all of them stay as they are."""
+    """Choose ``count`` of the cells, always the same ones; all of them stay as they are."""
     if count == len(cells):
         return cells
     order = np.argsort(draw(streams(np.zeros(len(cells)), np.arange(len(cells)), salt)))
@@ -204,8 +204,8 @@ def wall_cells(m: Any) -> np.ndarray:
     columns = round(m.width / (2 * m.landmark_rad))
     walls = np.zeros((len(m.discs), len(m.centres)), bool)
     for maze, discs in zip(walls, m.discs, strict=True):
-        there = discs[discs[:, 0] != ABSENT]
-        column, row = np.rint((there - m.centres[0]) / (2 * m.landmark_rad)).astype(int).T
+        present = discs[discs[:, 0] != ABSENT]
+        column, row = np.rint((present - m.centres[0]) / (2 * m.landmark_rad)).astype(int).T
         maze[column + columns * row] = True
     return walls
 

@@ -130,8 +130,8 @@ def read_octile(file: Path, where: str) -> np.ndarray:
     lines = file.read_text("utf-8", errors="replace").splitlines()
     for k, word in enumerate(_HEADER):
         if len(lines) <= k or not lines[k].startswith(word):
-            given = repr(lines[k]) if len(lines) > k else "missing"
-            raise ValueError(f"{where} line {k + 1} is {given}; allowed: {word.strip()!r} ...")
+            line = repr(lines[k]) if len(lines) > k else "missing"
+            raise ValueError(f"{where} line {k + 1} is {line}; allowed: {word.strip()!r} ...")
     height, width = (_number(lines[k], k, where) for k in (1, 2))
     rows = [line.rstrip() for line in lines[len(_HEADER) :]]
     while rows and not rows[-1]:

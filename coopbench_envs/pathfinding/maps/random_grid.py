@@ -94,13 +94,13 @@ def _check_room(p: Params, cells: int, obstacles: int, num_agents: int) -> None:
         )
 
 
-def _radii(name: str, given: Range, default: float, p: Params) -> tuple[float, float]:
-    if given is None and default <= 0:
+def _radii(name: str, ends: Range, default: float, p: Params) -> tuple[float, float]:
+    if ends is None and default <= 0:
         raise ValueError(
             f"Parameter 'grain_factor' of {NAME} was {p.grain_factor}, which leaves a corridor "
             f"of width 0 and a default radius of 0; allowed: >= 3, or give 'agent_rad_range'."
         )
-    return radii(name, given, (default, default), NAME)
+    return radii(name, ends, (default, default), NAME)
 
 
 def _centres(p: Params, width: float, height: float) -> np.ndarray:

@@ -84,18 +84,18 @@ def parse(text: str, free_text: str | None, p: Any, where: str) -> tuple[np.ndar
 
 
 def _explicit(
-    name: str, given: Places, walls: np.ndarray, p: Params, num_agents: int
+    name: str, places: Places, walls: np.ndarray, p: Params, num_agents: int
 ) -> np.ndarray | None:
     """Cells that the parameters name, in the map as it is with its border."""
-    if given is None:
+    if places is None:
         return None
-    if len(given) != num_agents or any(len(place) != 2 for place in given):
+    if len(places) != num_agents or any(len(place) != 2 for place in places):
         raise ValueError(
-            f"Parameter {name!r} of {NAME} was {given!r}; allowed: one (row, column) for each of "
+            f"Parameter {name!r} of {NAME} was {places!r}; allowed: one (row, column) for each of "
             f"{num_agents} agents."
         )
     shift = p.add_border - p.remove_border
-    for k, (row, column) in enumerate(given):
+    for k, (row, column) in enumerate(places):
         r, q = row + shift, column + shift
         inside = 0 <= r < walls.shape[0] and 0 <= q < walls.shape[1]
         if not inside or walls[r, q]:
@@ -104,9 +104,9 @@ def _explicit(
                 f"Parameter {name!r} of {NAME}: entry {k}, row {row}, column {column}, is "
                 f"{reason}; allowed: cells of map_str, counted from 0, that are not walls."
             )
-    cells = [(row + shift) * walls.shape[1] + column + shift for row, column in given]
+    cells = [(row + shift) * walls.shape[1] + column + shift for row, column in places]
     if len(set(cells)) < len(cells):
-        raise ValueError(f"Parameter {name!r} of {NAME} names a cell twice: {given!r}.")
+        raise ValueError(f"Parameter {name!r} of {NAME} names a cell twice: {places!r}.")
     return np.array([cells], np.int32)
 
 
