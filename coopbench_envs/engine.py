@@ -321,7 +321,8 @@ class Engine:
         return (*own, *_SNAPSHOT)
 
     def _field(self, name: str) -> np.ndarray:
-        return getattr(self.control if name in _SNAPSHOT else self.state, name)
+        array: np.ndarray = getattr(self.control if name in _SNAPSHOT else self.state, name)
+        return array
 
     def _checked_state(self, state: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
         """Fields as arrays, lane first; every problem is found before anything is changed."""

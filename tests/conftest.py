@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import coopbench_envs
+from coopbench_envs import threads
 
 sys.path.insert(0, str(Path(__file__).parent))
 import toy_pennies
@@ -27,6 +28,13 @@ IDS = coopbench_envs.ids()
 @pytest.fixture(params=IDS, ids=lambda env_id: env_id.split("/")[1])
 def env_id(request):
     return request.param
+
+
+@pytest.fixture
+def sharing(monkeypatch):
+    """Threads share all calls but the first of each kind, however short they are."""
+    monkeypatch.setattr(threads, "gains", lambda alone, shared: True)
+    monkeypatch.setattr(threads, "TRIALS", 1)
 
 
 @pytest.fixture(scope="session")

@@ -363,13 +363,6 @@ def _writes_control(function):
 # --- threads --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def sharing(monkeypatch):
-    """All calls are shared but the first of each kind."""
-    monkeypatch.setattr(threads, "gains", lambda alone, shared: True)
-    monkeypatch.setattr(threads, "TRIALS", 1)
-
-
 def test_threads_are_kept_and_change_no_bits(sharing):
     pools = []
     many = played(SQUAD, threads=3, each=lambda e: pools.append(e._crew._pool))
@@ -381,6 +374,17 @@ def test_threads_are_kept_and_change_no_bits(sharing):
     many.close()
     many.step(np.zeros((LANES, 4), np.int64))
     assert many._crew._pool is not pools[2]
+
+
+def test_closing_a_vector_environment_ends_its_threads(sharing):
+    many = gymnasium.make_vec(SQUAD, num_envs=4, threads=2)
+    many.reset(seed=0)
+    for _ in range(3):
+        many.step(many.action_space.sample())
+    crew = many.unwrapped.engine._crew
+    assert crew._pool is not None
+    many.close()
+    assert crew._pool is None
 
 
 def test_engines_with_threads_are_copied_and_pickled(sharing):

@@ -62,7 +62,7 @@ def _same(row, obs, rewards, terminated, truncated):
 
 
 @pytest.mark.parametrize(("extra", "threads"), [(0, 1), (0, 2), (70, 3)])
-def test_vector_next_step(env_id, reference, extra, threads):
+def test_vector_next_step(env_id, reference, sharing, extra, threads):
     """Whatever the number of lanes and threads, lane i is the environment seeded s + i."""
     many = gymnasium.make_vec(env_id, num_envs=LANES + extra, threads=threads, **SHORT)
     actions = _actions(env_id)

@@ -200,6 +200,10 @@ class VectorEnv(gym.vector.VectorEnv):
         """Global state of every lane, float32 (num_envs, size)."""
         return self.engine.global_state()
 
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the threads of the engine."""
+        self.engine.close()
+
     def render(self) -> tuple[Any, ...]:
         """Pictures or texts of all lanes."""
         return tuple(rendered(self.engine, self.render_mode, i) for i in range(self.num_envs))
