@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from builders import make_task, protocol_file
 
 import coopbench
 from coopbench.errors import WorkerError
@@ -25,36 +26,14 @@ from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import load_protocol
 from coopbench.provenance import usable_cores
 
-TASK = """
-[[task]]
-id = "{name}"
-env = "coopbench/{env}"
-parameters = {{ horizon = {horizon} }}
-bounds = {{ low = 0.0, high = 100000.0 }}
-"""
-HEAD = """
-[protocol]
-name = "small"
-version = 1
-description = "Small tasks."
-[seeds]
-training = [50]
-evaluation = { first = 0, count = 6 }
-[report]
-score = "return"
-metrics = ["return", "length"]
-curve = "mean_trust"
-baselines = ["random", "tit_for_tat"]
-"""
 TASKS = (("one", "TrustDilemma-v0", 8), ("two", "TrustDilemma-v0", 20), ("slow", "SLCD-v0", 9))
 
 
 @pytest.fixture
 def file(tmp_path):
     """Three small tasks: two of one environment, the larger one second."""
-    tasks = [TASK.format(name=name, env=env, horizon=horizon) for name, env, horizon in TASKS]
-    (tmp_path / "small.toml").write_text(HEAD + "".join(tasks), encoding="utf-8")
-    return tmp_path / "small.toml"
+    tasks = [make_task(name, f"coopbench/{env}", horizon=h, high=100_000) for name, env, h in TASKS]
+    return protocol_file(tmp_path, tasks=tasks, train=[50], baselines=["random", "tit_for_tat"])
 
 
 class Steady:

@@ -9,38 +9,12 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
+from builders import make_task, make_training, small_protocol
 from playwright.sync_api import expect, sync_playwright
 
 import coopbench
-from coopbench.protocol.loading import load_protocol
 
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
-PROTOCOL = """
-[protocol]
-name = "small"
-version = 1
-description = "A small game."
-[seeds]
-training = [50, 51]
-evaluation = { first = 0, count = 4 }
-selection = { first = 500, count = 2 }
-[training]
-on = "each"
-plays = "own"
-runs = 2
-episodes = 2
-budgets = { any = { steps = 20, interval = 10 } }
-[report]
-score = "return"
-metrics = ["return", "length"]
-curve = "mean_trust"
-baselines = ["random", "constant:0.02", "tit_for_tat"]
-[[task]]
-id = "dilemma"
-env = "coopbench/TrustDilemma-v1"
-parameters = { horizon = 12 }
-bounds = { low = 30.0, high = 31.0 }
-"""
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +67,14 @@ def watched(browser, size):
 def report(tmp_path_factory):
     """A report with a policy that is missing, runs, and one of them failed."""
     folder = tmp_path_factory.mktemp("browser")
-    (folder / "small.toml").write_text(PROTOCOL, encoding="utf-8")
-    protocol = load_protocol(folder / "small.toml")
+    protocol = small_protocol(
+        folder,
+        tasks=[make_task(horizon=12, low=30, high=31)],
+        count=4,
+        selection=(500, 2),
+        training=make_training(),
+        baselines=["random", "constant:0.02", "tit_for_tat"],
+    )
     runs = {50: "constant:0.4", 51: coopbench.Failed("no memory")}
     models = coopbench.Models("learner", {"dilemma": runs})
     found = coopbench.evaluate(protocol, ["random", "constant:0.02", models])

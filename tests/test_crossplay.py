@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+from builders import make_task, protocol_of
 from scipy import stats
-from test_focal import make_protocol
 
 import coopbench
 from coopbench.baselines.game import Game
@@ -21,10 +21,26 @@ NAMES = ["random", "constant:0.5", "tit_for_tat"]
 ENV = "coopbench/PlatformEcosystem-v0"
 
 
+def one_task():
+    """One game of four agents, in which the policy takes the seats in turn."""
+    parameters = {"horizon": 9, "num_developers": 3}
+    return protocol_of(
+        "focal",
+        tasks=[make_task("one", ENV, parameters=parameters, partners=[], high=5000)],
+        train=None,
+        first=3,
+        count=8,
+        score="own_return",
+        metrics=["own_return", "return"],
+        curve="final_trust",
+        baselines=None,
+    )
+
+
 @pytest.fixture(scope="module")
 def protocol():
     """Three tasks, two of which are the same game."""
-    small = make_protocol(ENV, partners=(), count=8)
+    small = one_task()
     one = small.task[0]
     twin = one.model_copy(update={"id": "twin", "partners": ("random",), "group": "focal"})
     other = one.model_copy(
@@ -45,7 +61,7 @@ def test_a_game_is_played_once(protocol, result):
 
 
 def test_the_diagonal_is_self_play(protocol, result):
-    report = coopbench.evaluate(make_protocol(ENV, partners=(), count=8), NAMES)
+    report = coopbench.evaluate(one_task(), NAMES)
     for k, name in enumerate(NAMES):
         block = report.episodes.of("one", name)
         own = block.returns[np.arange(8), np.arange(8) % 4]

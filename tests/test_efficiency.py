@@ -4,10 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from builders import make_block, make_task, protocol_of
 from scipy import stats
 
 from coopbench.analysis import learning as efficiency
-from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
+from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import plots
 from coopbench.report.data import as_json
@@ -23,31 +24,13 @@ TASKS = ("first", "second")
 
 def make_protocol(**report) -> Protocol:
     """Two tasks of one group; a score of 200 is 1."""
-    return Protocol.model_validate(
-        {
-            "protocol": {"name": "invented", "version": 1, "description": "Two tasks."},
-            "seeds": {
-                "training": list(range(900, 900 + RUNS)),
-                "evaluation": {"first": 0, "count": 4},
-                "selection": {"first": 50, "count": 3},
-            },
-            "report": {
-                "score": "return",
-                "metrics": ["return"],
-                "curve": "mean_trust",
-                "resamples": 200,
-                **report,
-            },
-            "task": [
-                {
-                    "id": name,
-                    "env": "coopbench/TrustDilemma-v1",
-                    "parameters": {"horizon": 5 + k},
-                    "bounds": {"low": 0.0, "high": 200.0},
-                }
-                for k, name in enumerate(TASKS)
-            ],
-        }
+    return protocol_of(
+        "invented",
+        tasks=[make_task(name, horizon=5 + k, high=200) for k, name in enumerate(TASKS)],
+        train=range(900, 900 + RUNS),
+        count=4,
+        selection=(50, 3),
+        **({"metrics": ["return"], "baselines": None, "resamples": 200} | report),
     )
 
 
@@ -217,16 +200,12 @@ def test_late_scores_are_the_highest_late_medians():
     assert efficiency.late_scores(make_protocol(), table) == ()
 
 
-def make_block(cell) -> Episodes:
-    """Evaluation episodes of a run, which nothing here looks at."""
-    some = np.ones((4, 2))
-    return Episodes(cell, ("a_0", "a_1"), some[:, 0], some[:, 0], some[:, 0], some, some, {}, {})
-
-
 def make_report(table, **settings):
     """The part of a report that is about training."""
     protocol = make_protocol(**settings)
-    table = EpisodeTable(tuple(make_block(p.cell) for p in table.progress), table.progress)
+    table = EpisodeTable(
+        tuple(make_block(p.cell, np.ones((4, 2))) for p in table.progress), table.progress
+    )
     curves, rows = learning_of(protocol, table)
     late = efficiency.late_scores(protocol, table)
     return Report(protocol, table, (), (), (), (), learning=curves, efficiency=rows, late=late)

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from builders import make_task, small_protocol
 
 import coopbench
 from coopbench.analysis.aggregates import aggregates
@@ -22,35 +23,18 @@ POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 @pytest.fixture
 def protocol(tmp_path):
     """Two small tasks, one of them without any chance in it."""
-    file = tmp_path / "small.toml"
-    file.write_text(
-        """
-[protocol]
-name = "small"
-version = 1
-description = "Two small tasks."
-[seeds]
-training = [50]
-evaluation = { first = 0, count = 12 }
-[report]
-score = "return"
-metrics = ["return", "final_trust", "fairness", "length"]
-curve = "mean_trust"
-baselines = ["random", "constant:0.5", "tit_for_tat"]
-[[task]]
-id = "dilemma"
-env = "coopbench/TrustDilemma-v0"
-parameters = { horizon = 8 }
-bounds = { low = 0.0, high = 4000.0 }
-[[task]]
-id = "platform"
-env = "coopbench/PlatformEcosystem-v0"
-parameters = { horizon = 8, num_developers = 2 }
-bounds = { low = 0.0, high = 8000.0 }
-""",
-        encoding="utf-8",
+    platform = {"horizon": 8, "num_developers": 2}
+    return small_protocol(
+        tmp_path,
+        tasks=[
+            make_task(env="coopbench/TrustDilemma-v0", horizon=8, high=4000),
+            make_task("platform", "coopbench/PlatformEcosystem-v0", parameters=platform, high=8000),
+        ],
+        train=[50],
+        count=12,
+        metrics=["return", "final_trust", "fairness", "length"],
+        baselines=POLICIES,
     )
-    return load_protocol(file)
 
 
 def _watch():

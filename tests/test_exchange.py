@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import make_block
 
 from coopbench import exchange
 from coopbench.cli.main import app
-from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
+from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.exchange import ABSOLUTE, read_marl_eval, summary_table
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.data import as_csv
@@ -29,16 +30,14 @@ LEARNERS = ("IPPO", "QMIX")
 
 def _block(policy, run, returns):
     count = len(returns)
-    return Episodes(
-        cell=Cell(TASK, policy, run),
+    return make_block(
+        Cell(TASK, policy, run),
+        np.stack([returns / 3.0, returns * 2.0 / 3.0], axis=1),
         agents=("a", "b"),
         seeds=np.arange(count, dtype=np.uint64) + np.uint64(2**63),
         lengths=np.full(count, 7),
         terminated=np.arange(count) % 2 == 0,
-        seats=np.ones((count, 2), bool),
-        returns=np.stack([returns / 3.0, returns * 2.0 / 3.0], axis=1),
         metrics={"trust": returns / 7.0, "gap": np.where(np.arange(count) == 1, np.nan, 0.1)},
-        curves={},
     )
 
 

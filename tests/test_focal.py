@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from builders import make_task, protocol_of
 
 import coopbench
 from coopbench.baselines.game import Game
@@ -23,25 +24,18 @@ GAMES = {"coopbench/TrustDilemma-v0": {}, "coopbench/PlatformEcosystem-v0": {"nu
 
 
 def make_protocol(env, partners=POOL, count=14, **parameters):
-    return Protocol.model_validate(
-        {
-            "protocol": {"name": "focal", "version": 1, "description": "One task."},
-            "seeds": {"evaluation": {"first": 3, "count": count}},
-            "report": {
-                "score": "own_return",
-                "metrics": ["own_return", "return"],
-                "curve": "final_trust",
-            },
-            "task": [
-                {
-                    "id": "one",
-                    "env": env,
-                    "parameters": {"horizon": 9} | GAMES[env] | parameters,
-                    "partners": partners if isinstance(partners, dict) else list(partners),
-                    "bounds": {"low": 0.0, "high": 5000.0},
-                }
-            ],
-        }
+    pool = partners if isinstance(partners, dict) else list(partners)
+    settings = {"horizon": 9} | GAMES[env] | parameters
+    return protocol_of(
+        "focal",
+        tasks=[make_task("one", env, parameters=settings, partners=pool, high=5000)],
+        train=None,
+        first=3,
+        count=count,
+        score="own_return",
+        metrics=["own_return", "return"],
+        curve="final_trust",
+        baselines=None,
     )
 
 

@@ -5,84 +5,21 @@ import math
 
 import numpy as np
 import pytest
+from builders import GROUP_EPISODES, GROUP_LEVELS, group_blocks, group_protocol
 
-import coopbench_envs
 from coopbench.analysis import rankings
 from coopbench.analysis.samples import group_scores
-from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Failure
-from coopbench.protocol.schema import Protocol
-
-TASKS = {"a-one": ("a", 5), "a-two": ("a", 6), "b-one": ("b", 7)}  # group and horizon
-EPISODES, HIGH = 20, 10.0  # a return of HIGH counts as 1
-
-
-def make_protocol(**changes):
-    """Two tasks in one group, one in another."""
-    env = coopbench_envs.ids()[0]
-    curve = next(iter(coopbench_envs.spec(env).metrics))
-    bounds = {"low": 0.0, "high": HIGH}
-    report = {"score": "return", "metrics": ["return"], "curve": curve, "resamples": 500}
-    return Protocol.model_validate(
-        {
-            "protocol": {"name": "invented", "version": 1, "description": "Nobody plays it."},
-            "seeds": {"evaluation": {"first": 5, "count": EPISODES}, "training": [900, 901, 902]},
-            "report": report | changes.pop("report", {}),
-            "task": [
-                {
-                    "id": task,
-                    "group": group,
-                    "env": env,
-                    "parameters": {"horizon": horizon},
-                    "bounds": bounds,
-                }
-                for task, (group, horizon) in TASKS.items()
-            ],
-            **changes,
-        }
-    )
-
-
-def make_block(protocol, task, policy, returns, run=None):
-    """Episodes of one cell with the given returns of the team, nothing else of note."""
-    count = len(returns)
-    return Episodes(
-        cell=Cell(task, policy, run),
-        agents=("left_0", "right_0"),
-        seeds=np.arange(5, 5 + count, dtype=np.uint64),
-        lengths=np.full(count, 4),
-        terminated=np.zeros(count, np.bool_),
-        seats=np.ones((count, 2), np.bool_),
-        returns=np.stack([returns, np.zeros(count)], axis=1),
-        metrics={protocol.report.curve: np.zeros(count)},
-        curves={protocol.report.curve: np.zeros(5)},
-    )
-
-
-def make_blocks(protocol, levels, runs=(None,), shared=True):
-    """Policies whose mean return is given; with ``shared`` luck it is the same for all."""
-    rng = np.random.default_rng(3)
-    luck = {task: rng.normal(0.0, 2.0, EPISODES) for task in TASKS}
-    blocks = []
-    for policy, level in levels.items():
-        for task in TASKS:
-            for k, run in enumerate(runs):
-                own = luck[task] if shared else rng.normal(0.0, 2.0, EPISODES)
-                wobble = rng.normal(0.0, 0.2, EPISODES) + 0.1 * k
-                blocks.append(make_block(protocol, task, policy, level + own + wobble, run))
-    return blocks
-
-
-LEVELS = {"low": 3.0, "middle": 5.0, "high": 5.5}
+from coopbench.episodes.table import Cell, EpisodeTable, Failure
 
 
 @pytest.fixture(scope="module")
 def protocol():
-    return make_protocol()
+    return group_protocol()
 
 
 @pytest.fixture(scope="module")
 def table(protocol):
-    return EpisodeTable(tuple(make_blocks(protocol, LEVELS)))
+    return EpisodeTable(tuple(group_blocks(GROUP_LEVELS)))
 
 
 def scores_of(protocol, table, group, policy):
@@ -105,7 +42,7 @@ def test_improvement_is_the_share_of_pairs_that_win(protocol, table):
         ]
         assert row.estimate == pytest.approx(np.mean(shares))
         assert row.low <= row.estimate <= row.high
-        assert (row.tasks, row.count, row.unit) == (len(x), EPISODES, "episodes")
+        assert (row.tasks, row.count, row.unit) == (len(x), GROUP_EPISODES, "episodes")
         assert row.method == "percentile"
 
 
@@ -128,7 +65,7 @@ def test_a_policy_takes_part_where_it_has_finished_the_group(protocol, table):
 def test_profiles_count_the_scores_above(protocol, table):
     points = rankings.profile_points(protocol, table)
     for group in ("a", "b"):
-        for policy in LEVELS:
+        for policy in GROUP_LEVELS:
             own = [p for p in points if (p.group, p.policy) == (group, policy)]
             cells = np.concatenate(scores_of(protocol, table, group, policy))
             assert [p.estimate for p in own] == [np.mean(cells > p.threshold) for p in own]
@@ -150,13 +87,17 @@ def test_shared_luck_does_not_blur_ranks(protocol, table):
     """The same episodes are drawn for all, if all have played the same seeds."""
     paired = {(r.group, r.policy): r for r in rankings.ranks(protocol, table)}
     assert {row.method for row in paired.values()} == {"paired"}
-    assert [paired["a", name].rank for name in LEVELS] == [3.0, 2.0, 1.0]
-    assert [(paired["a", n].low, paired["a", n].high) for n in LEVELS] == [(3, 3), (2, 2), (1, 1)]
+    assert [paired["a", name].rank for name in GROUP_LEVELS] == [3.0, 2.0, 1.0]
+    assert [(paired["a", n].low, paired["a", n].high) for n in GROUP_LEVELS] == [
+        (3, 3),
+        (2, 2),
+        (1, 1),
+    ]
     other = [
         dataclasses.replace(b, seeds=b.seeds + np.uint64(1)) if b.cell.policy == "low" else b
         for b in table
     ]
-    welch = make_protocol(report={"comparison": "welch"})
+    welch = group_protocol(comparison="welch")
     for found in (
         rankings.ranks(protocol, EpisodeTable(tuple(other))),
         rankings.ranks(welch, table),
@@ -168,8 +109,8 @@ def test_shared_luck_does_not_blur_ranks(protocol, table):
 
 
 def test_units_are_not_mixed(protocol):
-    blocks = make_blocks(protocol, LEVELS)
-    blocks += make_blocks(protocol, {"mine": 6.0, "theirs": 2.0}, runs=(900, 901, 902))
+    blocks = group_blocks(GROUP_LEVELS)
+    blocks += group_blocks({"mine": 6.0, "theirs": 2.0}, runs=(900, 901, 902))
     failure = Failure(Cell("a-one", "theirs", 903), "out of memory")
     table = EpisodeTable(tuple(blocks), failures=(failure,))
     rows = {
@@ -183,7 +124,7 @@ def test_units_are_not_mixed(protocol):
     assert (own.unit, own.count, own.method, own.estimate) == ("runs", 3, "expanded", 1.0)
     assert "3 runs" in own.flag
     ranks = {r.policy: r for r in rankings.ranks(protocol, table) if r.group == "a"}
-    assert {name: ranks[name].contestants for name in ranks} == dict.fromkeys(LEVELS, 3) | {
+    assert {name: ranks[name].contestants for name in ranks} == dict.fromkeys(GROUP_LEVELS, 3) | {
         "mine": 2,
         "theirs": 2,
     }
@@ -198,8 +139,8 @@ def test_models_of_one_method_are_not_compared():
         "episodes": 4,
         "budgets": {"any": {"steps": 9, "interval": 3}},
     }
-    protocol = make_protocol(training=training)
+    protocol = group_protocol(training=training)
     names = {"mine:a-one": 3.0, "mine:a-two": 4.0, "other": 5.0}
-    table = EpisodeTable(tuple(make_blocks(protocol, names)))
+    table = EpisodeTable(tuple(group_blocks(names)))
     pairs = {(r.first, r.second) for r in rankings.improvements(protocol, table)}
     assert pairs == {("mine:a-one", "other"), ("mine:a-two", "other")}

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from test_group_rankings import LEVELS, make_blocks, make_protocol
+from builders import GROUP_LEVELS, group_blocks, group_protocol
 
 from coopbench.analysis import rankings
 from coopbench.analysis.aggregates import aggregates
@@ -21,9 +21,9 @@ NASTY = r"50%_of\{$x^2$} ~ <a> & #1|2"
 
 @pytest.fixture(scope="module")
 def report():
-    protocol = make_protocol()
-    blocks = make_blocks(protocol, LEVELS | {NASTY: 4.0})
-    blocks += make_blocks(protocol, {"mine": 9.0, "theirs": 8.9}, runs=(900, 901, 902))
+    protocol = group_protocol()
+    blocks = group_blocks(GROUP_LEVELS | {NASTY: 4.0})
+    blocks += group_blocks({"mine": 9.0, "theirs": 8.9}, runs=(900, 901, 902))
     table = EpisodeTable(tuple(blocks))
     return Report(
         protocol=protocol,

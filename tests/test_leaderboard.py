@@ -6,59 +6,26 @@ import shutil
 
 import numpy as np
 import pytest
+from builders import Invests, make_task, small_protocol
 from typer.testing import CliRunner
 
 import coopbench
 from coopbench.cli.main import app
 from coopbench.playing.models import Failed, Models
-from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc
 from coopbench.results.manifest import NAME
-
-PROTOCOL = """
-[protocol]
-name = "small"
-version = 1
-description = "Two small tasks."
-[seeds]
-training = [50, 51]
-evaluation = {{ first = 0, count = 8 }}
-[report]
-score = "return"
-metrics = ["return", "length"]
-curve = "mean_trust"
-baselines = ["random"]
-[[task]]
-id = "short"
-env = "coopbench/TrustDilemma-v1"
-parameters = {{ horizon = 6 }}
-bounds = {{ low = 0.0, high = {high} }}
-[[task]]
-id = "long"
-env = "coopbench/TrustDilemma-v1"
-parameters = {{ horizon = 7 }}
-bounds = {{ low = 0.0, high = {high} }}
-"""
-
-
-class Giver:
-    """Invests the same share of what it has in every step."""
-
-    def __init__(self, share, name="giver"):
-        self.share, self.name = share, name
-
-    def act(self, observations):
-        return np.full((*observations.shape[:2], 1), self.share)
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Two folders with some policies in common, and the protocol of both."""
     place = tmp_path_factory.mktemp("leaderboard")
-    (place / "small.toml").write_text(PROTOCOL.format(high=20.0), encoding="utf-8")
-    protocol = load_protocol(place / "small.toml")
-    runs = {50: Giver(0.2), 51: Giver(0.9), 52: Failed("out of <b>memory</b>")}
-    coopbench.evaluate(protocol, ["random", "tit_for_tat", Giver(0.1)], place / "one")
-    coopbench.evaluate(protocol, ["random", Giver(0.8), Models("trained", runs)], place / "two")
+    protocol = small_protocol(
+        place, tasks=[make_task("short"), make_task("long", horizon=7)], count=8
+    )
+    runs = {50: Invests(0.2), 51: Invests(0.9), 52: Failed("out of <b>memory</b>")}
+    coopbench.evaluate(protocol, ["random", "tit_for_tat", Invests(0.1)], place / "one")
+    coopbench.evaluate(protocol, ["random", Invests(0.8), Models("trained", runs)], place / "two")
     return protocol, place
 
 
@@ -73,10 +40,10 @@ def test_the_numbers_are_those_of_one_evaluation_of_all(results):
     board = coopbench.leaderboard([place / "one", place / "two"])
     digests = [source.results for source in board.sources]
     assert digests == [coopbench.load_report(place / n).results for n in ("one", "two")]
-    names = [f"giver ({digest[:8]})" for digest in digests]
-    givers = [Giver(0.1, names[0]), Giver(0.8, names[1])]
-    trained = Models("trained", {50: Giver(0.2), 51: Giver(0.9)})
-    whole = coopbench.evaluate(protocol, ["random", "tit_for_tat", *givers, trained])
+    names = [f"invests ({digest[:8]})" for digest in digests]
+    investors = [Invests(0.1, names[0]), Invests(0.8, names[1])]
+    trained = Models("trained", {50: Invests(0.2), 51: Invests(0.9)})
+    whole = coopbench.evaluate(protocol, ["random", "tit_for_tat", *investors, trained])
     rows = {row.policy: row for row in board.rows}
     iqm = {row.policy: row for row in whole.aggregates if row.statistic == "iqm"}
     assert set(rows) == set(iqm)
@@ -139,8 +106,8 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
 
 
 def test_one_protocol_with_bounds(results, folders, tmp_path):
-    (tmp_path / "other.toml").write_text(PROTOCOL.format(high=30.0), encoding="utf-8")
-    other = load_protocol(tmp_path / "other.toml")
+    tasks = [make_task("short", high=30), make_task("long", horizon=7, high=30)]
+    other = small_protocol(tmp_path, tasks=tasks, count=8)
     coopbench.evaluate(other, ["random"], tmp_path / "other")
     with pytest.raises(ValueError, match=r"Folders of two protocols: .*one has .*other has"):
         coopbench.leaderboard([folders[0], tmp_path / "other"])
@@ -153,7 +120,7 @@ def test_nobody_takes_the_name_of_another(results, folders):
     """Names of policies with different results end in the digests of their folders."""
     protocol, place = results
     digest = coopbench.load_report(folders[1]).results
-    coopbench.evaluate(protocol, [Giver(0.5, f"giver ({digest[:8]})")], place / "third")
+    coopbench.evaluate(protocol, [Invests(0.5, f"invests ({digest[:8]})")], place / "third")
     with pytest.raises(ValueError, match="Two policies are called"):
         coopbench.leaderboard([*folders, place / "third"])
 
@@ -170,5 +137,5 @@ def test_the_command(folders, tmp_path):
     page = tmp_path / "board.html"
     run = CliRunner().invoke(app, ["leaderboard", *map(str, folders), "--out", str(page)])
     assert run.exit_code == 0, run.output
-    assert "Note: giver (" in run.output
+    assert "Note: invests (" in run.output
     assert page.is_file()

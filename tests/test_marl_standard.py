@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from builders import make_task, make_training, protocol_file, small_protocol
 
 import coopbench
 from coopbench.analysis.samples import sample
@@ -14,47 +15,23 @@ from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.loading import load_report
 
-# A protocol of the same form: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
-SMALL = """
-[protocol]
-name = "marl-standard"
-version = 1
-description = "As the published one, but small."
-[seeds]
-training = [10, 11, 12]
-evaluation = { first = 100, count = 6 }
-selection = { first = 200, count = 4 }
-[report]
-score = "return"
-metrics = ["return"]
-curve = "mean_trust"
-baselines = ["random"]
-resamples = 200
-normalisation = "minmax"
-bootstrap = "percentile"
-skirmish = true
-[report.domain]
-pair = { metrics = ["final_trust"], curve = "final_trust" }
-[training]
-on = "each"
-plays = "own"
-runs = 3
-episodes = 4
-[training.budgets]
-any = { steps = 400, interval = 100 }
-[[task]]
-id = "dilemma"
-group = "pair"
-env = "coopbench/TrustDilemma-v1"
-parameters = { horizon = 8 }
-bounds = { low = 0.0, high = 200.0 }
-[[task]]
-id = "race"
-group = "race"
-env = "coopbench/RecoveryRace-v1"
-parameters = { horizon = 8 }
-bounds = { low = 0.0, high = 200.0 }
-"""
+# A protocol of the same form as the published one: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
+SMALL = {
+    "tasks": [
+        make_task(group="pair", horizon=8, high=200),
+        make_task("race", "coopbench/RecoveryRace-v1", group="race", horizon=8, high=200),
+    ],
+    "train": [10, 11, 12],
+    "first": 100,
+    "selection": (200, 4),
+    "training": make_training(runs=3, episodes=4, steps=400, interval=100),
+    "metrics": ["return"],
+    "resamples": 200,
+    "normalisation": "minmax",
+    "bootstrap": "percentile",
+    "skirmish": True,
+    "domain": {"pair": {"metrics": ["final_trust"], "curve": "final_trust"}},
+}
 
 
 def learned(*levels) -> Checkpoints:
@@ -64,9 +41,7 @@ def learned(*levels) -> Checkpoints:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    file = tmp_path_factory.mktemp("protocol") / "small.toml"
-    file.write_text(SMALL, encoding="utf-8")
-    return load_protocol(file)
+    return small_protocol(tmp_path_factory.mktemp("protocol"), "marl-standard", **SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -147,10 +122,12 @@ def test_scores_between_lowest_and_highest_belong_to_it_alone(tmp_path):
     file.write_text('extends = "marl-standard"\n[protocol]\nname = "other"\n', encoding="utf-8")
     with pytest.raises(ProtocolError, match="reserved for 'marl-standard'"):
         load_protocol(file)
-    file.write_text(SMALL.replace("pair =", "pear ="), encoding="utf-8")
+    domain = {"pear": SMALL["domain"]["pair"]}
+    file = protocol_file(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))
     with pytest.raises(ProtocolError, match="'pair'"):
         load_protocol(file)
-    file.write_text(SMALL.replace('["final_trust"]', '["final_trst"]'), encoding="utf-8")
+    domain = {"pair": {"metrics": ["final_trst"], "curve": "final_trust"}}
+    file = protocol_file(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))
     with pytest.raises(ProtocolError, match="'final_trust'"):
         load_protocol(file)
 

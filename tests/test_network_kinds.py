@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import pytest
+from builders import make_task, make_training, small_protocol
 
 import coopbench
 from coopbench.baselines import registry
@@ -22,45 +23,12 @@ from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError
-from coopbench.protocol.loading import load_protocol
 from coopbench.results import store
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import between
 
 TRUST = "coopbench/TrustDilemma-v1"
-TOML = """
-[protocol]
-name = "trial"
-version = 1
-description = "one game"
-
-[seeds]
-training = [5]
-evaluation = { first = 100, count = 4 }
-selection = { first = 200, count = 3 }
-
-[report]
-score = "own_return"
-metrics = ["own_return"]
-curve = "mean_trust"
-resamples = 200
-
-[training]
-on = "each"
-plays = "own"
-runs = 1
-episodes = 3
-
-[training.budgets]
-on_policy = { steps = 60, interval = 20 }
-
-[[task]]
-id = "trust"
-env = "coopbench/TrustDilemma-v1"
-parameters = { horizon = 6 }
-bounds = { low = 0.0, high = 8.0 }
-"""
 
 
 class LeakyPolicy:
@@ -144,9 +112,20 @@ def leaky(monkeypatch):
 
 @pytest.fixture
 def protocol(tmp_path):
-    file = tmp_path / "trial.toml"
-    file.write_text(TOML)
-    return load_protocol(file)
+    return small_protocol(
+        tmp_path,
+        "trial",
+        tasks=[make_task("trust", high=8)],
+        train=[5],
+        first=100,
+        count=4,
+        selection=(200, 3),
+        training=make_training(runs=1, episodes=3, steps=60, interval=20),
+        score="own_return",
+        metrics=["own_return"],
+        baselines=None,
+        resamples=200,
+    )
 
 
 def learned(steps=30):

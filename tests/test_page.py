@@ -11,11 +11,12 @@ import time
 
 import numpy as np
 import pytest
+from builders import Invests, make_task, make_training, small_protocol
 
 import coopbench
 from coopbench import provenance
 from coopbench.playing.plan import plan
-from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc
 from coopbench.report.card import cards
 from coopbench.report.checklist import checklist
 from coopbench.report.data import as_json
@@ -25,66 +26,26 @@ from coopbench.report.replays import NO_REPLAY, replays
 from coopbench.results import store
 
 NASTY = "mine</script><i>&"
-TEXT = """
-[protocol]
-name = "small"
-version = 1
-description = "Two small games."
-[seeds]
-training = [50, 51]
-evaluation = { first = 0, count = 5 }
-selection = { first = 500, count = 2 }
-[training]
-on = "each"
-plays = "own"
-runs = 2
-episodes = 2
-budgets = { any = { steps = 20, interval = 10 } }
-[report]
-score = "return"
-metrics = ["return", "length"]
-curve = "mean_trust"
-baselines = ["random", "constant:0.5"]
-learned = ["ippo"]
-[[task]]
-id = "dilemma"
-env = "coopbench/TrustDilemma-v1"
-parameters = { horizon = 6 }
-bounds = { low = 0.0, high = 20.0 }
-[[task]]
-id = "longer"
-env = "coopbench/TrustDilemma-v1"
-parameters = { horizon = 9 }
-bounds = { low = 0.0, high = 30.0 }
-"""
-
-
-class Fixed:
-    """Invests a share; says of itself what it is given."""
-
-    def __init__(self, share, name=NASTY, **told):
-        self.share, self.name = share, name
-        if told:
-            self.hyperparameters = told
-
-    def initial(self, game, seeds):
-        self.low, self.high = game.low, game.high
-
-    def act(self, observations, memory):
-        actions = self.low + self.share * (self.high - self.low)
-        return np.broadcast_to(actions, (len(observations), *actions.shape)), memory
 
 
 @pytest.fixture(scope="module")
 def protocol(tmp_path_factory):
-    file = tmp_path_factory.mktemp("page") / "small.toml"
-    file.write_text(TEXT, encoding="utf-8")
-    return load_protocol(file)
+    return small_protocol(
+        tmp_path_factory.mktemp("page"),
+        tasks=[make_task(), make_task("longer", horizon=9, high=30)],
+        count=5,
+        selection=(500, 2),
+        training=make_training(),
+        baselines=["random", "constant:0.5"],
+        learned=["ippo"],
+    )
 
 
 def model(seed, rate=0.1):
-    told = {"rate": rate, "seed": seed, "compute": "1 GPU, 2 h", "acts_on": "pixels"}
-    return coopbench.Checkpoints({10: Fixed(0.2, **told), 20: Fixed(0.3, **told)})
+    facts = {"rate": rate, "seed": seed, "compute": "1 GPU, 2 h", "acts_on": "pixels"}
+    return coopbench.Checkpoints(
+        {10: Invests(0.2, NASTY, **facts), 20: Invests(0.3, NASTY, **facts)}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +53,7 @@ def report(protocol):
     """Fixed policies, one that nobody has described, and a learner with a failed run."""
     failed = coopbench.Failed("out of memory")
     trained = {"dilemma": {50: model(50), 51: model(51)}, "longer": {50: model(50), 51: failed}}
-    policies = ["random", "constant:0.5", Fixed(0.9, "untold"), coopbench.Models("ippo", trained)]
+    policies = ["random", "constant:0.5", Invests(0.9, "untold"), coopbench.Models("ippo", trained)]
     return coopbench.evaluate(protocol, policies)
 
 
@@ -192,7 +153,7 @@ def test_metadata_hold_machine_commit_and_hyperparameters(protocol, report, tmp_
     "given", [{"rate": np.float32(0.1)}, {"rate": float("nan")}, [1], {"text": "x" * 70_000}]
 )
 def test_hyperparameters_are_data_or_nothing_is_played(protocol, given):
-    policy = Fixed(0.5)
+    policy = Invests(0.5, NASTY)
     policy.hyperparameters = given
     for played in (
         policy,
@@ -347,7 +308,7 @@ def test_the_best_policy_shows_its_best_and_its_worst_episode(report, page):
 
 def test_an_ad_hoc_report_shows_the_best_mean():
     protocol = ad_hoc("TrustDilemma-v1", 3, horizon=6)
-    report = coopbench.evaluate(protocol, ["random", Fixed(0.7)])
+    report = coopbench.evaluate(protocol, ["random", Invests(0.7, NASTY)])
     best = max(report.estimates, key=lambda row: (row.metric == "return", row.mean)).policy
     text = as_html(report, ())
     assert all(best in replay.title for replay in replays(report))

@@ -11,8 +11,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from test_group_rankings import make_blocks
-from test_group_rankings import make_protocol as make_groups
+from builders import group_blocks, group_protocol, make_block
 
 import coopbench_envs
 from coopbench.analysis import rankings
@@ -20,7 +19,7 @@ from coopbench.analysis.aggregates import Aggregate, aggregates
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.estimates import agent_estimates, estimates
 from coopbench.analysis.missing_runs import missing_runs
-from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Failure, Progress
+from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import numbers as formats
 from coopbench.report import plots
@@ -83,7 +82,7 @@ def make_protocol(ad_hoc=False, count=EPISODES, tasks=TASKS):
     )
 
 
-def make_block(protocol, task, policy, rng):
+def cell_block(protocol, task, policy, rng):
     count = protocol.seeds.evaluation.count
     noise = rng.normal(size=(count, 2)) if policy == NOISY else np.zeros((count, 2))
     level = {NOISY: 10.0, STILL: 46266.819949874385, ALSO_STILL: 1234.5}[policy]
@@ -91,14 +90,11 @@ def make_block(protocol, task, policy, rng):
     if policy == NOISY:
         returns[0] = (-5.0, 5.0)  # fairness is undefined where signs differ
     metric = protocol.report.curve
-    return Episodes(
-        cell=Cell(task.id, policy),
+    return make_block(
+        Cell(task.id, policy),
+        returns,
         agents=AGENTS,
         seeds=protocol.seeds_of(task),
-        lengths=np.full(count, 4),
-        terminated=np.zeros(count, np.bool_),
-        seats=np.ones((count, 2), np.bool_),
-        returns=returns,
         metrics={metric: 0.25 + 0.01 * noise[:, 0]},
         curves={metric: np.linspace(0.0, 0.5, 5)},
         agent_metrics={"mean_trust": np.array([0.25, 0.5]) + 0.01 * noise},
@@ -111,7 +107,7 @@ def make_report(
     protocol = make_protocol(ad_hoc, count, tasks)
     rng = np.random.default_rng(1)
     table = EpisodeTable(
-        tuple(make_block(protocol, task, name, rng) for task in protocol.task for name in names)
+        tuple(cell_block(protocol, task, name, rng) for task in protocol.task for name in names)
     )
     return Report.of(protocol, table, notes)
 
@@ -337,10 +333,10 @@ def test_one_policy_one_episode():
 @pytest.fixture(scope="module")
 def trained():
     """Fixed policies beside one with three runs and one of whose two one failed."""
-    protocol = make_groups(report={"margin": 0.05})
-    blocks = make_blocks(protocol, {"low": 3.0, "middle": 3.05})
-    blocks += make_blocks(protocol, {"mine": 6.0}, runs=(900, 901, 902))
-    blocks += make_blocks(protocol, {"theirs": 5.0}, runs=(900, 902))
+    protocol = group_protocol(margin=0.05)
+    blocks = group_blocks({"low": 3.0, "middle": 3.05})
+    blocks += group_blocks({"mine": 6.0}, runs=(900, 901, 902))
+    blocks += group_blocks({"theirs": 5.0}, runs=(900, 902))
     failures = (Failure(Cell("a-one", "theirs", 901), "out of memory"),)
     courses = [
         Progress(Cell("b-one", "mine", run), steps, {"return": np.zeros((len(steps), 2))})

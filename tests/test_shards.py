@@ -5,9 +5,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from test_backends import HEAD
+from builders import Invests, make_task, protocol_file
 
 import coopbench
 from coopbench.cli.commands import playing
@@ -21,36 +20,20 @@ from coopbench.results import manifest
 from coopbench.workflows.shards import part
 
 TASKS = {"short": 4, "middle": 6, "long": 9, "longest": 20}
-TASK = """
-[[task]]
-id = "{}"
-env = "coopbench/TrustDilemma-v0"
-parameters = {{ horizon = {} }}
-bounds = {{ low = 0.0, high = 10000.0 }}
-"""
 POLICIES = ["random", "tit_for_tat", "constant:0.5"]
-
-
-class Invests:
-    """Policies of one name that do different things."""
-
-    name = "invests"
-
-    def __init__(self, amount):
-        self.amount = amount
-
-    def initial(self, game, seeds):
-        return None
-
-    def act(self, observations, memory):
-        return np.full((*observations.shape[:2], 1), self.amount), memory
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    file = tmp_path_factory.mktemp("protocol") / "small.toml"
-    file.write_text(HEAD + "".join(TASK.format(*task) for task in TASKS.items()), encoding="utf-8")
-    return file
+    return protocol_file(
+        tmp_path_factory.mktemp("protocol"),
+        tasks=[
+            make_task(name, "coopbench/TrustDilemma-v0", horizon=steps, high=10_000)
+            for name, steps in TASKS.items()
+        ],
+        train=[50],
+        baselines=["random", "tit_for_tat"],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +187,8 @@ def _run(folder, *arguments):
 
 
 def test_command_line(tmp_path):
-    (tmp_path / "one.toml").write_text(HEAD + TASK.format("short", 4), encoding="utf-8")
+    tasks = [make_task("short", "coopbench/TrustDilemma-v0", horizon=4, high=10_000)]
+    protocol_file(tmp_path, "one", tasks=tasks, baselines=["random", "tit_for_tat"])
     coopbench.play_shard(tmp_path / "one.toml", ["random", "tit_for_tat"], (1, 2), tmp_path / "p1")
     said = _run(tmp_path, "evaluate", "one.toml", "--shard", "2/2", "--out", "p2")
     assert "Shard 2/2: its 1 of 2 cells are finished." in said

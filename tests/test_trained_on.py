@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from builders import make_block
 
 import coopbench
 from coopbench.analysis import learning as efficiency
@@ -11,7 +12,7 @@ from coopbench.analysis.departures import departures
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.baselines.match import OWN, seating
 from coopbench.describe import describe_protocol
-from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
+from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import load_protocol
@@ -193,16 +194,12 @@ def episodes(protocol, task, policy, run):
     """Episodes with the seeds and seats of the protocol; all returns are 5."""
     count = protocol.episodes(task)
     seats = seating(count, 2, len(task.partners)) == OWN
-    return Episodes(
-        cell=Cell(task.id, policy, run),
-        agents=("agent_0", "agent_1"),
+    return make_block(
+        Cell(task.id, policy, run),
+        np.full((count, 2), 5.0),
         seeds=protocol.seeds_of(task),
         lengths=np.full(count, 6),
-        terminated=np.zeros(count, bool),
         seats=seats,
-        returns=np.full((count, 2), 5.0),
-        metrics={},
-        curves={},
     )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import builders
 import numpy as np
 import pytest
 import toy_pennies
@@ -13,7 +14,7 @@ import coopbench
 import coopbench_envs
 from coopbench.analysis.estimates import estimates
 from coopbench.episodes import metrics
-from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Played
+from coopbench.episodes.table import Cell, EpisodeTable, Played
 from coopbench.episodes.trajectories import Recorder, agent_metrics, episode_metrics
 from coopbench.errors import DamagedResultError
 from coopbench.playing.plan import plan
@@ -360,16 +361,9 @@ bounds = {{ low = 0.0, high = 50000.0 }}
 
 
 def test_gini_of_mixed_signs_is_undefined():
-    block = Episodes(
-        cell=Cell("trustdilemma-v0", "random"),
-        agents=("firm_0", "firm_1"),
-        seeds=np.arange(4, dtype=np.uint64),
-        lengths=np.full(4, 1),
-        terminated=np.zeros(4, np.bool_),
-        seats=np.ones((4, 2), np.bool_),
-        returns=np.array([[-1.0, 2.0], [1.0, 3.0], [-1.0, -3.0], [5.0, 5.0]]),
-        metrics={},
-        curves={},
+    returns = [[-1.0, 2.0], [1.0, 3.0], [-1.0, -3.0], [5.0, 5.0]]
+    block = builders.make_block(
+        Cell("trustdilemma-v0", "random"), returns, agents=("firm_0", "firm_1")
     )
     # 2 * |1 - 3| / (2 * 2 * (1 + 3)) = 1/4
     np.testing.assert_allclose(metrics.values(block, "gini"), [np.nan, 0.25, -0.25, 0.0])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import make_task, protocol_file
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -34,32 +35,6 @@ from coopbench.workflows.verdicts import (
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import pack, unpack
 
-PROTOCOL = """
-[protocol]
-name = "small"
-version = 1
-description = "Two small tasks."
-[seeds]
-training = [50, 51]
-evaluation = { first = 0, count = 6 }
-selection = { first = 100, count = 3 }
-[report]
-score = "return"
-metrics = ["return", "final_trust", "length"]
-curve = "mean_trust"
-baselines = ["random"]
-[[task]]
-id = "dilemma"
-env = "coopbench/TrustDilemma-v1"
-parameters = { horizon = 6 }
-bounds = { low = 0.0, high = 1000.0 }
-[[task]]
-id = "partners"
-env = "coopbench/TrustDilemma-v1"
-parameters = { horizon = 7 }
-partners = ["tit_for_tat"]
-bounds = { low = 0.0, high = 1000.0 }
-"""
 FIXED, LEARNED, BESIDE = "dilemma/random", "dilemma/learner/run-50", "partners/learner/run-50"
 
 
@@ -77,11 +52,15 @@ class Learner:
 def source(tmp_path_factory):
     """A results folder with fixed policies, training runs with checkpoints, and a failure."""
     place = tmp_path_factory.mktemp("verify")
-    (place / "small.toml").write_text(PROTOCOL, encoding="utf-8")
-    runs = {50: Checkpoints({10: Learner(0.1), 20: Learner(0.4)}), 51: Failed("out of memory")}
-    report = coopbench.evaluate(
-        place / "small.toml", ["random", Models("learner", runs)], place / "results"
+    beside = make_task("partners", horizon=7, high=1000, partners=["tit_for_tat"])
+    file = protocol_file(
+        place,
+        tasks=[make_task(high=1000), beside],
+        selection=(100, 3),
+        metrics=["return", "final_trust", "length"],
     )
+    runs = {50: Checkpoints({10: Learner(0.1), 20: Learner(0.4)}), 51: Failed("out of memory")}
+    report = coopbench.evaluate(file, ["random", Models("learner", runs)], place / "results")
     write_text(place / "results" / "report.json", as_json(report))
     return place / "results"
 
