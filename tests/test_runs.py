@@ -385,3 +385,11 @@ def test_the_published_scale_takes_what_is_defined(results, protocol):
 def test_replays_of_two_runs_have_two_names(results):
     titles = [find_episode(results[1] / f"gift/mine/run-{run}/0").title for run in (100, 102)]
     assert titles == ["gift, mine, run 100, episode 0", "gift, mine, run 102, episode 0"]
+
+
+def test_models_by_task_meet_others_on_their_own_task(protocol):
+    mine = coopbench.Models("mine", {"dilemma": "constant:0.2", "gift": "constant:0.8"})
+    result = coopbench.crossplay(protocol, [mine, "constant:0.5"])
+    for task, policy in (("dilemma", "constant:0.2"), ("gift", "constant:0.8")):
+        same = coopbench.crossplay(protocol, [policy, "constant:0.5"], tasks=[task])
+        assert np.array_equal(result.matrix(task), same.matrix(task))

@@ -19,6 +19,7 @@ from coopbench.playing.models import Checkpoints, Failed, Model, PolicyLike, nam
 from coopbench.playing.plan import game_of
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
 from coopbench_envs.engine import Engine
 from coopbench_envs.registration import spec
 
@@ -33,27 +34,19 @@ def play(
     partners: Sequence[PolicyLike] | None = None,
     seeds: np.ndarray | None = None,
 ) -> Episodes:
-    """Play every episode of ``cell`` and return what they came to.
+    """Play every episode of ``cell`` and return their results.
 
-    Episode k is the environment seeded with the task's k-th evaluation seed; who sits where is told
-    by ``seating``, with the task's partners unless others are given. Curves hold, for every
-    metric of the environment, its value so far after each step (0 = at the start), averaged over
-    episodes; an episode that is over counts with its last value. With other ``seeds`` the frozen
-    start positions of the task, which are those of its evaluation, are not used.
+    Episode k is the environment seeded with the task's k-th evaluation seed. Seats are those of the
+    task's partners, or with other ``partners`` those of ``seating``. Curves hold, for every metric
+    of the environment, its value so far after each step (0 = at the start), averaged over episodes;
+    an episode that is over counts with its last value. With other ``seeds`` the frozen start
+    positions of the task, which are those of its evaluation, are not used.
     """
     task = protocol.task_of(cell.task)
     frozen, seeds = seeds is None, protocol.seeds_of(task) if seeds is None else seeds
-    engine = Engine(task.env, len(seeds), **task.parameters)
-    pool = task.partner_names if partners is None else partners
-    if partners is None:
-        seats = task.seating(len(seeds), engine.agents)
-    else:
-        seats = seating(len(seeds), len(engine.agents), len(partners))
-    control = engine.control
-    state = instance_state(task, engine.constants, len(seeds)) if frozen else None
-    players = [Player(each, Game.of(engine)) for each in (policy, *pool)]
-    match = Match(engine, players, seats)
-    match.begin(seeds, state)
+    match = _match(task, len(seeds), policy, partners)
+    engine, control = match.engine, match.engine.control
+    match.begin(seeds, instance_state(task, engine.constants, len(seeds)) if frozen else None)
     recorder, prints = Recorder(engine), Fingerprints(engine)
     recorder.note()
     course = [control.measures.mean(axis=0)]
@@ -63,16 +56,29 @@ def play(
         course.append(control.measures.mean(axis=0))
         if progress is not None:
             progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
-    episodes = outcome(engine, cell, seeds, seats, recorder)
+    episodes = outcome(engine, cell, seeds, match.seats, recorder)
     curves = dict(zip(engine.spec.metrics, np.array(course).T.copy(), strict=True))
     trace = prints.trace(values(episodes, protocol.report.score), episodes.lengths)
     return replace(episodes, curves=curves, trace=trace)
 
 
+def _match(
+    task: Task, episodes: int, policy: PolicyLike, partners: Sequence[PolicyLike] | None
+) -> Match:
+    """Return the match of a policy and its partners on a task, one lane per episode."""
+    engine = Engine(task.env, episodes, **task.parameters)
+    if partners is None:
+        partners, seats = task.partner_names, task.seating(episodes, engine.agents)
+    else:
+        seats = seating(episodes, len(engine.agents), len(partners))
+    players = [Player(seated, Game.of(engine)) for seated in (policy, *partners)]
+    return Match(engine, players, seats)
+
+
 def outcome(
     engine: Engine, cell: Cell, seeds: np.ndarray, seats: np.ndarray, recorder: Recorder
 ) -> Episodes:
-    """Return what the episodes in an engine have come to, without curves and trace."""
+    """Return the results of the episodes in an engine, without curves and trace."""
     control = engine.control
     return Episodes(
         cell=cell,

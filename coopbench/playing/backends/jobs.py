@@ -115,7 +115,7 @@ def check_portable(job: Job, dumps: Callable[[Job], bytes]) -> None:
 
 
 class Ledger:
-    """Which jobs are still to be given out, and what became of those that were."""
+    """Keeps the queue of jobs, counts deaths of workers, and remembers the first error."""
 
     def __init__(self, jobs: Sequence[Job], tell: TellNumber | None) -> None:
         self.jobs, self._tell = jobs, tell
