@@ -1,4 +1,4 @@
-"""LoyaltyTeam: a team that rewards loyalty, and most when all members invest half or more.
+"""LoyaltyTeam: a team that rewards sustained investment, and full cooperation most.
 
 Sustained and full cooperation increase rewards, free riding halves them. Page:
 docs/environments/loyalty_team.md.
