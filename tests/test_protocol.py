@@ -290,13 +290,13 @@ def _extended(tmp_path, text, base=GOOD):
 
 
 def test_extending_replaces_key_by_key(tmp_path):
-    found, base = _extended(tmp_path, SHORTER), load_protocol(tmp_path / "trial.toml")
-    assert found.name == "shorter-v1"
-    assert found.protocol.description == base.protocol.description
-    assert found.seeds.training == base.seeds.training
-    assert found.seeds_of(found.task[0]).tolist() == [7, 8]
-    assert (found.report.alpha, found.report.metrics) == (0.01, base.report.metrics)
-    assert found.task == base.task
+    extended, base = _extended(tmp_path, SHORTER), load_protocol(tmp_path / "trial.toml")
+    assert extended.name == "shorter-v1"
+    assert extended.protocol.description == base.protocol.description
+    assert extended.seeds.training == base.seeds.training
+    assert extended.seeds_of(extended.task[0]).tolist() == [7, 8]
+    assert (extended.report.alpha, extended.report.metrics) == (0.01, base.report.metrics)
+    assert extended.task == base.task
 
 
 def test_the_digest_is_of_what_comes_out(tmp_path):
@@ -307,23 +307,27 @@ def test_the_digest_is_of_what_comes_out(tmp_path):
 
 def test_own_tasks_replace_all(tmp_path):
     task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"mine"')
-    found = _extended(
+    extended = _extended(
         tmp_path, SHORTER + task, GOOD + task.replace('"mine"', '"two"').replace("9", "8")
     )
-    assert [t.id for t in found.task] == ["mine"]
+    assert [t.id for t in extended.task] == ["mine"]
 
 
 def test_extending_goes_on(tmp_path):
     (tmp_path / "middle.toml").write_text(SHORTER, encoding="utf-8")
-    found = _extended(tmp_path, 'extends = "middle.toml"\n[report]\nconfidence = 0.9\n')
-    assert (found.report.confidence, found.report.alpha, found.name) == (0.9, 0.01, "shorter-v1")
+    extended = _extended(tmp_path, 'extends = "middle.toml"\n[report]\nconfidence = 0.9\n')
+    assert (extended.report.confidence, extended.report.alpha, extended.name) == (
+        0.9,
+        0.01,
+        "shorter-v1",
+    )
 
 
 def test_shipped_protocols_can_be_extended(tmp_path):
     name = coopbench.protocols()[0]
-    for given in (name, load_protocol(name).name):
-        found = _load(tmp_path, f'extends = "{given}"\n[protocol]\nname = "mine"\n')
-        assert found.task == load_protocol(name).task
+    for written in (name, load_protocol(name).name):
+        extended = _load(tmp_path, f'extends = "{written}"\n[protocol]\nname = "mine"\n')
+        assert extended.task == load_protocol(name).task
     assert _load(tmp_path, f'extends = "{name}"').digest == load_protocol(name).digest
 
 

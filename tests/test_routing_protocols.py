@@ -125,9 +125,9 @@ def report(small):
 
 
 def test_cities_and_starts_are_remade_byte_for_byte(cities):
-    found = dict(cities["files"](agents=(8,)))
-    assert sorted(path.suffix for path in found) == [".map"] * CITIES + [".npz"]
-    for path, content in found.items():
+    files = dict(cities["files"](agents=(8,)))
+    assert sorted(path.suffix for path in files) == [".map"] * CITIES + [".npz"]
+    for path, content in files.items():
         assert path.read_bytes() == content, path.name
 
 
@@ -187,15 +187,15 @@ def test_hard_has_the_published_numbers_of_agents():
 
 @pytest.mark.parametrize("name", ["routing-easy", "routing-medium", "routing-hard"])
 def test_published_parameters(name):
-    found = load_protocol(name)
-    training = found.training
+    protocol = load_protocol(name)
+    training = protocol.training
     assert (training.runs, training.episodes) == (3, 1000)
     assert {k: (b.steps, b.interval) for k, b in training.budgets.items()} == {
         "off_policy": (2_000_000, 10_000),
         "on_policy": (20_000_000, 100_000),
     }
-    assert found.report.published_return
-    assert "2,000,000 steps, evaluated every 10,000" in training_text(found)
+    assert protocol.report.published_return
+    assert "2,000,000 steps, evaluated every 10,000" in training_text(protocol)
 
 
 def test_easy_and_medium_differ_in_what_models_play():
@@ -214,12 +214,12 @@ def test_easy_and_medium_differ_in_what_models_play():
 
 
 def test_the_standard_protocol_compares_pairs():
-    found = load_protocol("routing-standard")
-    assert found.report.comparison == "paired"
-    assert not found.report.published_return
-    assert len(found.seeds.training) == found.training.runs == 10
-    assert {task.env for task in found.task} == {"coopbench/Routing-v1"}
-    assert list(found.groups) == ["random_grid", "labmaze", "caves", "cities"]
+    protocol = load_protocol("routing-standard")
+    assert protocol.report.comparison == "paired"
+    assert not protocol.report.published_return
+    assert len(protocol.seeds.training) == protocol.training.runs == 10
+    assert {task.env for task in protocol.task} == {"coopbench/Routing-v1"}
+    assert list(protocol.groups) == ["random_grid", "labmaze", "caves", "cities"]
 
 
 @pytest.mark.parametrize(
@@ -310,11 +310,11 @@ def test_models_are_estimated_over_models(report):
         means = [
             values(report.episodes.of(task, f"mine:{t}"), "success_rate").mean() for t in TASKS
         ]
-        found = next(row for row in report.models if row.task == task)
-        assert (found.policy, found.count) == ("mine", 4)
-        assert found.mean == pytest.approx(np.mean(means))
+        estimate = next(row for row in report.models if row.task == task)
+        assert (estimate.policy, estimate.count) == ("mine", 4)
+        assert estimate.mean == pytest.approx(np.mean(means))
         expected = statistics.t_interval(np.array(means))
-        assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+        assert (estimate.low, estimate.high) == pytest.approx((expected.low, expected.high))
     overall = next(row for row in report.models if row.task == "all tasks")
     assert overall.mean == pytest.approx(
         np.mean([row.mean for row in report.models if row.task in TASKS]) / 0.5
@@ -450,17 +450,17 @@ def folder(tmp_path):
 
 
 def test_maps_of_the_user_are_a_standard_of_their_own(folder):
-    found = with_maps(HARD, folder)
-    assert found.digest != HARD.digest
-    assert all(task.instances is None for task in found.task)
-    assert len(constants(found.task[0]).discs) == 2
-    reasons = departures(found, EpisodeTable(()))
+    protocol = with_maps(HARD, folder)
+    assert protocol.digest != HARD.digest
+    assert all(task.instances is None for task in protocol.task)
+    assert len(constants(protocol.task[0]).discs) == 2
+    reasons = departures(protocol, EpisodeTable(()))
     assert any("its maps are those of the user: 2 files of" in reason for reason in reasons)
     assert not any("differs from the routing-hard" in reason for reason in reasons)
     assert not any("maps" in reason for reason in departures(HARD, EpisodeTable(())))
-    assert maps_text(found).startswith(f"2 files of {folder} (SHA-256 {found.task[0].maps}")
+    assert maps_text(protocol).startswith(f"2 files of {folder} (SHA-256 {protocol.task[0].maps}")
     assert maps_text(HARD).startswith("12 bundled synthetic city maps (SHA-256 ")
-    shorter = found.model_copy(update={"task": found.task[:1]})
+    shorter = protocol.model_copy(update={"task": protocol.task[:1]})
     reasons = departures(shorter, EpisodeTable(()))
     assert any("differs from the routing-hard" in reason for reason in reasons)
 

@@ -105,11 +105,11 @@ def test_the_run_is_the_unit(results):
     assert np.array_equal(report.scores["mine"]["gift"], np.array(means) / 900.0)
     fixed = next(r for r in report.estimates if r.policy == "random")
     assert (fixed.count, fixed.unit) == (10, "episodes")
-    found = {r.statistic: r for r in report.aggregates if r.policy == "mine"}
+    aggregates = {r.statistic: r for r in report.aggregates if r.policy == "mine"}
     scores = [report.scores["mine"][task] for task in TASKS]
-    assert found["iqm"].estimate == pytest.approx(statistics.iqm(scores))
-    assert found["optimality_gap"].estimate == pytest.approx(statistics.optimality_gap(scores))
-    assert {(r.unit, r.method, r.count) for r in found.values()} == {("runs", "expanded", 3)}
+    assert aggregates["iqm"].estimate == pytest.approx(statistics.iqm(scores))
+    assert aggregates["optimality_gap"].estimate == pytest.approx(statistics.optimality_gap(scores))
+    assert {(r.unit, r.method, r.count) for r in aggregates.values()} == {("runs", "expanded", 3)}
     agents = [r for r in report.agents if (r.task, r.policy) == ("gift", "mine")]
     assert {r.count for r in agents} == {3}
 
@@ -176,16 +176,16 @@ def test_what_is_missing_is_listed_and_the_rest_goes_on(protocol, tmp_path):
     }
     policies = ["random", coopbench.Models("mine", broken)]
     report = coopbench.evaluate(protocol, policies, out=tmp_path)
-    for found in (report, coopbench.load_report(tmp_path)):
-        text = "\n".join(found.departures)
+    for shown in (report, coopbench.load_report(tmp_path)):
+        text = "\n".join(shown.departures)
         assert "run 101 of mine on dilemma failed: the loss was nan at step 120" in text
         assert "mine lacks the runs 102 on dilemma" in text
         assert "run 101 of mine on gift has 1 checkpoints up to step 100" in text
         assert "the protocol has 3 up to step 300" in text
         assert "run 102 of mine on gift has no checkpoints" in text
-        counts = {r.task: r.count for r in found.estimates if r.policy == "mine"}
+        counts = {r.task: r.count for r in shown.estimates if r.policy == "mine"}
         assert counts == {"dilemma": 1, "gift": 3}
-        assert any(r.policy == "mine" for r in found.aggregates)
+        assert any(r.policy == "mine" for r in shown.aggregates)
     complete = coopbench.evaluate(protocol, ["random", models()])
     assert [r for r in complete.departures if "mine" in r] == []
 
@@ -219,10 +219,10 @@ def test_models_that_are_refused(protocol, trained, message):
         coopbench.evaluate(protocol, [coopbench.Models("mine", trained)])
 
 
-@pytest.mark.parametrize("given", [coopbench.Failed("nan"), 7])
-def test_what_is_no_policy_is_said_before_anything_is_played(protocol, tmp_path, given):
-    runs = {"dilemma": {100: coopbench.Checkpoints({5: given})}, "gift": RUNS}
-    with pytest.raises(TypeError, match=rf"A policy is a name.*given {type(given).__name__}"):
+@pytest.mark.parametrize("model", [coopbench.Failed("nan"), 7])
+def test_what_is_no_policy_is_said_before_anything_is_played(protocol, tmp_path, model):
+    runs = {"dilemma": {100: coopbench.Checkpoints({5: model})}, "gift": RUNS}
+    with pytest.raises(TypeError, match=rf"A policy is a name.*given {type(model).__name__}"):
         coopbench.evaluate(protocol, ["random", coopbench.Models("mine", runs)], tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
@@ -266,10 +266,10 @@ def test_few_runs_of_one_task_get_students_interval(protocol):
     one = protocol.model_copy(update={"task": protocol.task[:1], "training": None})
     runs = coopbench.Models("mine", {100: "constant:0.2", 101: "constant:0.5", 102: "random"})
     report = coopbench.evaluate(one, ["random", runs])
-    found = {(r.policy, r.statistic): r for r in report.aggregates}
-    assert {r.method for r in found.values() if r.policy == "mine"} == {"t"}
-    assert {r.method for r in found.values() if r.policy == "random"} == {"percentile"}
-    row, scores = found["mine", "mean"], report.scores["mine"]["dilemma"]
+    aggregates = {(r.policy, r.statistic): r for r in report.aggregates}
+    assert {r.method for r in aggregates.values() if r.policy == "mine"} == {"t"}
+    assert {r.method for r in aggregates.values() if r.policy == "random"} == {"percentile"}
+    row, scores = aggregates["mine", "mean"], report.scores["mine"]["dilemma"]
     assert (row.low, row.high) == pytest.approx(
         stats.t.interval(0.95, 2, scores.mean(), stats.sem(scores))
     )
@@ -294,13 +294,13 @@ def any_task(protocol):
 
 def test_a_policy_has_runs_everywhere_or_nowhere(protocol, tmp_path):
     anything = any_task(protocol)
-    given = {"fixed": Invests(10.0), "runs": coopbench.Models("mine", {100: "random"})}
-    for name, policy in given.items():
+    policies = {"fixed": Invests(10.0), "runs": coopbench.Models("mine", {100: "random"})}
+    for name, policy in policies.items():
         coopbench.evaluate(anything, [policy], out=tmp_path / name)
     with pytest.raises(ValueError, match="mine already holds a fixed policy of the name"):
-        coopbench.evaluate(anything, [given["runs"]], out=tmp_path / "fixed")
+        coopbench.evaluate(anything, [policies["runs"]], out=tmp_path / "fixed")
     with pytest.raises(ValueError, match="run-100 already holds training runs of the name"):
-        coopbench.evaluate(anything, [given["fixed"]], out=tmp_path / "runs")
+        coopbench.evaluate(anything, [policies["fixed"]], out=tmp_path / "runs")
     with pytest.raises(ValueError, match="mine is a fixed policy on 'dilemma' and has training"):
         coopbench.merge([tmp_path / "fixed", tmp_path / "runs"], tmp_path / "both")
     assert not (tmp_path / "both").exists()

@@ -51,18 +51,18 @@ def played(file):
 
 def _contents(folder):
     """All files; of metadata and manifest all but what depends on times."""
-    found = {}
+    contents = {}
     for file in folder.rglob("*"):
         if file.name == "meta.json":
             meta = json.loads(file.read_bytes())
-            found[str(file.relative_to(folder))] = {
+            contents[str(file.relative_to(folder))] = {
                 key: value for key, value in meta.items() if key not in ("seconds", "created")
             }
         elif file.name == "manifest.json":  # has the checksums of metadata with times
-            found["cells"] = [each["cell"] for each in json.loads(file.read_bytes())["cells"]]
+            contents["cells"] = [each["cell"] for each in json.loads(file.read_bytes())["cells"]]
         elif file.is_file():
-            found[str(file.relative_to(folder))] = file.read_bytes()
-    return found
+            contents[str(file.relative_to(folder))] = file.read_bytes()
+    return contents
 
 
 def test_shards_and_merge_make_the_serial_report(played, tmp_path):

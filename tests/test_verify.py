@@ -1,4 +1,4 @@
-"""Verification: whatever is changed in a results folder is found, and nothing in it is believed."""
+"""Verification: every change in a results folder is detected, and nothing in it is trusted."""
 
 import hashlib
 import json
@@ -119,8 +119,8 @@ def edit_array(cell, name, key, change):
     def edit(root):
         file = root / cell / name
         arrays = unpack(file)
-        found = next(k for k in arrays if k == key or (key[-1] == "*" and k.startswith(key[:-1])))
-        change(arrays[found])
+        which = next(k for k in arrays if k == key or (key[-1] == "*" and k.startswith(key[:-1])))
+        change(arrays[which])
         file.write_bytes(pack(arrays))
 
     return edit
@@ -134,22 +134,22 @@ def edit_report(root):
 
 
 def add(place, key, amount):
-    def change(found):
-        found[place][key] += amount
+    def change(row):
+        row[place][key] += amount
 
     return change
 
 
 def put(key, value):
-    def change(found):
-        found[key] = value
+    def change(row):
+        row[key] = value
 
     return change
 
 
 def bump(index, amount):
-    def change(found):
-        found[index] += found.dtype.type(amount)
+    def change(array):
+        array[index] += array.dtype.type(amount)
 
     return change
 
@@ -265,10 +265,10 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
 
 def test_an_untouched_folder_is_identical(source):
     before = {file: file.stat().st_mtime_ns for file in source.rglob("*")}
-    found = verify(source)
-    assert found.identical
-    assert found.holds
-    assert {c.what: (c.verdict, c.how, c.episodes, c.played) for c in found.cells} == {
+    result = verify(source)
+    assert result.identical
+    assert result.holds
+    assert {c.what: (c.verdict, c.how, c.episodes, c.played) for c in result.cells} == {
         FIXED: (IDENTICAL, RERUN, 6, 6),
         "partners/random": (IDENTICAL, RERUN, 6, 6),
         LEARNED: (IDENTICAL, RECORDED, 6, 2),
@@ -276,13 +276,13 @@ def test_an_untouched_folder_is_identical(source):
         "dilemma/learner/run-51": (FAILED, "", 0, 0),
         "partners/learner/run-51": (FAILED, "", 0, 0),
     }
-    assert [c.what for c in found.checks if "/" not in c.what] == [
+    assert [c.what for c in result.checks if "/" not in c.what] == [
         "protocol.json",
         NAME,
         "report.json",
     ]
-    assert any("run 51 of learner" in reason for reason in found.departures)
-    assert found.results == coopbench.load_report(source).results
+    assert any("run 51 of learner" in reason for reason in result.departures)
+    assert result.results == coopbench.load_report(source).results
     assert before == {file: file.stat().st_mtime_ns for file in source.rglob("*")}
 
 
@@ -292,11 +292,11 @@ def test_what_is_changed_is_found_even_with_all_digests_repaired(root, attack):
     edit(root)
     assert not verify(root).holds
     sign(root)
-    found = {check.what: check for check in verify(root).checks}
-    assert found[NAME].verdict == IDENTICAL
-    assert found[cell].verdict == DIFFERENT
-    assert found[cell].reasons
-    assert found[cell].step == step
+    checks = {check.what: check for check in verify(root).checks}
+    assert checks[NAME].verdict == IDENTICAL
+    assert checks[cell].verdict == DIFFERENT
+    assert checks[cell].reasons
+    assert checks[cell].step == step
 
 
 def test_the_first_episode_and_step_that_differ_are_named(root):
@@ -305,10 +305,10 @@ def test_the_first_episode_and_step_that_differ_are_named(root):
     edit_row(FIXED, 2, put("trajectory", 64 * "a"))(root)
     edit_array(LEARNED, "trace.npz", "actions.*", bump((2, 0, 0), -0.05))(root)
     sign(root)
-    found = {check.what: check for check in verify(root).checks}
-    assert found[FIXED].differing == (2, 4)
-    assert found[LEARNED].step == 3
-    assert found[LEARNED].differing == (meta_of(root, LEARNED)["recorded"][0],)
+    checks = {check.what: check for check in verify(root).checks}
+    assert checks[FIXED].differing == (2, 4)
+    assert checks[LEARNED].step == 3
+    assert checks[LEARNED].differing == (meta_of(root, LEARNED)["recorded"][0],)
 
 
 def test_protocols(root):
@@ -325,12 +325,12 @@ def test_protocols(root):
         },
     ):
         file.write_text(json.dumps(content | change))
-        found = verify(root)
-        assert {c.verdict for c in found.cells} == {DIFFERENT}
-        assert {r for c in found.cells for r in c.reasons} == {
+        result = verify(root)
+        assert {c.verdict for c in result.cells} == {DIFFERENT}
+        assert {r for c in result.cells for r in c.reasons} == {
             "it was played with another protocol than protocol.json"
         }
-        assert not found.holds
+        assert not result.holds
         sign(root)
         assert not verify(root).holds  # other episodes, or estimates that are not those of report
 
@@ -341,15 +341,15 @@ def test_a_protocol_under_the_name_of_another(tmp_path):
     task = shipped.task[0].model_copy(update={"episodes": 2})
     forged = shipped.model_copy(update={"task": (task,)})
     coopbench.evaluate(forged, ["constant:0.5"], tmp_path / "r")
-    found = verify(tmp_path / "r")
-    assert [check.what for check in found.checks if not check.holds] == ["protocol.json"]
+    result = verify(tmp_path / "r")
+    assert [check.what for check in result.checks if not check.holds] == ["protocol.json"]
 
 
 def test_reports(root):
     edit_report(root)
-    found = verify(root)
-    assert [check.what for check in found.checks if not check.holds] == ["report.json"]
-    assert "estimates.0.mean" in found.checks[-1].reasons[0]
+    result = verify(root)
+    assert [check.what for check in result.checks if not check.holds] == ["report.json"]
+    assert "estimates.0.mean" in result.checks[-1].reasons[0]
     coopbench.load_report(root)  # the episodes are what counts
     (root / "report.json").unlink()
     assert verify(root).identical
@@ -380,8 +380,8 @@ def test_a_report_of_some_policies_in_their_own_order(source, tmp_path):
 def test_missing_and_added_cells(root):
     shutil.copytree(root / FIXED, root / "spare")
     shutil.rmtree(root / FIXED)
-    found = verify(root)
-    assert {c.what: c.verdict for c in found.checks if not c.holds}[FIXED] == MISSING
+    result = verify(root)
+    assert {c.what: c.verdict for c in result.checks if not c.holds}[FIXED] == MISSING
     shutil.copytree(root / "spare", root / FIXED)
     shutil.rmtree(root / "spare")
     assert verify(root).identical
@@ -428,9 +428,9 @@ def test_another_platform_may_round_otherwise(root):
     meta_of(root, FIXED, versions=meta["versions"] | {"numpy": "1.0"})
     sign(root)
     (root / "report.json").unlink()
-    found = verify(root)
-    check = next(check for check in found.cells if check.what == FIXED)
-    assert (check.verdict, found.holds, found.identical) == (CLOSE, True, False)
+    result = verify(root)
+    check = next(check for check in result.cells if check.what == FIXED)
+    assert (check.verdict, result.holds, result.identical) == (CLOSE, True, False)
     assert "numpy 1.0 (here " in check.reasons[-1]
     edit_row(FIXED, 2, add("returns", 1, 0.01))(root)
     sign(root)
@@ -517,15 +517,15 @@ def test_links_pipes_and_texts_for_terminals(root, tmp_path):
     shutil.copy(file, target)
     file.unlink()
     file.symlink_to(target)
-    found = {check.what: check for check in verify(root).checks}
-    assert "is a link" in found[FIXED].reasons[0]
+    checks = {check.what: check for check in verify(root).checks}
+    assert "is a link" in checks[FIXED].reasons[0]
     file.unlink()
     os.mkfifo(file)
-    found = {check.what: check for check in verify(root).checks}
-    assert "is not a file" in found[FIXED].reasons[0]
+    checks = {check.what: check for check in verify(root).checks}
+    assert "is not a file" in checks[FIXED].reasons[0]
     meta_of(root, "dilemma/learner/run-51", reason="\x1b[2Jgone\n" + "x" * 10_000)
-    found = {check.what: check for check in verify(root).checks}
-    reason = found["dilemma/learner/run-51"].reasons[0]
+    checks = {check.what: check for check in verify(root).checks}
+    reason = checks["dilemma/learner/run-51"].reasons[0]
     assert reason.isprintable()
     assert len(reason) < 500
 
@@ -586,9 +586,9 @@ def test_any_bytes_get_an_answer(single, tmp_path, name, place, removed, added):
     assert verify(root).holds == (changed == content)
     if name != NAME:
         sign(root)
-    found = verify(root)
-    assert name != "results.jsonl" or found.holds == (changed == content)
-    json.loads(found.to_json())
+    result = verify(root)
+    assert name != "results.jsonl" or result.holds == (changed == content)
+    json.loads(result.to_json())
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
 
 
 def _model_of(stored: store.Stored) -> Trained | Failed | None:
-    """Return what a stored training run came to; None for a cell without a trained policy."""
+    """Return the model of a stored training run; None for a cell without a trained policy."""
     if stored.failure is not None:
         return Failed(stored.failure.reason)
     if stored.policy is None:
