@@ -7,7 +7,7 @@ import toy_meeting
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.learners import train_ippo
-from coopbench.baselines.learners.experience import Rows, Transition
+from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
 from coopbench.baselines.learners.ippo import IPPO, Params
 from coopbench.baselines.learners.row_learner import RewardScale
 from coopbench.baselines.learners.torch_tools import layer_sizes
@@ -78,33 +78,33 @@ def _constant_values(learner, value):
 
 def test_rows_are_scaled_numbered_and_begin_with_seeds_of_their_own():
     parameters = {"num_agents": 3}
-    shared = Rows(PENNIES, parameters, 7, 5, shared=True, scaled=True)
-    alone = Rows(PENNIES, parameters, 7, 5, shared=False, scaled=False)
+    shared = Rows(PENNIES, parameters, 7, 5, RowOptions(shared=True, scaled=True))
+    alone = Rows(PENNIES, parameters, 7, 5, RowOptions(shared=False, scaled=False))
     (inputs,) = shared.observe()
     assert inputs.shape == (15, 6)
     obs = shared.engine.control.obs
     np.testing.assert_array_equal(inputs[:, 3:], np.tile(np.eye(3), (5, 1)))
     # The box of each feature is [-1, 27].
     np.testing.assert_allclose(inputs[:, :3], (obs.reshape(15, 3) - 13.0) / 14.0, rtol=1e-6)
-    for a, own in enumerate(alone.observe()):
-        np.testing.assert_array_equal(own, obs[:, a])
+    for a, seat_inputs in enumerate(alone.observe()):
+        np.testing.assert_array_equal(seat_inputs, obs[:, a])
     assert len(np.unique(shared.engine.control.seed)) == 5
     assert shared.engine.control.seed.min() > 2**32
-    other = Rows(PENNIES, parameters, 8, 5, shared=True, scaled=True)
+    other = Rows(PENNIES, parameters, 8, 5, RowOptions(shared=True, scaled=True))
     assert not np.intersect1d(other.engine.control.seed, shared.engine.control.seed).size
 
 
 def test_rows_take_actions_in_units_of_each_seat_and_clip_them():
-    rows = Rows("coopbench/RenaultNissan-v1", {}, 0, 1, shared=False, scaled=False)
+    rows = Rows("coopbench/RenaultNissan-v1", {}, 0, 1, RowOptions(shared=False, scaled=False))
     low, high = rows.engine.action_bounds()
-    for share, given in ((0.0, -1.0), (0.75, 0.5), (1.0, 3.0)):
-        rows.step([np.full((1, rows.outputs), given, np.float32)] * rows.agents)
+    for share, action in ((0.0, -1.0), (0.75, 0.5), (1.0, 3.0)):
+        rows.step([np.full((1, rows.outputs), action, np.float32)] * rows.agents)
         np.testing.assert_allclose(rows.engine.actions[0], low + share * (high - low), rtol=1e-6)
 
 
 def test_rows_tell_the_end_of_time_from_the_end_of_an_agent():
     """Against an engine that plays the same episodes one by one, and rests at their ends."""
-    rows = Rows(PENNIES, {"horizon": 9}, 3, 6, shared=True, scaled=False)
+    rows = Rows(PENNIES, {"horizon": 9}, 3, 6, RowOptions(shared=True, scaled=False))
     twin = Engine(PENNIES, 6, horizon=9)
     twin.reset(rows.engine.control.seed.copy())
     numbers, ends = np.random.default_rng(0), set()
@@ -137,11 +137,11 @@ def test_the_scale_of_rewards_is_the_deviation_of_discounted_sums():
         rewards = numbers.normal(3.0, 2.0, 4).astype(np.float32)
         done = np.full(4, t % 10 == 9)
         valid = np.array([True, True, t % 3 == 0, False])
-        given = scale(Transition(rewards, done, done, np.zeros((4, 1)), valid))
+        scaled = scale(Transition(rewards, done, done, np.zeros((4, 1)), valid))
         sums = 0.9 * sums + rewards
         seen += sums[valid].tolist()
         sums[done] = 0.0
-        np.testing.assert_allclose(given, rewards / np.std(seen), rtol=1e-5)
+        np.testing.assert_allclose(scaled, rewards / np.std(seen), rtol=1e-5)
 
 
 def test_layers_are_read_or_refused():
@@ -158,8 +158,8 @@ def test_layers_are_read_or_refused():
 def test_time_limits_are_bootstrapped_and_terminations_are_not(last):
     """Rewards of 1 and estimates of 2, by hand: gamma 0.9, lambda 0.8, episodes of 3 steps."""
     game = {"weight": 0.0, "base": 1.0, "horizon": 10 if last else 3, "last": last}
-    given = {"lanes": 2, "rollout": 8, "batch_size": 8, "epochs": 1, "layers": "4"}
-    learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=0.8, **given)
+    settings = {"lanes": 2, "rollout": 8, "batch_size": 8, "epochs": 1, "layers": "4"}
+    learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=0.8, **settings)
     _constant_values(learner, 2.0)
     learner.learn(8)
     end = -1.0 if last else 0.8  # 1 - 2 or 1 + 0.9 * 2 - 2, which is that of other steps too
@@ -186,8 +186,8 @@ def test_values_learned_for_rewards_of_one(last):
     """Forever: 1 / (1 - 0.9). Five steps, without seeing which: the mean of their finite sums."""
     game = {"weight": 0.0, "base": 1.0, "horizon": 50 if last else 5, "last": last}
     # A rollout of 15 steps holds whole episodes: nothing but rewards enters the finite sums.
-    given = QUICK | {"learning_rate": 1e-2, "rollout": 480, "batch_size": 240}
-    learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=1.0, **given)
+    settings = QUICK | {"learning_rate": 1e-2, "rollout": 480, "batch_size": 240}
+    learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=1.0, **settings)
     learner.learn(50 * 480)
     values = learner._models[0].policy.predict_values(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
     finite = np.mean([sum(0.9**k for k in range(left)) for left in range(1, 6)])
@@ -209,10 +209,10 @@ def test_the_best_action_of_a_game_of_one_step_is_found():
 def test_two_learn_to_meet_at_the_best_place(name):
     learner = make_learner(name, MEETING, {}, 0, **QUICK | {"entropy": 0.02})
     before = _played(learner.policy(), MEETING)
-    told = learner.learn(10_000)
+    report = learner.learn(10_000)
     assert before < 3.0
     assert _played(learner.policy(), MEETING) > 3.5  # of 1 in each of four steps; 2.4 at the next
-    assert told["episode_length"] == 4.0
+    assert report["episode_length"] == 4.0
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -245,23 +245,23 @@ def _disturbed(learner, living):
     seats = rows.groups
 
     def garbled_step(actions):
-        found = []
+        transitions = []
         for moved in step(actions):
             chosen = moved.valid if living else ~moved.valid
             count[0] += int(chosen.sum())
             rewards, following = moved.rewards.copy(), moved.following.copy()
             rewards[chosen] = numbers.normal(0.0, 100.0, chosen.sum())
             following[chosen] = 100.0
-            found.append(moved._replace(rewards=rewards, following=following))
-        return found
+            transitions.append(moved._replace(rewards=rewards, following=following))
+        return transitions
 
     def garbled_observe():
-        found = []
+        garbled = []
         for inputs, group in zip(observe(), seats, strict=True):
             alive = rows.engine.control.alive[:, group].ravel()
             inputs[alive if living else ~alive] = 50.0
-            found.append(inputs)
-        return found
+            garbled.append(inputs)
+        return garbled
 
     rows.step, rows.observe = garbled_step, garbled_observe
     return count
@@ -269,17 +269,17 @@ def _disturbed(learner, living):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_nothing_is_learned_from_the_dead(name):
-    given = SMALL | {"scale_rewards": True}
-    found = {}
+    settings = SMALL | {"scale_rewards": True}
+    states = {}
     for case in ("plain", "dead", "living"):
-        learner = make_learner(name, PENNIES, {}, 4, **given)
+        learner = make_learner(name, PENNIES, {}, 4, **settings)
         count = [1] if case == "plain" else _disturbed(learner, case == "living")
         learner.learn(3 * 128)
         saved = learner.save()
-        found[case] = {k: v for k, v in saved.items() if k.startswith(("model", "optimiser"))}
+        states[case] = {k: v for k, v in saved.items() if k.startswith(("model", "optimiser"))}
         assert count[0] > 0
-    assert _same(found["plain"], found["dead"])
-    assert not _same(found["plain"], found["living"])
+    assert _same(states["plain"], states["dead"])
+    assert not _same(states["plain"], states["living"])
 
 
 def test_a_rollout_of_the_dead_alone_is_passed_over(monkeypatch):
@@ -289,9 +289,9 @@ def test_a_rollout_of_the_dead_alone_is_passed_over(monkeypatch):
         learner._rows, "step", lambda a: [m._replace(valid=np.zeros_like(m.valid)) for m in step(a)]
     )
     before = learner.save()
-    told = learner.learn(128)
+    report = learner.learn(128)
     after = learner.save()
-    assert "policy_loss" not in told
+    assert "policy_loss" not in report
     assert all(np.array_equal(before[k], after[k]) for k in before if k.startswith("model"))
 
 
@@ -305,8 +305,8 @@ def test_an_illegal_choice_is_never_made(name):
         nonlocal illegal, masked
         alive = rows.engine.control.alive
         masks = rows.engine.control.masks
-        for seats, given in zip(rows.groups, actions, strict=True):
-            chosen = given.reshape(rows.lanes, len(seats))
+        for seats, choices in zip(rows.groups, actions, strict=True):
+            chosen = choices.reshape(rows.lanes, len(seats))
             legal = np.take_along_axis(masks[:, seats], chosen[:, :, None], axis=2)[:, :, 0] != 0
             illegal += int((~legal & alive[:, seats]).sum())
             masked += int(((masks[:, seats] == 0).any(axis=2) & alive[:, seats]).sum())
@@ -356,8 +356,8 @@ def test_probabilities_and_entropy_are_those_of_legal_choices():
     ],
 )
 def test_the_policy_does_what_torch_would_do(name, game, more):
-    given = SMALL | {"layers": "16x8", "scale_observations": True} | more
-    learner = make_learner(name, game, {}, 0, **given)
+    settings = SMALL | {"layers": "16x8", "scale_observations": True} | more
+    learner = make_learner(name, game, {}, 0, **settings)
     learner.learn(512)
     policy = learner.policy()
     again = read_policy(policy.pack())
@@ -365,17 +365,17 @@ def test_the_policy_does_what_torch_would_do(name, game, more):
     assert again.facts["steps"] == 512
     assert again.hyperparameters["layers"] == "16x8"
     rows = learner._rows
-    found = again.network.outputs(rows.engine.control.obs)
+    outputs = again.network.outputs(rows.engine.control.obs)
     for model, inputs, seats in zip(learner._models, rows.observe(), rows.groups, strict=True):
         inputs = torch.from_numpy(inputs)
         if rows.discrete:
             expected = model.policy.action_net(model.policy.mlp_extractor.policy_net(inputs))
         else:
             expected = model.policy.get_distribution(inputs).mode().clip(-1.0, 1.0)
-        own = found[:, seats].reshape(len(inputs), -1)
+        of_model = outputs[:, seats].reshape(len(inputs), -1)
         alive = rows.engine.control.alive[:, seats].ravel()  # the others' inputs are zeros
-        np.testing.assert_allclose(own[alive], expected.detach()[alive], atol=1e-5)
-        assert np.ptp(own) > 0.0
+        np.testing.assert_allclose(of_model[alive], expected.detach()[alive], atol=1e-5)
+        assert np.ptp(of_model) > 0.0
 
 
 # -- what is refused -----------------------------------------------------------------------------
@@ -403,12 +403,12 @@ def test_training_that_comes_to_no_numbers_is_reported():
     with pytest.raises(Diverged, match=r"'ippo' on test/Echo-v0 .* step 64: A reward is not fin"):
         learner.learn(1000)
     for game in (ECHO, MEETING):
-        given = Params(**SMALL)._replace(learning_rate=1e38)
+        params = Params(**SMALL)._replace(learning_rate=1e38)
         with pytest.raises(Diverged, match=r"step 128: The .* is not finite"):
-            IPPO("ippo", game, {}, 0, given).learn(256)
-    given = Params(**SMALL)._replace(learning_rate=1e25, epochs=1, batch_size=128)
+            IPPO("ippo", game, {}, 0, params).learn(256)
+    params = Params(**SMALL)._replace(learning_rate=1e25, epochs=1, batch_size=128)
     with pytest.raises(Diverged, match=r"is not finite"):
-        IPPO("ippo", MEETING, {}, 0, given).learn(1024)
+        IPPO("ippo", MEETING, {}, 0, params).learn(1024)
 
 
 def test_numbers_that_do_not_fit_together_are_refused():
@@ -439,10 +439,10 @@ def test_the_script_trains_compares_and_saves(tmp_path, capsys):
         file = tmp_path / "policy.npz"
         script = ["--env", env_id, "--steps", "6400", "--interval", "3200", "--out", str(file)]
         train_ippo.main([*script, "--layers", "8", "--learner", "ippo"])
-        told = capsys.readouterr().out.splitlines()
-        assert f"{other}: " in told[0]
-        assert [line.split()[0] for line in told[2:4]] == ["3,200", "6,400"]
+        lines = capsys.readouterr().out.splitlines()
+        assert f"{other}: " in lines[0]
+        assert [line.split()[0] for line in lines[2:4]] == ["3,200", "6,400"]
         policy = read_policy(file.read_bytes())
         assert policy.facts["steps"] == 6400
-        found = train_ippo.mean_return(policy, policy.facts["environment"])
-        assert f"{found:.2f}" == told[3].split()[2]
+        evaluation = train_ippo.mean_return(policy, policy.facts["environment"])
+        assert f"{evaluation:.2f}" == lines[3].split()[2]

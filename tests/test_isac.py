@@ -53,11 +53,11 @@ def _same(a, b):
 
 def _remembered(learner):
     """Seen, done, seen next, terminated and reward of every model's rows."""
-    found = []
+    columns = []
     for replay in learner._replays:
         cuts = np.cumsum(replay._columns)[:-1]
-        found.append(np.split(replay.save()["table"], cuts, axis=1))
-    return found
+        columns.append(np.split(replay.save()["table"], cuts, axis=1))
+    return columns
 
 
 # -- what is remembered --------------------------------------------------------------------------
@@ -129,13 +129,13 @@ def test_two_learn_to_lift_together(name):
     """At random they get 1/2 - 1/6 per step, at best 1; the second has twice the range."""
     learner = make_learner(name, LIFT, {}, 0, **QUICK)
     before, _ = _played(learner.policy(), LIFT)
-    told = learner.learn(1200)
+    report = learner.learn(1200)
     after, actions = _played(learner.policy(), LIFT)
     assert (before < 3.5).all()
     assert (after > 4.5).all()
     assert (actions[..., 0] > [0.9, 1.8]).all()
-    assert told["episode_length"] == 5.0
-    assert {"actor_loss", "critic_loss", "entropy_coefficient"} < set(told)
+    assert report["episode_length"] == 5.0
+    assert {"actor_loss", "critic_loss", "entropy_coefficient"} < set(report)
 
 
 def test_entropy_is_held_at_what_is_wanted():
@@ -147,8 +147,8 @@ def test_entropy_is_held_at_what_is_wanted():
             with torch.no_grad():
                 learner._models[0].actor.log_std.weight.zero_()
                 learner._models[0].actor.log_std.bias.fill_(-5.0)
-        found = learner.learn(160)["entropy_coefficient"]
-        assert found > begin if rises else found < begin
+        coefficient = learner.learn(160)["entropy_coefficient"]
+        assert coefficient > begin if rises else coefficient < begin
     fixed = make_learner("isac", ECHO, game, 0, entropy=0.5, adapt_entropy=False, **QUICK)
     assert fixed.learn(160)["entropy_coefficient"] == 0.5
 
@@ -156,13 +156,13 @@ def test_entropy_is_held_at_what_is_wanted():
 def test_the_unit_of_rewards_does_not_matter_if_they_are_scaled():
     """A factor of 2**20 leaves all bits as they are; without scaling it does not."""
     for scaled in (True, False):
-        found = []
+        models = []
         for worth in (1.0, 2.0**20):
             learner = make_learner("isac", LIFT, {"worth": worth}, 3, scale_rewards=scaled, **SMALL)
             learner.learn(200)
             saved = learner.save()
-            found.append({k: saved[k] for k in saved if k.startswith("model")})
-        assert _same(*found) == scaled
+            models.append({k: saved[k] for k in saved if k.startswith("model")})
+        assert _same(*models) == scaled
 
 
 # -- what is left --------------------------------------------------------------------------------
@@ -171,8 +171,8 @@ def test_the_unit_of_rewards_does_not_matter_if_they_are_scaled():
 @pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_the_policy_does_what_torch_would_do(name, activation):
-    given = SMALL | {"layers": "16x8", "activation": activation, "learning_rate": 0.01}
-    learner = make_learner(name, "coopbench/TrustDilemma-v0", {}, 0, **given)
+    settings = SMALL | {"layers": "16x8", "activation": activation, "learning_rate": 0.01}
+    learner = make_learner(name, "coopbench/TrustDilemma-v0", {}, 0, **settings)
     learner.learn(400)
     policy = learner.policy()
     again = read_policy(policy.pack())
@@ -180,10 +180,10 @@ def test_the_policy_does_what_torch_would_do(name, activation):
     assert again.facts["steps"] == 400
     assert again.hyperparameters["layers"] == "16x8"
     rows = learner._rows
-    found = again.network.outputs(rows.engine.control.obs)
+    outputs = again.network.outputs(rows.engine.control.obs)
     for model, inputs, seats in zip(learner._models, rows.observe(), rows.groups, strict=True):
         expected, _ = model.predict(inputs, deterministic=True)
-        np.testing.assert_allclose(found[:, seats].reshape(len(inputs), -1), expected, atol=1e-5)
+        np.testing.assert_allclose(outputs[:, seats].reshape(len(inputs), -1), expected, atol=1e-5)
         assert np.ptp(expected) > 0.0
 
 

@@ -68,16 +68,16 @@ def test_a_policy_is_a_copy_that_says_where_it_comes_from(name, game):
     learner = made(name, game)
     before = learner.policy()
     content = before.pack()
-    told = learner.learn(100)
-    assert all(np.isfinite(value) for value in told.values())
+    report = learner.learn(100)
+    assert all(np.isfinite(value) for value in report.values())
     assert before.pack() == content
-    found = learner.policy()
-    assert found.pack() != content
-    assert found.check(Game.at(game, **PARAMETERS[game])) is None
-    assert found.facts["steps"] == learner.steps
-    assert (found.name, found.facts["seed"]) == (name, 5)
-    assert found.hyperparameters["layers"] == "16"
-    assert read_policy(found.pack()).pack() == found.pack()
+    policy = learner.policy()
+    assert policy.pack() != content
+    assert policy.check(Game.at(game, **PARAMETERS[game])) is None
+    assert policy.facts["steps"] == learner.steps
+    assert (policy.name, policy.facts["seed"]) == (name, 5)
+    assert policy.hyperparameters["layers"] == "16"
+    assert read_policy(policy.pack()).pack() == policy.pack()
 
 
 @pytest.mark.parametrize("name", learners())

@@ -54,23 +54,23 @@ def network(
     )
 
 
-def policy(found=None, env=TRUST, learner="ippo"):
+def policy(net=None, env=TRUST, learner="ippo"):
     facts = {"environment": env, "learner": learner, "seed": 7, "steps": 100}
-    return NetworkPolicy(found or network(), facts | {"hyperparameters": {"gamma": 0.99}})
+    return NetworkPolicy(net or network(), facts | {"hyperparameters": {"gamma": 0.99}})
 
 
-def textbook(found, observations):
+def textbook(net, observations):
     """The same in float64, with numpy's own functions and another order of sums."""
-    hidden = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0.0)}[found.activation]
-    last = {"clip": lambda x: np.clip(x, -1, 1), "tanh": np.tanh, "argmax": lambda x: x}[found.head]
+    hidden = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0.0)}[net.activation]
+    last = {"clip": lambda x: np.clip(x, -1, 1), "tanh": np.tanh, "argmax": lambda x: x}[net.head]
     rows = []
-    for seat, model in enumerate(found.seats):
-        x = (observations[:, seat].astype(np.float64) - found.centre) * found.scale
-        if found.identity:
-            x = np.concatenate([x, np.tile(np.eye(len(found.seats))[seat], (len(x), 1))], axis=1)
-        for k, (weights, biases) in enumerate(zip(found.weights, found.biases, strict=True)):
+    for seat, model in enumerate(net.seats):
+        x = (observations[:, seat].astype(np.float64) - net.centre) * net.scale
+        if net.identity:
+            x = np.concatenate([x, np.tile(np.eye(len(net.seats))[seat], (len(x), 1))], axis=1)
+        for k, (weights, biases) in enumerate(zip(net.weights, net.biases, strict=True)):
             x = x @ weights[model].astype(np.float64) + biases[model]
-            x = (last if k == len(found.weights) - 1 else hidden)(x)
+            x = (last if k == len(net.weights) - 1 else hidden)(x)
         rows.append(x)
     return np.stack(rows, axis=1)
 
@@ -79,24 +79,24 @@ def textbook(found, observations):
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("models", [1, 3])
 def test_outputs_are_those_of_the_textbook(activation, head, models):
-    found = network(
+    perceptron = network(
         agents=3, models=models, outputs=4, activation=activation, head=head, spread=0.4
     )
     observations = np.random.default_rng(1).normal(0, 3, (20, 3, 8)).astype(np.float32)
-    expected = textbook(found, observations)
+    expected = textbook(perceptron, observations)
     assert np.ptp(expected) > 0.5
     size = 1.0 + np.abs(expected).max()
-    np.testing.assert_allclose(found.outputs(observations), expected, atol=3e-6 * size)
+    np.testing.assert_allclose(perceptron.outputs(observations), expected, atol=3e-6 * size)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 30.0))
 def test_the_hyperbolic_tangent_is_right_everywhere(seed, spread):
-    found = network(hidden=(), outputs=6, head="tanh", seed=seed, spread=spread)
+    squashed = network(hidden=(), outputs=6, head="tanh", seed=seed, spread=spread)
     observations = np.random.default_rng(seed).normal(size=(4, 2, 8)).astype(np.float32)
     raw = network(hidden=(), outputs=6, head="argmax", seed=seed, spread=spread)
     inputs = raw.outputs(observations).astype(np.float64)
-    out = found.outputs(observations)
+    out = squashed.outputs(observations)
     np.testing.assert_allclose(out, np.tanh(inputs), atol=4e-7)
     assert (np.abs(out) <= 1.0).all()
 
@@ -104,22 +104,22 @@ def test_the_hyperbolic_tangent_is_right_everywhere(seed, spread):
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
 @settings(max_examples=30, deadline=None)
 def test_a_row_does_not_depend_on_those_beside_it(seed, lanes):
-    found = network(hidden=(33, 7), outputs=3)
+    perceptron = network(hidden=(33, 7), outputs=3)
     observations = np.random.default_rng(seed).normal(size=(lanes, 2, 8)).astype(np.float32)
-    together = found.outputs(observations)
+    together = perceptron.outputs(observations)
     for k in range(lanes):
-        assert np.array_equal(found.outputs(observations[k : k + 1])[0], together[k])
+        assert np.array_equal(perceptron.outputs(observations[k : k + 1])[0], together[k])
 
 
 def test_actions_cover_the_range_of_each_seat():
     game = Game.at("coopbench/PartnerHoldUp-v0")
     features = max(part.stop for part in game.layout.values())
     for bias, share in ((-9.0, 0.0), (0.5, 0.75), (9.0, 1.0)):
-        found = network(features=features, hidden=(), spread=0.0)
-        found.biases[0][:] = bias
-        actions, _ = policy(found, game.env_id).act(
+        perceptron = network(features=features, hidden=(), spread=0.0)
+        perceptron.biases[0][:] = bias
+        actions, _ = policy(perceptron, game.env_id).act(
             np.zeros((5, 2, features), np.float32),
-            policy(found, game.env_id).initial(game, np.zeros(5, np.uint64)),
+            policy(perceptron, game.env_id).initial(game, np.zeros(5, np.uint64)),
             None,
         )
         expected = game.low + share * (game.high - game.low)
@@ -128,9 +128,9 @@ def test_actions_cover_the_range_of_each_seat():
 
 def test_choices_are_legal_whatever_the_network_prefers():
     engine = Engine("test/Pennies-v0", 64)
-    found = network(agents=3, features=3, hidden=(), outputs=3, head="argmax", spread=0.0)
-    found.biases[0][:] = [0.0, 1.0, 2.0]  # flip, else give, else wait
-    player = Player(policy(found, "test/Pennies-v0"), Game.of(engine))
+    perceptron = network(agents=3, features=3, hidden=(), outputs=3, head="argmax", spread=0.0)
+    perceptron.biases[0][:] = [0.0, 1.0, 2.0]  # flip, else give, else wait
+    player = Player(policy(perceptron, "test/Pennies-v0"), Game.of(engine))
     match, chosen = Match(engine, [player]), set()
     match.begin(np.arange(64, dtype=np.uint64))
     masks = engine.control.masks.astype(np.bool_)
@@ -184,7 +184,7 @@ def empty(models):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "words"),
     [
         (b"nothing", "not a zip file"),
         (pack({"weights.0": np.zeros(3)}), "not a policy"),
@@ -204,8 +204,8 @@ def empty(models):
         (empty(10**12), "do not fit together"),
     ],
 )
-def test_files_of_strangers_are_refused(content, told):
-    with pytest.raises(ValueError, match=told):
+def test_files_of_strangers_are_refused(content, words):
+    with pytest.raises(ValueError, match=words):
         read_policy(content)
 
 
@@ -221,8 +221,8 @@ def test_a_folder_is_a_policy(ippo, tmp_path):
     place.mkdir()
     (place / "policy.npz").write_bytes(policy().pack())
     game = Game.at(TRUST, horizon=5)
-    found = make_policy(f"ippo:{place}", game)
-    assert found.pack() == policy().pack()
+    loaded = make_policy(f"ippo:{place}", game)
+    assert loaded.pack() == policy().pack()
     assert Player(f"ippo:{place}", game).label == f"ippo:{place}"
 
 
@@ -247,9 +247,9 @@ def test_folders_that_are_no_policy(ippo, tmp_path):
 
 
 def test_what_was_seen_before_enters_lane_by_lane():
-    found = network(features=24, hidden=(9,))
-    found = dataclasses.replace(found, history=3)
-    playing = policy(found)
+    perceptron = network(features=24, hidden=(9,))
+    perceptron = dataclasses.replace(perceptron, history=3)
+    playing = policy(perceptron)
     game = Game.at(TRUST)
     seen = np.random.default_rng(3).random((5, 6, 2, 8)).astype(np.float32)  # step, lane
     begun = np.array([0, 0, 2, 1, 0, 3])  # the step at which a lane's episode begins anew
@@ -264,7 +264,7 @@ def test_what_was_seen_before_enters_lane_by_lane():
         for lane in range(6):
             first = begun[lane] if begun[lane] <= step else 0
             latest = [seen[max(step - back, first), lane] for back in range(3)]
-            expected = textbook(found, np.concatenate(latest, axis=1)[None])[0]
+            expected = textbook(perceptron, np.concatenate(latest, axis=1)[None])[0]
             np.testing.assert_allclose(actions[lane], (expected + 1) / 2, atol=1e-5)
     assert read_policy(playing.pack()).network.history == 3
     assert playing.check(game) is None

@@ -79,13 +79,13 @@ def _steps(engine, lane, cell):
     row, column = divmod(cell, c.columns)
     for down in (-1, 0, 1):
         for right in (-1, 0, 1):
-            there = (row + down) * c.columns + column + right
+            target = (row + down) * c.columns + column + right
             inside = 0 <= row + down < len(c.centres) // c.columns
             if (down or right) and inside and 0 <= column + right < c.columns:
-                line = np.linspace(c.centres[cell], c.centres[there], 41)
+                line = np.linspace(c.centres[cell], c.centres[target], 41)
                 gaps = np.linalg.norm(line[:, None] - walls, axis=2)
                 if gaps.min() >= c.landmark_rad + c.agent_rad_high - 1e-9:
-                    yield there, 7 if down and right else 5
+                    yield target, 7 if down and right else 5
 
 
 def test_distances_are_those_of_a_plain_search():
@@ -100,13 +100,13 @@ def test_distances_are_those_of_a_plain_search():
             border = list(expected)
             while border:  # relax until nothing changes
                 k = border.pop()
-                for there, length in graph[k]:
-                    if expected[k] + length < expected.get(there, far):
-                        expected[there] = expected[k] + length
-                        border.append(there)
-            found = {k: int(v) for k, v in enumerate(ways[lane, agent]) if v != far}
-            assert found == expected
-            assert len(found) > 10
+                for target, length in graph[k]:
+                    if expected[k] + length < expected.get(target, far):
+                        expected[target] = expected[k] + length
+                        border.append(target)
+            distances = {k: int(v) for k, v in enumerate(ways[lane, agent]) if v != far}
+            assert distances == expected
+            assert len(distances) > 10
 
 
 @settings(max_examples=20, deadline=None)

@@ -5,7 +5,7 @@ import pytest
 import toy_lift
 import toy_squad
 
-from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench_envs import registration
 from coopbench_envs.engine import DISABLED, Engine
 
@@ -23,7 +23,9 @@ def _toys(monkeypatch):
 
 
 def rows_of(env_id, **parameters):
-    return Rows(env_id, parameters, 3, LANES, shared=True, scaled=False, global_state=True)
+    return Rows(
+        env_id, parameters, 3, LANES, RowOptions(shared=True, scaled=False, global_state=True)
+    )
 
 
 def choices(rows, numbers):
@@ -134,7 +136,7 @@ def test_a_teams_reward_is_earned_once():
 
 
 def test_the_state_is_kept_only_where_it_is_asked_for():
-    rows = Rows(SQUAD, {}, 3, LANES, shared=True, scaled=False)
+    rows = Rows(SQUAD, {}, 3, LANES, RowOptions(shared=True, scaled=False))
     assert rows.state().shape == (LANES, 0)
     rows.step([choices(rows, np.random.default_rng(0))])
     assert rows.lane_step.state.shape == (LANES, 0)
@@ -146,10 +148,10 @@ def test_what_is_returned_belongs_to_the_caller():
     rows, numbers = rows_of(SQUAD), np.random.default_rng(0)
     state, first = rows.state(), rows.first
     (step,), lanes = rows.step([choices(rows, numbers)]), rows.lane_step
-    kept = [np.array(array) for array in (state, first, *step, *lanes)]
+    copies = [np.array(array) for array in (state, first, *step, *lanes)]
     for _ in range(15):
         rows.step([choices(rows, numbers)])
-    for array, copy in zip((state, first, *step, *lanes), kept, strict=True):
+    for array, copy in zip((state, first, *step, *lanes), copies, strict=True):
         np.testing.assert_array_equal(array, copy)
 
 

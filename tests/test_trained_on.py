@@ -221,37 +221,37 @@ def table(protocol, courses=None, **further):
     return EpisodeTable(tuple(blocks), tuple(courses), **further)
 
 
-def told(protocol, found):
+def told(protocol, episodes):
     """Departures but for that it is no protocol of this package."""
-    reasons = departures(protocol, found)
+    reasons = departures(protocol, episodes)
     assert reasons[0] == "carried-v1 is not a protocol of this package"
     return list(reasons[1:])
 
 
 def test_checkpoints_are_asked_for_on_trained_tasks_alone(protocol):
     assert told(protocol, table(protocol)) == []
-    asked = "; the protocol has 3 up to step 300"
+    planned = "; the protocol has 3 up to step 300"
     assert told(protocol, table(protocol, ())) == [
-        f"runs 100, 101, 102 of ippo on dilemma, slcd have no checkpoints{asked}"
+        f"runs 100, 101, 102 of ippo on dilemma, slcd have no checkpoints{planned}"
     ]
     courses = [course("dilemma", run) for run in RUNS] + [course("slcd", 100)]
     courses += [course("slcd", 101, (100, 200)), course("dilemma.focal", 101, (7,))]
     assert told(protocol, table(protocol, courses)) == [
-        f"run 101 of ippo on slcd has 2 checkpoints up to step 200{asked}",
-        f"run 102 of ippo on slcd has no checkpoints{asked}",
+        f"run 101 of ippo on slcd has 2 checkpoints up to step 200{planned}",
+        f"run 102 of ippo on slcd has no checkpoints{planned}",
     ]
 
 
 def test_other_steps_of_training_are_departures(protocol):
     cells = [Cell(task.id, "ippo", run) for task in protocol.task for run in RUNS]
-    asked = dict.fromkeys(cells, 300)
-    assert told(protocol, table(protocol, trained=asked)) == []
+    planned = dict.fromkeys(cells, 300)
+    assert told(protocol, table(protocol, trained=planned)) == []
     short = dict.fromkeys(cells, 20_000)
     what = "been trained for 20,000 steps; the protocol asks for 300"
     assert told(protocol, table(protocol, trained=short)) == [
         f"runs 100, 101, 102 of ippo on dilemma, slcd have {what}"
     ]
-    one = asked | {Cell("slcd", "ippo", 101): 20_000, Cell("dilemma.focal", "ippo", 100): 7}
+    one = planned | {Cell("slcd", "ippo", 101): 20_000, Cell("dilemma.focal", "ippo", 100): 7}
     assert told(protocol, table(protocol, trained=one)) == [f"run 101 of ippo on slcd has {what}"]
 
 
@@ -297,10 +297,10 @@ def test_a_run_that_failed_is_told_once(protocol):
 @pytest.fixture(scope="module")
 def report(protocol):
     fixed = coopbench.evaluate(protocol, ["random"])
-    found = table(protocol, trained={Cell("dilemma", "ippo", 100): 300})
-    curves = efficiency.learning_curves(protocol, found)
-    early = efficiency.efficiencies(protocol, found)
-    return replace(fixed, episodes=found, learning=curves, efficiency=early)
+    episodes = table(protocol, trained={Cell("dilemma", "ippo", 100): 300})
+    curves = efficiency.learning_curves(protocol, episodes)
+    early = efficiency.efficiencies(protocol, episodes)
+    return replace(fixed, episodes=episodes, learning=curves, efficiency=early)
 
 
 def test_learning_curves_are_over_the_trained_tasks(report):
@@ -323,23 +323,23 @@ def test_nothing_is_missing_where_nothing_is_trained(protocol, report):
     assert (row.task, row.run, row.state) == ("slcd", 102, "partial")
 
 
-def answer(report, asked):
-    return next((i.state, i.known) for i in checklist(report) if i.item == asked)
+def answer(report, question):
+    return next((i.state, i.known) for i in checklist(report) if i.item == question)
 
 
 def test_the_card_asks_for_a_choice_on_the_trained_tasks(report):
-    asked = "Checkpoints were chosen on episodes of their own"
-    known = "highest mean return on the seeds 50 to 53"
-    assert answer(report, asked) == (YES, known)
+    question = "Checkpoints were chosen on episodes of their own"
+    expected = "highest mean return on the seeds 50 to 53"
+    assert answer(report, question) == (YES, expected)
     fewer = replace(report.episodes, progress=report.episodes.progress[:-1])
     state = (LACKING, "no checkpoints of 1 of 6 runs")
-    assert answer(replace(report, episodes=fewer), asked) == state
+    assert answer(replace(report, episodes=fewer), question) == state
 
 
 def test_the_card_knows_the_steps_without_checkpoints(report):
     bare = replace(report, episodes=replace(report.episodes, progress=()))
-    state, known = answer(bare, "Budget of training")
-    assert (state, known.split(";")[0]) == (YES, "ippo: 300 steps")
+    state, text = answer(bare, "Budget of training")
+    assert (state, text.split(";")[0]) == (YES, "ippo: 300 steps")
     assert cards(bare)["ippo"]["Training steps"] == "300"
 
 
@@ -375,13 +375,13 @@ def test_the_standard_protocol_trains_on_self_play(name, runs):
 
 
 def test_its_selection_seeds_are_nobody_elses():
-    own = set(load_protocol("coopetition-standard").seeds.selection.seeds)
-    assert len(own) == 20
+    selection = set(load_protocol("coopetition-standard").seeds.selection.seeds)
+    assert len(selection) == 20
     for name in coopbench.protocols():
         seeds = load_protocol(name).seeds
-        assert own.isdisjoint({*seeds.training, *seeds.evaluation.seeds}), name
+        assert selection.isdisjoint({*seeds.training, *seeds.evaluation.seeds}), name
         if seeds.selection is not None and not name.startswith("coopetition-standard"):
-            assert own.isdisjoint(seeds.selection.seeds), name
+            assert selection.isdisjoint(seeds.selection.seeds), name
 
 
 def test_a_missing_learner_comes_with_what_to_do():

@@ -179,15 +179,15 @@ def scalars(folder):
     """What a run has written for TensorBoard."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    found = EventAccumulator(str(folder))
-    found.Reload()
-    return found
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return events
 
 
 def test_runs_become_results(protocol, tmp_path):
-    told = []
+    calls = []
     report = coopbench.train(
-        protocol, "steady", tmp_path / "out", progress=lambda *each: told.append(each)
+        protocol, "steady", tmp_path / "out", progress=lambda *each: calls.append(each)
     )
     assert [(b.cell.task, b.cell.run) for b in report.episodes] == [
         (task, seed) for task in TASKS for seed in (5, 6)
@@ -209,9 +209,9 @@ def test_runs_become_results(protocol, tmp_path):
     assert facts["task"] == "trust"
     assert (facts["steps"], facts["interval"], facts["chosen_step"]) == (60, 20, 40)
     assert facts["resumed"] == []
-    shares = [share for cell, share, what in told if what == "plays" and share > 0]
+    shares = [share for cell, share, what in calls if what == "plays" and share > 0]
     assert shares == [1 / 3, 2 / 3, 1.0] * 4
-    assert [what for _, _, what in told].count("done") == 4
+    assert [what for _, _, what in calls].count("done") == 4
     assert [reason for reason in report.departures if "steady" in reason] == []
 
 
@@ -247,13 +247,13 @@ def test_without_selection_seeds_the_last_policy_plays(tmp_path):
 
 def test_a_second_call_trains_nothing(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"])
-    before, told = cells(tmp_path), []
+    before, calls = cells(tmp_path), []
     CALLS.clear()
     coopbench.train(
-        protocol, "steady", tmp_path, tasks=["trust"], progress=lambda *each: told.append(each)
+        protocol, "steady", tmp_path, tasks=["trust"], progress=lambda *each: calls.append(each)
     )
     assert not CALLS
-    assert [what for _, _, what in told] == ["kept", "kept"]
+    assert [what for _, _, what in calls] == ["kept", "kept"]
     (tmp_path / "trust.beside" / "steady" / "run-6" / "results.jsonl").unlink()
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"])
     assert not CALLS  # the policy is there: it plays again
@@ -261,18 +261,18 @@ def test_a_second_call_trains_nothing(protocol, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "words"),
     [({"peak": 41}, r"peak 40 \(now 41\)"), ({"steps": 40}, r"\(steps\) 60 \(now 40\)")],
 )
-def test_other_settings_need_another_folder(protocol, tmp_path, change, told):
+def test_other_settings_need_another_folder(protocol, tmp_path, change, words):
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
     before = cells(tmp_path)
-    with pytest.raises(ValueError, match=f"with other settings: .*{told}"):
+    with pytest.raises(ValueError, match=f"with other settings: .*{words}"):
         coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], **change)
     place = tmp_path / "trust" / "steady" / "run-5"
     for lost in ("meta.json", "training/state.npz"):  # then its state says so, then another task
         (place / lost).unlink()
-        with pytest.raises(ValueError, match=f"with other settings: .*{told}"):
+        with pytest.raises(ValueError, match=f"with other settings: .*{words}"):
             coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], **change)
     assert cells(tmp_path) == before
 
@@ -348,8 +348,8 @@ def test_an_interruption_behind_the_state_loses_no_scalars(protocol, tmp_path, m
     time.sleep(1.1)  # TensorBoard orders files by the second in their names
     report = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
     assert report.metadata[Cell("trust", "steady", 5)]["training"]["resumed"] == [40]
-    found = scalars(tmp_path / "trust" / "steady" / "run-5" / "training")
-    assert [event.step for event in found.Scalars("loss")] == [20, 40, 60]
+    events = scalars(tmp_path / "trust" / "steady" / "run-5" / "training")
+    assert [event.step for event in events.Scalars("loss")] == [20, 40, 60]
 
 
 class MemoryKeeper:
@@ -495,9 +495,9 @@ def test_a_state_without_its_learner_is_not_begun_anew(protocol, tmp_path, monke
 def test_results_of_training_are_verified_and_tampering_is_seen(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path, seeds=[5])
     coopbench.train(protocol, "steady", tmp_path, seeds=[6], tasks=["race"], fails=10)
-    found = coopbench.verify(tmp_path)
-    assert found.holds, str(found)
-    played = [check for check in found.checks if check.played]
+    verification = coopbench.verify(tmp_path)
+    assert verification.holds, str(verification)
+    played = [check for check in verification.checks if check.played]
     assert [check.played for check in played] == [6, 6, 6]
     assert {check.how for check in played} == {"all episodes played again"}
     place = tmp_path / "trust" / "steady" / "run-5"
@@ -528,15 +528,15 @@ def test_a_run_is_one_training(protocol, tmp_path):
         assert coopbench.verify(tmp_path / folder).holds
         shutil.rmtree(tmp_path / folder / lost)
     merge([tmp_path / "one", tmp_path / "two"], tmp_path / "both")
-    found = [each for each in coopbench.verify(tmp_path / "both").checks if not each.holds]
-    assert [each.what for each in found] == ["trust.beside/steady/run-5"]
-    assert found[0].reasons == (
+    failing = [check for check in coopbench.verify(tmp_path / "both").checks if not check.holds]
+    assert [check.what for check in failing] == ["trust.beside/steady/run-5"]
+    assert failing[0].reasons == (
         "it was played by another policy than was trained in trust/steady/run-5",
     )
 
 
 @pytest.mark.parametrize(
-    ("facts", "told"),
+    ("facts", "words"),
     [
         ({"steps": "lots"}, "describes a training with .*'lots'.*allowed: whole numbers > 0"),
         ({"interval": 1, "chosen_step": 4}, "chose that of 4"),
@@ -545,16 +545,16 @@ def test_a_run_is_one_training(protocol, tmp_path):
         (None, "there is a policy.npz, but meta.json describes no training"),
     ],
 )
-def test_what_is_told_of_a_training_is_verified(protocol, tmp_path, facts, told):
+def test_what_is_told_of_a_training_is_verified(protocol, tmp_path, facts, words):
     coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
     file = tmp_path / "race" / "steady" / "run-5" / "meta.json"
     meta = json.loads(file.read_text())
     meta["training"] = facts and meta["training"] | facts
     file.write_text(json.dumps(meta, indent=2) + "\n")
     write_manifest(tmp_path, protocol)
-    found = [each for each in coopbench.verify(tmp_path).checks if not each.holds]
-    assert [each.what for each in found] == ["race/steady/run-5"]
-    assert any(re.search(told, reason) for reason in found[0].reasons), found[0].reasons
+    failing = [check for check in coopbench.verify(tmp_path).checks if not check.holds]
+    assert [check.what for check in failing] == ["race/steady/run-5"]
+    assert any(re.search(words, reason) for reason in failing[0].reasons), failing[0].reasons
 
 
 @pytest.mark.parametrize(("learner", "header"), [("isac", {}), ("steady", {"steps": 1000})])
@@ -568,9 +568,9 @@ def test_where_a_policy_says_it_comes_from_is_verified(protocol, tmp_path, learn
     meta["sha256"]["policy.npz"] = store.hashlib.sha256(policy.pack()).hexdigest()
     (place / "meta.json").write_text(json.dumps(meta, indent=2) + "\n")
     write_manifest(tmp_path, protocol)
-    found = [each for each in coopbench.verify(tmp_path).checks if not each.holds]
-    assert [each.what for each in found] == ["race/steady/run-5"]
-    assert any("policy.npz was trained " in reason for reason in found[0].reasons)
+    failing = [check for check in coopbench.verify(tmp_path).checks if not check.holds]
+    assert [check.what for check in failing] == ["race/steady/run-5"]
+    assert any("policy.npz was trained " in reason for reason in failing[0].reasons)
 
 
 def test_runs_with_different_hyperparameters_are_no_standard(protocol, tmp_path):
@@ -579,10 +579,10 @@ def test_runs_with_different_hyperparameters_are_no_standard(protocol, tmp_path)
         chosen = {"tasks": ["trust"], "seeds": [seed], "peak": peak}
         shutil.rmtree(tmp_path / "trust" / "steady" / f"run-{seed}", ignore_errors=True)
         shutil.rmtree(tmp_path / "trust.beside" / "steady" / f"run-{seed}", ignore_errors=True)
-        found = coopbench.train(protocol, "steady", tmp_path, **chosen).departures
-        assert (what in found) == (peak == 20)
-    told = " ".join(coopbench.verify(tmp_path).departures)
-    assert "were trained with different values of peak" in told
+        departures = coopbench.train(protocol, "steady", tmp_path, **chosen).departures
+        assert (what in departures) == (peak == 20)
+    text = " ".join(coopbench.verify(tmp_path).departures)
+    assert "were trained with different values of peak" in text
 
 
 def test_what_is_there_of_a_run_is_not_played_over(protocol, tmp_path):
@@ -595,10 +595,10 @@ def test_what_is_there_of_a_run_is_not_played_over(protocol, tmp_path):
         coopbench.evaluate(protocol, [f"steady:{tmp_path / 'two'}"], tmp_path / "one")
     assert cells(tmp_path / "one") == before
     failed = tmp_path / "one" / "race" / "steady" / "run-6" / "meta.json"
-    told = failed.read_text()
+    content = failed.read_text()
     coopbench.evaluate(protocol, [f"steady:{tmp_path / 'one'}"], tmp_path / "one")
-    assert failed.read_text() == told  # with the hyperparameters that made it fail
-    del (meta := json.loads(told))["hyperparameters"]
+    assert failed.read_text() == content  # with the hyperparameters that made it fail
+    del (meta := json.loads(content))["hyperparameters"]
     failed.write_text(json.dumps(meta))
     with pytest.raises(
         ValueError, match=r"was trained with other settings: .*fails None \(now 10\)"
@@ -688,25 +688,27 @@ def test_metadata_that_are_no_data_are_damaged(protocol, tmp_path, change):
 def test_results_of_a_named_run_hold_what_played(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path / "one", tasks=["trust"])
     one = protocol.model_copy(update={"task": protocol.task[:1]})
-    place, kept = tmp_path / "one" / "trust" / "steady" / "run-5", tmp_path / "kept"
-    name, told = f"steady:{place}", []
+    place, results = tmp_path / "one" / "trust" / "steady" / "run-5", tmp_path / "kept"
+    name, events = f"steady:{place}", []
 
     def played():
-        told.clear()
-        coopbench.evaluate(one, [name], kept, progress=lambda *each: told.append(each[2]))
-        return told[-1]
+        events.clear()
+        coopbench.evaluate(one, [name], results, progress=lambda *each: events.append(each[2]))
+        return events[-1]
 
     assert played() == "done"
     assert played() == "kept"
     other = read_policy((place / "policy.npz").read_bytes())
     other.network.biases[0][:] -= 0.5
     (place / "policy.npz").write_bytes(other.pack())
-    assert coopbench.verify(kept).holds  # by the policy that played
+    assert coopbench.verify(results).holds  # by the policy that played
     assert played() == "done"  # it is another one now
     place.rename(tmp_path / "moved")
-    found = coopbench.verify(coopbench.merge([kept], tmp_path / "copy") and tmp_path / "copy")
-    assert found.holds
-    assert {check.how for check in found.cells} == {"all episodes played again"}
+    verification = coopbench.verify(
+        coopbench.merge([results], tmp_path / "copy") and tmp_path / "copy"
+    )
+    assert verification.holds
+    assert {check.how for check in verification.cells} == {"all episodes played again"}
 
 
 def test_a_fixed_policy_is_not_played_by_a_file(protocol, tmp_path):
@@ -787,8 +789,8 @@ def test_one_model_per_task_that_plays_all(tmp_path):
 def test_budgets(protocol):
     def budget(kind="on_policy", **how):
         learner = STEADY.__class__("x", None, "", kind, Params)
-        found = training_plan.budget_of(protocol, learner, **how)
-        return found.steps, found.interval
+        planned = training_plan.budget_of(protocol, learner, **how)
+        return planned.steps, planned.interval
 
     assert budget() == (60, 20)
     assert budget("off_policy") == (600, 200)
@@ -804,7 +806,7 @@ def test_budgets(protocol):
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "words"),
     [
         ({"learner": "stedy"}, "Unknown learner 'stedy'.*Did you mean 'steady'"),
         ({"tasks": ["trsut"]}, "Unknown task 'trsut'.*Did you mean 'trust'"),
@@ -826,9 +828,9 @@ def test_budgets(protocol):
         ({"peak": -3}, "Parameter 'peak' of learner 'steady' was -3"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_before_anything_begins(protocol, tmp_path, how, told):
+def test_what_cannot_be_trained_is_refused_before_anything_begins(protocol, tmp_path, how, words):
     arguments = {"learner": "steady", "out": tmp_path / "out"} | how
-    with pytest.raises((ValueError, TypeError), match=told):
+    with pytest.raises((ValueError, TypeError), match=words):
         coopbench.train(protocol, **arguments)
     assert not (tmp_path / "out").exists()
     assert not CALLS
@@ -860,12 +862,12 @@ def test_a_fixed_policy_of_that_name_is_not_mixed_with_runs(protocol, tmp_path):
 
 def test_scalars_for_tensorboard(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
-    found = scalars(tmp_path / "trust" / "steady" / "run-5" / "training")
-    assert {"loss", "steps_per_second", "evaluation/own_return"} <= set(found.Tags()["scalars"])
-    assert [event.step for event in found.Scalars("loss")] == [20, 40, 60]
+    events = scalars(tmp_path / "trust" / "steady" / "run-5" / "training")
+    assert {"loss", "steps_per_second", "evaluation/own_return"} <= set(events.Tags()["scalars"])
+    assert [event.step for event in events.Scalars("loss")] == [20, 40, 60]
     progress = store.read(tmp_path, protocol, Cell("trust", "steady", 5)).progress
     means = progress.metrics["own_return"].mean(axis=1)
-    written = [event.value for event in found.Scalars("evaluation/own_return")]
+    written = [event.value for event in events.Scalars("evaluation/own_return")]
     np.testing.assert_allclose(written, means, rtol=1e-6)
 
 
@@ -913,11 +915,11 @@ def test_the_command_line(protocol, tmp_path, monkeypatch, capsys):
         return ended.value.code, capsys.readouterr()
 
     file, out = tmp_path / "trial.toml", tmp_path / "out"
-    code, told = run("train", file, "steady", "--task", "trust", "--set", "peak=20", "--out", out)
+    code, output = run("train", file, "steady", "--task", "trust", "--set", "peak=20", "--out", out)
     assert code in (0, None)
-    assert "2 training runs of 60 steps, evaluated every 20" in told.out
-    assert "trust / steady / run 6" in told.err
-    assert "steps/s" in told.err
+    assert "2 training runs of 60 steps, evaluated every 20" in output.out
+    assert "trust / steady / run 6" in output.err
+    assert "steps/s" in output.err
     assert (out / "report.html").is_file()
     meta = json.loads((out / "trust" / "steady" / "run-6" / "meta.json").read_text())
     assert meta["hyperparameters"]["peak"] == 20
@@ -929,11 +931,11 @@ def test_the_command_line(protocol, tmp_path, monkeypatch, capsys):
         (("steady", "--task", "trsut"), "Did you mean 'trust'"),
         (("steady", "--task", "trust"), "with other settings: peak 20 (now 40)"),
     ):
-        code, told = run("train", file, *arguments, "--out", out)
+        code, output = run("train", file, *arguments, "--out", out)
         assert code == 2 or code == 1
-        assert what in " ".join(told.err.split())
-    code, told = run("show", "steady")
-    assert "steps at which it invests most" in told.out
+        assert what in " ".join(output.err.split())
+    code, output = run("show", "steady")
+    assert "steps at which it invests most" in output.out
 
 
 def test_text_that_looks_like_a_number_is_text(tmp_path, monkeypatch):
@@ -943,10 +945,10 @@ def test_text_that_looks_like_a_number_is_text(tmp_path, monkeypatch):
     from coopbench.cli.main import app
 
     monkeypatch.undo()
-    for setting, told in (("layers=0", "layers' was '0'"), ("rollout=many", "was 'many'")):
+    for setting, words in (("layers=0", "layers' was '0'"), ("rollout=many", "was 'many'")):
         command = ["train", "coopetition-standard", "ippo", "--set", setting, "--out", tmp_path]
-        found = CliRunner().invoke(app, list(map(str, command)))
-        assert told in str(found.exception)
+        result = CliRunner().invoke(app, list(map(str, command)))
+        assert words in str(result.exception)
     with pytest.raises(ValueError, match="'layers' of learner 'ippo' was 8; allowed: text"):
         coopbench.train("coopetition-standard", "ippo", tmp_path / "out", layers=8)
 
@@ -975,5 +977,5 @@ def test_a_hundredth_of_the_budget_is_enough_to_learn_something(name, tmp_path, 
         learner = registry.make_learner(
             name, job.task.env, job.task.parameters, 900, **job.settings
         )
-        told = learner.learn(job.budget.interval)
-        assert {"policy_loss", "actor_loss"} & set(told)
+        report = learner.learn(job.budget.interval)
+        assert {"policy_loss", "actor_loss"} & set(report)

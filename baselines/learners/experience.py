@@ -18,7 +18,7 @@ from coopbench_envs.engine import SAME_STEP, Engine
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LaneStep", "Rows", "Transition"]
+__all__ = ["LaneStep", "RowOptions", "Rows", "Transition"]
 
 # Salt: training episodes differ from those of all evaluations.
 _EPISODES = 0x6C6561726E
@@ -47,8 +47,18 @@ class LaneStep(NamedTuple):
     over: np.ndarray  # (lanes,) bool, the episode is over: the next observation is of a new one
     truncated: np.ndarray  # (lanes,) bool, it is over by time alone: some agent is not terminated
     # (lanes, size) float32, global state after the step: where the lane is over the last one of the
-    # old episode. Empty unless the rows were made with ``global_state``.
+    # old episode. Empty without ``RowOptions.global_state``.
     state: np.ndarray
+
+
+class RowOptions(NamedTuple):
+    """What the inputs of rows hold."""
+
+    shared: bool  # one model for all seats, instead of one for each
+    scaled: bool  # bounded features are brought into [-1, 1]
+    history: int = 1  # latest observations
+    seat_number: bool = True  # a shared model gets the one-hot number of the seat
+    global_state: bool = False  # the state of whole lanes is returned, too
 
 
 class Rows:
@@ -71,24 +81,20 @@ class Rows:
         parameters: Mapping[str, Any],
         seed: int,
         lanes: int,
-        *,
-        shared: bool,
-        scaled: bool,
-        history: int = 1,
-        seat_number: bool = True,
-        global_state: bool = False,
+        options: RowOptions,
     ) -> None:
-        self.engine = Engine(env_id, lanes, global_state=global_state, **parameters)
+        self.engine = Engine(env_id, lanes, global_state=options.global_state, **parameters)
         self.lanes, self.agents = lanes, len(self.engine.agents)
         self.discrete = self.engine.discrete
         # The model of every seat, and the seats of every model.
-        self.seats = np.zeros(self.agents, np.int64) if shared else np.arange(self.agents)
+        seats = np.arange(self.agents)
+        self.seats = np.zeros_like(seats) if options.shared else seats
         self.groups = [np.flatnonzero(self.seats == model) for model in np.unique(self.seats)]
-        self.identity = shared and seat_number and self.agents > 1
-        self._any_number = shared and not seat_number
-        self.centre, self.scale = _scaling(self.engine, scaled)
-        self.history = history
-        self.inputs = history * len(self.centre) + (self.agents if self.identity else 0)
+        self.identity = options.shared and options.seat_number and self.agents > 1
+        self._any_number = options.shared and not options.seat_number
+        self.centre, self.scale = _scaling(self.engine, options.scaled)
+        self.history = options.history
+        self.inputs = self.history * len(self.centre) + (self.agents if self.identity else 0)
         # Outputs of a model: the numbers of an action, or one logit for every choice.
         shape = self.engine.control.masks.shape if self.discrete else self.engine.actions.shape
         self.outputs = int(shape[2])

@@ -7,7 +7,7 @@ import numpy as np
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.checkpoint import check_saved, origin
-from coopbench.baselines.learners.experience import Rows, Transition
+from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
 from coopbench.baselines.learners.learner import settings_of
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
 
@@ -31,16 +31,13 @@ class RowLearner:
                 f"allowed with '{name}_shared', whose only model then plays any number of agents."
             )
         self.name, self.seed, self.steps, self._params = name, seed, 0, params
-        self._rows = Rows(
-            env_id,
-            parameters,
-            seed,
-            params.lanes,
+        options = RowOptions(
             shared=shared,
             scaled=params.scale_observations,
             history=params.history,
             seat_number=params.seat_number,
         )
+        self._rows = Rows(env_id, parameters, seed, params.lanes, options)
         self._numbers = torch_seed(seed)
 
     def learn(self, steps: int) -> dict[str, float]:
