@@ -19,14 +19,14 @@ WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 
 @pytest.fixture(scope="module")
 def browser():
-    found = shutil.which("chromium")
-    if found is None and "CI" in os.environ:
+    path = shutil.which("chromium")
+    if path is None and "CI" in os.environ:
         pytest.fail("There is no chromium, with which CI must look at pages: apt install chromium.")
-    if found is None:
+    if path is None:
         pytest.skip("no chromium here")
     with sync_playwright() as playwright:
         # Root, as in most containers, has no sandbox; only pages made here are opened.
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield started
         started.close()
 
@@ -77,8 +77,8 @@ def report(tmp_path_factory):
     )
     runs = {50: "constant:0.4", 51: coopbench.Failed("no memory")}
     models = coopbench.Models("learner", {"dilemma": runs})
-    found = coopbench.evaluate(protocol, ["random", "constant:0.02", models])
-    return found.save(folder / "report")["html"]
+    report = coopbench.evaluate(protocol, ["random", "constant:0.02", models])
+    return report.save(folder / "report")["html"]
 
 
 @pytest.fixture(params=WIDTHS)

@@ -29,13 +29,13 @@ def scores_of(protocol, table, group, policy):
 def test_improvement_is_the_share_of_pairs_that_win(protocol, table):
     from scipy.stats import mannwhitneyu
 
-    found = rankings.improvements(protocol, table)
-    assert [(row.group, row.first, row.second) for row in found] == [
+    rows = rankings.improvements(protocol, table)
+    assert [(row.group, row.first, row.second) for row in rows] == [
         (group, one, two)
         for group in ("a", "b")
         for one, two in (("low", "middle"), ("low", "high"), ("middle", "high"))
     ]
-    for row in found:
+    for row in rows:
         x, y = (scores_of(protocol, table, row.group, name) for name in (row.first, row.second))
         shares = [
             mannwhitneyu(a, b).statistic / (len(a) * len(b)) for a, b in zip(x, y, strict=True)
@@ -98,11 +98,11 @@ def test_shared_luck_does_not_blur_ranks(protocol, table):
         for b in table
     ]
     welch = group_protocol(comparison="welch")
-    for found in (
+    for findings in (
         rankings.ranks(protocol, EpisodeTable(tuple(other))),
         rankings.ranks(welch, table),
     ):
-        rows = {(r.group, r.policy): r for r in found}
+        rows = {(r.group, r.policy): r for r in findings}
         assert {row.method for row in rows.values()} == {"independent"}
         assert (rows["a", "high"].low, rows["a", "high"].high) == (1, 2)
         assert rows["a", "low"].low == 3

@@ -39,10 +39,10 @@ def report():
 
 def tables_of(text):
     """Cells of every table, below its head; a policy has a line of values and one of intervals."""
-    found = []
+    tables = []
     for body in re.findall(r"\\midrule\n(.*?)\\bottomrule", text, flags=re.DOTALL):
-        found.append([re.split(r"(?<!\\) & ", line) for line in body.splitlines()])
-    return found
+        tables.append([re.split(r"(?<!\\) & ", line) for line in body.splitlines()])
+    return tables
 
 
 def bold(cells):
@@ -107,8 +107,8 @@ def test_wide_and_long_reports_are_cut_to_pages(report, monkeypatch):
 
 
 def test_it_compiles(report, tmp_path):
-    found = shutil.which("pdflatex") and shutil.which("kpsewhich")
-    if not found or subprocess.run(["kpsewhich", "booktabs.sty"], check=False).returncode:
+    installed = shutil.which("pdflatex") and shutil.which("kpsewhich")
+    if not installed or subprocess.run(["kpsewhich", "booktabs.sty"], check=False).returncode:
         pytest.skip("no pdflatex with booktabs here")
     (tmp_path / "report.tex").write_text(report.latex(), encoding="utf-8")
     paper = (

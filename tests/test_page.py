@@ -79,10 +79,10 @@ def test_the_machine_is_described_quickly_and_the_commit_is_that_of_git():
     provenance._machine.cache_clear()
     provenance.commit.cache_clear()
     start = time.process_time()
-    found, commit = provenance.machine(), provenance.commit()
+    machine, commit = provenance.machine(), provenance.commit()
     assert time.process_time() - start < 0.05
-    assert found["cpu"]
-    assert found["cores"] >= 1
+    assert machine["cpu"]
+    assert machine["cores"] >= 1
     root = provenance.Path(provenance.__file__).resolve().parent.parent
     if (root / ".git").exists():
         asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True)
@@ -140,21 +140,22 @@ def test_metadata_hold_machine_commit_and_hyperparameters(protocol, report, tmp_
     assert meta["machine"] == provenance.machine()
     assert meta["commit"] == provenance.commit()
     assert meta["hyperparameters"] == {"fraction": 0.5}
-    told = {cell: meta["hyperparameters"] for cell, meta in report.metadata.items()}
-    assert {cell.policy: each for cell, each in told.items() if cell.run is None} == {
+    settings = {cell: meta["hyperparameters"] for cell, meta in report.metadata.items()}
+    assert {cell.policy: values for cell, values in settings.items() if cell.run is None} == {
         "random": {},
         "constant:0.5": {"fraction": 0.5},
         "untold": None,
     }
-    assert {each["seed"] for cell, each in told.items() if cell.run is not None} == {50, 51}
+    assert {values["seed"] for cell, values in settings.items() if cell.run is not None} == {50, 51}
 
 
 @pytest.mark.parametrize(
-    "given", [{"rate": np.float32(0.1)}, {"rate": float("nan")}, [1], {"text": "x" * 70_000}]
+    "hyperparameters",
+    [{"rate": np.float32(0.1)}, {"rate": float("nan")}, [1], {"text": "x" * 70_000}],
 )
-def test_hyperparameters_are_data_or_nothing_is_played(protocol, given):
+def test_hyperparameters_are_data_or_nothing_is_played(protocol, hyperparameters):
     policy = Invests(0.5, NASTY)
-    policy.hyperparameters = given
+    policy.hyperparameters = hyperparameters
     for played in (
         policy,
         coopbench.Models("mine", {t: {50: policy} for t in ("dilemma", "longer")}),
@@ -175,8 +176,8 @@ def test_the_machine_is_that_of_the_worker(protocol, tmp_path):
 
 
 def test_the_checklist_of_fixed_policies_asks_for_no_training(fixed):
-    found = checklist(fixed)
-    assert {item.state for item in found if item.topic == "Training"} == {"not needed"}
+    answers = checklist(fixed)
+    assert {item.state for item in answers if item.topic == "Training"} == {"not needed"}
     assert items(fixed)["Required baselines are there"].state == "no"
     assert "ippo" in items(fixed)["Required baselines are there"].known
     assert items(fixed)["Commit"].known == (provenance.commit() or "—")
@@ -184,19 +185,19 @@ def test_the_checklist_of_fixed_policies_asks_for_no_training(fixed):
 
 
 def test_the_checklist_knows_what_is_missing(report):
-    found = items(report)
-    runs = next(item for name, item in found.items() if "runs of each" in name)
+    answers = items(report)
+    runs = next(item for name, item in answers.items() if "runs of each" in name)
     assert (runs.state, "untold" in runs.known) == ("missing", True)
-    assert found["Hyperparameters"].state == "missing"
-    assert "not known of 2 of 9 cells" in found["Hyperparameters"].known
-    assert found["Runs that failed or are missing are listed"].known == "1 run"
-    assert found["Compute of training"].known == "1 GPU, 2 h (not known of 2 of 5 cells)"
-    assert "500 to 501" in found["Checkpoints were chosen on episodes of their own"].known
+    assert answers["Hyperparameters"].state == "missing"
+    assert "not known of 2 of 9 cells" in answers["Hyperparameters"].known
+    assert answers["Runs that failed or are missing are listed"].known == "1 run"
+    assert answers["Compute of training"].known == "1 GPU, 2 h (not known of 2 of 5 cells)"
+    assert "500 to 501" in answers["Checkpoints were chosen on episodes of their own"].known
     bare = dataclasses.replace(report, metadata={})
-    told = items(bare)
+    without = items(bare)
     for name in ("Versions", "Commit", "Platform", "Processor", "GPU", "Hyperparameters"):
-        assert (told[name].state, told[name].known) == ("missing", "—")
-    assert list(told) == list(found)  # nothing is left out
+        assert (without[name].state, without[name].known) == ("missing", "—")
+    assert list(without) == list(answers)  # nothing is left out
     shown = cards(bare)
     assert shown["random"]["Processor"] == "— missing"
     assert list(shown["random"]) == list(cards(report)["random"])
@@ -210,21 +211,21 @@ def test_too_few_runs_and_shared_seeds_are_said(report):
     ]
     for blocks, states in ((without, ("no", "yes")), (shared, ("no", "no"))):
         table = dataclasses.replace(report.episodes, blocks=tuple(blocks))
-        found = items(dataclasses.replace(report, episodes=table))
-        runs = next(item for name, item in found.items() if "runs of each" in name)
-        apart = found["Seeds of training and evaluation are apart"]
+        answers = items(dataclasses.replace(report, episodes=table))
+        runs = next(item for name, item in answers.items() if "runs of each" in name)
+        apart = answers["Seeds of training and evaluation are apart"]
         assert (runs.state, apart.state) == states
         assert "ippo: at least 1" in runs.known
     assert "shared: 3" in apart.known
 
 
 def test_cards_tell_all_policies(report):
-    found = cards(report)
-    assert list(found) == ["random", "constant:0.5", "untold", "ippo"]
-    assert found["constant:0.5"]["Hyperparameters"] == "fraction = 0.5"
-    assert found["constant:0.5"]["Training"] == "none: a fixed policy"
-    assert found["untold"]["Training"] == found["untold"]["Hyperparameters"] == "— missing"
-    learner = found["ippo"]
+    facts = cards(report)
+    assert list(facts) == ["random", "constant:0.5", "untold", "ippo"]
+    assert facts["constant:0.5"]["Hyperparameters"] == "fraction = 0.5"
+    assert facts["constant:0.5"]["Training"] == "none: a fixed policy"
+    assert facts["untold"]["Training"] == facts["untold"]["Hyperparameters"] == "— missing"
+    learner = facts["ippo"]
     assert learner["Training runs"] == "50, 51"
     assert learner["Failed runs"] == "51 on longer"
     assert learner["Training steps"] == "20"
@@ -242,9 +243,9 @@ def test_damaged_metadata_are_missing_not_an_error(report):
         cell: {"machine": 5, "versions": [], "hyperparameters": "x", "seconds": "y", "commit": None}
         for cell in report.metadata
     }
-    found = dataclasses.replace(report, metadata=odd)
-    assert items(found)["Processor"].state == items(found)["Versions"].state == "missing"
-    assert cards(found)["random"]["Evaluation took"] == "— missing"
+    damaged = dataclasses.replace(report, metadata=odd)
+    assert items(damaged)["Processor"].state == items(damaged)["Versions"].state == "missing"
+    assert cards(damaged)["random"]["Evaluation took"] == "— missing"
 
 
 def test_markdown_and_json_have_them_too(report):
@@ -294,16 +295,16 @@ def test_the_best_policy_shows_its_best_and_its_worst_episode(report, page):
     best = max(iqm, key=iqm.get)
     block = report.episodes.runs("dilemma", best)[0]
     scores = block.returns.sum(axis=1)
-    found = replays(report)
+    shown = replays(report)
     for replay, k, name in zip(
-        found, (scores.argmax(), scores.argmin()), ("Best", "Worst"), strict=True
+        shown, (scores.argmax(), scores.argmin()), ("Best", "Worst"), strict=True
     ):
         assert replay.title.startswith(f"{name} episode: {best}")
         assert f"episode {k}, return {scores[k]:.6g}" in replay.title
         data = json.loads(re.search(r'id="data">(.*?)</script>', replay.page, re.DOTALL)[1])
         steps = np.frombuffer(base64.b64decode(data["series"]["return"]), "<f4")
         assert steps[-1] == pytest.approx(scores[k], rel=1e-6)
-    assert players(page) == [replay.page for replay in found]
+    assert players(page) == [replay.page for replay in shown]
 
 
 def test_an_ad_hoc_report_shows_the_best_mean():

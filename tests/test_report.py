@@ -168,7 +168,7 @@ def test_special_numbers():
 
 
 def test_task_tables_hold_the_estimates(report):
-    found = {(row.task, row.metric, row.policy): row for row in report.estimates}
+    by_key = {(row.task, row.metric, row.policy): row for row in report.estimates}
     for task in report.protocol.task:
         table = task_table(report, task)
         assert [group.name for group in table.groups] == list(report.protocol.metrics_of(task))
@@ -177,7 +177,7 @@ def test_task_tables_hold_the_estimates(report):
                 if name.value == ABSENT:
                     assert [mean.text, std.text] == ["missing", formats.MISSING]
                     continue
-                row = found[task.id, group.name, name.value]
+                row = by_key[task.id, group.name, name.value]
                 assert (mean.value, std.value, count.value) == (row.mean, row.std, row.count)
                 decimals = len(mean.text.partition(".")[2])
                 assert number(mean.text) == pytest.approx(row.mean, abs=0.5001 * 10**-decimals)
@@ -204,10 +204,10 @@ def test_no_test_is_not_a_p_value(report):
     task = report.protocol.task[0]
     table = comparison_table(report, task)
     rows = [row for row in report.comparisons if row.task == task.id]
-    found = {f"{row.first} vs {row.second}": row for row in rows}
+    by_pair = {f"{row.first} vs {row.second}": row for row in rows}
     untested = 0
     for row in rows_of(table):
-        source = found[row[0].value]
+        source = by_pair[row[0].value]
         assert row[1].value == source.difference
         if not source.flag:
             assert row[5].value == source.p_value
@@ -277,8 +277,8 @@ def test_every_table_names_its_unit(report):
 
 
 def test_agent_tables_hold_the_estimates(report):
-    found = {(row.task, row.policy, row.agent, row.metric): row for row in report.agents}
-    assert len(found) == len(report.agents) == 2 * 3 * 2 * 2
+    by_key = {(row.task, row.policy, row.agent, row.metric): row for row in report.agents}
+    assert len(by_key) == len(report.agents) == 2 * 3 * 2 * 2
     for task in report.protocol.task:
         table = agent_table(report, task)
         assert [column.name for column in table.columns[4:]] == ["mean_trust"]
@@ -288,10 +288,10 @@ def test_agent_tables_hold_the_estimates(report):
         for group in present:
             assert [row[0].value for row in group.rows] == list(AGENTS)
             for agent, mean, interval, count, trust in group.rows:
-                row = found[task.id, group.name, agent.value, "return"]
+                row = by_key[task.id, group.name, agent.value, "return"]
                 assert (mean.value, interval.value) == (row.mean, row.high - row.low)
                 assert count.value == row.count == EPISODES
-                assert trust.value == found[task.id, group.name, agent.value, "mean_trust"].mean
+                assert trust.value == by_key[task.id, group.name, agent.value, "mean_trust"].mean
 
 
 def test_agents_count_in_the_seats_of_the_policy(report):
@@ -459,16 +459,16 @@ def test_aggregates_are_shown_per_group(many):
         ("few", "2 tasks"),
         ("large", "6 tasks"),
     ]
-    found = {(r.group, r.policy): r for r in many.aggregates if r.statistic == "iqm"}
+    iqms = {(r.group, r.policy): r for r in many.aggregates if r.statistic == "iqm"}
     for group in table.groups:
         for row in group.rows:
             if row[0].value == ABSENT:
                 assert row[1].text == "missing"
             else:
-                assert row[1].value == found[group.name, row[0].value].estimate
+                assert row[1].value == iqms[group.name, row[0].value].estimate
     read = csv.DictReader(io.StringIO(as_csv(many.aggregates, Aggregate)))
     iqm = [line for line in read if line["statistic"] == "iqm"]
-    assert [(line["group"], line["policy"]) for line in iqm] == list(found)
+    assert [(line["group"], line["policy"]) for line in iqm] == list(iqms)
     assert [row["group"] for row in json.loads(as_json(many))["aggregates"]] == [
         row.group for row in many.aggregates
     ]
