@@ -8,21 +8,25 @@ import pettingzoo
 import pytest
 import toy_lift
 import toy_pennies
+import toy_squad
 from gymnasium.utils.env_checker import data_equivalence
 from pettingzoo.test import api_test, render_test, seed_test
 from pettingzoo.test.state_test import state_test
 from pettingzoo.utils.conversions import parallel_to_aec
 from pettingzoo.utils.env_logger import EnvLogger
 
-from coopbench_envs.registration import register
+from coopbench_envs.registration import register, specs_of
 
-PENNIES, LIFT, TRUST = "test/Pennies-v0", "test/Lift-v0", "coopbench/TrustDilemma-v1"
+PENNIES, LIFT, SQUAD = "test/Pennies-v0", "test/Lift-v0", "test/Squad-v0"
+TRUST = "coopbench/TrustDilemma-v1"
 GAMES = [
     (PENNIES, {"num_agents": 4, "horizon": 20}),
     (PENNIES, {"num_agents": 4, "horizon": 20, "dead_agents": "keep"}),
     (PENNIES, {"num_agents": 8, "horizon": 6}),
     (LIFT, {"num_agents": 8, "lives": 2, "horizon": 30}),
     (LIFT, {"num_agents": 3, "lives": 2, "horizon": 30, "dead_agents": "keep"}),
+    (SQUAD, {"num_agents": 5}),
+    (SQUAD, {"num_agents": 5, "dead_agents": "keep"}),
     (TRUST, {"horizon": 5}),
 ]
 
@@ -31,6 +35,8 @@ GAMES = [
 def toys():
     register(toy_pennies.SPEC)
     register(toy_lift.SPEC)
+    for spec in specs_of(toy_squad):
+        register(spec)
 
 
 def _both(env_id, parameters):

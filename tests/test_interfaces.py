@@ -140,13 +140,13 @@ def test_pickle_and_deepcopy_mid_episode(env_id):
     env = gymnasium.make(env_id).unwrapped
     focal = gymnasium.make(env_id, control="focal").unwrapped
     parallel = pettingzoo.make("parallel", env_id).unwrapped
-    for face in (env, focal):
-        face.action_space.seed(5)
-        face.reset(seed=5)
-        face.step(face.action_space.sample())
-        action = face.action_space.sample()
-        twins = [copy.deepcopy(face), pickle.loads(pickle.dumps(face))]
-        expected = face.step(action)
+    for shell in (env, focal):
+        shell.action_space.seed(5)
+        shell.reset(seed=5)
+        shell.step(shell.action_space.sample())
+        action = shell.action_space.sample()
+        twins = [copy.deepcopy(shell), pickle.loads(pickle.dumps(shell))]
+        expected = shell.step(action)
         for twin in twins:
             got = twin.step(action)
             np.testing.assert_array_equal(got[0], expected[0])

@@ -351,9 +351,9 @@ bounds = {{ low = 0.0, high = 50000.0 }}
     )
     report = coopbench.evaluate(load_protocol(file), ["random"])
     block = report.episodes.of("dilemma", "random")
-    found = {row.metric: row.mean for row in report.estimates}
+    means = {row.metric: row.mean for row in report.estimates}
     for name in names:
-        assert found[name] == pytest.approx(metrics.values(block, name).mean())
+        assert means[name] == pytest.approx(metrics.values(block, name).mean())
     assert {row.agent for row in report.agents} == set(block.agents)
     assert {row.metric for row in report.agents} == {"return", *AGENT}
     row = next(iter(report.episodes.rows()))
@@ -386,9 +386,9 @@ def _stored(root, block):
 
 def test_stored_metrics_come_back(dilemma, tmp_path):
     protocol = _stored(tmp_path, dilemma)
-    found = store.read(tmp_path, protocol, dilemma.cell).episodes
+    stored = store.read(tmp_path, protocol, dilemma.cell).episodes
     for name in ("metrics", "agent_metrics"):
-        before, after = getattr(dilemma, name), getattr(found, name)
+        before, after = getattr(dilemma, name), getattr(stored, name)
         assert list(after) == list(before)
         for key, values in before.items():
             np.testing.assert_array_equal(after[key], values)
