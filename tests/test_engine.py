@@ -100,7 +100,7 @@ def test_the_return_of_a_team_is_its_reward_once_and_fairness_is_not_offered():
     np.testing.assert_array_equal(values(block, "own_return"), block.returns[:, 0])
     assert not {"fairness", "gini"} & set(known_metrics(SQUAD))
     assert {"fairness", "gini"} <= set(known_metrics(APART))
-    with pytest.raises(ValueError, match=r"no metric 'gini' in task .* one reward of the team"):
+    with pytest.raises(ValueError, match=r"no metric 'gini' in task .* same team reward"):
         values(block, "gini")
 
 
