@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-import coopbench_envs  # noqa: F401 (registers the environments)
+import coopbench_envs  # registers the environments
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player

@@ -14,6 +14,8 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.protocol.user_maps import maps_text
 from coopbench.report.facts import training_text
+from coopbench.report.markdown import rows_table
+from coopbench_envs.engine import Engine
 from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown
@@ -25,7 +27,6 @@ __all__ = [
     "describe_learner",
     "describe_policy",
     "describe_protocol",
-    "table",
 ]
 
 
@@ -46,8 +47,6 @@ def describe(name: str) -> str:
 
 def describe_environment(env_id: str) -> str:
     """Fact table of an environment at its default parameters."""
-    from coopbench_envs.engine import Engine
-
     engine = Engine(env_id)
     spec = engine.spec
     facts = {
@@ -64,16 +63,16 @@ def describe_environment(env_id: str) -> str:
     of_agents = {f"`{name}`": text for name, text in known_agent_metrics(env_id).items()}
     return "\n\n".join(
         [
-            table(["Fact", "Value"], facts.items()),
+            rows_table(["Fact", "Value"], facts.items()),
             _parameter_table(spec.params),
             *(
-                [table(["Action part", "Index"], _places(engine.action_layout))]
+                [rows_table(["Action part", "Index"], _places(engine.action_layout))]
                 if engine.action_layout
                 else []
             ),
-            table(["Observation part", "Index"], _places(engine.layout)),
-            table(["Metric", "Meaning"], metrics.items()),
-            table(["Metric per agent", "Meaning"], of_agents.items()),
+            rows_table(["Observation part", "Index"], _places(engine.layout)),
+            rows_table(["Metric", "Meaning"], metrics.items()),
+            rows_table(["Metric per agent", "Meaning"], of_agents.items()),
         ]
     )
 
@@ -81,7 +80,7 @@ def describe_environment(env_id: str) -> str:
 def describe_policy(entry: Entry) -> str:
     """Fact table of a policy."""
     facts = {"Name": f"`{entry.name}`", "What it does": entry.summary, "Uses": entry.information}
-    parts = [table(["Fact", "Value"], facts.items())]
+    parts = [rows_table(["Fact", "Value"], facts.items())]
     if entry.params._fields:  # type: ignore[attr-defined]
         parts.append(_parameter_table(entry.params))
     return "\n\n".join(parts)
@@ -95,7 +94,9 @@ def describe_learner(entry: LearnerEntry) -> str:
         "Budget": f"`{entry.kind}`",
         "Trained policy": f"`{entry.name}:FOLDER`, where FOLDER is the folder of a run",
     }
-    return "\n\n".join([table(["Fact", "Value"], facts.items()), _parameter_table(entry.params)])
+    return "\n\n".join(
+        [rows_table(["Fact", "Value"], facts.items()), _parameter_table(entry.params)]
+    )
 
 
 def describe_protocol(protocol: Protocol, alike: str = "") -> str:
@@ -124,7 +125,7 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
     if report.learned:
         facts["Required learned policies"] = _quoted(report.learned)
     tasks = f"Same tasks as `{alike}`." if alike else _task_table(protocol)
-    return table(["Fact", "Value"], facts.items()) + "\n\n" + tasks
+    return rows_table(["Fact", "Value"], facts.items()) + "\n\n" + tasks
 
 
 def _further(protocol: Protocol) -> dict[str, str]:
@@ -175,7 +176,7 @@ def _task_table(protocol: Protocol) -> str:
         del columns["Trained on"]
     if not any(columns["Group"]):
         del columns["Group"]
-    return table(list(columns), zip(*columns.values(), strict=True))
+    return rows_table(list(columns), zip(*columns.values(), strict=True))
 
 
 def _partners(task: Task) -> str:
@@ -186,14 +187,6 @@ def _partners(task: Task) -> str:
 
 def _quoted(names: Iterable[str], nothing: str = "none") -> str:
     return ", ".join(f"`{name}`" for name in names) or nothing
-
-
-def table(heads: list[str], rows: Any) -> str:
-    """Write a Markdown table."""
-    lines = [heads, ["---"] * len(heads), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
-    )
 
 
 def _parameter_table(params: type) -> str:
@@ -207,7 +200,7 @@ def _parameter_table(params: type) -> str:
         )
         for name, (kind, default, allowed) in describe_parameters(params).items()
     ]
-    return table(["Parameter", "Type", "Default", "Allowed", "Meaning"], rows)
+    return rows_table(["Parameter", "Type", "Default", "Allowed", "Meaning"], rows)
 
 
 def _places(layout: Mapping[str, Part]) -> list[tuple[str, str]]:

@@ -17,9 +17,10 @@ from coopbench import catalogue
 from coopbench.analysis.findings import MAKERS, row_types
 from coopbench.baselines.learners.learner import LearnerEntry
 from coopbench.baselines.registry import learners, preset
-from coopbench.describe import describe_environment, describe_protocol, table
+from coopbench.describe import describe_environment, describe_protocol
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
+from coopbench.report.markdown import rows_table
 from coopbench.theory import load_certificate
 from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
@@ -43,12 +44,12 @@ def environments() -> str:
         what = text.split(": ", 1)[-1]
         link = f"[`{env_id}`](docs/environments/{page_name(env_id)})"
         rows.append((link, what[:1].upper() + what[1:]))
-    return table(["Environment", "What happens"], rows)
+    return rows_table(["Environment", "What happens"], rows)
 
 
 def policies() -> str:
     """Table of all policies."""
-    return table(
+    return rows_table(
         ["Policy", "What it does"], [(f"`{n}`", t) for n, t in catalogue.policies().items()]
     )
 
@@ -56,7 +57,7 @@ def policies() -> str:
 def trainers() -> str:
     """Table of all learners."""
     rows = [(f"`{name}`", text) for name, text in catalogue.learners().items()]
-    return table(["Learner", "What it does"], rows)
+    return rows_table(["Learner", "What it does"], rows)
 
 
 def hyperparameters() -> str:
@@ -85,7 +86,7 @@ def learner_table(entry: LearnerEntry) -> str:
         for key, (kind, default, allowed) in describe_parameters(entry.params).items()
         for text in [f"{allowed.text}; {allowed}" if has_range(kind, allowed) else allowed.text]
     ]
-    return table(["Hyperparameter", "Default", *presets, "Meaning"], rows)
+    return rows_table(["Hyperparameter", "Default", *presets, "Meaning"], rows)
 
 
 def has_range(kind: str, allowed: Allowed) -> bool:
@@ -96,7 +97,7 @@ def has_range(kind: str, allowed: Allowed) -> bool:
 def protocols() -> str:
     """Table of all protocols."""
     loaded = [load_protocol(name) for name in catalogue.protocols()]
-    return table(
+    return rows_table(
         ["Protocol", "Tasks", "Episodes", "What it is"],
         [
             (
@@ -150,7 +151,7 @@ def reference(name: str) -> str:
 
     tasks = dict.fromkeys(row["task"] for row in rows)
     body = [(f"`{task}`", *(cell(task, name) for name in names)) for task in tasks]
-    return table(["Task", *(name.replace("_", " ") for name in names)], body)
+    return rows_table(["Task", *(name.replace("_", " ") for name in names)], body)
 
 
 def _rows(name: str, file: str) -> list[dict[str, str]]:
@@ -177,7 +178,7 @@ def scores(name: str, metric: str, policies: tuple[str, ...], group: str) -> str
         (f"`{task.id}`", *(cell(task.id, policy) for policy in policies))
         for task in load_protocol(name).groups[group]
     ]
-    return table(["Task", *(policy.replace("_", " ") for policy in policies)], body)
+    return rows_table(["Task", *(policy.replace("_", " ") for policy in policies)], body)
 
 
 def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
@@ -197,7 +198,7 @@ def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
         (f"`{task.id}`", *(cell(task.id, policy) for policy in learned))
         for task in load_protocol(name).groups[group]
     ]
-    return table(["Task", *(policy.replace("_", " ") for policy in learned)], body)
+    return rows_table(["Task", *(policy.replace("_", " ") for policy in learned)], body)
 
 
 def aggregated(name: str) -> str:
@@ -214,7 +215,7 @@ def aggregated(name: str) -> str:
         return interval(*(float(row[key]) for key in ("estimate", "low", "high")), ".2f")
 
     body = [(f"`{policy}`", *(cell(group, policy) for group in groups)) for policy in policies]
-    return table(["Policy", *groups], body)
+    return rows_table(["Policy", *groups], body)
 
 
 def learned(name: str) -> tuple[str, ...]:
@@ -253,7 +254,7 @@ def pathfinders() -> str:
         (f"`{policy}`", *(cell(task, policy, *measure) for task in tasks for measure in measures))
         for policy in policies
     ]
-    return table(["Policy", *head], body)
+    return rows_table(["Policy", *head], body)
 
 
 def pages() -> dict[Path, dict[str, str]]:
@@ -284,7 +285,7 @@ def report_parts() -> str:
     for name, make in MAKERS.items():
         text = (make.__doc__ or "").partition("\n")[0].replace("``", "`")
         rows.append((f"`{name}.csv`", f"`{row_types()[name].__name__}`", text))
-    return table(["File", "Rows", "How they are made"], rows)
+    return rows_table(["File", "Rows", "How they are made"], rows)
 
 
 def rooms(structure: Path) -> str:

@@ -27,7 +27,7 @@ from torchrl.envs import PettingZooWrapper
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 import coopbench
-import coopbench_envs  # noqa: F401 (registers the environments)
+import coopbench_envs  # registers the environments
 
 BATCH = 2000  # steps of the game between two updates
 ALGORITHMS = [n for n, c in algorithm_config_registry.items() if c.supports_continuous_actions()]

@@ -17,7 +17,7 @@ from gymnasium.wrappers.vector import RescaleAction
 from torch import nn
 
 import coopbench
-import coopbench_envs  # noqa: F401 (registers the environments)
+import coopbench_envs  # registers the environments
 
 GAMES, LENGTH = 16, 125  # of one rollout
 EPOCHS, MINIBATCHES = 4, 4

@@ -20,7 +20,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
 
 import coopbench
-import coopbench_envs  # noqa: F401 (registers the environments)
+import coopbench_envs  # registers the environments
 
 BATCH = 2000  # steps of the game between two updates
 

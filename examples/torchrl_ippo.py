@@ -25,7 +25,7 @@ from torchrl.modules import MultiAgentMLP, ProbabilisticActor, TanhNormal
 from torchrl.objectives import ClipPPOLoss, ValueEstimators
 
 import coopbench
-import coopbench_envs  # noqa: F401 (registers the environments)
+import coopbench_envs  # registers the environments
 
 BATCH, EPOCHS, MINIBATCHES, RATE = 1000, 5, 4, 1e-3
 

@@ -42,6 +42,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("registry",),
         ("player",),
         ("match",),
+        ("train_ippo",),
     ),
     "coopbench.protocols": (("",),),
     "coopbench": (
@@ -343,9 +344,6 @@ CHECKS = (
     unclear_names,
     ignored_unused_imports,
 )
-
-
-ENFORCED = (imports_by_name, superfluous_exceptions, relative_imports, crowded)
 
 
 def picture() -> str:

@@ -319,14 +319,14 @@ def test_hidden_weight_is_drawn_and_kept_secret():
     assert (engine.state.gamma != first).all()
     other.reset(seeds, state={"gamma": 0.25})
     assert (other.state.gamma == 0.25).all()
-    told = Engine("SynergySearch-v0", reveal_gamma_in_obs=True)
-    told.reset(np.array([0]))
+    revealing = Engine("SynergySearch-v0", reveal_gamma_in_obs=True)
+    revealing.reset(np.array([0]))
     assert (
-        told.control.obs[0, :, told.layout["gamma"].index].ravel().tolist()
+        revealing.control.obs[0, :, revealing.layout["gamma"].index].ravel().tolist()
         == [np.float32(first[0])] * 2
     )
-    assert told.global_state()[0, -1] == np.float32(first[0])
-    assert told.state_space.contains(told.global_state()[0])
+    assert revealing.global_state()[0, -1] == np.float32(first[0])
+    assert revealing.state_space.contains(revealing.global_state()[0])
     for wrong in ([0.5], [0.9, 0.2], [0.1, float("inf")]):
         with pytest.raises(ValueError, match="gamma_range"):
             Engine("SynergySearch-v0", gamma_range=wrong)

@@ -104,10 +104,10 @@ def test_who_is_alone_keeps_everything_and_shows_nothing():
 
 
 @pytest.mark.parametrize(
-    ("there", "back", "pair"), [(0.5, 0.5, True), (1.0, 0.49, False), (0.49, 1.0, False)]
+    ("forth", "back", "pair"), [(0.5, 0.5, True), (1.0, 0.49, False), (0.49, 1.0, False)]
 )
-def test_both_must_wish_at_least_what_is_customary(there, back, pair):
-    partner = _play(_game(2, lanes=20), [1.0, 1.0], [[0.0, there], [back, 0.0]])
+def test_both_must_wish_at_least_what_is_customary(forth, back, pair):
+    partner = _play(_game(2, lanes=20), [1.0, 1.0], [[0.0, forth], [back, 0.0]])
     assert (partner == ([1, 0] if pair else [-1, -1])).all()
 
 

@@ -33,8 +33,8 @@ def cleanrl():
 
 def rows(text):
     """Mean, low and high by policy."""
-    found = [ROW.fullmatch(line) for line in text.splitlines()[1:]]
-    return {row[1]: tuple(map(float, row.groups()[1:])) for row in found}
+    rows = [ROW.fullmatch(line) for line in text.splitlines()[1:]]
+    return {row[1]: tuple(map(float, row.groups()[1:])) for row in rows}
 
 
 def focal_constant(actions, seeds):
@@ -55,15 +55,15 @@ def focal_constant(actions, seeds):
 
 @pytest.mark.parametrize("name", HERE)
 def test_the_table_holds_three_policies_with_finite_numbers(run, name):
-    found = rows(run(name, "--steps", 0))
-    assert list(found) == ["ppo", "best_constant", "random"]
-    for mean, low, high in found.values():
+    table_rows = rows(run(name, "--steps", 0))
+    assert list(table_rows) == ["ppo", "best_constant", "random"]
+    for mean, low, high in table_rows.values():
         assert np.isfinite([mean, low, high]).all()
         assert low <= mean <= high
     # In all seats the best constant of this game is to invest nothing and keep 1 a step each.
     expected = 200.0 if name == "sb3_parameter_sharing.py" else focal_constant(np.zeros(1), 100)
-    assert found["best_constant"][0] == pytest.approx(expected, abs=0.005)
-    assert found["random"][0] < found["best_constant"][0]
+    assert table_rows["best_constant"][0] == pytest.approx(expected, abs=0.005)
+    assert table_rows["random"][0] < table_rows["best_constant"][0]
 
 
 def test_a_partner_who_is_in_the_table_anyway(run):
@@ -135,7 +135,7 @@ def test_advantages_are_those_of_every_episode_alone(cleanrl):
     rewards, values = rng.normal(size=(7, 2)), rng.normal(size=(8, 2))
     ends, cuts = np.zeros((7, 2), np.bool_), np.zeros((7, 2), np.bool_)
     ends[2, 0], cuts[2, 1] = True, True
-    found = cleanrl["advantages"](*map(torch.as_tensor, (rewards, values, ends, cuts))).numpy()
+    computed = cleanrl["advantages"](*map(torch.as_tensor, (rewards, values, ends, cuts))).numpy()
     gamma, trace = cleanrl["GAMMA"], cleanrl["LAMBDA"]
     for game in range(2):
         for first, stop in ((0, 3), (4, 7)):
@@ -145,7 +145,7 @@ def test_advantages_are_those_of_every_episode_alone(cleanrl):
                     following = 0.0 if ends[t, game] else values[t + 1, game]
                     surprise = rewards[t, game] + gamma * following - values[t, game]
                     expected += (gamma * trace) ** (t - start) * surprise
-                assert found[start, game] == pytest.approx(expected, abs=1e-12)
+                assert computed[start, game] == pytest.approx(expected, abs=1e-12)
 
 
 def test_every_example_has_its_place():

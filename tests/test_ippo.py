@@ -5,8 +5,8 @@ import pytest
 import toy_echo
 import toy_meeting
 
+from coopbench.baselines import train_ippo
 from coopbench.baselines.game import Game
-from coopbench.baselines.learners import train_ippo
 from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
 from coopbench.baselines.learners.ippo import IPPO, Params
 from coopbench.baselines.learners.row_learner import RewardScale

@@ -116,8 +116,8 @@ def test_moves_are_those_inside_blocks(world):
     away, queue = np.zeros((2, 1, cells), np.int32)
     lattice.count_moves(barriers, 0, columns, source, -1, away, queue)
     np.testing.assert_array_equal(np.where(away[0] == lattice.FAR, np.inf, away[0]), theirs)
-    found = lattice.count_moves(barriers, 0, columns, source, target, away, queue)
-    assert found == (theirs[target] if np.isfinite(theirs[target]) else lattice.FAR)
+    moves = lattice.count_moves(barriers, 0, columns, source, target, away, queue)
+    assert moves == (theirs[target] if np.isfinite(theirs[target]) else lattice.FAR)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -256,7 +256,7 @@ def _short_play(env_id, steps):
     engine = Engine(env_id, 2, **SHORT)
     engine.reset(np.array([SEED, SEED + 1]))
     low_high = np.random.default_rng(0)
-    found = {"obs_0": engine.control.obs.copy()}
+    values = {"obs_0": engine.control.obs.copy()}
     for t in range(1, steps + 1):
         if engine.discrete:
             actions = low_high.integers(0, engine.action_spaces[0].n, engine.actions.shape)
@@ -265,10 +265,10 @@ def _short_play(env_id, steps):
             high = np.stack([space.high for space in engine.action_spaces])
             actions = low_high.uniform(low, high, engine.actions.shape)
         engine.step(actions)
-        found[f"obs_{t}"] = engine.control.obs.copy()
-        found[f"rewards_{t}"] = engine.control.rewards.copy()
-        found[f"measures_{t}"] = engine.control.measures.copy()
-    return found | engine.get_state()
+        values[f"obs_{t}"] = engine.control.obs.copy()
+        values[f"rewards_{t}"] = engine.control.rewards.copy()
+        values[f"measures_{t}"] = engine.control.measures.copy()
+    return values | engine.get_state()
 
 
 def test_compiled_equals_python(env_id, tmp_path):

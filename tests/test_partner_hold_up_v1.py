@@ -138,16 +138,16 @@ def test_demands_cost_trust(times, action, blame, trust, agent):
 
 def test_metrics_of_two_steps():
     engine = played(GOOD, [[1.0, 1.0], [1.0, 0.5]], [[0.0, 0.75], [0.0, 0.2]])
-    found = engine.metrics()
+    metrics = engine.metrics()
     first, second = 0.61, 0.61 * 0.65
-    assert found["capital"] == pytest.approx((first + second) / 2)
-    assert found["conflict_rate"] == 1.0  # 0.705 and 0.44 is too much, too
-    assert found["hold_up"] == pytest.approx((first + 0.5 * second) / (first + second))
+    assert metrics["capital"] == pytest.approx((first + second) / 2)
+    assert metrics["conflict_rate"] == 1.0  # 0.705 and 0.44 is too much, too
+    assert metrics["hold_up"] == pytest.approx((first + 0.5 * second) / (first + second))
     strong, weak = engine.control.returns[0] / [1.1, 0.9]
-    assert found["income_asymmetry"] == pytest.approx((strong - weak) / (strong + weak))
+    assert metrics["income_asymmetry"] == pytest.approx((strong - weak) / (strong + weak))
     # The strong one: 0.8 * 0.7 twice; the weak one: 0.83, then nothing invested.
-    assert found["trust_asymmetry"] == pytest.approx(0.8 * 0.7**2 - 0.83 * 0.7)
-    assert found["cooperation_rate"] == 0.5
+    assert metrics["trust_asymmetry"] == pytest.approx(0.8 * 0.7**2 - 0.83 * 0.7)
+    assert metrics["cooperation_rate"] == 0.5
 
 
 def test_metrics_with_nothing_to_divide_by():
@@ -190,12 +190,12 @@ def test_an_episode_draws_its_capital_and_speed():
 
 def settled(actions):
     """Rewards of one step at full trust with capital as these actions keep it."""
-    given = np.array([actions])
+    array = np.array([actions])
     engine = begun(GOOD)
-    state = GOOD | {"trust": np.ones((2, 2))} | game.steady(engine.constants, given)
+    state = GOOD | {"trust": np.ones((2, 2))} | game.steady(engine.constants, array)
     engine.reset(np.array([1]), state=state)
-    engine.step(given, DISABLED)
-    np.testing.assert_allclose(engine.state.capital[0], np.clip(given[0, :, 0], 0, 1), rtol=1e-12)
+    engine.step(array, DISABLED)
+    np.testing.assert_allclose(engine.state.capital[0], np.clip(array[0, :, 0], 0, 1), rtol=1e-12)
     return engine.control.rewards[0]
 
 

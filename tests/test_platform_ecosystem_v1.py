@@ -78,9 +78,9 @@ def test_who_leaves_keeps_its_endowment_and_is_not_judged():
 def test_who_is_absent_exploits_nobody():
     """Nothing is expected of an absent developer, as nobody judges it."""
     engine = played(GOOD, [INVEST, LEAVE, STAY])
-    found = engine.spec.trace(engine.constants, engine.state)
-    np.testing.assert_array_equal(found["baseline"], [[0.5, 0.0, 0.5]])
-    below = found["fraction"] < found["baseline"]
+    trace = engine.spec.trace(engine.constants, engine.state)
+    np.testing.assert_array_equal(trace["baseline"], [[0.5, 0.0, 0.5]])
+    below = trace["fraction"] < trace["baseline"]
     np.testing.assert_array_equal(below, [[False, False, True]])
 
 
@@ -93,8 +93,8 @@ def test_noise_does_not_make_the_absent_seen():
 def test_a_platform_without_developers_earns_nothing():
     engine = played(GOOD, [[0.6, 0.5], LEAVE, LEAVE])
     np.testing.assert_allclose(engine.control.rewards[0], [1.5 * 0.4, 0.84, 0.84])
-    found = engine.metrics()
-    assert (found["retention"], found["network_effect"], found["exits"]) == (0.0, 0.0, 2.0)
+    metrics = engine.metrics()
+    assert (metrics["retention"], metrics["network_effect"], metrics["exits"]) == (0.0, 0.0, 2.0)
     assert engine.state.trust[0, 1, 0] > 0.8  # who is gone still sees what it does
 
 
@@ -121,8 +121,8 @@ def test_coming_back_takes_time_trust_and_will(away, trust, terms, enters):
     np.testing.assert_array_equal(engine.state.present[0], [True, enters, True])
     assert engine.state.fraction[0, 1] == enters
     assert engine.state.away[0, 1] == (0 if enters else away + 1)
-    found = engine.metrics()
-    assert (found["entries"], found["exits"]) == (enters, 0.0)
+    metrics = engine.metrics()
+    assert (metrics["entries"], metrics["exits"]) == (enters, 0.0)
 
 
 def test_the_way_out_and_back():
@@ -136,9 +136,9 @@ def test_the_way_out_and_back():
         rows.append([seen[engine.layout[name].index][0] for name in names])
     expected = [[0, 0.5, 2 / 3], [0, 0.5, 1 / 3], [0, 0.5, 0], [1, 1, 0]]
     np.testing.assert_allclose(rows, expected, rtol=1e-6)
-    found = engine.metrics()
-    assert (found["exits"], found["entries"]) == (1.0, 1.0)
-    assert found["retention"] == pytest.approx((3 * 0.5 + 1) / 4)
+    metrics = engine.metrics()
+    assert (metrics["exits"], metrics["entries"]) == (1.0, 1.0)
+    assert metrics["retention"] == pytest.approx((3 * 0.5 + 1) / 4)
 
 
 def test_a_delay_of_one_keeps_a_developer_away_for_one_step():
@@ -203,12 +203,12 @@ def test_six_steps_of_greed_empty_the_platform():
 
 def test_metrics_of_two_steps():
     engine = played(GOOD, [[1.0, 0.75], LEAVE, INVEST], [[0.5, 0.5], STAY, [0.0, 0.3]])
-    found = engine.metrics()
-    assert found["retention"] == pytest.approx((0.5 + 0.0) / 2)
-    assert found["exits"] == 2.0
-    assert found["entries"] == 0.0
-    assert found["mean_commission"] == pytest.approx((0.375 + 0.3) / 2)
-    assert found["network_effect"] == pytest.approx(0.75 / 0.5 - 1.0)  # nothing in step two
+    metrics = engine.metrics()
+    assert metrics["retention"] == pytest.approx((0.5 + 0.0) / 2)
+    assert metrics["exits"] == 2.0
+    assert metrics["entries"] == 0.0
+    assert metrics["mean_commission"] == pytest.approx((0.375 + 0.3) / 2)
+    assert metrics["network_effect"] == pytest.approx(0.75 / 0.5 - 1.0)  # nothing in step two
     whole = played(GOOD, [INVEST, INVEST, INVEST], [INVEST, LEAVE, INVEST], floor=0.4)
     units = 1.75 * np.array([3.1, 2.3])
     gained = (units * [1.0, 0.7]).sum() / (units * 0.4).sum() - 1.0
@@ -286,10 +286,10 @@ def test_any_play(developers, seed, thresholds, delay):
             engine.observation_spaces, engine.control.obs.swapaxes(0, 1), strict=True
         ):
             assert all(space.contains(row) for row in seen)
-    found = [engine.metrics(lane) for lane in range(8)]
-    np.testing.assert_allclose([m["exits"] + m["entries"] for m in found], moves)
+    rows = [engine.metrics(lane) for lane in range(8)]
+    np.testing.assert_allclose([m["exits"] + m["entries"] for m in rows], moves)
     np.testing.assert_allclose(
-        [m["exits"] - m["entries"] for m in found], (~engine.state.present).sum(axis=1)
+        [m["exits"] - m["entries"] for m in rows], (~engine.state.present).sum(axis=1)
     )
 
 

@@ -117,18 +117,18 @@ def test_recovery_counts_once_and_for_good():
     engine = _game(state=near, horizon=50)
     assert engine.metrics()["recovered"] == 0.0
     assert engine.metrics()["recovery_time"] == 1.0
-    found = _play(engine, 0.5, 0.5)
-    assert found["recovered"] == 0.0
-    found = _play(engine, 1.0, 1.0)
-    assert found["final_trust"] >= 0.8
-    assert (found["recovered"], found["recovery_time"]) == (1.0, 2 / 50)
+    block = _play(engine, 0.5, 0.5)
+    assert block["recovered"] == 0.0
+    block = _play(engine, 1.0, 1.0)
+    assert block["final_trust"] >= 0.8
+    assert (block["recovered"], block["recovery_time"]) == (1.0, 2 / 50)
     assert engine.state.productivity[0] == 1.8
-    peak = found["peak_trust"]
+    peak = block["peak_trust"]
     for _ in range(20):
-        found = _play(engine, 0.0, 0.0)
-    assert found["final_trust"] < 0.1
-    assert (found["recovered"], found["recovery_time"]) == (1.0, 2 / 50)
-    assert found["peak_trust"] == peak > 0.8
+        block = _play(engine, 0.0, 0.0)
+    assert block["final_trust"] < 0.1
+    assert (block["recovered"], block["recovery_time"]) == (1.0, 2 / 50)
+    assert block["peak_trust"] == peak > 0.8
     assert engine.state.productivity[0] == 1.8
     assert not engine.control.ended[0]
 
@@ -154,9 +154,9 @@ def test_mean_damage_is_the_mean_over_steps_and_pairs():
     assert engine.metrics()["mean_damage"] == 0.0
     seen = []
     for fractions in ((1.0, 0.0), (0.0, 0.3), (0.6, 0.6)):
-        found = _play(engine, *fractions)
+        block = _play(engine, *fractions)
         seen.append(engine.state.damage[0, [0, 1], [1, 0]].mean())
-    assert found["mean_damage"] == pytest.approx(np.mean(seen))
+    assert block["mean_damage"] == pytest.approx(np.mean(seen))
 
 
 def test_what_agents_and_the_global_state_see():
@@ -175,9 +175,9 @@ def test_conditional_cooperators_nearly_always_recover_in_time():
     engine = Engine(NAME, 200)
     control, player = engine.control, Player("conditional_cooperator", Game.of(engine))
     Match(engine, [player]).play(np.arange(200, dtype=np.uint64))
-    found = dict(zip(engine.spec.metrics, control.measures.T, strict=True))
-    assert found["recovered"].mean() > 0.99
-    assert 0.25 < found["recovery_time"].mean() < 0.45
+    metrics = dict(zip(engine.spec.metrics, control.measures.T, strict=True))
+    assert metrics["recovered"].mean() > 0.99
+    assert 0.25 < metrics["recovery_time"].mean() < 0.45
     assert (control.returns > engine.horizon).all()  # more than by keeping everything
 
 

@@ -265,13 +265,13 @@ def test_cell_lists_find_what_all_pairs_find(name):
 
 def variant(name, **changes):
     """Register Routing with constants replaced that must not change a bit."""
-    found = dataclasses.replace(
+    changed = dataclasses.replace(
         routing.SPEC,
         id=f"coopbench/{name}-v0",
         constants=lambda p: routing.constants(p)._replace(**changes),
     )
-    coopbench_envs.register(found)
-    return found.id
+    coopbench_envs.register(changed)
+    return changed.id
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def test_errors_name_the_block(blocks, words):
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("parameters", "words"),
     [
         ({"dynamics": "difdrive"}, ("'dynamics'", "'difdrive'", "Did you mean 'diffdrive'?")),
         (
@@ -243,8 +243,8 @@ def test_errors_name_the_block(blocks, words):
         ({"dynamics": "mixed", "dynamics_params": {"block": []}}, ("'block'", "'blocks'")),
     ],
 )
-def test_errors_of_dynamics(given, words):
+def test_errors_of_dynamics(parameters, words):
     with pytest.raises((ValueError, TypeError)) as error:
-        Engine(ID, **given)
+        Engine(ID, **parameters)
     for word in words:
         assert word in str(error.value)

@@ -62,8 +62,8 @@ def test_agents_and_goals_lie_on_distinct_free_cells(name):
     assert 0 < shared.sum() < 200
     assert (s.on_goal == (agents == goals)).all()
     for lane in range(200):
-        there = s.landmark_pos[lane][s.landmark_pos[lane, :, 0] != ABSENT]
-        discs = there[: c.num_obstacles] if c.num_obstacles else there
+        landmarks = s.landmark_pos[lane][s.landmark_pos[lane, :, 0] != ABSENT]
+        discs = landmarks[: c.num_obstacles] if c.num_obstacles else landmarks
         assert not np.isin([*agents[lane], *goals[lane]], cells_of(c, discs)).any()
 
 
@@ -299,7 +299,7 @@ def test_nobody_begins_or_ends_on_an_obstacle(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "words"),
+    ("name", "parameters", "words"),
     [
         ("string_grid", {}, ("'map_str'", "missing")),
         ("string_grid", {"map_str": " \n"}, ("no rows",)),
@@ -352,9 +352,9 @@ def test_nobody_begins_or_ends_on_an_obstacle(name):
         ("movingai", {"path": "nowhere.map"}, ("'nowhere.map'", "Nothing is downloaded")),
     ],
 )
-def test_errors_name_the_map_and_the_reason(name, given, words):
+def test_errors_name_the_map_and_the_reason(name, parameters, words):
     with pytest.raises(ValueError, match=name) as error:
-        make(name, **given)
+        make(name, **parameters)
     for word in words:
         assert word in str(error.value)
 

@@ -187,9 +187,9 @@ def test_who_begins_on_its_goal_has_arrived(on_goal):
     engine.reset(np.zeros(1))
     engine.reset(np.zeros(1), state={"goal_pos": engine.state.agent_pos.copy()})
     play(engine, np.zeros((1, 6, 2)))
-    found = metrics(engine)
-    assert found["success_rate"] == found["ever_arrived"] == found["spl"] == 1.0
-    assert found["makespan"] == found["flowtime"] == found["shortest_time"] == 0.0
+    reached = metrics(engine)
+    assert reached["success_rate"] == reached["ever_arrived"] == reached["spl"] == 1.0
+    assert reached["makespan"] == reached["flowtime"] == reached["shortest_time"] == 0.0
 
 
 def test_dynamics_are_those_of_version_0():
@@ -268,17 +268,17 @@ def test_who_stays_can_be_pushed_off():
     arrive(engine)
     assert not engine.state.on_goal[0, 0]
     assert engine.state.agent_pos[0, 0, 0] > 0.06
-    found = metrics(engine)
-    assert found["ever_arrived"] == 0.5
-    assert found["success_rate"] == found["spl"] == 0.0
+    reached = metrics(engine)
+    assert reached["ever_arrived"] == 0.5
+    assert reached["success_rate"] == reached["spl"] == 0.0
 
 
 def test_who_stops_stands_and_cannot_be_pushed():
     engine = duel("stop")
     play(engine, np.array([[[0.5, 0.0], [0.0, 0.0]]]))
-    there = engine.state.agent_pos[0, 0].copy()
+    place = engine.state.agent_pos[0, 0].copy()
     play(engine, np.array([[[1.0, 0.0], [1.0, 0.0]]]), 30)
-    np.testing.assert_array_equal(engine.state.agent_pos[0, 0], there)
+    np.testing.assert_array_equal(engine.state.agent_pos[0, 0], place)
     assert not engine.state.agent_vel[0, 0].any()
     assert engine.state.agent_contacts[0].min() > 5
     assert metrics(engine)["success_rate"] == 0.5
@@ -327,8 +327,8 @@ def test_lifelong_goals_follow_each_other(env_id):
     assert not engine.control.terminated.any()
     if env_id == ID:
         np.testing.assert_array_equal(s.arrivals, arrivals)
-        found = [metrics(engine, lane)["throughput"] for lane in range(4)]
-        np.testing.assert_allclose(found, arrivals.sum(1) / 600)
+        rows = [metrics(engine, lane)["throughput"] for lane in range(4)]
+        np.testing.assert_allclose(rows, arrivals.sum(1) / 600)
         assert s.reachable.all()
         assert (s.efficiency <= arrivals + 1e-9).all()
 
@@ -391,11 +391,11 @@ def test_contacts_are_counted_apart():
     assert engine.state.agent_contacts.min() > 5
     assert not engine.state.wall_contacts.any()
     play(engine, np.array([[[-1.0, 0.0], [-1.0, 0.0]]]), 150)
-    found = metrics(engine)
+    counted = metrics(engine)
     assert engine.state.wall_contacts.min(initial=9) == 0  # the first agent follows the second
     assert engine.state.wall_contacts[0, 1] > 5
-    assert found["wall_contacts"] == engine.state.wall_contacts.sum() / (2 * 190)
-    assert found["agent_contacts"] == engine.state.agent_contacts.sum() / (2 * 190)
+    assert counted["wall_contacts"] == engine.state.wall_contacts.sum() / (2 * 190)
+    assert counted["agent_contacts"] == engine.state.agent_contacts.sum() / (2 * 190)
 
 
 def test_ways_and_deadlocks_are_measured():

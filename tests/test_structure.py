@@ -19,7 +19,7 @@ print("\\n".join(build.get_outputs(include_bytecode=False)))
 """
 
 
-@pytest.mark.parametrize("check", structure.ENFORCED, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", structure.CHECKS, ids=lambda check: check.__name__)
 def test_structure_has_no_violations(check):
     violations = check()
     assert not violations, "\n".join(violations)

@@ -18,8 +18,8 @@ ID = "coopbench/SynergySearch-v1"
 
 def _venture(good, state=None, **parameters):
     engine = Engine("SynergySearch-v1", **(STILL | parameters))
-    given = {"good": good, "productivity": 1.5 if good else 0.5, "trust": FULL}
-    engine.reset(np.array([0]), state=given | (state or {}))
+    values = {"good": good, "productivity": 1.5 if good else 0.5, "trust": FULL}
+    engine.reset(np.array([0]), state=values | (state or {}))
     return engine
 
 

@@ -221,7 +221,7 @@ def table(protocol, courses=None, **further):
     return EpisodeTable(tuple(blocks), tuple(courses), **further)
 
 
-def told(protocol, episodes):
+def reasons_of(protocol, episodes):
     """Departures but for that it is no protocol of this package."""
     reasons = departures(protocol, episodes)
     assert reasons[0] == "carried-v1 is not a protocol of this package"
@@ -229,14 +229,14 @@ def told(protocol, episodes):
 
 
 def test_checkpoints_are_asked_for_on_trained_tasks_alone(protocol):
-    assert told(protocol, table(protocol)) == []
+    assert reasons_of(protocol, table(protocol)) == []
     planned = "; the protocol has 3 up to step 300"
-    assert told(protocol, table(protocol, ())) == [
+    assert reasons_of(protocol, table(protocol, ())) == [
         f"runs 100, 101, 102 of ippo on dilemma, slcd have no checkpoints{planned}"
     ]
     courses = [course("dilemma", run) for run in RUNS] + [course("slcd", 100)]
     courses += [course("slcd", 101, (100, 200)), course("dilemma.focal", 101, (7,))]
-    assert told(protocol, table(protocol, courses)) == [
+    assert reasons_of(protocol, table(protocol, courses)) == [
         f"run 101 of ippo on slcd has 2 checkpoints up to step 200{planned}",
         f"run 102 of ippo on slcd has no checkpoints{planned}",
     ]
@@ -245,20 +245,22 @@ def test_checkpoints_are_asked_for_on_trained_tasks_alone(protocol):
 def test_other_steps_of_training_are_departures(protocol):
     cells = [Cell(task.id, "ippo", run) for task in protocol.task for run in RUNS]
     planned = dict.fromkeys(cells, 300)
-    assert told(protocol, table(protocol, trained=planned)) == []
+    assert reasons_of(protocol, table(protocol, trained=planned)) == []
     short = dict.fromkeys(cells, 20_000)
     what = "been trained for 20,000 steps; the protocol asks for 300"
-    assert told(protocol, table(protocol, trained=short)) == [
+    assert reasons_of(protocol, table(protocol, trained=short)) == [
         f"runs 100, 101, 102 of ippo on dilemma, slcd have {what}"
     ]
     one = planned | {Cell("slcd", "ippo", 101): 20_000, Cell("dilemma.focal", "ippo", 100): 7}
-    assert told(protocol, table(protocol, trained=one)) == [f"run 101 of ippo on slcd has {what}"]
+    assert reasons_of(protocol, table(protocol, trained=one)) == [
+        f"run 101 of ippo on slcd has {what}"
+    ]
 
 
 def test_what_the_checkpoints_say_is_not_said_again(protocol):
     courses = [course(task, run, (100, 200)) for task in OWN_TASKS for run in RUNS]
     short = {each.cell: 200 for each in courses}
-    assert told(protocol, table(protocol, courses, trained=short)) == [
+    assert reasons_of(protocol, table(protocol, courses, trained=short)) == [
         "runs 100, 101, 102 of ippo on dilemma, slcd have 2 checkpoints up to step 200; the "
         "protocol has 3 up to step 300"
     ]
@@ -275,11 +277,11 @@ def test_steps_are_asked_for_without_selection_seeds(protocol):
     without = protocol.model_copy(update={"seeds": seeds, "training": training})
     cells = [Cell(task, "ippo", run) for task in OWN_TASKS for run in RUNS]
     steps = dict(zip(cells, (300, 900, 800, 300, 300, 300), strict=True))
-    assert told(without, table(without, (), trained=steps)) == [
+    assert reasons_of(without, table(without, (), trained=steps)) == [
         "run 102 of ippo on dilemma has been trained for 800 steps; the protocol asks for "
         "300 or 900"
     ]
-    assert told(without, table(without, ())) == []  # nothing is known of their steps
+    assert reasons_of(without, table(without, ())) == []  # nothing is known of their steps
 
 
 def test_a_run_that_failed_is_told_once(protocol):

@@ -36,9 +36,9 @@ def test_one_step_of_good_times_by_hand():
     worth = 0.9 * 1.25
     expected = [worth * (1 - 0.5 * 0.2), 0.75 + worth * (1 - 0.9 * 0.4)]
     np.testing.assert_allclose(engine.control.rewards[0], expected, rtol=1e-15)
-    found = engine.state.trust[0]
-    assert found[1, 0] == pytest.approx(0.8 + 0.15 * 1.0 * 0.2)  # the signal of 1 is 1
-    assert found[0, 1] == pytest.approx(0.6 - 0.30 * 0.5 * 0.6)  # that of 0.25 is -1/2
+    after = engine.state.trust[0]
+    assert after[1, 0] == pytest.approx(0.8 + 0.15 * 1.0 * 0.2)  # the signal of 1 is 1
+    assert after[0, 1] == pytest.approx(0.6 - 0.30 * 0.5 * 0.6)  # that of 0.25 is -1/2
     assert engine.state.expected[0] == 0.5
 
 
@@ -48,9 +48,9 @@ def test_one_step_of_bad_times_by_hand():
     trust = [[1.0, 0.6], [0.8, 1.0]]
     engine.reset(np.zeros(1, np.uint64), state=_state(trust=trust, good=False, productivity=0.2))
     engine.step(np.array([[[0.0], [0.5]]]))
-    found = engine.state.trust[0]
-    assert found[1, 0] == 0.8
-    assert found[0, 1] == pytest.approx(0.6 + 0.15 * 0.5 * 0.4)
+    after = engine.state.trust[0]
+    assert after[1, 0] == 0.8
+    assert after[0, 1] == pytest.approx(0.6 + 0.15 * 0.5 * 0.4)
     assert engine.state.productivity[0] == pytest.approx(0.2)
     assert not engine.state.good[0]
 
@@ -172,11 +172,11 @@ def test_certified_policies_play_at_every_size(name, parameters, policy):
 @pytest.mark.parametrize("name", NAMES)
 def test_ranges_may_end_where_they_begin(name):
     """Every range at its least, then at its most: all numbers stay finite."""
-    found = coopbench_envs.spec(name)
-    ranges = {n: a for n, (_, _, a) in describe(found.params).items() if a.pair}
+    spec = coopbench_envs.spec(name)
+    ranges = {n: a for n, (_, _, a) in describe(spec.params).items() if a.pair}
     for end in ("low", "high"):
-        given = {n: (getattr(allowed, end),) * 2 for n, allowed in ranges.items()}
-        engine = Engine(name, 2, horizon=5, **given)
+        values = {n: (getattr(allowed, end),) * 2 for n, allowed in ranges.items()}
+        engine = Engine(name, 2, horizon=5, **values)
         engine.reset(np.arange(2, dtype=np.uint64))
         rng = np.random.default_rng(0)
         while not engine.control.done.all():

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
@@ -325,7 +326,6 @@ def _rollout_length(params: Params, seats: int) -> int:
 
 def _model(game: Rows, params: Params) -> Any:
     """Make Stable-Baselines3's PPO for rows of a game, without an environment."""
-    import gymnasium as gym
     import torch
     from stable_baselines3 import PPO
     from stable_baselines3.common.logger import Logger

@@ -7,6 +7,7 @@ agents can die and each agent has its own reward. Actions are continuous.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
@@ -270,7 +271,6 @@ def _check(params: Params, game: Rows, name: str) -> None:
 
 def _model(params: Params, inputs: int, outputs: int) -> Any:
     """Make Stable-Baselines3's SAC for rows of a game, without an environment."""
-    import gymnasium as gym
     import torch
     from stable_baselines3 import SAC
     from stable_baselines3.common.logger import Logger

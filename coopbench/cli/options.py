@@ -1,5 +1,6 @@
 """Options that several commands share, and how their values become arguments."""
 
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,8 +65,6 @@ def assignment(text: str, option: str, params: type | None = None) -> tuple[str,
     With ``params`` the value of a text parameter stays text unless it is a quoted TOML string.
     Raises ``ValueError`` for text of another form.
     """
-    import tomllib
-
     from coopbench_envs.parameters import describe as describe_parameters
 
     name, equals, value = text.partition("=")

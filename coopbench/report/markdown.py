@@ -14,7 +14,7 @@ from coopbench.report.tables.overall import extra_tables, overview_table
 from coopbench.report.tables.tasks import agent_table, comparison_table, task_table
 from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, is_long
 
-__all__ = ["as_markdown", "bullet_facts", "escaped", "markdown_table"]
+__all__ = ["as_markdown", "bullet_facts", "escaped", "markdown_table", "rows_table"]
 
 
 def as_markdown(findings: Findings, pictures: Sequence[Picture] = ()) -> str:
@@ -66,6 +66,14 @@ def markdown_table(table: Table) -> str:
             ]
             lines.append(_line(([escaped(group.name)] if table.grouped else []) + cells))
     return "\n".join([*lines, "", _bullets(table.notes)])
+
+
+def rows_table(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Write heads and rows of cells as a Markdown table."""
+    lines = [list(heads), ["---"] * len(heads), *([str(cell) for cell in row] for row in rows)]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
 
 
 def _line(cells: Iterable[str]) -> str:

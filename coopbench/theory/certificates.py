@@ -19,6 +19,7 @@ from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.baselines.strategies.certified import certified
 from coopbench.baselines.strategies.investments import CUSTOMARY
+from coopbench.report.markdown import rows_table
 from coopbench.theory.best_play import best_open_loop
 from coopbench.theory.one_step import single_parts, solve
 from coopbench_envs.engine import Engine
@@ -77,8 +78,6 @@ class Certificate:
 
     def table(self) -> str:
         """Write as Markdown tables: the criteria, then the policies."""
-        from coopbench.describe import table
-
         rows = [
             (c.name, f"{c.value:.3f}", _requirement(c), "yes" if c.met else "**no**")
             for c in self.criteria
@@ -91,8 +90,8 @@ class Certificate:
         heads = ["Policy in every seat", "Return per step", "Score"]
         met = self.figures["price_of_anarchy_in_play"]
         note = f"At the trust that is met in play the price of anarchy is {met:.3f}."
-        criteria = table(["Criterion", "Value", "Asked", "Holds"], rows)
-        return f"{criteria}\n\n{note}\n\n{table(heads, scores)}"
+        criteria = rows_table(["Criterion", "Value", "Asked", "Holds"], rows)
+        return f"{criteria}\n\n{note}\n\n{rows_table(heads, scores)}"
 
 
 def _requirement(criterion: Criterion) -> str:

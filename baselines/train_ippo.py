@@ -1,6 +1,6 @@
 """Train PPO on one game: a script to read, copy and change.
 
-    python -m coopbench.baselines.learners.train_ippo --env TrustDilemma-v1 --steps 200000
+    python -m coopbench.baselines.train_ippo --env TrustDilemma-v1 --steps 200000
 
 Learns in intervals and prints after each of them the mean return of an agent over 32 episodes in
 which the policy sits in all seats, beside that of the best constant policy on the same seeds. Then
