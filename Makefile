@@ -9,13 +9,21 @@ WORKERS ?= 2
 # Training of each example of `interop`; enough to show that everything fits together.
 STEPS ?= 4000
 
-.PHONY: report test lint bench docs wheel interop format clean
+.PHONY: report test test-oldest test-newest lint bench docs wheel interop format clean
 
 report: $(VENV)/.core
 	$(BIN)/coopbench evaluate $(PROTOCOL)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+# A part of the tests with the lowest versions that pyproject.toml allows, and with the newest
+# versions on the newest Python here; not part of `.ci/run`.
+test-oldest:
+	.ci/oldest
+
+test-newest:
+	.ci/newest
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
