@@ -121,7 +121,7 @@ def test_the_new_things_are_listed_and_play(project, tmp_path):
 
 def test_the_new_things_pass_the_tests_that_walk_the_registries(project):
     """Every interface, seeds, pictures, policies, protocols, rooms and the wheel."""
-    options = ("-q", "-n0", "-p", "no:cacheprovider", "-k", _WALKING)
+    options = ("-v", "-n0", "-p", "no:cacheprovider", "-k", _WALKING)
     left_out = ("--ignore=tests/test_contributing.py", "--ignore=tests/test_cli.py")
     passed = _run(project, "-m", "pytest", *options, *left_out, "tests")
     assert int(re.search(r"(\d+) passed", passed)[1]) > 40
