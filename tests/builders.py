@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.game import Game
-from coopbench.baselines.match import Match
-from coopbench.baselines.player import Player
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
@@ -202,10 +199,3 @@ def begun(env: str, lanes: int = 1, *, state: Any = None, **parameters: Any) -> 
     engine = Engine(env, lanes, **parameters)
     engine.reset(np.arange(lanes, dtype=np.uint64), state=state)
     return engine
-
-
-def play(engine: Engine, *policies: Any, seeds: Any = None, seats: Any = None) -> np.ndarray:
-    """Play policies or players to the end, lane i by seed i; return returns (lanes, agents)."""
-    players = [p if hasattr(p, "begin") else Player(p, Game.of(engine)) for p in policies]
-    numbers = np.arange(engine.lanes) if seeds is None else seeds
-    return Match(engine, players, seats).play(np.asarray(numbers, np.uint64))

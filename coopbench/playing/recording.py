@@ -16,13 +16,12 @@ import numpy as np
 
 import coopbench_envs
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import OWN, Match, seating
+from coopbench.baselines.match import OWN, Match
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import make_policy
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import ReplayError
 from coopbench.files import write_bytes
-from coopbench.playing.models import PolicyLike, name_of
+from coopbench.playing.models import PolicyLike
 from coopbench.playing.plan import game_of
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol
@@ -38,7 +37,6 @@ __all__ = [
     "episode_title",
     "load",
     "play",
-    "record",
     "recorded_episode",
 ]
 
@@ -115,32 +113,6 @@ class Recording:
         arrays["description"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
         write_bytes(Path(path), pack(arrays | {"actions": self.actions, "rewards": self.rewards}))
         return Path(path)
-
-
-def record(
-    env_id: str,
-    policy: PolicyLike,
-    seed: int = 0,
-    path: str | Path | None = None,
-    **parameters: Any,
-) -> Recording:
-    """Play one episode with ``policy`` in every seat and return it; with ``path``, write it too.
-
-    ``policy`` is a name, a callable on batches or an object with ``act``, as in ``evaluate``; the
-    episode is the first one of the environment seeded ``seed``.
-    """
-    number = int(seed_of(seed)[0])
-    if path is not None:
-        check_place(Path(path))
-    if isinstance(policy, str):  # errors are raised before the environment is compiled
-        make_policy(policy, Game.at(env_id, **parameters))
-    engine = Engine(env_id, **parameters)
-    seats = seating(1, len(engine.agents), 0)
-    title = f"{engine.spec.name}, {name_of(policy)}, seed {seed}"
-    recording = play(engine, [policy], seats, number, {}, title, {})
-    if path is not None:
-        recording.save(path)
-    return recording
 
 
 def play(

@@ -3,12 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import seating
+from coopbench.baselines.registry import make_policy
 from coopbench.files import write_bytes
-from coopbench.playing import recording
-from coopbench.playing.models import PolicyLike
-from coopbench.playing.recording import Recording
+from coopbench.playing.models import PolicyLike, name_of
+from coopbench.playing.recording import Recording, check_place, play
 from coopbench.report.gif import as_gif
 from coopbench.report.player import as_html
+from coopbench_envs.engine import Engine
+from coopbench_envs.shells.common import seed_of
 
 __all__ = ["Episode", "record"]
 
@@ -47,4 +51,15 @@ def record(
     ``policy`` is a name, a callable on batches or an object with ``act``, as in ``evaluate``; the
     episode is the first one of the environment seeded ``seed``.
     """
-    return Episode.of(recording.record(env_id, policy, seed, path, **parameters))
+    number = int(seed_of(seed)[0])
+    if path is not None:
+        check_place(Path(path))
+    if isinstance(policy, str):  # errors are raised before the environment is compiled
+        make_policy(policy, Game.at(env_id, **parameters))
+    engine = Engine(env_id, **parameters)
+    seats = seating(1, len(engine.agents), 0)
+    title = f"{engine.spec.name}, {name_of(policy)}, seed {seed}"
+    episode = Episode.of(play(engine, [policy], seats, number, {}, title, {}))
+    if path is not None:
+        episode.save(path)
+    return episode
