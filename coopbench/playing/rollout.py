@@ -14,16 +14,15 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Played, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.episodes.trajectories import Recorder
-from coopbench.playing.backends.jobs import Resources, Tell
+from coopbench.playing.backends.jobs import Tell
+from coopbench.playing.cell_job import CellJob
 from coopbench.playing.models import Checkpoints, Failed, Model, PolicyLike, name_of
-from coopbench.playing.plan import game_of
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench_envs.engine import Engine
-from coopbench_envs.registration import spec
 
-__all__ = ["PlayJob", "cost", "kind", "outcome", "play", "play_checkpoints", "title"]
+__all__ = ["PlayJob", "outcome", "play", "play_checkpoints"]
 
 
 def play(
@@ -97,48 +96,32 @@ def outcome(
 
 
 @dataclass(frozen=True, eq=False)
-class PlayJob:
-    """The play of one cell, for a backend; its result is ``Played``.
+class PlayJob(CellJob):
+    """The play of one cell, for a backend; its result is ``Played``."""
 
-    Two jobs are never equal: what they hold need not be comparable.
-    """
-
-    protocol: Protocol
-    cell: Cell
     policy: Model
     partners: Sequence[PolicyLike] | None = None
 
     @property
-    def cost(self) -> float:
-        """Agents times steps times episodes, at most; nothing for a run that failed."""
+    def steps(self) -> int:
+        """Steps of the cell's episodes and of its checkpoints' ones; 0 for a run that failed."""
         if isinstance(self.policy, Failed):
-            return 0.0
-        selection, episodes = self.protocol.seeds.selection, 0
+            return 0
+        selection, episodes = self.protocol.seeds.selection, self.protocol.episodes(self.task)
         if isinstance(self.policy, Checkpoints) and selection is not None:
-            episodes = selection.count * len(self.policy.policies)
-        return cost(self.protocol, self.cell, episodes)
-
-    @property
-    def kind(self) -> str:
-        """Name the kernels that the task's environment compiles."""
-        return kind(self.protocol, self.cell)
-
-    @property
-    def resources(self) -> Resources:
-        """One core: episodes are lanes of one engine with one thread."""
-        return Resources()
+            episodes += selection.count * len(self.policy.policies)
+        return self.steps_of(episodes)
 
     def __str__(self) -> str:
-        names = [name_of(partner) for partner in self.partners or ()]
-        beside = f" beside {', '.join(map(repr, names))}" if names else ""
-        return title(self.cell, beside)
+        names = ", ".join(repr(name_of(partner)) for partner in self.partners or ())
+        return super().__str__() + (f" with partners {names}" if names else "")
 
     def __call__(self, tell: Tell | None) -> Played:
         """Play the cell; of a training run first its checkpoints, then the best of them."""
         start, policy, progress = time.perf_counter(), self.policy, None
         if isinstance(policy, Checkpoints):
             # The choice is made on the task that was trained on, whatever is played then.
-            trained = self.protocol.task_of(self.cell.task).trained_on or self.cell.task
+            trained = self.task.trained_on or self.cell.task
             chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), policy, tell)
             policy, tell = policy.policies[int(chosen.steps[chosen.best])], None
             progress = chosen if chosen.cell == self.cell else None
@@ -149,24 +132,6 @@ class PlayJob:
             raise ValueError(f"There is nothing to play: {self} failed ({policy.reason}).")
         episodes = play(self.protocol, self.cell, policy, tell, self.partners)
         return Played(episodes, progress, time.perf_counter() - start)
-
-
-def cost(protocol: Protocol, cell: Cell, more: int = 0) -> float:
-    """Return agents times steps, at most, of the episodes of a cell and so many ``more``."""
-    task = protocol.task_of(cell.task)
-    game = game_of(task)
-    return float(len(game.agents) * game.constants.horizon * (protocol.episodes(task) + more))
-
-
-def kind(protocol: Protocol, cell: Cell) -> str:
-    """Name the kernels that the environment of a cell compiles."""
-    return spec(protocol.task_of(cell.task).env).module
-
-
-def title(cell: Cell, beside: str = "") -> str:
-    """Name a cell in errors; ``beside`` says who its partners are."""
-    run = "" if cell.run is None else f", run {cell.run},"
-    return f"policy {cell.policy!r}{run}{beside} on task {cell.task!r}"
 
 
 def play_checkpoints(
@@ -181,11 +146,11 @@ def play_checkpoints(
         raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
     seeds, steps = np.array(selection.seeds, np.uint64), sorted(checkpoints.policies)
     rows: dict[str, list[np.ndarray]] = {}
-    for done, step in enumerate(steps):
+    for number, step in enumerate(steps, start=1):
         block = play(protocol, cell, checkpoints.policies[step], seeds=seeds)
         for name in dict.fromkeys(("return", *protocol.metrics_of(task))):
             rows.setdefault(name, []).append(values(block, name))
         if tell is not None:
-            tell((done + 1) / (len(steps) + 1))
+            tell(number / (len(steps) + 1))
     metrics = {name: np.stack(column) for name, column in rows.items()}
     return Progress(cell, np.array(steps, np.int64), metrics)

@@ -16,12 +16,12 @@ from coopbench.baselines.player import Player
 from coopbench.baselines.registry import POLICY_FILE, entries, make_policy, parse_name
 from coopbench.episodes.fingerprints import Fingerprints, extremes, recordable
 from coopbench.episodes.metrics import values
-from coopbench.episodes.table import Cell, Episodes
+from coopbench.episodes.table import Episodes
 from coopbench.episodes.trajectories import Recorder
-from coopbench.playing.backends.jobs import Resources
+from coopbench.playing.cell_job import CellJob
 from coopbench.playing.plan import game_of
 from coopbench.playing.recording import recorded_episode
-from coopbench.playing.rollout import cost, kind, play, title
+from coopbench.playing.rollout import play
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results.store import Stored
@@ -40,41 +40,17 @@ from coopbench_envs.engine import DISABLED, Engine
 __all__ = ["CheckJob"]
 
 
-@dataclass(frozen=True)
-class CheckJob:
-    """The check of one stored cell as a value, for a backend; its result is a ``Check``."""
+@dataclass(frozen=True, eq=False)
+class CheckJob(CellJob):
+    """The check of one stored cell, for a backend; its result is a ``Check``."""
 
-    protocol: Protocol
     stored: Stored  # with episodes
-
-    @property
-    def cell(self) -> Cell:
-        """The cell that is checked."""
-        return self._block.cell
 
     @property
     def _block(self) -> Episodes:
         if self.stored.episodes is None:
             raise ValueError("A failed run has no episodes to check.")
         return self.stored.episodes
-
-    @property
-    def cost(self) -> float:
-        """The same as for playing the cell."""
-        return cost(self.protocol, self.cell)
-
-    @property
-    def kind(self) -> str:
-        """The module of the kernels that the task's environment compiles."""
-        return kind(self.protocol, self.cell)
-
-    @property
-    def resources(self) -> Resources:
-        """One core, as for playing the cell."""
-        return Resources()
-
-    def __str__(self) -> str:
-        return title(self.cell)
 
     def __call__(self, tell: Callable[[float], None] | None) -> Check:
         """Check the cell."""
@@ -85,8 +61,7 @@ class CheckJob:
             return concluded(self.cell.folder, [Finding(text)], episodes=len(self._block))
 
     def _checked(self, tell: Callable[[float], None] | None) -> Check:
-        protocol, block = self.protocol, self._block
-        task = protocol.task_of(block.cell.task)
+        protocol, block, task = self.protocol, self._block, self.task
         findings = [
             *episode_findings(protocol, task, block),
             *metadata_findings(protocol, self.stored),

@@ -52,22 +52,16 @@ def runs(
     return [
         TrainJob(
             protocol=protocol,
+            cell=cell,
             learner=learner,
-            trained_on=task.id,
             seed=seed,
-            keeper=_keeper(root, protocol, learner, task.id, seed),
+            keeper=FolderKeeper(root.absolute() / cell.folder / "training"),
             budget=budget,
             settings=settings,
         )
         for seed in seeds
-        for task in tasks
+        for cell in (cell_of(protocol, learner, task.id, seed) for task in tasks)
     ]
-
-
-def _keeper(root: Path, protocol: Protocol, learner: str, task: str, seed: int) -> FolderKeeper:
-    """Return the folder of a run's state, in that of its cell."""
-    cell = cell_of(protocol, learner, task, seed)
-    return FolderKeeper(root.absolute() / cell.folder / "training")
 
 
 def _settings(

@@ -23,11 +23,11 @@ from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.errors import Diverged
 from coopbench.playing.backends.jobs import Resources, Tell
+from coopbench.playing.cell_job import CellJob
 from coopbench.playing.models import Failed
-from coopbench.playing.plan import game_of
-from coopbench.playing.rollout import PlayJob, kind, play
+from coopbench.playing.rollout import PlayJob, play
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Budget, Task
+from coopbench.protocol.sections import Budget
 from coopbench.provenance import versions
 from coopbench.workflows.keeper import Keeper, Scalars
 from coopbench_envs.arrays import LIMIT, pack, unpack
@@ -48,53 +48,38 @@ class Outcome:
     failures: tuple[Failure, ...] = ()
 
 
-@dataclass(frozen=True)
-class TrainJob:
-    """A training run as a value, for a backend; its result is an ``Outcome``."""
+@dataclass(frozen=True, eq=False)
+class TrainJob(CellJob):
+    """A training run, for a backend; its result is an ``Outcome``.
 
-    protocol: Protocol
+    Its cell is that of its policy on the task that it is trained on; see ``cell_of``.
+    """
+
     learner: str
-    trained_on: str
     seed: int
     keeper: Keeper
     budget: Budget
     settings: Mapping[str, Any]  # hyperparameters, all of them
 
     @property
-    def task(self) -> Task:
-        """Task that it is trained on."""
-        return self.protocol.played_by(self.trained_on)[0]
-
-    @property
-    def cell(self) -> Cell:
-        """Cell of its policy on the task that it is trained on."""
-        return cell_of(self.protocol, self.learner, self.trained_on, self.seed)
-
-    @property
     def plays(self) -> list[Cell]:
-        """Cells that its policy plays."""
-        return [
-            replace(self.cell, task=task.id) for task in self.protocol.played_by(self.trained_on)
-        ]
+        """The cells that its policy plays."""
+        tasks = self.protocol.played_by(self.cell.task)
+        return [replace(self.cell, task=task.id) for task in tasks]
 
     @property
-    def cost(self) -> float:
-        """Agents times steps."""
-        return float(len(game_of(self.task).agents) * self.budget.steps)
-
-    @property
-    def kind(self) -> str:
-        """Name the kernels that the task's environment compiles."""
-        return kind(self.protocol, self.cell)
+    def steps(self) -> int:
+        """The steps of its training."""
+        return self.budget.steps
 
     @property
     def resources(self) -> Resources:
-        """What its learner occupies."""
+        """The cores and the share of a GPU that its learner occupies."""
         entry = learners()[self.learner]
         return Resources(entry.cores, entry.gpus)
 
     def __str__(self) -> str:
-        return f"training run {self.seed} of {self.learner!r} on task {self.trained_on!r}"
+        return f"training run {self.seed} of {self.learner!r} on task {self.cell.task!r}"
 
     def __call__(self, tell: Tell | None) -> Outcome:
         """Train from its last interval, then play; a finished training is not repeated."""
@@ -306,7 +291,7 @@ class _Run:
         return {
             "protocol": job.protocol.name,
             "digest": job.protocol.digest,
-            "task": job.trained_on,
+            "task": job.cell.task,
             "learner": job.learner,
             "seed": job.seed,
             "budget": job.budget.model_dump(),

@@ -168,7 +168,7 @@ def _cell_checks(
     """Read all cells and play them again; return their checks and those that could be read."""
     cells: Cells = {}
     checks = {place: _read(root, protocol, place, cells) for place in places}
-    jobs = [CheckJob(protocol, stored) for _, stored in cells.values() if stored.episodes]
+    jobs = [CheckJob(protocol, cell, stored) for cell, stored in cells.values() if stored.episodes]
     with runner.run(jobs) as finished:
         checks |= {job.cell.folder: check for job, check in finished}
     for place, reason in _other_trainings(protocol, cells):
