@@ -8,8 +8,7 @@ from pettingzoo import AECEnv as PettingZooAECEnv
 from pettingzoo.utils.env import AECIterable
 from pettingzoo.utils.env_logger import EnvLogger
 
-from coopbench_envs.shells.common import rendered
-from coopbench_envs.shells.roster import Roster
+from coopbench_envs.shells.named_agents import NamedAgents
 
 __all__ = ["AECEnv"]
 
@@ -18,7 +17,7 @@ _AFTER_RESET = frozenset(
 )
 
 
-class AECEnv(PettingZooAECEnv[str, np.ndarray, Any]):
+class AECEnv(NamedAgents, PettingZooAECEnv[str, np.ndarray, Any]):
     """One game in PettingZoo's agent-environment cycle.
 
     In a round every living agent gives its action in turn; the last one plays the step of the
@@ -30,40 +29,16 @@ class AECEnv(PettingZooAECEnv[str, np.ndarray, Any]):
 
     agent_selection: str  # whose turn it is
 
-    def __init__(
-        self,
-        env_id: str,
-        render_mode: str | None = None,
-        *,
-        dead_agents: str = "remove",
-        max_cycles: int | None = None,
-        **parameters: Any,
-    ) -> None:
-        self._roster = Roster(env_id, dead_agents, max_cycles, parameters)
-        self.engine = engine = self._roster.engine
-        self.metadata = self._roster.metadata()
-        self.render_mode = render_mode
-        self.possible_agents = names = list(engine.agents)
-        self.observation_spaces = dict(zip(names, engine.observation_spaces, strict=True))
-        self.action_spaces = dict(zip(names, engine.action_spaces, strict=True))
-        self.state_space = engine.state_space
+    def _set_up(self) -> None:
         self._has_reset = self._has_moved = False
-        self._order: list[str] = []  # who acts in this round
-        self._turn = 0  # how many of them have acted
+        self._order: list[str] = []  # the agents that act in this round
+        self._turn = 0  # the number of them that have acted
 
     def __getattr__(self, name: str) -> Any:
         """Refuse what there is only after ``reset``, in PettingZoo's words."""
         if name in _AFTER_RESET:
             raise AttributeError(f"{name} cannot be accessed before reset")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def observation_space(self, agent: str) -> Any:
-        """Space of one agent's observations; always the same object."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> Any:
-        """Space of one agent's actions; always the same object."""
-        return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Begin an episode; seeds and ``options["state"]`` as in the Gymnasium environment."""
@@ -156,28 +131,17 @@ class AECEnv(PettingZooAECEnv[str, np.ndarray, Any]):
             most -= 1
             yield self.agent_selection
 
-    def get_state(self) -> dict[str, np.ndarray]:
-        """Copy of the state after the last full round; actions of the present one are not in it.
-
-        ``reset(options={"state": ...})`` takes it.
-        """
-        return self.engine.lane_state()
-
     def state(self) -> np.ndarray:
-        """Global state after the last full round, as one float32 vector."""
+        """Return the global state after the last complete round, as one float32 vector."""
         if not self._has_reset:
             EnvLogger.error_state_before_reset()
-        vector: np.ndarray = self.engine.global_state()[0]
-        return vector
+        return super().state()
 
     def render(self) -> Any:
-        """Picture, text, or (``human``) print the text of the state after the last full round."""
+        """Return or print the state after the last complete round, as in ``ParallelEnv``."""
         if not self._has_reset:
             EnvLogger.error_render_before_reset()
-        return rendered(self.engine, self.render_mode)
-
-    def close(self) -> None:
-        """Nothing to release."""
+        return super().render()
 
 
 class AgentIterable(AECIterable[str, np.ndarray, Any]):

@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 from pettingzoo import ParallelEnv as PettingZooParallelEnv
 
-from coopbench_envs.shells.common import rendered
-from coopbench_envs.shells.roster import Roster
+from coopbench_envs.shells.named_agents import NamedAgents
 
 __all__ = ["ParallelEnv"]
 
 
-class ParallelEnv(PettingZooParallelEnv[str, np.ndarray, Any]):
+class ParallelEnv(NamedAgents, PettingZooParallelEnv[str, np.ndarray, Any]):
     """One game in which every agent acts at every step.
 
     ``dead_agents="remove"`` (PettingZoo's rule): an agent that is done, or falls while the episode
@@ -21,33 +20,8 @@ class ParallelEnv(PettingZooParallelEnv[str, np.ndarray, Any]):
     PettingZoo's word for ``horizon``.
     """
 
-    def __init__(
-        self,
-        env_id: str,
-        render_mode: str | None = None,
-        *,
-        dead_agents: str = "remove",
-        max_cycles: int | None = None,
-        **parameters: Any,
-    ) -> None:
-        self._roster = Roster(env_id, dead_agents, max_cycles, parameters)
-        self.engine = engine = self._roster.engine
-        self.metadata = self._roster.metadata()
-        self.render_mode = render_mode
-        self.possible_agents = list(engine.agents)
+    def _set_up(self) -> None:
         self.agents: list[str] = []
-        names = self.possible_agents
-        self.observation_spaces = dict(zip(names, engine.observation_spaces, strict=True))
-        self.action_spaces = dict(zip(names, engine.action_spaces, strict=True))
-        self.state_space = engine.state_space
-
-    def observation_space(self, agent: str) -> Any:
-        """Space of one agent's observations; always the same object."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> Any:
-        """Space of one agent's actions; always the same object."""
-        return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -85,19 +59,3 @@ class ParallelEnv(PettingZooParallelEnv[str, np.ndarray, Any]):
             roster.truncations,
             roster.infos,
         )
-
-    def get_state(self) -> dict[str, np.ndarray]:
-        """Copy of everything the game goes on from; ``reset(options={"state": ...})`` takes it."""
-        return self.engine.lane_state()
-
-    def state(self) -> np.ndarray:
-        """Global state as one float32 vector."""
-        vector: np.ndarray = self.engine.global_state()[0]
-        return vector
-
-    def render(self) -> Any:
-        """Picture, text, or (``human``) print the text of the present state."""
-        return rendered(self.engine, self.render_mode)
-
-    def close(self) -> None:
-        """Nothing to release."""
