@@ -1,6 +1,6 @@
 """What every environment file is written with: the kernel decorator, lane random numbers, EnvSpec.
 
-The lowest layer: only layouts lie below it.
+Of this package it imports ``layouts`` only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ kernel = numba.njit(inline="always", **_FLAGS)
 class _Inner(CPUDispatcher):
     """A compiled function that other compiled functions call; from Python it runs as Python.
 
-    To make no way in from Python saves a third of the compile time.
+    It has no wrapper for calls from Python, which saves a third of the compile time.
     """
 
     def __call__(self, *arguments: Any) -> Any:
@@ -61,16 +61,17 @@ def _inner(function: Callable[..., Any], **flags: Any) -> Any:
 def routine(function: Callable[..., Any]) -> Any:
     """Compile a function that is merged into its callers after it has been compiled.
 
-    For what stands in several places or in loops, where merging sources multiplies the work
-    (pathfinding: half the compile time, twice the speed).
+    For functions that are called in several places or in loops, where merging their source would
+    compile it several times (pathfinding: half the compile time, twice the speed).
     """
     return _inner(function, forceinline=True)
 
 
 def subroutine(function: Callable[..., Any]) -> Any:
-    """Compile a function that stays one: for long code on a few arrays, once per episode.
+    """Compile a function that is called and not merged into its callers.
 
-    There a call costs nothing, and a merged copy would cost compile time.
+    For long code on a few arrays that runs once per episode: the call costs little there, and a
+    merged copy would cost compile time.
     """
     return _inner(function)
 
@@ -128,7 +129,7 @@ def _mix_array(z: np.ndarray) -> np.ndarray:
 
 
 class Kernels(NamedTuple):
-    """The functions that are the dynamics of an environment; those that are None have a stand-in.
+    """The functions that are the dynamics of an environment; one that is None has a default.
 
     ``c`` are the constants derived from the parameters, ``s`` is the state, ``i`` the lane. All but
     ``allocate`` are compiled (``kernel``), write every element of their outputs in lane ``i``, and
@@ -247,6 +248,8 @@ class EnvSpec:
     # these investments would keep up permanently; for games in which they move step by step.
     steady: Callable[[Any, np.ndarray], dict[str, np.ndarray]] | None = None
     files: MapFiles | None = None  # None: no parameter names files
+    # The parameter whose values a protocol can hold out of training; "" if there is none.
+    held_out: str = ""
     # One reward for the whole team: ``step`` writes it to rewards[i, 0], the driver gives it to
     # every agent, also to one that is no longer alive, and it counts once: as the reward of joint
     # control, as ``return``, as ``control.team``.

@@ -46,6 +46,7 @@ def make_training(
 def content(
     name: str = "small",
     *,
+    citation: str = "",
     tasks: Any = None,
     train: Any = (50, 51),
     first: int = 0,
@@ -72,8 +73,9 @@ def content(
         "baselines": ["random"],
     }
     shown = {key: value for key, value in (defaults | report).items() if value is not None}
+    identity = {"name": name, "version": 1, "description": "Small tasks."}
     sections: dict[str, Any] = {
-        "protocol": {"name": name, "version": 1, "description": "Small tasks."},
+        "protocol": identity | ({"citation": citation} if citation else {}),
         "seeds": seeds,
         "report": shown,
     }

@@ -11,6 +11,7 @@ from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum, files_of, place_of
 from coopbench.protocol.user_maps import are_replaced, maps_text, with_maps
+from coopbench.report.facts import training_text
 from coopbench.results import store
 from coopbench_envs.core import MapFiles
 from coopbench_envs.parameters import Allowed, between
@@ -147,6 +148,34 @@ def test_metrics_that_mean_nothing_alone_are_those_of_the_environment(tmp_path):
         "length",
     )
     assert protocol(tmp_path).report.metrics == ("return", "pennies")
+
+
+def test_training_holds_out_values_of_the_parameter_that_the_environment_names(tmp_path):
+    register(replace(SPEC, id="test/PenniesHeldOut-v0", held_out="boards"))
+    training = """
+    [training]
+    on = "any"
+    held_out = ["none"]
+    runs = 1
+    episodes = 2
+    [training.budgets]
+    any = { steps = 20, interval = 10 }
+    [[task]]"""
+    text = PROTOCOL.replace("training = []", "training = [5]").replace("[[task]]", training)
+    text = text.replace("PARAMETERS", 'parameters = { boards = "none" }')
+    file = tmp_path / "boards.toml"
+    for env, name, message in (
+        ("test/PenniesHeldOut-v0", "None", r"held-out boards 'None'.*Did you mean 'none'"),
+        (toy_pennies.SPEC.id, "none", r"held_out needs a parameter .*Pennies-v0 has none"),
+    ):
+        content = text.replace("ENV", env).replace('["none"]', f'["{name}"]')
+        if env == toy_pennies.SPEC.id:
+            content = content.replace('parameters = { boards = "none" }', "")
+        file.write_text(content, encoding="utf-8")
+        with pytest.raises(ProtocolError, match=message):
+            load_protocol(str(file))
+    file.write_text(text.replace("ENV", "test/PenniesHeldOut-v0"), encoding="utf-8")
+    assert training_text(load_protocol(str(file))).startswith("one model, on any boards but none;")
 
 
 def test_results_that_name_large_files_are_refused(tmp_path, boards, monkeypatch):

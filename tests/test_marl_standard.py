@@ -17,6 +17,7 @@ from coopbench.report.loading import load_report
 
 # A protocol of the same form as the published one: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
 SMALL = {
+    "citation": "Gorsane et al. 2022",
     "tasks": [
         make_task(group="pair", horizon=8, high=200),
         make_task("race", "coopbench/RecoveryRace-v1", group="race", horizon=8, high=200),
@@ -117,10 +118,13 @@ def test_it_is_described():
         assert part in text, part
 
 
-def test_scores_between_lowest_and_highest_belong_to_it_alone(tmp_path):
+def test_scores_between_lowest_and_highest_need_a_publication(tmp_path):
     file = tmp_path / "other.toml"
-    file.write_text('extends = "marl-standard"\n[protocol]\nname = "other"\n', encoding="utf-8")
-    with pytest.raises(ProtocolError, match="reserved for 'marl-standard'"):
+    text = 'extends = "marl-standard"\n[protocol]\nname = "other"\n'
+    file.write_text(text, encoding="utf-8")
+    assert load_protocol(file).report.normalisation == "minmax"
+    file.write_text(f'{text}citation = ""\n', encoding="utf-8")
+    with pytest.raises(ProtocolError, match=r"only to reproduce a publication.*'citation'"):
         load_protocol(file)
     domain = {"pear": SMALL["domain"]["pair"]}
     file = protocol_file(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))

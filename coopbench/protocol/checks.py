@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import coopbench_envs
 from coopbench.episodes.metrics import known_metrics, missing_metric
-from coopbench.protocol.sections import Chart, Reporting, Seeds, Task, Training
+from coopbench.protocol.sections import Chart, Identity, Reporting, Seeds, Task, Training
 from coopbench_envs.parameters import unknown
 
 __all__ = [
@@ -24,15 +24,20 @@ __all__ = [
     "check_trained_on",
     "check_training",
     "groups_of",
+    "held_out_parameters",
 ]
-
-_MINMAX = "marl-standard"  # the only protocol whose scores are scaled by what was evaluated
 
 
 def groups_of(tasks: Sequence[Task]) -> dict[str, tuple[Task, ...]]:
     """Return tasks by group, in their order; one group named "" if there are none."""
     names = dict.fromkeys(task.group for task in tasks)
     return {name: tuple(t for t in tasks if t.group == name) for name in names}
+
+
+def held_out_parameters(tasks: Sequence[Task]) -> str:
+    """Return the parameters of tasks that ``held_out`` refers to, joined by "or"; "" if none."""
+    names = dict.fromkeys(coopbench_envs.spec(task.env).held_out for task in tasks)
+    return " or ".join(filter(None, names))
 
 
 def check_tasks(tasks: Sequence[Task], seeds: Seeds) -> None:
@@ -69,15 +74,15 @@ def check_domains(report: Reporting, tasks: Sequence[Task]) -> None:
             raise ValueError(unknown("group", name, groups, "the domains of the report"))
 
 
-def check_normalisation(report: Reporting, protocol: str) -> None:
-    """Check that scores are scaled by the tasks' bounds, except in the protocol named for it."""
+def check_normalisation(report: Reporting, identity: Identity) -> None:
+    """Check that 'minmax' reproduces a publication, and is not combined with a margin."""
     if report.normalisation != "minmax":
         return
-    if protocol != _MINMAX:
+    if not identity.citation:
         raise ValueError(
-            f"normalisation 'minmax' changes every score when a policy is added, so that it is "
-            f"reserved for {_MINMAX!r}, where it is published; remove it: the bounds of the tasks "
-            f"are used"
+            "normalisation 'minmax' changes every score when a policy is added, so that it is "
+            "allowed only to reproduce a publication; name that in 'citation', or remove the key: "
+            "the bounds of the tasks are then used"
         )
     if report.margin is not None:
         raise ValueError(
@@ -126,7 +131,7 @@ def _check_drawn(charts: Sequence[Chart], metric: str, reference: str) -> None:
 
 
 def check_training(training: Training | None, seeds: Seeds, tasks: Sequence[Task]) -> None:
-    """Check that training has a seed for every run and episode, and holds out maps of tasks."""
+    """Check that training has a seed for every run and episode; see also ``_check_held_out``."""
     if training is None:
         return
     if training.runs != len(seeds.training):
@@ -134,16 +139,31 @@ def check_training(training: Training | None, seeds: Seeds, tasks: Sequence[Task
             f"training has {training.runs} runs, but there are {len(seeds.training)} "
             f"training seeds; allowed: one seed per run"
         )
-    maps = {str(task.parameters.get("map", "")) for task in tasks} - {""}
-    for name in training.held_out:
-        if name not in maps:
-            raise ValueError(unknown("held-out map", name, maps, "the tasks"))
+    _check_held_out(training, tasks)
     selection = seeds.selection
     if selection is not None and selection.count != training.episodes:
         raise ValueError(
             f"training evaluates {training.episodes} episodes, but there are "
             f"{selection.count} selection seeds; allowed: one seed per episode"
         )
+
+
+def _check_held_out(training: Training, tasks: Sequence[Task]) -> None:
+    """Check that what is held out are values that tasks have in the parameter for that."""
+    parameters = held_out_parameters(tasks)
+    if training.held_out and not parameters:
+        names = ", ".join(dict.fromkeys(task.env for task in tasks))
+        raise ValueError(
+            f"held_out needs a parameter whose values can be held out; {names} has none"
+        )
+    values = {
+        str(value)
+        for task in tasks
+        if (value := task.parameters.get(coopbench_envs.spec(task.env).held_out)) is not None
+    }
+    for name in training.held_out:
+        if name not in values:
+            raise ValueError(unknown(f"held-out {parameters}", name, values, "the tasks"))
 
 
 def check_trained_on(training: Training | None, tasks: Sequence[Task]) -> None:

@@ -52,7 +52,7 @@ class Protocol(Strict):
         checks.check_tasks(tasks, self.seeds)
         checks.check_groups(tasks)
         checks.check_domains(report, tasks)
-        checks.check_normalisation(report, self.protocol.name)
+        checks.check_normalisation(report, self.protocol)
         checks.check_training(self.training, self.seeds, tasks)
         checks.check_trained_on(self.training, tasks)
         checks.check_charts(report, tasks)
@@ -100,7 +100,7 @@ class Protocol(Strict):
         """
         name, task = parse_name(policy)
         models = self.training is not None and (self.training.on, self.training.plays)
-        if models == ("each", "all") and task in {one.id for one in self.task}:
+        if models == ("each", "all") and task in {t.id for t in self.task}:
             return name, task
         return policy, ""
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from coopbench.analysis.findings import Findings
+from coopbench.protocol.checks import held_out_parameters
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.protocol.user_maps import maps_text
@@ -38,7 +39,8 @@ def training_text(protocol: Protocol) -> str:
     if count < len(protocol.task):
         on = f"one model on each of {count} tasks, which plays it and those that name it"
     if training.on == "any":
-        on = f"one model, on any map but {', '.join(training.held_out)}"
+        parameter = held_out_parameters(protocol.task)
+        on = f"one model, on any {parameter} but {', '.join(training.held_out)}"
     budgets = "; ".join(
         f"{name.replace('_', '-')} {budget.steps:,} steps, evaluated every {budget.interval:,}"
         for name, budget in training.budgets.items()

@@ -1,8 +1,8 @@
 """Routing: disc-shaped agents steer around obstacles to individual goals at the same time.
 
-Each agent sees its nearest neighbours and the direction of its goal. Agents that meet push each
-other away and pay for it; the episode ends when all stand on their goals at once. Equations,
-defaults and provenance: docs/environments/routing.md. Source: CAMAR.
+Each agent observes its nearest objects and the direction of its goal. Agents in contact push each
+other apart and receive a negative reward; the episode ends when all are on their goals at once.
+Equations, defaults and provenance: docs/environments/routing.md. Source: CAMAR.
 """
 
 import math
@@ -46,7 +46,7 @@ MAPS = {
     "labmaze_grid": labmaze_grid,
     "movingai": movingai,
 }
-# A map's code is its position in MAPS; those beyond are mazes, which are drawn alike.
+# A map's code is its position in MAPS; all after these two are mazes, drawn in the same way.
 RANDOM_GRID, CAVES_CONT = range(2)
 
 
@@ -107,7 +107,7 @@ class Constants(NamedTuple):
     dynamics_code: np.ndarray  # the fields of Drives in dynamics.py
     accel: np.ndarray
     max_speed: np.ndarray
-    kept: np.ndarray
+    retained: np.ndarray
     impulse: np.ndarray
     slowest: np.ndarray
     fastest: np.ndarray
@@ -117,7 +117,7 @@ class Constants(NamedTuple):
     dt: float  # duration of a substep
     substeps: int
     step_dt: float  # duration of a step
-    max_time: float  # what an agent that never arrives has as its time of arrival
+    max_time: float  # time of arrival of an agent that never arrives
     window: float
     max_obs: int
     pos_shaping_factor: float
@@ -125,9 +125,9 @@ class Constants(NamedTuple):
     contact_margin: float
     lifelong: bool
     shortens: bool  # forces longer than 1 are shortened to length 1
-    stops: bool  # agents that have arrived cannot move any more
+    stops: bool  # agents that have arrived can no longer move
     columns: int  # of the cells, which are numbered row by row along x
-    skin: float  # by how much lists of possible contacts look ahead; costs time, never exactness
+    skin: float  # extra range of the lists of possible contacts; affects speed, not results
     x_low: float  # corner of the bins
     y_low: float
     bins_per_length: float
@@ -137,7 +137,12 @@ class Constants(NamedTuple):
 
 
 def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
-    """Check the map and the dynamics against the task and derive what the kernels read."""
+    """Return the constants, from the checked map and dynamics; ``where`` names them in errors.
+
+    Raises:
+        TypeError: a parameter of the map or of the dynamics is unknown.
+        ValueError: a value is not allowed, or values do not fit together.
+    """
     module = named("map", p.map, MAPS, where)
     m = module.make_map(resolve(module.Params, p.map_params, module.NAME), p.num_agents)
     if not m.agent_rad_high < p.window:
@@ -150,7 +155,7 @@ def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
     substeps = p.frameskip + 1
     step_dt = drives.dt * substeps
     sight = p.window + m.agent_rad_high + max(m.agent_rad_high, m.landmark_rad)
-    # Bins as wide as sight make agents look at nine of them; no more bins than cells.
+    # With bins as wide as the sight, an agent searches nine of them; no more bins than cells.
     bin_size = max(sight, math.sqrt(m.width * m.height / len(m.centres)))
     skin = min(2 * longest_way(blocks, substeps), 0.5 * sight)
     return Constants(
@@ -182,7 +187,7 @@ def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
 
 
 def _landmarks_at_hand(m: Any, skin: float) -> int:
-    """Landmarks that an agent may come into contact with, on average and generously."""
+    """Return a generous estimate of the landmarks that one agent may come into contact with."""
     if len(m.outline) > 1:
         return 8 * (len(m.outline) // 4)
     reach = (m.agent_rad_high + m.landmark_rad + 0.5 * skin) / (2 * m.landmark_rad)  # in cells
@@ -205,8 +210,8 @@ class State(NamedTuple):
     num_collisions: np.ndarray  # (lanes, agents) int64, steps with a contact
     collided: np.ndarray  # (lanes, agents) bool, contact in the last step
     deck: np.ndarray  # (lanes, cells) int32, cells in drawn order
-    slopes: np.ndarray  # (lanes, nodes, 2) what caves are made of, column by column
-    noise: np.ndarray  # (lanes, cells) the same
+    slopes: np.ndarray  # (lanes, nodes, 2) slopes of the noise of caves, column by column
+    noise: np.ndarray  # (lanes, cells) noise of caves
     bin_first: np.ndarray  # (lanes, bins + 1) int32, where a bin begins in bin_landmark
     bin_landmark: np.ndarray  # (lanes, landmarks) int32, landmarks bin by bin
     bin_agent: np.ndarray  # (lanes, bins) int32, first agent in a bin; -1 between surveys
@@ -232,7 +237,7 @@ _LATTICE = ("barriers", "floor", "queue")
 
 
 def allocate(c: Constants, lanes: int) -> State:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     n, landmarks, bins = c.num_agents, c.num_landmarks, c.bins_x * c.bins_y
     cells, nodes = len(c.centres), (c.waves_x + 1) * (c.waves_y + 1)
     caves = c.map_code == CAVES_CONT
@@ -276,7 +281,7 @@ def allocate(c: Constants, lanes: int) -> State:
 
 @routine
 def draw_instance(c, s, i, rng):
-    """Draw obstacles, places of agents and goals, and radii."""
+    """Draw obstacles, positions of agents and goals, and radii, as the map does it."""
     if c.map_code == RANDOM_GRID:
         random_grid.place(c, s, i, rng)
     elif c.map_code == CAVES_CONT:
@@ -308,7 +313,7 @@ def prepare(c, s, i):
 
 @routine
 def explore(c, s, i):
-    """Number the connected parts of the map; return the largest one's number."""
+    """Number the connected parts of the map; return the number of the largest."""
     landmarks, rad = s.landmark_pos, s.agent_rad
     mark_barriers(s.barriers, i, c.centres, c.columns, landmarks, c.landmark_rad, rad)
     return label(s.barriers, s.floor, i, c.columns, s.queue)
@@ -324,7 +329,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @routine
 def advance(c, s, i, actions):
-    """Move all agents by one step; note who hits an agent or a wall on the way."""
+    """Move all agents by one step; mark those that hit an agent or a wall during it."""
     for a in range(c.num_agents):
         s.hit_agent[i, a] = False
         s.hit_wall[i, a] = False
@@ -339,7 +344,7 @@ def advance(c, s, i, actions):
 
 @routine
 def judge(c, s, i, rng, rewards, terminated):
-    """Note arrivals and collisions, pay rewards; the episode ends once all are on their goals."""
+    """Record arrivals and collisions, add rewards, and end the episode if all have arrived."""
     n, shaping, on_goal = c.num_agents, c.pos_shaping_factor, s.on_goal
     together = True
     for a in range(n):
@@ -372,18 +377,21 @@ def observe(c, s, i, obs):
 
 @routine
 def see(c, s, i, a, k, obs):
-    """Write the ``k``-th nearest object: 1 away from it at touch, less the farther it is."""
+    """Write the ``k``-th nearest object of agent ``a``: a vector of length 1 at contact.
+
+    It points away from the object, and is shorter the farther the object is.
+    """
     o, rad, pos, landmarks = s.seen[i, a, k], s.agent_rad[i, a], s.agent_pos, s.landmark_pos
     n, window, dx, dy, scale = c.num_agents, c.window, 0.0, 0.0, 0.0
     if o >= 0:
         if o < n:
-            other = rad  # published quirk: the observer takes every agent to be of its own size
+            other = rad  # as published, the observer assumes that others have its radius
             dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
         else:
             other = c.landmark_rad
             dx, dy = landmarks[i, o - n, 0] - pos[i, a, 0], landmarks[i, o - n, 1] - pos[i, a, 1]
         distance = math.sqrt(dx * dx + dy * dy)
-        # In float32, like the order of the objects: agents begin exactly at the window's edge.
+        # In float32, like the order of the objects: agents start exactly at the window's edge.
         gap = abs(s.seen_distance[i, a, k] - np.float32(rad + other))
         if gap < np.float32(window) and distance > 0.0:
             scale = (1.0 - (window + other) / distance) / (window - rad)
@@ -406,10 +414,10 @@ def measure(c, s, i, measures):
 
 
 def observation_space(c: Constants, agent: int) -> Box:
-    """Directions of the goal in the unit disc; objects up to the vector of full overlap."""
+    """Return the bounds: the goal's direction in the unit disc, objects up to full overlap."""
     largest = max(c.landmark_rad, c.agent_rad_high)
-    most = np.float32((c.window + largest) / (c.window - c.agent_rad_high) * (1 + 1e-6))
-    high = np.concatenate([np.ones(2), np.full(2 * c.max_obs, most)]).astype(np.float32)
+    limit = np.float32((c.window + largest) / (c.window - c.agent_rad_high) * (1 + 1e-6))
+    high = np.concatenate([np.ones(2), np.full(2 * c.max_obs, limit)]).astype(np.float32)
     return Box(-high, high, dtype=np.float32)
 
 
@@ -460,5 +468,6 @@ SPEC = EnvSpec(
     scene=picture.scene,
     instances=instances,
     files=movingai.FILES,
+    held_out="map",
     source="CAMAR 0.4.0",
 )

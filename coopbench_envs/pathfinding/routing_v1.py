@@ -148,7 +148,7 @@ def top_speeds(c: Any) -> np.ndarray:
     """Speed of every agent (agents,) that a constant action of length 1 leads to, untouched."""
     gain, substeps = c.accel * c.impulse, c.horizon * c.substeps
     # Without damping the speed grows as long as the episode lasts.
-    pushed = gain * np.where(c.kept < 1.0, 1.0 / np.maximum(1.0 - c.kept, 1e-300), substeps)
+    pushed = gain * np.where(c.retained < 1.0, 1.0 / np.maximum(1.0 - c.retained, 1e-300), substeps)
     pushed = np.where(c.max_speed >= 0.0, np.minimum(pushed, c.max_speed), pushed)
     driven = np.maximum(np.abs(c.slowest), np.abs(c.fastest))
     return np.where(c.dynamics_code == DIFFDRIVE, driven, pushed)
@@ -586,5 +586,6 @@ SPEC = EnvSpec(
     scene=picture.scene,
     instances=instances,
     files=movingai.FILES,
+    held_out="map",
     source="after CAMAR 0.4.0",
 )
