@@ -80,5 +80,5 @@ def _python_twin(env_id: str, seconds: float) -> float:
     """Return the rate of the same code with compilation switched off, in another process."""
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-c", _TWIN, env_id, str(seconds)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return float(json.loads(done.stdout))
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return float(json.loads(process.stdout))

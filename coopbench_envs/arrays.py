@@ -35,13 +35,13 @@ def unpack(source: bytes | Path) -> dict[str, np.ndarray]:
     """
     try:
         content = source if isinstance(source, bytes) else _content(source)
-        if content.count(_MEMBER) > _MEMBERS:  # each would take up memory before it is looked at
+        if content.count(_MEMBER) > _MEMBERS:  # each entry takes up memory before it can be checked
             raise ValueError(f"it has more than {_MEMBERS:,} arrays")
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             if sum(member.file_size for member in members) > LIMIT:
                 raise ValueError(f"it unpacks to more than {LIMIT} bytes")
-            return {each.filename.removesuffix(".npy"): _array(archive, each) for each in members}
+            return {m.filename.removesuffix(".npy"): _array(archive, m) for m in members}
     except (
         zipfile.BadZipFile,
         zlib.error,

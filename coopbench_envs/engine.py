@@ -310,15 +310,15 @@ class Engine:
         return {name: self._field(name)[lane].copy() for name in self.fields}
 
     def action_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds of Box actions, float32 (agents, dim) each."""
+        """Return the lower and the upper bounds of Box actions, both float32 (agents, dim)."""
         spaces = self.action_spaces
         return np.stack([s.low for s in spaces]), np.stack([s.high for s in spaces])
 
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields that ``get_state`` returns and ``reset(state=...)`` accepts."""
-        own = [name for name in self.state._fields if name not in self.spec.scratch]
-        return (*own, *_SNAPSHOT)
+        names = [name for name in self.state._fields if name not in self.spec.scratch]
+        return (*names, *_SNAPSHOT)
 
     def _field(self, name: str) -> np.ndarray:
         array: np.ndarray = getattr(self.control if name in _SNAPSHOT else self.state, name)

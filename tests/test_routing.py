@@ -170,7 +170,7 @@ def naive_velocity(c, vel, angle, force, actions):
     ahead = np.clip(ahead, c.slowest, c.fastest)
     rolling = np.stack([ahead * np.cos(angle), ahead * np.sin(angle)], -1)
     kept, impulse, accel, cap = (
-        column[:, None] for column in (c.kept, c.impulse, c.accel, c.max_speed)
+        column[:, None] for column in (c.retained, c.impulse, c.accel, c.max_speed)
     )
     pushed = kept * vel + impulse * (force + accel * actions)
     speed = np.sqrt((pushed**2).sum(-1, keepdims=True))
@@ -345,7 +345,7 @@ def test_agents_that_collide_in_the_open_keep_their_momentum(seed):
     engine.step(np.zeros_like(engine.state.agent_pos), DISABLED)
     c = engine.constants
     assert engine.state.collided.any()
-    close(engine.state.agent_vel.sum(1), before_step * c.kept[0] ** c.substeps, 1e-9)
+    close(engine.state.agent_vel.sum(1), before_step * c.retained[0] ** c.substeps, 1e-9)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

@@ -24,7 +24,7 @@ class Pull:
         require_forces(game, policy)
         c = game.constants
         self._goal, self._window = game.layout["goal"], c.window
-        damping = 1.0 - c.kept
+        damping = 1.0 - c.retained
         # Way of one step at the speed at which full force and damping balance. Without damping
         # there is no such speed: then it brakes as soon as it sees how far the goal is.
         way = c.accel * c.impulse / np.maximum(damping, 1e-300) * c.step_dt

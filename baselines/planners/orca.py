@@ -38,8 +38,8 @@ class Orca:
         require_forces(game, "orca")
         c = game.constants
         # A step makes of velocity v and action a the velocity kept * v + gain * a.
-        substep = c.kept ** np.arange(c.substeps)[:, None]
-        self._retained = (c.kept**c.substeps)[:, None]
+        substep = c.retained ** np.arange(c.substeps)[:, None]
+        self._retained = (c.retained**c.substeps)[:, None]
         self._gain = (c.accel * c.impulse * substep.sum(axis=0))[:, None]
         top = self._gain[:, 0]
         self._rules = Rules(

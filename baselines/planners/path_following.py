@@ -60,10 +60,10 @@ def make_drive(game: Game, policy: str, steps: float | None = None) -> Drive:
             f"it steers by forces."
         )
     side = c.width / c.columns
-    powers = c.kept[:, None] ** np.arange(c.substeps + 1)
+    powers = c.retained[:, None] ** np.arange(c.substeps + 1)
     # A force of one substep acts in that one and in all that follow.
     pushes = np.cumsum(powers[:, :-1], 1).sum(1)
-    speeds = c.accel * c.impulse / np.maximum(1.0 - c.kept, 1e-300)
+    speeds = c.accel * c.impulse / np.maximum(1.0 - c.retained, 1e-300)
     speeds = np.where(c.max_speed >= 0.0, np.minimum(speeds, c.max_speed), speeds)
     braking = 2.0 * c.accel * c.impulse / c.dt * _SLACK * side
     pace = float(np.minimum(speeds, np.sqrt(braking)).min() * c.step_dt)

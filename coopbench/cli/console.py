@@ -26,12 +26,12 @@ KEPT = "Finished cells are kept; rerun the same command to resume."
 
 
 @contextmanager
-def interruption(what: str) -> Iterator[None]:
-    """After an interruption, print ``what`` became of the work and exit with status 130."""
+def interruption(consequence: str) -> Iterator[None]:
+    """After an interruption, print what it means for the work, and exit with status 130."""
     try:
         yield
     except KeyboardInterrupt:
-        fail(f"Interrupted. {what}", 130)
+        fail(f"Interrupted. {consequence}", 130)
 
 
 def fail(text: str, code: int) -> NoReturn:
@@ -91,7 +91,7 @@ class Progress:
         stream = console(stderr=True)
         self._bars = Bars(*columns, console=stream, disable=not stream.is_terminal)
         self._ids: dict[str, Any] = {}
-        self._cells, self._done, self._kept = cells, 0, 0
+        self._cells, self._finished, self._reused = cells, 0, 0
         self._steps = steps
         self._begun: dict[str, tuple[float, float]] = {}  # share done at the first report, and when
         self._speeds: dict[str, str] = {}
@@ -119,8 +119,8 @@ class Progress:
             speed = self._speed(title, share)
             self._bars.update(self._ids[title], completed=share, description=f"{title}{speed}")
             return
-        self._done += 1
-        self._kept += event == "kept"
+        self._finished += 1
+        self._reused += event == "kept"
         if title in self._ids:
             self._bars.remove_task(self._ids.pop(title))
         self._count()
@@ -139,9 +139,9 @@ class Progress:
 
     def _count(self) -> None:
         """Show the numbers of finished and of kept cells."""
-        kept = f", {self._kept} kept" if self._kept else ""
-        text = f"{self._done} of {self._cells} cells{kept}"
-        self._bars.update(self._all, completed=self._done, description=text)
+        reused = f", {self._reused} kept" if self._reused else ""
+        text = f"{self._finished} of {self._cells} cells{reused}"
+        self._bars.update(self._all, completed=self._finished, description=text)
 
     def __exit__(self, *exception: Any) -> None:
         self._bars.stop()

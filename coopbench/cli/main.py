@@ -67,9 +67,9 @@ def _end(error: Exception) -> NoReturn:
     if isinstance(error, (CoopbenchError, ValueError, TypeError, FileNotFoundError)):
         fail(message(error), 2)
     if isinstance(error, OSError):
-        what = f" {error.filename}: {error.strerror}" if error.filename else f": {error}"
+        cause = f" {error.filename}: {error.strerror}" if error.filename else f": {error}"
         advice = "Finished cells are kept; fix the problem and rerun the same command to resume."
-        fail(f"Could not read or write{what}. {advice}", 1)
+        fail(f"Could not read or write{cause}. {advice}", 1)
     if hasattr(error, "show") and hasattr(error, "exit_code"):
         error.show()  # a wrong command or option; the command-line library says what is wrong
         sys.exit(error.exit_code)

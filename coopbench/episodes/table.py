@@ -73,7 +73,8 @@ class Episodes:
         """Return the agents that the policy played in episode k, in words."""
         if self.seats[k].all():
             return "all"
-        return " ".join(agent for agent, own in zip(self.agents, self.seats[k], strict=True) if own)
+        seats = zip(self.agents, self.seats[k], strict=True)
+        return " ".join(agent for agent, is_policys in seats if is_policys)
 
 
 @dataclass(frozen=True)

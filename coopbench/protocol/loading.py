@@ -147,11 +147,11 @@ def _content(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
     if "extends" not in content:
         return content
     base = _content(_base(content.pop("extends"), path), chain)
-    both = base | content
+    merged = base | content
     for name in _MERGED:
         if isinstance(base.get(name), dict) and isinstance(content.get(name), dict):
-            both[name] = base[name] | content[name]
-    return both
+            merged[name] = base[name] | content[name]
+    return merged
 
 
 def _base(name: Any, path: Path) -> Path:

@@ -38,15 +38,15 @@ def reasons(error: ValidationError) -> list[str]:
     return list(dict.fromkeys(_message(problem) for problem in _problems(error)))
 
 
-def _problems(error: ValidationError) -> list[Any]:
+def _problems(invalid: ValidationError) -> list[Any]:
     """Return pydantic's errors without those of lists whose only problem is one of their items."""
-    errors = error.errors()
-    places = [one["loc"] for one in errors]
-    return [one for one in errors if not any(_is_below(place, one["loc"]) for place in places)]
+    errors = invalid.errors()
+    places = [error["loc"] for error in errors]
+    return [e for e in errors if not any(_is_below(place, e["loc"]) for place in places)]
 
 
-def _is_below(place: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    return len(place) > len(other) and place[: len(other)] == other
+def _is_below(place: tuple[Any, ...], parent: tuple[Any, ...]) -> bool:
+    return len(place) > len(parent) and place[: len(parent)] == parent
 
 
 def _line(problem: Any) -> str:

@@ -97,11 +97,11 @@ class Seeds(Strict):
                     f"{span.seeds[-1]}); keep them apart"
                 )
         if self.selection is not None:
-            one, two = self.evaluation.seeds, self.selection.seeds
-            if max(one.start, two.start) < min(one.stop, two.stop):
+            final, chosen = self.evaluation.seeds, self.selection.seeds
+            if max(final.start, chosen.start) < min(final.stop, chosen.stop):
                 raise ValueError(
-                    f"selection seeds {two.start} to {two.stop - 1} overlap the evaluation seeds "
-                    f"{one.start} to {one.stop - 1}; keep them apart"
+                    f"selection seeds {chosen.start} to {chosen.stop - 1} overlap the evaluation "
+                    f"seeds {final.start} to {final.stop - 1}; keep them apart"
                 )
         if len(set(self.training)) != len(self.training):
             raise ValueError("training seeds repeat; list each once")
@@ -131,7 +131,7 @@ class Training(Strict):
 
     on: Literal["each", "any"]  # one model per task; one model, on anything but what is held out
     plays: Literal["own", "all"] = "all"  # the task that the model was trained on, or every task
-    held_out: tuple[str, ...] = ()  # maps of the tasks that must not be trained on
+    held_out: tuple[str, ...] = ()  # values of EnvSpec.held_out, not trained on
     runs: int = Field(ge=1)
     episodes: int = Field(ge=1)  # of every evaluation
     budgets: dict[str, Budget] = Field(min_length=1)  # by kind of learner
@@ -141,7 +141,7 @@ class Training(Strict):
     @model_validator(mode="after")
     def _sensible(self) -> "Training":
         if (self.on == "any") != bool(self.held_out):
-            raise ValueError("held_out goes with on = 'any', and 'any' needs it; name a map")
+            raise ValueError("held_out goes with on = 'any', and 'any' needs it; name a value")
         if self.on == "any" and self.plays == "own":
             raise ValueError("plays = 'own' goes with on = 'each'; allowed with 'any': 'all'")
         return self
@@ -379,9 +379,9 @@ class Reporting(Strict):
 
     @model_validator(mode="after")
     def _apart(self) -> "Reporting":
-        both = [name for name in self.learned if name in self.baselines]
-        if both:
-            raise ValueError(f"{both[0]!r} is listed in baselines and in learned; keep it in one")
+        repeated = [name for name in self.learned if name in self.baselines]
+        if repeated:
+            raise ValueError(f"{repeated[0]!r} is listed in baselines and in learned; keep it in one")
         return self
 
     def metrics_of(self, task: Task) -> tuple[str, ...]:

@@ -43,19 +43,19 @@ def as_gif(
     """
     check_options(len(recording), stride, fps, side)
     palette = _palette(recording, side)
-    taken = stride or math.ceil(len(recording) / _PICTURES)
-    wanted = set(kept_steps(len(recording), taken))
+    every = stride or math.ceil(len(recording) / _PICTURES)
+    shown = set(kept_steps(len(recording), every))
     pictures = [
         _picture(engine, side).quantize(palette=palette, dither=0)
         for step, engine in enumerate(recording.play())
-        if step in wanted
+        if step in shown
     ]
     content = _encoded(pictures, fps)
     while stride is None and len(content) > _MOST_BYTES and len(pictures) > 2:
         pictures = [*pictures[:-1:2], pictures[-1]]
-        taken *= 2
+        every *= 2
         content = _encoded(pictures, fps)
-    return Gif(content, taken, len(pictures))
+    return Gif(content, every, len(pictures))
 
 
 def check_options(steps: int, stride: int | None, fps: float, side: int) -> None:
@@ -84,16 +84,16 @@ def _picture(engine: Engine, side: int) -> Any:
 
 
 def _palette(recording: Recording, side: int) -> Any:
-    """Image with the most frequent colours of the episode as its palette.
+    """Return an image whose palette is the most frequent colours of the episode.
 
-    Pictures are of few colours and blends of them at edges: so the colours themselves are kept.
+    Pictures have few colours, and blends of these at edges, which are less frequent.
     """
     from PIL import Image
 
-    wanted = set(np.linspace(0, len(recording), _SAMPLES).round().astype(int).tolist())
+    sampled = set(np.linspace(0, len(recording), _SAMPLES).round().astype(int).tolist())
     colours: list[np.ndarray] = []
     for step, engine in enumerate(recording.play()):
-        if step in wanted:
+        if step in sampled:
             red, green, blue = np.moveaxis(np.asarray(_picture(engine, side), np.uint32), -1, 0)
             colours.append((red << 16 | green << 8 | blue).ravel())
     values, counts = np.unique(np.concatenate(colours), return_counts=True)

@@ -55,8 +55,8 @@ def scale_of(values: Iterable[float], errors: Iterable[float]) -> Scale:
         return Scale(3, scientific=True)
     size = math.floor(math.log10(top))
     real = [error for error in errors if math.isfinite(error) and error > _NOISE * top]
-    wanted = 1 - math.floor(math.log10(min(real))) if real else 3 - size
-    return Scale(max(0, min(wanted, 6 - size)))
+    decimals = 1 - math.floor(math.log10(min(real))) if real else 3 - size
+    return Scale(max(0, min(decimals, 6 - size)))
 
 
 def scale_of_rows(rows: Iterable[Any], centre: str) -> Scale:

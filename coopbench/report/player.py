@@ -66,16 +66,16 @@ def kept_steps(total: int, stride: int) -> list[int]:
 
 
 def _shown(recording: Recording, share: float) -> tuple[list[int], "_Discs | _Pictures"]:
-    """Play the episode and note what the page shows of it."""
+    """Play the episode; return the steps that the page shows, and what it shows of them."""
     engines = recording.play()
     engine = next(engines)
     kind: type[_Discs | _Pictures] = _Pictures if engine.spec.scene is None else _Discs
     stride = kind.stride(len(recording), len(recording.agents), share)
     course = kind(engine)
-    wanted = set(kept_steps(len(recording), stride))
+    shown = set(kept_steps(len(recording), stride))
     course.note(True)
     for step, _ in enumerate(engines, 1):
-        course.note(step in wanted)
+        course.note(step in shown)
     steps = kept_steps(len(recording), stride)
     return course.fitting(steps, share), course
 
@@ -128,7 +128,7 @@ class _Discs(_Course):
 
     def note(self, shown: bool) -> None:
         super().note(shown)
-        self._scene = scene = self._seen()
+        self._scene = scene = self._draw()
         self.duration = scene.duration
         self._touched |= scene.touching
         if not shown:
@@ -140,7 +140,7 @@ class _Discs(_Course):
         self._flags.append(_ON_GOAL * scene.arrived + _IN_CONTACT * self._touched)
         self._touched[:] = False
 
-    def _seen(self) -> Discs:
+    def _draw(self) -> Discs:
         scene = self.engine.spec.scene
         assert scene is not None
         return scene(self.engine.constants, self.engine.state, 0)
@@ -202,13 +202,13 @@ class _Pictures(_Course):
             self._pictures.append(_png(pixels))
 
     def fitting(self, steps: list[int], share: float) -> list[int]:
-        """Drop every second picture until they fit; return the steps that are left."""
+        """Drop every second picture until they fit; return the remaining steps."""
         while sum(map(len, self._pictures)) > share * _MOST_BYTES and len(steps) > 2:
-            left = sorted({*range(0, len(steps), 2), len(steps) - 1})
-            steps = [steps[k] for k in left]
-            self._pictures = [self._pictures[k] for k in left]
-            self._returns = [self._returns[k] for k in left]
-            self._measures = [self._measures[k] for k in left]
+            retained = sorted({*range(0, len(steps), 2), len(steps) - 1})
+            steps = [steps[k] for k in retained]
+            self._pictures = [self._pictures[k] for k in retained]
+            self._returns = [self._returns[k] for k in retained]
+            self._measures = [self._measures[k] for k in retained]
         return steps
 
     def stage(self) -> dict[str, Any]:
@@ -247,14 +247,14 @@ def _css(colour: Iterable[int]) -> str:
 def _facts(recording: Recording, steps: list[int]) -> dict[str, str]:
     """What is played, in words; parameters that are empty stay out."""
     parameters = [f"{n} = {v}" for n, v in recording.parameters.items() if v not in ({}, (), None)]
-    apart = max(b - a for a, b in pairwise(steps))
+    largest = max(b - a for a, b in pairwise(steps))
     returns = recording.rewards.sum(axis=0)
     return {
         "Environment": recording.env,
         **{name.capitalize(): text for name, text in recording.about.items()},
         "Policies": _policies(recording),
         "Seed": str(recording.seed),
-        "Steps": f"{len(recording)}" + (f", of which one in {apart} is shown" if apart > 1 else ""),
+        "Steps": f"{len(recording)}" + (f", of which one in {largest} is shown" if largest > 1 else ""),
         "Return by agent": f"mean {returns.mean():.4g}, {returns.min():.4g} to {returns.max():.4g}",
         "Parameters": ", ".join(parameters),
         "Versions": ", ".join(f"{name} {number}" for name, number in recording.versions.items()),

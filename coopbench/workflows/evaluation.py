@@ -90,12 +90,12 @@ def play_cells(
     if root is not None:
         check_folder(root, [cell for cell, _ in cells])
     jobs = [PlayJob(protocol, cell, model) for cell, model in cells]
-    kept = [(job, _finished(root, job, notes)) for job in jobs]
-    results = {job.cell: stored for job, stored in kept if stored is not None}
+    reusable = [(job, _finished(root, job, notes)) for job in jobs]
+    results = {job.cell: stored for job, stored in reusable if stored is not None}
     with runner.run([job for job in jobs if job.cell not in results]) as finished:
         if root is not None:
             write_protocol(root, protocol)
-        for job, stored in kept:
+        for job, stored in reusable:
             if stored is not None:
                 _write_failure(root, protocol, stored)
                 runner.tell(job, 1.0, "kept")

@@ -134,11 +134,13 @@ def _common_protocol(examined: Sequence[Examined]) -> Protocol:
         raise ValueError(f"{first.verification.folder} has no protocol.")
     for other in examined[1:]:
         if other.verification.digest != first.verification.digest:
-            one, two = (
+            places = (
                 f"{v.folder} has {v.protocol} (digest {v.digest[:12]})"
                 for v in (first.verification, other.verification)
             )
-            raise ValueError(f"Folders of two protocols: {one}, {two}. Make a page for each.")
+            raise ValueError(
+                f"Folders of two protocols: {', '.join(places)}. Make a page for each."
+            )
     if first.protocol.ad_hoc:
         raise ValueError("An ad-hoc evaluation has no agreed bounds, hence no leaderboard.")
     return first.protocol
@@ -216,9 +218,11 @@ def _named_after_folder(entrant: _Entrant) -> _Entrant:
 def _join(entrants: list[_Entrant], new: _Entrant) -> None:
     """Add an entrant; one whose cells contain the other's, with the same results, is the same."""
     for number, old in enumerate(entrants):
-        more, less = (old, new) if len(old.cells) >= len(new.cells) else (new, old)
-        if all(c in more.cells and _same(less.cells[c], more.cells[c]) for c in less.cells):
-            entrants[number] = replace(more, folders=(*old.folders, *new.folders))
+        larger, smaller = (old, new) if len(old.cells) >= len(new.cells) else (new, old)
+        if all(
+            c in larger.cells and _same(smaller.cells[c], larger.cells[c]) for c in smaller.cells
+        ):
+            entrants[number] = replace(larger, folders=(*old.folders, *new.folders))
             return
     entrants.append(new)
 

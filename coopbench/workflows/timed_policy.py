@@ -81,14 +81,14 @@ class TimedPolicy:
             return (
                 f"{self._timeouts} timeouts in a row, with no action between, ended the evaluation"
             )
-        return self._spent if self._left() <= 0 else ""
+        return self._spent if self._remaining() <= 0 else ""
 
     @property
     def _spent(self) -> str:
         return f"the {self._limits.total:g} s of the whole evaluation were over"
 
-    def _left(self) -> float:
-        """Return the seconds that are left of the whole evaluation."""
+    def _remaining(self) -> float:
+        """Return the remaining seconds of the whole evaluation."""
         return self._limits.total - (self._clock.now() - self._start)
 
     def join(self, game: Game) -> None:
@@ -108,28 +108,28 @@ class TimedPolicy:
         self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
     ) -> np.ndarray:
         """Return the policy's actions, or raise ``EpisodeLost``."""
-        left = self._left()
-        if left <= 0:
+        remaining = self._remaining()
+        if remaining <= 0:
             raise EpisodeLost("timed out", self._spent)
         limit = self._limits.step if self.times else self._limits.planning
         opening, self._opening = self._opening, None
-        answer, seconds = self._ask((opening, observations, state, masks), min(limit, left))
+        answer, seconds = self._ask((opening, observations, state, masks), min(limit, remaining))
         self.times.append(seconds)
         if answer is None:
-            raise self._late(limit, left)
+            raise self._late(limit, remaining)
         actions, error = answer
         if error:
             raise EpisodeLost("failed", f"policy {self.label!r} {error}")
         self._timeouts = 0
         return actions
 
-    def _late(self, limit: float, left: float) -> EpisodeLost:
+    def _late(self, limit: float, remaining: float) -> EpisodeLost:
         """Count a timeout, unless it was the time of the whole evaluation that was over."""
-        if limit > left:
+        if limit > remaining:
             return EpisodeLost("timed out", self._spent)
         self._timeouts += 1
-        what = f"at step {len(self.times)}" if len(self.times) > 1 else "of planning"
-        reason = f"policy {self.label!r} took more than {limit:g} s {what}"
+        phase = f"at step {len(self.times)}" if len(self.times) > 1 else "of planning"
+        reason = f"policy {self.label!r} took more than {limit:g} s {phase}"
         return EpisodeLost("timed out", reason)
 
     def _ask(
@@ -145,10 +145,10 @@ class TimedPolicy:
         except (EOFError, OSError):
             worker.process.join(5)  # it is about to end, and its exit status is needed
             answer = None, f"ended its process ({how_ended(self.leave())})"
-        taken = self._clock.now() - begun
+        elapsed = self._clock.now() - begun
         if answer is None:
             self.leave()
-        return (answer if taken <= seconds else None), taken
+        return (answer if elapsed <= seconds else None), elapsed
 
     def _hire(self) -> _Worker:
         self._worker = worker = _Worker(*hire(_serve, self._hired))

@@ -1,1 +1,1 @@
-"""Coopetition games: agents that invest in each other, trust each other, and are tempted."""
+"""Coopetition games: agents that invest in common ventures, and trust each other more or less."""

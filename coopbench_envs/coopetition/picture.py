@@ -271,10 +271,11 @@ def _incomes(
 
 
 def _reach(constants: Any) -> float:
-    """Income per endowment at the right end: what investing and keeping can pay, in halves."""
+    """Return the income per endowment at the right end: the highest possible, rounded up to 0.5."""
     best = constants.high[1] * (1.0 + constants.shock[1]) * constants.share
-    each = best * constants.endowment.sum() / constants.endowment
-    return max(1.0, math.ceil(2.0 * float(np.max(np.maximum(each, 1.0 + each - best)))) / 2.0)
+    shares = best * constants.endowment.sum() / constants.endowment
+    highest = float(np.max(np.maximum(shares, 1.0 + shares - best)))
+    return max(1.0, math.ceil(2.0 * highest) / 2.0)
 
 
 def venture_text(

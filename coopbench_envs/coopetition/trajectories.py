@@ -11,7 +11,7 @@ from coopbench_envs.core import TrajectoryMetric
 
 __all__ = ["AGENT", "EPISODE", "TRACES"]
 
-# What the games of this family trace, (lanes, agents) each; (agents,) if alike in all lanes.
+# The traces of the games of this family: (lanes, agents), or (agents,) if the same in all lanes.
 TRACES = {
     "fraction": "last investment as a share of the agent's endowment, in [0, 1]",
     "baseline": "fraction below which others read the last investment as defection",
@@ -46,10 +46,11 @@ def exploitation_rate(played: np.ndarray, fraction: np.ndarray, baseline: np.nda
 def exploitation_asymmetry(
     played: np.ndarray, fraction: np.ndarray, baseline: np.ndarray
 ) -> np.ndarray:
-    """How unevenly exploitation falls on the agents, (episodes,) in [0, n / (n - 1)].
+    """Difference between the agents that gain most and least by exploitation, (episodes,).
 
-    max - min over agents of d_i = (rate at which i exploits) - (rate at which i is exploited), both
-    as shares of the other agents and the steps. The d_i add up to 0. At 0 every agent exploits as
+    It is the maximum minus the minimum over agents of d_i = (rate at which i exploits) - (rate at
+    which i is exploited), both as shares of the other agents and the steps, and lies in
+    [0, n / (n - 1)]. The d_i add up to 0. At 0 every agent exploits as
     often as it is exploited; at 2, which takes two agents, one always exploits the other.
     """
     gains = exploiting(played, fraction, baseline) - exploited(played, fraction, baseline)

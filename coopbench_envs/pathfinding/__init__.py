@@ -1,1 +1,1 @@
-"""Pathfinding: many agents find their way to goals of their own without running into each other."""
+"""Pathfinding: many agents move to individual goals without colliding."""

@@ -1,4 +1,4 @@
-"""Angles: sine, cosine and heading from + - * / and sqrt, the same bits on every machine."""
+"""Angles: sine, cosine and heading from + - * / and sqrt, bit-identical on every machine."""
 
 import math
 
@@ -10,7 +10,7 @@ _QUARTER_HIGH, _QUARTER_LOW = 1.5707963267341256, 6.077100506506192e-11  # pi / 
 
 @routine
 def sine_cosine(angle):
-    """Sine and cosine of an angle of some turns at most, to 15 digits."""
+    """Return sine and cosine of an angle in radians to 15 digits, for some turns at most."""
     n = math.floor(angle * _PER_QUARTER + 0.5)
     r = (angle - n * _QUARTER_HIGH) - n * _QUARTER_LOW  # |r| <= pi / 4
     q = r * r
@@ -31,7 +31,7 @@ def sine_cosine(angle):
 
 @routine
 def heading(dx, dy):
-    """Angle of a direction in [-pi, pi], and 0 for no direction, to 15 digits."""
+    """Return the angle of a direction in [-pi, pi] to 15 digits; 0 for the zero vector."""
     across, up = abs(dx), abs(dy)
     if not max(across, up) > 0.0:
         return 0.0
@@ -39,7 +39,7 @@ def heading(dx, dy):
     for _ in range(2):  # each halves the angle: t <= tan(pi / 16)
         t = t / (1.0 + math.sqrt(1.0 + t * t))
     total = 0.0
-    for k in range(23, 0, -2):  # arcus tangent, from the smallest term on
+    for k in range(23, 0, -2):  # series of the arc tangent, from its smallest term
         total = 1.0 / k - total * t * t
     angle = 4.0 * t * total
     if up > across:
@@ -51,7 +51,7 @@ def heading(dx, dy):
 
 @routine
 def wrapped(angle):
-    """The same direction in [-pi, pi)."""
+    """Return the angle of the same direction in [-pi, pi)."""
     turns = math.floor((angle + math.pi) / (2.0 * math.pi))
     angle -= 2.0 * math.pi * turns
     return angle if -math.pi <= angle < math.pi else -math.pi

@@ -1,8 +1,8 @@
 """Contacts: overlapping discs push each other apart with a force that grows with the overlap.
 
-Inside contact the force is a soft-plus of the overlap; outside it is cut to exactly zero. All of it
-is built from + - * / and sqrt instead of the machine's own exp and log, which differ in the last
-bit from one machine to the next.
+In contact the force is a softplus of the overlap; without contact it is exactly zero. Everything is
+computed from + - * / and sqrt instead of the machine's exp and log, which differ in the last bit
+from one machine to the next.
 """
 
 import math
@@ -11,18 +11,18 @@ from coopbench_envs.core import routine
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts
-_NEGLIGIBLE = 38.0  # log(1 + exp(-38)) is lost in the rounding of 38
+_NEGLIGIBLE = 38.0  # 38 + log(1 + exp(-38)) rounds to 38
 
 
 @routine
 def softplus(x):
-    """log(1 + exp(x)) for x >= 0, to 14 digits."""
+    """Return log(1 + exp(x)) for x >= 0, to 14 digits."""
     if x > _NEGLIGIBLE:
         return x
     y = exp_minus(x)
     z = y / (2.0 + y)  # log(1 + y) = 2 artanh(y / (2 + y)), and z <= 1/3
     q = z * z
-    if q < 1e-4:  # a firm push: three terms do
+    if q < 1e-4:  # a large overlap: three terms are enough
         return x + 2.0 * z * (1.0 + q * (1 / 3 + q * (1 / 5 + q * (1 / 7))))
     total = 0.0
     for k in range(29, 0, -2):
@@ -32,7 +32,7 @@ def softplus(x):
 
 @routine
 def exp_minus(x):
-    """exp(-x) for 0 <= x <= 38: 2**-n times a short power series."""
+    """Return exp(-x) for 0 <= x <= 38, computed as 2**-n times a short power series."""
     n = int(x * _LOG2_E + 0.5)
     r = (n * _LN2_HIGH - x) + n * _LN2_LOW  # |r| <= ln(2) / 2
     q = r * r
@@ -43,7 +43,7 @@ def exp_minus(x):
 
 @routine
 def apart(one, other, i, a):
-    """Distance between two positions of agent ``a``, for instance its own and its goal's."""
+    """Return the distance between agent ``a``'s entries in two arrays (lanes, agents, 2)."""
     dx = one[i, a, 0] - other[i, a, 0]
     dy = one[i, a, 1] - other[i, a, 1]
     return math.sqrt(dx * dx + dy * dy)
@@ -51,10 +51,11 @@ def apart(one, other, i, a):
 
 @routine
 def push_apart(c, s, i):
-    """Sum into ``force`` what every contact does to the agents; mark who hits an agent or a wall.
+    """Sum the forces of all contacts into ``force``; mark agents that hit an agent or a wall.
 
-    Forces are added in the order of objects (agents, then landmarks), whatever the lists of
-    neighbours look like: an object out of reach adds nothing, so a longer list changes no bit.
+    Forces are added in the order of objects (agents, then landmarks), whichever
+    lists of neighbours there are: an object out of reach adds nothing, so a longer list gives the
+    same bits.
     """
     n, force, first, crowded = c.num_agents, s.force, s.touch_first, s.crowded[i]
     for a in range(n):
@@ -83,7 +84,7 @@ def touch(c, s, i, a, o):
     if distance > contact:
         return
     overlap = c.contact_margin * softplus((contact - distance) / c.contact_margin)
-    push = c.contact_force * overlap / max(distance, 1e-8)  # no direction where centres coincide
+    push = c.contact_force * overlap / max(distance, 1e-8)  # coinciding centres have no direction
     force[i, a, 0] += push * dx
     force[i, a, 1] += push * dy
     if o < n:

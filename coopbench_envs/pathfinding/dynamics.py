@@ -1,6 +1,7 @@
 """Dynamics: how actions and the forces of contacts move an agent during one substep.
 
-Every agent has a code that says how it moves, so that all may move alike or in blocks.
+Every agent has a code for its dynamics: all agents may have the same one, or blocks of agents
+different ones.
 """
 
 import math
@@ -20,14 +21,14 @@ class Holonomic(NamedTuple):
     """Parameters of ``dynamics="holonomic"``: the action is a force in any direction."""
 
     accel: Annotated[float, between(0, 1e6, "force per unit of action")] = 5.0
-    max_speed: Annotated[float, between(-1e6, 1e6, "cap of the speed; < 0: none")] = 6.0
+    max_speed: Annotated[float, between(-1e6, 1e6, "highest speed; < 0: no limit")] = 6.0
     damping: Annotated[float, between(0, 1, "fraction of velocity lost per substep")] = 0.25
     mass: Annotated[float, between(0, 1e6, "mass of an agent", above=True)] = 1.0
     dt: Annotated[float, between(0, 1e3, "duration of a substep", above=True)] = 0.01
 
 
 class DiffDrive(NamedTuple):
-    """Parameters of ``dynamics="diffdrive"``: the actions are speed ahead and rate of turning."""
+    """Parameters of ``dynamics="diffdrive"``: the actions are forward speed and turning rate."""
 
     linear_speed: Annotated[
         Range, span(-1e6, 1e6, "speed ahead at action -1 and at 1; < 0: back")
@@ -61,30 +62,30 @@ class Block(NamedTuple):
 
 
 WAYS = {"holonomic": Holonomic, "diffdrive": DiffDrive}
-HOLONOMIC, DIFFDRIVE = range(2)  # the code of a way to move is its position in WAYS
+HOLONOMIC, DIFFDRIVE = range(2)  # the code of a kind of dynamics is its position in WAYS
 DYNAMICS = {**WAYS, "mixed": Mixed}
 
 Blocks = list[tuple[int, Any]]  # (agents, parameters) in the order of agents
 
 
 class Drives(NamedTuple):
-    """What the kernels read of the dynamics; arrays over agents, 0 where one does not apply."""
+    """The dynamics as the kernels read them: arrays over agents, 0 where one does not apply."""
 
     dynamics_code: np.ndarray
     accel: np.ndarray  # force per unit of action
     max_speed: np.ndarray  # < 0: none
-    kept: np.ndarray  # share of velocity that a substep leaves
-    impulse: np.ndarray  # velocity that a substep gives per force
-    slowest: np.ndarray  # speed ahead at action -1
+    retained: np.ndarray  # share of the velocity that remains after a substep
+    impulse: np.ndarray  # velocity gained in a substep per unit of force
+    slowest: np.ndarray  # forward speed at action -1
     fastest: np.ndarray  # and at 1
     turn_low: np.ndarray  # rate of turning at action -1
     turn_high: np.ndarray  # and at 1
-    block_first: np.ndarray  # (blocks + 1,) first agent of each block; last, their number
+    block_first: np.ndarray  # (blocks + 1,) first agent of each block; at the end num_agents
     dt: float  # duration of a substep
 
 
 def read_blocks(name: str, values: Mapping[str, Any], num_agents: int, where: str) -> Blocks:
-    """Check the parameters of the dynamics called ``name``; without blocks all agents are one.
+    """Return the agents' dynamics as blocks, checked; without "mixed" there is one block.
 
     Raises:
         TypeError: a key is unknown.
@@ -121,7 +122,7 @@ def _read_block(values: Any, where: str) -> tuple[int, Any]:
 
 
 def make_drives(blocks: Blocks) -> Drives:
-    """Lay the parameters of all blocks out agent by agent."""
+    """Return the parameters of all blocks, repeated for each agent of a block."""
     counts = [count for count, _ in blocks]
     columns = zip(*(_numbers(way) for _, way in blocks), strict=True)
     arrays = [np.repeat(np.asarray(column), counts) for column in columns]
@@ -129,14 +130,14 @@ def make_drives(blocks: Blocks) -> Drives:
 
 
 def _numbers(p: Any) -> tuple[Any, ...]:
-    """One agent's entries of ``Drives``."""
+    """Return one agent's entries of the arrays of ``Drives``, without ``block_first``."""
     if isinstance(p, Holonomic):
         return HOLONOMIC, p.accel, p.max_speed, 1 - p.damping, p.dt / p.mass, 0.0, 0.0, 0.0, 0.0
     return DIFFDRIVE, 0.0, 0.0, 0.0, p.dt / p.mass, *p.linear_speed, *p.angular_speed
 
 
 def longest_way(blocks: Blocks, substeps: int) -> float:
-    """Length of the way during ``substeps`` of the fastest agent, at full speed and untouched."""
+    """Return the longest way of any agent in ``substeps``, at full speed and without contacts."""
     return max(_top_speed(way, substeps) * way.dt * substeps for _, way in blocks)
 
 
@@ -151,7 +152,7 @@ def _top_speed(p: Any, substeps: int) -> float:
 
 
 def first_angles(c: Any, agent_pos: np.ndarray, goal_pos: np.ndarray) -> np.ndarray:
-    """Headings that ``face_goal`` gives, for arrays (episodes, agents, 2)."""
+    """Return the headings of ``face_goal``, (episodes, agents), from arrays of positions."""
     angles = np.zeros(agent_pos.shape[:-1])
     turning = c.dynamics_code == DIFFDRIVE
     if turning.any():
@@ -162,7 +163,7 @@ def first_angles(c: Any, agent_pos: np.ndarray, goal_pos: np.ndarray) -> np.ndar
 
 @routine
 def face_goal(c, s, i):
-    """Turn agents that have a heading towards their goals."""
+    """Set headings towards the goals, and 0 for agents without a heading."""
     goal, pos, angle = s.goal_pos, s.agent_pos, s.agent_angle
     for a in range(c.num_agents):
         angle[i, a] = 0.0
@@ -173,8 +174,8 @@ def face_goal(c, s, i):
 
 @routine
 def move(c, s, i, actions):
-    """Move every agent by one substep; the lists are stale once one has left its skin."""
-    # Block by block, because numbers read once per block make it a tenth faster.
+    """Move every agent by one substep; set ``stale`` once one has moved by half the skin."""
+    # Block by block: reading numbers once per block makes it a tenth faster.
     for b in range(c.block_first.shape[0] - 1):
         begin, end = c.block_first[b], c.block_first[b + 1]
         if c.dynamics_code[begin] == HOLONOMIC:
@@ -186,7 +187,7 @@ def move(c, s, i, actions):
 
 @routine
 def astray(pos, survey_pos, i, limit):
-    """Tell whether the square of some agent's way since the survey exceeds ``limit``."""
+    """Return whether any agent's squared distance from its survey position exceeds ``limit``."""
     is_astray = False
     for a in range(pos.shape[1]):
         dx, dy = pos[i, a, 0] - survey_pos[i, a, 0], pos[i, a, 1] - survey_pos[i, a, 1]
@@ -196,12 +197,12 @@ def astray(pos, survey_pos, i, limit):
 
 @routine
 def push(c, s, i, begin, end, actions):
-    """Holonomic substep: damped velocity, then position (semi-implicit Euler)."""
+    """Move holonomic agents: damped velocity, then position (semi-implicit Euler)."""
     force, velocity, pos, dt, fastest = s.force, s.agent_vel, s.agent_pos, c.dt, c.max_speed[begin]
-    kept, impulse, accel = c.kept[begin], c.impulse[begin], c.accel[begin]
+    retained, impulse, accel = c.retained[begin], c.impulse[begin], c.accel[begin]
     for a in range(begin, end):
-        vx = kept * velocity[i, a, 0] + impulse * (force[i, a, 0] + accel * actions[i, a, 0])
-        vy = kept * velocity[i, a, 1] + impulse * (force[i, a, 1] + accel * actions[i, a, 1])
+        vx = retained * velocity[i, a, 0] + impulse * (force[i, a, 0] + accel * actions[i, a, 0])
+        vy = retained * velocity[i, a, 1] + impulse * (force[i, a, 1] + accel * actions[i, a, 1])
         square = vx * vx + vy * vy
         if fastest >= 0.0 and square > fastest * fastest:
             slower = fastest / math.sqrt(square)
@@ -214,7 +215,10 @@ def push(c, s, i, begin, end, actions):
 
 @routine
 def roll(c, s, i, begin, end, actions):
-    """Differential drive: ahead on the old heading and aside by contacts, without memory; turn."""
+    """Move differential drives: along the old heading plus the push of contacts; then turn.
+
+    The velocity of the step before has no influence.
+    """
     force, velocity, pos, angle = s.force, s.agent_vel, s.agent_pos, s.agent_angle
     slowest, fastest, impulse, dt = c.slowest[begin], c.fastest[begin], c.impulse[begin], c.dt
     turn_low, turn_high = c.turn_low[begin], c.turn_high[begin]

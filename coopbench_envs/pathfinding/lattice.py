@@ -1,10 +1,10 @@
 """Lattice: the cells of a map as a graph, for reachability and distances of goals.
 
-Cells are numbered row by row along x. There are two graphs of them. A *way* leads from a cell to
-the next one if an agent that goes straight from middle to middle touches nothing: what ways connect
-can be reached. A *side* between two cells is closed if no point of it is free for the agent's
-centre: sides that are not closed bound from below how far it is, since an agent must cross them.
-Everything works on lane ``i`` of arrays that the caller owns.
+Cells are numbered row by row along x, and form two graphs. A *way* connects neighbouring cells if
+an agent that moves straight from centre to centre touches nothing: cells that ways connect are
+reachable. A *side* between two cells is closed if an agent's centre cannot be at any point of it:
+any path crosses only sides that are not closed, which gives a lower bound of distances. All
+functions work on lane ``i`` of arrays that the caller allocates.
 """
 
 import math
@@ -14,24 +14,24 @@ import numpy as np
 from coopbench_envs.core import integer, routine, subroutine
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
-FAR = 2**31 - 1  # distance of what cannot be reached
-# Bits by which ``barriers`` tell what landmarks do to a cell, to its right, and above it.
+FAR = 2**31 - 1  # distance of cells that cannot be reached
+# Bits of ``barriers`` for landmarks in a cell, to its right, and above it.
 _MIDDLE, _WAY_RIGHT, _WAY_UP = 1, 2, 4  # an agent would touch something there
-_QUARTERS = 4  # a side is closed when each of its quarters lies in reach of one landmark
+_QUARTERS = 4  # a side is closed when each of its quarters is within reach of one landmark
 _SIDE_RIGHT, _SIDE_UP = 8, 128  # lowest bits of the quarters
 _ALL = (1 << _QUARTERS) - 1
-_TRIES = 64  # draws per cell until an agent keeps its goal, because there is no other
+_TRIES = 64  # draws per cell, after which an agent keeps its goal
 _TOUCH = 1e-9  # discs that exactly touch are apart
 
 
 def columns_of(centres: np.ndarray) -> int:
-    """Number of columns of the cells (cells, 2), which are numbered row by row along x."""
+    """Return the number of columns of cells whose centres are (cells, 2), row by row along x."""
     return int(np.argmax(centres[:, 1] != centres[0, 1])) or len(centres)
 
 
 @routine
 def cell_at(centres, columns, x, y):
-    """Number of the cell whose middle is nearest; a point outside belongs to a cell at the edge."""
+    """Return the cell whose centre is nearest; for a point outside, one at the edge."""
     side = spacing(centres)
     column = int(min(max((x - centres[0, 0]) / side + 0.5, 0.0), columns - 1.0))
     row = int(min(max((y - centres[0, 1]) / side + 0.5, 0.0), centres.shape[0] // columns - 1.0))
@@ -40,7 +40,7 @@ def cell_at(centres, columns, x, y):
 
 @routine
 def spacing(centres):
-    """Side of a cell."""
+    """Return the length of a cell's side."""
     if centres.shape[0] == 1:
         return 1.0
     last = centres.shape[0] - 1
@@ -49,7 +49,7 @@ def spacing(centres):
 
 @routine
 def lies_in_cell(centres, columns, x, y, rad):
-    """Tell whether a disc lies in one cell."""
+    """Return whether a disc lies entirely in one cell."""
     k = cell_at(centres, columns, x, y)
     off_middle = max(abs(x - centres[k, 0]), abs(y - centres[k, 1]))
     return off_middle + rad <= 0.5 * spacing(centres)
@@ -57,11 +57,11 @@ def lies_in_cell(centres, columns, x, y, rad):
 
 @subroutine
 def mark_barriers(barriers, i, centres, columns, landmarks, landmark_rad, agent_rad):
-    """Write into ``barriers`` what is in the way of the lane's agents, cell by cell.
+    """Write into ``barriers`` what blocks the agents of a lane, cell by cell.
 
-    Middles and ways are those of its largest agent, which all others can follow; sides are closed
-    for its smallest one, and so for all. ``barriers`` is (lanes, cells) int32, ``landmarks``
-    (lanes, landmarks, 2), ``agent_rad`` (lanes, agents).
+    Centres and ways are checked for its largest agent, and hold for all smaller ones; sides are
+    closed for its smallest agent, and thus for all. ``barriers`` is (lanes, cells) int32,
+    ``landmarks`` (lanes, landmarks, 2), ``agent_rad`` (lanes, agents).
     """
     side, rows = spacing(centres), centres.shape[0] // columns
     reach, least = 0.0, np.inf
@@ -74,7 +74,7 @@ def mark_barriers(barriers, i, centres, columns, landmarks, landmark_rad, agent_
         x, y = landmarks[i, o, 0], landmarks[i, o, 1]
         if x == ABSENT:
             continue
-        # A cell owns what lies within its half right of and above its middle, and the ways on.
+        # A cell has the bits of its centre, its right and upper sides, and the ways across them.
         left = max(math.ceil((x - reach - centres[0, 0]) / side - 1.0), 0)
         right = min(math.floor((x + reach - centres[0, 0]) / side + 0.5), columns - 1)
         low = max(math.ceil((y - reach - centres[0, 1]) / side - 1.0), 0)
@@ -90,7 +90,7 @@ def mark_barriers(barriers, i, centres, columns, landmarks, landmark_rad, agent_
 
 @routine
 def in_the_way(dx, dy, side, reach):
-    """Bits of a cell's middle and ways for a landmark at (dx, dy) from its middle."""
+    """Return the bits of a cell's centre and ways for a landmark at (dx, dy) from its centre."""
     bits, square = 0, reach * reach
     if dx * dx + dy * dy < square:
         bits |= _MIDDLE
@@ -103,13 +103,13 @@ def in_the_way(dx, dy, side, reach):
 
 @routine
 def off(d, side):
-    """Distance of ``d`` from the interval [0, side]."""
+    """Return the distance of ``d`` from the interval [0, side]."""
     return max(-d, d - side, 0.0)
 
 
 @routine
 def quarters(across, along, side, reach, lowest):
-    """Bits of the quarters of a side that lie in reach; the side is half a cell away ``across``."""
+    """Return the bits of a side's quarters within ``reach``; it is half a cell away ``across``."""
     bits, near, square = 0, (across - 0.5 * side) ** 2, reach * reach
     if near >= square:
         return bits
@@ -123,23 +123,23 @@ def quarters(across, along, side, reach, lowest):
 
 @routine
 def has_way(barriers, i, k, upwards):
-    """Tell whether an agent can go straight from cell ``k`` to the one above, or right of it."""
+    """Return whether an agent can move straight from cell ``k`` to the one above, or right."""
     return barriers[i, k] & (_WAY_UP if upwards else _WAY_RIGHT) == 0
 
 
 @routine
 def is_side_open(barriers, i, k, upwards):
-    """Tell whether an agent's centre can cross from cell ``k`` to the one above, or right of it."""
+    """Return whether an agent's centre can cross from cell ``k`` to the one above, or right."""
     lowest = _SIDE_UP if upwards else _SIDE_RIGHT
     return barriers[i, k] // lowest & _ALL != _ALL
 
 
 @subroutine
 def label(barriers, floor, i, columns, queue):
-    """Number the parts of the map that ways connect from 1 on; return the largest one's number.
+    """Number the connected parts of the map from 1; return the number of the largest part.
 
-    ``floor`` and ``queue`` are (lanes, cells) int32; ``floor`` gets the number of each cell's part,
-    0 where an agent in the middle touches something. Returns 0 if it does so everywhere.
+    ``floor`` and ``queue`` are (lanes, cells) int32. ``floor`` receives the number of each cell's
+    part, and 0 where an agent at the centre would touch something. Returns 0 if all cells are so.
     """
     cells, parts, best, most = floor.shape[1], 0, 0, 0
     for k in range(cells):
@@ -155,7 +155,7 @@ def label(barriers, floor, i, columns, queue):
 
 @subroutine
 def fill(barriers, floor, i, columns, queue, first, part):
-    """Number the cells that ways connect with cell ``first``; return how many they are."""
+    """Number the cells that ways connect with cell ``first``; return how many there are."""
     cells, head, tail = floor.shape[1], 0, 1
     queue[i, 0] = first
     floor[i, first] = part
@@ -184,13 +184,13 @@ def fill(barriers, floor, i, columns, queue, first, part):
 
 @subroutine
 def count_moves(barriers, i, columns, source, target, away, queue):
-    """Least number of moves between cells where a move goes to one of eight neighbours.
+    """Return the least number of moves from ``source`` to ``target``, or ``FAR``.
 
-    Two neighbours are a move apart if open sides connect them inside a block of 2 x 2 cells. On a
-    way of the length of one side an agent's centre stays inside such a block. So it is no shorter
-    than (moves - 1) sides from any point of one cell to any point of the other. The numbers go into
-    ``away``, (lanes, cells) int32, until ``target`` is reached (-1: everywhere); ``FAR`` stands for
-    cells that were not reached. ``queue`` is scratch of the same shape.
+    A move leads to one of eight neighbours, if open sides connect the two inside a block of 2 x 2
+    cells. A path as long as one side stays inside such a block, so that no path between any points
+    of two cells is shorter than (moves - 1) sides. The numbers of moves are written into ``away``,
+    (lanes, cells) int32, until ``target`` is reached (-1: for all cells, the result is then
+    ``FAR``); cells that were not reached have ``FAR``. ``queue`` is scratch of the same shape.
     """
     cells, head, tail = away.shape[1], 0, 1
     for k in range(cells):
@@ -225,17 +225,22 @@ def count_moves(barriers, i, columns, source, target, away, queue):
 
 @routine
 def block(barriers, i, k, across, along):
-    """Which other cells of the block around a corner of cell ``k`` open sides connect with it.
+    """Return which cells of the block around a corner of cell ``k`` are connected with it.
 
-    ``across`` and ``along`` lead to the neighbours; 0 stands for one that does not exist.
+    ``across`` and ``along`` are the offsets of the neighbours, 0 for one that does not exist. The
+    result is bools for the neighbours across, along, and diagonally.
     """
     near = across != 0 and is_side_open(barriers, i, min(k, k + across), False)
     aside = along != 0 and is_side_open(barriers, i, min(k, k + along), True)
     if across == 0 or along == 0:
         return near, aside, False
     low, left = min(k, k + across), min(k, k + along)
-    far = is_side_open(barriers, i, low + along, False)  # from the upright cell to the diagonal one
-    beyond = is_side_open(barriers, i, left + across, True)  # from the one beside to the diagonal
+    far = is_side_open(
+        barriers, i, low + along, False
+    )  # between the neighbour along and the diagonal one
+    beyond = is_side_open(
+        barriers, i, left + across, True
+    )  # between the one across and the diagonal
     return (
         near or (aside and far and beyond),
         aside or (near and beyond and far),
@@ -245,16 +250,16 @@ def block(barriers, i, k, across, along):
 
 @routine
 def is_straight_open(barriers, i, centres, columns, one, other, a):
-    """Tell whether agent ``a``'s straight way between two positions crosses open sides only.
+    """Return whether the straight line between two positions of ``a`` crosses open sides only.
 
-    Then ``count_moves`` cannot bound it any better.
+    ``count_moves`` then gives no better bound than the line's length.
     """
     k = cell_at(centres, columns, one[i, a, 0], one[i, a, 1])
     last = cell_at(centres, columns, other[i, a, 0], other[i, a, 1])
     dx, dy = other[i, a, 0] - one[i, a, 0], other[i, a, 1] - one[i, a, 1]
     side, right, up = spacing(centres), dx > 0.0, dy > 0.0
     while k != last:
-        # How much of the way is left when it leaves the cell across, and along.
+        # Shares of the line that remain where it leaves the cell across, and along.
         x = centres[k, 0] + (0.5 * side if right else -0.5 * side)
         y = centres[k, 1] + (0.5 * side if up else -0.5 * side)
         left_x = (other[i, a, 0] - x) / dx if dx != 0.0 else -1.0
@@ -274,7 +279,7 @@ def is_straight_open(barriers, i, centres, columns, one, other, a):
 
 @routine
 def send_on(c, s, i, a, rng):
-    """Give agent ``a`` a new goal: the middle of another cell of the part where the old one is."""
+    """Give agent ``a`` a new goal: the centre of another cell in the part of the old goal."""
     floor, goal, cells = s.floor, s.goal_pos, s.floor.shape[1]
     old = cell_at(c.centres, c.columns, goal[i, a, 0], goal[i, a, 1])
     for _ in range(_TRIES * cells):

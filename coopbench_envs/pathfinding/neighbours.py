@@ -1,7 +1,7 @@
 """Neighbours: pairs that may touch in the coming substeps, and the objects that an agent observes.
 
-Landmarks are sorted into square bins once per episode, agents at every survey; an agent looks at
-the bins around it instead of at everybody. The list of possible contacts holds until some agent has
+Landmarks are sorted into square bins once per episode, agents at every survey; an agent searches
+the bins around it instead of all objects. The list of possible contacts holds until some agent has
 moved by half the skin; then the state is ``stale``. Objects are numbered: agents, then landmarks.
 """
 
@@ -12,12 +12,12 @@ import numpy as np
 from coopbench_envs.core import routine
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
-SLACK = 1e-4  # length; covers the rounding of float32 positions where radii of search are compared
+SLACK = 1e-4  # length added to search radii; covers the rounding of float32 positions
 
 
 @routine
 def bin_of(x, low, per_length, bins):
-    """Index of the bin that ``x`` falls into; what lies outside (or is not a number) is clamped."""
+    """Return the index of the bin that contains ``x``; the nearest if outside, 0 for nan."""
     v = (x - low) * per_length
     if not v > 0.0:
         return 0
@@ -26,14 +26,14 @@ def bin_of(x, low, per_length, bins):
 
 @routine
 def bin_at(c, x, y):
-    """Number of the bin at a point, row by row along x."""
+    """Return the number of the bin at a point; bins are numbered row by row along x."""
     column = bin_of(x, c.x_low, c.bins_per_length, c.bins_x)
     return bin_of(y, c.y_low, c.bins_per_length, c.bins_y) * c.bins_x + column
 
 
 @routine
 def sort_landmarks(c, s, i):
-    """Counting sort of the landmarks by bin; within a bin they stay in order."""
+    """Sort the landmarks by bin (counting sort); within a bin they keep their order."""
     first, order, pos = s.bin_first, s.bin_landmark, s.landmark_pos
     bins = c.bins_x * c.bins_y
     for b in range(bins):
@@ -57,7 +57,7 @@ def sort_landmarks(c, s, i):
 
 @routine
 def survey(c, s, i):
-    """Find every agent's possible contacts and its nearest visible objects where it is now."""
+    """List every agent's possible contacts and nearest visible objects at present positions."""
     n, pos, rad, head = c.num_agents, s.agent_pos, s.agent_rad, s.bin_agent
     largest = 0.0
     for a in range(n - 1, -1, -1):  # chains then run upwards
@@ -76,7 +76,7 @@ def survey(c, s, i):
 
 @routine
 def look_around(c, s, i, a, largest):
-    """Fill the lists of agent ``a`` from the bins that its longest radius of search reaches."""
+    """Fill the lists of agent ``a`` from the bins within its largest search radius."""
     first, order, head, after = s.bin_first, s.bin_landmark, s.bin_agent, s.next_agent
     x, y, rad = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_rad[i, a]
     s.survey_pos[i, a, 0], s.survey_pos[i, a, 1] = x, y
@@ -102,11 +102,11 @@ def look_around(c, s, i, a, largest):
 
 @routine
 def meet_agent(c, s, i, a, o, sight):
-    """Note agent ``o`` among those that agent ``a`` may touch or sees."""
+    """Add agent ``o`` to the possible contacts and the visible objects of ``a`` if it is."""
     pos, rad = s.agent_pos, s.agent_rad
     dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
     close = rad[i, a] + rad[i, o] + c.skin + SLACK
-    # A pair stands in the list of its first agent only.
+    # A pair is listed for its first agent only.
     if o > a and dx * dx + dy * dy <= close * close:
         note_touch(s.touch_first, s.touch, s.crowded, i, a, o)
     if dx * dx + dy * dy <= sight * sight:
@@ -115,7 +115,7 @@ def meet_agent(c, s, i, a, o, sight):
 
 @routine
 def meet_landmark(c, s, i, a, o, sight):
-    """Note landmark ``o`` among those that agent ``a`` may touch or sees."""
+    """Add landmark ``o`` to the possible contacts and the visible objects of ``a`` if it is."""
     pos, landmarks = s.agent_pos, s.landmark_pos
     dx, dy = landmarks[i, o, 0] - pos[i, a, 0], landmarks[i, o, 1] - pos[i, a, 1]
     close = s.agent_rad[i, a] + c.landmark_rad + 0.5 * c.skin + SLACK  # only one of the two moves
@@ -128,7 +128,7 @@ def meet_landmark(c, s, i, a, o, sight):
 
 @routine
 def distance32(one, other, i, a, o):
-    """Distance as the published code has it: float32 from rounded positions, ties included."""
+    """Return a distance as the published code does: float32, from positions in float32."""
     dx = np.float32(other[i, o, 0]) - np.float32(one[i, a, 0])
     dy = np.float32(other[i, o, 1]) - np.float32(one[i, a, 1])
     return np.float32(math.sqrt(dx * dx + dy * dy))
@@ -136,6 +136,7 @@ def distance32(one, other, i, a, o):
 
 @routine
 def forget(seen, distances, i, a):
+    """Empty the list of visible objects of agent ``a``."""
     for k in range(seen.shape[2]):
         seen[i, a, k] = -1
         distances[i, a, k] = np.inf

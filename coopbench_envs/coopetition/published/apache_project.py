@@ -22,7 +22,7 @@ PHASES = {
 }
 
 Constants = dynamics.extended(
-    collective.Constants, __name__, expected="mean investment that history had in this phase, units"
+    collective.Constants, __name__, expected="historical mean investment in this phase, in units"
 )
 State = dynamics.extended(
     collective.State, __name__, deviation="(lanes,) running sum of deviations from the expected"
@@ -45,7 +45,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Equal contributors, as many as the phase has."""
+    """Return the constants of equal contributors, whose number depends on the phase."""
     contributors, loyalty_cap, omega, expected = PHASES[p.phase]
     return collective.make_constants(
         p,
@@ -59,7 +59,7 @@ def constants(p: Params) -> Any:
 
 
 def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     return State(**collective.common(c, lanes), deviation=np.zeros(lanes))
 
 

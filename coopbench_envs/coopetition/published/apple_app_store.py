@@ -1,4 +1,4 @@
-"""AppleAppStore: a platform, and a large and a small developer who depend on its store.
+"""AppleAppStore: a platform, and a large and a small developer who depend on its app store.
 
 Developers depend on the platform several times as much as it depends on them. Page:
 docs/environments/apple_app_store.md.
@@ -21,7 +21,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """The platform, then its developers."""
+    """Return the constants of the platform (agent 0) and its two developers."""
     return reciprocity.make_constants(
         p,
         endowment=[100.0, 80.0, 60.0],

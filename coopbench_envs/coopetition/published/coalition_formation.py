@@ -1,6 +1,7 @@
 """CoalitionFormation: a coalition that excludes disloyal members and readmits them later.
 
-Members earn a tenth more, excluded agents half. Page: docs/environments/coalition_formation.md.
+Rewards of members are multiplied by 1.1, those of excluded agents by 0.5. Page:
+docs/environments/coalition_formation.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -18,18 +19,18 @@ MEMBER_FACTOR, OUTSIDER_FACTOR = 1.1, 0.5
 Constants = dynamics.extended(
     collective.Constants,
     __name__,
-    least="members below which nobody is dropped any more",
+    least="smallest number of members: no more are excluded",
     exit_threshold="loyalty below which a member is excluded",
-    cooldown="steps after which the excluded may come back",
+    cooldown="steps after which excluded agents may return",
 )
 State = dynamics.extended(
     collective.State,
     __name__,
-    inside="(lanes, agents) bool, belongs to the coalition",
+    inside="(lanes, agents) bool, whether the agent is a member",
     order="(lanes, agents) int64, rises with the time of joining, or of exclusion",
     moves="(lanes,) int64, next number of the order",
-    cooldown="(lanes, agents) int64, steps until an excluded agent may come back; 0 for members",
-    size="(lanes,) int64, scratch: members",
+    cooldown="(lanes, agents) int64, steps until an excluded agent may return; 0 for members",
+    size="(lanes,) int64, scratch: number of members",
     sizes="(lanes,) running sum of the number of members",
 )
 SCRATCH = dynamics.SCRATCH | {"size"}
@@ -56,7 +57,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Equal agents."""
+    """Return the constants; raise ``ValueError`` if the smallest coalition is too large."""
     if p.min_coalition_size > p.num_agents:
         raise ValueError(
             f"Parameter 'min_coalition_size' of coopbench/CoalitionFormation-v0 was "
@@ -76,7 +77,7 @@ def constants(p: Params) -> Any:
 
 
 def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     n = c.num_agents
     return State(
         **collective.common(c, lanes),
@@ -123,7 +124,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def regroup(c, s, i):
-    """Exclude disloyal members as long as enough remain, then readmit those who have waited."""
+    """Exclude disloyal members as long as enough remain, then readmit those whose time is over."""
     for returning in (False, True):
         while s.size[i] < c.num_agents if returning else s.size[i] > c.least:
             a = oldest(c, s, i, returning)

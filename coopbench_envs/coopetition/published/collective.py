@@ -1,8 +1,8 @@
 """Games of collective action: contributing is rewarded, most of all when every agent does.
 
-A common output is reported but, as published, not paid out: rewards are those of the common model
-times factors for free riding, lasting cooperation and full cooperation. Loyalty grows with
-investments of at least half of the endowment. Equations: docs/environments/collective.md.
+A common output is reported but, as published, not paid out: rewards are those of the common model,
+multiplied by factors for free riding, sustained cooperation and full cooperation. Loyalty grows
+with investments of at least half of the endowment. Equations: docs/environments/collective.md.
 """
 
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
-WINDOW = 10  # steps that count as lasting
+WINDOW = 10  # steps over which sustained cooperation is measured
 RIDES, COOPERATES, LASTS = 0.3, 0.5, 0.6  # shares of the endowment
 RIDER_FACTOR, LASTING_BONUS, FULL_FACTOR = 0.5, 0.15, 1.2
 LOYALTY_GAIN, LOYALTY_LOSS, FIRST_LOYALTY = 0.02, 0.05, 0.5
@@ -52,7 +52,10 @@ METRICS = (
 def make_constants(
     params: Any, num_agents: int, *, kind: Any = Constants, endowment: float = 50.0, **model: Any
 ) -> Any:
-    """Assemble the constants of ``num_agents`` equal agents; ``model`` has what games differ in."""
+    """Return the constants of ``num_agents`` equal agents, each with ``endowment`` units per step.
+
+    ``model`` holds the fields of ``kind`` that differ between these games.
+    """
     return dynamics.make_constants(
         params,
         kind=kind,
@@ -74,14 +77,18 @@ def make_constants(
 
 
 def nash(omega: float, beta: float, cost: float, n: int, most: float) -> float:
-    """Units that each of ``n`` invests where all share the output and bear their own cost."""
+    """Return the units per agent in the equilibrium of equal shares and private costs.
+
+    Each of ``n`` agents receives 1/n of the output omega * total**beta and pays ``cost`` per unit.
+    ``most`` is the result where the output is linear and investing pays.
+    """
     if beta == 1.0:
         return most if omega / n >= cost else 0.0
     return _power(omega * beta / (cost * n ** (2.0 - beta)), 1.0 / (1.0 - beta))
 
 
 def optimum(omega: float, beta: float, cost: float, n: int, most: float) -> float:
-    """Units that each of ``n`` invests where the output less all costs is largest."""
+    """Return the units per agent that maximise the output minus all costs; see ``nash``."""
     if beta == 1.0:
         return most if omega > cost else 0.0
     return _power(omega * beta / cost, 1.0 / (1.0 - beta)) / n
@@ -93,7 +100,7 @@ def _power(base: float, exponent: float) -> float:
 
 
 def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
-    """Arrays of the fields that every game of collective action has."""
+    """Return new arrays for the fields of ``State``, by name; axis 0 is the lane."""
     n = c.num_agents
     return dynamics.common(c, lanes) | {
         "loyalty": np.zeros((lanes, n)),
@@ -104,7 +111,7 @@ def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
 
 
 def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     return State(**common(c, lanes))
 
 
@@ -128,21 +135,24 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def lasting(c, s, i, a):
-    """Note what ``a`` just invested; return its mean over the window as a share of its own."""
-    known = min(WINDOW, s.time[i] + 1)
+    """Record the last investment of agent ``a``; return its mean over the window.
+
+    The mean is a share of the endowment of ``a``, in [0, 1].
+    """
+    count = min(WINDOW, s.time[i] + 1)
     place = s.time[i] % WINDOW
     s.memory[i, place, a] = s.last_action[i, a]
     total = 0.0
-    for _ in range(known):
+    for _ in range(count):
         total += s.memory[i, place, a]
         place = place - 1 if place > 0 else WINDOW - 1
-    # Sums of units are exact where sums of shares are not: ten times 0.6 must be as good as 0.6.
-    return total / max(1, known) / c.endowment[a]
+    # Sums of units are exact where sums of shares are not: the mean of ten times 0.6 must be 0.6.
+    return total / max(1, count) / c.endowment[a]
 
 
 @kernel
 def judge(c, s, i, rewards):
-    """Move loyalties and scale rewards by what each has invested, now and lately."""
+    """Update loyalties and multiply rewards, by the present and the recent investments."""
     full = True
     for a in range(c.num_agents):
         full = full and s.last_action[i, a] / c.endowment[a] >= COOPERATES
@@ -164,7 +174,7 @@ def judge(c, s, i, rewards):
 
 @kernel
 def tally(c, s, i):
-    """Add up the common output and the free riders, for the metrics."""
+    """Add this step's common output and share of free riders to the sums for the metrics."""
     total, riders = 0.0, 0.0
     for a in range(c.num_agents):
         total += s.last_action[i, a]

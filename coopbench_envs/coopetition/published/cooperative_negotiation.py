@@ -1,7 +1,7 @@
 """CooperativeNegotiation: two parties who are bound by their last agreement.
 
-When both invest about the same, that becomes their agreement; a party that later deviates from it
-pays for the distance. Page: docs/environments/cooperative_negotiation.md.
+When both invest about the same, their investments become the agreement. When a party later deviates
+from it, both pay for their distance from it. Page: docs/environments/cooperative_negotiation.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -17,15 +17,15 @@ Constants = dynamics.extended(
     dynamics.Constants,
     __name__,
     threshold="units within which two investments agree, and an agreement is kept",
-    penalty="reward that a breach costs per unit of one's own distance",
+    penalty="reward that a breach costs per unit of an agent's distance from the agreement",
 )
 State = dynamics.extended(
     dynamics.State,
     __name__,
-    agreed="(lanes,) bool, there is an agreement",
+    agreed="(lanes,) bool, whether there is an agreement",
     agreement="(lanes, agents) units that were agreed on; 0 without an agreement",
-    was_agreed="(lanes,) agreed before the last step, as the global state shows it",
-    old_agreement="(lanes, agents) agreement before the last step, likewise",
+    was_agreed="(lanes,) bool, agreed before the last step, as the global state shows it",
+    old_agreement="(lanes, agents) agreement before the last step, as the global state shows it",
     agreements="(lanes,) int64, steps that made an agreement",
     breaches="(lanes,) int64, steps in which one was broken",
 )
@@ -52,7 +52,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Two equal parties."""
+    """Return the constants of two equal parties."""
     return dynamics.make_constants(
         p,
         kind=Constants,
@@ -75,7 +75,7 @@ def constants(p: Params) -> Any:
 
 
 def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     return State(
         **dynamics.common(c, lanes),
         agreed=np.zeros(lanes, np.bool_),
@@ -116,7 +116,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def punish(c, s, i, rewards):
-    """If any party has broken the agreement, penalise each for its own distance from it."""
+    """If any party has broken the agreement, reduce each reward by the distance from it."""
     broken = False
     for a in range(c.num_agents):
         broken = broken or abs(s.last_action[i, a] - s.agreement[i, a]) > c.threshold
@@ -136,7 +136,7 @@ def measure(c, s, i, measures):
 
 @kernel
 def global_state(c, s, i, out):
-    """The common global state, then the agreement before the last step and whether there was."""
+    """Write the common global state, the agreement before the last step, and if there was one."""
     dynamics.global_state(c, s, i, out)
     first = out.shape[1] - c.num_agents - 1
     for a in range(c.num_agents):
@@ -145,7 +145,7 @@ def global_state(c, s, i, out):
 
 
 def global_state_space(c: Any) -> Box:
-    """Bounds of the vector that ``global_state`` writes."""
+    """Return the bounds of the vector that ``global_state`` writes."""
     zeros = [0.0] * (c.num_agents + 1)
     return dynamics.appended(dynamics.global_state_space(c), zeros, [*c.endowment, 1.0])
 

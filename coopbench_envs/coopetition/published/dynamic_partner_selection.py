@@ -1,7 +1,7 @@
 """DynamicPartnerSelection: many equal partners with public reputation scores.
 
-Each invests in one common venture; a public score averages its past investments. As published
-partners cannot be chosen and the score does not affect rewards. Page:
+Every partner invests in one common venture; a public score averages its past investments. As
+published, partners cannot be chosen and the score does not affect rewards. Page:
 docs/environments/dynamic_partner_selection.md.
 """
 
@@ -14,7 +14,7 @@ from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
-MEMORY = 0.9  # part of the score that stays from step to step
+MEMORY = 0.9  # weight of the previous score in the new one
 
 State = dynamics.extended(
     dynamics.State,
@@ -39,7 +39,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> dynamics.Constants:
-    """Equal partners, each of whom depends on each other one."""
+    """Return the constants of equal partners, each of whom depends on every other one."""
     return dynamics.make_constants(
         p,
         endowment=[100.0] * p.num_agents,
@@ -59,7 +59,7 @@ def constants(p: Params) -> dynamics.Constants:
 
 
 def allocate(c: dynamics.Constants, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     score = np.zeros((lanes, c.num_agents))
     return State(**dynamics.common(c, lanes), score=score, shown=score.copy())
 
@@ -92,7 +92,7 @@ def measure(c, s, i, measures):
 
 @kernel
 def global_state(c, s, i, out):
-    """The common global state, then the score that each agent had before the last step."""
+    """Write the common global state, then the score that each agent had before the last step."""
     dynamics.global_state(c, s, i, out)
     first = out.shape[1] - c.num_agents
     for a in range(c.num_agents):
@@ -100,7 +100,7 @@ def global_state(c, s, i, out):
 
 
 def global_state_space(c: dynamics.Constants) -> Box:
-    """Bounds of the vector that ``global_state`` writes."""
+    """Return the bounds of the vector that ``global_state`` writes."""
     n = c.num_agents
     return dynamics.appended(dynamics.global_state_space(c), [0.0] * n, [1.0] * n)
 

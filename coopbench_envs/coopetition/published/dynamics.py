@@ -1,7 +1,8 @@
 """The model that all coopetition games share: trust, reputation damage, value and payoff.
 
-An agent keeps what it does not invest, earns a logarithmic value of its own investment and a share
-of the synergy, and weighs in the payoffs of others by how much it depends on them and trusts them.
+An agent's payoff is what it does not invest, plus a logarithmic value of its investment, plus a
+share of the synergy. Its utility adds the payoffs of others, weighted by how much it depends on
+them and trusts them.
 Equations: docs/environments/coopetition.md. Source: the published Coopetition-Gym suite.
 """
 
@@ -71,7 +72,7 @@ class State(NamedTuple):
     trust: np.ndarray  # (lanes, agents, agents) trust of a in b, in [0, 1]; diagonal 1
     reputation: np.ndarray  # (lanes, agents, agents) damage that a holds against b; diagonal 0
     last_action: np.ndarray  # (lanes, agents) last investment in units, within [0, endowment]
-    payoff: np.ndarray  # (lanes, agents) own payoff of the last step, before others are weighed in
+    payoff: np.ndarray  # (lanes, agents) payoff of the last step, without the others' payoffs
     utility: np.ndarray  # (lanes, agents) trust-weighted utility of the last step
     invested: np.ndarray  # (lanes,) running sum of mean shares, for the cooperation rate
     trusted: np.ndarray  # (lanes,) running sum of mean trust
@@ -82,14 +83,15 @@ class State(NamedTuple):
 SCRATCH = frozenset({"signal", "mean_trust"})
 
 
-def extended(base: Any, module: str, **own: str) -> Any:
-    """Return a copy of the tuple ``base`` with a game's ``own`` fields, name=meaning, at its end.
+def extended(base: Any, module: str, **fields: str) -> Any:
+    """Return a copy of the tuple ``base`` with a game's ``fields``, name=meaning, at its end.
 
-    The kernels find fields by name, so those written for ``base`` work on it as they are. It must
-    be bound in ``module`` to the name of ``base``, where pickle and numba's cache look for it.
+    Kernels access fields by name, so those written for ``base`` also work on the copy. The copy
+    must be bound in ``module`` to the name of ``base``, where pickle and numba's cache look for it.
     """
-    kind: Any = namedtuple(base.__name__, (*base._fields, *own), module=module)  # type: ignore[misc]
-    for name, meaning in own.items():
+    names = (*base._fields, *fields)
+    kind: Any = namedtuple(base.__name__, names, module=module)  # type: ignore[misc]
+    for name, meaning in fields.items():
         getattr(kind, name).__doc__ = meaning
     return kind
 
@@ -104,10 +106,17 @@ def make_constants(
     kind: Any = Constants,
     **model: Any,
 ) -> Any:
-    """Assemble the constants of a game from its parameters and its ``model`` numbers.
+    """Return the constants of a game, computed from its parameters.
 
-    Without ``alpha`` all have equal shares; one number as ``dependence`` holds for every pair.
-    ``kind`` is the game's own tuple if it is not ``Constants``; ``model`` then has its fields too.
+    Args:
+        params: ``horizon``, ``reward_type``, ``reward_scale`` and ``normalize`` are read from it.
+        endowment: Units that each agent can invest per step, > 0.
+        baseline_share: Share of the endowment below which others read defection, in [0, 1].
+        dependence: How much agent i depends on j, (agents, agents) with a zero diagonal, or one
+            number for every pair.
+        alpha: Shares of the synergy, with sum 1; None: equal shares.
+        kind: The game's tuple of constants.
+        model: The other fields of ``kind``.
     """
     units = np.asarray(endowment, np.float64)
     n = len(units)
@@ -126,7 +135,7 @@ def make_constants(
 
 
 def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
-    """Arrays of the fields that every game has."""
+    """Return new arrays for the fields of ``State``, by name; axis 0 is the lane."""
     n = c.num_agents
     return {
         "time": np.zeros(lanes, np.int64),
@@ -143,7 +152,7 @@ def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
 
 
 def allocate(c: Any, lanes: int) -> State:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     return State(**common(c, lanes))
 
 
@@ -181,14 +190,14 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def end(c, i, over, terminated):
-    """Say for all agents at once whether the game is over."""
+    """Write into ``terminated`` whether the game is over, the same for all agents."""
     for a in range(c.num_agents):
         terminated[i, a] = over
 
 
 @kernel
 def invest(c, s, i, actions):
-    """Clip the actions to the endowments and note how others read them."""
+    """Clip the actions to [0, endowment] and compute the signals that others read from them."""
     share = 0.0
     for a in range(c.num_agents):
         units = min(max(actions[i, a, 0], 0.0), c.endowment[a])
@@ -200,14 +209,17 @@ def invest(c, s, i, actions):
 
 @kernel
 def squash(x):
-    """Hyperbolic tangent to 1e-16, without the branches and in half the time of libm's."""
+    """Return tanh(x) to 1e-16, without branches and in half the time of libm's function."""
     fades = math.exp(-2.0 * min(abs(x), 20.0))
     return math.copysign((1.0 - fades) / (1.0 + fades), x)
 
 
 @kernel
 def update_trust(c, s, i):
-    """Trust grows slowly towards a ceiling that reputation damage lowers, and falls fast."""
+    """Update trust and reputation damage of all pairs from the signals of the last investments.
+
+    Trust grows slowly towards a ceiling of 1 - damage, and falls fast.
+    """
     total = 0.0
     for a in range(c.num_agents):
         # Gain and loss without a branch, and the diagonal like the rest: the loop runs as vectors.
@@ -223,7 +235,7 @@ def update_trust(c, s, i):
             s.trust[i, a, b] = min(max(trust, 0.0), ceiling)
             s.reputation[i, a, b] = min(max(damage, 0.0), 1.0)
         s.reputation[i, a, a] = 0.0
-        s.trust[i, a, a] = 0.0  # so as not to count in the sum
+        s.trust[i, a, a] = 0.0  # so that the diagonal does not count in the sum
         for b in range(c.num_agents):
             total += s.trust[i, a, b]
         s.trust[i, a, a] = 1.0
@@ -233,7 +245,7 @@ def update_trust(c, s, i):
 
 @kernel
 def synergy(c, s, i):
-    """Geometric mean of all investments: nothing if anybody invests nothing."""
+    """Return the geometric mean of all investments, which is 0 if any agent invests nothing."""
     logs, product = 0.0, 1.0
     for a in range(c.num_agents):
         units = s.last_action[i, a]
@@ -248,17 +260,17 @@ def synergy(c, s, i):
 
 @kernel
 def pay(c, s, i, gamma, rewards):
-    """Write every agent's reward for the investments just made, at the trust they led to."""
+    """Write all rewards of this step, from its investments and the trust after them."""
     n = c.num_agents
     joint = gamma * synergy(c, s, i)
     for a in range(n):
         units = s.last_action[i, a]
-        own = c.theta * math.log(1.0 + units)
-        s.payoff[i, a] = (c.endowment[a] - units) + own + c.alpha[a] * joint
+        value = c.theta * math.log(1.0 + units)
+        s.payoff[i, a] = (c.endowment[a] - units) + value + c.alpha[a] * joint
     total = 0.0
     for a in range(n):
         others = 0.0
-        for b in range(n):  # nobody depends on itself
+        for b in range(n):  # the diagonal of the dependence is zero
             weight = min(s.trust[i, a, b], 1.0 - s.reputation[i, a, b]) * c.dependence[a, b]
             others += weight * s.payoff[i, b]
         s.utility[i, a] = s.payoff[i, a] + others
@@ -289,7 +301,7 @@ def observe(c, s, i, obs):
             obs[i, a, damage + b] = s.reputation[i, a, b]
             obs[i, a, blame + n - 1 + b] = c.dependence[a, b]
         obs[i, a, blame + 2 * n - 1] = s.time[i] / c.horizon
-    for b in range(n):  # what all others see of b stands one earlier where b comes after them
+    for b in range(n):  # others' observations skip their own entry: those after it move up by one
         total = 0.0
         for other in range(n):
             total += s.reputation[i, b, other]
@@ -302,7 +314,7 @@ def observe(c, s, i, obs):
 
 @kernel
 def global_state(c, s, i, out):
-    """Investments, trust, reputation damage, dependence (matrices row by row), steps played."""
+    """Write investments, trust, damage and dependence (matrices row by row), and steps played."""
     n = c.num_agents
     for a in range(n):
         out[i, a] = s.last_action[i, a]
@@ -335,7 +347,7 @@ KERNELS = Kernels(
 
 
 def layout(c: Any) -> dict[str, Part]:
-    """Named parts of one agent's observation; ``others`` are in index order."""
+    """Return the named parts of one agent's observation; others are in the order of their index."""
     n = c.num_agents
     shapes: dict[str, int | tuple[int, ...]] = {
         "own_action": 1,
@@ -350,7 +362,7 @@ def layout(c: Any) -> dict[str, Part]:
 
 
 def observation_space(c: Any, agent: int) -> Box:
-    """Bounds of what ``agent`` sees: investments in units, the rest in [0, 1]."""
+    """Return the bounds of an agent's observation: investments in units, the rest in [0, 1]."""
     n = c.num_agents
     others = [c.endowment[b] for b in range(n) if b != agent]
     rest = n * n + n + (n - 1)
@@ -361,12 +373,12 @@ def observation_space(c: Any, agent: int) -> Box:
 
 
 def action_space(c: Any, agent: int) -> Box:
-    """Units of its endowment that ``agent`` invests."""
+    """Return the bounds of an agent's action: the units that it invests, in [0, endowment]."""
     return Box(0.0, float(c.endowment[agent]), (1,), np.float32)
 
 
 def global_state_space(c: Any) -> Box:
-    """Bounds of the vector that ``global_state`` writes."""
+    """Return the bounds of the vector that ``global_state`` writes."""
     n = c.num_agents
     reach = np.maximum(1.0, np.abs(c.dependence)).ravel()
     high = np.concatenate([c.endowment, np.ones(2 * n * n), reach, [c.horizon]])
@@ -374,7 +386,7 @@ def global_state_space(c: Any) -> Box:
 
 
 def appended(space: Box, low: Sequence[float], high: Sequence[float]) -> Box:
-    """Bounds of a vector of ``space`` that a game has appended numbers of its own to."""
+    """Return ``space`` with further entries at its end, whose bounds are ``low`` and ``high``."""
     return Box(
         np.concatenate([space.low, np.asarray(low, np.float32)]),
         np.concatenate([space.high, np.asarray(high, np.float32)]),
@@ -383,7 +395,7 @@ def appended(space: Box, low: Sequence[float], high: Sequence[float]) -> Box:
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
-    """Return what the metrics over a trajectory need: (lanes, agents) each, baseline (agents,)."""
+    """Return the arrays named in ``TRACES``: (lanes, agents), and (agents,) for ``baseline``."""
     others = c.num_agents - 1  # the diagonal of trust is 1 and does not count
     return {
         "fraction": s.last_action / c.endowment,
@@ -394,7 +406,7 @@ def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
 
 
 def named(word: str) -> Callable[[Any], tuple[str, ...]]:
-    """Return the function that names all agents by one word and their number."""
+    """Return a function from constants to the names word_0, word_1, ... of all agents."""
     return lambda c: tuple(f"{word}_{a}" for a in range(c.num_agents))
 
 
@@ -408,9 +420,12 @@ def game(
     kernels: Kernels = KERNELS,
     metrics: Mapping[str, str] = METRICS,
     scratch: frozenset[str] = SCRATCH,
-    **own: Any,
+    **fields: Any,
 ) -> EnvSpec:
-    """Describe a game of this model; ``own`` replaces what is usual among them."""
+    """Return the specification of a game of this model.
+
+    ``fields`` are those of ``EnvSpec`` that the game does not share with the other games.
+    """
     usual: dict[str, Any] = {
         "observation_space": observation_space,
         "action_space": action_space,
@@ -432,5 +447,5 @@ def game(
         agents=agents,
         metrics=metrics,
         scratch=scratch,
-        **(usual | own),
+        **(usual | fields),
     )

@@ -21,7 +21,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """The employer, then the worker."""
+    """Return the constants of the employer (agent 0) and the worker (agent 1)."""
     return reciprocity.make_constants(
         p,
         endowment=[100.0, 80.0],

@@ -1,6 +1,6 @@
 """GraduatedSanction: six users of a commons who respond to each other over a long memory.
 
-As published there are no sanctions; responses scale rewards slightly. Page:
+As published, there are no sanctions; responses scale rewards slightly. Page:
 docs/environments/graduated_sanction.md.
 """
 
@@ -19,7 +19,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Equal users."""
+    """Return the constants of equal users."""
     return reciprocity.make_constants(
         p,
         endowment=[100.0] * 6,

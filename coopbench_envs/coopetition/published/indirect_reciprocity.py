@@ -1,6 +1,6 @@
 """IndirectReciprocity: four neighbours, each of whom responds to every other one.
 
-As published an agent responds to what others do to all, not to their reputation. Page:
+As published, an agent responds to what others invest, not to their reputation. Page:
 docs/environments/indirect_reciprocity.md.
 """
 
@@ -19,7 +19,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Equal neighbours."""
+    """Return the constants of equal neighbours."""
     return reciprocity.make_constants(
         p,
         endowment=[100.0] * 4,

@@ -11,7 +11,9 @@ from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
 Constants = dynamics.extended(
-    collective.Constants, __name__, nash_output="output where every member looks after itself"
+    collective.Constants,
+    __name__,
+    nash_output="output in the equilibrium of members who maximise their own payoff",
 )
 METRICS = collective.METRICS | {
     "loyalty_lift": "mean output over that of self-interested members; 0 if none",
@@ -34,7 +36,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Equal members."""
+    """Return the constants of equal members."""
     alone = collective.nash(p.omega, p.beta, p.c, p.num_agents, 50.0)
     return collective.make_constants(
         p,

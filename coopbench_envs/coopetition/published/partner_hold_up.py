@@ -14,7 +14,7 @@ from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
 STRONG, WEAK = range(2)
-WALKS_AWAY = 0.10  # the weak partner's trust in the strong one below which the venture ends
+WALKS_AWAY = 0.10  # the venture ends when the weak partner's trust in the strong one is below
 
 METRICS = dynamics.METRICS | {
     "trust_asymmetry": "trust of the weak in the strong minus the reverse, after the last step",
@@ -37,7 +37,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> dynamics.Constants:
-    """The strong partner has more to invest and takes more of the synergy."""
+    """Return the constants; the strong partner has more to invest and a larger synergy share."""
     return dynamics.make_constants(
         p,
         endowment=[120.0, 80.0],

@@ -14,7 +14,7 @@ from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
-EXODUS = 0.15  # developers' mean trust in the platform below which they leave
+EXODUS = 0.15  # the episode ends when the developers' mean trust in the platform is below
 
 
 class Params(NamedTuple):
@@ -35,7 +35,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> dynamics.Constants:
-    """Agent 0 is the platform, the others are equal developers."""
+    """Return the constants of the platform (agent 0) and its equal developers."""
     m = p.num_developers
     dependence = np.zeros((1 + m, 1 + m))
     dependence[0, 1:] = p.platform_dependency
@@ -67,6 +67,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def trust_in_platform(c, s, i):
+    """Return the developers' mean trust in the platform."""
     total = 0.0
     for a in range(1, c.num_agents):
         total += s.trust[i, a, 0]

@@ -1,6 +1,6 @@
 """PublicGoods: citizens decide how much to contribute to a common good.
 
-As published the good itself is reported but not paid out; rewards are those of collective action.
+As published, the good itself is reported but not paid out; rewards are those of collective action.
 Page: docs/environments/public_goods.md.
 """
 
@@ -15,8 +15,8 @@ from coopbench_envs.parameters import between
 Constants = dynamics.extended(
     collective.Constants,
     __name__,
-    phi_b="weight of the others' gain in a loyal citizen's welfare",
-    phi_c="weight of the own gift in a loyal citizen's welfare",
+    phi_b="weight of the others' gain in a citizen's welfare, times its loyalty",
+    phi_c="weight of a citizen's contribution in its welfare, times its loyalty",
 )
 State = dynamics.extended(
     collective.State, __name__, efficiency="(lanes,) running sum of social efficiency"
@@ -55,7 +55,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Equal citizens; the good is an output without decreasing returns."""
+    """Return the constants of equal citizens; the good is linear in contributions (beta = 1)."""
     return collective.make_constants(
         p,
         p.num_agents,
@@ -70,7 +70,7 @@ def constants(p: Params) -> Any:
 
 
 def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     return State(**collective.common(c, lanes), efficiency=np.zeros(lanes))
 
 
@@ -88,8 +88,8 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def efficiency(c, s, i):
-    """Sum of the citizens' welfare, divided by what it were had all given everything."""
-    invested, total, most = 0.0, 0.0, 0.0
+    """Return the citizens' total welfare, divided by that of full contributions by all."""
+    invested, total, highest = 0.0, 0.0, 0.0
     for a in range(c.num_agents):
         invested += s.last_action[i, a]
     part = c.omega * invested / c.num_agents
@@ -99,8 +99,8 @@ def efficiency(c, s, i):
         total += c.endowment[a] - units + part + loyalty * (c.phi_b * others + c.phi_c * units)
         best = c.omega * c.endowment[a]
         gain = c.phi_b * (best - c.endowment[a]) + c.phi_c * c.endowment[a]
-        most += best + loyalty * gain
-    return total / most if most != 0.0 else 0.0
+        highest += best + loyalty * gain
+    return total / highest if highest != 0.0 else 0.0
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""ReciprocalDilemma: two equal firms that respond to recent changes of the other.
+"""ReciprocalDilemma: two equal firms that respond to recent changes in the other's investment.
 
 If a firm invests more than it recently did, the rewards of the other rise slightly. Page:
 docs/environments/reciprocal_dilemma.md.
@@ -19,7 +19,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Two equal firms."""
+    """Return the constants of two equal firms."""
     return reciprocity.make_constants(
         p,
         endowment=[100.0, 100.0],

@@ -1,7 +1,7 @@
 """Games of reciprocity: an agent that increases its investment raises the rewards of others.
 
-Each agent compares what each other one invests with what that one invested in its recent memory;
-the sum of its responses, small against its endowment, scales its reward. Equations:
+Each agent compares the investment of each other agent with that agent's recent mean. The sum of
+its responses, which is small compared with its endowment, scales its reward. Equations:
 docs/environments/reciprocity.md.
 """
 
@@ -20,7 +20,7 @@ Constants = dynamics.extended(
     __name__,
     window="steps that an agent remembers, the current one among them",
     reply="(agents, agents) weight of the response to each other agent, zero diagonal",
-    slope="of the response, per unit of change",
+    slope="slope of the response, per unit of change",
     wealth="mean endowment, the unit of the responses' sum",
 )
 State = dynamics.extended(
@@ -48,7 +48,12 @@ def make_constants(
     initial_trust: float = 0.5,
     **model: Any,
 ) -> Any:
-    """Assemble the constants; what is not named here is the same in all games of reciprocity."""
+    """Return the constants of a game of reciprocity.
+
+    ``strength``, ``elasticity``, ``slope``, ``trust_weight`` and ``dependence_weight`` shape the
+    responses as in docs/environments/reciprocity.md; ``window`` is the number of steps that an
+    agent remembers. ``model`` goes to ``dynamics.make_constants``.
+    """
     plain = dynamics.make_constants(
         params,
         theta=20.0,
@@ -75,7 +80,7 @@ def make_constants(
 
 
 def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     return State(
         **dynamics.common(c, lanes),
         memory=np.zeros((lanes, c.window, c.num_agents)),
@@ -102,23 +107,23 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def remember(c, s, i):
-    """Note how far each agent is from its own recent mean; in the first step, from nothing."""
+    """Record the investments and compare each with the agent's recent mean (at first with 0)."""
     # Only steps after the first count, as published: with t investments the last t - 1 of them.
-    known = min(c.window, s.time[i])
+    count = min(c.window, s.time[i])
     for a in range(c.num_agents):
         place = s.time[i] % c.window
         s.memory[i, place, a] = s.last_action[i, a]
         total = 0.0
-        for _ in range(known):
+        for _ in range(count):
             total += s.memory[i, place, a]
             place = place - 1 if place > 0 else c.window - 1
-        change = s.last_action[i, a] - total / max(1, known)
+        change = s.last_action[i, a] - total / max(1, count)
         s.surprise[i, a] = dynamics.squash(c.slope * change)
 
 
 @kernel
 def respond(c, s, i, rewards):
-    """Scale every reward by the responses to all others, weighed by trust and dependence."""
+    """Multiply each reward by 1 plus the agent's responses, weighted by trust and dependence."""
     total = 0.0
     for a in range(c.num_agents):
         response = 0.0
@@ -147,7 +152,7 @@ def game(
     constants: Callable[[Any], Any],
     agents: Callable[[Any], tuple[str, ...]],
 ) -> EnvSpec:
-    """Describe a game of reciprocity."""
+    """Return the specification of a game of reciprocity."""
     return dynamics.game(
         id=id,
         module=module,

@@ -1,7 +1,7 @@
 """RecoveryRace: two partners who start with broken trust and can slowly rebuild it.
 
-Little trust and much reputation damage at the start; the episode ends early when mean trust reaches
-a target. Page: docs/environments/recovery_race.md.
+Trust is low and reputation damage is high at the start. The episode ends early when mean trust
+reaches a target. Page: docs/environments/recovery_race.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -40,7 +40,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Two equal partners with initial damage."""
+    """Return the constants of two equal partners with initial damage."""
     return dynamics.make_constants(
         p,
         kind=Constants,
@@ -62,7 +62,7 @@ def constants(p: Params) -> Any:
 
 
 def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     return State(**dynamics.common(c, lanes), peak=np.zeros(lanes))
 
 

@@ -1,6 +1,6 @@
 """RenaultNissan: an alliance of two car makers in one of four phases of its history.
 
-The phase sets how much they trust, blame and need each other at the start; it does not change
+The phase determines initial trust, initial reputation damage and dependence; it does not change
 within an episode. Page: docs/environments/renault_nissan.md.
 """
 
@@ -31,7 +31,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> dynamics.Constants:
-    """Nissan, then Renault, as their phase has them."""
+    """Return the constants of Nissan (agent 0) and Renault (agent 1) in their phase."""
     trust, damage, of_nissan, of_renault = PHASES[p.phase]
     return dynamics.make_constants(
         p,

@@ -1,7 +1,8 @@
 """ReputationMarket: sellers whose public reputation scales their reward.
 
-Reputation rises with investments above half of the endowment and falls below; four tiers of it
-scale the reward. Page: docs/environments/reputation_market.md.
+Reputation rises with investments above half of the endowment and falls with lower ones. The tier of
+a reputation, one of four, determines the factor on the reward. Page:
+docs/environments/reputation_market.md.
 """
 
 import math
@@ -14,20 +15,22 @@ from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.parameters import between, one_of
 
-START, SPEED, NEUTRAL = 0.5, 0.1, 0.5  # first reputation; its change per share beyond the neutral
-PREMIUM, STANDARD, PROBATION = 0.80, 0.50, 0.25  # lowest reputation of each tier but the last
+START = 0.5  # initial reputation
+SPEED = 0.1  # change of a reputation per unit of (share of the endowment - NEUTRAL)
+NEUTRAL = 0.5
+PREMIUM, STANDARD, PROBATION = 0.80, 0.50, 0.25  # lowest reputation of the three upper tiers
 
 Constants = dynamics.extended(
     dynamics.Constants,
     __name__,
-    noise="standard deviation of what the global state shows of reputations",
+    noise="standard deviation of the noise on reputations in the global state",
     tiers="bool: rewards are scaled by tier",
 )
 State = dynamics.extended(
     dynamics.State,
     __name__,
     public_reputation="(lanes, agents) in [0, 1]",
-    shown="(lanes, agents) reputation before the last step, with noise: what the state shows",
+    shown="(lanes, agents) reputation before the last step, with noise, in the global state",
 )
 METRICS = dynamics.METRICS | {
     "mean_reputation": "mean public reputation after the last step, in [0, 1]",
@@ -50,7 +53,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Equal sellers."""
+    """Return the constants of equal sellers."""
     return dynamics.make_constants(
         p,
         kind=Constants,
@@ -73,7 +76,7 @@ def constants(p: Params) -> Any:
 
 
 def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     zeros = np.zeros((lanes, c.num_agents))
     return State(**dynamics.common(c, lanes), public_reputation=zeros, shown=zeros.copy())
 
@@ -92,15 +95,15 @@ def step(c, s, i, rng, actions, rewards, terminated):
     show(c, s, i, rng)
     for a in range(c.num_agents):
         share = s.last_action[i, a] / c.endowment[a]
-        known = s.public_reputation[i, a] + SPEED * (share - NEUTRAL)
-        s.public_reputation[i, a] = min(max(known, 0.0), 1.0)
+        reputation = s.public_reputation[i, a] + SPEED * (share - NEUTRAL)
+        s.public_reputation[i, a] = min(max(reputation, 0.0), 1.0)
         if c.tiers:
             rewards[i, a] *= tier(s.public_reputation[i, a])
 
 
 @kernel
 def tier(reputation):
-    """Factor on the reward of a seller of this reputation."""
+    """Return the factor on the reward of a seller with this reputation."""
     if reputation >= PREMIUM:
         return 1.30
     if reputation >= STANDARD:
@@ -112,13 +115,13 @@ def tier(reputation):
 
 @kernel
 def show(c, s, i, rng):
-    """Note the reputations as the global state will show them, with normal noise."""
+    """Record the reputations for the global state, with normal noise, clipped to [0, 1]."""
     for a in range(c.num_agents):
-        seen = s.public_reputation[i, a]
-        if c.noise > 0.0:  # Box and Muller's transform; 1 - u is never 0
+        noisy = s.public_reputation[i, a]
+        if c.noise > 0.0:  # Box-Muller transform; 1 - u is never 0
             radius = math.sqrt(-2.0 * math.log(1.0 - uniform(rng, i)))
-            seen += c.noise * radius * math.cos(2.0 * math.pi * uniform(rng, i))
-        s.shown[i, a] = min(max(seen, 0.0), 1.0)
+            noisy += c.noise * radius * math.cos(2.0 * math.pi * uniform(rng, i))
+        s.shown[i, a] = min(max(noisy, 0.0), 1.0)
 
 
 @kernel
@@ -136,7 +139,7 @@ def measure(c, s, i, measures):
 
 @kernel
 def global_state(c, s, i, out):
-    """The common global state, then the reputations before the last step, with noise."""
+    """Write the common global state, then the reputations before the last step, with noise."""
     dynamics.global_state(c, s, i, out)
     first = out.shape[1] - c.num_agents
     for a in range(c.num_agents):
@@ -144,7 +147,7 @@ def global_state(c, s, i, out):
 
 
 def global_state_space(c: Any) -> Box:
-    """Bounds of the vector that ``global_state`` writes."""
+    """Return the bounds of the vector that ``global_state`` writes."""
     n = c.num_agents
     return dynamics.appended(dynamics.global_state_space(c), [0.0] * n, [1.0] * n)
 

@@ -1,7 +1,7 @@
 """SLCD: two rivals build display panels together and compete in selling the screens.
 
-Modelled on the joint venture S-LCD of Samsung and Sony. Each invests; the second depends more on
-the first than the first on it. Page: docs/environments/slcd.md.
+Modelled on the joint venture S-LCD of Samsung and Sony. Both invest. Sony depends more on Samsung
+than Samsung on Sony. Page: docs/environments/slcd.md.
 """
 
 from typing import Annotated, NamedTuple
@@ -23,7 +23,10 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> dynamics.Constants:
-    """Samsung, then Sony; without trust nothing moves from full trust and no damage."""
+    """Return the constants of Samsung (agent 0) and Sony (agent 1).
+
+    With ``trust_enabled`` False all rates of change are 0: trust stays 1 and damage 0.
+    """
     moves = 1.0 if p.trust_enabled else 0.0
     return dynamics.make_constants(
         p,

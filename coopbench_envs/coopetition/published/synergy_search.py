@@ -1,6 +1,6 @@
 """SynergySearch: two firms in a venture whose value is hidden and drawn anew each episode.
 
-The weight of the synergy is hidden; how much to invest depends on it. Page:
+The best investment depends on the weight of the synergy, which is not observed. Page:
 docs/environments/synergy_search.md.
 """
 
@@ -42,7 +42,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Two equal firms; the common model's weight of the synergy is not used."""
+    """Return the constants of two equal firms; ``gamma`` is nan, because each episode draws it."""
     low, high = p.gamma_range
     return dynamics.make_constants(
         p,
@@ -67,7 +67,7 @@ def constants(p: Params) -> Any:
 
 
 def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     return State(**dynamics.common(c, lanes), gamma=np.zeros(lanes))
 
 
@@ -87,7 +87,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def observe(c, s, i, obs):
-    """What agents of all games see; the weight only if the task reveals it."""
+    """Write the common observation and, if the task reveals it, the weight of the synergy."""
     dynamics.observe(c, s, i, obs)
     if c.reveal:
         for a in range(c.num_agents):
@@ -96,26 +96,26 @@ def observe(c, s, i, obs):
 
 @kernel
 def global_state(c, s, i, out):
-    """The common global state; the weight only if the task reveals it."""
+    """Write the common global state and, if the task reveals it, the weight of the synergy."""
     dynamics.global_state(c, s, i, out)
     if c.reveal:
         out[i, out.shape[1] - 1] = s.gamma[i]
 
 
 def layout(c: Any) -> dict[str, Part]:
-    """Named parts of one agent's observation."""
+    """Return the named parts of one agent's observation."""
     parts = dynamics.layout(c)
     end = parts["time"].stop
     return parts | {"gamma": Part(end, end + 1)} if c.reveal else parts
 
 
 def observation_space(c: Any, agent: int) -> Box:
-    """Bounds of what ``agent`` sees."""
+    """Return the bounds of an agent's observation."""
     return _revealed(c, dynamics.observation_space(c, agent))
 
 
 def global_state_space(c: Any) -> Box:
-    """Bounds of the vector that ``global_state`` writes."""
+    """Return the bounds of the vector that ``global_state`` writes."""
     return _revealed(c, dynamics.global_state_space(c))
 
 

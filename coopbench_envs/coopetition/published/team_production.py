@@ -1,6 +1,6 @@
-"""TeamProduction: a team whose members invest in a common output; shirking costs a tenth.
+"""TeamProduction: a team with a common output; shirking costs a tenth of the reward.
 
-As published the output itself is reported but not paid out. Page:
+As published, the output itself is reported but not paid out. Page:
 docs/environments/team_production.md.
 """
 
@@ -15,7 +15,9 @@ from coopbench_envs.parameters import between
 SHIRKS, SHIRKER_FACTOR = 0.2, 0.9  # share of the endowment below which a reward is scaled
 
 Constants = dynamics.extended(
-    collective.Constants, __name__, optimum="units per agent at which the output less costs is most"
+    collective.Constants,
+    __name__,
+    optimum="units per agent that maximise the output minus all costs",
 )
 State = dynamics.extended(
     dynamics.State,
@@ -44,7 +46,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> Any:
-    """Equal members."""
+    """Return the constants of equal members."""
     return collective.make_constants(
         p,
         p.num_agents,
@@ -57,7 +59,7 @@ def constants(p: Params) -> Any:
 
 
 def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
+    """Return a new state for ``lanes`` games."""
     return State(**dynamics.common(c, lanes), output=np.zeros(lanes), riders=np.zeros(lanes))
 
 

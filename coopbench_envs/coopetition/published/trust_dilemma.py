@@ -1,7 +1,7 @@
 """TrustDilemma: two equal firms invest in a venture and observe each other.
 
-What a firm invests raises the synergy for both and its partner's trust in it; what it keeps it has
-for sure. The episode ends early when mutual trust has collapsed. Page:
+Investing increases the synergy for both and the partner's trust; what a firm does not invest is
+its certain income. The episode ends early when mutual trust has collapsed. Page:
 docs/environments/trust_dilemma.md.
 """
 
@@ -30,7 +30,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> dynamics.Constants:
-    """Two firms with equal endowments, shares and dependence."""
+    """Return the constants of two firms with equal endowments, shares and dependence."""
     return dynamics.make_constants(
         p,
         endowment=[100.0, 100.0],

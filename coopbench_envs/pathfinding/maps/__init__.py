@@ -1,1 +1,1 @@
-"""Maps: where agents, goals and obstacles begin, apart from the dynamics that move the agents."""
+"""Maps: how instances are drawn, that is the positions of agents, goals and obstacles."""

@@ -45,7 +45,7 @@ class Params(NamedTuple):
 
 
 def make_map(p: Params, num_agents: int) -> Map:
-    """Read the maps and derive what the kernels read.
+    """Return the map, from the texts of the parameters.
 
     Raises:
         ValueError: a map is missing or ragged, differs in shape, or has too few free cells.
@@ -72,5 +72,5 @@ def make_map(p: Params, num_agents: int) -> Map:
 
 
 def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Turn cell indices into initial states, see ``maze_instances``."""
+    """Return the state fields of instances, as in ``maze_instances``."""
     return maze_instances(m, arrays, NAME)

@@ -49,7 +49,7 @@ class Params(NamedTuple):
 
 
 def make_map(p: Params, num_agents: int) -> Map:
-    """Check the parameters against each other and derive what the kernels read.
+    """Return the map for these parameters, which are checked against each other.
 
     Raises:
         ValueError: ratios are not in order, meshes do not fit, or the cells do not suffice.
@@ -98,7 +98,7 @@ def make_map(p: Params, num_agents: int) -> Map:
 
 @routine
 def place(c, s, i, rng):
-    """Draw an instance: noise, walls where its rank is a middle one, everybody in its valleys."""
+    """Draw an instance from noise: walls at middle ranks, agents and goals at the lowest."""
     draw_slopes(s.slopes, i, rng)
     deck, noise, cells = s.deck, s.noise, s.noise.shape[1]
     for k in range(cells):
@@ -125,7 +125,7 @@ def place(c, s, i, rng):
 
 @subroutine
 def settle(places, deck, i, free, centres, rng):
-    """Put everybody on distinct cells among the first ``free`` ones of the deck."""
+    """Write the centres of distinct cells among the first ``free`` ones of the deck."""
     deal(deck, i, free, places.shape[1], rng)
     for a in range(places.shape[1]):
         places[i, a, 0] = centres[deck[i, a], 0]
@@ -134,9 +134,9 @@ def settle(places, deck, i, free, centres, rng):
 
 @subroutine
 def draw_slopes(slopes, i, rng):
-    """Draw uniform directions: points in the unit disc, brought to length 1.
+    """Draw uniform directions: points in the unit disc, divided by their length.
 
-    Unlike cosines of an angle these are the same bits on every machine.
+    Unlike cosines of an angle, they are bit-identical on every machine.
     """
     for node in range(slopes.shape[1]):
         x, y, square = 0.0, 0.0, 0.0
@@ -150,7 +150,7 @@ def draw_slopes(slopes, i, rng):
 
 @subroutine
 def perlin(slopes, i, nodes, u, v):
-    """Noise at (u, v): the slopes of the four nodes around, blended smoothly."""
+    """Return Perlin noise at (u, v), interpolated between the slopes of the four nodes around."""
     column, row = int(u), int(v)
     x, y, node = u - column, v - row, column * nodes + row
     f, g = fade(x), fade(y)
@@ -164,12 +164,13 @@ def perlin(slopes, i, nodes, u, v):
 
 @routine
 def fade(t):
+    """Return the smooth step 6 t^5 - 15 t^4 + 10 t^3."""
     return t * t * t * (t * (6.0 * t - 15.0) + 10.0)
 
 
 @subroutine
 def select(deck, noise, i, first, beyond, k):
-    """Reorder deck[first:beyond] so that the cells before ``k`` are the lowest (Hoare's find)."""
+    """Reorder deck[first:beyond] so that the cells before ``k`` are the lowest (quickselect)."""
     last = beyond - 1
     while first < last and k < beyond:
         pivot = deck[i, k]
@@ -191,12 +192,12 @@ def select(deck, noise, i, first, beyond, k):
 
 @routine
 def below(noise, i, one, other):
-    """Order of cells: by noise, then by number."""
+    """Return whether cell ``one`` is lower than ``other``: by noise, then by number."""
     if noise[i, one] == noise[i, other]:
         return one < other
     return noise[i, one] < noise[i, other]
 
 
 def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Turn cell indices into initial states; arrays are those of ``obstacle_instances``."""
+    """Return the state fields of instances, as in ``obstacle_instances``."""
     return obstacle_instances(m, arrays, NAME)

@@ -8,8 +8,8 @@ import numpy as np
 from coopbench_envs.core import integer, routine, subroutine, uniform
 
 GOAL_SHARE = 1 / 2.5  # goal radius per agent radius, where only a range of agent radii is given
-# Coordinates of a disc that is not there, where maps have different numbers: outside of every
-# world, and left out of the cell lists.
+# Coordinates of a missing disc, where mazes have different numbers of discs: outside every world.
+# Missing discs are in no bin.
 ABSENT = -1e7
 
 Range = tuple[float, ...] | None
@@ -19,10 +19,10 @@ _NO_CELLS = np.zeros((1, 0), np.int32)
 
 
 class Map(NamedTuple):
-    """What the kernels read of a map; the origin of the world is in its middle.
+    """A map as the kernels read it; the origin of the world is at its centre.
 
-    Obstacles are either cells with an ``outline``, drawn for every episode, or they are the
-    ``discs`` of one of several fixed ``mazes``; each map fills what it needs.
+    Obstacles are either cells with an ``outline``, drawn for every episode, or the ``discs`` of one
+    of several fixed mazes. Fields that a map does not use keep their defaults.
     """
 
     centres: np.ndarray  # (cells, 2)
@@ -32,17 +32,17 @@ class Map(NamedTuple):
     agent_rad_high: float
     goal_rad_low: float
     goal_rad_high: float
-    goal_share: float  # > 0: goal radii follow the agents' instead of their own range
+    goal_share: float  # > 0: goal radius per agent radius, in place of a range
     width: float  # extent along x
     height: float  # extent along y
     num_obstacles: int = 0
     outline: np.ndarray = _NO_DISCS  # (discs, 2) discs of one obstacle relative to its centre
     border: np.ndarray = _NO_DISCS  # (discs, 2) discs of the walls around the world
-    discs: np.ndarray = _NO_DISCS[None]  # (mazes, discs, 2) walls of each maze, ABSENT behind them
+    discs: np.ndarray = _NO_DISCS[None]  # (mazes, discs, 2) walls of each maze, then ABSENT
     free: np.ndarray = _NO_CELLS  # (mazes, cells) int32, where agents and goals may begin
     starts: np.ndarray = _NO_CELLS  # (mazes, agents) int32, fixed cells; no columns: drawn
     goals: np.ndarray = _NO_CELLS  # (mazes, agents) int32, the same for goals
-    waves_x: int = 0  # meshes of the noise that caves are made of
+    waves_x: int = 0  # meshes of the noise of caves, along x
     waves_y: int = 0
     num_columns: int = 0
     first_wall: int = 0  # rank of the first and number of the lowest cells, see caves_cont
@@ -50,7 +50,7 @@ class Map(NamedTuple):
 
 
 def radii(name: str, ends: Range, default: tuple[float, float], where: str) -> tuple[float, float]:
-    """Check a range of radii.
+    """Return a range of radii, checked, or ``default`` without one.
 
     Raises:
         ValueError: it does not hold two numbers 0 < low <= high.
@@ -66,7 +66,10 @@ def radii(name: str, ends: Range, default: tuple[float, float], where: str) -> t
 
 
 def disc_radii(agent: Range, goal: Range, landmark_rad: float, where: str) -> dict[str, Any]:
-    """Radii of agents and goals on maps whose obstacles are single discs, as fields of ``Map``."""
+    """Return the radii of a map whose obstacles are single discs, as fields of ``Map``.
+
+    Raises ``ValueError`` for a range that is not 0 < low <= high.
+    """
     default = (0.4 * landmark_rad, 0.4 * landmark_rad)
     low, high = radii("agent_rad_range", agent, default, where)
     share = 0.0 if goal else GOAL_SHARE
@@ -81,14 +84,17 @@ def disc_radii(agent: Range, goal: Range, landmark_rad: float, where: str) -> di
 
 
 def cell_centres(rows: int, columns: int, cell: float) -> np.ndarray:
-    """Centres of cells row by row, columns along x; the first row has the lowest y."""
+    """Return the centres of cells, (cells, 2), row by row; the first row has the lowest y."""
     x = cell * (np.arange(columns) + 0.5 - columns / 2)
     y = cell * (np.arange(rows) + 0.5 - rows / 2)
     return np.stack(np.broadcast_arrays(x, y[:, None]), -1).reshape(-1, 2)
 
 
 def sides(width: float, height: float, along_x: int, along_y: int) -> list[np.ndarray]:
-    """Points clockwise on the top, right, bottom and left of a rectangle; far ends excluded."""
+    """Return points on the top, right, bottom and left of a rectangle, clockwise.
+
+    Each side has ``along_x`` or ``along_y`` points and includes its first corner only.
+    """
     x = -width / 2 + width / along_x * np.arange(along_x)
     y = -height / 2 + height / along_y * np.arange(along_y)
     top = np.stack([x, np.full(along_x, height / 2)], -1)
@@ -100,7 +106,7 @@ def sides(width: float, height: float, along_x: int, along_y: int) -> list[np.nd
 
 @subroutine
 def deal(deck, i, cells, count, rng):
-    """Make the first ``count`` of ``cells`` entries a random choice without repetition."""
+    """Shuffle so that the first ``count`` of ``cells`` entries are drawn without replacement."""
     for k in range(count):
         other = k + integer(rng, i, cells - k)
         deck[i, k], deck[i, other] = deck[i, other], deck[i, k]
@@ -108,7 +114,7 @@ def deal(deck, i, cells, count, rng):
 
 @subroutine
 def build(landmark_pos, deck, i, first, centres, outline, border):
-    """Put discs around the obstacle cells, which stand in the deck from ``first`` on, and walls."""
+    """Write the discs of obstacles, whose cells begin at ``first`` in the deck, and of walls."""
     walls = landmark_pos.shape[1] - border.shape[0]
     obstacles = walls // outline.shape[0]
     for p in range(outline.shape[0]):
@@ -133,7 +139,7 @@ def draw_all_radii(c, s, i, rng):
 
 @subroutine
 def draw_radii(radii, i, low, high, rng):
-    """Draw radii from a range; a range without width uses no random number."""
+    """Draw radii from [low, high]; if the two are equal, no random number is used."""
     for a in range(radii.shape[1]):
         radii[i, a] = low
         if low < high:
@@ -141,7 +147,7 @@ def draw_radii(radii, i, low, high, rng):
 
 
 def obstacle_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
-    """Turn cell indices into the state fields of a map whose obstacles are cells with outlines.
+    """Return the state fields of a map whose obstacles are cells with outlines.
 
     Args:
         m: Constants with ``num_agents`` and the fields of ``Map``.
@@ -177,9 +183,9 @@ def obstacle_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[st
 
 
 def refuse_walls(walls: np.ndarray, places: Mapping[str, np.ndarray], where: str) -> None:
-    """Raise ``ValueError`` if a cell that is given is a wall.
+    """Raise ``ValueError`` if one of the places is a wall.
 
-    ``walls`` are bools (episodes, cells), ``given`` arrays of cells (episodes, agents).
+    ``walls`` are bools (episodes, cells), ``places`` arrays of cells (episodes, agents) by name.
     """
     for name, cells in places.items():
         inside = np.argwhere(np.take_along_axis(walls, cells, 1))
@@ -202,7 +208,7 @@ def same_length(arrays: list[np.ndarray], where: str) -> None:
 
 
 def given_cells(m: Any, arrays: Mapping[str, Any], name: str, size: int, where: str) -> np.ndarray:
-    """Check an array of cell indices of shape (episodes, ``size``)."""
+    """Return the array ``name`` of cell indices, (episodes, size); ``ValueError`` if wrong."""
     cells = given_array(arrays, name, where)
     if cells.ndim != 2 or cells.shape[1] != size or cells.dtype.kind not in "iu":
         raise ValueError(
@@ -218,7 +224,7 @@ def given_cells(m: Any, arrays: Mapping[str, Any], name: str, size: int, where: 
 
 
 def given_array(arrays: Mapping[str, Any], name: str, where: str) -> np.ndarray:
-    """Look an array up; raise ``ValueError`` with the names of those given if it is absent."""
+    """Return the array ``name``; raise ``ValueError`` with the names of all if it is missing."""
     if name not in arrays:
         raise ValueError(
             f"Instance arrays of {where} must hold {name!r}; given: {', '.join(sorted(arrays))}."
@@ -229,7 +235,7 @@ def given_array(arrays: Mapping[str, Any], name: str, where: str) -> np.ndarray:
 def instance_radii(
     m: Any, arrays: Mapping[str, Any], episodes: int, where: str
 ) -> dict[str, np.ndarray]:
-    """Radii of instances: those given, or those that the map leaves no choice about."""
+    """Return the radii of instances: from ``arrays``, or those that the map fixes."""
     shape = (episodes, m.num_agents)
     agent = _given_radii(arrays, "agent_rad", shape, (m.agent_rad_low, m.agent_rad_high), where)
     if m.goal_share > 0.0 and "goal_rad" not in arrays:

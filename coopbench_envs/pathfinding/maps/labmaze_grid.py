@@ -1,9 +1,9 @@
 """labmaze_grid: mazes of rooms and corridors; agents and goals begin in rooms.
 
-For the published settings the mazes are the published ones, frozen in ``labmaze_h21_w21.txt``; all
-others come from a generator of this suite, which is not DeepMind's: rooms, corridors that fill the
-rest, doors that connect all of them, further doors with a given probability. Source: CAMAR, map
-``labmaze_grid``.
+For the published settings the mazes are the published ones, stored in ``labmaze_h21_w21.txt``. All
+others come from a generator of this suite, which is not DeepMind's: it places rooms, fills the rest
+with corridors, opens doors that connect all of them, and further doors with some probability.
+Source: CAMAR, map ``labmaze_grid``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,8 +30,8 @@ from coopbench_envs.pathfinding.maps.mazes import (
 
 NAME = "map 'labmaze_grid'"
 
-# Signs of the frozen mazes: which are walls at each published probability of extra connections;
-# '.' is a cell of a room and '-' one of a corridor at all of them.
+# Letters of the stored mazes that are walls, for each published probability of extra connections.
+# At all of them '.' is a cell of a room and '-' one of a corridor.
 _FROZEN_WALLS = {0.4: "#21", 0.65: "#2", 1.0: "#"}
 _FROZEN = {"height": 21, "width": 21, "max_rooms": -1, "room_min_size": 4, "room_max_size": 9}
 _FROZEN_FREE = 50
@@ -62,7 +62,7 @@ class Params(NamedTuple):
 
 
 def make_map(p: Params, num_agents: int) -> Map:
-    """Take or dig the mazes and derive what the kernels read.
+    """Return the map, from published or generated mazes.
 
     Raises:
         ValueError: sizes are even or reversed, or a maze has fewer free cells than agents.
@@ -85,7 +85,7 @@ def make_map(p: Params, num_agents: int) -> Map:
 
 
 def _frozen(p: Params, number: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Walls and free cells of a published maze, or None if it is not one of them."""
+    """Return walls and free cells of a published maze, or None if it is not one of them."""
     signs = _FROZEN_WALLS.get(p.extra_connection_probability)
     if signs is None or any(getattr(p, name) != value for name, value in _FROZEN.items()):
         return None
@@ -98,7 +98,7 @@ def _frozen(p: Params, number: int) -> tuple[np.ndarray, np.ndarray] | None:
 
 @cache
 def _read_frozen() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Letters of every frozen maze, and its published choice of 50 free cells."""
+    """Return the letters of every stored maze, and its published choice of 50 free cells."""
     text = (resources.files(__package__) / "labmaze_h21_w21.txt").read_text("utf-8")
     blocks = [block.splitlines() for block in text.strip().split("\n\n")]
     return tuple(
@@ -109,7 +109,7 @@ def _read_frozen() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
 
 @cache
 def dig(p: Params, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Walls (rows, columns) of maze ``number`` and the cells of its rooms."""
+    """Generate maze ``number``; return its walls (rows, columns) and the cells of its rooms."""
     units = _units(number)
     region = np.zeros((p.height, p.width), int)  # 0: wall
     rooms = _place_rooms(region, p, units)
@@ -173,7 +173,7 @@ def _carve(region: np.ndarray, row: int, column: int, name: int, units: Iterator
 def _open_doors(
     region: np.ndarray, regions: int, probability: float, units: Iterator[float]
 ) -> None:
-    """Connect all regions by doors in their walls, and open further ones by chance."""
+    """Connect all regions by doors in their walls, and open further doors at random."""
     doors = []
     for row in range(1, region.shape[0] - 1):
         for column in range(1 + row % 2, region.shape[1] - 1, 2):
@@ -201,5 +201,5 @@ def _fill_dead_ends(region: np.ndarray, in_room: np.ndarray) -> None:
 
 
 def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Turn cell indices into initial states, see ``maze_instances``."""
+    """Return the state fields of instances, as in ``maze_instances``."""
     return maze_instances(m, arrays, NAME)

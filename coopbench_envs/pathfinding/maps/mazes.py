@@ -1,6 +1,6 @@
 """Mazes: fixed maps whose wall cells are one disc each; an episode draws a map and cells in it.
 
-What ``string_grid``, ``batched_string_grid``, ``labmaze_grid`` and ``movingai`` share.
+Shared by ``string_grid``, ``batched_string_grid``, ``labmaze_grid`` and ``movingai``.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from coopbench_envs.pathfinding.maps.common import (
 )
 
 WALLS = "@*#"
-_SUBSET, _STARTS, _GOALS = 11, 12, 13  # salts of what is drawn once and for all
+_SUBSET, _STARTS, _GOALS = 11, 12, 13  # salts of random streams that are the same in all episodes
 
 # Descriptions of parameters that several maps have.
 FREE_POS = between(1, 10**6, "number of free cells in a fixed random subset; none: all")
@@ -41,7 +41,7 @@ ADD_BORDER = Allowed("put a ring of walls around the map")
 
 
 def read_rows(text: str, where: str) -> np.ndarray:
-    """Turn text, one row per line, into letters (rows, columns); blank lines are skipped.
+    """Return a text as letters (rows, columns), one row per line; blank lines are skipped.
 
     Raises:
         ValueError: there is no row, or rows differ in length; the message names the line.
@@ -60,12 +60,12 @@ def read_rows(text: str, where: str) -> np.ndarray:
 
 
 def is_wall(letters: np.ndarray, walls: str = WALLS) -> np.ndarray:
-    """Tell which letters stand for walls."""
+    """Return which letters stand for walls, as bools of the same shape."""
     return np.isin(letters, list(walls))
 
 
 def reframe(walls: np.ndarray, remove: bool, add: bool, where: str) -> np.ndarray:
-    """Cut the outermost ring of cells, and put one of walls around what is left, as wanted."""
+    """Remove the outermost ring of cells if ``remove``, then add a ring of walls if ``add``."""
     if remove:
         if min(walls.shape) < 3:
             raise ValueError(
@@ -96,19 +96,19 @@ def make_mazes(
         ValueError: a maze has fewer free cells than agents, or a radius is not possible.
     """
     rows, columns = walls[0].shape
-    kept = min(min(map(len, free)), p.max_free_pos or rows * columns)
+    size = min(min(map(len, free)), p.max_free_pos or rows * columns)
     for cells, name in zip(free, where, strict=True):
-        if min(len(cells), kept) < num_agents:
-            limit = "" if kept >= len(cells) else f", of which max_free_pos keeps {kept}"
-            most = min(len(cells), kept)
-            fewer = f"num_agents <= {most}, or " if most else ""
+        if min(len(cells), size) < num_agents:
+            limit = "" if size >= len(cells) else f", of which max_free_pos keeps {size}"
+            usable = min(len(cells), size)
+            fewer = f"num_agents <= {usable}, or " if usable else ""
             raise ValueError(
                 f"{name} has {len(cells)} free cells{limit}; num_agents was {num_agents}; "
                 f"allowed: {fewer}a map with more free cells."
             )
     cell = 2 * p.landmark_rad
     centres = cell_centres(rows, columns, cell)
-    chosen = np.stack([_choice(cells, kept, _SUBSET) for cells in free]).astype(np.int32)
+    chosen = np.stack([_choice(cells, size, _SUBSET) for cells in free]).astype(np.int32)
     return Map(
         centres=centres,
         num_landmarks=max(int(w.sum()) for w in walls),
@@ -124,7 +124,7 @@ def make_mazes(
 
 
 def _choice(cells: np.ndarray, count: int, salt: int) -> np.ndarray:
-    """Choose ``count`` of the cells, always the same ones; all of them stay as they are."""
+    """Return ``count`` of the cells, always the same ones; all of them in their order."""
     if count == len(cells):
         return cells
     order = np.argsort(draw(streams(np.zeros(len(cells)), np.arange(len(cells)), salt)))
@@ -137,7 +137,7 @@ def _fixed(free: np.ndarray, count: int, salt: int) -> np.ndarray:
 
 
 def _discs(walls: Sequence[np.ndarray], centres: np.ndarray) -> np.ndarray:
-    """Discs of every maze row by row; behind them, up to the longest, discs that are not there."""
+    """Return the discs of every maze row by row, filled up with ABSENT to the same number."""
     longest = max(int(w.sum()) for w in walls)
     discs = np.full((len(walls), longest, 2), ABSENT)
     for maze, w in zip(discs, walls, strict=True):
@@ -173,7 +173,7 @@ def settle(places, deck, i, centres, fixed, maze, cells, rng):
 
 
 def maze_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
-    """Turn cell indices into the state fields that ``place`` would have written.
+    """Return the state fields of instances whose places are cell indices; see ``place``.
 
     Args:
         m: Constants with ``num_agents`` and the fields of ``Map``.
@@ -211,7 +211,7 @@ def wall_cells(m: Any) -> np.ndarray:
 
 
 def roomy_cells(m: Any, rad: float) -> np.ndarray:
-    """Bools (mazes, cells): where an agent of radius ``rad`` in the middle touches no wall."""
+    """Return bools (mazes, cells): where an agent of radius ``rad`` at the centre fits."""
     columns, reach = round(m.width / (2 * m.landmark_rad)), 0.5 * (1 + rad / m.landmark_rad)
     walls = wall_cells(m).reshape(len(m.discs), -1, columns)
     around = math.ceil(reach) - 1  # cells, like reach

@@ -1,7 +1,7 @@
 """movingai: street maps, those of this package or your files of the Moving AI benchmark.
 
 The twelve synthetic cities in the folder ``cities`` come with the package; nothing is downloaded. A
-map is brought to the wanted size and its walls are thinned to their outlines. Source: CAMAR, map
+map is resized, and its walls are reduced to their outlines. Source: CAMAR, map
 ``movingai``; format: Sturtevant 2012.
 """
 
@@ -33,7 +33,7 @@ from coopbench_envs.pathfinding.maps.mazes import (
 
 NAME = "map 'movingai'"
 
-_TERRAIN = ".GSW@OT*#"  # the letters of the format, and two more signs of walls
+_TERRAIN = ".GSW@OT*#"  # the letters of the format, and two more letters for walls
 _HEADER = ("type ", "height ", "width ", "map")
 
 
@@ -60,7 +60,7 @@ class Params(NamedTuple):
 
 
 def make_map(p: Params, num_agents: int) -> Map:
-    """Read the files and derive what the kernels read.
+    """Return the map, from the files of ``path``.
 
     Raises:
         ValueError: there is no file, one is not of the format, or it has too few free cells.
@@ -72,7 +72,7 @@ def make_map(p: Params, num_agents: int) -> Map:
 
 
 def find_files(path: str | None) -> list[Path]:
-    """The file, or the files .map of a folder in the order of their names; None: own cities."""
+    """Return the file, or the .map files of a folder by name; None: those of this package."""
     package = resources.files("coopbench_envs.pathfinding.maps")
     place = Path(str(package.joinpath("cities")) if path is None else path)
     files = sorted(place.glob("*.map")) if place.is_dir() else [place]
@@ -112,7 +112,7 @@ FILES = MapFiles(
 
 
 def _maze(file: Path, p: Params, where: str) -> tuple[np.ndarray, np.ndarray]:
-    """Walls of one file at the wanted size, and its free cells."""
+    """Return the walls of one file, resized, and its free cells."""
     solid = resize(is_wall(read_octile(file, where), p.walls), p.height, p.width)
     walls = outlines(solid, p.low_thr) if p.only_edges else solid
     walls, closed = (
@@ -122,7 +122,7 @@ def _maze(file: Path, p: Params, where: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_octile(file: Path, where: str) -> np.ndarray:
-    """Letters (rows, columns) of a file in the octile format.
+    """Return the letters (rows, columns) of a file in the octile format.
 
     Raises:
         ValueError: the header, the number or length of rows, or a letter is wrong.
@@ -161,14 +161,17 @@ def _number(line: str, k: int, where: str) -> int:
 
 
 def resize(cells: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Nearest neighbour: the cell in which the upper left corner of the new cell lies."""
+    """Resize by nearest neighbour: the cell that contains the new cell's upper left corner."""
     rows = np.arange(height) * cells.shape[0] // height
     columns = np.arange(width) * cells.shape[1] // width
     return cells[np.ix_(rows, columns)]
 
 
 def outlines(solid: np.ndarray, threshold: float) -> np.ndarray:
-    """Cells where Sobel's filter of walls (1) and free cells (0, also outside) is above it."""
+    """Return where the Sobel magnitude of walls (1) and free cells (0) exceeds ``threshold``.
+
+    Cells outside the map count as free.
+    """
     padded = np.pad(solid.astype(float), 1)
     smooth_y = padded[:-2] + 2 * padded[1:-1] + padded[2:]
     smooth_x = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
@@ -178,5 +181,5 @@ def outlines(solid: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Turn cell indices into initial states, see ``maze_instances``."""
+    """Return the state fields of instances, as in ``maze_instances``."""
     return maze_instances(m, arrays, NAME)

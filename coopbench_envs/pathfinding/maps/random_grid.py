@@ -46,7 +46,7 @@ class Params(NamedTuple):
 
 
 def make_map(p: Params, num_agents: int) -> Map:
-    """Check the parameters against each other and derive what the kernels read.
+    """Return the map for these parameters, which are checked against each other.
 
     Raises:
         ValueError: the cells do not suffice, or a radius would be zero or reversed.
@@ -59,8 +59,8 @@ def make_map(p: Params, num_agents: int) -> Map:
     corridor = p.obstacle_size - 2 * landmark_rad
     agent = _radii("agent_rad_range", p.agent_rad_range, 0.25 * corridor, p)
     share = GOAL_SHARE if p.agent_rad_range and not p.goal_rad_range else 0.0
-    own = 0.1 * corridor if share == 0.0 else share * agent[0]
-    goal = _radii("goal_rad_range", p.goal_rad_range, own, p)
+    default = 0.1 * corridor if share == 0.0 else share * agent[0]
+    goal = _radii("goal_rad_range", p.goal_rad_range, default, p)
     width, height = p.num_rows * p.obstacle_size, p.num_cols * p.obstacle_size
     top, right, bottom, left = sides(width, height, p.num_rows * discs, p.num_cols * discs)
     border = np.concatenate([top, right, left, bottom])  # the published order
@@ -124,7 +124,7 @@ def place(c, s, i, rng):
 
 @subroutine
 def shuffle(deck, i, count, rng):
-    """Make the first ``count`` entries a random choice without repetition (Fisher-Yates)."""
+    """Fill the deck with all cells, ``count`` random ones first (Fisher-Yates)."""
     cells = deck.shape[1]
     for k in range(cells):
         deck[i, k] = k
@@ -132,7 +132,7 @@ def shuffle(deck, i, count, rng):
 
 
 def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Turn cell indices into the state fields that ``place`` would have written.
+    """Return the state fields of instances whose places are cell indices; see ``place``.
 
     Arrays, fields and errors are those of ``obstacle_instances``.
     """

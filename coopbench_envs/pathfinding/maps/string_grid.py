@@ -51,7 +51,7 @@ class Params(NamedTuple):
 
 
 def make_map(p: Params, num_agents: int) -> Map:
-    """Read the map and derive what the kernels read.
+    """Return the map, from the text of the parameters.
 
     Raises:
         ValueError: the map is missing or ragged, has too few free cells, or a radius or an
@@ -69,7 +69,7 @@ def make_map(p: Params, num_agents: int) -> Map:
 
 
 def parse(text: str, free_text: str | None, p: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
-    """Walls (rows, columns) with the border as wanted, and the indices of the free cells."""
+    """Return walls (rows, columns), with the border of ``p``, and the free cells' indices."""
     walls = is_wall(read_rows(text, where))
     closed = walls
     if free_text is not None:
@@ -86,7 +86,7 @@ def parse(text: str, free_text: str | None, p: Any, where: str) -> tuple[np.ndar
 def _explicit(
     name: str, places: Places, walls: np.ndarray, p: Params, num_agents: int
 ) -> np.ndarray | None:
-    """Cells that the parameters name, in the map as it is with its border."""
+    """Return the cells that a parameter names, as indices in the map with its border."""
     if places is None:
         return None
     if len(places) != num_agents or any(len(place) != 2 for place in places):
@@ -111,5 +111,5 @@ def _explicit(
 
 
 def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Turn cell indices into initial states, see ``maze_instances``."""
+    """Return the state fields of instances, as in ``maze_instances``."""
     return maze_instances(m, arrays, NAME)
