@@ -49,23 +49,25 @@ class Params(NamedTuple):
     learning_rate: Annotated[float, between(0, 1, "step size of Adam", above=True)] = 3e-4
     rollout: Annotated[int, between(2, 1_000_000, "environment steps between updates")] = 2048
     lanes: Annotated[int, between(1, 4096, "games played at once")] = 8
-    batch_size: Annotated[int, between(2, 1_000_000, "rows of a minibatch, at most")] = 64
-    epochs: Annotated[int, between(1, 100, "times that each row is learned from")] = 10
-    gamma: Annotated[float, between(0, 1, "discount per step")] = 0.99
-    gae_lambda: Annotated[float, between(0, 1, "decay of advantage estimates per step")] = 0.95
-    clip: Annotated[float, between(0, 1, "how far probability ratios count", above=True)] = 0.2
+    batch_size: Annotated[int, between(2, 1_000_000, "largest number of rows of a minibatch")] = 64
+    epochs: Annotated[int, between(1, 100, "passes over the rows of a rollout")] = 10
+    gamma: Annotated[float, between(0, 1, "discount factor")] = 0.99
+    gae_lambda: Annotated[float, between(0, 1, "lambda of the advantage estimates")] = 0.95
+    clip: Annotated[float, between(0, 1, "clipping range of probability ratios", above=True)] = 0.2
     entropy: Annotated[float, between(0, 10, "weight of the entropy bonus")] = 0.01
     value: Annotated[float, between(0, 10, "weight of the value loss")] = 0.5
-    max_grad_norm: Annotated[float, between(0, 1e9, "longest gradient", above=True)] = 0.5
-    layers: Annotated[str, Allowed("widths of hidden layers, of policy and values")] = "128x128"
-    activation: Annotated[str, one_of(ACTIVATIONS, "after hidden layers")] = "tanh"
-    log_std: Annotated[float, between(-5, 2, "log standard deviation of actions at first")] = 0.0
-    squash: Annotated[bool, Allowed("bring means of actions into [-1, 1] by tanh")] = False
-    history: Annotated[int, between(1, 64, "latest observations that enter a network")] = 1
-    scale_observations: Annotated[bool, Allowed("bring bounded features into [-1, 1]")] = False
-    scale_rewards: Annotated[bool, Allowed("divide by the deviation of discounted sums")] = False
-    target_kl: Annotated[float, between(0, 10, "divergence that ends an update, 0: none")] = 0.0
-    anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0, 0: constant")] = 0
+    max_grad_norm: Annotated[float, between(0, 1e9, "largest norm of the gradient", above=True)] = (
+        0.5
+    )
+    layers: Annotated[str, Allowed("widths of the hidden layers")] = "128x128"
+    activation: Annotated[str, one_of(ACTIVATIONS, "activation of hidden layers")] = "tanh"
+    log_std: Annotated[float, between(-5, 2, "initial log standard deviation")] = 0.0
+    squash: Annotated[bool, Allowed("apply tanh to the mean actions")] = False
+    history: Annotated[int, between(1, 64, "observations that a network gets")] = 1
+    scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = False
+    scale_rewards: Annotated[bool, Allowed("divide by the std of discounted sums")] = False
+    target_kl: Annotated[float, between(0, 10, "KL divergence that ends an update, 0: none")] = 0.0
+    anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")] = 0
     seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
 
 

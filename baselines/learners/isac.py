@@ -47,22 +47,20 @@ class Params(NamedTuple):
 
     learning_rate: Annotated[float, between(0, 1, "step size of Adam", above=True)] = 3e-4
     lanes: Annotated[int, between(1, 4096, "games played at once")] = 8
-    buffer_size: Annotated[int, between(1, _MANY, "latest rows that a model remembers")] = 100_000
+    buffer_size: Annotated[int, between(1, _MANY, "rows in the replay memory")] = 100_000
     batch_size: Annotated[int, between(1, 65_536, "rows of a gradient step")] = 256
-    warmup: Annotated[int, between(0, _MANY, "steps at first, random and without updates")] = 1000
+    warmup: Annotated[int, between(0, _MANY, "initial random steps without updates")] = 1000
     train_every: Annotated[int, between(1, _MANY, "steps between updates")] = 64
-    updates: Annotated[int, between(1, 10_000, "gradient steps of each model in an update")] = 3
-    gamma: Annotated[float, between(0, 1, "discount per step")] = 0.99
-    tau: Annotated[float, between(0, 1, "how fast targets follow, 1: at once", above=True)] = 0.005
-    entropy: Annotated[float, between(0, 1e9, "worth of a nat of entropy, at first")] = 1.0
-    adapt_entropy: Annotated[bool, Allowed("move that to hold -1 nat per number of an action")] = (
-        True
-    )
-    layers: Annotated[str, Allowed("widths of hidden layers, of policy and values")] = "64x64"
-    activation: Annotated[str, one_of(ACTIVATIONS, "after hidden layers")] = "relu"
-    history: Annotated[int, between(1, 64, "latest observations that enter a network")] = 1
-    scale_observations: Annotated[bool, Allowed("bring bounded features into [-1, 1]")] = True
-    scale_rewards: Annotated[bool, Allowed("divide by the deviation of rewards")] = True
+    updates: Annotated[int, between(1, 10_000, "gradient steps per update of a model")] = 3
+    gamma: Annotated[float, between(0, 1, "discount factor")] = 0.99
+    tau: Annotated[float, between(0, 1, "update rate of target networks", above=True)] = 0.005
+    entropy: Annotated[float, between(0, 1e9, "initial weight of the entropy")] = 1.0
+    adapt_entropy: Annotated[bool, Allowed("adapt it to -1 nat per action dimension")] = True
+    layers: Annotated[str, Allowed("widths of the hidden layers")] = "64x64"
+    activation: Annotated[str, one_of(ACTIVATIONS, "activation of hidden layers")] = "relu"
+    history: Annotated[int, between(1, 64, "observations that a network gets")] = 1
+    scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = True
+    scale_rewards: Annotated[bool, Allowed("divide by the std of rewards")] = True
     seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
 
 

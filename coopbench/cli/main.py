@@ -13,7 +13,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="coopbench",
-    help="Evaluate multi-agent policies on fixed tasks and report what can be trusted.",
+    help="Evaluate multi-agent policies on fixed tasks; report scores with intervals and tests.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

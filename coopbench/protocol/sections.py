@@ -381,7 +381,9 @@ class Reporting(Strict):
     def _apart(self) -> "Reporting":
         repeated = [name for name in self.learned if name in self.baselines]
         if repeated:
-            raise ValueError(f"{repeated[0]!r} is listed in baselines and in learned; keep it in one")
+            raise ValueError(
+                f"{repeated[0]!r} is listed in baselines and in learned; keep it in one"
+            )
         return self
 
     def metrics_of(self, task: Task) -> tuple[str, ...]:

@@ -254,7 +254,8 @@ def _facts(recording: Recording, steps: list[int]) -> dict[str, str]:
         **{name.capitalize(): text for name, text in recording.about.items()},
         "Policies": _policies(recording),
         "Seed": str(recording.seed),
-        "Steps": f"{len(recording)}" + (f", of which one in {largest} is shown" if largest > 1 else ""),
+        "Steps": f"{len(recording)}"
+        + (f", of which one in {largest} is shown" if largest > 1 else ""),
         "Return by agent": f"mean {returns.mean():.4g}, {returns.min():.4g} to {returns.max():.4g}",
         "Parameters": ", ".join(parameters),
         "Versions": ", ".join(f"{name} {number}" for name, number in recording.versions.items()),

@@ -11,7 +11,7 @@ __all__ = ["bench", "list_all", "show", "show_plan", "warmup"]
 
 
 def list_all() -> None:
-    """List environments, policies and protocols."""
+    """List environments, policies, learners and protocols."""
     from coopbench import catalogue
 
     for title, names in (
@@ -26,9 +26,9 @@ def list_all() -> None:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="An environment, a policy or a protocol.")],
+    name: Annotated[str, typer.Argument(help="A name from 'coopbench list'.")],
 ) -> None:
-    """Describe an environment, a policy or a protocol."""
+    """Describe an environment, a policy, a learner or a protocol."""
     from coopbench.describe import describe
 
     text = describe(name)

@@ -115,7 +115,10 @@ def train(
         typer.Option(help="Steps of the environment for each run, instead of the protocol's."),
     ] = None,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="Spend a hundredth of the budget, to try every step.")
+        bool,
+        typer.Option(
+            "--smoke", help="Train for a hundredth of the budget, to check that everything works."
+        ),
     ] = False,
     setting: Annotated[
         list[str] | None,

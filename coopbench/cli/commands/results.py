@@ -81,7 +81,7 @@ def leaderboard(
     backend: Backend = "serial",
     workers: Workers = None,
 ) -> None:
-    """Verify results folders and merge them into one static page; refuse one that differs."""
+    """Verify results folders and merge them into one static page; refuse folders that differ."""
     from coopbench.playing.recording import check_place
     from coopbench.workflows.leaderboard import leaderboard as run
 

@@ -12,7 +12,7 @@ __all__ = ["certify", "match"]
 
 
 def certify(
-    env: Annotated[str, typer.Argument(help="An environment of the coopetition families.")],
+    env: Annotated[str, typer.Argument(help="An environment with investments.")],
     out: Annotated[
         Path | None, typer.Option(help="File for the certificate, as JSON; default: none.")
     ] = None,
