@@ -327,18 +327,28 @@ def _even_equilibrium(game: np.ndarray) -> np.ndarray:
         bounds=[(0.0, None)] * size + [(None, None)],
     )
     floor = -best.fun - 1e-9
-    corners = [
-        optimize.linprog(
-            -row, A_ub=-game.T, b_ub=np.full(len(limits), -floor), A_eq=simplex, b_eq=[1.0]
-        ).x
-        for row in np.eye(size)
-    ]
+    corners = [_corner(game, row, floor, best.x[:size]) for row in np.eye(size)]
     start = np.clip(np.mean(corners, axis=0), 0.0, 1.0)
     used = start > 1e-7  # rows that no equilibrium uses stay at zero
     result = np.zeros(size)
     result[used] = _spread_evenly(start[used], game[used], floor)
     value: np.ndarray = result / result.sum()
     return value
+
+
+def _corner(game: np.ndarray, row: np.ndarray, floor: float, equilibrium: np.ndarray) -> np.ndarray:
+    """Return the strategy that plays ``row`` most often among those that earn ``floor``.
+
+    The solver works to a tolerance of 1e-7 and may therefore see no such strategy; ``equilibrium``,
+    which it has found itself, is returned instead.
+    """
+    from scipy import optimize
+
+    columns, size = game.shape[1], len(game)
+    corner: np.ndarray | None = optimize.linprog(
+        -row, A_ub=-game.T, b_ub=np.full(columns, -floor), A_eq=np.ones((1, size)), b_eq=[1.0]
+    ).x
+    return equilibrium if corner is None else corner
 
 
 def _spread_evenly(start: np.ndarray, game: np.ndarray, floor: float) -> np.ndarray:

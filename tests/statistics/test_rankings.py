@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -161,8 +161,14 @@ def test_masses_are_a_distribution_that_follows_the_names(payoffs, order, alpha)
     )
 
 
+TINY = 2.0**-22  # a game in which the solver sees no equilibrium within its tolerance
+UNSEEN = np.full((4, 4), TINY)
+UNSEEN[[0, 1, 2, 3], [0, 1, 0, 1]] = 5.0, 0.0, 1.0, 0.0
+
+
 @FAST
 @given(GAMES)
+@example(UNSEEN)
 def test_nash_ratings_are_at_most_the_value_and_used_rows_reach_it(payoffs):
     average = nash_average(payoffs)
     unit = np.ptp(payoffs) or 1.0
