@@ -53,13 +53,15 @@ def content(
     count: int = 6,
     selection: tuple[int, int] | None = None,
     training: dict[str, Any] | None = None,
+    limits: dict[str, Any] | None = None,
     **report: Any,
 ) -> dict[str, Any]:
     """Return the content of a protocol file.
 
     ``train`` are the training seeds (None: none), ``first`` and ``count`` the evaluation seeds,
-    ``selection`` the first and the number of the selection seeds. ``report`` adds to the section on
-    the report or replaces its defaults; a value None removes a key.
+    ``selection`` the first and the number of the selection seeds; ``training`` and ``limits`` are
+    sections. ``report`` adds to the section on the report or replaces its defaults; a value None
+    removes a key.
     """
     seeds: dict[str, Any] = {"evaluation": {"first": first, "count": count}}
     if train is not None:
@@ -79,8 +81,8 @@ def content(
         "seeds": seeds,
         "report": shown,
     }
-    if training is not None:
-        sections["training"] = training
+    optional = {"training": training, "limits": limits}
+    sections |= {key: value for key, value in optional.items() if value is not None}
     return sections | {"task": [make_task()] if tasks is None else list(tasks)}
 
 
@@ -89,30 +91,42 @@ def protocol_of(*name: str, **parts: Any) -> Protocol:
     return Protocol.model_validate(content(*name, **parts))
 
 
-def toml(value: Any) -> str:
-    """Write a value as TOML on one line."""
+def toml_of(value: Any) -> str:
+    """Return a value as TOML on one line."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f'"{key}" = {toml(part)}' for key, part in value.items()) + " }"
+        return "{ " + ", ".join(f'"{key}" = {toml_of(part)}' for key, part in value.items()) + " }"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml, value)) + "]"
+        return "[" + ", ".join(map(toml_of, value)) + "]"
     return json.dumps(value)
 
 
-def protocol_text(*name: str, **parts: Any) -> str:
-    """Write a protocol as TOML; the arguments are those of ``content``."""
-    return "\n".join(f"{key} = {toml(part)}" for key, part in content(*name, **parts).items())
+def toml_text(content: dict[str, Any]) -> str:
+    """Return the content of a file as TOML."""
+    return "\n".join(f"{key} = {toml_of(part)}" for key, part in content.items())
 
 
 def protocol_file(folder: Path, *name: str, **parts: Any) -> Path:
     """Write a protocol into ``folder`` and return its file; arguments as for ``content``."""
     file = folder / f"{name[0] if name else 'small'}.toml"
-    file.write_text(protocol_text(*name, **parts), encoding="utf-8")
+    file.write_text(toml_text(content(*name, **parts)), encoding="utf-8")
     return file
 
 
 def small_protocol(folder: Path, *name: str, **parts: Any) -> Protocol:
     """Write a protocol into ``folder`` and load it; arguments as for ``content``."""
     return load_protocol(protocol_file(folder, *name, **parts))
+
+
+def loaded(folder: Path, text: str, name: str = "small") -> Protocol:
+    """Write the text of a protocol into ``folder`` and load it."""
+    file = folder / f"{name}.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_protocol(file)
+
+
+def first_task(protocol: Protocol, **parts: Any) -> Protocol:
+    """Return a protocol with the first of its tasks alone; ``parts`` replace other sections."""
+    return protocol.model_copy(update={"task": protocol.task[:1]} | parts)
 
 
 # -- episodes ------------------------------------------------------------------------------------
@@ -201,3 +215,15 @@ def begun(env: str, lanes: int = 1, *, state: Any = None, **parameters: Any) -> 
     engine = Engine(env, lanes, **parameters)
     engine.reset(np.arange(lanes, dtype=np.uint64), state=state)
     return engine
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def edit_meta(cell: Path, **changes: Any) -> dict[str, Any]:
+    """Change the metadata in the folder of a cell; return what they were."""
+    file = cell / "meta.json"
+    meta: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    if changes:
+        file.write_text(json.dumps(meta | changes, indent=2) + "\n", encoding="utf-8")
+    return meta

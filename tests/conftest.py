@@ -4,10 +4,12 @@ import re
 import signal
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import coopbench_envs
+from coopbench.cli.main import main
 from coopbench_envs import threads
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -35,6 +37,39 @@ def sharing(monkeypatch):
     """Threads share all calls but the first of each kind, however short they are."""
     monkeypatch.setattr(threads, "gains", lambda alone, shared: True)
     monkeypatch.setattr(threads, "TRIALS", 1)
+
+
+class Printed(NamedTuple):
+    """What a command wrote to its two streams."""
+
+    out: str
+    err: str
+
+    @property
+    def message(self):
+        """The error as one line, however it was wrapped."""
+        return " ".join(self.err.split())
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Run a command in ``tmp_path``: all of the entry point, but in this process.
+
+    The command must end with the exit status ``status``.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(*words, status=0):
+        monkeypatch.setattr(sys, "argv", ["coopbench", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = Printed(*capsys.readouterr())
+        assert (stop.value.code or 0) == status, printed.err
+        return printed
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Shared models without a seat number: trained with some agents, played with any number of them."""
 
+import builders
 import numpy as np
 import pytest
 import toy_lift
@@ -11,7 +12,6 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import learners, make_learner
 from coopbench.episodes.table import Cell
-from coopbench.protocol.loading import load_protocol
 from coopbench.results import store
 from coopbench_envs import registration
 from coopbench_envs.engine import Engine
@@ -20,52 +20,6 @@ pytest.importorskip("torch")
 
 LIFT, PENNIES = "test/Lift-v0", "test/Pennies-v0"
 SMALL = {"lanes": 2, "rollout": 20, "batch_size": 20, "epochs": 1, "layers": "8"}
-TOML = """
-[protocol]
-name = "sizes"
-version = 1
-description = "one game, trained with three agents, played with two, three and eight"
-
-[seeds]
-training = [5]
-evaluation = { first = 100, count = 4 }
-selection = { first = 200, count = 2 }
-
-[report]
-score = "return"
-metrics = ["return", "share"]
-curve = "share"
-resamples = 200
-
-[training]
-on = "each"
-plays = "own"
-runs = 1
-episodes = 2
-
-[training.budgets]
-on_policy = { steps = 40, interval = 20 }
-
-[[task]]
-id = "three"
-env = "test/Lift-v0"
-parameters = { num_agents = 3 }
-bounds = { low = -10.0, high = 10.0 }
-
-[[task]]
-id = "two"
-env = "test/Lift-v0"
-parameters = { num_agents = 2 }
-trained_on = "three"
-bounds = { low = -10.0, high = 10.0 }
-
-[[task]]
-id = "eight"
-env = "test/Lift-v0"
-parameters = { num_agents = 8 }
-trained_on = "three"
-bounds = { low = -10.0, high = 10.0 }
-"""
 
 
 def trained(env=LIFT, steps=40, **change):
@@ -83,9 +37,19 @@ def lift(monkeypatch):
 
 @pytest.fixture
 def protocol(tmp_path):
-    file = tmp_path / "sizes.toml"
-    file.write_text(TOML)
-    return load_protocol(file)
+    """One game, trained with three agents, played with two, three and eight."""
+    sizes = {"three": 3, "two": 2, "eight": 8}
+    tasks = [
+        builders.make_task(name, LIFT, low=-10, high=10, parameters={"num_agents": agents})
+        | ({} if name == "three" else {"trained_on": "three"})
+        for name, agents in sizes.items()
+    ]
+    shown = {"metrics": ["return", "share"], "curve": "share", "baselines": None, "resamples": 200}
+    training = builders.make_training(runs=1, steps=40)
+    seeds = {"train": [5], "first": 100, "count": 4, "selection": (200, 2)}
+    return builders.small_protocol(
+        tmp_path, "sizes", tasks=tasks, training=training, **seeds, **shown
+    )
 
 
 def test_one_model_plays_any_number_of_agents(protocol, tmp_path):

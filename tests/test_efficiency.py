@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from builders import make_block, make_task, protocol_of
+from builders import first_task, make_block, make_task, protocol_of
 from scipy import stats
 
 from coopbench.analysis import learning as efficiency
@@ -109,7 +109,7 @@ def test_whole_runs_are_resampled():
 def test_a_group_of_one_task_has_its_t_interval(means):
     """As its aggregate has; see ``analysis.bootstrap_method``."""
     protocol = make_protocol()
-    protocol = protocol.model_copy(update={"task": protocol.task[:1]})
+    protocol = first_task(protocol)
     curves, (row,) = learning_of(protocol, make_table({"mine": means}))
     curve = find(curves, "")
     middle = (curve.low + curve.high) / 2

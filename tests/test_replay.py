@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import builders
 import numpy as np
 import pytest
 import toy_lift
@@ -33,24 +34,6 @@ from coopbench_envs.pathfinding.routing import MAPS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 WORLD = {"num_agents": 5, "map_params": {"num_rows": 6, "num_cols": 6, "obstacle_density": 0.1}}
-GAMES = {
-    "focal": """
-curve = "length"
-[[task]]
-id = "focal"
-env = "coopbench/TrustDilemma-v1"
-parameters = { horizon = 8 }
-partners = ["random", "tit_for_tat"]
-""",
-    "routes": """
-curve = "success_rate"
-[[task]]
-id = "routes"
-env = "coopbench/Routing-v0"
-parameters = { num_agents = 8, map_params = { obstacle_density = 0.05 }, horizon = 250 }
-instances = { file = "random_grid_h20_w20_a8_o20.npz", sha256 = "%s" }
-""",
-}
 POLICIES = {"focal": ["random", "constant:0.5"], "routes": ["random", "greedy"]}
 
 
@@ -63,24 +46,22 @@ def episode():
 def results(tmp_path_factory):
     """Results of a game among partners and of one with frozen starts, five episodes each."""
     folder = tmp_path_factory.mktemp("replay")
-    easy = {task.id: task for task in coopbench.load_protocol("routing-easy").task}
-    for name, game in GAMES.items():
-        text = f"""
-[protocol]
-name = "{name}"
-version = 1
-description = "a game"
-[seeds]
-evaluation = {{ first = 40, count = 5 }}
-[report]
-score = "return"
-metrics = ["return", "length"]
-baselines = ["random"]
-{game.replace("%s", easy["random_grid_a8_o20"].instances.sha256)}
-bounds = {{ low = 0.0, high = 1.0 }}
-"""
-        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
-        coopbench.evaluate(folder / f"{name}.toml", POLICIES[name], folder / name)
+    frozen = coopbench.load_protocol("routing-easy").task_of("random_grid_a8_o20").instances
+    games = {
+        "focal": builders.make_task("focal", horizon=8, high=1, partners=["random", "tit_for_tat"]),
+        "routes": builders.make_task(
+            "routes",
+            "coopbench/Routing-v0",
+            high=1,
+            parameters={"num_agents": 8, "map_params": {"obstacle_density": 0.05}, "horizon": 250},
+            instances=frozen.model_dump(),
+        ),
+    }
+    for name, curve in (("focal", "length"), ("routes", "success_rate")):
+        file = builders.protocol_file(
+            folder, name, tasks=[games[name]], train=None, first=40, count=5, curve=curve
+        )
+        coopbench.evaluate(file, POLICIES[name], folder / name)
     return folder
 
 

@@ -6,6 +6,7 @@ import re
 import runpy
 from pathlib import Path
 
+import builders
 import numpy as np
 import pytest
 from scipy import ndimage, stats
@@ -16,7 +17,6 @@ from coopbench import statistics
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.departures import departures
 from coopbench.analysis.models import ChartPoint, published_returns
-from coopbench.cli.main import app
 from coopbench.describe import describe
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
@@ -460,7 +460,7 @@ def test_maps_of_the_user_are_a_standard_of_their_own(folder):
     assert not any("maps" in reason for reason in departures(HARD, EpisodeTable(())))
     assert maps_text(protocol).startswith(f"2 files of {folder} (SHA-256 {protocol.task[0].maps}")
     assert maps_text(HARD).startswith("12 bundled synthetic city maps (SHA-256 ")
-    shorter = protocol.model_copy(update={"task": protocol.task[:1]})
+    shorter = builders.first_task(protocol)
     reasons = departures(shorter, EpisodeTable(()))
     assert any("differs from the routing-hard" in reason for reason in reasons)
 
@@ -485,48 +485,26 @@ def test_the_checksum_is_of_names_and_contents(folder):
     assert len({first, second, checksum("coopbench/Routing-v0", parameters)}) == 3
 
 
-def test_maps_on_the_command_line(folder, tmp_path, monkeypatch):
-    from typer.testing import CliRunner
-
-    monkeypatch.chdir(tmp_path)
-    runner = CliRunner()
-    small = tmp_path / "cities.toml"
-    small.write_text(
-        """
-[protocol]
-name = "two-cities"
-version = 1
-description = "Two agents in cities."
-[seeds]
-evaluation = { first = 0, count = 3 }
-[report]
-score = "success_rate"
-metrics = ["success_rate"]
-curve = "success_rate"
-[[task]]
-id = "a2"
-env = "coopbench/Routing-v0"
-bounds = { low = 0.0, high = 1.0 }
-[task.parameters]
-num_agents = 2
-map = "movingai"
-map_params = { height = 20, width = 20 }
-horizon = 5
-""",
-        encoding="utf-8",
+def test_a_command_plays_on_the_maps_of_the_user(folder, tmp_path, command):
+    parameters = {
+        "num_agents": 2,
+        "map": "movingai",
+        "map_params": {"height": 20, "width": 20},
+        "horizon": 5,
+    }
+    shown = {"score": "success_rate", "metrics": ["success_rate"], "curve": "success_rate"}
+    tasks = [builders.make_task("a2", "coopbench/Routing-v0", high=1, parameters=parameters)]
+    file = builders.protocol_file(
+        tmp_path, tasks=tasks, train=None, baselines=None, count=3, **shown
     )
-    command = ["evaluate", str(small), "-p", "random", "--out", "found", "--maps"]
-    done = runner.invoke(app, [*command, str(folder)])
-    assert done.exit_code == 0, done.output
-    assert f"2 files of {folder}" in done.output.replace("\n", "")
-    page = (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
+    words = ["evaluate", file, "-p", "random", "--out", "results", "--maps"]
+    printed = command(*words, folder).out
+    assert f"2 files of {folder}" in printed.replace("\n", "")
+    page = (tmp_path / "results" / "report.html").read_text(encoding="utf-8")
     assert f"2 files of {folder}" in page
     for place, reason in ((tmp_path, "there is no map"), (tmp_path / "none", "There is no folder")):
-        done = runner.invoke(app, [*command, str(place)])
-        assert isinstance(done.exception, ProtocolError)
-        assert reason in str(done.exception)
+        assert reason in command(*words, place, status=2).message
     (folder / "one.map").write_text("type octile\nheight 2\n", encoding="utf-8")
-    done = runner.invoke(app, [*command, str(folder)])
-    assert "one.map" in str(done.exception)
-    done = runner.invoke(app, ["evaluate", "routing-easy", "--maps", str(folder)])
-    assert "no task with map = 'movingai'" in str(done.exception)
+    assert "one.map" in command(*words, folder, status=2).message
+    printed = command("evaluate", "routing-easy", "--maps", folder, status=2)
+    assert "no task with map = 'movingai'" in printed.message

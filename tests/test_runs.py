@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 
+import builders
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,42 +17,17 @@ from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
 from coopbench.workflows.replay import find_episode
 
-TEXT = """
-[protocol]
-name = "learned"
-version = 1
-description = "Two small tasks."
-[seeds]
-training = [100, 101, 102]
-evaluation = { first = 0, count = 10 }
-selection = { first = 50, count = 4 }
-[training]
-on = "each"
-plays = "own"
-runs = 3
-episodes = 4
-[training.budgets.on_policy]
-steps = 300
-interval = 100
-[report]
-score = "return"
-metrics = ["return", "length"]
-curve = "final_trust"
-baselines = ["random"]
-resamples = 200
-margin = 0.05
-[[task]]
-id = "dilemma"
-env = "TrustDilemma-v0"
-parameters = { horizon = 6 }
-bounds = { low = 0.0, high = 900.0 }
-[[task]]
-id = "gift"
-env = "GiftExchange-v0"
-parameters = { horizon = 6 }
-bounds = { low = 0.0, high = 900.0 }
-"""
-TASKS = ("dilemma", "gift")
+TASKS = {"dilemma": "coopbench/TrustDilemma-v0", "gift": "coopbench/GiftExchange-v0"}
+PARTS = {
+    "tasks": [builders.make_task(task, env, high=900.0) for task, env in TASKS.items()],
+    "train": [100, 101, 102],
+    "count": 10,
+    "selection": (50, 4),
+    "training": builders.make_training(runs=3, episodes=4, steps=300, interval=100),
+    "curve": "final_trust",
+    "resamples": 200,
+    "margin": 0.05,
+}
 # After 200 and 300 steps the policies are equal: the earlier one counts.
 COURSE = coopbench.Checkpoints({100: "constant:0.2", 300: "constant:0.5", 200: "constant:0.5"})
 RUNS = {100: COURSE, 101: COURSE, 102: COURSE}
@@ -59,9 +35,7 @@ RUNS = {100: COURSE, 101: COURSE, 102: COURSE}
 
 @pytest.fixture(scope="module")
 def protocol(tmp_path_factory):
-    file = tmp_path_factory.mktemp("learned") / "learned.toml"
-    file.write_text(TEXT)
-    return coopbench.load_protocol(file)
+    return builders.small_protocol(tmp_path_factory.mktemp("learned"), "learned", **PARTS)
 
 
 def models(name="mine", **changed):
@@ -235,22 +209,17 @@ def test_checkpoints_need_selection_seeds(protocol):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("part", "message"),
     [
-        ("selection = { first = 50", "selection = { first = 8", "selection seeds 8 to 11 overlap"),
-        (
-            "training = [100, 101, 102]",
-            "training = [51, 101, 102]",
-            r"training seeds \[51\] are also",
-        ),
-        ("count = 4", "count = 5", "evaluates 4 episodes, but there are 5 selection seeds"),
-        ("margin = 0.05", "margin = 0.0", "margin"),
+        ({"selection": (8, 4)}, "selection seeds 8 to 11 overlap"),
+        ({"train": [51, 101, 102]}, r"training seeds \[51\] are also"),
+        ({"selection": (50, 5)}, "evaluates 4 episodes, but there are 5 selection seeds"),
+        ({"margin": 0.0}, "margin"),
     ],
 )
-def test_protocols_that_are_refused(tmp_path, old, new, message):
-    (tmp_path / "p.toml").write_text(TEXT.replace(old, new, 1))
+def test_protocols_that_are_refused(tmp_path, part, message):
     with pytest.raises(ProtocolError, match=message):
-        coopbench.load_protocol(tmp_path / "p.toml")
+        builders.small_protocol(tmp_path, **(PARTS | part))
 
 
 def test_backends_agree_on_runs(protocol, results):
@@ -263,7 +232,7 @@ def test_backends_agree_on_runs(protocol, results):
 
 
 def test_few_runs_of_one_task_get_students_interval(protocol):
-    one = protocol.model_copy(update={"task": protocol.task[:1], "training": None})
+    one = builders.first_task(protocol, training=None)
     runs = coopbench.Models("mine", {100: "constant:0.2", 101: "constant:0.5", 102: "random"})
     report = coopbench.evaluate(one, ["random", runs])
     aggregates = {(r.policy, r.statistic): r for r in report.aggregates}
@@ -310,7 +279,7 @@ def test_a_policy_has_runs_everywhere_or_nowhere(protocol, tmp_path):
 
 
 def test_a_run_that_is_given_anew_leaves_nothing_of_the_old_one(protocol, tmp_path):
-    one = any_task(protocol).model_copy(update={"task": protocol.task[:1]})
+    one = builders.first_task(protocol, training=None)
     episodes = {"meta.json", "results.jsonl", "curves.npz", "trace.npz"}
     for model, files in (
         (COURSE, {*episodes, "progress.npz"}),
@@ -330,7 +299,7 @@ def test_a_run_that_is_given_anew_leaves_nothing_of_the_old_one(protocol, tmp_pa
 
 def test_runs_are_added_as_they_come(protocol, tmp_path):
     """The report is about all that the folder holds of a policy, in whatever order it came."""
-    one = any_task(protocol).model_copy(update={"task": protocol.task[:1]})
+    one = builders.first_task(protocol, training=None)
     runs = {101: "constant:0.5", 100: COURSE, 102: coopbench.Failed("nan")}
     for seed, model in runs.items():
         mine = coopbench.Models("mine", {seed: model})

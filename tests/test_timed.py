@@ -3,10 +3,10 @@
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 import time
 
+import builders
 import numpy as np
 import pytest
 
@@ -14,42 +14,18 @@ from coopbench.episodes.table import Cell
 from coopbench.errors import ProtocolError, WorkerError
 from coopbench.playing.models import Failed, Models
 from coopbench.playing.rollout import play
-from coopbench.protocol.loading import load_protocol, with_limits
+from coopbench.protocol.loading import with_limits
 from coopbench.workflows import timed_policy
 from coopbench.workflows.timed import Clock, TimedEpisode, timed_evaluate
 
-HEAD = """
-[protocol]
-name = "small"
-version = 1
-description = "Two small tasks."
-[seeds]
-evaluation = { first = 3, count = 5 }
-[report]
-score = "own_return"
-metrics = ["own_return"]
-curve = "mean_trust"
-"""
-LIMITS = """
-[limits]
-planning = 60
-step = 20.0
-total = 600
-"""
-TASKS = """
-[[task]]
-id = "alone"
-env = "coopbench/TrustDilemma-v0"
-parameters = { horizon = 3 }
-bounds = { low = 480.0, high = 550.0 }
-[[task]]
-id = "beside"
-env = "coopbench/TrustDilemma-v0"
-parameters = { horizon = 3 }
-partners = ["random", "tit_for_tat"]
-episodes = 3
-bounds = { low = 0.0, high = 1000.0 }
-"""
+ENV = "coopbench/TrustDilemma-v0"
+TASKS = [
+    builders.make_task("alone", ENV, horizon=3, low=480, high=550),
+    builders.make_task(
+        "beside", ENV, horizon=3, high=1000, partners=["random", "tit_for_tat"], episodes=3
+    ),
+]
+LIMITS = {"planning": 60, "step": 20.0, "total": 600}
 STEPS = 3
 SHORT = {"planning": 5, "step": 1, "total": 1000, "timeouts": 2}
 
@@ -115,12 +91,13 @@ def leaves(pipe):
 
 @pytest.fixture
 def protocol(tmp_path):
-    return load(tmp_path, HEAD + TASKS)
+    return load(tmp_path)
 
 
-def load(folder, text):
-    (folder / "small.toml").write_text(text, encoding="utf-8")
-    return load_protocol(folder / "small.toml")
+def load(folder, limits=None):
+    shown = {"score": "own_return", "metrics": ["own_return"], "baselines": None}
+    seeds = {"train": None, "first": 3, "count": 5}
+    return builders.small_protocol(folder, tasks=TASKS, limits=limits, **seeds, **shown)
 
 
 def outcomes(scores):
@@ -140,7 +117,7 @@ def expected(protocol, policy):
 
 def test_scores_are_those_of_the_same_episodes_played_together(tmp_path):
     """Both rounds recomputed from play without limits; the tasks have 5 and 3 episodes."""
-    protocol, events = load(tmp_path, HEAD + LIMITS + TASKS), []
+    protocol, events = load(tmp_path, LIMITS), []
     scores = timed_evaluate(protocol, Looks(), progress=lambda *event: events.append(event))
     assert set(outcomes(scores)) == {"played"}
     by_task = expected(protocol, Looks())
@@ -245,36 +222,28 @@ def test_what_cannot_be_played_is_said_at_once(protocol, policy, limits, message
 
 
 def test_limits_belong_to_the_protocol(tmp_path, protocol):
-    own = load(tmp_path, HEAD + LIMITS + TASKS)
+    own = load(tmp_path, LIMITS)
     assert own.limits.timeouts == 10
-    limited = with_limits(protocol, {"planning": 60, "step": 20, "total": 600})
+    limited = with_limits(protocol, LIMITS)
     assert limited.digest == own.digest != protocol.digest
     with pytest.raises(ProtocolError, match=r"has limits of its own .60 s to the first action"):
         timed_evaluate(own, "random", SHORT)
     with pytest.raises(ValueError, match="ad-hoc evaluation has no agreed bounds"):
         timed_evaluate("TrustDilemma-v0", "random", SHORT)
-    (tmp_path / "other.toml").write_text(
-        'extends = "small.toml"\n[protocol]\nname = "other"\n[limits]\nstep = 7\n', encoding="utf-8"
-    )
-    assert load_protocol(tmp_path / "other.toml").limits == own.limits.model_copy(
-        update={"step": 7.0}
-    )
+    text = 'extends = "small.toml"\n[protocol]\nname = "other"\n[limits]\nstep = 7\n'
+    other = builders.loaded(tmp_path, text, "other")
+    assert other.limits == own.limits.model_copy(update={"step": 7.0})
 
 
-def test_the_command_writes_data(tmp_path):
-    load(tmp_path, HEAD + LIMITS + TASKS)
-    words = ["timed", "small.toml", "-p", "constant:0.5", "--out", "scores.json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "coopbench", *words], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+def test_the_command_writes_data(tmp_path, command):
+    protocol = load(tmp_path, LIMITS)
+    printed = command("timed", "small.toml", "-p", "constant:0.5", "--out", "scores.json").out
     scores = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
-    protocol = load_protocol(tmp_path / "small.toml")
     assert scores["digest"] == protocol.digest
     assert scores["limits"] == protocol.limits.model_dump()
     names = {field.name for field in dataclasses.fields(TimedEpisode)}
     assert [set(row) for row in scores["episodes"]] == [names] * 8
     normalised = np.array([row["normalised"] for row in scores["episodes"]])
     assert scores["round_two"] == pytest.approx((1 + normalised).sum())
-    assert f"Round 1, mean normalised return: {scores['round_one']:.5f}" in done.stdout
-    assert f"Round 2, sum of 1 + normalised return: {scores['round_two']:.3f}" in done.stdout
+    assert f"Round 1, mean normalised return: {scores['round_one']:.5f}" in printed
+    assert f"Round 2, sum of 1 + normalised return: {scores['round_two']:.3f}" in printed

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import make_block
+from builders import first_task, make_block
 
 import coopbench
 from coopbench.analysis import learning as efficiency
@@ -388,7 +388,7 @@ def test_its_selection_seeds_are_nobody_elses():
 
 def test_a_missing_learner_comes_with_what_to_do():
     protocol = load_protocol("coopetition-standard")
-    part = protocol.model_copy(update={"task": protocol.task[:1]})
+    part = first_task(protocol)
     advice = (
         "the required baseline ippo (to be trained) is missing; train it: coopbench train "
         "coopetition-standard ippo"

@@ -1,7 +1,6 @@
 """Metrics over trajectories: values worked out by hand, and what must hold in every game."""
 
 import dataclasses
-import json
 
 import builders
 import numpy as np
@@ -19,7 +18,7 @@ from coopbench.episodes.trajectories import Recorder, agent_metrics, episode_met
 from coopbench.errors import DamagedResultError
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import play
-from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc
 from coopbench.results import store
 from coopbench_envs.coopetition import trajectories
 from coopbench_envs.coopetition.trajectories import AGENT, EPISODE, TRACES
@@ -328,28 +327,10 @@ def test_unknown_metrics_are_named(dilemma):
 
 
 def test_a_protocol_can_list_them(tmp_path):
-    file = tmp_path / "long.toml"
     names = ["gini", *EPISODE]
-    file.write_text(
-        f"""
-[protocol]
-name = "long"
-version = 1
-description = "Metrics over trajectories."
-[seeds]
-evaluation = {{ first = 0, count = 5 }}
-[report]
-score = "return"
-metrics = {names!r}
-curve = "mean_trust"
-[[task]]
-id = "dilemma"
-env = "{TRUST}"
-bounds = {{ low = 0.0, high = 50000.0 }}
-""",
-        encoding="utf-8",
-    )
-    report = coopbench.evaluate(load_protocol(file), ["random"])
+    tasks = [builders.make_task(env=TRUST, high=50_000, parameters={})]
+    file = builders.protocol_file(tmp_path, tasks=tasks, train=None, count=5, metrics=names)
+    report = coopbench.evaluate(file, ["random"])
     block = report.episodes.of("dilemma", "random")
     means = {row.metric: row.mean for row in report.estimates}
     for name in names:
@@ -396,7 +377,6 @@ def test_stored_metrics_come_back(dilemma, tmp_path):
 
 def test_results_of_the_first_schema_are_refused(dilemma, tmp_path):
     protocol = _stored(tmp_path, dilemma)
-    file = tmp_path / dilemma.cell.folder / "meta.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 1}))
+    builders.edit_meta(tmp_path / dilemma.cell.folder, schema=1)
     with pytest.raises(DamagedResultError, match="does not have schema"):
         store.read(tmp_path, protocol, dilemma.cell)

@@ -8,15 +8,13 @@ import shutil
 import zipfile
 from pathlib import Path
 
+import builders
 import numpy as np
 import pytest
-from builders import make_task, protocol_file
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import coopbench
-from coopbench.cli.main import app
 from coopbench.errors import DamagedResultError
 from coopbench.files import write_text
 from coopbench.playing.models import Checkpoints, Failed, Models
@@ -52,10 +50,10 @@ class Learner:
 def source(tmp_path_factory):
     """A results folder with fixed policies, training runs with checkpoints, and a failure."""
     place = tmp_path_factory.mktemp("verify")
-    beside = make_task("partners", horizon=7, high=1000, partners=["tit_for_tat"])
-    file = protocol_file(
+    beside = builders.make_task("partners", horizon=7, high=1000, partners=["tit_for_tat"])
+    file = builders.protocol_file(
         place,
-        tasks=[make_task(high=1000), beside],
+        tasks=[builders.make_task(high=1000), beside],
         selection=(100, 3),
         metrics=["return", "final_trust", "length"],
     )
@@ -94,11 +92,12 @@ def sign(root):
 
 
 def meta_of(root, cell, **changes):
-    file = root / cell / "meta.json"
-    meta = json.loads(file.read_text())
-    if changes:
-        file.write_text(json.dumps(meta | changes, indent=2) + "\n")
-    return meta
+    return builders.edit_meta(root / cell, **changes)
+
+
+def failing(root):
+    """Names of what does not hold."""
+    return [check.what for check in verify(root).checks if not check.holds]
 
 
 def edit_row(cell, number, change):
@@ -341,8 +340,7 @@ def test_a_protocol_under_the_name_of_another(tmp_path):
     task = shipped.task[0].model_copy(update={"episodes": 2})
     forged = shipped.model_copy(update={"task": (task,)})
     coopbench.evaluate(forged, ["constant:0.5"], tmp_path / "r")
-    result = verify(tmp_path / "r")
-    assert [check.what for check in result.checks if not check.holds] == ["protocol.json"]
+    assert failing(tmp_path / "r") == ["protocol.json"]
 
 
 def test_reports(root):
@@ -417,7 +415,7 @@ def test_the_chain_of_digests(root):
     (root / NAME).write_text(json.dumps(content))
     with pytest.raises(DamagedResultError, match="chain of digests"):
         read_manifest(root, digest)
-    assert [check.what for check in verify(root).checks if not check.holds] == [NAME]
+    assert failing(root) == [NAME]
 
 
 def test_another_platform_may_round_otherwise(root):
@@ -490,8 +488,7 @@ STRANGE = {
 def test_a_hostile_file_is_a_line_of_the_answer(root, name, content):
     (root / FIXED / name).write_bytes(content)
     sign(root)
-    wrong = [check.what for check in verify(root).checks if not check.holds]
-    assert wrong == [FIXED]
+    assert failing(root) == [FIXED]
 
 
 @pytest.mark.parametrize("key", STRANGE)
@@ -499,8 +496,7 @@ def test_strange_metadata(root, key):
     sign(root)
     meta_of(root, FIXED, **{key: STRANGE[key]})
     write_manifest(root, stored_protocol(root / "protocol.json"))
-    wrong = [check.what for check in verify(root).checks if not check.holds]
-    assert wrong == [FIXED]
+    assert failing(root) == [FIXED]
 
 
 @pytest.mark.parametrize("seed", ["-1", "1e999", "NaN", "null", "[]", "9" * 30, '"1"'])
@@ -508,7 +504,7 @@ def test_strange_numbers(root, seed):
     file = root / FIXED / "results.jsonl"
     file.write_text(file.read_text().replace('"seed": 0', f'"seed": {seed}'))
     sign(root)
-    assert [check.what for check in verify(root).checks if not check.holds] == [FIXED]
+    assert failing(root) == [FIXED]
 
 
 def test_links_pipes_and_texts_for_terminals(root, tmp_path):
@@ -558,7 +554,7 @@ def single(source, tmp_path_factory):
     """One cell alone, so that verifying it takes little."""
     folder = tmp_path_factory.mktemp("fuzz") / "r"
     protocol = stored_protocol(source / "protocol.json")
-    small = protocol.model_copy(update={"task": protocol.task[:1]})
+    small = builders.first_task(protocol)
     coopbench.evaluate(small, ["random"], folder)
     return folder
 
@@ -594,22 +590,19 @@ def test_any_bytes_get_an_answer(single, tmp_path, name, place, removed, added):
 # --- the command ----------------------------------------------------------------------------------
 
 
-def test_the_command(root, tmp_path):
+def test_the_command_prints_and_writes_its_answer(root, tmp_path, command):
     out = tmp_path / "answer.json"
-    run = CliRunner().invoke(app, ["verify", str(root), "--out", str(out)])
-    assert run.exit_code == 0, run.output
-    assert "Verified: identical." in run.output
-    assert "16 of 24 episodes" in run.output
-    assert "First step" not in run.output  # nothing differs
+    printed = command("verify", root, "--out", out).out
+    assert "Verified: identical." in printed
+    assert "16 of 24 episodes" in printed
+    assert "First step" not in printed  # nothing differs
     answer = json.loads(out.read_text())
     assert (answer["holds"], answer["results"]) == (True, read_manifest(root, answer["digest"])[1])
     edit_row(FIXED, 2, add("returns", 1, 1.0))(root)
-    run = CliRunner().invoke(app, ["verify", str(root)])
-    assert run.exit_code == 1
-    assert "NOT VERIFIED: 2 of" not in run.output
-    assert "was changed after it was written" in run.output.replace("\n", " ")
+    printed = command("verify", root, status=1)
+    assert "NOT VERIFIED: 2 of" not in printed.out
+    assert "was changed after it was written" in " ".join(printed.out.split()), printed.out
     sign(root)
-    run = CliRunner().invoke(app, ["verify", str(root)])
-    assert "First step, Episodes: the first that differ." in run.output
+    assert "First step, Episodes: the first that differ." in command("verify", root, status=1).out
     with pytest.raises(FileNotFoundError, match="holds no results"):
         verify(tmp_path)
