@@ -223,6 +223,9 @@ class EnvSpec:
     metrics: Mapping[str, str]  # name -> meaning, in the order that ``measure`` writes them
     # Metrics that mean nothing alone -> the metric directly after which they must be reported.
     dependent: Mapping[str, str] = field(default_factory=dict)
+    # Metric whose value labels the stratum of an episode, such as a hidden type that the seed fixes
+    # in equal shares: intervals then leave out the variation between strata. "": none.
+    stratum: str = ""
     # (constants, lane's fields, agents) -> uint8 (height, width, 3), of one size throughout an
     # episode; None: what the agents observe, as bars.
     picture: Callable[..., np.ndarray] | None = None

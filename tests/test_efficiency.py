@@ -69,23 +69,27 @@ def learning_of(protocol, table):
     return efficiency.learning_curves(protocol, table), efficiency.efficiencies(protocol, table)
 
 
-def test_the_curve_of_a_task_is_the_mean_over_runs_with_its_t_interval(means):
+def test_the_curve_of_a_task_is_the_mean_over_runs_with_its_two_way_interval(means):
     curves, _ = learning_of(make_protocol(), make_table({"mine": means}))
     curve = find(curves, "second")
     assert curve.steps.tolist() == STEPS.tolist()
     assert (curve.runs, curve.flag) == (RUNS, "")
     for k in range(4):
         runs = means[1, :, k]
-        ends = stats.t.interval(0.95, RUNS - 1, runs.mean(), stats.sem(runs))
-        assert (curve.low[k], curve.high[k]) == pytest.approx(ends)
+        # The three episodes differ alike in all runs: both parts add, and nothing is in common.
+        parts = [stats.t.ppf(0.975, len(x) - 1) * stats.sem(x) for x in (runs, [-9.0, 2.0, 7.0])]
+        half = np.hypot(*parts)
+        assert (curve.low[k], curve.high[k]) == pytest.approx(
+            (runs.mean() - half, runs.mean() + half)
+        )
         assert curve.estimate[k] == pytest.approx(runs.mean())
 
 
-def test_the_curve_of_a_group_is_the_iqm_of_runs_and_tasks(means):
+def test_the_curve_of_a_group_is_the_iqm_of_task_means(means):
     curves, rows = learning_of(make_protocol(), make_table({"mine": means}))
     curve, (row,) = find(curves, ""), rows
-    cells = means.reshape(-1, 4) / 200
-    expected = [stats.trim_mean(cells[:, k], 0.25) for k in range(4)]
+    tasks = means.mean(axis=1) / 200
+    expected = [stats.trim_mean(tasks[:, k], 0.25) for k in range(4)]
     assert curve.estimate == pytest.approx(expected)
     assert (curve.low < curve.estimate).all()
     assert (curve.high > curve.estimate).all()
@@ -96,24 +100,23 @@ def test_the_curve_of_a_group_is_the_iqm_of_runs_and_tasks(means):
     assert (row.first, row.last, row.runs) == (100_000, 800_000, RUNS)
 
 
-def test_whole_runs_are_resampled():
+def test_a_run_counts_with_its_whole_curve():
     """Runs differ by a constant: the area is as uncertain as every single point."""
     levels = np.linspace(40.0, 160.0, RUNS)
     flat = np.broadcast_to(levels[None, :, None], (2, RUNS, 4))
-    protocol = make_protocol(bootstrap="percentile")
-    curves, (row,) = learning_of(protocol, make_table({"mine": flat}))
+    curves, (row,) = learning_of(make_protocol(), make_table({"mine": flat}))
     curve = find(curves, "")
     assert row.area_high - row.area_low == pytest.approx(curve.high[0] - curve.low[0])
 
 
-def test_a_group_of_one_task_has_its_t_interval(means):
-    """As its aggregate has; see ``analysis.bootstrap_method``."""
+def test_a_group_of_one_task_has_the_interval_of_the_task(means):
     protocol = make_protocol()
     protocol = first_task(protocol)
     curves, (row,) = learning_of(protocol, make_table({"mine": means}))
     curve = find(curves, "")
-    middle = (curve.low + curve.high) / 2
-    np.testing.assert_allclose(middle, curve.estimate)  # symmetric, as resamples are not
+    task = find(curves, "first")
+    np.testing.assert_allclose(curve.estimate, task.estimate / 200)
+    np.testing.assert_allclose(curve.high - curve.low, (task.high - task.low) / 200)
     assert row.area_low < row.area < row.area_high
 
 
@@ -161,8 +164,25 @@ def test_missing_runs_leave_the_others(means):
     curves, (row,) = learning_of(make_protocol(), short)
     assert (find(curves, "first").runs, find(curves, "second").runs) == (RUNS, RUNS - 2)
     assert row.runs == RUNS - 2
-    cells = np.concatenate([means[0], means[1, :-2]])[:, 0] / 200
-    assert find(curves, "").estimate[0] == pytest.approx(stats.trim_mean(cells, 0.25))
+    tasks = [means[0, :, 0].mean() / 200, means[1, :-2, 0].mean() / 200]
+    assert find(curves, "").estimate[0] == pytest.approx(np.mean(tasks))
+
+
+def test_two_runs_have_no_interval(means):
+    few = EpisodeTable((), progress=make_table({"mine": means[:, :2]}).progress)
+    curves, (row,) = learning_of(make_protocol(), few)
+    assert all(np.isnan(curve.low).all() and np.isfinite(curve.estimate).all() for curve in curves)
+    assert np.isnan([row.area_low, row.steps_low, row.steps_high]).all()
+    assert "it needs 3 runs" in row.flag
+
+
+def test_steps_to_the_threshold_lie_between_those_of_the_ends_of_the_band(means):
+    curves, (row,) = learning_of(make_protocol(), make_table({"mine": means}))
+    curve = find(curves, "")
+    for ends, steps in ((curve.high, row.steps_low), (curve.low, row.steps_high)):
+        reached = STEPS[ends >= efficiency.THRESHOLD]
+        assert steps == (reached[0] if len(reached) else np.inf)
+    assert row.steps_low <= row.steps <= row.steps_high
 
 
 def test_a_policy_that_lacks_a_task_has_no_group_curve(means):

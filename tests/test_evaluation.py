@@ -75,14 +75,15 @@ def test_numbers_of_the_report(protocol):
             test = stats.ttest_ind_from_stats(
                 a.mean(), spread[0], 12, b.mean(), spread[1], 12, equal_var=False
             )
-            assert (c.statistic, c.p_value) == pytest.approx((test.statistic, test.pvalue))
-            assert c.p_holm >= c.p_value > 0
+            assert c.p_value == pytest.approx(test.pvalue, rel=1e-6)
+            assert c.p_protocol >= c.p_holm >= c.p_value > 0
     for aggregate in (each for each in report.aggregates if each.statistic == "iqm"):
         scores = [
             task.bounds.normalise(values(report.episodes.of(task.id, aggregate.policy), "return"))
             for task in protocol.task
         ]
-        assert aggregate.estimate == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
+        means = [part.mean() for part in scores]
+        assert aggregate.estimate == pytest.approx(stats.trim_mean(means, 0.25))
         of_tasks = report.scores[aggregate.policy]
         np.testing.assert_array_equal(list(of_tasks.values()), scores)
         assert aggregate.low <= aggregate.estimate + 1e-12
@@ -282,7 +283,8 @@ def test_aggregates_are_made_per_group(protocol):
             task.bounds.normalise(values(report.episodes.of(task.id, row.policy), "return"))
             for task in grouped.groups[row.group]
         ]
-        assert row.estimate == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
+        means = [part.mean() for part in scores]
+        assert row.estimate == pytest.approx(stats.trim_mean(means, 0.25))
     kept = EpisodeTable(report.episodes.blocks[:-1])  # the last policy has not played all of large
     rows = aggregates(grouped, kept)
     assert [(row.group, row.policy) for row in rows if row.statistic == "iqm"][-2:] == [

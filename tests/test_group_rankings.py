@@ -43,7 +43,6 @@ def test_improvement_is_the_share_of_pairs_that_win(protocol, table):
         assert row.estimate == pytest.approx(np.mean(shares))
         assert row.low <= row.estimate <= row.high
         assert (row.tasks, row.count, row.unit) == (len(x), GROUP_EPISODES, "episodes")
-        assert row.method == "percentile"
 
 
 def test_a_policy_takes_part_where_it_has_finished_the_group(protocol, table):
@@ -84,28 +83,25 @@ def test_thresholds_reach_as_far_as_scores_but_not_further_than_is_useful():
 
 
 def test_shared_luck_does_not_blur_ranks(protocol, table):
-    """The same episodes are drawn for all, if all have played the same seeds."""
+    """Policies are compared on the same episodes, if all have played the same seeds."""
     paired = {(r.group, r.policy): r for r in rankings.ranks(protocol, table)}
-    assert {row.method for row in paired.values()} == {"paired"}
-    assert [paired["a", name].rank for name in GROUP_LEVELS] == [3.0, 2.0, 1.0]
-    assert [(paired["a", n].low, paired["a", n].high) for n in GROUP_LEVELS] == [
-        (3, 3),
-        (2, 2),
-        (1, 1),
+    rows = [paired["a", name] for name in GROUP_LEVELS]
+    assert [(row.tie, row.low, row.high) for row in rows] == [
+        ("C", 3, 3),
+        ("B", 2, 2),
+        ("A", 1, 1),
     ]
     other = [
         dataclasses.replace(b, seeds=b.seeds + np.uint64(1)) if b.cell.policy == "low" else b
         for b in table
     ]
     welch = group_protocol(comparison="welch")
-    for findings in (
-        rankings.ranks(protocol, EpisodeTable(tuple(other))),
-        rankings.ranks(welch, table),
-    ):
-        rows = {(r.group, r.policy): r for r in findings}
-        assert {row.method for row in rows.values()} == {"independent"}
-        assert (rows["a", "high"].low, rows["a", "high"].high) == (1, 2)
-        assert rows["a", "low"].low == 3
+    rows = {(r.group, r.policy): r for r in rankings.ranks(welch, table)}
+    assert (rows["a", "high"].low, rows["a", "high"].high) == (1, 2)
+    assert rows["a", "middle"].tie == rows["a", "high"].tie == "A"
+    assert (rows["a", "low"].low, rows["a", "low"].tie) == (3, "B")
+    shifted = {(r.group, r.policy): r for r in rankings.ranks(protocol, EpisodeTable(tuple(other)))}
+    assert shifted["a", "low"].low == 3  # on the 19 episodes that it shares with the others
 
 
 def test_units_are_not_mixed(protocol):
@@ -121,14 +117,11 @@ def test_units_are_not_mixed(protocol):
     assert all(map(math.isnan, (mixed.estimate, mixed.low, mixed.high)))
     assert mixed.flag == "not compared: low stands for its episodes, mine for its runs"
     own = rows["mine", "theirs"]
-    assert (own.unit, own.count, own.method, own.estimate) == ("runs", 3, "expanded", 1.0)
-    assert "3 runs" in own.flag
+    assert (own.unit, own.count, own.estimate) == ("runs", 3, 1.0)
+    assert "no variation" in own.flag
+    # Means have one estimand: learners and fixed policies are ranked together.
     ranks = {r.policy: r for r in rankings.ranks(protocol, table) if r.group == "a"}
-    assert {name: ranks[name].contestants for name in ranks} == dict.fromkeys(GROUP_LEVELS, 3) | {
-        "mine": 2,
-        "theirs": 2,
-    }
-    assert (ranks["mine"].unit, ranks["mine"].method) == ("runs", "independent")
+    assert {name: ranks[name].contestants for name in ranks} == dict.fromkeys(ranks, 5)
     assert {p.unit for p in rankings.profile_points(protocol, table)} == {"episodes", "runs"}
 
 

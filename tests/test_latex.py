@@ -23,7 +23,7 @@ NASTY = r"50%_of\{$x^2$} ~ <a> & #1|2"
 def report():
     protocol = group_protocol()
     blocks = group_blocks(GROUP_LEVELS | {NASTY: 4.0})
-    blocks += group_blocks({"mine": 9.0, "theirs": 8.9}, runs=(900, 901, 902))
+    blocks += group_blocks({"mine": 9.0, "theirs": 8.9}, runs=tuple(range(900, 910)))
     table = EpisodeTable(tuple(blocks))
     return Report(
         protocol=protocol,
@@ -61,8 +61,8 @@ def test_every_table_is_whole(report):
         assert all(row[-1].endswith(r"\\[2pt]") for row in cells[1::2])
     for words in (
         "n = 20",
-        "training runs of learned policies, n = 3",
-        "method expanded or percentile",
+        "training runs of learned policies, n = 10",
+        "intervals for new runs and new episodes",
         "Not a standard",
         report.protocol.digest[:12],
         "Bold:",
@@ -83,7 +83,8 @@ def test_bold_is_the_best_and_what_is_not_significantly_worse(report):
     task = report.protocol.task[2]
     aggregate, values = tables_of(report.latex())[2:]
     ranks = {row.policy: row for row in report.ranks if row.group == "b"}
-    assert bold(aggregate) == {n for n in ("mine", "theirs") if ranks[n].low == 1}
+    assert bold(aggregate) == {name for name, row in ranks.items() if row.low == 1}
+    assert {"mine", "theirs"} <= bold(aggregate)
     assert bold(values) == {"mine", "theirs"}
     worse = [
         dataclasses.replace(row, p_holm=0.01) if row.task == task.id else row
@@ -91,6 +92,10 @@ def test_bold_is_the_best_and_what_is_not_significantly_worse(report):
     ]
     assert bold(tables_of(dataclasses.replace(report, comparisons=tuple(worse)).latex())[3]) == {
         "mine"
+    }
+    unseen = [dataclasses.replace(row, p_holm=0.01, not_shown="runs") for row in worse]
+    assert bold(tables_of(dataclasses.replace(report, comparisons=tuple(unseen)).latex())[3]) == {
+        row[0] for row in values[::2]
     }
     alone = dataclasses.replace(report, comparisons=(), ranks=())
     assert [bold(cells) for cells in tables_of(alone.latex())] == [{"mine"}] * 4

@@ -173,12 +173,13 @@ def test_task_tables_hold_the_estimates(report):
         table = task_table(report, task)
         assert [group.name for group in table.groups] == list(report.protocol.metrics_of(task))
         for group in table.groups:
-            for name, mean, std, interval, count in group.rows:
+            for name, mean, interval, of_runs, std, count in group.rows:
                 if name.value == ABSENT:
                     assert [mean.text, std.text] == ["missing", formats.MISSING]
                     continue
                 row = by_key[task.id, group.name, name.value]
                 assert (mean.value, std.value, count.value) == (row.mean, row.std, row.count)
+                assert of_runs.text == formats.MISSING  # a fixed policy has no runs
                 decimals = len(mean.text.partition(".")[2])
                 assert number(mean.text) == pytest.approx(row.mean, abs=0.5001 * 10**-decimals)
                 assert interval.value == row.high - row.low
@@ -196,8 +197,8 @@ def test_flags_become_footnotes(report):
     still = [row for row in rows_of(table) if row[0].value == STILL]
     assert still
     for row in still:
-        assert row[3].text == "zero width"
-        assert "zero is not certainty" in notes[row[3].marks[0]]
+        assert row[2].text == "zero width"
+        assert "zero is not certainty" in notes[row[2].marks[0]]
 
 
 def test_no_test_is_not_a_p_value(report):
@@ -210,28 +211,29 @@ def test_no_test_is_not_a_p_value(report):
         source = by_pair[row[0].value]
         assert row[1].value == source.difference
         if not source.flag:
-            assert row[5].value == source.p_value
-            assert row[6].strong == (source.p_holm < report.protocol.report.alpha)
+            assert row[3].value == source.p_value
+            assert row[4].strong == (source.p_holm < report.protocol.report.alpha)
+            assert row[5].value == source.p_protocol
             continue
         untested += 1
-        assert row[5].text == "no test"
-        assert dict(table.footnotes)[row[5].marks[0]] == source.flag
-        assert [row[k].text for k in (2, 3, 4, 6, 7)] == [formats.MISSING] * 5
-        assert all(row[k].value is None for k in range(2, 8))
+        assert row[3].text == "no test"
+        assert dict(table.footnotes)[row[3].marks[0]] == source.flag
+        assert [row[k].text for k in (2, 4, 5, 6)] == [formats.MISSING] * 4
+        assert all(row[k].value is None for k in range(2, 7))
     assert untested == 1
 
 
 def test_tiny_p_values_are_bounds(report):
-    tiny = [dataclasses.replace(row, p_value=1e-144, p_holm=1e-143) for row in report.comparisons]
+    tiny = [dataclasses.replace(row, p_value=1e-144) for row in report.comparisons]
     changed = dataclasses.replace(report, comparisons=tuple(tiny))
     table = comparison_table(changed, report.protocol.task[0])
-    assert {row[5].text for row in rows_of(table)} == {"< 0.0001"}
+    assert {row[3].text for row in rows_of(table)} == {"< 0.0001"}
 
 
 def test_aggregates_and_their_gaps(report):
     table = aggregate_table(report)
     rows = {row[0].value: row for row in rows_of(table)}
-    place = {"iqm": 1, "optimality_gap": 3}
+    place = {"mean": 1, "iqm": 3}
     for source in report.aggregates:
         row = rows[source.policy]
         if source.statistic in place:
@@ -240,14 +242,17 @@ def test_aggregates_and_their_gaps(report):
         assert row[6].value == source.count == EPISODES
         assert row[7].text == "—"  # not a registered policy
     assert rows[ABSENT][1].text == "missing"
-    assert "method percentile" in table.columns[2].meaning
+    assert "two-way" in table.columns[2].meaning
 
 
 def test_ranks_are_shown_with_their_intervals_only(report):
     rows = {row[0].value: row[5] for row in rows_of(aggregate_table(report))}
-    assert rows[NOISY].text == "3 to 3"
+    assert rows[NOISY].text == "B: 3 to 3"
+    # The difference between the other two does not vary: no test can tell them apart.
+    assert rows[STILL].text == rows[ALSO_STILL].text == "A: 1 to 2"
+    assert rows[STILL].marks
     assert {rows[row.policy].text for row in report.ranks} == {
-        f"{row.low:g} to {row.high:g}" for row in report.ranks
+        f"{row.tie}: {row.low} to {row.high}" for row in report.ranks
     }
     alone = make_report(names=(NOISY,))
     assert rows_of(aggregate_table(alone))[0][5].text == formats.MISSING
@@ -262,7 +267,7 @@ def test_aggregates_say_what_policies_act_on():
 def test_a_width_of_zero_is_explained_even_without_a_flag(report):
     flat = [dataclasses.replace(row, low=0.5, high=0.5, flag="") for row in report.aggregates]
     table = aggregate_table(dataclasses.replace(report, aggregates=tuple(flat)))
-    assert table.footnotes == (("a", SAME),)
+    assert table.footnotes[0] == ("a", SAME)
 
 
 def test_every_table_names_its_unit(report):
@@ -361,25 +366,24 @@ def test_units_of_inference_are_told_apart(trained):
     assert table.unit == (
         "Unit of inference: episodes of a fixed policy, n = 20 per task; training runs "
         "of learned policies, n = 2 to 3 per task; each is a mean over its evaluation episodes. "
-        "Ranks are among policies of one unit."
+        "Intervals are for new runs and new episodes."
     )
     counts = {row[0].value: row[6].text for row in table.groups[0].rows}
     assert counts == {"low": "20 episodes", "middle": "20 episodes"} | {
         "mine": "3 runs",
         "theirs": "2 runs",
     }
-    assert "method percentile or expanded" in table.columns[2].meaning
     assert unit_text([("runs", 10)]) == (
         "Unit of inference: training runs, n = 10; each is a mean over its evaluation episodes."
     )
     assert "none here" in unit_text([])
     text = reading(trained)["Unit of inference"]
-    assert "would change with other seeds" in text
-    assert "would change with other runs" in text
+    assert "would change with other episodes" in text
+    assert "would change with other training runs and other episodes" in text
     content = json.loads(as_json(trained), parse_constant=refuse)
     units = {"low": "episodes", "middle": "episodes", "mine": "runs", "theirs": "runs"}
     assert content["unit_of_inference"] == units
-    assert content["schema"] == 2
+    assert content["schema"] == 3
 
 
 def test_missing_runs_are_listed_everywhere(trained):
@@ -425,11 +429,12 @@ def test_no_difference_is_claimed_only_through_a_test(trained, report):
     assert '"No difference" is claimed only through this test' in table.unit
     for source in (row for row in trained.comparisons if row.task == task.id):
         entry = rows[f"{source.first} vs {source.second}"][-1]
-        assert entry.value == source.p_equivalence
+        assert entry.value == (None if math.isnan(source.p_equivalence) else source.p_equivalence)
         assert entry.strong == (source.p_equivalence < 0.05)
     assert rows["low vs middle"][-1].strong
     assert not rows["low vs mine"][-1].strong
     assert rows["low vs middle"][8].value == pytest.approx(1.0, abs=0.02)  # correlation
+    assert "in bold only of fixed policies" in table.unit
     names = [c.name for c in comparison_table(report, report.protocol.task[0]).columns]
     assert names[-1] == "Hedges g"  # no margin; and no correlation, as all but one hold still
     assert "declares no margin" in reading(report)["Equivalence"]
@@ -459,16 +464,16 @@ def test_aggregates_are_shown_per_group(many):
         ("few", "2 tasks"),
         ("large", "6 tasks"),
     ]
-    iqms = {(r.group, r.policy): r for r in many.aggregates if r.statistic == "iqm"}
+    means = {(r.group, r.policy): r for r in many.aggregates if r.statistic == "mean"}
     for group in table.groups:
         for row in group.rows:
             if row[0].value == ABSENT:
                 assert row[1].text == "missing"
             else:
-                assert row[1].value == iqms[group.name, row[0].value].estimate
+                assert row[1].value == means[group.name, row[0].value].estimate
     read = csv.DictReader(io.StringIO(as_csv(many.aggregates, Aggregate)))
-    iqm = [line for line in read if line["statistic"] == "iqm"]
-    assert [(line["group"], line["policy"]) for line in iqm] == list(iqms)
+    lines = [line for line in read if line["statistic"] == "mean"]
+    assert [(line["group"], line["policy"]) for line in lines] == list(means)
     assert [row["group"] for row in json.loads(as_json(many))["aggregates"]] == [
         row.group for row in many.aggregates
     ]
@@ -532,7 +537,7 @@ def test_many_tasks_are_folded(many):
     text = as_html(many, ())
     checker.feed(text)
     assert text.count('<details class="task">') == 8
-    assert checker.count["table"] == 3 + 3 * 8
+    assert checker.count["table"] == 3 + 2 + 3 * 8  # two groups of comparisons
     for words in ("Tasks of few", "Tasks of large", "Every task", "task-7"):
         assert words in checker.text
     printed, written = str(many), as_markdown(many)
@@ -576,7 +581,7 @@ def test_show_takes_names_literally(report):
 def test_markdown_tables_are_rectangular(report, drawn):
     text = as_markdown(report, drawn)
     blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
-    assert len(blocks) == 2 + 3 * len(report.protocol.task)
+    assert len(blocks) == 3 + 3 * len(report.protocol.task)
     for block in blocks:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
     assert "**Not a standard report:**" in text
@@ -603,7 +608,8 @@ def test_json_round_trip(report):
     assert content["departures"] == list(report.departures)
     assert content["standard"] is False
     undefined = 0
-    for name in ("estimates", "comparisons", "aggregates", "agents", "improvements", "ranks"):
+    parts = ("estimates", "comparisons", "group_comparisons", "aggregates", "agents", "ranks")
+    for name in (*parts, "improvements"):
         for read, row in zip(content[name], getattr(report, name), strict=True):
             for key, value in dataclasses.asdict(row).items():
                 missing = isinstance(value, float) and math.isnan(value)
@@ -637,14 +643,14 @@ def test_csv_of_episodes(report):
 def test_csv_without_rows_has_a_header():
     text = as_csv((), Aggregate)
     names = "group,policy,estimate,low,high,tasks,count,flag,statistic,unit,method"
-    assert text == f"{names}\n"
+    assert text == f"{names},runs,low_unseen,high_unseen,behind,played\n"
 
 
 def test_save_is_complete_and_repeatable(report, tmp_path):
     first, second = report.save(tmp_path / "a"), report.save(tmp_path / "deep" / "b")
     keys = {"html", "md", "json", "estimates", "comparisons", "aggregates", "episodes", "agents"}
     keys |= {"charts", "models", "published", "improvements", "profiles", "ranks", "tex"}
-    keys |= {"learning", "efficiency", "late"}
+    keys |= {"learning", "efficiency", "late", "group_comparisons"}
     assert keys < set(first)
     assert {name.rpartition(".")[2] for name in set(first) - keys} == {"svg", "png"}
     for name, path in first.items():
@@ -717,7 +723,7 @@ def test_page_says_everything_in_order(report, checked):
         *report.departures,
         report.protocol.digest,
         "Nobody 2020",
-        "Interquartile mean",
+        "Mean, interquartile mean and rank",
         "first",
         "Pairwise comparisons",
         "By agent",
@@ -742,9 +748,9 @@ def test_page_says_everything_in_order(report, checked):
 def test_page_has_a_plot_for_everything(report, checked):
     tasks = len(report.protocol.task)
     assert checked.count["svg"] == 3 + 2 * tasks
-    assert checked.count["table"] == 2 + 3 * tasks
-    # By agent; policies; the protocol: all folded.
-    assert checked.count["details"] == tasks + len(policies(report)) + 1
+    assert checked.count["table"] == 3 + 3 * tasks
+    # Comparisons over the group; by agent; policies; the protocol: all in a part that folds.
+    assert checked.count["details"] == 1 + tasks + len(policies(report)) + 1
 
 
 def test_standard_report_is_marked_quietly(report):

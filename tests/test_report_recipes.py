@@ -113,6 +113,6 @@ def test_a_new_statistic_is_in_every_rendering(shown):
     assert "Worst task" in shown["text"]
     assert "| Worst task |" in shown["markdown"]
     assert "& Worst task &" in shown["latex"]
-    assert "optimality gap, worst task and rank" in shown["latex"]
+    assert "interquartile mean (IQM), worst task and rank" in shown["latex"]
     assert shown["axis"].startswith("worst task, mean of normalised")
     assert "where it is lowest" in shown["reading"]["Worst task"]

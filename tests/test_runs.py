@@ -81,9 +81,12 @@ def test_the_run_is_the_unit(results):
     assert (fixed.count, fixed.unit) == (10, "episodes")
     aggregates = {r.statistic: r for r in report.aggregates if r.policy == "mine"}
     scores = [report.scores["mine"][task] for task in TASKS]
-    assert aggregates["iqm"].estimate == pytest.approx(statistics.iqm(scores))
-    assert aggregates["optimality_gap"].estimate == pytest.approx(statistics.optimality_gap(scores))
-    assert {(r.unit, r.method, r.count) for r in aggregates.values()} == {("runs", "expanded", 3)}
+    means = np.array([[part.mean() for part in scores]])
+    assert aggregates["mean"].estimate == pytest.approx(means.mean())
+    assert aggregates["iqm"].estimate == pytest.approx(statistics.iqm(means))
+    assert aggregates["optimality_gap"].estimate == pytest.approx(statistics.optimality_gap(means))
+    assert aggregates["iqm_of_runs"].estimate == pytest.approx(statistics.iqm(scores))
+    assert {(r.unit, r.method, r.count) for r in aggregates.values()} == {("runs", "two-way", 3)}
     agents = [r for r in report.agents if (r.task, r.policy) == ("gift", "mine")]
     assert {r.count for r in agents} == {3}
 
@@ -100,10 +103,22 @@ def test_comparisons_with_runs(results, protocol):
     # The fixed side does not vary: the effect is in deviations of the runs; J(2) is sqrt(1 / pi).
     one_sample = (fixed - np.mean(mine)) / np.std(mine, ddof=1) / np.sqrt(np.pi)
     assert row.hedges_g == pytest.approx(one_sample)
-    test = stats.ttest_1samp(fixed - np.array(mine), 0.0)
-    assert (row.statistic, row.p_value) == pytest.approx((test.statistic, test.pvalue))
-    assert (row.unit, row.df) == ("runs", 2)
-    assert "fixed policy" in row.flag
+    # Runs and the paired episodes, which all runs share, and what both contain.
+    played = np.array([values(b, "return") for b in report.episodes.runs("gift", "mine")])
+    gaps = values(report.episodes.of("gift", "random"), "return") - played.mean(axis=0)
+    residuals = played - played.mean(1, keepdims=True) - played.mean(0) + played.mean()
+    parts = (
+        (stats.t.ppf(0.975, 2) * stats.sem(mine)) ** 2,
+        (stats.t.ppf(0.975, 9) * stats.sem(gaps)) ** 2,
+        stats.norm.ppf(0.975) ** 2 * np.sum(residuals**2) / (2 * 9 * 3 * 10),
+    )
+    half = np.sqrt(max(parts[0] + parts[1] - parts[2], *parts[:2]))
+    assert (row.difference, row.high - row.low) == pytest.approx((gaps.mean(), 2 * half))
+    assert row.unit == "runs"
+    assert (row.above, row.runs) == (sum(m > fixed for m in mine), 3)
+    assert (row.above_low, row.above_high) == pytest.approx(
+        stats.binomtest(row.above, 3).proportion_ci(0.95, method="exact")
+    )
     fixed = next(
         r for r in report.comparisons if (r.first, r.second) == ("random", "constant:0.35")
     )
@@ -231,17 +246,21 @@ def test_backends_agree_on_runs(protocol, results):
         assert one.trace.episodes == two.trace.episodes
 
 
-def test_few_runs_of_one_task_get_students_interval(protocol):
+def test_a_group_of_one_task_has_the_interval_of_the_task(protocol):
     one = builders.first_task(protocol, training=None)
     runs = coopbench.Models("mine", {100: "constant:0.2", 101: "constant:0.5", 102: "random"})
     report = coopbench.evaluate(one, ["random", runs])
     aggregates = {(r.policy, r.statistic): r for r in report.aggregates}
-    assert {r.method for r in aggregates.values() if r.policy == "mine"} == {"t"}
-    assert {r.method for r in aggregates.values() if r.policy == "random"} == {"percentile"}
+    rows = {r.policy: r for r in report.estimates if r.metric == "return"}
+    for policy in ("mine", "random"):
+        row, single = aggregates[policy, "mean"], rows[policy]
+        assert (row.low, row.high) == pytest.approx((single.low / 900, single.high / 900))
     row, scores = aggregates["mine", "mean"], report.scores["mine"]["dilemma"]
-    assert (row.low, row.high) == pytest.approx(
-        stats.t.interval(0.95, 2, scores.mean(), stats.sem(scores))
-    )
+    ends = stats.t.interval(0.95, 2, scores.mean(), stats.sem(scores))
+    assert row.low <= ends[0] * (1 + 1e-12)
+    assert row.high >= ends[1] * (1 - 1e-12)
+    assert row.runs == 3
+    assert row.low_unseen <= row.low <= row.high <= row.high_unseen
 
 
 class Invests:
@@ -331,10 +350,14 @@ def test_runs_count_without_a_table_of_training(protocol):
 def test_a_single_run_is_not_called_constant(protocol):
     single = coopbench.Models("mine", {100: "constant:0.5"})
     report = coopbench.evaluate(any_task(protocol), ["random", single])
-    assert {row.flag.rpartition("; ")[2] for row in report.comparisons} == {"no test: a single run"}
+    reason = "no test: mine has a single run, and a test needs 3"
+    assert {row.flag for row in report.comparisons} == {reason}
     double = coopbench.Models("mine", {100: "constant:0.5", 101: "constant:0.2"})
     report = coopbench.evaluate(any_task(protocol), ["random", double])
-    assert all(row.df == 1 and np.isnan(row.hedges_g) for row in report.comparisons)
+    assert all(np.isnan([row.p_value, row.low, row.hedges_g]).all() for row in report.comparisons)
+    assert {row.flag for row in report.comparisons} == {
+        "no test: mine has 2 runs, and a test needs 3"
+    }
 
 
 def test_the_published_scale_takes_what_is_defined(results, protocol):

@@ -13,7 +13,12 @@ from typing import Any, Self
 import numpy as np
 
 from coopbench.analysis.aggregates import Aggregate, aggregates
-from coopbench.analysis.comparisons import Comparison, comparisons
+from coopbench.analysis.comparisons import (
+    Comparison,
+    GroupComparison,
+    comparisons,
+    group_comparisons,
+)
 from coopbench.analysis.departures import departures
 from coopbench.analysis.estimates import AgentEstimate, Estimate, agent_estimates, estimates
 from coopbench.analysis.learning import (
@@ -50,6 +55,7 @@ Maker = Callable[[Protocol, EpisodeTable], tuple[Any, ...]]
 # The parts in the order of report.json, with the function that makes the rows of each.
 MAKERS: dict[str, Maker] = {
     "aggregates": aggregates,
+    "group_comparisons": group_comparisons,
     "ranks": ranks,
     "improvements": improvements,
     "estimates": estimates,
@@ -84,6 +90,7 @@ class Findings:
     improvements: tuple[Improvement, ...] = ()  # of all pairs of policies, over each group
     profiles: tuple[ProfilePoint, ...] = ()
     ranks: tuple[Rank, ...] = ()
+    group_comparisons: tuple[GroupComparison, ...] = ()  # of all pairs of policies, by the mean
     learning: tuple[Curve, ...] = ()  # of policies with checkpoints
     efficiency: tuple[Efficiency, ...] = ()  # of these, over each group
     late: tuple[LateScore, ...] = ()  # where the protocol asks for them

@@ -1,7 +1,7 @@
 """Sample efficiency: how the scores of learned policies rise along their training.
 
-The unit of inference is the training run. A run is resampled whole, with all its checkpoints, at
-its true numbers of steps.
+Intervals are for new runs and new selection episodes: all runs of a task play the same ones. A
+summary of a whole curve, such as its area, is computed for every run and episode first.
 """
 
 import functools
@@ -12,11 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.aggregates import bootstrap_method
-from coopbench.analysis.samples import RUNS, score_scales
+from coopbench.analysis.samples import score_scales
 from coopbench.episodes.table import EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
+from coopbench.statistics import Crossed, Grid, complete_grid
+from coopbench.statistics.crossed import FEWEST
+from coopbench.statistics.unseen import FEW
 
 __all__ = [
     "LATE_STEPS",
@@ -40,9 +42,9 @@ LEAD = 1 / 32  # normalised score; one of 32 episodes, the least by which shares
 class Curve:
     """Score of one policy at its checkpoints, on one task or over the tasks of a group.
 
-    On a task the estimate is the mean over runs of their mean score (Gorsane et al. 2022), with the
-    t interval over runs. Over a group it is the interquartile mean of normalised scores over runs
-    and tasks, with the bootstrap interval. Bands cover single points, not the whole curve at once.
+    On a task the estimate is the mean over runs of their mean score (Gorsane et al. 2022), over a
+    group the interquartile mean over tasks of the mean normalised score. Bands are the two-way
+    intervals of single points, not of the whole curve at once.
     """
 
     group: str
@@ -85,12 +87,12 @@ class Efficiency:
     group: str
     policy: str
     area: float  # under the curve, divided by the steps that it spans: a mean normalised score
-    area_low: float  # bootstrap interval over whole runs; nan where a curve has one point
+    area_low: float  # two-way interval; nan where a curve has one point
     area_high: float
     threshold: float
     steps: float  # to the first checkpoint at or above the threshold; inf if it is not reached
-    steps_low: float  # percentile interval over whole runs; inf where it is not reached
-    steps_high: float
+    steps_low: float  # where the upper end of the band reaches it, and where the lower end does;
+    steps_high: float  # inf where it is not reached
     first: int  # steps of the first and the last checkpoint
     last: int
     runs: int
@@ -134,10 +136,11 @@ def efficiencies(protocol: Protocol, table: EpisodeTable) -> tuple[Efficiency, .
 
 @dataclass(frozen=True)
 class _Course:
-    """Mean scores of the runs of a policy on one task at the steps that all of them have."""
+    """Scores of the runs of a policy on one task at the steps that all of them have."""
 
     steps: np.ndarray  # (points,)
-    scores: np.ndarray  # (runs, points)
+    scores: np.ndarray  # (runs, points), means over the episodes in which the score is defined
+    grids: np.ndarray  # (points, runs, episodes), complete, with the same means
     flag: str
 
 
@@ -157,25 +160,28 @@ def _course(protocol: Protocol, table: EpisodeTable, task: Task, policy: str) ->
     runs = table.progress_of(task.id, policy)
     if not runs:
         return None
-    means = [_means(progress, protocol.report.score) for progress in runs]
-    common = functools.reduce(np.intersect1d, [steps for steps, _ in means])
-    scores = [values[np.isin(steps, common)] for steps, values in means]
-    return _Course(common, np.array(scores), _other_steps(runs, means, len(common)))
+    single = [_episodes(progress, protocol.report.score) for progress in runs]
+    common = functools.reduce(np.intersect1d, [steps for steps, _ in single])
+    flag = _other_steps(runs, [steps for steps, _ in single], len(common))
+    fewest = min(values.shape[1] for _, values in single)
+    if any(values.shape[1] > fewest for _, values in single):
+        flag = "; ".join(filter(None, (flag, f"over {fewest} episodes, which all runs have")))
+    rows = [values[np.isin(steps, common), :fewest] for steps, values in single]
+    grids = [complete_grid(part, keep=True) for part in np.stack(rows, axis=1)]
+    whole = np.array(grids).reshape(len(common), len(runs), fewest)
+    return _Course(common, whole.mean(axis=2).T, whole, flag)
 
 
-def _means(progress: Progress, score: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the steps at which the score of a run is defined, and its mean over episodes there."""
+def _episodes(progress: Progress, score: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the steps at which the score of a run is defined, and its episodes there."""
     values = progress.metrics[score]
-    defined = np.isfinite(values)
-    some = defined.any(axis=1)
-    return progress.steps[some], values[some].mean(axis=1, where=defined[some])
+    some = np.isfinite(values).any(axis=1)
+    return progress.steps[some], values[some]
 
 
-def _other_steps(
-    runs: Sequence[Progress], means: Sequence[tuple[np.ndarray, np.ndarray]], common: int
-) -> str:
+def _other_steps(runs: Sequence[Progress], steps: Sequence[np.ndarray], common: int) -> str:
     """Name the runs whose steps differ from those of most runs."""
-    kinds = [tuple(steps.tolist()) for steps, _ in means]
+    kinds = [tuple(part.tolist()) for part in steps]
     usual, _ = Counter(kinds).most_common(1)[0]
     others = [str(r.cell.run) for r, kind in zip(runs, kinds, strict=True) if kind != usual]
     if not others:
@@ -185,14 +191,13 @@ def _other_steps(
 
 
 def _task_curve(protocol: Protocol, group: str, task: str, policy: str, course: _Course) -> Curve:
-    """Return the mean over runs with Student's t interval at every step; nan for a single run."""
-    from scipy import special
-
+    """Return the mean over runs with its interval at every step; nan for fewer than three runs."""
     runs, centre = len(course.scores), course.scores.mean(axis=0)
-    half = np.full(len(centre), np.nan)
-    if runs > 1:
-        error = course.scores.std(axis=0, ddof=1) / np.sqrt(runs)
-        half = special.stdtrit(runs - 1, 0.5 + protocol.report.confidence / 2) * error
+    half = np.empty(0)
+    if len(centre):
+        crossed = Crossed([Grid(part) for part in course.grids])
+        spread = crossed.spread(np.eye(len(centre)))
+        half = statistics.half_widths(spread, protocol.report.confidence)
     ends = centre, centre - half, centre + half
     return Curve(group, task, policy, course.steps, *ends, runs, course.flag)
 
@@ -204,10 +209,15 @@ class _GroupCourse:
     group: str
     policy: str
     steps: np.ndarray  # (points,)
-    scores: np.ndarray | list[np.ndarray]  # (runs, tasks, points), or per task (runs, points)
+    tasks: list[np.ndarray]  # (points, runs, episodes) each
+    games: list[str]  # of the tasks: those of one game share the luck of an episode
     runs: int  # of the task with the fewest
-    tasks: int
     flag: str
+
+    def grid(self, task: int, values: np.ndarray, part: int = 0) -> Grid:
+        """Return a grid of values (runs, episodes) of one task; ``part`` tells grids apart."""
+        episodes = values.shape[1], self.games[task], part
+        return Grid(values, episodes)
 
 
 def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[_GroupCourse]:
@@ -221,11 +231,12 @@ def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[_GroupCourse]:
         if len(courses) == len(wanted[group]) and not protocol.ad_hoc:
             steps, flag = _aligned(courses)
             scores = [
-                scales[task].normalise(course.scores[:, np.isin(course.steps, steps)])
+                scales[task].normalise(course.grids[np.isin(course.steps, steps)])
                 for task, course in courses.items()
             ]
-            runs = min(map(len, scores))
-            yield _GroupCourse(group, policy, steps, _stacked(scores), runs, len(courses), flag)
+            runs = min(part.shape[1] for part in scores)
+            games = [task.env for task in wanted[group]]
+            yield _GroupCourse(group, policy, steps, scores, games, runs, flag)
 
 
 def _aligned(courses: dict[str, _Course]) -> tuple[np.ndarray, str]:
@@ -237,20 +248,22 @@ def _aligned(courses: dict[str, _Course]) -> tuple[np.ndarray, str]:
     return steps, "; ".join(flags)
 
 
-def _stacked(scores: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
-    """Return (runs, tasks, points) where all tasks have as many runs, else one array per task."""
-    return np.stack(scores, axis=1) if len(set(map(len, scores))) == 1 else scores
-
-
-def _band(
-    protocol: Protocol, course: _GroupCourse
-) -> tuple[statistics.CurveBootstrap, statistics.Interval, str]:
-    """Draw the resamples of a group; return them, the band of the curve, and its method."""
-    settings = protocol.report
-    resamples = statistics.CurveBootstrap(course.scores, reps=settings.resamples, seed=0)
-    method = bootstrap_method(protocol, RUNS, course.tasks)
-    band = resamples.band(statistics.iqm, method=method, confidence=settings.confidence)
-    return resamples, band, method
+def _band(protocol: Protocol, course: _GroupCourse) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the curve over a group, its half widths and weights (points, tasks)."""
+    points, tasks = len(course.steps), len(course.tasks)
+    grids = [
+        course.grid(task, course.tasks[task][point], point)
+        for point in range(points)
+        for task in range(tasks)
+    ]
+    crossed = Crossed(grids)
+    means = crossed.means.reshape(points, tasks)
+    weights = np.array([statistics.iqm_weights(row) for row in means])
+    forms = np.zeros((points, points, tasks))
+    forms[np.arange(points), np.arange(points)] = weights
+    spread = crossed.spread(forms.reshape(points, -1))
+    halves = statistics.half_widths(spread, protocol.report.confidence)
+    return np.sum(weights * means, axis=1), halves, weights
 
 
 def _group_curve(protocol: Protocol, course: _GroupCourse) -> Curve:
@@ -259,19 +272,22 @@ def _group_curve(protocol: Protocol, course: _GroupCourse) -> Curve:
     if not len(course.steps):
         nothing = np.empty(0)
         return Curve(*head, nothing, nothing, nothing, *tail)
-    _, band, _ = _band(protocol, course)
-    centre, low, high = map(np.atleast_1d, (band.estimate, band.low, band.high))
-    return Curve(*head, centre, low, high, *tail)
+    centre, half, _ = _band(protocol, course)
+    return Curve(*head, centre, centre - half, centre + half, *tail)
 
 
 def _efficiency(protocol: Protocol, course: _GroupCourse) -> Efficiency:
     """Return area and steps to the threshold of a curve over a group."""
-    resamples, band, method = _band(protocol, course)
-    level, steps, area = protocol.report.confidence, course.steps, [np.nan] * 3
-    if len(steps) > 1:
-        interval = resamples.area(steps, statistics.iqm, method=method, confidence=level)
-        area = [float(end) for end in (interval.estimate, interval.low, interval.high)]
-    reached = resamples.threshold(steps, THRESHOLD, statistics.iqm, confidence=level)
+    centre, half, weights = _band(protocol, course)
+    steps, flags = course.steps, [course.flag]
+    area = _area(protocol, course, centre, weights) if len(steps) > 1 else (np.nan,) * 3
+    if course.runs < FEWEST:
+        flags.append(f"no interval: it needs {FEWEST} runs")
+    elif course.runs < FEW:
+        flags.append(f"{course.runs} runs, fewer than {FEW}: runs that fail may be unseen")
+    ends = [centre] + ([centre + half, centre - half] if course.runs >= FEWEST else [])
+    reached = [float(statistics.steps_to_threshold(end, steps, THRESHOLD)) for end in ends]
+    reached += [np.nan] * (3 - len(reached))
     return Efficiency(
         group=course.group,
         policy=course.policy,
@@ -279,14 +295,33 @@ def _efficiency(protocol: Protocol, course: _GroupCourse) -> Efficiency:
         area_low=area[1],
         area_high=area[2],
         threshold=THRESHOLD,
-        steps=float(reached.estimate),
-        steps_low=float(reached.low),
-        steps_high=float(reached.high),
+        steps=reached[0],
+        steps_low=reached[1],
+        steps_high=reached[2],
         first=int(steps[0]),
         last=int(steps[-1]),
         runs=course.runs,
-        flag="; ".join(filter(None, (course.flag, *band.warnings))),
+        flag="; ".join(filter(None, flags)),
     )
+
+
+def _area(
+    protocol: Protocol, course: _GroupCourse, centre: np.ndarray, weights: np.ndarray
+) -> tuple[float, float, float]:
+    """Return the mean height of the curve of a group, and its interval.
+
+    Every run and episode of a task first gets the area under its own curve, each point weighted as
+    the curve of the group weights the task there.
+    """
+    shares = statistics.area_under_curve(np.eye(len(course.steps)), course.steps)  # of each point
+    grids = [
+        course.grid(task, np.einsum("p,pre->re", shares * weights[:, task], values))
+        for task, values in enumerate(course.tasks)
+    ]
+    spread = Crossed(grids).spread(np.ones(len(grids)))
+    half = float(statistics.half_widths(spread, protocol.report.confidence)[0])
+    value = float(shares @ centre)
+    return value, value - half, value + half
 
 
 def late_scores(protocol: Protocol, table: EpisodeTable) -> tuple[LateScore, ...]:

@@ -2,18 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.aggregates import bootstrap_options
-from coopbench.analysis.estimates import Estimate, estimate
-from coopbench.analysis.samples import MODELS, Sample, sample, score_scales
+from coopbench.analysis.estimates import Estimate, estimate, few_runs
+from coopbench.analysis.plays import Play, count_runs, play
+from coopbench.analysis.samples import EPISODES, MODELS, RUNS, sample, score_scales
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
+from coopbench.statistics import Crossed
+from coopbench.statistics.unseen import FEW
 
 __all__ = [
     "ChartPoint",
@@ -33,8 +35,8 @@ class ChartPoint:
     axis: str
     at: float
     policy: str  # of several models: the method
-    estimate: float  # interquartile mean over episodes; of models: the mean of theirs
-    low: float  # stratified bootstrap interval over episodes; of models: t interval over them
+    estimate: float  # interquartile mean over task means; of models: the mean of theirs
+    low: float  # two-way interval, over runs and episodes; of models: t interval over them
     high: float
     tasks: int  # at this place of the axis, taken together
     count: int  # episodes per task, or models
@@ -97,24 +99,21 @@ def chart_points(protocol: Protocol, table: EpisodeTable) -> tuple[ChartPoint, .
         for name, panel in chart.panels(protocol.task).items():
             for family, policies in _families(protocol, table).items():
                 for at in sorted({task.axes[chart.x] for task in panel}):
-                    tasks = [task.id for task in panel if task.axes[chart.x] == at]
-                    samples = [_samples(table, tasks, p, chart.metric) for p in policies]
-                    if all(len(model) == len(tasks) for model in samples):
-                        point = _point(protocol, samples, policies != [family])
+                    tasks = [task for task in panel if task.axes[chart.x] == at]
+                    played = [_plays(protocol, table, tasks, p, chart.metric) for p in policies]
+                    if all(len(model) == len(tasks) for model in played):
+                        point = _point(protocol, played, policies != [family])
                         where = name, chart.metric, chart.x, at, family
                         points.append(ChartPoint(*where, *point[:3], len(tasks), *point[3:]))
     return tuple(points)
 
 
-def _samples(table: EpisodeTable, tasks: Sequence[str], policy: str, metric: str) -> list[Sample]:
-    """Return the defined values of a metric on each task, without tasks that have none."""
-    samples = [sample(table, task, policy, metric) for task in tasks]
-    finite = [np.isfinite(s.values) for s in samples]
-    return [
-        replace(s, values=s.values[mask])
-        for s, mask in zip(samples, finite, strict=True)
-        if mask.any()
-    ]
+def _plays(
+    protocol: Protocol, table: EpisodeTable, tasks: Sequence[Task], policy: str, metric: str
+) -> list[Play]:
+    """Return the plays of a policy on those tasks on which a metric is ever defined."""
+    plays = [play(protocol, table, task, policy, metric) for task in tasks]
+    return [one for one in plays if one is not None and np.isfinite(one.values).any()]
 
 
 class _Point(NamedTuple):
@@ -128,19 +127,24 @@ class _Point(NamedTuple):
     flag: str
 
 
-def _point(protocol: Protocol, samples: list[list[Sample]], models: bool) -> _Point:
-    """Estimate a point from one list of samples per model, or of the only policy."""
-    settings = protocol.report
-    tasks = [[units.values for units in model] for model in samples]
+def _point(protocol: Protocol, played: list[list[Play]], models: bool) -> _Point:
+    """Estimate a point from one list of plays per model, or of the only policy."""
+    confidence = protocol.report.confidence
     if models:
-        means = np.array([statistics.iqm(scores) for scores in tasks])
-        row = estimate("", "", "", means, settings.confidence, MODELS)
+        grids = [Crossed([one.grid() for one in model]) for model in played]
+        means = np.array([statistics.iqm_weights(g.means) @ g.means for g in grids])
+        row = estimate("", "", "", means, confidence, MODELS)
         return _Point(row.mean, row.low, row.high, row.count, MODELS, row.flag)
-    unit = samples[0][0].unit
-    options = bootstrap_options(protocol, unit)
-    interval = statistics.bootstrap_interval(tasks[0], statistics.iqm, **options)
-    ends = float(interval.estimate), float(interval.low), float(interval.high)
-    return _Point(*ends, min(map(len, tasks[0])), unit, "; ".join(interval.warnings))
+    plays = played[0]
+    crossed = Crossed([one.grid() for one in plays])
+    weights = statistics.iqm_weights(crossed.means)
+    half = float(statistics.half_widths(crossed.spread(weights), confidence)[0])
+    value, fixed = float(weights @ crossed.means), plays[0].fixed
+    finite = [np.isfinite(np.atleast_2d(one.values)) for one in plays]
+    units = min(int(part.any(axis=0 if fixed else 1).sum()) for part in finite)
+    few = not fixed and units < FEW
+    flag = few_runs(count_runs(plays), f"{units} runs per task") if few else ""
+    return _Point(value, value - half, value + half, units, EPISODES if fixed else RUNS, flag)
 
 
 def published_returns(protocol: Protocol, table: EpisodeTable) -> tuple[PublishedReturn, ...]:

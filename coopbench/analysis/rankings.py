@@ -1,21 +1,20 @@
 """Rankings: how policies compare over whole groups of tasks, and how sure that is.
 
-All of them use the normalised scores of ``group_scores``, so that a policy takes part in
-a group when it has finished all of its tasks.
+All of them use normalised scores, so that a policy takes part in a group when it has finished all
+of its tasks.
 """
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal
 
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.aggregates import bootstrap_options
-from coopbench.analysis.samples import EPISODES, Sample, group_scores
+from coopbench.analysis.comparisons import GroupComparison, group_comparisons
+from coopbench.analysis.contests import family_pairs
+from coopbench.analysis.plays import group_plays
+from coopbench.analysis.samples import Sample, group_scores
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
@@ -39,12 +38,11 @@ class Improvement:
     first: str
     second: str
     estimate: float  # in [0, 1]; nan where the two have different units
-    low: float  # stratified bootstrap interval; the two are resampled independently
+    low: float  # t interval over the units of both; runs have played these episodes
     high: float
     tasks: int
     count: int  # units per task of either, at least
     unit: str  # "episodes" or "runs"; empty where the two differ
-    method: str  # of the bootstrap
     flag: str
 
 
@@ -56,25 +54,27 @@ class ProfilePoint:
     policy: str
     threshold: float  # normalised score
     estimate: float  # share of units of all tasks, in [0, 1]
-    low: float  # stratified bootstrap interval of this point alone
+    low: float  # t interval of this point alone, over units
     high: float
     unit: str
-    method: str
     flag: str
 
 
 @dataclass(frozen=True)
 class Rank:
-    """Place of one policy among those of its unit in a group, by interquartile mean; 1 is best."""
+    """Places that one policy may have in a group, by the mean over tasks; 1 is best.
+
+    ``low`` is one more than the number of policies that are significantly better, ``high`` leaves
+    room for those that are significantly worse. Policies of one ``tie`` are connected by
+    differences that are not significant; every policy of an earlier tie is significantly better.
+    """
 
     group: str
     policy: str
-    rank: float  # of the estimate; equals share the better one
-    low: float  # interval; those of all contestants hold at once
-    high: float
+    tie: str  # "A" for the best
+    low: int  # interval of the rank; those of all contestants hold at once
+    high: int
     contestants: int
-    unit: str
-    method: str  # "paired": the same seeds are drawn for all contestants; or "independent"
     flag: str
 
 
@@ -85,9 +85,8 @@ def improvements(protocol: Protocol, table: EpisodeTable) -> tuple[Improvement, 
     """
     rows = []
     for group, scores in _groups(protocol, table):
-        for one, two in itertools.combinations(scores, 2):
-            if protocol.family(one)[0] != protocol.family(two)[0]:
-                rows.append(_improvement(protocol, (group, one, two), scores[one], scores[two]))
+        for one, two in family_pairs(protocol, list(scores)):
+            rows.append(_improvement(protocol, (group, one, two), scores[one], scores[two]))
     return tuple(rows)
 
 
@@ -102,14 +101,63 @@ def profile_points(protocol: Protocol, table: EpisodeTable) -> tuple[ProfilePoin
 
 
 def ranks(protocol: Protocol, table: EpisodeTable) -> tuple[Rank, ...]:
-    """Rank the policies of each unit in every group; none where only one has finished it."""
-    rows: list[Rank] = []
-    for group, scores in _groups(protocol, table):
-        for unit in dict.fromkeys(samples[0].unit for samples in scores.values()):
-            alike = {name: samples for name, samples in scores.items() if samples[0].unit == unit}
-            if len(alike) > 1:
-                rows += _ranked(protocol, table, group, alike)
+    """Rank the policies in every group; none where only one has finished it.
+
+    A difference is significant if its p, adjusted over the group by Holm's method, is below the
+    protocol's alpha and may be shown. Models of one method are not compared with each other.
+    """
+    pairs, rows = group_comparisons(protocol, table), list[Rank]()
+    for group, members in group_plays(protocol, table).items():
+        means = {n: np.mean([one.values.mean() for one in plays]) for n, plays in members.items()}
+        names = sorted(means, key=lambda name: -means[name])
+        if len(names) > 1:
+            rows += _ranked(protocol, group, names, [row for row in pairs if row.group == group])
     return tuple(rows)
+
+
+def _ranked(
+    protocol: Protocol, group: str, names: Sequence[str], pairs: Sequence[GroupComparison]
+) -> list[Rank]:
+    """Rank the policies ``names``, the best first, by the comparisons between them."""
+    beaten: dict[str, set[str]] = {name: set() for name in names}  # name -> who is better
+    beats: dict[str, set[str]] = {name: set() for name in names}
+    for row in pairs:
+        if row.p_holm < protocol.report.alpha and row.shown:
+            better, worse = row.first, row.second
+            if row.difference < 0.0:
+                better, worse = worse, better
+            beaten[worse].add(better)
+            beats[better].add(worse)
+    untested = {
+        name for row in pairs if math.isnan(row.p_value) for name in (row.first, row.second)
+    }
+    letters = _ties(names, beaten)
+    return [
+        Rank(
+            group,
+            name,
+            letters[name],
+            1 + len(beaten[name]),
+            len(names) - len(beats[name]),
+            len(names),
+            "not all of its comparisons could be tested" if name in untested else "",
+        )
+        for name in names
+    ]
+
+
+def _ties(names: Sequence[str], beaten: dict[str, set[str]]) -> dict[str, str]:
+    """Return the tie of every policy: a new one begins where all before are significantly better.
+
+    ``names`` are in the order of their means, the best first.
+    """
+    letters, tie = {}, 0
+    for place, name in enumerate(names):
+        before = set(names[:place])
+        if before and all(before <= beaten[other] for other in names[place:]):
+            tie += 1
+        letters[name] = (chr(65 + tie % 26)) * (1 + tie // 26)
+    return letters
 
 
 def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[tuple[str, dict[str, Samples]]]:
@@ -129,15 +177,14 @@ def _improvement(
     count = min(len(task.values) for task in (*x, *y))
     if unit != y[0].unit:
         why = f"not compared: {names[1]} stands for its {unit}, {names[2]} for its {y[0].unit}"
-        return Improvement(*names, nan, nan, nan, len(x), count, "", "", why)
-    interval = statistics.bootstrap_interval(
-        ([task.values for task in x], [task.values for task in y]),
-        statistics.probability_of_improvement,
-        **bootstrap_options(protocol, unit),
+        return Improvement(*names, nan, nan, nan, len(x), count, "", why)
+    interval = statistics.improvement_interval(
+        [task.values for task in x],
+        [task.values for task in y],
+        confidence=protocol.report.confidence,
     )
     ends = float(interval.estimate), float(interval.low), float(interval.high)
-    flag = "; ".join(interval.warnings)
-    return Improvement(*names, *ends, len(x), count, unit, interval.method, flag)
+    return Improvement(*names, *ends, len(x), count, unit, "; ".join(interval.warnings))
 
 
 def _thresholds(values: Sequence[np.ndarray]) -> np.ndarray:
@@ -151,50 +198,11 @@ def _thresholds(values: Sequence[np.ndarray]) -> np.ndarray:
 def _profile(
     protocol: Protocol, names: tuple[str, str], samples: Samples, taus: np.ndarray
 ) -> list[ProfilePoint]:
-    unit = samples[0].unit
-    interval = statistics.bootstrap_interval(
-        [task.values for task in samples],
-        partial(statistics.performance_profile, taus=taus),
-        **bootstrap_options(protocol, unit),
+    interval = statistics.profile_interval(
+        [task.values for task in samples], taus, confidence=protocol.report.confidence
     )
-    origin = unit, interval.method, "; ".join(interval.warnings)
+    origin = samples[0].unit, "; ".join(interval.warnings)
     points = np.stack([taus, interval.estimate, interval.low, interval.high], axis=1)
     return [
         ProfilePoint(*names, tau, y, low, high, *origin) for tau, y, low, high in points.tolist()
     ]
-
-
-def _ranked(
-    protocol: Protocol, table: EpisodeTable, group: str, scores: dict[str, Samples]
-) -> list[Rank]:
-    """Rank the policies of one unit in one group."""
-    settings, unit = protocol.report, next(iter(scores.values()))[0].unit
-    paired = settings.comparison == "paired" and _same_seeds(protocol, table, group, scores)
-    rows: Literal["paired", "independent"] = "paired" if paired else "independent"
-    interval = statistics.rank_intervals(
-        [[task.values for task in samples] for samples in scores.values()],
-        rows=rows,
-        reps=settings.resamples,
-        confidence=settings.confidence,
-        seed=0,
-    ).interval
-    flag = "; ".join(interval.warnings)
-    places = np.stack([interval.estimate, interval.low, interval.high], axis=1)
-    return [
-        Rank(group, name, rank, low, high, len(scores), unit, rows, flag)
-        for name, (rank, low, high) in zip(scores, places.tolist(), strict=True)
-    ]
-
-
-def _same_seeds(
-    protocol: Protocol, table: EpisodeTable, group: str, scores: dict[str, Samples]
-) -> bool:
-    """Whether the k-th episode of a task has the same seed for all; training runs have no pairs."""
-    first = next(iter(scores))
-    if scores[first][0].unit != EPISODES:
-        return False
-    for task in protocol.groups[group]:
-        expected, *others = (table.runs(task.id, policy)[0].seeds for policy in scores)
-        if not all(np.array_equal(expected, seeds) for seeds in others):
-            return False
-    return True

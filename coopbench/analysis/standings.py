@@ -23,14 +23,15 @@ class Row:
 
     group: str  # empty if the protocol has no groups
     policy: str
-    iqm: float  # interquartile mean of normalised scores
-    low: float  # bootstrap interval of it
+    mean: float  # over tasks of the mean normalised scores
+    low: float  # two-way interval of it
     high: float
-    first: float  # interval of the rank, 1 is the best; nan where nobody else has the unit
+    iqm: float  # interquartile mean over tasks of the mean normalised scores
+    tie: str  # of policies that cannot be told apart, "A" is the best; empty where nobody else is
+    first: float  # interval of the rank, 1 is the best; nan where nobody else is in the group
     last: float
     unit: str  # of inference, "episodes" or "runs"
     count: int  # of them per task, at least
-    method: str  # of the bootstrap
     flag: str
     acts_on: str  # of a policy of this package, see ``Entry.information``; empty for others
     verified: str  # how

@@ -169,7 +169,7 @@ def _of_numbers(findings: Findings) -> list[Answer]:
     short = [b for b in findings.episodes if len(b) < required[b.cell.task]]
     counts = sorted({len(block) for block in findings.episodes})
     lacking = missing_table(findings)
-    test = {"welch": "Welch's t", "paired": "paired t"}[settings.comparison]
+    test = {"welch": "independent", "paired": "paired by episodes"}[settings.comparison]
     by_unit: dict[str, list[str]] = {}
     for name, unit in units(findings).items():
         by_unit.setdefault(unit, []).append(name)
@@ -185,15 +185,18 @@ def _of_numbers(findings: Findings) -> list[Answer]:
         (
             "Estimates have intervals",
             YES,
-            f"{level_text(protocol)}: t intervals of means, bootstrap of aggregates over the tasks "
-            f"as strata ({settings.resamples:,} resamples)",
+            f"{level_text(protocol)}: for new training runs and new episodes, in closed form",
         ),
         (
             "Unit of inference",
             YES,
             "; ".join(f"{unit}: {', '.join(names)}" for unit, names in by_unit.items()),
         ),
-        ("Tests are adjusted for their number", YES, f"{test}, Holm, alpha {settings.alpha:g}"),
+        (
+            "Tests are adjusted for their number",
+            YES,
+            f"{test}, Holm within a task and over all, alpha {settings.alpha:g}",
+        ),
         (
             "Runs that failed or are missing are listed",
             YES,

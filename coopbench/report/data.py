@@ -68,7 +68,7 @@ def as_json(findings: Findings) -> str:
         if name not in columnar
     }
     content = {
-        "schema": 2,
+        "schema": 3,
         "name": protocol.name,
         "digest": protocol.digest,
         "standard": findings.is_standard,
@@ -91,7 +91,7 @@ def _profiles(points: Iterable[ProfilePoint]) -> list[dict[str, Any]]:
     profiles: dict[tuple[str, str], dict[str, Any]] = {}
     for point in points:
         row = dataclasses.asdict(point)
-        head = {name: row.pop(name) for name in ("group", "policy", "unit", "method", "flag")}
+        head = {name: row.pop(name) for name in ("group", "policy", "unit", "flag")}
         columns = {name: list[Any]() for name in row}
         profile = profiles.setdefault((point.group, point.policy), head | columns)
         for name, value in row.items():

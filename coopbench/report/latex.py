@@ -11,6 +11,7 @@ from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.sections import Task
 from coopbench.report.numbers import MISSING, Scale, is_point, level_text, scale_of_rows
+from coopbench.report.tables.aggregates import rank_text
 from coopbench.report.tables.words import listed, policies, unit_text
 
 __all__ = ["as_latex", "escaped"]
@@ -19,7 +20,7 @@ TASKS = 4  # columns of a table of tasks: as many as fit the width of a page of 
 LINES = 22  # policies of a table: as many as fit its height, with an interval below each value
 LONGEST = 13  # characters in a line of a column's head
 
-_TESTS = {"welch": "Welch", "paired": "paired"}  # what a protocol calls them, in words
+FIRST = next(iter(SHOWN))  # statistic by which policies are ranked
 _NONE = "missing", "---"  # a value and its interval
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -37,9 +38,9 @@ _SPECIAL = {
 def as_latex(findings: Findings) -> str:
     """Return tables of aggregates and of the score on every task, to be included in a paper.
 
-    The best value is in bold, and so is all that is not significantly worse: an interquartile mean
-    whose interval of ranks holds 1, a mean whose Holm p against the best is not below the
-    protocol's alpha. Where there is no test only the best is.
+    The best value is in bold, and so is all that is not significantly worse: a mean over tasks
+    whose interval of ranks holds 1, a mean of a task whose difference from the best is no claim
+    at the protocol's alpha, adjusted by Holm's method. Where there is no test only the best is.
     """
     parts = [_head(findings)]
     for group, tasks in findings.protocol.groups.items():
@@ -76,17 +77,17 @@ def _aggregate_table(
     findings: Findings, group: str, names: Sequence[str], rows: Sequence[Aggregate]
 ) -> str:
     """Return the aggregates of some policies in one group; ``rows`` are those of all policies."""
-    iqm = [row for row in rows if row.statistic == "iqm"]
+    first = [row for row in rows if row.statistic == FIRST]
     cells, tasks = _aggregate_cells(findings, group, rows), len(findings.protocol.groups[group])
-    level, methods = level_text(findings.protocol), " or ".join(sorted({r.method for r in iqm}))
+    level = level_text(findings.protocol)
     over = f"{tasks} tasks" if tasks > 1 else "one task"
     title = listed([*(_name(statistic) for statistic in SHOWN.values()), "rank"])
     caption = (
         f"{title} by normalised "
         f"{findings.protocol.report.score} over {over}{f' of {group}' if group else ''}, with "
-        f"{level} intervals of the stratified bootstrap, method {methods}. Bold: the best, and "
-        "IQMs whose interval of ranks holds 1. "
-        + unit_text(((row.unit, row.count) for row in iqm), " per task")
+        f"{level} intervals for new runs and new episodes. Bold: the best, and means whose "
+        "interval of ranks holds 1; a rank is a tie of policies that cannot be told apart. "
+        + unit_text(((row.unit, row.count) for row in first), " per task")
     )
     head = ["Policy", *(escaped(s.label) for s in SHOWN.values()), "Rank", "$n$"]
     none = [_NONE] * (len(head) - 1)
@@ -109,16 +110,16 @@ def _aggregate_cells(
     first = {name for name, row in ranked.items() if row.low == 1.0}
     scales = {key: scale_of_rows(of.values(), "estimate") for key, of in by_statistic.items()}
     strong = {key: _best(of, SHOWN[key]) for key, of in by_statistic.items()}
-    strong["iqm"] = _leading(by_statistic["iqm"], first)
+    strong[FIRST] = _leading(by_statistic[FIRST], first)
     mixed, cells = len({row.unit for row in rows}) > 1, {}
-    for name, row in by_statistic["iqm"].items():
+    for name, row in by_statistic[FIRST].items():
         rank = ranked.get(name)
         cells[name] = [
             _cell(of[name].estimate, of[name], scales[key], name in strong[key])
             for key, of in by_statistic.items()
         ]
         cells[name] += [
-            (f"{rank.low:g} to {rank.high:g}" if rank else "---", ""),
+            (rank_text(rank) if rank else "---", ""),
             (f"{row.count:,} {row.unit}" if mixed else f"{row.count:,}", ""),
         ]
     return cells
@@ -131,16 +132,10 @@ def _best(rows: Mapping[str, Aggregate], statistic: Statistic) -> set[str]:
     return {name for name, row in rows.items() if row.estimate == best}
 
 
-def _leading(iqm: Mapping[str, Aggregate], first: set[str]) -> set[str]:
-    """Return the best policies by IQM, and those of its unit among ``first``."""
-    if not iqm:
-        return set()
-    best = max(iqm.values(), key=lambda row: row.estimate)
-    return {
-        name
-        for name, row in iqm.items()
-        if row.estimate == best.estimate or (row.unit == best.unit and name in first)
-    }
+def _leading(rows: Mapping[str, Aggregate], first: set[str]) -> set[str]:
+    """Return the policies with the best value, and those among ``first``."""
+    best = max((row.estimate for row in rows.values()), default=math.nan)
+    return {name for name, row in rows.items() if row.estimate == best or name in first}
 
 
 def _task_table(
@@ -165,10 +160,11 @@ def _task_table(
     whose = f"the tasks of {group}{part}" if group else f"the tasks{part}"
     rows = [row for column in by_task.values() for row in column.values()]
     caption = (
-        f"Mean {score} with {level_text(findings.protocol)} t intervals on {whose}. Bold: the "
-        "best mean of a task, and those that are not significantly worse (Holm-adjusted p of the "
-        f"{_TESTS[findings.protocol.report.comparison]} comparison with the best at least "
-        f"{findings.protocol.report.alpha:g}). " + unit_text((row.unit, row.count) for row in rows)
+        f"Mean {score} with {level_text(findings.protocol)} intervals for new runs and new "
+        f"episodes on {whose}. Bold: the best mean of a task, and those that are not significantly "
+        "worse (Holm-adjusted p of the comparison with the best at least "
+        f"{findings.protocol.report.alpha:g}, or unseen runs could undo it). "
+        + unit_text((row.unit, row.count) for row in rows)
     )
     head = ["Policy", *(_stacked(task.id) for task in tasks)]
     return _table(findings, caption, head, lines)
@@ -184,8 +180,9 @@ def _task_cells(
     even = {
         row.second if row.first == best else row.first
         for row in findings.comparisons
-        if row.task == task.id and row.p_holm >= findings.protocol.report.alpha
-        if best in (row.first, row.second)
+        if row.task == task.id
+        and best in (row.first, row.second)
+        and (row.p_holm >= findings.protocol.report.alpha or row.not_shown)
     }
     top = {name for name, row in defined.items() if row.mean == defined[best].mean or name in even}
     return [

@@ -9,6 +9,7 @@ from coopbench.report.plots.style import Picture
 from coopbench.report.reading import reading
 from coopbench.report.tables.aggregates import aggregate_table
 from coopbench.report.tables.checklist import checklist_table
+from coopbench.report.tables.groups import group_tables
 from coopbench.report.tables.model import Table
 from coopbench.report.tables.overall import extra_tables, overview_table
 from coopbench.report.tables.tasks import agent_table, comparison_table, task_table
@@ -30,6 +31,7 @@ def as_markdown(findings: Findings, pictures: Sequence[Picture] = ()) -> str:
     parts += ["## All tasks", *_images(others, None)]
     parts.append(markdown_table(overall) if overall is not None else NO_AGGREGATE)
     parts += map(markdown_table, extra_tables(findings))
+    parts += map(markdown_table, group_tables(findings))
     parts += ["## Charts", *_images(charts, None)] if charts else []
     if is_long(findings):
         parts.append(markdown_table(overview_table(findings)))
@@ -59,7 +61,7 @@ def markdown_table(table: Table) -> str:
     lines = [f"**{escaped(table.title)}**", "", _line(names), _line(sides)]
     for group in table.groups:
         for row in group.rows:
-            cells = [escaped(entry.marked) for entry in row]
+            cells = [escaped("; ".join(entry.lines)) for entry in row]
             cells = [
                 f"**{cell}**" if entry.strong else cell
                 for cell, entry in zip(cells, row, strict=True)

@@ -13,6 +13,7 @@ from coopbench.report.reading import reading
 from coopbench.report.replays import NO_REPLAY, RULE, replays
 from coopbench.report.tables.aggregates import aggregate_table
 from coopbench.report.tables.checklist import checklist_table
+from coopbench.report.tables.groups import group_tables
 from coopbench.report.tables.overall import extra_tables, overview_table
 from coopbench.report.tables.tasks import agent_table, comparison_table, task_table
 from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, is_long, policies
@@ -40,6 +41,7 @@ def as_html(findings: Findings, drawn: Sequence[Picture] | None = None) -> str:
         no_aggregate=NO_AGGREGATE,
         no_comparison=NO_COMPARISON,
         drawn_overall=[picture for picture in _of(drawn, None) if picture.kind != "chart"],
+        pairs=group_tables(findings),
         charts=[picture for picture in drawn if picture.kind == "chart"],
         extras=extra_tables(findings),
         overview=overview_table(findings) if is_long(findings) else None,

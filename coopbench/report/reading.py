@@ -1,6 +1,6 @@
 """How to read a report: what every number in it means, and what it does not say."""
 
-from coopbench.analysis.aggregates import SHOWN
+from coopbench.analysis.aggregates import BEHIND, IQM_OF_RUNS, RESAMPLES, SHOWN, TWO_WAY
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import THRESHOLD
 from coopbench.analysis.samples import EPISODES, RUNS
@@ -13,33 +13,19 @@ __all__ = ["reading"]
 _FOCAL = {
     "Focal seat": "With partners, the policy takes one seat in each episode: seat k mod n "
     "in episode k of n agents. The partners take the other seats and shift by one whenever the "
-    "policy has taken every seat. The metric own_return counts the policy's seat alone. Intervals "
-    "include the variation between seats and partners.",
-}
-_WELCH = {
-    "Welch's t, df, p": "Tests whether two means differ without assuming equal variances "
-    "(Welch 1947, Biometrika 34: 28-35). Policies play the same seeds; the test makes no use "
-    "of that pairing.",
-}
-_PAIRED = {
-    "Paired t, df, p, r": "Policies play the same seeds. Tests whether the mean of the differences "
-    "between episodes, or training runs, of the same seed is zero (Student 1908, Biometrika 6: "
-    "1-25). The higher the correlation r of the two scores over seeds, the more the pairing helps.",
+    "policy has taken every seat. The metric own_return counts the policy's seat alone. Seats and "
+    "partners rotate in a fixed order, so that they are strata: intervals leave out the variation "
+    "between them, because every seat and partner has its share.",
 }
 _CHARTS = {
-    "Charts": "A point is the interquartile mean of a metric over all tasks with that value on the "
-    "axis; its band is the interval of the stratified bootstrap. All points are in charts.csv.",
+    "Charts": "A point is the interquartile mean over tasks of a metric's mean on those with that "
+    "value on the axis; of one task it is the mean. Its band is over runs and episodes. All points "
+    "are in charts.csv.",
 }
 _AGARWAL = (
     "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice, "
     "NeurIPS 34"
 )
-_METHODS = {  # of the bootstrap
-    "percentile": "Method percentile: its ends are quantiles of the resampled values.",
-    "expanded": "Method expanded: the quantiles are widened for few runs (Hesterberg 2015, The "
-    "American Statistician 69: 371-386).",
-    "t": "Method t: a t quantile of standard errors to either side, for runs of a single task.",
-}
 
 
 def reading(findings: Findings) -> dict[str, str]:
@@ -47,9 +33,9 @@ def reading(findings: Findings) -> dict[str, str]:
     settings, level = findings.protocol.report, level_text(findings.protocol)
     return {
         **_units(findings),
-        f"Mean, SD, {level} interval": "Student's t interval of the mean over "
-        f"{unit_names(findings.estimates)} (Student 1908, Biometrika 6: 1-25). Where all values "
-        "are equal it has zero width, and nothing can be inferred about the uncertainty.",
+        f"Mean, {level} interval": _INTERVAL,
+        **(_UNSEEN if RUNS in set(units(findings).values()) else {}),
+        "SD": "Standard deviation of run means, and of the episodes of one run; divisor n - 1.",
         **(_FOCAL if any(task.partners for task in findings.protocol.task) else {}),
         "Agents": "An agent is one seat of a game; its numbers are means over the episodes in "
         f"which the policy played it. {_agent_meanings(findings)}",
@@ -58,35 +44,67 @@ def reading(findings: Findings) -> dict[str, str]:
         "Acts on": "What a registered policy bases its actions on: its own observations (local), "
         "also what others in sight do (neighbours), the whole state (global), or nothing (none). "
         "Compare policies with those that have the same information.",
-        **(_PAIRED if settings.comparison == "paired" else _WELCH),
+        "p, r": f"{_P[settings.comparison]} p is the level at which the interval of the difference "
+        "touches 0. r is the correlation of the two scores over seeds.",
         "Holm p": "The p value adjusted so that the chance of any false positive among all tests "
-        "of one task stays below the level it is compared with (Holm 1979, Scandinavian Journal of "
-        f"Statistics 6: 65-70). Those below {settings.alpha:g} are set in bold.",
+        "of one task, or of all tasks, stays below the level it is compared with (Holm 1979, "
+        "Scandinavian Journal of Statistics 6: 65-70). Those below "
+        f"{settings.alpha:g} that may be claimed are set in bold.",
+        **(_CLAIMS if RUNS in set(units(findings).values()) else {}),
         **_equivalence(findings),
-        "Hedges g": "The difference divided by the pooled standard deviation and corrected for the "
-        "bias of small samples (Hedges 1981, Journal of Educational Statistics 6: 107-128). It is "
+        "Hedges g": "The difference divided by the pooled standard deviation, of runs where a "
+        "learner takes part, otherwise of episodes, and corrected for the bias of small samples "
+        "(Hedges 1981, Journal of Educational Statistics 6: 107-128). It is "
         "very large where policies hardly vary, as fixed ones do in deterministic games.",
         **(_CHARTS if findings.charts else {}),
         **(_LEARNING if findings.learning else {}),
     }
 
 
+_INTERVAL = (
+    "Means are over runs and episodes; the interval is for new training runs and new episodes. All "
+    "runs play the same episodes: the interval adds what runs and what episodes contribute, and "
+    "takes off what both contain (Searle, Casella and McCulloch 1992, Variance Components). Of a "
+    "fixed policy, which has no runs, it is Student's over episodes. Where all values are equal it "
+    "has zero width, and nothing can be inferred about the uncertainty."
+)
+_UNSEEN = {
+    "Unseen failures": "Runs that fail are often missing from a small sample: where a fifth of the "
+    "runs fails, five runs show no failure in a third of all cases. The second line of an interval "
+    "puts the share of runs that n runs can hide, 1 - .025^(1/n) at 95 %, at either end of the "
+    "scale. Over a group n counts the runs of all its tasks.",
+    "Runs behind": f"Runs that score more than {BEHIND:g} below the best run of the same policy on "
+    "the same task.",
+}
+_CLAIMS = {
+    "Not shown, runs above": "A difference is claimed only if it would still hold with the share "
+    "of runs that n runs can hide, 1 - alpha^(1/n), at the end of the scale that speaks against "
+    "it; each side alone. Otherwise its p is not shown. Runs above: how many runs of a learner "
+    "score above a fixed policy, with the exact interval of their share (Clopper and Pearson 1934, "
+    "Biometrika 26: 404-413).",
+}
+_P = {
+    "paired": "Policies are compared on the same episodes, whose luck they share.",
+    "welch": "Policies are compared as if they had played different episodes, although they play "
+    "the same seeds.",
+}
+
+
 def _units(findings: Findings) -> dict[str, str]:
     present, text = set(units(findings).values()), ""
     if EPISODES in present or not present:
         text = (
-            "For fixed policies, intervals and tests are over episodes of the policies as they "
-            "are: they say how much a number would change with other seeds. They say nothing about "
-            "how well a training method would do in another run; for that, the training run is the "
-            "unit. "
+            "Fixed policies are evaluated as they are: intervals say how much a number would "
+            "change with other episodes. They say nothing about how well a training method would "
+            "do in another run. "
         )
     if RUNS in present:
         text += (
-            "For learned policies every training run counts once, by the mean over its evaluation "
-            "episodes: intervals and tests say how much a number would change with other runs. "
+            "For learned policies they say how much a number would change with other training "
+            "runs and other episodes. "
         )
     if {EPISODES, RUNS} <= present:
-        text += "A fixed policy is compared with runs by its mean over the same episodes."
+        text += "Means, aggregates and differences of both answer the same question."
     return {"Unit of inference": text.strip()}
 
 
@@ -103,38 +121,52 @@ def _scores(findings: Findings) -> dict[str, str]:
             "The score mapped so that the bounds that the protocol fixes for each task become 0 "
             "and 1; it does not depend on which other policies were evaluated."
         )
-    statistics = {statistic.label: statistic.reading for statistic in SHOWN.values()}
-    return {"Normalised score": score, **statistics, "Bootstrap": _bootstrap(findings)}
+    return {
+        "Normalised score": score,
+        **{statistic.label: statistic.reading for statistic in SHOWN.values()},
+        **(_of_runs(findings) if findings.aggregates else {}),
+    }
 
 
-def _bootstrap(findings: Findings) -> str:
-    """Say how the intervals over several tasks are made."""
-    methods = {row.method for row in findings.aggregates}
-    sentences = [text for name, text in _METHODS.items() if name in methods]
-    return " ".join(
-        [
-            f"Intervals over tasks come from {findings.protocol.report.resamples:,} resamples of "
-            f"the {unit_names(findings.aggregates)} within each task ({_AGARWAL}).",
-            *sentences,
-        ]
+def _of_runs(findings: Findings) -> dict[str, str]:
+    """Say what the interquartile mean of runs is, where there are learners."""
+    methods = {row.method for row in findings.aggregates if row.statistic == IQM_OF_RUNS}
+    if not methods:
+        return {}
+    text = (
+        "The mean of the middle half of all run means, pooled over tasks: the score of the typical "
+        f"run ({_AGARWAL}). Only learners have it."
     )
+    if methods != {TWO_WAY}:
+        resamples = max(RESAMPLES, findings.protocol.report.resamples)
+        text += (
+            " As published, its interval is the stratified bootstrap over runs alone, method "
+            f"{' or '.join(sorted(methods))}, {resamples:,} resamples: it leaves out what other "
+            "episodes would change."
+        )
+    return {"IQM of runs": text}
 
 
 def _groups(findings: Findings) -> dict[str, str]:
     over = unit_names(findings.aggregates)
     return {
-        "Rank": "From the best to the worst place by IQM that a policy may have among those of its "
-        "unit of inference: after all that are significantly better, before all that are "
-        "significantly worse; the intervals of all policies hold at once (Mogstad et al. 2024, "
-        "Review of Economic Studies 91: 476-518). No rank is shown without its interval.",
+        "Comparisons over groups": "The difference of the means over tasks comes first: that of "
+        "interquartile means has an interval up to twice too wide where tasks tie.",
+        "Rank": "Policies with one letter cannot all be told apart; every policy of an earlier "
+        "letter is significantly better. The interval of ranks lies after all that are "
+        "significantly better by the mean, before all that are significantly worse, adjusted by "
+        "Holm's method over the group, so that the intervals of all policies hold at once. No "
+        "rank is shown without its interval.",
         "Probability of improvement": "The chance that one policy scores higher than another when "
         f"the task and one of the {over} of each are drawn at random; a tie counts one half, so "
-        "that 0.5 is no difference. It says how often, not by how much. The two are resampled "
-        "independently (Agarwal et al. 2021). All pairs of one unit are in improvements.csv.",
+        "that 0.5 is no difference (Agarwal et al. 2021). It says how often, not by how much. "
+        "Intervals are from placements (DeLong et al. 1988, Biometrics 44: 837-845), for runs on "
+        "these episodes. All pairs of one unit are in improvements.csv.",
         "Profile": f"The share of the normalised scores of all tasks and {over} above a "
         "threshold: the higher the line, the better; where lines cross, neither policy is better "
-        "throughout. Bands hold for each threshold separately (Agarwal et al. 2021; Dolan and More "
-        "2002, Mathematical Programming 91: 201-213). All points are in profiles.csv.",
+        "throughout. Shares of episodes and shares of runs are drawn apart. Bands hold for each "
+        "threshold separately (Agarwal et al. 2021; Dolan and More 2002, Mathematical Programming "
+        "91: 201-213). All points are in profiles.csv.",
     }
 
 
@@ -167,10 +199,11 @@ def _agent_meanings(findings: Findings) -> str:
 
 _LEARNING = {
     "Learning curves": "Scores of the checkpoints of training runs on the selection episodes, at "
-    "the true numbers of steps. Bands are intervals of single points, not of the whole curve; over "
-    "a group, runs are resampled whole, with all their checkpoints. Where runs have different "
-    "checkpoints, only those that all runs have are shown.",
+    "the true numbers of steps. Bands are intervals of single points, over runs and episodes, not "
+    "of the whole curve; over a group, of the interquartile mean over tasks. Where runs have "
+    "different checkpoints, only those that all runs have are shown.",
     f"Area, steps to {THRESHOLD:g}": "Area: the mean height of the curve of a group, which rewards "
     "early learning. Steps: to the first checkpoint at which the curve has reached "
-    f"{THRESHOLD:g}; nothing is interpolated between checkpoints.",
+    f"{THRESHOLD:g}; nothing is interpolated between checkpoints. Its interval goes from where the "
+    "upper end of the band reaches it to where the lower end does.",
 }

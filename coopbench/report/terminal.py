@@ -10,6 +10,7 @@ from coopbench.analysis.findings import Findings
 from coopbench.report.facts import identity, provenance, task_facts
 from coopbench.report.numbers import MISSING
 from coopbench.report.tables.aggregates import aggregate_table
+from coopbench.report.tables.groups import group_tables
 from coopbench.report.tables.model import Table
 from coopbench.report.tables.overall import extra_tables, overview_table
 from coopbench.report.tables.tasks import comparison_table, task_table
@@ -71,6 +72,9 @@ def show(findings: Findings, console: Any) -> None:
     for table in extra_tables(findings):
         say("")
         print_table(table, console)
+    for table in [] if is_long(findings) else group_tables(findings):
+        say("")
+        print_table(table, console)
     if is_long(findings):
         say("")
         print_table(overview_table(findings), console)
@@ -111,7 +115,7 @@ def _parts(table: Table, width: int, longest: int) -> list[list[int]]:
     """Indices of the columns, after the first, that fit side by side."""
     rows = [row for group in table.groups for row in group.rows]
     sizes = [
-        max([len(column.name), *(len(row[k].marked) for row in rows)]) + 2
+        max([len(column.name), *(len(line) for row in rows for line in row[k].lines)]) + 2
         for k, column in enumerate(table.columns)
     ]
     head = min(sizes[0], longest) + max(
@@ -143,7 +147,10 @@ def _grid(table: Table, part: list[int], longest: int) -> Any:
     for group in table.groups:
         for number, row in enumerate(group.rows):
             shown = [row[0], *(row[k] for k in part)]
-            cells = [Text(entry.marked, style="bold" if entry.strong else "") for entry in shown]
+            cells = [
+                Text("\n".join(entry.lines), style="bold" if entry.strong else "")
+                for entry in shown
+            ]
             head = [Text(group.name if number == 0 else "")] if table.grouped else []
             grid.add_row(*head, *cells, end_section=number == len(group.rows) - 1)
     return grid

@@ -73,6 +73,7 @@ from coopbench.statistics.ranking import (
 from coopbench.statistics.resampling import difference_of
 from coopbench.statistics.results import Comparison, Interval
 from coopbench.statistics.scores import drop_missing
+from coopbench.statistics.shares import improvement_interval, profile_interval
 from coopbench.statistics.tests import (
     brunner_munzel,
     kolmogorov_smirnov,
@@ -135,6 +136,7 @@ __all__ = [
     "hochberg",
     "holm",
     "holm_sidak",
+    "improvement_interval",
     "iqm",
     "iqm_of_runs",
     "iqm_weights",
@@ -159,6 +161,7 @@ __all__ = [
     "permutation_test",
     "power",
     "probability_of_improvement",
+    "profile_interval",
     "published_curve_interval",
     "rank_intervals",
     "runs_behind_best",

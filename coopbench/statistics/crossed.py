@@ -145,18 +145,20 @@ def one_sided(estimates: np.ndarray, spread: Spread) -> np.ndarray:
     return np.where(np.asarray(estimates) > 0.0, half, 1.0 - half)
 
 
-def complete_grid(values: np.ndarray) -> np.ndarray:
+def complete_grid(values: np.ndarray, keep: bool = False) -> np.ndarray:
     """Return a complete grid for a metric that is undefined (not finite) in some episodes.
 
-    ``values`` is (runs, episodes) or (episodes,). Episodes in which no run has it are left out. In
-    the others an undefined value becomes the run's mean, and the deviations of the defined ones
-    grow by the share that is missing: every run keeps its mean over the episodes in which the
-    metric is defined, and the variance is that of a ratio of means (the delta method). Without
-    undefined values nothing changes. Runs in which it is never defined are left out.
+    ``values`` is (runs, episodes) or (episodes,). Episodes in which no run has it are left out,
+    unless ``keep`` is set. In the others an undefined value becomes the run's mean, and the
+    deviations of the defined ones grow by the share that is missing: every run keeps its mean over
+    the episodes in which the metric is defined, and the variance is that of a ratio of means (the
+    delta method). Without undefined values nothing changes. Runs in which it is never defined are
+    left out.
     """
     matrix = np.atleast_2d(values)
     finite = np.isfinite(matrix)
-    matrix = matrix[finite.any(axis=1)][:, finite.any(axis=0)]
+    columns = np.ones(matrix.shape[1], np.bool_) if keep else finite.any(axis=0)
+    matrix = matrix[finite.any(axis=1)][:, columns]
     finite = np.isfinite(matrix)
     if not finite.all():
         means = np.mean(matrix, axis=1, where=finite, keepdims=True)

@@ -246,7 +246,9 @@ def _rows(
 ) -> Iterator[Row]:
     """Yield the rows of every group, the best first."""
     ranked = {(row.group, row.policy): row for row in rankings.ranks(protocol, table)}
-    rows = [row for row in aggregates(protocol, table) if row.statistic == "iqm"]
+    statistics = aggregates(protocol, table)
+    rows = [row for row in statistics if row.statistic == "mean"]
+    middle = {(row.group, row.policy): row.estimate for row in statistics if row.statistic == "iqm"}
     groups = list(protocol.groups)
     for row in sorted(rows, key=lambda row: (groups.index(row.group), -row.estimate)):
         rank, entrant = ranked.get((row.group, row.policy)), entrants[row.policy]
@@ -256,14 +258,15 @@ def _rows(
         yield Row(
             group=row.group,
             policy=printable(row.policy),
-            iqm=row.estimate,
+            mean=row.estimate,
             low=row.low,
             high=row.high,
+            iqm=middle[row.group, row.policy],
+            tie="" if rank is None else rank.tie,
             first=math.nan if rank is None else rank.low,
             last=math.nan if rank is None else rank.high,
             unit=row.unit,
             count=row.count,
-            method=row.method,
             flag=row.flag,
             acts_on="" if entry is None else entry.information,
             verified=_verified(entrant, tasks),

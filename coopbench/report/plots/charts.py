@@ -73,7 +73,7 @@ def _finish_chart(ax: Any, spec: Chart, panel: Sequence[Task], columns: int) -> 
     title = ", ".join(filter(None, (spec.group, per))) or "all tasks"
     ax.set_title(title, loc="left", fontsize=SMALL)
     ax.set_xlabel(plain(spec.x), fontsize=SMALL)
-    ax.set_ylabel(f"IQM of {plain(spec.metric)}", fontsize=SMALL)
+    ax.set_ylabel(plain(spec.metric), fontsize=SMALL)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.8g}")
     values = [value for line in ax.lines for value in line.get_ydata() if math.isfinite(value)]
     share_limits(ax, values)

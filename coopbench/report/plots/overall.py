@@ -60,15 +60,18 @@ def aggregate(
     return ax
 
 
-def profiles(findings: Findings, group: str, ax: Any = None) -> Any:
-    """Draw the performance profiles of all policies in a group; return the axes.
+def profiles(findings: Findings, group: str, ax: Any = None, unit: str | None = None) -> Any:
+    """Draw the performance profiles of the policies of one unit in a group; return the axes.
 
-    x is a normalised score, y the share of scores above it with its pointwise band.
+    x is a normalised score, y the share of scores above it with its pointwise band. ``unit`` is
+    "episodes" or "runs": shares of episodes cannot be compared with shares of runs. By default it
+    is that of the first policy.
     """
     named("group", group, findings.protocol.groups)
     by_policy: dict[str, list[ProfilePoint]] = {}
     for point in findings.profiles:
-        if point.group == group:
+        unit = unit or (point.unit if point.group == group else None)
+        if (point.group, point.unit) == (group, unit):
             by_policy.setdefault(point.policy, []).append(point)
     looks = styles(policies(findings))
     ax = ax if ax is not None else new_axes(legend_height(by_policy))
@@ -90,7 +93,7 @@ def profiles(findings: Findings, group: str, ax: Any = None) -> Any:
         )
     ax.set_ylim(-0.03, 1.03)
     ax.set_xlabel(f"normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
-    ax.set_ylabel("share of scores above", fontsize=SMALL)
+    ax.set_ylabel(f"share of {unit or 'scores'} above", fontsize=SMALL)
     ax.set_title(group or "all tasks", loc="left", fontsize=SMALL)
     legend(ax, legend_columns(by_policy))
     return ax

@@ -51,13 +51,17 @@ def _group_pictures(findings: Findings, level: str) -> list[Picture]:
             [row for row in rows if row.statistic in SHOWN]
         )
         drawn.append(picture(f"iqm{end}", None, caption, _statistics(findings, group)))
-        if not any(point.group == group for point in findings.profiles):
+        units = dict.fromkeys(point.unit for point in findings.profiles if point.group == group)
+        if not units:
             continue
-        caption = (
-            f"Performance profiles{whose}: share of {unit_names(rows)} whose normalised score is "
-            f"above the threshold, with pointwise {level} band."
-        )
-        drawn.append(_chart(f"profiles{end}", caption, profiles(findings, group)))
+        for unit in units:
+            caption = (
+                f"Performance profiles{whose}: share of {unit} whose normalised score is "
+                f"above the threshold, with pointwise {level} band."
+            )
+            kind = f"-{unit}" if len(units) > 1 else ""
+            axes = profiles(findings, group, unit=unit)
+            drawn.append(_chart(f"profiles{kind}{end}", caption, axes))
         pairs = drawn_pairs(findings, group)
         if pairs:
             caption = _improvement_caption(findings, group, pairs, level)
@@ -108,8 +112,8 @@ def _chart_pictures(findings: Findings, level: str) -> list[Picture]:
         if not points:
             continue
         caption = (
-            f"Interquartile mean of {spec.metric} against {spec.x}, with its {level} band over "
-            f"{unit_names(points)}."
+            f"{spec.metric} against {spec.x}: interquartile mean over task means, of a single "
+            f"task its mean, with its {level} band over runs and episodes."
         )
         if any(point.unit == "models" for point in points):
             caption += " For several models: the mean of theirs, and the t interval over models."
@@ -122,15 +126,16 @@ def _learning_pictures(findings: Findings, level: str) -> list[Picture]:
     score, drawn = findings.protocol.report.score, []
     for group in dict.fromkeys(row.group for row in findings.learning if not row.task):
         caption = (
-            f"Sample efficiency: interquartile mean of the normalised {score} over runs and tasks "
-            f"at every checkpoint, with the {level} interval of each point over whole runs."
+            f"Sample efficiency: interquartile mean over tasks of the mean normalised {score} "
+            f"at every checkpoint, with the {level} interval of each point, over runs and episodes."
         )
         name = f"efficiency-{group}" if group else "efficiency"
         drawn.append(_chart(name, caption, efficiency(findings, group)))
     for task in dict.fromkeys(curve.task for curve in findings.learning if curve.task):
         caption = (
             f"Learning curves: mean over runs of the mean {score} at every checkpoint, with the "
-            f"{level} t interval of each point over runs. Dotted: the evaluation of the best "
+            f"{level} interval of each point, over runs and episodes. Dotted: the evaluation of "
+            "the best "
             "fixed policy, and of the best that ignores its observations, with the "
             f"{level} interval; its episodes are not those of the curves."
         )

@@ -28,10 +28,13 @@ def efficiency_table(findings: Findings) -> Table | None:
     level, names = level_text(findings.protocol), dict.fromkeys(row.group for row in rows)
     columns = (
         Column("Policy", "who is trained", numeric=False),
-        Column("Area", "mean height of the curve of interquartile means over its steps"),
-        Column(f"{level} interval", "of the area, bootstrap over whole runs; sorted by width"),
+        Column("Area", "mean height of the curve of interquartile means over tasks"),
+        Column(f"{level} interval", "of the area, over runs and episodes; sorted by width"),
         Column(f"Steps to {THRESHOLD:g}", "to the first checkpoint that is as good, or better"),
-        Column(f"{level} interval of steps", "percentile, over whole runs; sorted by its start"),
+        Column(
+            f"{level} interval of steps",
+            "where the band of the curve reaches it; sorted by its start",
+        ),
         Column("Checkpoints", "steps of the first and the last", numeric=False),
         Column("n", "runs per task"),
     )
@@ -45,7 +48,7 @@ def efficiency_table(findings: Findings) -> Table | None:
         columns=columns,
         groups=groups,
         footnotes=notes.all(),
-        unit=f"{_unit(rows)}; a run is resampled whole. Steps of the environment, all agents "
+        unit=f"{_unit(rows)}. Steps of the environment, all agents "
         f"together; '{NEVER}' is a result: not within the checkpoints.",
         kind="Group",
     )
@@ -66,6 +69,8 @@ def _efficiency_row(row: Efficiency, scale: Scale, notes: Footnotes) -> tuple[En
 
 
 def _span(low: float, high: float) -> str:
+    if math.isnan(low):
+        return MISSING
     return NEVER if math.isinf(low) else f"{_steps(low)} to {_steps(high)}"
 
 

@@ -12,12 +12,18 @@ class Entry:
     text: str
     value: float | str | None = None  # what it is sorted by, in full precision; None comes last
     marks: tuple[str, ...] = ()  # letters of the footnotes that qualify it
-    strong: bool = False  # a Holm p below the protocol's alpha
+    strong: bool = False  # a claim that holds, such as an adjusted p below the protocol's alpha
+    below: str = ""  # a second line, which sorting ignores
 
     @property
     def marked(self) -> str:
         """The text with the letters of its footnotes."""
         return self.text + "".join(f" ({mark})" for mark in self.marks)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The text with its footnotes, and the second line if there is one."""
+        return tuple(filter(None, (self.marked, self.below)))
 
 
 @dataclass(frozen=True)

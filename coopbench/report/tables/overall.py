@@ -8,6 +8,7 @@ from coopbench.analysis.missing_runs import missing_runs
 from coopbench.analysis.samples import Scale as ScoreScale
 from coopbench.analysis.samples import score_scales
 from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
+from coopbench.report.tables.aggregates import runs_table
 from coopbench.report.tables.learning import efficiency_table, late_table
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.tasks import estimate_row
@@ -160,6 +161,7 @@ def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
 
 # Makers of the tables that only some reports have, in the order in which a report shows them.
 EXTRA_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
+    runs_table,
     missing_table,
     model_table,
     efficiency_table,

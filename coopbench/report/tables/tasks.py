@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from coopbench.analysis.comparisons import Comparison
 from coopbench.analysis.estimates import AgentEstimate, Estimate
 from coopbench.analysis.findings import Findings
+from coopbench.analysis.samples import RUNS
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.protocol.sections import Task
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import (
+    above_entry,
+    claim_entry,
     count_entry,
     interval_entry,
     interval_width,
@@ -33,11 +36,13 @@ def task_table(findings: Findings, task: Task) -> Table:
     notes, meanings, over = Footnotes(), known_metrics(task.env), unit_names(estimates)
     columns = (
         Column("Policy", "who plays all agents, or the focal one", numeric=False),
-        Column("Mean", f"mean over {over}"),
-        Column("SD", f"standard deviation over {over}, divisor n - 1"),
+        Column("Mean", "over runs and episodes"),
         Column(
-            f"{level_text(findings.protocol)} interval", "t interval of the mean; sorted by width"
+            f"{level_text(findings.protocol)} interval",
+            "of the mean, for new runs and new episodes; sorted by width",
         ),
+        Column("SD of runs", "standard deviation of the run means, divisor n - 1"),
+        Column("SD of episodes", "standard deviation of the episodes of one run, divisor n - 1"),
         Column("n", f"{over} in which the metric is defined"),
     )
     groups = []
@@ -47,7 +52,7 @@ def task_table(findings: Findings, task: Task) -> Table:
         entries = tuple(
             (Entry(policy, policy), *missing_entries(columns))
             if row is None
-            else estimate_row(row, scale, notes, estimates)
+            else _task_row(row, scale, notes, estimates)
             for policy, row in zip(policies(findings), rows, strict=True)
         )
         meaning = meanings.get(metric, "")
@@ -58,10 +63,24 @@ def task_table(findings: Findings, task: Task) -> Table:
     return Table(f"Results on {task.id}", columns, tuple(groups), notes.all(), unit)
 
 
-def estimate_row(
+def _task_row(
     row: Estimate, scale: Scale, notes: Footnotes, rows: Sequence[Estimate]
 ) -> tuple[Entry, ...]:
     """Return the entries of one estimate; ``rows`` are all rows of the table."""
+    return (
+        Entry(row.policy, row.policy),
+        number_entry(row.mean, scale),
+        interval_entry(row, scale, notes),
+        number_entry(row.std if row.unit == RUNS else math.nan, scale),
+        number_entry(row.std_episodes, scale),
+        count_entry(row, rows),
+    )
+
+
+def estimate_row(
+    row: Estimate, scale: Scale, notes: Footnotes, rows: Sequence[Estimate]
+) -> tuple[Entry, ...]:
+    """Return the entries of one estimate over models; ``rows`` are all rows of the table."""
     return (
         Entry(row.policy, row.policy),
         number_entry(row.mean, scale),
@@ -105,7 +124,7 @@ def _agent_columns(
         Column("Mean return", f"mean over {over} in which the policy played the agent"),
         Column(
             f"{level_text(findings.protocol)} interval",
-            "t interval of the mean return; sorted by width",
+            "of the mean return, for new runs and new episodes; sorted by width",
         ),
         Column("n", f"{over} in which the policy played the agent"),
         *(Column(name, f"mean over {over} of: {meanings.get(name, name)}") for name in names[1:]),
@@ -151,7 +170,7 @@ def comparison_table(findings: Findings, task: Task) -> Table | None:
         if (row.task, row.metric) == (task.id, score) and row.unit in compared
     ]
     return Table(
-        title=f"Comparisons of {score} on {task.id} ({_test(findings)})",
+        title=f"Comparisons of {score} on {task.id}",
         columns=columns,
         groups=(Group("", "", tuple(body)),),
         footnotes=notes.all(),
@@ -175,27 +194,23 @@ def _equality(findings: Findings) -> str:
     return (
         f"Equivalence p below {settings.alpha:g}: the two differ by less than "
         f"{settings.margin:g} of normalised score. "
-        '"No difference" is claimed only through this test.'
+        '"No difference" is claimed only through this test, and in bold only of fixed policies: '
+        "runs that nobody has seen could undo it."
     )
-
-
-def _test(findings: Findings) -> str:
-    return "paired t" if findings.protocol.report.comparison == "paired" else "Welch's t"
 
 
 def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
     score, level = findings.protocol.report.score, level_text(findings.protocol)
-    paired = findings.protocol.report.comparison == "paired"
-    test, margin = _test(findings), findings.protocol.report.margin
+    margin = findings.protocol.report.margin
     equal = f"test that the two differ by less than {margin} of normalised score, adjusted"
     return (
         Column("Comparison", "first vs second", numeric=False),
         Column("Difference", f"mean {score} of the first minus that of the second"),
-        Column(f"{level} interval", f"of the difference, {test}; sorted by width"),
-        Column("t", "t of the paired differences" if paired else "Welch's t"),
-        Column("df", "pairs - 1" if paired else "degrees of freedom, Welch and Satterthwaite"),
-        Column("p", "two-sided, unadjusted"),
+        Column(f"{level} interval", "of the difference, over runs and episodes; sorted by width"),
+        Column("p", "two-sided, unadjusted: the level at which the interval touches 0"),
         Column("Holm p", "adjusted over all tests of this task"),
+        Column("Holm p, all tasks", "adjusted over all tests of all tasks"),
+        Column("Runs above", "runs of a learner above the fixed policy, and their share"),
         Column("Hedges g", "difference in pooled standard deviations, bias-corrected"),
         Column("r", "correlation between scores of the same seed"),
         *([] if margin is None else [Column("Equivalence p", equal)]),
@@ -207,17 +222,20 @@ def _comparison_row(
 ) -> tuple[Entry, ...]:
     """Return the entries of a comparison; the last is empty where no margin is declared."""
     pair = f"{row.first} vs {row.second}"
-    p = Entry("no test") if math.isnan(row.p_value) else p_entry(row.p_value)
-    holm, equal = p_entry(row.p_holm), p_entry(row.p_equivalence)
+    tested = not math.isnan(row.p_value)
+    p = dataclasses.replace(claim_entry(row, row.p_value, notes, alpha), strong=False)
+    equal, fixed = p_entry(row.p_equivalence), row.unit != RUNS
     return (
         Entry(pair, pair),
         number_entry(row.difference, scale),
         Entry(interval_text(row.low, row.high, scale), interval_width(row)),
-        number_entry(row.statistic, Scale(2)),
-        number_entry(row.df, Scale(1)),
-        dataclasses.replace(p, marks=notes.mark(row.flag)),
-        dataclasses.replace(holm, strong=row.p_holm < alpha),
+        dataclasses.replace(p, marks=(*p.marks, *notes.mark(row.flag)))
+        if tested
+        else Entry("no test", marks=notes.mark(row.flag)),
+        claim_entry(row, row.p_holm, notes, alpha),
+        claim_entry(row, row.p_protocol, notes, alpha),
+        above_entry(row),
         number_entry(row.hedges_g, Scale(2)),
         number_entry(row.correlation, Scale(2)),
-        dataclasses.replace(equal, strong=row.p_equivalence < alpha),
+        dataclasses.replace(equal, strong=fixed and row.p_equivalence < alpha),
     )

@@ -1,5 +1,6 @@
 """Words of the tables: entries, units of inference and bounds, said alike in every table."""
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol as Shape
@@ -15,7 +16,9 @@ __all__ = [
     "NO_AGGREGATE",
     "NO_COMPARISON",
     "SAME",
+    "above_entry",
     "bounds_text",
+    "claim_entry",
     "count_entry",
     "group_meanings",
     "interval_entry",
@@ -29,11 +32,12 @@ __all__ = [
     "unit_names",
     "unit_text",
     "units",
+    "unseen_text",
 ]
 
 NO_AGGREGATE = "No aggregate: an ad-hoc evaluation has no agreed bounds to normalise its score by."
 NO_COMPARISON = "No comparison: fewer than two policies have played this task."
-SAME = "all resamples give the same value: a width of zero is not certainty"
+SAME = "nothing varies: a width of zero is not certainty"
 LONG = 6  # tasks beyond which a reader needs an overview, and single tasks are folded
 
 
@@ -119,6 +123,23 @@ class _Bounded(Shape):
     def flag(self) -> str: ...
 
 
+class _Claim(Shape):
+    """A comparison: whether it may be claimed, and how many runs of a learner bear it out."""
+
+    @property
+    def shown(self) -> bool: ...
+    @property
+    def not_shown(self) -> str: ...
+    @property
+    def above(self) -> int: ...
+    @property
+    def runs(self) -> int: ...
+    @property
+    def above_low(self) -> float: ...
+    @property
+    def above_high(self) -> float: ...
+
+
 def unit_names(rows: Iterable[_Counted]) -> str:
     """Name the units of some rows, for the meaning of a column."""
     units = {row.unit for row in rows}
@@ -152,7 +173,32 @@ def missing_entries(columns: Sequence[Column]) -> tuple[Entry, ...]:
 def interval_entry(row: _Bounded, scale: Scale, notes: Footnotes) -> Entry:
     """Return an interval, sorted by its width, with the reason why it says less than it seems."""
     flag = row.flag or (SAME if is_point(row.low, row.high) else "")
-    return Entry(interval_text(row.low, row.high, scale), interval_width(row), notes.mark(flag))
+    text, below = interval_text(row.low, row.high, scale), unseen_text(row, scale)
+    return Entry(text, interval_width(row), notes.mark(flag), below=below)
+
+
+def unseen_text(row: _Bounded, scale: Scale) -> str:
+    """Return the second line of an interval, with unseen failures; empty where it is not wider."""
+    low, high = getattr(row, "low_unseen", math.nan), getattr(row, "high_unseen", math.nan)
+    if not (low < row.low or high > row.high):
+        return ""
+    return f"unseen failures: {interval_text(low, high, scale)}"
+
+
+def claim_entry(row: _Claim, p: float, notes: Footnotes, alpha: float) -> Entry:
+    """Return an adjusted p value, bold as a claim; "not shown" where runs could undo it."""
+    if row.not_shown and p < alpha:
+        return Entry("not shown", p, notes.mark(row.not_shown))
+    return dataclasses.replace(p_entry(p), strong=row.shown and p < alpha)
+
+
+def above_entry(row: _Claim) -> Entry:
+    """Return how many runs of a learner are above a fixed policy, with their share's interval."""
+    if not row.runs:
+        return Entry(MISSING)
+    text = f"{row.above} of {row.runs}"
+    share = f"share {row.above_low:.2f} to {row.above_high:.2f}"
+    return Entry(text, row.above / row.runs, below=share)
 
 
 def interval_width(row: _Bounded) -> float | None:
