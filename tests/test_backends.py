@@ -190,7 +190,7 @@ def test_an_error_names_its_cell_in_this_process(file, tmp_path):
     assert caught.value.__notes__ == ["It came from policy 'steady' on task 'one'."]
 
 
-def test_what_cannot_be_sent_is_told_before_anything_starts(file, tmp_path):
+def test_what_cannot_be_pickled_is_refused_before_anything_starts(file, tmp_path):
     def local(observations):
         return np.full((*observations.shape[:2], 1), 10.0)
 
@@ -209,14 +209,14 @@ def test_what_cannot_be_sent_is_told_before_anything_starts(file, tmp_path):
         ("serial", 2, r"'workers' was 2 with backend 'serial'.*choose backend 'processes'"),
     ],
 )
-def test_number_of_workers(file, tmp_path, backend, workers, message):
+def test_a_wrong_number_of_workers_is_refused(file, tmp_path, backend, workers, message):
     with pytest.raises(ValueError, match=message):
         coopbench.evaluate(file, ["random"], tmp_path / "r", backend=backend, workers=workers)
     assert not (tmp_path / "r").exists()
     assert 1 <= usable_cores() <= os.cpu_count()
 
 
-def test_order_of_jobs(file):
+def test_one_job_of_each_kind_and_the_largest_come_first(file):
     """One of each kind first, the largest before the others in both parts."""
     protocol = load_protocol(file)
     cells = plan(protocol, ["random", "tit_for_tat"])
@@ -297,7 +297,7 @@ def test_no_process_outlives_the_one_that_started_it(file, number):
     assert len(coopbench.load_report(folder / "r").episodes.blocks) == 2
 
 
-def test_a_script_without_a_guard_is_told_so(file):
+def test_a_script_without_a_main_guard_is_refused(file):
     done = subprocess.run(
         _script(file, "if True:"), cwd=file.parent, capture_output=True, text=True
     )
@@ -307,7 +307,7 @@ def test_a_script_without_a_guard_is_told_so(file):
     assert not list(file.parent.rglob("meta.json"))
 
 
-def test_a_script_that_cannot_be_loaded_again_is_told_so(file):
+def test_a_script_that_cannot_be_loaded_again_is_named(file):
     refuses = "if __name__ != '__main__':\n    sys.exit(3)\nelse:"
     done = subprocess.run(
         _script(file, refuses, workers=1), cwd=file.parent, capture_output=True, text=True
@@ -316,7 +316,7 @@ def test_a_script_that_cannot_be_loaded_again_is_told_so(file):
     assert "ended before it began to work (exit status 3)" in done.stderr
 
 
-def test_a_policy_without_a_module_is_told_so(file):
+def test_a_policy_without_a_module_is_refused(file):
     """As in a notebook: it can be sent, but the worker does not find it."""
     code = (
         "import coopbench\ndef mine(observations): ...\n"
@@ -492,7 +492,7 @@ def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
         next(results)
 
 
-def test_ray_is_needed(file, tmp_path, monkeypatch):
+def test_a_missing_ray_is_named(file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ValueError, match=r'pip install "coopbench\[ray\]"'):
         coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray")

@@ -175,7 +175,7 @@ def test_a_full_disk_leaves_no_half_written_cell(protocol, tmp_path, monkeypatch
     assert len(coopbench.evaluate(protocol, ["random"], out=tmp_path / "r").episodes) == 24
 
 
-def test_a_damaged_protocol_is_told(protocol, tmp_path):
+def test_a_damaged_protocol_is_named(protocol, tmp_path):
     coopbench.evaluate(protocol, ["random"], out=tmp_path / "r")
     file = tmp_path / "r" / "protocol.json"
     text = file.read_text()

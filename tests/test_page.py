@@ -203,7 +203,7 @@ def test_the_checklist_knows_what_is_missing(report):
     assert list(shown["random"]) == list(cards(report)["random"])
 
 
-def test_too_few_runs_and_shared_seeds_are_said(report):
+def test_too_few_runs_and_shared_seeds_are_flagged(report):
     without = [b for b in report.episodes.blocks if b.cell.policy != "untold"]
     shared = [
         dataclasses.replace(b, cell=dataclasses.replace(b.cell, run=3)) if b.cell.run == 50 else b

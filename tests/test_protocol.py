@@ -49,7 +49,7 @@ bounds = { low = 0.0, high = 4000.0 }
 
 
 @pytest.mark.parametrize("name", coopbench.protocols())
-def test_shipped_protocols(name):
+def test_shipped_protocols_load_and_their_metrics_exist(name):
     protocol = load_protocol(name)
     assert protocol.protocol.name == name
     assert load_protocol(protocol.name).digest == protocol.digest
@@ -153,7 +153,7 @@ def _load(tmp_path, text):
     return load_protocol(file)
 
 
-def test_a_good_file_and_its_digest(tmp_path):
+def test_a_digest_depends_on_content_not_on_comments(tmp_path):
     protocol = _load(tmp_path, GOOD)
     assert protocol.name == "trial-v1"
     assert protocol.seeds_of(protocol.task[0]).tolist() == [0, 1, 2, 3, 4]
@@ -199,7 +199,7 @@ def test_a_good_file_and_its_digest(tmp_path):
         ('id = "one"', 'id = "one"\npartners = { firm = ["greedy"] }', r"'greedy' cannot play"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path, old, new, message):
+def test_wrong_entries_of_a_protocol_are_named(tmp_path, old, new, message):
     assert old in GOOD
     with pytest.raises(ProtocolError, match=message) as error:
         _load(tmp_path, GOOD.replace(old, new, 1))
@@ -305,7 +305,7 @@ def test_the_digest_is_of_what_comes_out(tmp_path):
     assert _extended(tmp_path, SHORTER).digest == _load(tmp_path, whole).digest
 
 
-def test_own_tasks_replace_all(tmp_path):
+def test_tasks_of_an_extending_protocol_replace_all(tmp_path):
     task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"mine"')
     extended = _extended(
         tmp_path, SHORTER + task, GOOD + task.replace('"mine"', '"two"').replace("9", "8")
@@ -313,7 +313,7 @@ def test_own_tasks_replace_all(tmp_path):
     assert [t.id for t in extended.task] == ["mine"]
 
 
-def test_extending_goes_on(tmp_path):
+def test_a_protocol_can_extend_one_that_extends_another(tmp_path):
     (tmp_path / "middle.toml").write_text(SHORTER, encoding="utf-8")
     extended = _extended(tmp_path, 'extends = "middle.toml"\n[report]\nconfidence = 0.9\n')
     assert (extended.report.confidence, extended.report.alpha, extended.name) == (
@@ -362,7 +362,7 @@ def test_ad_hoc_files_cannot_be_extended(tmp_path):
         _extended(tmp_path, SHORTER, "ad_hoc = true\n" + GOOD)
 
 
-def test_files_that_are_not_there_or_not_toml(tmp_path):
+def test_missing_files_and_files_that_are_not_toml_are_refused(tmp_path):
     with pytest.raises(ProtocolError, match="no protocol file"):
         load_protocol(tmp_path / "absent.toml")
     with pytest.raises(ProtocolError, match="not valid TOML"):
@@ -383,13 +383,13 @@ def test_changed_instances_are_refused():
         instance_state(changed, engine.constants, 10)
 
 
-def test_a_refused_task_is_told_once():
+def test_the_error_of_a_refused_task_appears_once():
     with pytest.raises(ProtocolError, match="'horizon'") as error:
         ad_hoc("TrustDilemma-v1", horizon=-1)
     assert len(str(error.value).splitlines()) == 2  # not also: a protocol needs a task
 
 
-def test_ad_hoc_protocols():
+def test_ad_hoc_protocols_take_parameters_and_seeds():
     protocol = ad_hoc("TrustDilemma-v0", episodes=3, seed=8, horizon=5)
     assert protocol.ad_hoc
     assert protocol.seeds_of(protocol.task[0]).tolist() == [8, 9, 10]

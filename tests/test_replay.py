@@ -119,7 +119,7 @@ def test_an_episode_of_a_shipped_protocol_is_the_one_of_its_batch():
     assert np.array_equal(np.cumsum(episode.rewards, axis=0)[-1], block.returns[17])
 
 
-def test_results_that_cannot_be_reproduced_are_told(results, tmp_path):
+def test_results_that_cannot_be_reproduced_are_named(results, tmp_path):
     import shutil
 
     root = shutil.copytree(results / "focal", tmp_path / "focal")
@@ -191,7 +191,7 @@ def test_wrong_addresses_say_what_to_do(address, message, results):
         coopbench.find_episode(address.replace("{root}", str(results)))
 
 
-def test_a_wrong_seed_or_place_is_told_before_anything_is_played(tmp_path):
+def test_a_wrong_seed_or_place_is_refused_before_play(tmp_path):
     for seed in (-1, 0.5, True):
         with pytest.raises(ValueError, match="whole number"):
             coopbench.record("Routing-v0", "greedy", seed=seed)
@@ -259,7 +259,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("words", "arrays", "message"), WRONG)
-def test_wrong_files_are_told(words, arrays, message, episode, tmp_path):
+def test_wrong_files_are_refused(words, arrays, message, episode, tmp_path):
     path = tmp_path / "wrong.npz"
     path.write_bytes(_rewritten(episode, words, **arrays))
     with pytest.raises(ReplayError, match=re.escape(message)):
@@ -268,7 +268,7 @@ def test_wrong_files_are_told(words, arrays, message, episode, tmp_path):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_damaged_files_are_told(data, episode, tmp_path_factory):
+def test_damaged_files_are_named(data, episode, tmp_path_factory):
     """A changed byte, or a missing end: never another error, never another episode."""
     path = tmp_path_factory.getbasetemp() / "damaged.npz"
     content = bytearray(_rewritten(episode))
@@ -317,7 +317,7 @@ def test_actions_that_nobody_can_take_stop_the_replay(episode, tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_an_episode_longer_than_its_game_is_told(tmp_path):
+def test_an_episode_longer_than_its_game_is_refused(tmp_path):
     made = coopbench.record(
         "Routing-v0", "greedy", seed=1, num_agents=1, map_params={"num_rows": 3}
     )
@@ -503,7 +503,7 @@ def test_the_default_stride_of_a_gif_keeps_it_small(episode, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"fps": 0}, {"fps": 51}, {"side": 8}, {"stride": 0}])
-def test_wrong_options_of_a_gif_are_told(options, episode):
+def test_wrong_options_of_a_gif_are_refused(options, episode):
     with pytest.raises(ValueError, match="allowed"):
         as_gif(episode, **options)
 

@@ -467,7 +467,7 @@ def test_maps_of_the_user_are_a_standard_of_their_own(folder):
     assert any("differs from the routing-hard" in reason for reason in reasons)
 
 
-def test_maps_that_cannot_be_played_on_are_told_once(folder):
+def test_maps_that_cannot_be_played_on_are_named_once(folder):
     with pytest.raises(ProtocolError, match=r"There is no folder .*nowhere"):
         with_maps(HARD, folder / "nowhere")
     text = (folder / "two.map").read_text()

@@ -91,7 +91,7 @@ def test_the_run_is_the_unit(results):
     assert {r.count for r in agents} == {3}
 
 
-def test_comparisons_with_runs(results, protocol):
+def test_comparisons_take_runs_as_the_unit(results, protocol):
     report, _ = results
     row = next(
         r
@@ -135,7 +135,7 @@ def test_comparisons_with_runs(results, protocol):
     assert fixed.p_equivalence > 0
 
 
-def test_what_is_not_different_is_not_called_equal(protocol):
+def test_few_runs_are_called_neither_different_nor_equal(protocol):
     slightly = coopbench.Models("a", {t: dict.fromkeys(RUNS, "random") for t in TASKS})
     other = coopbench.Models(
         "b", {t: {100: "random", 101: "random", 102: "constant:0.5"} for t in TASKS}
@@ -146,7 +146,7 @@ def test_what_is_not_different_is_not_called_equal(protocol):
         assert not row.p_equivalence < 0.05  # three runs are too few to say so
 
 
-def test_runs_come_back_from_the_folder(results):
+def test_a_report_from_the_folder_equals_the_first(results):
     report, folder = results
     again = coopbench.load_report(folder)
     for what in ("estimates", "aggregates", "comparisons"):
@@ -157,7 +157,7 @@ def test_runs_come_back_from_the_folder(results):
         assert np.array_equal(one.metrics["return"], two.metrics["return"])
 
 
-def test_what_is_missing_is_listed_and_the_rest_goes_on(protocol, tmp_path):
+def test_missing_runs_are_listed_and_the_others_are_reported(protocol, tmp_path):
     short = coopbench.Checkpoints({100: "constant:0.5"})
     broken = {
         "dilemma": {100: COURSE, 101: coopbench.Failed("the loss was nan at step 120")},
@@ -297,7 +297,7 @@ def test_a_policy_has_runs_everywhere_or_nowhere(protocol, tmp_path):
         coopbench.load_report(tmp_path / "fixed")
 
 
-def test_a_run_that_is_given_anew_leaves_nothing_of_the_old_one(protocol, tmp_path):
+def test_a_run_played_again_replaces_all_files_of_the_old_one(protocol, tmp_path):
     one = builders.first_task(protocol, training=None)
     episodes = {"meta.json", "results.jsonl", "curves.npz", "trace.npz"}
     for model, files in (
@@ -316,7 +316,7 @@ def test_a_run_that_is_given_anew_leaves_nothing_of_the_old_one(protocol, tmp_pa
         assert len(again.episodes.blocks) == len(report.episodes.blocks)
 
 
-def test_runs_are_added_as_they_come(protocol, tmp_path):
+def test_runs_may_be_added_in_any_order(protocol, tmp_path):
     """The report is about all that the folder holds of a policy, in whatever order it came."""
     one = builders.first_task(protocol, training=None)
     runs = {101: "constant:0.5", 100: COURSE, 102: coopbench.Failed("nan")}

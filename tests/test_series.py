@@ -64,7 +64,7 @@ def test_names_are_checked_without_agents_too(write):
         read_series(write(",b\n0,0\n"))
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file .*nowhere.csv to read"):
         read_series(tmp_path / "nowhere.csv")
     with pytest.raises(ValueError, match=r"cannot be read as a file: Is a directory"):

@@ -39,7 +39,7 @@ def test_wheel_holds_every_file_of_the_packages_and_nothing_else():
 
 
 @pytest.mark.parametrize("module", ["coopbench_envs", "coopbench", "coopbench.cli.main"])
-def test_importing_is_light(module):
+def test_importing_loads_no_heavy_library(module):
     """Nothing heavy is loaded before it is used."""
     code = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

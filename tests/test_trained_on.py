@@ -148,7 +148,7 @@ def test_the_key_counts_and_its_absence_does_not(protocol):
         ("trained_on", "traned_on", r"Unknown key 'traned_on'.*Did you mean 'trained_on'"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path, old, new, message):
+def test_wrong_entries_of_a_protocol_are_named(tmp_path, old, new, message):
     assert old in TEXT
     with pytest.raises(ProtocolError, match=f"(?m){message}"):
         load(tmp_path, TEXT.replace(old, new, 1))
@@ -284,7 +284,7 @@ def test_steps_are_asked_for_without_selection_seeds(protocol):
     assert reasons_of(without, table(without, ())) == []  # nothing is known of their steps
 
 
-def test_a_run_that_failed_is_told_once(protocol):
+def test_a_failed_run_is_reported_once(protocol):
     lost = {"dilemma": dict.fromkeys(RUNS, "random"), "slcd": dict.fromkeys(RUNS, "random")}
     lost["dilemma"] |= {101: coopbench.Failed("the loss was nan")}
     report = coopbench.evaluate(protocol, ["random", coopbench.Models("ippo", lost)])
@@ -345,7 +345,7 @@ def test_the_card_knows_the_steps_without_checkpoints(report):
     assert cards(bare)["ippo"]["Training steps"] == "300"
 
 
-def test_it_is_said_in_words(protocol):
+def test_training_on_other_tasks_is_described(protocol):
     text = "one model on each of 2 tasks, which plays it and those that name it; 3 runs"
     assert training_text(protocol).startswith(text)
     rows = [line for line in describe_protocol(protocol).splitlines() if "focal" in line]
@@ -376,7 +376,7 @@ def test_the_standard_protocol_trains_on_self_play(name, runs):
     assert protocol.report.learned == ("ippo",)
 
 
-def test_its_selection_seeds_are_nobody_elses():
+def test_its_selection_seeds_are_in_no_other_protocol():
     selection = set(load_protocol("coopetition-standard").seeds.selection.seeds)
     assert len(selection) == 20
     for name in coopbench.protocols():

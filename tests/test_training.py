@@ -177,7 +177,7 @@ def scalars(folder):
     return events
 
 
-def test_runs_become_results(protocol, tmp_path):
+def test_training_runs_are_stored_as_results_with_their_progress(protocol, tmp_path):
     calls = []
     report = coopbench.train(
         protocol, "steady", tmp_path / "out", progress=lambda *each: calls.append(each)
@@ -428,7 +428,7 @@ def test_a_state_that_could_not_be_read_again_is_not_written(protocol, tmp_path,
     assert not list(tmp_path.rglob("state.npz"))
 
 
-def test_a_run_that_diverged_is_told_and_not_trained_again(protocol, tmp_path):
+def test_a_run_that_diverged_is_reported_and_not_trained_again(protocol, tmp_path):
     report = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], fails=30)
     reason = "Its loss is nan at step 32."
     failed = {(f.cell.task, f.reason) for f in report.episodes.failures}
@@ -458,7 +458,7 @@ def test_a_damaged_state_is_named(protocol, tmp_path):
         coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
 
 
-def test_a_state_without_its_learner_is_not_begun_anew(protocol, tmp_path, monkeypatch):
+def test_a_state_without_its_learner_is_damaged_not_restarted(protocol, tmp_path, monkeypatch):
     real = Steady.learn
 
     def interrupted(self, steps):
@@ -528,7 +528,7 @@ def test_a_run_is_one_training(protocol, tmp_path):
         (None, "there is a policy.npz, but meta.json describes no training"),
     ],
 )
-def test_what_is_told_of_a_training_is_verified(protocol, tmp_path, facts, words):
+def test_the_metadata_of_a_training_are_verified(protocol, tmp_path, facts, words):
     coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
     place = tmp_path / "race" / "steady" / "run-5"
     before = builders.edit_meta(place)["training"]
@@ -540,7 +540,7 @@ def test_what_is_told_of_a_training_is_verified(protocol, tmp_path, facts, words
 
 
 @pytest.mark.parametrize(("learner", "header"), [("isac", {}), ("steady", {"steps": 1000})])
-def test_where_a_policy_says_it_comes_from_is_verified(protocol, tmp_path, learner, header):
+def test_the_origin_in_the_header_of_a_policy_is_verified(protocol, tmp_path, learner, header):
     coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
     place = tmp_path / "race" / "steady" / "run-5"
     policy = read_policy((place / "policy.npz").read_bytes())
@@ -552,7 +552,7 @@ def test_where_a_policy_says_it_comes_from_is_verified(protocol, tmp_path, learn
     assert any("policy.npz was trained " in reason for reason in check.reasons)
 
 
-def test_runs_with_different_hyperparameters_are_no_standard(protocol, tmp_path):
+def test_runs_with_different_hyperparameters_are_a_departure(protocol, tmp_path):
     what = "runs of steady on trust, trust.beside were trained with different values of peak"
     for seed, peak in ((5, 40), (6, 40), (6, 20)):
         chosen = {"tasks": ["trust"], "seeds": [seed], "peak": peak}
@@ -564,7 +564,7 @@ def test_runs_with_different_hyperparameters_are_no_standard(protocol, tmp_path)
     assert "were trained with different values of peak" in text
 
 
-def test_what_is_there_of_a_run_is_not_played_over(protocol, tmp_path):
+def test_a_stored_run_is_not_overwritten_by_another(protocol, tmp_path):
     for folder, peak in (("one", 40), ("two", 20)):
         coopbench.train(protocol, "steady", tmp_path / folder, tasks=["race"], seeds=[5], peak=peak)
         coopbench.train(protocol, "steady", tmp_path / folder, tasks=["trust"], peak=peak)
@@ -615,7 +615,7 @@ def test_a_state_whose_parts_do_not_fit_is_named(protocol, tmp_path, change):
             coopbench.train(protocol, "steady", tmp_path, **once)
 
 
-def test_all_runs_of_a_folder_are_a_method(protocol, tmp_path):
+def test_all_runs_of_a_folder_are_evaluated_as_one_policy(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path / "one", seeds=[5, 6])
     report = coopbench.evaluate(
         protocol, [f"steady:{tmp_path / 'one'}", "random"], tmp_path / "two"
@@ -713,7 +713,7 @@ def test_names_of_folders_are_short_enough(protocol, tmp_path):
     assert coopbench.verify(tmp_path / "two").holds
 
 
-def test_required_runs_that_are_there_are_reported(protocol, tmp_path):
+def test_required_runs_in_the_folder_are_reported(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path)
     report = coopbench.evaluate(protocol, ["random", "conditional_cooperator"], tmp_path)
     assert {b.cell.policy for b in report.episodes} == {
@@ -758,7 +758,7 @@ def test_one_model_per_task_that_plays_all(tmp_path):
     assert {b.cell.policy for b in again.episodes} == {"random", "steady:trust", "steady:race"}
 
 
-def test_budgets(protocol):
+def test_budgets_come_from_the_kind_of_learner(protocol):
     def budget(kind="on_policy", **how):
         learner = STEADY.__class__("x", None, "", kind, Params)
         planned = training_plan.budget_of(protocol, learner, **how)
@@ -831,7 +831,7 @@ def test_a_fixed_policy_of_that_name_is_not_mixed_with_runs(protocol, tmp_path):
         coopbench.train(one, "steady", tmp_path)
 
 
-def test_scalars_for_tensorboard(protocol, tmp_path):
+def test_training_writes_scalars_for_tensorboard(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
     events = scalars(tmp_path / "trust" / "steady" / "run-5" / "training")
     assert {"loss", "steps_per_second", "evaluation/own_return"} <= set(events.Tags()["scalars"])

@@ -286,7 +286,7 @@ def test_an_untouched_folder_is_identical(source):
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_is_changed_is_found_even_with_all_digests_repaired(root, attack):
+def test_every_change_is_detected_even_with_all_digests_repaired(root, attack):
     cell, edit, step = ATTACKS[attack]
     edit(root)
     assert not verify(root).holds
@@ -310,7 +310,7 @@ def test_the_first_episode_and_step_that_differ_are_named(root):
     assert checks[LEARNED].differing == (meta_of(root, LEARNED)["recorded"][0],)
 
 
-def test_protocols(root):
+def test_another_protocol_does_not_verify(root):
     file = root / "protocol.json"
     content = json.loads(file.read_text())
     for change in (
@@ -334,7 +334,7 @@ def test_protocols(root):
         assert not verify(root).holds  # other episodes, or estimates that are not those of report
 
 
-def test_a_protocol_under_the_name_of_another(tmp_path):
+def test_a_protocol_under_the_name_of_another_does_not_verify(tmp_path):
     """Bounds say nothing about episodes, yet a known name stands for known bounds."""
     shipped = load_protocol("coopetition-standard")
     task = shipped.task[0].model_copy(update={"episodes": 2})
@@ -343,7 +343,7 @@ def test_a_protocol_under_the_name_of_another(tmp_path):
     assert failing(tmp_path / "r") == ["protocol.json"]
 
 
-def test_reports(root):
+def test_a_changed_report_does_not_verify(root):
     edit_report(root)
     result = verify(root)
     assert [check.what for check in result.checks if not check.holds] == ["report.json"]
@@ -375,7 +375,7 @@ def test_a_report_of_some_policies_in_their_own_order(source, tmp_path):
     assert verify(folder).identical
 
 
-def test_missing_and_added_cells(root):
+def test_missing_and_added_cells_do_not_verify(root):
     shutil.copytree(root / FIXED, root / "spare")
     shutil.rmtree(root / FIXED)
     result = verify(root)
@@ -398,7 +398,7 @@ def test_missing_and_added_cells(root):
     assert wrong[0].reasons == ("dilemma/tit_for_tat is not listed",)
 
 
-def test_the_chain_of_digests(root):
+def test_the_manifest_chains_the_digests_of_all_cells(root):
     digest = stored_protocol(root / "protocol.json").digest
     content = json.loads((root / NAME).read_text())
     links = [digest]
@@ -492,7 +492,7 @@ def test_a_hostile_file_is_a_line_of_the_answer(root, name, content):
 
 
 @pytest.mark.parametrize("key", STRANGE)
-def test_strange_metadata(root, key):
+def test_strange_metadata_make_a_cell_differ(root, key):
     sign(root)
     meta_of(root, FIXED, **{key: STRANGE[key]})
     write_manifest(root, stored_protocol(root / "protocol.json"))
@@ -500,14 +500,14 @@ def test_strange_metadata(root, key):
 
 
 @pytest.mark.parametrize("seed", ["-1", "1e999", "NaN", "null", "[]", "9" * 30, '"1"'])
-def test_strange_numbers(root, seed):
+def test_strange_seeds_make_a_cell_differ(root, seed):
     file = root / FIXED / "results.jsonl"
     file.write_text(file.read_text().replace('"seed": 0', f'"seed": {seed}'))
     sign(root)
     assert failing(root) == [FIXED]
 
 
-def test_links_pipes_and_texts_for_terminals(root, tmp_path):
+def test_links_pipes_and_control_characters_are_harmless(root, tmp_path):
     target = tmp_path / "elsewhere.npz"
     file = root / FIXED / "curves.npz"
     shutil.copy(file, target)
@@ -539,7 +539,7 @@ NOWHERE = {"map": "movingai", "map_params": {"path": "/dev/zero"}}
         ({"parameters": []}, "cannot be used|damaged"),
     ],
 )
-def test_a_protocol_leads_nowhere_else(root, change, message):
+def test_a_protocol_that_points_outside_its_folder_is_refused(root, change, message):
     file = root / "protocol.json"
     content = json.loads(file.read_text())
     content["task"][0] |= change
