@@ -46,6 +46,7 @@ from coopbench.analysis.rankings import (
 )
 from coopbench.analysis.samples import sample, score_scales
 from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
 
 __all__ = ["MAKERS", "Findings", "row_types"]
@@ -94,6 +95,7 @@ class Findings:
     learning: tuple[Curve, ...] = ()  # of policies with checkpoints
     efficiency: tuple[Efficiency, ...] = ()  # of these, over each group
     late: tuple[LateScore, ...] = ()  # where the protocol asks for them
+    registration: Registration | None = None  # of the study, from its results folder
     results: str = ""  # digest of the folder with the results, see manifest; empty without one
 
     @classmethod

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from coopbench.cli.commands import catalogue, playing, results, theory
+from coopbench.cli.commands import catalogue, planning, playing, results, theory
 from coopbench.cli.console import fail, message
 
 __all__ = ["app", "main"]
@@ -23,6 +23,8 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "list": catalogue.list_all,
     "show": catalogue.show,
     "plan": catalogue.show_plan,
+    "power": planning.power,
+    "register": planning.register,
     "evaluate": playing.evaluate,
     "train": playing.train,
     "merge": results.merge,

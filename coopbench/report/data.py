@@ -13,6 +13,7 @@ from coopbench.analysis.findings import Findings, row_types
 from coopbench.analysis.learning import Curve, CurvePoint
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.analysis.rankings import ProfilePoint
+from coopbench.analysis.registered import deviations, outcomes
 from coopbench.provenance import versions
 from coopbench.report.card import cards
 from coopbench.report.checklist import checklist
@@ -73,6 +74,7 @@ def as_json(findings: Findings) -> str:
         "digest": protocol.digest,
         "standard": findings.is_standard,
         "departures": list(findings.departures),
+        "registration": _registration(findings),
         "unit_of_inference": units(findings),
         "missing_runs": [dataclasses.asdict(row) for row in missing_runs(protocol, table)],
         "protocol": protocol.model_dump(mode="json"),
@@ -84,6 +86,20 @@ def as_json(findings: Findings) -> str:
         "versions": versions(),
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _registration(findings: Findings) -> dict[str, Any] | None:
+    """Return the registration with its standing and the outcomes of its hypotheses."""
+    registration = findings.registration
+    if registration is None:
+        return None
+    study = findings.protocol, findings.episodes, findings.metadata
+    pairs = findings.protocol, findings.comparisons, findings.group_comparisons
+    return {
+        **registration.model_dump(mode="json", by_alias=True),
+        "deviations": list(deviations(registration, *study)),
+        "outcomes": [dataclasses.asdict(row) for row in outcomes(registration, *pairs)],
+    }
 
 
 def _profiles(points: Iterable[ProfilePoint]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.protocol.user_maps import maps_text
 from coopbench.provenance import versions
+from coopbench.report.tables.registered import registration_text
 
 __all__ = ["identity", "provenance", "task_facts", "training_text"]
 
@@ -24,6 +25,7 @@ def identity(findings: Findings) -> dict[str, str]:
         "Digest": f"{protocol.digest[:12]} (SHA-256 {protocol.digest})",
         "Description": head.description,
         "Citation": head.citation or "none given",
+        "Registration": registration_text(findings),
         **({"Maps": maps} if maps else {}),
         **({"Training": training_text(protocol)} if protocol.training else {}),
     }

@@ -10,6 +10,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
 from coopbench.results.folder import protocol_of, stored_cells, table_of
 from coopbench.results.manifest import results_digest
+from coopbench.results.registration import read_registration
 from coopbench.results.store import Stored
 
 __all__ = ["load_report", "report_of"]
@@ -31,6 +32,7 @@ def load_report(folder: str | Path) -> Report:
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
     check_units(cell for cell, _ in cells)
     report = report_of(protocol, cells, protocol.report.baselines, tuple(notes))
+    report = replace(report, registration=read_registration(root))
     return report if notes else replace(report, results=results_digest(root, protocol))
 
 

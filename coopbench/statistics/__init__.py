@@ -61,7 +61,7 @@ from coopbench.statistics.groups import (
     kruskal,
 )
 from coopbench.statistics.intervals import published_curve_interval, t_interval
-from coopbench.statistics.power import power, runs_needed
+from coopbench.statistics.power import detectable, power, runs_needed
 from coopbench.statistics.ranking import (
     NashAverage,
     Ranking,
@@ -125,6 +125,7 @@ __all__ = [
     "cohens_d",
     "complete_grid",
     "curve_interval",
+    "detectable",
     "difference_of",
     "drop_missing",
     "equality",

@@ -19,6 +19,7 @@ from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.folder import check_folder, earlier_runs, models_of, write_protocol
 from coopbench.results.manifest import write_manifest
+from coopbench.results.registration import read_registration
 
 __all__ = ["evaluate", "evaluate_cells", "expanded", "play_cells"]
 
@@ -65,7 +66,8 @@ def evaluate_cells(
         return report_of(protocol, played, names, notes)
     earlier, more = earlier_runs(Path(out), protocol, {cell for cell, _ in cells})
     report = report_of(protocol, [*played, *earlier], names, (*notes, *more))
-    return replace(report, results=write_manifest(Path(out), protocol))
+    registration = read_registration(Path(out))
+    return replace(report, registration=registration, results=write_manifest(Path(out), protocol))
 
 
 def expanded(protocol: Protocol, policies: Sequence[Entrant]) -> list[Entrant]:

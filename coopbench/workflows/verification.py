@@ -55,7 +55,7 @@ _BROKEN = (
     RecursionError,
 )
 # Parts of a report that say in words where and how it was made; they are not compared.
-_WORDS = ("versions", "notes", "checklist", "cards")
+_WORDS = ("versions", "notes", "checklist", "cards", "registration")
 
 
 Cells: TypeAlias = dict[str, tuple[Cell, store.Stored]]  # cells that could be read, by folder

@@ -11,6 +11,7 @@ from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
 from coopbench.report.tables.aggregates import runs_table
 from coopbench.report.tables.learning import efficiency_table, late_table
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+from coopbench.report.tables.registered import registered_table
 from coopbench.report.tables.tasks import estimate_row
 from coopbench.report.tables.words import (
     bounds_text,
@@ -161,6 +162,7 @@ def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
 
 # Makers of the tables that only some reports have, in the order in which a report shows them.
 EXTRA_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
+    registered_table,
     runs_table,
     missing_table,
     model_table,
