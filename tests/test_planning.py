@@ -53,15 +53,15 @@ def findings(protocol, table):
 
 @pytest.mark.parametrize("runs", [3, 5, 10, 30])
 def test_what_is_detectable_is_found_with_the_wanted_chance(runs):
-    found = detectable(runs, 0.1)
-    assert power(found / 0.1, runs) == pytest.approx(0.8, abs=1e-6)
+    difference = detectable(runs, 0.1)
+    assert power(difference / 0.1, runs) == pytest.approx(0.8, abs=1e-6)
     one = detectable(runs, 0.1, sides=1)
     limit = stats.t.ppf(0.975, runs - 1)
     shift = one / (0.1 / np.sqrt(runs))
     chance = stats.nct.sf(limit, runs - 1, shift) + stats.nct.cdf(-limit, runs - 1, shift)
     assert chance == pytest.approx(0.8, abs=1e-6)
-    assert detectable(runs, 0.1, tasks=8) < found / 2.5
-    assert detectable(runs, 0.1, episode_error=0.05) > found * 0.99
+    assert detectable(runs, 0.1, tasks=8) < difference / 2.5
+    assert detectable(runs, 0.1, episode_error=0.05) > difference * 0.99
     assert detectable(runs, 0.0) == 0.0
     many = detectable(runs, 0.0, episode_error=0.05)  # runs do not vary: a normal test
     assert many == pytest.approx(0.05 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)), rel=1e-3)

@@ -60,8 +60,8 @@ def power(
         raise ValueError(
             f"{results} holds no policy with two training runs or more; give --run-sd instead"
         )
-    own = (loaded.training.runs,) if loaded.training is not None else ()
-    counts = sorted({*(runs or (*RUNS, *own))})
+    trained = (loaded.training.runs,) if loaded.training is not None else ()
+    counts = sorted({*(runs or (*RUNS, *trained))})
     rows = prospects(loaded, spread, counts, chance)
     print_table(power_table(loaded, spread, rows, chance), console())
 
