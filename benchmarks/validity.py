@@ -1,0 +1,33 @@
+"""Print the tables of docs/validity.md: what the scores and the statistics can and cannot tell.
+
+    python benchmarks/validity.py coverage    # of the intervals of reports, by simulation
+    python benchmarks/validity.py type-one    # false claims that a report would print
+
+A table is a function that takes the arguments of the command line and yields rows of texts, the
+head first; a line in ``TABLES`` makes it a command.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+
+from validity_statistics import coverage, type_one
+
+Rows = Callable[[argparse.Namespace], Iterator[list[str]]]
+
+TABLES: dict[str, Rows] = {"coverage": coverage, "type-one": type_one}
+
+
+def main() -> None:
+    """Print a table as Markdown, line by line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("table", choices=TABLES)
+    parser.add_argument("--trials", type=int, default=2000, help="of every simulation")
+    arguments = parser.parse_args()
+    for number, row in enumerate(TABLES[arguments.table](arguments)):
+        print(f"| {' | '.join(row)} |", flush=True)
+        if number == 0:
+            print(f"|{' --- |' * len(row)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
