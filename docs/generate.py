@@ -202,11 +202,11 @@ def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
 
 
 def aggregated(name: str) -> str:
-    """Interquartile mean and interval of every policy on every group of tasks."""
+    """Mean over tasks and interval of every policy on every group of tasks."""
     aggregates = {
         (r["group"], r["policy"]): r
         for r in _rows(name, "aggregates.csv")
-        if r["statistic"] == "iqm"
+        if r["statistic"] == "mean"
     }
     groups, policies = (list(dict.fromkeys(key[k] for key in aggregates)) for k in (0, 1))
 
