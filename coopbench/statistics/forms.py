@@ -71,8 +71,9 @@ def iqm_of_runs(grids: Sequence[Grid]) -> tuple[float, Spread]:
     for k, values in enumerate(means):
         weights.append(np.mean((values >= low) & (values <= high)))
         count = len(values)
-        runs[k] = np.var(np.clip(values, low, high), ddof=1) * count / middle**2
-        freedom[k] = count - 1.0
+        if count > 1:  # with a single run the interval is nan in any case
+            runs[k] = np.var(np.clip(values, low, high), ddof=1) * count / middle**2
+            freedom[k] = count - 1.0
     shares = np.array(weights) * [len(values) for values in means]
     spread = crossed.spread(shares / shares.sum())
     total = runs.sum()

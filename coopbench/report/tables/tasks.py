@@ -41,9 +41,9 @@ def task_table(findings: Findings, task: Task) -> Table:
             f"{level_text(findings.protocol)} interval",
             "of the mean, for new runs and new episodes; sorted by width",
         ),
-        Column("SD of runs", "standard deviation of the run means, divisor n - 1"),
-        Column("SD of episodes", "standard deviation of the episodes of one run, divisor n - 1"),
         Column("n", f"{over} in which the metric is defined"),
+        Column("SD runs", "standard deviation of the run means, divisor n - 1"),
+        Column("SD episodes", "standard deviation of the episodes of one run, divisor n - 1"),
     )
     groups = []
     for metric in findings.protocol.metrics_of(task):
@@ -71,9 +71,9 @@ def _task_row(
         Entry(row.policy, row.policy),
         number_entry(row.mean, scale),
         interval_entry(row, scale, notes),
+        count_entry(row, rows),
         number_entry(row.std if row.unit == RUNS else math.nan, scale),
         number_entry(row.std_episodes, scale),
-        count_entry(row, rows),
     )
 
 
@@ -209,7 +209,7 @@ def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
         Column(f"{level} interval", "of the difference, over runs and episodes; sorted by width"),
         Column("p", "two-sided, unadjusted: the level at which the interval touches 0"),
         Column("Holm p", "adjusted over all tests of this task"),
-        Column("Holm p, all tasks", "adjusted over all tests of all tasks"),
+        Column("Holm p, all", "adjusted over all tests of all tasks"),
         Column("Runs above", "runs of a learner above the fixed policy, and their share"),
         Column("Hedges g", "difference in pooled standard deviations, bias-corrected"),
         Column("r", "correlation between scores of the same seed"),
