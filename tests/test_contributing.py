@@ -14,7 +14,8 @@ from folders import FOLDERS, ROOT
 _BLOCK = re.compile(r'^( *)```\w+ title="([^"]+)"\n(.*?)^\1```$', re.DOTALL | re.MULTILINE)
 _COPIED = (*FOLDERS.values(), "docs", "tests", "benchmarks", "README.md", "mkdocs.yml")
 _COPIED += ("pyproject.toml", "setup.py", "CONTRIBUTING.md")
-_IGNORED = shutil.ignore_patterns("__pycache__")
+# Compiled drivers come along: numba finds them by the time and size of the file beside them.
+_IGNORED = shutil.ignore_patterns("*.pyc")
 # What each recipe touches, apart from the pages that 'make docs' writes.
 _TOUCHED = {
     "Add an environment": {
