@@ -232,7 +232,7 @@ def _equivalence(protocol: Protocol, task: Task, contrast: Contrast) -> float:
         return math.nan
     width = margin * (task.bounds.high - task.bounds.low)
     gaps = np.array([width + contrast.difference, width - contrast.difference])
-    return max(float(statistics.one_sided(gap, contrast.spread)[0]) for gap in gaps)
+    return float(np.max(statistics.one_sided(gaps, contrast.spread)))
 
 
 def _group_row(
