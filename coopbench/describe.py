@@ -135,8 +135,8 @@ def _further(protocol: Protocol) -> dict[str, str]:
     if selection is not None:
         seeds = f"{selection.first} to {selection.first + selection.count - 1}"
         facts["Checkpoints"] = (
-            f"the one with the highest mean return on the seeds {seeds} is evaluated; ties go to "
-            "the earliest"
+            f"the one with the highest mean `{report.score}` on the seeds {seeds} is evaluated; "
+            "ties go to the earliest"
         )
     if report.normalisation == "minmax":
         facts["Normalised scores"] = (

@@ -233,7 +233,7 @@ def test_cards_tell_all_policies(report):
     assert (learner["Acts on"], learner["Compute of training"]) == ("pixels", "1 GPU, 2 h")
     assert learner["What it does"] == "— missing"
     courses = report.episodes.progress_of("dilemma", "ippo")
-    steps = sorted({int(each.steps[each.best]) for each in report.episodes.progress})
+    steps = sorted({int(each.steps[each.best("return")]) for each in report.episodes.progress})
     assert learner["Checkpoint evaluated"] == f"that of step {' to '.join(map(str, steps))}"
     assert len(courses) == 2
 

@@ -58,7 +58,7 @@ def test_the_best_checkpoint_plays_the_evaluation(results, protocol):
         assert course.metrics["return"].shape == (3, 4)
         means = course.metrics["return"].mean(axis=1)
         assert means[1] == means[2] > means[0]
-        assert course.best == 1
+        assert course.best("return") == 1
         cell = course.cell
         meta = json.loads((folder / cell.folder / "meta.json").read_text())
         assert (meta["chosen_step"], meta["run"]) == (200, cell.run)
@@ -67,6 +67,16 @@ def test_the_best_checkpoint_plays_the_evaluation(results, protocol):
             "dilemma", "constant:0.5"
         )
         assert np.array_equal(block.returns, fixed.returns)
+
+
+def test_the_best_checkpoint_is_that_of_the_best_score(tmp_path):
+    """By the return it would be that of 200 steps; agents are equal at all of them."""
+    protocol = builders.small_protocol(tmp_path, "learned", **PARTS, score="gini")
+    report = coopbench.evaluate(protocol, ["random", models()], out=tmp_path / "out")
+    for course in report.episodes.progress_of("dilemma", "mine"):
+        assert not course.metrics["gini"].any()
+        meta = json.loads((tmp_path / "out" / course.cell.folder / "meta.json").read_text())
+        assert meta["chosen_step"] == 100
 
 
 def test_the_run_is_the_unit(results):

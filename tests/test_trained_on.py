@@ -331,7 +331,7 @@ def answer(report, question):
 
 def test_the_card_asks_for_a_choice_on_the_trained_tasks(report):
     question = "Checkpoints were chosen on episodes of their own"
-    expected = "highest mean return on the seeds 50 to 53"
+    expected = "highest mean own_return on the seeds 50 to 53"
     assert answer(report, question) == (YES, expected)
     fewer = replace(report.episodes, progress=report.episodes.progress[:-1])
     state = (LACKING, "no checkpoints of 1 of 6 runs")

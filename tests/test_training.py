@@ -195,7 +195,7 @@ def test_training_runs_are_stored_as_results_with_their_progress(protocol, tmp_p
         for progress in report.episodes.progress_of(task, "steady"):
             assert progress.steps.tolist() == [20, 40, 60]
             assert progress.metrics["return"].shape == (3, 4)
-    best = [progress.best for progress in report.episodes.progress_of("trust", "steady")]
+    best = [progress.best("return") for progress in report.episodes.progress_of("trust", "steady")]
     assert best == [1, 1]  # it invests most there
     assert not report.episodes.progress_of("trust.beside", "steady")
     facts = report.metadata[Cell("trust.beside", "steady", 6)]["training"]

@@ -88,10 +88,14 @@ class Progress:
     def __len__(self) -> int:
         return len(self.steps)
 
-    @property
-    def best(self) -> int:
-        """Number of the checkpoint with the highest mean return, the earliest of several."""
-        return int(np.argmax(self.metrics["return"].mean(axis=1)))
+    def best(self, score: str) -> int:
+        """Number of the checkpoint with the highest mean of a metric, the earliest of several.
+
+        ``score`` is the protocol's score, by which policies are compared; checkpoints that lack it,
+        which only files from elsewhere do, are compared by their returns.
+        """
+        values = self.metrics.get(score, self.metrics["return"])
+        return int(np.argmax(values.mean(axis=1)))
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ PolicyLike: TypeAlias = str | PolicyObject | Callable[..., Any]
 class Checkpoints:
     """Policies of one training run, ``{steps trained so far: policy}``.
 
-    All play the protocol's selection seeds; the one with the highest mean return there (ties go to
+    All play the protocol's selection seeds; the one with the highest mean score there (ties go to
     the earliest) plays the evaluation seeds.
     """
 

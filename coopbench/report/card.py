@@ -78,7 +78,8 @@ def _training_facts(findings: Findings, name: str) -> dict[str, str]:
     runs = sorted({block.cell.run for block in blocks if block.cell.run is not None})
     failed = [f.cell for f in findings.episodes.failures if f.cell.policy == name]
     courses = [course for course in findings.episodes.progress if course.cell.policy == name]
-    chosen = sorted({int(course.steps[course.best]) for course in courses})
+    score = findings.protocol.report.score
+    chosen = sorted({int(course.steps[course.best(score)]) for course in courses})
     reached = trained_steps(findings, name)
     return {
         "Training runs": ", ".join(map(str, runs)),

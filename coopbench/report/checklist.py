@@ -160,7 +160,8 @@ def _choice(findings: Findings, trained: Sequence[str]) -> tuple[str, str]:
         return LACKING, ""
     if span is None or not chosen.issuperset(cells):
         return LACKING, f"no checkpoints of {len(set(cells) - chosen)} of {len(cells)} runs"
-    return YES, f"highest mean return on the seeds {span.seeds[0]} to {span.seeds[-1]}"
+    score = findings.protocol.report.score
+    return YES, f"highest mean {score} on the seeds {span.seeds[0]} to {span.seeds[-1]}"
 
 
 def _of_numbers(findings: Findings) -> list[Answer]:

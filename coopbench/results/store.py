@@ -97,7 +97,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
     """Return the metadata of a cell that has just been played by ``model``; see ``plan``."""
     episodes, progress, policy = played.episodes, played.progress, model
     if isinstance(model, Checkpoints) and progress is not None:
-        policy = model.policies[int(progress.steps[progress.best])]
+        policy = model.policies[_chosen_step(protocol, progress)]
     elif isinstance(model, Trained):
         policy = model.policy
     return _meta(protocol, episodes.cell, "finished") | {
@@ -106,11 +106,16 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
         "recorded": [] if episodes.trace is None else list(episodes.trace.recorded),
         "plays": model if isinstance(model, str) else None,  # only names can be played again
         "hyperparameters": hyperparameters(policy),
-        "chosen_step": None if progress is None else int(progress.steps[progress.best]),
+        "chosen_step": None if progress is None else _chosen_step(protocol, progress),
         "training": dict(model.facts) if isinstance(model, Trained) else None,
         "seconds": played.seconds,
         "machine": dict(played.machine),
     }
+
+
+def _chosen_step(protocol: Protocol, progress: Progress) -> int:
+    """Return the step of the checkpoint that is evaluated."""
+    return int(progress.steps[progress.best(protocol.report.score)])
 
 
 def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None = None) -> None:

@@ -115,8 +115,9 @@ def _selection_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]
         return
     seeds = np.array(selection.seeds, np.uint64)
     again = play(protocol, progress.cell, stored.policy, seeds=seeds)
+    best = progress.best(protocol.report.score)
     for name, scores in progress.metrics.items():
-        same, near = agreement(scores[progress.best], values(again, name))
+        same, near = agreement(scores[best], values(again, name))
         if not same.all():
             text = f"{name} of the selection episodes differs from what is stored"
             yield Finding(text, close=bool(near.all()))

@@ -132,15 +132,20 @@ class _Course:
     evaluation_seconds: float = 0.0
 
     def add(
-        self, step: int, policy: TrainedPolicy, block: Episodes | None, names: Sequence[str]
+        self,
+        step: int,
+        policy: TrainedPolicy,
+        block: Episodes | None,
+        names: Sequence[str],
+        score: str,
     ) -> None:
-        """Add a checkpoint; without selection episodes the last one is the best."""
+        """Add a checkpoint; the best one has the highest mean ``score``, else it is the last."""
         self.steps.append(step)
         if block is not None:
             for name in names:
                 self.metrics.setdefault(name, []).append(values(block, name))
         progress = None if block is None else self.progress(block.cell)
-        if progress is None or progress.best == len(progress) - 1:
+        if progress is None or progress.best(score) == len(progress) - 1:
             self.best, self.chosen = policy.pack(), step
 
     def progress(self, cell: Cell) -> Progress | None:
@@ -249,7 +254,7 @@ class _Run:
         names = tuple(dict.fromkeys(("return", *job.protocol.metrics_of(job.task))))
         if self._seeds is not None:
             block = play(job.protocol, job.cell, policy, seeds=self._seeds)
-        self._course.add(step, policy, block, names)
+        self._course.add(step, policy, block, names, job.protocol.report.score)
         self._course.evaluation_seconds += time.perf_counter() - start
         if block is None:
             return {}
