@@ -53,7 +53,7 @@ class Reference(NamedTuple):
 REFERENCES = {
     "routing-easy": Reference("routing-easy", PLANNERS),
     "routing-hard": Reference("routing-hard", PLANNERS),
-    "routing-standard": Reference("routing-standard", PLANNERS),
+    "routing-standard": Reference("routing-standard", PLANNERS[:-1]),
     "routing-learned": Reference("routing-learned.toml", PLANNERS, ("ippo_shared", "ippo")),
     "coopetition-standard": Reference(
         "coopetition-standard", REACTIVE, ("ippo", "ippo_shared", "isac")
@@ -90,8 +90,7 @@ def tables(name):
     if not learned:
         files["report.md"] = as_markdown(report, charts)
     with tempfile.TemporaryDirectory() as place:
-        files = report.save(place)
-        for file in files.values():
+        for file in report.save(place).values():
             text = file.read_text(encoding="utf-8") if file.name in kept else ""
             if text.count("\n") > 1:  # more than the names of the columns
                 files[file.name] = text

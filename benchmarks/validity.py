@@ -2,6 +2,7 @@
 
     python benchmarks/validity.py coverage    # of the intervals of reports, by simulation
     python benchmarks/validity.py type-one    # false claims that a report would print
+    python benchmarks/validity.py waiting     # what a team earns in pathfinding if one agent waits
 
 A table is a function that takes the arguments of the command line and yields rows of texts, the
 head first; a line in ``TABLES`` makes it a command.
@@ -11,10 +12,11 @@ import argparse
 from collections.abc import Callable, Iterator
 
 from validity_statistics import coverage, type_one
+from validity_waiting import waiting
 
 Rows = Callable[[argparse.Namespace], Iterator[list[str]]]
 
-TABLES: dict[str, Rows] = {"coverage": coverage, "type-one": type_one}
+TABLES: dict[str, Rows] = {"coverage": coverage, "type-one": type_one, "waiting": waiting}
 
 
 def main() -> None:

@@ -2,8 +2,9 @@
 
 Agents start clear of walls, of each other and of their goals, and every goal can be reached. They
 see their own motion, the distance of the goal, and the nearest agents apart from the nearest
-obstacles. An agent that arrives stays in play, stops, or gets a new goal. Differences from version
-0 and what they are for: docs/environments/routing_v1.md.
+obstacles. An agent that arrives stops, stays in play, or gets a new goal. Rewards pay for arriving,
+and for the progress along the shortest way; time and contacts cost. Differences from version 0 and
+what they are for: docs/environments/routing_v1.md.
 """
 
 import math
@@ -14,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import EnvSpec, Kernels, integer, kernel, routine
+from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, mapping, one_of
 from coopbench_envs.pathfinding import picture, routing
@@ -28,6 +29,7 @@ from coopbench_envs.pathfinding.dynamics import (
     first_angles,
     move,
 )
+from coopbench_envs.pathfinding.geodesics import find_way, list_moves, measure_field
 from coopbench_envs.pathfinding.lattice import (
     FAR,
     cell_at,
@@ -40,18 +42,12 @@ from coopbench_envs.pathfinding.lattice import (
 from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.pathfinding.maps.mazes import roomy_cells
 from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
-from coopbench_envs.pathfinding.routing import (
-    CAVES_CONT,
-    MAPS,
-    RANDOM_GRID,
-    draw_instance,
-    explore,
-)
+from coopbench_envs.pathfinding.routing import MAPS, draw_instance, explore
+from coopbench_envs.pathfinding.solvable import settle
 
 ON_GOAL = ("stay", "stop", "lifelong")
 
 _INSTANCES = 50  # draws of a whole instance before one with unreachable goals is accepted
-_TRIES = 16  # draws per cell for one agent or goal before the instance is drawn anew
 _FASTEST = 2.0  # largest velocity that is observed, in units of the top speed
 _PER_AGENT, _PER_OBSTACLE = 6, 3  # numbers by which an agent and an obstacle are observed
 
@@ -69,7 +65,7 @@ class Params(NamedTuple):
         one_of(
             ON_GOAL, "an agent that arrives stays in play, stops permanently, or gets a new goal"
         ),
-    ] = "stay"
+    ] = "stop"
     window: Annotated[
         float, between(0, 1e3, "range of sight, measured from disc to disc", above=True)
     ] = 0.3
@@ -80,8 +76,13 @@ class Params(NamedTuple):
     max_obstacles: Annotated[
         int, between(1, 1000, "number of nearest obstacles that an agent observes")
     ] = 4
-    pos_shaping_factor: Annotated[
-        float, between(-1e6, 1e6, "reward per unit of length of progress towards the goal")
+    shaping: Annotated[
+        float, between(0, 1e6, "reward per diagonal of the world by which ways become shorter")
+    ] = 1.0
+    arrival_bonus: Annotated[float, between(0, 1e6, "reward for arriving, paid once")] = 1.0
+    time_cost: Annotated[float, between(0, 1e6, "cost of a whole episode off the goal")] = 1.0
+    contact_cost: Annotated[
+        float, between(0, 1e6, "cost of a whole episode in contact with agents, off the goal")
     ] = 1.0
     contact_force: Annotated[float, between(0, 1e9, "force per length of overlap")] = 500.0
     contact_margin: Annotated[
@@ -100,8 +101,13 @@ class Own(NamedTuple):
     top_speed: np.ndarray  # (agents,) at a constant action of length 1
     pace: float  # largest of them; velocities are observed in units of it
     diagonal: float  # of the world; distances of goals are observed in units of it
+    half_cell: float  # less a little
     max_agents: int
     max_obstacles: int
+    shaping: float  # reward of an agent per length by which its way becomes shorter
+    arrival_bonus: float  # of an agent
+    time_cost: float  # of an agent's step off its goal
+    contact_cost: float  # of an agent's step off its goal in contact with another agent
 
 
 Constants: Any = namedtuple("Constants", (*routing.Constants._fields, *Own._fields))  # type: ignore[misc]
@@ -114,13 +120,20 @@ def constants(p: Params) -> Any:
     if c.free.size:
         _check_room(c, p.map)
     speeds = top_speeds(c)
+    diagonal = math.hypot(c.width, c.height)
     own = Own(
         patience=p.patience,
         top_speed=speeds,
         pace=max(speeds.max(), 1e-12),
-        diagonal=math.hypot(c.width, c.height),
+        diagonal=diagonal,
+        half_cell=0.499999 * float(spacing(c.centres)),
         max_agents=p.max_agents,
         max_obstacles=p.max_obstacles,
+        # An agent is paid its share of the team, so that teams of all sizes have like returns.
+        shaping=p.shaping / (diagonal * p.num_agents),
+        arrival_bonus=p.arrival_bonus / p.num_agents,
+        time_cost=p.time_cost / (p.horizon * p.num_agents),
+        contact_cost=p.contact_cost / (p.horizon * p.num_agents),
     )
     c = c._replace(
         max_time=p.horizon * c.step_dt,
@@ -170,6 +183,11 @@ class Record(NamedTuple):
     explored: np.ndarray  # (lanes,) bool, the lattice has just been made
     away: np.ndarray  # (lanes, cells) int32, distances of cells
     before: np.ndarray  # (lanes, agents, 3) place and heading at the beginning of the step
+    moves: np.ndarray  # (lanes, cells) uint8, neighbours of a cell that ways lead to
+    ways: np.ndarray  # (lanes, agents, cells) uint16, how far every cell is from an agent's goal
+    way_cell: np.ndarray  # (lanes, agents) int32, cell that an agent is in
+    way_over: np.ndarray  # (lanes, agents, 2, 3) middles of it and of the next: x, y, way from it
+    way_left: np.ndarray  # (lanes, agents) length of the shortest way to the goal; 0 on it
 
 
 _BASE = tuple(name for name in routing.State._fields if name not in routing.SPEC.scratch)
@@ -194,6 +212,11 @@ def allocate(c: Any, lanes: int) -> Any:
         explored=np.zeros(lanes, np.bool_),
         away=np.zeros((lanes, cells), np.int32),
         before=np.zeros((lanes, n, 3)),
+        moves=np.zeros((lanes, cells), np.uint8),
+        ways=np.zeros((lanes, n, cells), np.uint16),
+        way_cell=np.zeros((lanes, n), np.int32),
+        way_over=np.zeros((lanes, n, 2, 3)),
+        way_left=np.zeros((lanes, n)),
     )
     fields = routing.allocate(c, lanes)._asdict() | record._asdict()
     for kind, count in (("seen", c.max_agents), ("seen_walls", c.max_obstacles)):
@@ -220,55 +243,6 @@ def reset(c, s, i, rng):
         s.agent_vel[i, a, 1] = 0.0
 
 
-@routine
-def settle(c, s, i, rng):
-    """Move agents and goals that stand badly; tell whether all of them now stand well."""
-    part = explore(c, s, i)
-    s.explored[i] = True
-    for a in range(c.num_agents):
-        if c.starts.shape[1] == 0 and not place(c, s, i, a, part, s.agent_pos, rng):
-            return False
-        agent = s.agent_pos
-        home = s.floor[i, cell_at(c.centres, c.columns, agent[i, a, 0], agent[i, a, 1])]
-        if home == 0:
-            return False
-        if c.goals.shape[1] == 0 and not place(c, s, i, a, home, s.goal_pos, rng):
-            return False
-    return True
-
-
-@routine
-def place(c, s, i, a, part, places, rng):
-    """Keep agent ``a``'s place (start or goal), or draw others until one suits; tell if one did."""
-    cells = s.deck.shape[1]
-    choices = c.free.shape[1]
-    if c.map_code == RANDOM_GRID:
-        choices = cells
-    elif c.map_code == CAVES_CONT:
-        choices = c.num_free
-    k = cell_at(c.centres, c.columns, places[i, a, 0], places[i, a, 1])
-    for _ in range(_TRIES * choices):
-        if s.floor[i, k] == part:
-            places[i, a, 0], places[i, a, 1] = c.centres[k, 0], c.centres[k, 1]
-            if clear(s, i, a, places):
-                return True
-        k = s.deck[i, integer(rng, i, choices)]
-    return False
-
-
-@routine
-def clear(s, i, a, places):
-    """Tell whether place ``a`` is clear of those before it, and a goal of its agent's start."""
-    rad = s.agent_rad
-    for b in range(a):
-        dx, dy = places[i, a, 0] - places[i, b, 0], places[i, a, 1] - places[i, b, 1]
-        if dx * dx + dy * dy < (rad[i, a] + rad[i, b]) ** 2:
-            return False
-    # For a start this looks at the goal as it was drawn, which is moved later if need be.
-    away = apart(s.goal_pos, s.agent_pos, i, a)
-    return away >= rad[i, a] + s.goal_rad[i, a]
-
-
 @kernel
 def prepare(c, s, i):
     sort_landmarks(c, s, i)
@@ -277,6 +251,9 @@ def prepare(c, s, i):
     s.explored[i] = False
     if s.time[i] == 0:
         open_records(c, s, i)
+    list_moves(s.barriers, s.moves, i, c.columns)
+    for a in range(c.num_agents):
+        measure_way(c, s, i, a)
 
 
 @routine
@@ -307,6 +284,16 @@ def drop_anchor(s, i, a):
 
 
 @routine
+def measure_way(c, s, i, a):
+    """Measure how far it is to agent ``a``'s goal, from everywhere and from where it is."""
+    goal = cell_at(c.centres, c.columns, s.goal_pos[i, a, 0], s.goal_pos[i, a, 1])
+    measure_field(s.moves, s.floor, s.ways, i, a, c.columns, goal, s.queue, s.away)
+    s.way_cell[i, a] = -1
+    stands = s.on_goal[i, a] and not c.lifelong
+    s.way_left[i, a] = 0.0 if stands else find_way(c, s, i, a)
+
+
+@routine
 def survey_way(c, s, i, a):
     """Find out whether agent ``a`` can reach its goal, and a lower bound of the way there."""
     columns, pos, goal = c.columns, s.agent_pos, s.goal_pos
@@ -331,7 +318,6 @@ def survey_way(c, s, i, a):
 def step(c, s, i, rng, actions, rewards, terminated):
     for a in range(c.num_agents):
         clip(c, i, a, actions)
-        rewards[i, a] = c.pos_shaping_factor * apart(s.goal_pos, s.agent_pos, i, a)
         s.hit_agent[i, a] = False
         s.hit_wall[i, a] = False
         s.before[i, a, 0], s.before[i, a, 1] = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1]
@@ -382,22 +368,35 @@ def keep_record(s, i, a):
 
 @routine
 def judge(c, s, i, rng, rewards, terminated):
-    """Note arrivals and pay rewards; the episode ends once all are on their goals."""
+    """Pay rewards and note arrivals; the episode ends once all agents are on their goals."""
     together = True
     for a in range(c.num_agents):
-        distance = apart(s.goal_pos, s.agent_pos, i, a)
-        arrived = distance < s.goal_rad[i, a] or (c.stops and s.on_goal[i, a])
+        arrived = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
+        arrived = arrived or (c.stops and s.on_goal[i, a])
+        rewards[i, a] = pay(c, s, i, a, arrived)
         if arrived and (c.lifelong or not s.on_goal[i, a]):
             arrive(c, s, i, a)
         s.on_goal[i, a] = arrived
         together = together and arrived
-        rewards[i, a] += 0.5 * arrived - s.collided[i, a] - c.pos_shaping_factor * distance
         if arrived and c.lifelong:
             send_on(c, s, i, a, rng)
             survey_way(c, s, i, a)
+            measure_way(c, s, i, a)
     for a in range(c.num_agents):
-        rewards[i, a] += 0.5 * together
         terminated[i, a] = together and not c.lifelong
+
+
+@routine
+def pay(c, s, i, a, arrived):
+    """Return the reward of agent ``a``; note how long its way to the goal is now."""
+    way = s.way_left[i, a]
+    s.way_left[i, a] = 0.0 if arrived else find_way(c, s, i, a)
+    reward = c.shaping * (way - s.way_left[i, a])
+    if not arrived:
+        return reward - c.time_cost - c.contact_cost * s.hit_agent[i, a]
+    if c.lifelong or s.arrivals[i, a] == 0:
+        reward += c.arrival_bonus
+    return reward
 
 
 @routine
