@@ -109,8 +109,8 @@ def test_a_page_fits_its_window_even_unfolded(opened):
     page = opened.page
     folded = page.locator("details")
     assert folded.count() >= 6
-    for k in range(folded.count()):
-        folded.nth(k).locator("> summary").click()
+    while (closed := page.locator("details:not([open])")).count():
+        closed.first.locator("> summary").click()
     assert page.locator("details[open]").count() == folded.count()
     page.locator("iframe").nth(1).wait_for()
     for place in ("#checklist table", "#policies dd", "#protocol pre", "iframe"):
