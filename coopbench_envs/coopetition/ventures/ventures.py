@@ -264,14 +264,15 @@ def judge_in_good_times(c, s, i):
 
 
 @kernel
-def judge_answers(c, s, i, given):
-    """Judge each investment as it was observed, by the weight of what ``given`` (agents) was.
+def judge_answers(c, s, i, received):
+    """Judge each investment as it was observed, by the weight of what it had ``received`` (agents).
 
-    For games in which not all know the times: a gift is expected of those who have been given.
+    For games in which not all know the times: an investment is expected of those whose partners
+    have just invested.
     """
     for a in range(c.num_agents):
         s.conduct[i, a] = s.blurred[i, a]
-        s.weight[i, a] = c.weight * given[i, a]
+        s.weight[i, a] = c.weight * received[i, a]
 
 
 @kernel
