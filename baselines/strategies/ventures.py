@@ -91,6 +91,14 @@ class Venture:
         """Return the mean of the others' last investments as observed, (lanes, agents)."""
         return self.mean(observations, self._fractions.others(observations))
 
+    def shut_out(self, observations: np.ndarray, bar: float) -> np.ndarray:
+        """Return which agents an informed one would refuse at ``bar``, (lanes, agents) bool.
+
+        Rounding to the numbers of an observation does not count.
+        """
+        informed = self._game.layout["informed"].view(observations)[:, :, 0] > 0.5
+        return np.asarray(~informed & (self.own_record(observations) < bar - 1e-6))
+
     def actions(
         self,
         observations: np.ndarray,
@@ -101,11 +109,14 @@ class Venture:
     ) -> np.ndarray:
         """Return actions (lanes, agents, parts) for an ``attitude`` (lanes, agents).
 
-        Where a game lets agents choose, they deal with those whose record reaches ``bar``;
-        ``demand`` is for games in which partners bargain.
+        Where a game lets agents choose, they deal with those whose record reaches ``bar``, and
+        expect an informed agent to do the same; ``demand`` is for games in which partners bargain.
         """
-        actions = self._fractions.units(attitude * self.worth(observations))
         parts = self._game.action_layout
+        fractions = attitude * self.worth(observations)
+        if "bar" in parts:
+            fractions = np.where(self.shut_out(observations, bar), 0.0, fractions)
+        actions = self._fractions.units(fractions)
         if "wishes" in parts:
             wanted = self._fractions.trust(observations) >= bar
             actions[:, :, parts["wishes"].index] = CUSTOMARY * wanted
