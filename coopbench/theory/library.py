@@ -13,13 +13,14 @@ _EVER = ("bad", "good", "uninformed")
 
 
 def library(form: Form) -> np.ndarray:
-    """Return the weights (rules, size) of the library in the form of a game and role."""
-    rules = [
-        form.weights(investment | parts)
-        for parts in _parts(form)
-        for investment in _investments(form)
-    ]
-    return np.array(rules)
+    """Return the weights (rules, size) of the library in the form of a game and role.
+
+    Every investment stands beside two choices of the other parts, so that each choice occurs.
+    """
+    choices, rules = _parts(form), []
+    for number, investment in enumerate(_investments(form)):
+        rules += [investment | choices[0], investment | choices[number % len(choices)]]
+    return np.array([form.weights(rule) for rule in rules])
 
 
 def _investments(form: Form) -> Iterator[dict[str, Any]]:
