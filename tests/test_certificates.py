@@ -78,7 +78,8 @@ def test_bounds_of_the_protocol_are_those_of_the_certificates(name):
 def test_policies_play_what_the_certificate_says():
     game = Game.of(Engine("TrustDilemma-v1"))
     stored = load_certificate("TrustDilemma-v1")
-    observations = np.zeros((3, 2, 8), np.float32)
+    width = max(part.stop for part in game.layout.values())
+    observations = np.zeros((3, 2, width), np.float32)
     constant, _ = make_policy("best_constant", game).act(observations, None)
     np.testing.assert_array_equal(constant, np.full((3, 2, 1), stored.best_constant["firm"][0]))
     policy = make_policy("open_loop", game)
