@@ -73,7 +73,7 @@ def of_partner(plan: Plan, row: np.ndarray, first: int) -> float:
 def investment_of(plan: Plan, row: np.ndarray, group: int) -> float:
     """Return the mean investment of a group of others."""
     if plan.partner >= 0:
-        return of_partner(plan, row, plan.actions)
+        return float(of_partner(plan, row, plan.actions))
     total = 0.0
     for k in range(plan.group_starts[group], plan.group_starts[group + 1]):
         total += row[plan.group_entries[k]]
