@@ -20,7 +20,7 @@ KINDS = ("constant", "time", "public", "own", "partner", "memory", "place")
 REGIMES = ("bad", "good", "uninformed")
 
 _PUBLIC = frozenset({"productivity", "phase", "level"})
-_OWN = frozenset({"own_action", "trust_in_me", "own_demand"})
+_OWN = frozenset({"own_action", "trust_in_me", "own_demand", "own_capital", "own_damage"})
 _REMEMBERED = ("lately", "usually", "worst", "answers")  # of each group of others
 
 

@@ -16,7 +16,7 @@ from coopbench.baselines.match import OWN
 from coopbench.baselines.player import Player
 from coopbench.baselines.rules.rules import Form
 from coopbench_envs.engine import DISABLED, Engine
-from coopbench_envs.roles import role_of
+from coopbench_envs.roles import members_of_roles, role_of
 
 __all__ = ["STRIDE", "Arena", "Partners", "Played", "Rules", "Table"]
 
@@ -170,25 +170,50 @@ class Rules:
 
 
 class Partners:
-    """Policies in the other seats; each acts in the lanes in which it sits."""
+    """Policies in the other seats.
+
+    A policy acts for all seats of a game at once, so the seats of one role in which it sits, in
+    whatever lanes, are gathered into full games: seats of a role observe alike.
+    """
 
     def __init__(self, engine: Engine, table: Table, seated: np.ndarray) -> None:
         self._engine = engine
-        self._players: list[tuple[Player, Any, np.ndarray]] = []
-        for number, name in enumerate(table.partners):
-            mask = seated == number
-            lanes = np.flatnonzero(mask.any(axis=1))
-            if len(lanes) == 0:
-                continue
-            consecutive = lanes[-1] - lanes[0] + 1 == len(lanes)
-            index: Any = slice(lanes[0], lanes[-1] + 1) if consecutive else lanes
-            player = Player(name, table.game)
-            seeds, episodes = engine.control.seed[index], engine.control.episode[index]
-            player.begin(seeds, episodes, np.ones(len(lanes), np.bool_), 1 + number)
-            self._players.append((player, index, mask[lanes][:, :, None]))
+        self._groups = [
+            _Group(engine, table, seated, number, members)
+            for number in range(len(table.partners))
+            for members in members_of_roles(table.game.agents).values()
+            if (seated[:, members] == number).any()
+        ]
 
     def act(self, actions: np.ndarray) -> None:
         """Write the actions of the partners' seats into ``actions`` (lanes, agents, parts)."""
-        for player, index, mask in self._players:
-            played = player.act(self._engine.control.obs[index])
-            actions[index] = np.where(mask, played, actions[index])
+        observations = self._engine.control.obs
+        for group in self._groups:
+            group.act(observations, actions)
+
+
+class _Group:
+    """One policy in all seats of one role in which it sits."""
+
+    def __init__(
+        self, engine: Engine, table: Table, seated: np.ndarray, number: int, members: list[int]
+    ) -> None:
+        lanes, places = np.nonzero(seated[:, members] == number)
+        self._lanes, self._seats = lanes, np.array(members)[places]
+        self._count, self._members = len(lanes), np.array(members)
+        games = -(-len(lanes) // len(members))
+        shape = (games, len(table.game.agents), engine.control.obs.shape[2])
+        self._observations = np.zeros(shape, np.float32)
+        self._player = Player(table.partners[number], table.game)
+        first = lanes[:: len(members)]
+        seeds, episodes = engine.control.seed[first], engine.control.episode[first]
+        self._player.begin(seeds, episodes, np.ones(games, np.bool_), 1 + number)
+
+    def act(self, observations: np.ndarray, actions: np.ndarray) -> None:
+        """Act in the group's seats."""
+        games, width = len(self._observations), len(self._members)
+        rows = np.zeros((games * width, observations.shape[2]), np.float32)
+        rows[: self._count] = observations[self._lanes, self._seats]
+        self._observations[:, self._members] = rows.reshape(games, width, -1)
+        played = self._player.act(self._observations)[:, self._members]
+        actions[self._lanes, self._seats] = played.reshape(games * width, -1)[: self._count]

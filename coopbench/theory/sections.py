@@ -43,7 +43,7 @@ class Effort:
     def of(cls, effort: int) -> "Effort":
         """Return budgets with ``effort`` times the rounds and the episodes."""
         alone = Budget(rounds=14, episodes=40, choice=400)
-        pool = Budget(library=26, rounds=14, episodes=39, choice=520)
+        pool = Budget(library=26, rounds=10, candidates=40, episodes=78, choice=520)
         partner = Budget(rounds=10, candidates=20, choice=100)
         return cls(*(budget.times(effort) for budget in (alone, pool, partner)))
 
