@@ -5,6 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.layouts import Part
@@ -237,6 +240,21 @@ def test_who_defects_is_shunned_by_those_who_read_records():
     alone = engine.control.returns[:, 0] / engine.horizon
     assert alone.mean() < 1.08
     assert engine.control.returns[:, 1:].mean() / engine.horizon > 1.15
+
+
+def test_the_reference_prefers_its_last_partner_and_answers_its_record():
+    engine = _game(4)
+    _play(engine, [1.0] * 4, _only(4, (0, 2)))
+    match = Match(engine, [Player("reciprocator:0.4,1", Game.of(engine))])
+    state = engine.get_state() | {"record": np.array([[0.8, 0.9, 0.7, 0.4]])}
+    match.begin(np.zeros(1, np.uint64), state=state)
+    actions = match.actions()[0]
+    # 0.7 + 0.2 for the first, whose partner was the third; the second had none, and goes by the
+    # mean of 0.8 and 0.7, which it accepts.
+    expected = [(0.9 - 0.4) / 0.6, (0.85 - 0.4) / 0.6, 1.0, 1.0]
+    assert actions[:, 0] == pytest.approx(expected, rel=1e-6)
+    wishes = [[0.5, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.5, 0.0], [0.5, 0.5, 0.5]]
+    assert actions[:, 1:].tolist() == wishes
 
 
 def test_pictures_say_who_is_with_whom():

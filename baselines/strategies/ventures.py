@@ -73,14 +73,21 @@ class Venture:
     def records(self, observations: np.ndarray, bar: float = 0.0) -> np.ndarray:
         """Return the mean record of the others, (lanes, agents); see ``mean``.
 
-        Where agents choose their partners only those count whose record reaches ``bar``, if any.
+        Where agents choose their partners only those count whose record reaches ``bar``, if any,
+        and of these the last partner alone, if it is one of them.
         """
         records = self._fractions.trust(observations)
         if "wishes" in self._game.action_layout:
             counted = records >= bar
+            stays = counted & self._last_partner(observations)
             counted |= ~counted.any(axis=2, keepdims=True)
+            counted = np.where(stays.any(axis=2, keepdims=True), stays, counted)
             return np.asarray((records * counted).sum(axis=2) / counted.sum(axis=2))
         return self.mean(observations, records)
+
+    def _last_partner(self, observations: np.ndarray) -> np.ndarray:
+        """Return whether each other agent was the partner in the last step, as ``records``."""
+        return np.asarray(self._game.layout["last_partner"].view(observations) > 0.5)
 
     def own_record(self, observations: np.ndarray) -> np.ndarray:
         """Return each agent's own record, (lanes, agents)."""
@@ -110,7 +117,8 @@ class Venture:
         """Return actions (lanes, agents, parts) for an ``attitude`` (lanes, agents).
 
         Where a game lets agents choose, they deal with those whose record reaches ``bar``, and
-        expect an informed agent to do the same; ``demand`` is for games in which partners bargain.
+        expect an informed agent to do the same; they prefer their last partner. ``demand`` is for
+        games in which partners bargain.
         """
         parts = self._game.action_layout
         fractions = attitude * self.worth(observations)
@@ -119,7 +127,8 @@ class Venture:
         actions = self._fractions.units(fractions)
         if "wishes" in parts:
             wanted = self._fractions.trust(observations) >= bar
-            actions[:, :, parts["wishes"].index] = CUSTOMARY * wanted
+            stays = wanted & self._last_partner(observations)
+            actions[:, :, parts["wishes"].index] = np.where(stays, 1.0, CUSTOMARY * wanted)
         if "bar" in parts:
             actions[:, :, parts["bar"].index] = bar
         if "demand" in parts:

@@ -30,7 +30,10 @@ PROTOCOL = "coopetition-standard"
 REPEATED = "repeated game"  # name of the section that belongs to no task
 _USUAL = "reciprocator"
 # Reference policies of the games, by role where roles differ; the others have the usual one.
-_REFERENCES: dict[str, str | dict[str, str]] = {}
+_REFERENCES: dict[str, str | dict[str, str]] = {
+    "DynamicPartnerSelection-v1": "reciprocator:0.4,1",
+    "PartnerHoldUp-v1": "reciprocator:0.4,1",
+}
 
 
 @dataclass(frozen=True)
