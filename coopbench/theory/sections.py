@@ -54,7 +54,7 @@ class Sizes:
 
     bounds: int = 20_000
     others: int = 5_000
-    bayesian: int = 1_300
+    bayesian: int = 2_600
 
 
 def _read(table: Table, rules: Mapping[str, RuleData]) -> Weights:
@@ -275,9 +275,9 @@ class RepeatedGame:
             for role, arena in self._arenas(opponent).items():
                 weights = everywhere(_read(arena.table, rules[opponent]), 1)
                 lineup = np.zeros(1, np.int64)
-                best = arena.play(weights, lineup, sizes.bounds, _JUDGED)
-                other = Arena(arena.table.seating(base)).play({}, lineup, sizes.bounds, _JUDGED)
+                best = arena.play(weights, lineup, sizes.others, _JUDGED)
+                other = Arena(arena.table.seating(base)).play({}, lineup, sizes.others, _JUDGED)
                 figures[f"{opponent}.{role}"] = relative(best.returns, other.returns)
                 invested = float(best.invested[0] / other.invested[0])
-                figures[f"{opponent}.{role}.invests"] = Figure(invested, 0.0, sizes.bounds)
+                figures[f"{opponent}.{role}.invests"] = Figure(invested, 0.0, sizes.others)
         return figures
