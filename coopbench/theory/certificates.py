@@ -126,7 +126,7 @@ def certify(
     say = tell or (lambda text: None)
     work = _Work(env_id, protocol, tasks)
     if stored is None:
-        rules = work.search(Effort.of(effort), say)
+        rules = work.search(Effort.of(effort, len(work.game.agents)), say)
     else:
         rules, effort = stored.rules, stored.effort
     figures = work.measure(rules, sizes or Sizes(), say)
@@ -169,11 +169,13 @@ class _Work:
 
     def search(self, effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
         """Search all rules; every section begins with what those before it have found."""
-        rules, starts = {}, list[Weights]()
+        rules, starts, later = {}, list[Weights](), False
         for name, section in self._sections.items():
             say(f"{name}: searching")
-            rules[name] = section.search(effort, starts)
+            # Later tasks with partners begin near their solutions, with those of the first.
+            rules[name] = section.search(effort.halved() if later else effort, starts)
             starts += self._starts(section, rules[name])
+            later = later or isinstance(section, Focal)
         return rules
 
     def _starts(self, section: Any, rules: Mapping[str, Any]) -> list[Weights]:

@@ -5,7 +5,7 @@ again and returns figures. Nothing that is measured depends on how the rules wer
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,12 +40,21 @@ class Effort:
     partner: Budget  # a rule for each line-up; searched twice
 
     @classmethod
-    def of(cls, effort: int) -> "Effort":
-        """Return budgets with ``effort`` times the rounds and the episodes."""
+    def of(cls, effort: int, agents: int) -> "Effort":
+        """Return budgets with ``effort`` times the rounds and the episodes.
+
+        Games of more than two agents, which take longer to play, have half the rounds.
+        """
         alone = Budget(rounds=14, episodes=40, choice=400)
-        pool = Budget(library=26, rounds=10, candidates=40, episodes=78, choice=520)
+        pool = Budget(library=26, rounds=10, candidates=30, episodes=52, choice=390)
         partner = Budget(rounds=10, candidates=20, choice=100)
-        return cls(*(budget.times(effort) for budget in (alone, pool, partner)))
+        usual = cls(*(budget.times(effort) for budget in (alone, pool, partner)))
+        return usual if agents == 2 else usual.halved()
+
+    def halved(self) -> "Effort":
+        """Return budgets with half the rounds."""
+        halves = (replace(b, rounds=b.rounds // 2) for b in (self.alone, self.pool, self.partner))
+        return Effort(*halves)
 
 
 @dataclass(frozen=True)
