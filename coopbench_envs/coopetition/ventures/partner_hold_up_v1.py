@@ -202,14 +202,11 @@ def earn(c, s, i, rewards):
 @kernel
 def judge(c, s, i):
     """Judge investments in good times, and what is demanded beyond the contract at all times."""
-    ventures.judge_in_good_times(c, s, i)
+    counts = 1.0 if s.good[i] else 0.0  # the investment, in the conduct
     for a in range(c.num_agents):
         blame = min(c.blame * excess(s, i, a), 1.0)
-        if s.good[i]:
-            s.conduct[i, a] = max(s.conduct[i, a] - blame, 0.0)
-        else:
-            s.conduct[i, a] = 0.0
-            s.weight[i, a] = c.weight * blame
+        s.conduct[i, a] = max(counts * s.blurred[i, a] - blame, 0.0)
+        s.weight[i, a] = c.weight * max(counts, blame)
 
 
 @kernel
