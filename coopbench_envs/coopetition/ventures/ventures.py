@@ -80,7 +80,7 @@ class State(NamedTuple):
     seen: np.ndarray  # (lanes, agents) what others observe: ``blurred``, ``delay`` steps late
     expected: np.ndarray  # (lanes,) fraction that was expected in the last step
     income: np.ndarray  # (lanes, agents) last reward
-    pending: np.ndarray  # (lanes, delay + 1, agents, 3) blurred, conduct, weight of the last steps
+    pending: np.ndarray  # (lanes, delay + 1, agents, 3) blurred, conduct, weight; 0 without delay
     invested: np.ndarray  # (lanes,) running sum of mean fractions, for the cooperation rate
     trusted: np.ndarray  # (lanes,) running sum of mean records
     conduct: np.ndarray  # (lanes, agents) scratch: conduct of the last step, in [0, 1]
@@ -278,9 +278,25 @@ def judge_answers(c, s, i, received):
 @kernel
 def update_records(c, s, i):
     """Show the investments of ``delay`` steps ago, and move records by the conduct in them."""
+    if c.delay > 0:
+        queue(c, s, i)
+    else:
+        for a in range(c.num_agents):
+            s.seen[i, a] = s.blurred[i, a]
+            s.record[i, a] += s.weight[i, a] * (s.conduct[i, a] - s.record[i, a])
+    total = 0.0
+    for a in range(c.num_agents):
+        s.record[i, a] += c.drift * (c.rest - s.record[i, a])
+        total += s.record[i, a]
+    s.mean_trust[i] = total / c.num_agents
+    s.trusted[i] += s.mean_trust[i]
+
+
+@kernel
+def queue(c, s, i):
+    """Put off what was invested in this step, and show and judge what is due."""
     slots = c.delay + 1
     now, then = s.time[i] % slots, (s.time[i] + 1) % slots
-    total = 0.0
     for a in range(c.num_agents):
         s.pending[i, now, a, 0] = s.blurred[i, a]
         s.pending[i, now, a, 1] = s.conduct[i, a]
@@ -288,10 +304,6 @@ def update_records(c, s, i):
         if s.time[i] >= c.delay:
             s.seen[i, a] = s.pending[i, then, a, 0]
             s.record[i, a] += s.pending[i, then, a, 2] * (s.pending[i, then, a, 1] - s.record[i, a])
-        s.record[i, a] += c.drift * (c.rest - s.record[i, a])
-        total += s.record[i, a]
-    s.mean_trust[i] = total / c.num_agents
-    s.trusted[i] += s.mean_trust[i]
 
 
 @kernel
