@@ -33,6 +33,7 @@ _USUAL = "reciprocator"
 _REFERENCES: dict[str, str | dict[str, str]] = {
     "DynamicPartnerSelection-v1": "reciprocator:0.4,1",
     "PartnerHoldUp-v1": "reciprocator:0.4,1",
+    "PlatformEcosystem-v1": "reciprocator:bar=0.8,ignore=0.16,follow=0.96",
 }
 
 
