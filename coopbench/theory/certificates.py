@@ -18,7 +18,6 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.sections import Task
 from coopbench.theory.criteria import Criterion, criteria
 from coopbench.theory.figures import Figure
-from coopbench.theory.problems import Weights
 from coopbench.theory.sections import Effort, Focal, RepeatedGame, SelfPlay, Sizes
 from coopbench.theory.tables import self_play_table
 from coopbench_envs.registration import spec
@@ -117,8 +116,9 @@ def certify(
     sizes: Sizes | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Certificate:
-    """Measure a game: the repeated game, and the ``tasks`` of a protocol (default: all of it).
+    """Measure the ``tasks`` of a game in a protocol (default: all), and the repeated game.
 
+    Tasks are searched and measured each by itself, the repeated game with those of self-play.
     With a ``stored`` certificate its rules are played again and nothing is searched; without, the
     best rules are searched first, with budgets that grow with ``effort``. ``sizes`` are the numbers
     of episodes of the figures. ``tell`` is called with the name of each part before it begins.
@@ -153,7 +153,7 @@ def certify(
 
 
 class _Work:
-    """The sections of a certificate, in the order in which they are searched."""
+    """The sections of a certificate."""
 
     def __init__(self, env_id: str, protocol: str, tasks: Sequence[str] | None) -> None:
         self.env_id = spec(env_id).id
@@ -164,32 +164,18 @@ class _Work:
         self.references = _references(self.env_id, list(members_of_roles(self.game.agents)))
         self._alone = [task for task in chosen if not task.pools]
         self._sections: dict[str, Any] = {t.id: SelfPlay(t, self.references) for t in self._alone}
-        self._sections[REPEATED] = RepeatedGame(self.env_id, {}, self.references)
+        if self._alone:
+            self._sections[REPEATED] = RepeatedGame(self.env_id, {}, self.references)
         rest = [task for task in chosen if task.pools]
         self._sections |= {task.id: Focal(task, self.references) for task in rest}
 
     def search(self, effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
-        """Search all rules; every section begins with what those before it have found."""
-        rules, starts, later = {}, list[Weights](), False
+        """Search the rules of all sections, each by itself."""
+        rules = {}
         for name, section in self._sections.items():
             say(f"{name}: searching")
-            # Later tasks with partners begin near their solutions, with those of the first.
-            rules[name] = section.search(effort.halved() if later else effort, starts)
-            starts += self._starts(section, rules[name])
-            later = later or isinstance(section, Focal)
+            rules[name] = section.search(effort)
         return rules
-
-    def _starts(self, section: Any, rules: Mapping[str, Any]) -> list[Weights]:
-        """Return the rules of a section as starting points of the next ones."""
-        forms = self_play_table(self.env_id, {}).forms
-        starts = [
-            {role: form.weights(table[role]) for role, form in forms.items()}
-            for name, table in rules.items()
-            if name not in ("informed", "planner")
-        ]
-        if isinstance(section, Focal):
-            starts.append(section.answers(dict(rules)))
-        return starts
 
     def measure(
         self, rules: Mapping[str, Any], sizes: Sizes, say: Callable[[str], None]

@@ -4,7 +4,7 @@ Every section has ``search``, which returns rules as data, and ``measure``, whic
 again and returns figures. Nothing that is measured depends on how the rules were found.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -48,13 +48,10 @@ class Effort:
         alone = Budget(rounds=14, episodes=40, choice=400)
         pool = Budget(library=26, rounds=10, candidates=30, episodes=52, choice=390)
         partner = Budget(rounds=10, candidates=20, choice=100)
-        usual = cls(*(budget.times(effort) for budget in (alone, pool, partner)))
-        return usual if agents == 2 else usual.halved()
-
-    def halved(self) -> "Effort":
-        """Return budgets with half the rounds."""
-        halves = (replace(b, rounds=b.rounds // 2) for b in (self.alone, self.pool, self.partner))
-        return Effort(*halves)
+        budgets = [budget.times(effort) for budget in (alone, pool, partner)]
+        if agents > 2:
+            budgets = [replace(budget, rounds=budget.rounds // 2) for budget in budgets]
+        return cls(*budgets)
 
 
 @dataclass(frozen=True)
@@ -104,9 +101,9 @@ class SelfPlay:
     def _planner(self) -> Arena:
         return Arena(self_play_table(self.task.env, dict(self.task.parameters), all_informed=True))
 
-    def search(self, effort: Effort, starts: Sequence[Weights]) -> Rules:
+    def search(self, effort: Effort) -> Rules:
         """Return the best rule of every class, and of a planner who knows the times."""
-        rules, tried = {}, list(starts)
+        rules, tried = {}, list[Weights]()
         planner = best_rule(self._planner, "memory", tried, effort.alone)
         rules["planner"] = _written(self._planner.table, planner)
         for name in _CLASSES:
@@ -149,18 +146,14 @@ class Focal:
         members = members_of_roles(agents)
         return {role: len(seats) / len(agents) for role, seats in members.items()}
 
-    def search(self, effort: Effort, starts: Sequence[Weights]) -> Rules:
-        """Return the best rule of every class, and the best against each line-up.
-
-        ``starts`` hold rules of all roles.
-        """
+    def search(self, effort: Effort) -> Rules:
+        """Return the best rule of every class, and the best against each line-up."""
         rules: Rules = {name: {} for name in (*_CLASSES, "informed")}
         for role, arena in self._arenas.items():
-            tried = [{role: start[role]} for start in starts]
-            informed = answers(arena, tried, effort.partner)
+            informed, tried = answers(arena, [], effort.partner), list[Weights]()
             rows = map(arena.table.forms[role].data, informed[role])
             rules["informed"][role] = dict(zip(lineup_names(arena.table), rows, strict=True))
-            tried.append(informed)
+            tried.append({role: informed[role]})
             for name in _CLASSES:
                 best = best_rule(arena, name, tried, effort.pool)
                 rules[name] |= _written(arena.table, best)
@@ -261,14 +254,13 @@ class RepeatedGame:
             return self.reference
         return "cooperator" if opponent == "cooperator" else _UNCONDITIONAL["cooperator"]
 
-    def search(self, effort: Effort, starts: Sequence[Weights]) -> Rules:
+    def search(self, effort: Effort) -> Rules:
         """Return the best response of every role to each opponent."""
         rules: Rules = {}
         for opponent in ("cooperator", "always_defect", "reference"):
             rules[opponent] = {}
-            for role, arena in self._arenas(opponent).items():
-                tried = [{role: start[role]} for start in starts]
-                best = best_rule(arena, "memory", tried, effort.alone)
+            for arena in self._arenas(opponent).values():
+                best = best_rule(arena, "memory", [], effort.alone)
                 rules[opponent] |= _written(arena.table, best)
         return rules
 
