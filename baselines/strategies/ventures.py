@@ -47,7 +47,7 @@ class Venture:
         """
         layout = self._game.layout
         productivity = layout["productivity"].view(observations)[:, :, 0]
-        level = 1.0
+        level: float | np.ndarray = 1.0
         if "level" in layout:
             level = layout["level"].view(observations)[:, :, 0].astype(np.float64)
         good = (productivity > WORTHWHILE).astype(np.float64)
