@@ -2,11 +2,11 @@
 
 import dataclasses
 import json
+from importlib import resources
 
 import numpy as np
 import pytest
 
-import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
@@ -23,8 +23,10 @@ from coopbench.theory import (
 from coopbench.theory.pages import bounds_lines, certificate_page
 from coopbench_envs import Engine
 
-VERSION_1 = [i for i in coopbench_envs.ids() if i.endswith("-v1") and coopbench_envs.spec(i).trace]
-GAMES = [env_id.split("/")[1] for env_id in VERSION_1]
+GAMES = sorted(
+    file.name.removesuffix(".json")
+    for file in (resources.files("coopbench.baselines") / "certificates").iterdir()
+)
 RATIO = "best responses over the best rule that ignores partners"
 # Criteria that do not hold; the games' pages show them.
 UNMET = {
@@ -110,6 +112,7 @@ def test_a_stored_rule_earns_its_figure_as_a_policy():
         assert returns.mean() == pytest.approx(value.value, abs=8 * value.error)
 
 
+@pytest.mark.skipif("DynamicPartnerSelection-v1" not in GAMES, reason="it is not certified yet")
 @pytest.mark.parametrize("agents", [2, 3, 64])
 def test_policies_play_what_the_certificate_says_at_other_sizes(agents):
     """Wishes grow with the number of agents and stay customary; investments are the role's."""

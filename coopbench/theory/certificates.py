@@ -119,12 +119,15 @@ def certify(
     """Measure the ``tasks`` of a game in a protocol (default: all), and the repeated game.
 
     Tasks are searched and measured each by itself, the repeated game with those of self-play.
-    With a ``stored`` certificate its rules are played again and nothing is searched; without, the
-    best rules are searched first, with budgets that grow with ``effort``. ``sizes`` are the numbers
+    With a ``stored`` certificate its rules are played again, by default those of all its tasks, and
+    nothing is searched; without, the best rules are searched first, with budgets that grow with
+    ``effort``. ``sizes`` are the numbers
     of episodes of the figures. ``tell`` is called with the name of each part before it begins.
     Raises ``ValueError`` for a game or a task that the protocol does not have.
     """
     say = tell or (lambda text: None)
+    if stored is not None and tasks is None:
+        tasks = [name for name in stored.rules if name != REPEATED]
     work = _Work(env_id, protocol, tasks)
     if stored is None:
         rules = work.search(Effort.of(effort, len(work.game.agents)), say)
