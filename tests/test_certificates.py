@@ -30,7 +30,7 @@ GAMES = sorted(
 RATIO = "best responses over the best rule that ignores partners"
 # Criteria that do not hold; the games' pages show them.
 UNMET = {
-    "TrustDilemma-v1": {f"trust-dilemma.shifted: {name}" for name in (RATIO, "bayesian")},
+    "TrustDilemma-v1": {f"trust-dilemma.shifted: {RATIO}"},
     "SynergySearch-v1": {
         f"synergy-search.{task}: {RATIO}" for task in ("focal", "held-out", "shifted")
     },
