@@ -1,47 +1,56 @@
-"""Bounds of a protocol's tasks: 0 is random play, 1 the best simple reactive policy known.
+"""Bounds of a protocol's tasks, from the certificates of their games.
 
     python benchmarks/bounds.py coopetition-standard
+    python benchmarks/bounds.py coopetition-standard --write protocols/coopetition-standard.toml
 
-plays every task in its own mode on 200 episodes seeded from 1,000,000, which no protocol uses, and
-prints the mean own returns of ``random`` and of the best policy that certificates call reactive.
+prints one line per task, as the protocol's file holds it, or writes the bounds into that file.
+``coopbench certify GAME --search --out baselines/certificates/GAME.json`` makes certificates.
 """
 
+import re
 import sys
+from pathlib import Path
 
-from coopbench.episodes.metrics import values
-from coopbench.episodes.table import Cell
-from coopbench.playing.rollout import play
 from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Evaluation, Seeds, Task
-from coopbench.theory.certificates import EPISODES, JUDGED, REACTIVE
+from coopbench.theory import load_certificate
+from coopbench_envs.registration import spec
 
 
-def judged(name: str) -> Protocol:
-    """Load a protocol with the episodes of certificates instead of its own."""
-    seeds = Seeds(evaluation=Evaluation(first=JUDGED, count=EPISODES))
-    return load_protocol(name).model_copy(update={"seeds": seeds})
+def bounds(protocol: str) -> dict[str, tuple[float, float]]:
+    """Return the bounds (low, high) of all tasks whose games have a certificate."""
+    table: dict[str, tuple[float, float]] = {}
+    for env_id in dict.fromkeys(spec(task.env).id for task in load_protocol(protocol).task):
+        try:
+            table |= load_certificate(env_id).bounds()
+        except FileNotFoundError as error:
+            print(error, file=sys.stderr)
+    return table
 
 
-def bounds(protocol: Protocol, task: Task) -> tuple[float, float, str]:
-    """Mean own return of random play, that of the best reactive policy, and its name."""
+def line(low: float, high: float) -> str:
+    """Return the bounds as a protocol's file holds them."""
+    return f"bounds = {{ low = {low:.2f}, high = {high:.2f} }}"
 
-    def mean(policy: str) -> float:
-        return float(values(play(protocol, Cell(task.id, policy), policy), "own_return").mean())
 
-    scores = {name: mean(name) for name in REACTIVE}
-    best = max(scores, key=lambda name: scores[name])
-    return mean("random"), scores[best], best
+def written(text: str, table: dict[str, tuple[float, float]]) -> str:
+    """Return the text of a protocol's file with the bounds of its tasks replaced."""
+    head, *tasks = re.split(r"(?m)^(?=\[\[task\]\])", text)
+    for place, task in enumerate(tasks):
+        name = re.search(r'(?m)^id = "([^"]+)"', task)
+        if name is not None and name[1] in table:
+            tasks[place] = re.sub(r"(?m)^bounds = .*$", line(*table[name[1]]), task)
+    return "".join([head, *tasks])
 
 
 def main() -> None:
-    """Print one line per task."""
-    protocol = judged(sys.argv[1] if len(sys.argv) > 1 else "coopetition-standard")
-    for task in protocol.task:
-        low, high, best = bounds(protocol, task)
-        print(
-            f"{task.id:<40} bounds = {{ low = {low:.2f}, high = {high:.2f} }}  # {best}", flush=True
-        )
+    """Print one line per task, or write the bounds into a file."""
+    protocol = sys.argv[1] if len(sys.argv) > 1 else "coopetition-standard"
+    table = bounds(protocol)
+    if "--write" in sys.argv:
+        path = Path(sys.argv[sys.argv.index("--write") + 1])
+        path.write_text(written(path.read_text(encoding="utf-8"), table), encoding="utf-8")
+    for task, ends in table.items():
+        print(f"{task:<40} {line(*ends)}")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench.theory import load_certificate
+from coopbench.theory.pages import certificate_page
 from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
 
@@ -123,8 +124,8 @@ def certificate(env_id: str) -> str:
         stored = load_certificate(env_id)
     except FileNotFoundError:
         return ""
-    command = f"`coopbench certify {env_id.split('/')[1]}`, {stored.episodes} episodes:"
-    return f"{command}\n\n{stored.table()}"
+    command = f"`coopbench certify {env_id.split('/')[1]}`:"
+    return f"{command}\n\n{certificate_page(stored)}"
 
 
 def listing() -> str:

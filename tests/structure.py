@@ -37,6 +37,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("", "errors"),
         ("game",),
         ("policy",),
+        ("rules",),
         ("networks", "strategies", "planners"),
         ("learners",),
         ("registry",),

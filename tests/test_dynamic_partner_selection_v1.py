@@ -1,4 +1,4 @@
-"""DynamicPartnerSelection-v1: who is matched with whom, what pairs earn, and what others hear."""
+"""DynamicPartnerSelection-v1: who is matched with whom, what pairs earn, what records become."""
 
 import numpy as np
 import pytest
@@ -15,12 +15,12 @@ from coopbench_envs.layouts import Part
 NAME = "DynamicPartnerSelection-v1"
 FIXED = {
     "initial_trust": (0.6, 0.6),
-    "dependence": (0.5, 0.5),
     "high": (1.8, 1.8),
     "low": (0.2, 0.2),
     "persistence": (1.0, 1.0),
     "shock": (0.0, 0.0),
     "noise": (0.0, 0.0),
+    "trembles": 0.0,
 }
 
 
@@ -52,41 +52,47 @@ def _only(n, *pairs):
     return wishes
 
 
-def test_a_pair_earns_half_each_by_its_partners_trust():
+def test_a_pair_earns_half_each_whatever_the_records():
     engine = _game(2)
-    engine.reset(state={"trust": [[1.0, 0.4], [0.8, 1.0]], "dependence": [0.5, 0.9]} | _good())
+    engine.reset(state={"record": [0.4, 0.8], "good": np.True_, "productivity": np.float64(1.8)})
     assert _play(engine, [0.8, 0.4], _only(2, (0, 1))).tolist() == [[1, 0]]
     worth = 1.8 * 1.2
-    expected = [0.2 + 0.5 * worth * (1 - 0.5 * 0.2), 0.6 + 0.5 * worth * (1 - 0.9 * 0.6)]
-    np.testing.assert_allclose(engine.control.rewards[0], expected)
+    np.testing.assert_allclose(engine.control.rewards[0], [0.2 + 0.5 * worth, 0.6 + 0.5 * worth])
     np.testing.assert_array_equal(engine.state.income[0], engine.control.rewards[0])
 
 
-def _good():
-    return {"good": np.True_, "productivity": np.float64(1.8)}
-
-
-def test_the_partner_sees_the_others_hear_and_nobody_judges_who_is_alone():
-    engine = _game(3, gossip=0.3)
+def test_records_follow_conduct_in_pairs_and_become_neutral_alone():
+    engine = _game(3, initial_trust=(0.8, 0.8))
     _play(engine, [1.0, 0.25, 0.9], _only(3, (0, 1)))
-    up, down = 1.0, -0.5  # (1 - 0.5) / 0.5 and (0.25 - 0.5) / 0.5
-    trust = engine.state.trust[0]
-    assert trust[1, 0] == pytest.approx(0.6 + 0.15 * up * 0.4)
-    assert trust[2, 0] == pytest.approx(0.6 + 0.3 * 0.15 * up * 0.4)
-    assert trust[0, 1] == pytest.approx(0.6 + 0.30 * down * 0.6)
-    assert trust[2, 1] == pytest.approx(0.6 + 0.3 * 0.30 * down * 0.6)
-    assert trust[0, 2] == trust[1, 2] == 0.6
-    assert np.diag(trust).tolist() == [1.0, 1.0, 1.0]
-    off = trust[~np.eye(3, dtype=bool)]
+    # 0.8 + 0.25 * 0.2, 0.8 - 0.25 * 0.55 and, alone, 0.8 - 0.05 * 0.2
+    assert engine.state.record[0] == pytest.approx([0.85, 0.6625, 0.79])
     assert engine.metrics()["final_trust"] == engine.metrics()["mean_trust"]
-    assert engine.metrics()["final_trust"] == pytest.approx(off.mean())
+    assert engine.metrics()["final_trust"] == pytest.approx((0.85 + 0.6625 + 0.79) / 3)
 
 
-@pytest.mark.parametrize(("gossip", "moves"), [(0.0, 0.0), (1.0, 0.06)])
-def test_ends_of_gossip(gossip, moves):
-    engine = _game(3, gossip=gossip)
-    _play(engine, [1.0, 1.0, 1.0], _only(3, (0, 1)))
-    np.testing.assert_allclose(engine.state.trust[0, 2, :2], 0.6 + moves)
+def test_in_bad_times_only_records_of_those_who_are_alone_move():
+    engine = _game(3, initial_trust=(0.2, 0.2))
+    engine.reset(state={"good": np.False_, "productivity": np.float64(0.2)})
+    _play(engine, [1.0, 0.0, 0.9], _only(3, (0, 1)))
+    assert engine.state.record[0] == pytest.approx([0.2, 0.2, 0.22])
+
+
+def test_records_change_when_conduct_is_observed():
+    engine = _game(3, delay=1)
+    _play(engine, [1.0, 0.25, 0.9], _only(3, (0, 1)))
+    assert engine.state.record[0].tolist() == [0.6, 0.6, 0.6]
+    assert engine.state.seen[0].tolist() == [0.0, 0.0, 0.0]
+    _play(engine, [1.0, 1.0, 1.0], _only(3, (1, 2)))
+    assert engine.state.record[0] == pytest.approx([0.7, 0.5125, 0.6])
+    assert engine.state.seen[0].tolist() == [1.0, 0.25, 0.0]
+
+
+def test_whose_investment_trembles_invests_a_uniform_draw():
+    engine = _game(2, lanes=2000, trembles=0.2)
+    _play(engine, [1.0, 1.0], _only(2, (0, 1)))
+    trembled = engine.state.fraction[engine.state.fraction < 1.0]
+    assert trembled.size / 4000 == pytest.approx(0.2, abs=0.02)
+    assert trembled.mean() == pytest.approx(0.5, abs=0.04)
 
 
 def test_who_is_alone_keeps_everything_and_shows_nothing():
@@ -221,20 +227,34 @@ def test_a_copied_state_goes_on_alike():
         assert engine.metrics() == other.metrics()
 
 
-def test_a_defector_is_shunned_and_earns_less():
+def test_who_defects_is_shunned_by_those_who_read_records():
     engine = Engine(NAME, 64)
-    game = Game.of(engine)
-    seats = ["always_defect"] + ["conditional_cooperator"] * 5
-    returns = []
-    for first in (seats[0], seats[1]):
-        players = [Player(name, game) for name in ("conditional_cooperator", first)]
-        seated = np.tile([0, *[-1] * 5], (64, 1))
-        totals = Match(engine, players, seated).play(np.arange(64, dtype=np.uint64))
-        returns.append(totals[:, 0].mean())
-        if first == "always_defect":
-            assert (engine.state.partner[:, 0] == -1).mean() > 0.95
-            assert totals[:, 1:].mean() > 1.1 * returns[0]
-    assert returns[0] < 0.9 * returns[1]
+    engine.reset(np.arange(64, dtype=np.uint64))
+    records = engine.layout["trust_in_others"]
+    while not engine.control.done.all():
+        seen = records.view(engine.control.obs)
+        invested = np.broadcast_to(engine.state.good[:, None], (64, 6)).astype(np.float64)
+        invested[:, 0] = 0.0
+        actions = np.concatenate([invested[:, :, None], seen >= 0.5], axis=2)
+        engine.step(actions, DISABLED)
+    alone = engine.control.returns[:, 0] / engine.horizon
+    assert alone.mean() < 1.08
+    assert engine.control.returns[:, 1:].mean() / engine.horizon > 1.15
+
+
+def test_the_reference_prefers_its_last_partner_and_answers_its_record():
+    engine = _game(4)
+    _play(engine, [1.0] * 4, _only(4, (0, 2)))
+    match = Match(engine, [Player("reciprocator:0.4,1", Game.of(engine))])
+    state = engine.get_state() | {"record": np.array([[0.8, 0.9, 0.7, 0.4]])}
+    match.begin(np.zeros(1, np.uint64), state=state)
+    actions = match.actions()[0]
+    # 0.7 + 0.2 for the first, whose partner was the third; the second had none, and goes by the
+    # mean of 0.8 and 0.7, which it accepts.
+    expected = [(0.9 - 0.4) / 0.6, (0.85 - 0.4) / 0.6, 1.0, 1.0]
+    assert actions[:, 0] == pytest.approx(expected, rel=1e-6)
+    wishes = [[0.5, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.5, 0.0], [0.5, 0.5, 0.5]]
+    assert actions[:, 1:].tolist() == wishes
 
 
 def test_pictures_say_who_is_with_whom():

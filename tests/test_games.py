@@ -249,7 +249,7 @@ def test_switches_happen_when_they_say():
     [
         (lambda: theory.static_nash("TrustDilema-v0"), "Did you mean 'coopbench/TrustDilemma-v0'"),
         (lambda: theory.static_nash("Routing-v0"), "coopbench/Routing-v0: only coopetition games"),
-        (lambda: theory.static_nash("TrustDilemma-v1"), "no alpha, theta, gamma.*theory.solve"),
+        (lambda: theory.static_nash("TrustDilemma-v1"), "no alpha, theta, gamma.*theory.certify"),
         (lambda: theory.best_constant("Routing-v0"), "only coopetition games"),
         (lambda: theory.static_nash("TrustDilemma-v0", start=2), r"start was 2; allowed.*\[0, 1\]"),
         (lambda: theory.static_nash("TrustDilemma-v0", start=np.nan), "start was nan"),

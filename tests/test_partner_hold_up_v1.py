@@ -11,8 +11,6 @@ from coopbench_envs.engine import DISABLED
 
 PLAIN = {
     "initial_trust": (0.8, 0.8),
-    "strong_dependence": (0.4, 0.4),
-    "weak_dependence": (0.8, 0.8),
     "capital": (0.4, 0.4),
     "speed": (0.35, 0.35),
     "high": (1.75, 1.75),
@@ -20,6 +18,8 @@ PLAIN = {
     "persistence": (1.0, 1.0),
     "shock": (0.0, 0.0),
     "noise": (0.0, 0.0),
+    "trembles": 0.0,
+    "reach": 0.35,  # so that a claim can exceed the power of the strong
 }
 GOOD = {"good": True, "productivity": 1.75}
 BAD = {"good": False, "productivity": 0.2}
@@ -46,12 +46,12 @@ def test_a_step_by_the_contract():
     np.testing.assert_allclose(s.capital[0], [0.61, 0.435])
     worth = 1.75 * (1.1 * 0.61 + 0.9 * 0.435)
     assert worth == pytest.approx(1.859375)
-    # Standing 1 - 0.4 * 0.2 and 1 - 0.8 * 0.2; the weak partner keeps half of 0.9.
-    rewards = [0.53 * 0.92 * worth, 0.45 + 0.47 * 0.84 * worth]
+    # The weak partner keeps half of 0.9; records pay nobody.
+    rewards = [0.53 * worth, 0.45 + 0.47 * worth]
     np.testing.assert_allclose(engine.control.rewards[0], rewards)
     np.testing.assert_allclose(s.income[0], rewards)
-    # Full investment: 0.8 + 0.15 * 0.2. Investing what is expected changes nothing.
-    np.testing.assert_allclose(s.trust[0], [[1.0, 0.8], [0.83, 1.0]])
+    # 0.8 + 0.25 * 0.2 and 0.8 - 0.25 * 0.3
+    np.testing.assert_allclose(s.record[0], [0.85, 0.725])
     assert not engine.control.terminated.any()
 
 
@@ -60,7 +60,7 @@ def test_capital_fades_and_pays_nobody_back():
     np.testing.assert_allclose(engine.state.capital[0], 0.4 * 0.65**2)
     stranded = played(BAD, KEEP)
     worth = 0.2 * 2.0 * 0.4 * 0.65
-    rewards = [1.1 + 0.53 * 0.92 * worth, 0.9 + 0.47 * 0.84 * worth]
+    rewards = [1.1 + 0.53 * worth, 0.9 + 0.47 * worth]
     np.testing.assert_allclose(stranded.control.rewards[0], rewards)
 
 
@@ -97,9 +97,7 @@ def test_claims_are_met_or_power_decides(demands, parts, conflict):
     np.testing.assert_allclose(engine.state.part[0], parts)
     assert engine.metrics()["conflict_rate"] == conflict
     worth = 1.75 * 2.0 * 0.61
-    np.testing.assert_allclose(
-        engine.control.rewards[0], np.array(parts) * worth * [0.92, 0.84], rtol=1e-12
-    )
+    np.testing.assert_allclose(engine.control.rewards[0], np.array(parts) * worth, rtol=1e-12)
 
 
 def test_claims_stay_within_the_surplus():
@@ -117,23 +115,24 @@ def test_actions_are_clipped():
 
 
 @pytest.mark.parametrize(
-    ("times", "action", "blame", "trust"),
+    ("times", "action", "blame", "record"),
     [
-        (GOOD, (1.0, 0.25), 2.0, 0.83),  # to waive earns no trust
-        (GOOD, (1.0, 0.75), 2.0, 0.8),  # 1 - 2 * 0.5
-        (GOOD, (1.0, 0.75), 1.0, 0.815),
-        (GOOD, (1.0, 1.0), 2.0, 0.56),
-        (GOOD, (0.0, 1.0), 2.0, 0.56),  # nothing is worse than -1
-        (BAD, (0.0, 0.75), 2.0, 0.56),  # nothing is expected, but a demand is a demand
-        (BAD, (0.0, 0.5), 2.0, 0.8),
+        (GOOD, (1.0, 0.25), 1.0, 0.85),  # to waive adds nothing
+        (GOOD, (1.0, 0.75), 1.0, 0.725),  # conduct 1 - 0.5
+        (GOOD, (1.0, 0.75), 0.5, 0.7875),  # conduct 1 - 0.25
+        (GOOD, (1.0, 1.0), 1.0, 0.6),  # as if it had invested nothing
+        (GOOD, (0.0, 1.0), 1.0, 0.6),  # nothing is worse than that
+        (BAD, (1.0, 0.75), 1.0, 0.7),  # 0.25 * 0.5 of the way to 0: nothing is judged but demands
+        (BAD, (1.0, 1.0), 3.0, 0.6),
+        (BAD, (0.0, 0.5), 1.0, 0.8),
     ],
 )
 @pytest.mark.parametrize("agent", [game.STRONG, game.WEAK])
-def test_demands_cost_trust(times, action, blame, trust, agent):
+def test_demands_lower_the_record(times, action, blame, record, agent):
     actions = np.array(KEEP)
     actions[agent] = action
     engine = played(times, actions, blame=blame)
-    assert engine.state.trust[0, 1 - agent, agent] == pytest.approx(trust)
+    assert engine.state.record[0, agent] == pytest.approx(record)
 
 
 def test_metrics_of_two_steps():
@@ -145,8 +144,8 @@ def test_metrics_of_two_steps():
     assert metrics["hold_up"] == pytest.approx((first + 0.5 * second) / (first + second))
     strong, weak = engine.control.returns[0] / [1.1, 0.9]
     assert metrics["income_asymmetry"] == pytest.approx((strong - weak) / (strong + weak))
-    # The strong one: 0.8 * 0.7 twice; the weak one: 0.83, then nothing invested.
-    assert metrics["trust_asymmetry"] == pytest.approx(0.8 * 0.7**2 - 0.83 * 0.7)
+    # The strong one: 0.8 * 0.75 twice; the weak one: 0.85, then nothing invested.
+    assert metrics["trust_asymmetry"] == pytest.approx(0.8 * 0.75**2 - 0.85 * 0.75)
     assert metrics["cooperation_rate"] == 0.5
 
 
@@ -164,12 +163,12 @@ def test_observation_and_global_state_end_with_capital_and_demands():
     engine = played(GOOD, [[1.0, 0.6], [0.5, 0.3]])
     layout, seen = engine.layout, engine.control.obs[0]
     own = ("own_capital", "others_capital", "own_demand", "others_demands")
-    assert list(layout)[-5:] == ["time", *own]
+    assert list(layout)[-5:] == ["income", *own]
     rows = np.stack([seen[:, layout[name].index][:, 0] for name in own], axis=1)
     expected = [[0.61, 0.435, 0.6, 0.3], [0.435, 0.61, 0.3, 0.6]]
     np.testing.assert_allclose(rows, np.float32(expected))
     world = engine.global_state()[0]
-    assert world.shape == engine.state_space.shape == (14,)
+    assert world.shape == engine.state_space.shape == (10,)
     np.testing.assert_allclose(world[-4:], np.float32([0.61, 0.435, 0.6, 0.3]))
     assert begun(GOOD).state.demand.tolist() == [[0.5, 0.5]]
 
@@ -180,8 +179,6 @@ def test_an_episode_draws_its_capital_and_speed():
     for values, (low, high) in (
         (engine.state.capital, (0.2, 0.5)),
         (engine.state.speed, (0.3, 0.4)),
-        (engine.state.dependence[:, game.STRONG], (0.3, 0.5)),
-        (engine.state.dependence[:, game.WEAK], (0.7, 0.9)),
     ):
         assert low <= values.min() < low + 0.02 * (high - low)
         assert high - 0.02 * (high - low) < values.max() <= high
@@ -189,10 +186,10 @@ def test_an_episode_draws_its_capital_and_speed():
 
 
 def settled(actions):
-    """Rewards of one step at full trust with capital as these actions keep it."""
+    """Rewards of one step with capital as these actions keep it."""
     array = np.array([actions])
     engine = begun(GOOD)
-    state = GOOD | {"trust": np.ones((2, 2))} | game.steady(engine.constants, array)
+    state = GOOD | game.steady(engine.constants, array)
     engine.reset(np.array([1]), state=state)
     engine.step(array, DISABLED)
     np.testing.assert_allclose(engine.state.capital[0], np.clip(array[0, :, 0], 0, 1), rtol=1e-12)

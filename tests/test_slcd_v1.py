@@ -16,13 +16,13 @@ STILL = {
     "persistence": (1.0, 1.0),
     "high": (1.8, 1.8),
     "low": (0.2, 0.2),
+    "trembles": 0.0,
 }
-FULL = np.ones((2, 2))
 
 
 def _slcd(state, **parameters):
     engine = Engine("SLCD-v1", **(STILL | parameters))
-    engine.reset(np.array([0]), state={"trust": FULL, "good": True, "productivity": 1.5} | state)
+    engine.reset(np.array([0]), state={"good": True, "productivity": 1.5} | state)
     return engine
 
 
@@ -33,7 +33,7 @@ def _play(engine, *fractions):
 
 @pytest.mark.parametrize(
     ("horizon", "ends", "first"),
-    [(40, [8, 18, 32, 40], 0), (100, [20, 45, 80, 100], 0), (1, [0, 0, 1, 1], 2)],
+    [(80, [16, 36, 64, 80], 0), (100, [20, 45, 80, 100], 0), (1, [0, 0, 1, 1], 2)],
 )
 def test_phases_fill_the_horizon(horizon, ends, first):
     """Means 0.2, 0.25, 0.35, 0.2 of the horizon, to the nearest step; too short ones are none."""
@@ -77,37 +77,76 @@ def test_the_phase_is_seen_and_sets_level_and_productivity():
     assert engine.state.phase[0] == 3
 
 
+def test_the_firm_that_knows_the_times_changes_with_the_phase():
+    """Samsung while the plant is built (steps 1 to 9 of 20), Sony while it sells."""
+    engine = _slcd({}, horizon=20)
+    layout, flags = engine.layout, []
+    for _ in range(20):
+        seen = engine.control.obs[0]
+        informed = engine.state.informed[0].tolist()
+        shown = layout["productivity"].view(seen)[:, 0] > 0.0
+        assert shown.tolist() == informed
+        assert layout["informed"].view(seen).tolist() == [informed, informed[::-1]]
+        flags.append(informed)
+        _play(engine, 0.3, 0.3)
+    assert flags == [[True, False]] * 9 + [[False, True]] * 11
+    assert "income" not in layout  # it would tell the times
+
+
+def test_nothing_but_the_other_firm_tells_the_times():
+    """In equal play in opposite times who does not know sees the same until it is informed."""
+    twins = [Engine("SLCD-v1", 50, **STILL) for _ in range(2)]
+    for good, engine in enumerate(twins):
+        engine.reset(np.arange(50), state={"good": bool(good), "productivity": 0.2 + good})
+    rng = np.random.default_rng(1)
+    for _ in range(79):
+        actions = rng.uniform(0.0, 1.0, twins[0].actions.shape)
+        for engine in twins:
+            engine.step(actions, DISABLED)
+        one, other = (engine.control.obs for engine in twins)
+        blind = ~twins[0].state.informed
+        np.testing.assert_array_equal(one[blind], other[blind])
+        assert (one[~blind] != other[~blind]).any(axis=1).all()
+
+
 def test_investment_beyond_the_level_is_lost():
     """Planning takes in a half: 1.5 x (0.5 + 0.3) are shared evenly, and what was kept stays."""
-    engine = _slcd({"dependence": np.array([0.6, 0.8])})
-    assert _play(engine, 1.0, 0.3) == pytest.approx([0.6, 0.7 + 0.6])
-    assert engine.state.income[0] == pytest.approx([0.6, 1.3])
-    # At a trust of 1/2 the dependence takes 0.3 and 0.4 of a share away.
-    distrust = np.array([[1.0, 0.5], [0.5, 1.0]])
-    engine = _slcd({"dependence": np.array([0.6, 0.8]), "trust": distrust})
-    assert _play(engine, 0.5, 0.5) == pytest.approx([0.5 + 0.75 * 0.7, 0.5 + 0.75 * 0.6])
+    for record in (0.0, 1.0):  # which pays nobody
+        engine = _slcd({"record": np.full(2, record)})
+        assert _play(engine, 1.0, 0.3) == pytest.approx([0.6, 0.7 + 0.6])
     # The peak takes in everything.
-    engine = _slcd({"time": 18})
+    engine = _slcd({"time": 40})
     assert _play(engine, 1.0, 0.3) == pytest.approx([0.975, 0.7 + 0.975])
 
 
+@pytest.mark.parametrize("good", [True, False])
 @pytest.mark.parametrize(
-    ("good", "fraction", "trust"),
+    ("received", "fraction", "conduct", "weight"),
     [
-        (True, 0.5, 0.6 + 0.15 * 0.4),  # the level: full goodwill
-        (True, 1.0, 0.6 + 0.15 * 0.4),  # no more than that for more
-        (True, 0.25, 0.6),  # half of the level is expected
-        (True, 0.125, 0.6 - 0.3 * 0.5 * 0.6),
-        (True, 0.0, 0.6 - 0.3 * 0.6),
-        (False, 0.0, 0.6),  # nothing is expected in bad times
-        (False, 0.1, 0.6 + 0.15 * 0.2 * 0.4),
+        (0.5, 0.5, 1.0, 0.25),  # the level after the level
+        (0.9, 1.0, 1.0, 0.25),  # more than the level counts as the level
+        (0.5, 0.125, 0.25, 0.25),
+        (0.25, 0.0, 0.0, 0.125),  # half of the level was received
+        (0.0, 0.0, 0.0, 0.0),  # nothing was received, so nothing is judged
     ],
 )
-def test_trust_judges_by_the_level(good, fraction, trust):
-    engine = _slcd({"good": good, "trust": np.array([[1.0, 0.6], [0.6, 1.0]])})
-    _play(engine, fraction, 0.5)
-    assert engine.state.expected[0] == (0.25 if good else 0.0)
-    assert engine.state.trust[0, 1, 0] == pytest.approx(trust)
+def test_records_judge_answers_by_the_level(good, received, fraction, conduct, weight):
+    """In planning, whose level is 1/2; then records drift by 0.03 to 0.75."""
+    state = {"good": good, "record": np.array([0.6, 0.6]), "seen": np.array([received, 0.0])}
+    engine = _slcd(state)
+    _play(engine, 0.5, fraction)
+    after = 0.6 + weight * (conduct - 0.6)
+    expected = [0.6 + 0.03 * 0.15, after + 0.03 * (0.75 - after)]  # Samsung received nothing
+    np.testing.assert_allclose(engine.state.record[0], expected, rtol=1e-12)
+
+
+def test_what_is_expected_of_a_firm():
+    """The informed one: half of the level in good times. The other: that part of an answer."""
+    for good in (True, False):
+        engine = _slcd({"good": good, "seen": np.array([0.3, 0.4])})
+        _play(engine, 0.1, 0.1)
+        trace = engine.spec.trace(engine.constants, engine.state)
+        np.testing.assert_allclose(trace["baseline"], [[0.25 * good, 0.25 * 0.6]])
 
 
 def test_phase_matching():
@@ -121,7 +160,7 @@ def test_phase_matching():
     bad = _slcd({"good": False})
     _play(bad, 1.0, 0.0)
     assert bad.metrics()["phase_matching"] == 1.0  # never good times: nothing missed
-    ramp = _slcd({"ends": np.array([0.0, 18.0, 32.0, 40.0])})
+    ramp = _slcd({"ends": np.array([0.0, 36.0, 64.0, 80.0])})
     _play(ramp, 0.4, 1.0)  # (0.4 + 0.2) / 0.8 over two agents
     assert ramp.metrics()["phase_matching"] == pytest.approx(1 - 0.375)
 
@@ -129,7 +168,7 @@ def test_phase_matching():
 def test_the_horizon_ends_and_nothing_else():
     engine = Engine("SLCD-v1", 50)
     engine.reset(np.arange(50))
-    for _ in range(40):
+    for _ in range(80):
         assert not engine.control.done.any()
         engine.step(np.zeros(engine.actions.shape), DISABLED)
     assert engine.control.truncated.all()
@@ -144,8 +183,8 @@ def test_every_phase_is_a_dilemma(name):
     assert (c.share[:, None] * best < 1).all()
     assert (c.high[0] * (1 - c.shock[1]) * c.factor > 1).all()
     assert (c.low[1] * (1 + c.shock[1]) * c.factor < 1).all()
-    gain = 0.5 * np.average((c.high.mean() * c.factor - 1) * c.level, weights=c.length)
-    assert 1 + gain >= 1.25  # price of anarchy: nobody invests at the equilibrium
+    gain = c.good * np.average((c.high.mean() * c.factor - 1) * c.level, weights=c.length)
+    assert 1 + gain >= 1.2  # price of anarchy: nobody invests at the equilibrium
 
 
 @pytest.mark.parametrize("name", PHASED)
@@ -156,8 +195,7 @@ def test_bounds_hold_for_any_play(name, levels, seed):
     engine.reset(np.array([seed]))
     for t in range(12):
         engine.step(np.array([[[levels[t]], [levels[-t]]]]), DISABLED)
-        assert (engine.state.trust >= 0).all()
-        assert (engine.state.trust <= 1).all()
+        assert ((engine.state.record >= 0) & (engine.state.record <= 1)).all()
         for agent, space in enumerate(engine.observation_spaces):
             assert space.contains(engine.control.obs[0, agent])
         assert engine.state_space.contains(engine.global_state()[0])
@@ -172,3 +210,50 @@ def test_pictures_tell_the_phase(name):
     words = engine.spec.text(engine.constants, fields, engine.agents)
     assert "phase 1 of 4" in words
     assert engine.spec.picture(engine.constants, fields, engine.agents).std() > 1
+
+
+def _returns(act):
+    """Mean returns of both firms over 4000 episodes of ``act``."""
+    engine = Engine("SLCD-v1", 4000)
+    engine.reset(np.arange(4000) + 99_000)
+    while not engine.control.done.all():
+        obs = engine.control.obs.astype(np.float64)
+        level = engine.layout["level"].view(obs)[:, :, 0]
+        seen = engine.layout["others_actions"].view(obs)[:, :, 0] / level
+        fractions = level * act(engine.state.informed, engine.state.good[:, None], seen)
+        engine.step(fractions[:, :, None], DISABLED)
+    return engine.control.returns.mean(axis=0)
+
+
+def _answer(informed, good, seen):
+    return np.where(informed, good, np.clip(3 * seen - 1, 0, 1))
+
+
+def _but(seat, action):
+    """All answer, but the firm in one seat."""
+
+    def act(informed, good, seen):
+        fractions = _answer(informed, good, seen)
+        fractions[:, seat] = action(informed, good, seen)[:, seat]
+        return fractions
+
+    return act
+
+
+def test_what_the_game_asks():
+    """Leading and following pays both by a fifth; alone nobody profits from it."""
+    together = _returns(_answer)
+    apart = _returns(lambda informed, good, seen: np.zeros(seen.shape))
+    best = _returns(lambda informed, good, seen: good * np.ones(seen.shape))
+    assert (together > 1.2 * apart).all()
+    scale = (best - apart).sum()
+    assert (together - apart).sum() > 0.88 * scale
+    for blind in (lambda i, g, s: i & g, lambda i, g, s: np.where(i, g, 1.0)):
+        assert (_returns(blind) - apart).sum() < 0.6 * scale
+    for seat in (0, 1):
+        free = _returns(_but(seat, lambda i, g, s: np.where(i, 0.72 * g, 0.0)))
+        assert free[seat] > 1.05 * together[seat]
+        leader = _returns(
+            lambda i, g, s, seat=seat: np.where(np.arange(2) == seat, _answer(i, g, s), 0.0)
+        )
+        assert leader[seat] < 0.95 * apart[seat]

@@ -59,6 +59,7 @@ class RowOptions(NamedTuple):
     history: int = 1  # latest observations
     seat_number: bool = True  # a shared model gets the one-hot number of the seat
     global_state: bool = False  # the state of whole lanes is returned, too
+    team_reward: bool = False  # every seat's reward is the mean of all agents'
 
 
 class Rows:
@@ -92,6 +93,7 @@ class Rows:
         self.groups = [np.flatnonzero(self.seats == model) for model in np.unique(self.seats)]
         self.identity = options.shared and options.seat_number and self.agents > 1
         self._any_number = options.shared and not options.seat_number
+        self._team_reward = options.team_reward
         self.centre, self.scale = _scaling(self.engine, options.scaled)
         self.history = options.history
         self.inputs = self.history * len(self.centre) + (self.agents if self.identity else 0)
@@ -148,9 +150,16 @@ class Rows:
         done = control.terminated | over[:, None]
         truncated = control.truncated[:, None] & ~control.terminated
         self.lane_step = self._lane_step(over)
-        columns = (control.rewards.astype(np.float32), done, truncated, following, alive)
+        columns = (self._rewards(), done, truncated, following, alive)
         rows = zip(*map(self._parts, columns), self._following_legal(over), strict=True)
         return [Transition(*parts) for parts in rows]
+
+    def _rewards(self) -> np.ndarray:
+        """Return the rewards of the step just played, (lanes, agents) float32."""
+        rewards = self.engine.control.rewards
+        if self._team_reward:
+            rewards = np.broadcast_to(rewards.mean(axis=1, keepdims=True), rewards.shape)
+        return rewards.astype(np.float32)
 
     def _advance(self, over: np.ndarray, alive: np.ndarray) -> np.ndarray:
         """Take in new observations; return all inputs after the step, (lanes, agents, inputs).

@@ -14,7 +14,7 @@ import numpy as np
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows, Transition
-from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.learners.learner import LearnerEntry, Reward
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.torch_tools import (
     layer_sizes,
@@ -69,6 +69,7 @@ class Params(NamedTuple):
     target_kl: Annotated[float, between(0, 10, "KL divergence that ends an update, 0: none")] = 0.0
     anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")] = 0
     seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
+    reward: Reward = "own"
 
 
 class _Rollout:

@@ -13,7 +13,7 @@ import numpy as np
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows, Transition
-from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.learners.learner import LearnerEntry, Reward
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.torch_tools import (
     layer_sizes,
@@ -62,6 +62,7 @@ class Params(NamedTuple):
     scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = True
     scale_rewards: Annotated[bool, Allowed("divide by the std of rewards")] = True
     seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
+    reward: Reward = "own"
 
 
 class Replay:

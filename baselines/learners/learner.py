@@ -6,15 +6,20 @@ goes on.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 
 from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench_envs.parameters import one_of
 
-__all__ = ["Learner", "LearnerEntry", "settings_of"]
+__all__ = ["Learner", "LearnerEntry", "Reward", "settings_of"]
 
-_LATER = ("seat_number",)  # hyperparameters that older results do not have
+# Whose reward is learned from; a protocol can fix it for all learners ([training] reward).
+Reward = Annotated[
+    str, one_of(("own", "team"), "what agents maximise: their own rewards, or the mean of all")
+]
+_LATER = ("seat_number", "reward")  # hyperparameters that older results do not have
 
 
 class Learner(Protocol):

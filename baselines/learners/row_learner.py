@@ -18,7 +18,7 @@ class RowLearner:
     """Base of learners on the rows of a game, which add ``advance``.
 
     A name that ends in "_shared" means one model for all seats. Of the hyperparameters ``lanes``,
-    ``history``, ``scale_observations`` and ``seat_number`` are read here.
+    ``history``, ``scale_observations``, ``seat_number`` and ``reward`` are read here.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class RowLearner:
             scaled=params.scale_observations,
             history=params.history,
             seat_number=params.seat_number,
+            team_reward=params.reward == "team",
         )
         self._rows = Rows(env_id, parameters, seed, params.lanes, options)
         self._numbers = torch_seed(seed)

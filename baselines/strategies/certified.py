@@ -1,4 +1,4 @@
-"""Certificates as policies read them: the best constant and the best fixed sequence of a game."""
+"""Certificates as policies read them: the best constants, sequences and rules of a game."""
 
 import json
 from importlib import resources
@@ -18,7 +18,8 @@ def certified(env_id: str) -> dict[str, Any]:
     folder = resources.files("coopbench.baselines") / "certificates"
     file = folder / f"{name}.json"
     if not file.is_file():
-        names = sorted(path.name.removesuffix(".json") for path in folder.iterdir())
+        files = folder.iterdir() if folder.is_dir() else ()
+        names = sorted(path.name.removesuffix(".json") for path in files)
         raise FileNotFoundError(
             f"There is no certificate of {env_id}; there are those of {', '.join(names) or 'none'}."
         )

@@ -24,7 +24,14 @@ __all__ = [
     "with_limits",
 ]
 
-_MERGED = ("protocol", "seeds", "report", "training", "limits")  # key by key, when extending
+_MERGED = (
+    "protocol",
+    "seeds",
+    "report",
+    "training",
+    "limits",
+    "pools",
+)  # key by key, when extending
 
 
 def protocol_files() -> dict[str, Path]:
@@ -43,7 +50,7 @@ def load_protocol(source: str | Path | Protocol) -> Protocol:
     path = Path(source)
     if path.suffix != ".toml":
         path = _shipped(str(source))
-    return _validated(_content(path), str(path))
+    return _validated(_with_pools(_content(path), path), str(path))
 
 
 def find_protocol(source: str | Path | Protocol) -> Protocol:
@@ -152,6 +159,32 @@ def _content(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
         if isinstance(base.get(name), dict) and isinstance(content.get(name), dict):
             merged[name] = base[name] | content[name]
     return merged
+
+
+def _with_pools(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the content with the names of pools in its tasks replaced by their partners.
+
+    Pools spare a file repetitions; they are no part of the protocol and its digest.
+    """
+    pools = content.pop("pools", {})
+    if not isinstance(pools, dict) or not all(isinstance(names, list) for names in pools.values()):
+        raise ProtocolError(f"{path}: 'pools' takes a table {{name: [policies]}}; given {pools!r}.")
+    tasks = content.get("task")
+    if not isinstance(tasks, list):
+        return content
+    content["task"] = [_with_partners(task, pools, path) for task in tasks]
+    return content
+
+
+def _with_partners(task: Any, pools: dict[str, Any], path: Path) -> Any:
+    """Return a task with its partners in place of the name of their pool."""
+    name = task.get("partners") if isinstance(task, dict) else None
+    if not isinstance(name, str):
+        return task
+    try:
+        return task | {"partners": named("pool", name, pools, f"task {task.get('id')!r}")}
+    except ValueError as error:
+        raise ProtocolError(f"{path}: {error}") from None
 
 
 def _base(name: Any, path: Path) -> Path:

@@ -135,6 +135,8 @@ class Training(Strict):
     runs: int = Field(ge=1)
     episodes: int = Field(ge=1)  # of every evaluation
     budgets: dict[str, Budget] = Field(min_length=1)  # by kind of learner
+    # What every learner maximises: each agent its own rewards, or all the mean; None: as it likes.
+    reward: Literal["own", "team"] | None = later()
 
     _lists = field_validator("held_out", mode="before")(_as_tuple)
 

@@ -5,9 +5,15 @@ play the real environment. Definitions and results: docs/games.md.
 """
 
 from coopbench.theory.best_play import BestConstant, OpenLoop, best_constant, best_open_loop
-from coopbench.theory.certificates import Certificate, Criterion, certify, load_certificate
+from coopbench.theory.certificates import (
+    Certificate,
+    certify,
+    load_certificate,
+    read_certificate,
+)
+from coopbench.theory.criteria import Criterion
 from coopbench.theory.exploitability import Exploitability, Search, exploitability
-from coopbench.theory.one_step import Stage, solve
+from coopbench.theory.figures import Figure
 from coopbench.theory.published_stage import (
     StageProfile,
     coopetitive_equilibrium,
@@ -17,6 +23,7 @@ from coopbench.theory.published_stage import (
     stage_payoffs,
     static_nash,
 )
+from coopbench.theory.sections import Sizes
 from coopbench.theory.series import match, read_series, series_matching
 
 __all__ = [
@@ -24,11 +31,18 @@ __all__ = [
     "Certificate",
     "Criterion",
     "Exploitability",
+    "Figure",
     "OpenLoop",
     "Search",
-    "Stage",
+    "Sizes",
 ]
 __all__ += ["StageProfile", "best_constant", "best_open_loop", "certify", "coopetitive_equilibrium"]
 __all__ += ["efficiency", "exploitability", "load_certificate", "match", "price_of_anarchy"]
-__all__ += ["read_series", "series_matching", "social_optimum", "solve", "stage_payoffs"]
-__all__ += ["static_nash"]
+__all__ += [
+    "read_certificate",
+    "read_series",
+    "series_matching",
+    "social_optimum",
+    "stage_payoffs",
+    "static_nash",
+]

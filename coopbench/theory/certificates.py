@@ -1,70 +1,53 @@
-"""Certificates: how hard a coopetition game is, in figures that anybody can reproduce.
+"""Certificates: what a version 1 game asks of its agents, in figures that anybody can reproduce.
 
-A game can be too easy in known ways: selfish play loses nothing, one constant wins, a sequence
-fixed in advance wins, the seed changes nothing, defection pays. A certificate measures each and
-says which criteria hold. ``coopbench certify`` prints it; the certificates
-of this package are data files of ``coopbench.baselines``; the policies ``best_constant`` and
-``open_loop`` play the actions that they hold.
+A certificate holds the best rules that a search has found, as playable data, and what they and
+fixed policies earn: in the repeated game beside single policies, and in every task of a protocol.
+``coopbench certify`` plays the rules again and prints the figures; with ``--search`` it searches
+anew. The certificates of this package are data files of ``coopbench.baselines``; the policies
+``best_constant``, ``open_loop`` and ``rule`` play what they hold.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from coopbench.baselines.game import Game
-from coopbench.baselines.match import Actor, Match, Script
-from coopbench.baselines.player import Player
-from coopbench.baselines.registry import make_policy
 from coopbench.baselines.strategies.certified import certified
-from coopbench.baselines.strategies.investments import CUSTOMARY
-from coopbench.report.markdown import rows_table
-from coopbench.theory.best_play import best_open_loop
-from coopbench.theory.one_step import single_parts, solve
-from coopbench_envs.engine import Engine
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.sections import Task
+from coopbench.theory.criteria import Criterion, criteria
+from coopbench.theory.figures import Figure
+from coopbench.theory.sections import Effort, Focal, RepeatedGame, SelfPlay, Sizes
+from coopbench.theory.tables import self_play_table
+from coopbench_envs.registration import spec
 from coopbench_envs.roles import members_of_roles
 
-__all__ = ["Certificate", "Criterion", "certify", "load_certificate"]
+__all__ = ["PROTOCOL", "Certificate", "certify", "load_certificate", "read_certificate"]
 
-# First seeds of the episodes for searching and for judging its results; no protocol uses them.
-SEARCH, JUDGED = 2_000_000, 1_000_000
-SEARCHED, EPISODES = 50, 200
-REACTIVE = (
-    "tit_for_tat",
-    "generous_tit_for_tat",
-    "suspicious_tit_for_tat",
-    "win_stay_lose_shift",
-    "grim_trigger",
-    "trust_threshold",
-    "conditional_cooperator",
-    "conditional_cooperator:0.7",
-    "conditional_cooperator:1,0.8",
-)
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """One requirement on a game, with the value that was measured."""
-
-    name: str
-    value: float
-    bound: float
-    above: bool  # True: value must be >= bound; False: <= bound
-    met: bool
+PROTOCOL = "coopetition-standard"
+REPEATED = "repeated game"  # name of the section that belongs to no task
+_USUAL = "reciprocator"
+# Reference policies of the games, by role where roles differ; the others have the usual one.
+_REFERENCES: dict[str, str | dict[str, str]] = {
+    "DynamicPartnerSelection-v1": "reciprocator:0.4,1",
+    "PartnerHoldUp-v1": "reciprocator:0.4,1",
+    "PlatformEcosystem-v1": "reciprocator:bar=0.8,ignore=0.16,follow=0.96",
+}
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Figures of one game at its defaults; returns are per step, summed over agents."""
+    """Figures and rules of one game; sections are its tasks and ``repeated game``."""
 
     env_id: str
-    episodes: int
-    figures: dict[str, float]
-    policies: dict[str, float]  # return of every policy in all seats
-    best_reactive: str
+    protocol: str
+    effort: int  # budgets of the searches, as multiples of the usual ones
+    references: dict[str, str]  # reference policy of each role
     best_constant: dict[str, list[float]]  # role -> action, as fractions of the action's range
-    open_loop: list[float]  # investment of all agents at each step, as a fraction
+    open_loop: dict[str, list[float]]  # role -> investment at each step, as a fraction
+    rules: dict[str, dict[str, Any]]  # section -> class -> role -> rule, or line-up -> rule
+    figures: dict[str, dict[str, Figure]]  # section -> name -> figure
     criteria: tuple[Criterion, ...]
 
     @property
@@ -72,76 +55,33 @@ class Certificate:
         """Whether every criterion holds."""
         return all(criterion.met for criterion in self.criteria)
 
+    def score(self, task: str, name: str) -> float:
+        """Return a figure of a task on the task's scale from ``low`` to ``high``."""
+        figures = self.figures[task]
+        low, high = figures["low"].value, figures["high"].value
+        return (figures[name].value - low) / (high - low)
+
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Return the bounds of every task, (low, high)."""
+        return {
+            name: (figures["low"].value, figures["high"].value)
+            for name, figures in self.figures.items()
+            if name != REPEATED
+        }
+
     def to_json(self) -> str:
         """Write as JSON with sorted keys."""
         return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
 
-    def table(self) -> str:
-        """Write as Markdown tables: the criteria, then the policies."""
-        rows = [
-            (c.name, f"{c.value:.3f}", _requirement(c), "yes" if c.met else "**no**")
-            for c in self.criteria
-        ]
-        low, high = self.figures["random"], self.figures["best_reactive"]
-        scores = [
-            (f"`{name}`", f"{value:.3f}", f"{(value - low) / (high - low):.2f}")
-            for name, value in sorted(self.policies.items(), key=lambda item: -item[1])
-        ]
-        heads = ["Policy in every seat", "Return per step", "Score"]
-        met = self.figures["price_of_anarchy_in_play"]
-        note = f"At the trust that is met in play the price of anarchy is {met:.3f}."
-        criteria = rows_table(["Criterion", "Value", "Asked", "Holds"], rows)
-        return f"{criteria}\n\n{note}\n\n{rows_table(heads, scores)}"
-
-
-def _requirement(criterion: Criterion) -> str:
-    """Write what a criterion requires of its value."""
-    if not criterion.above:
-        return f"<= {criterion.bound:g}"
-    return f"> {criterion.bound:g}" if criterion.bound == 0.0 else f">= {criterion.bound:g}"
-
-
-def certify(
-    env_id: str, *, stored: Certificate | None = None, tell: Callable[[str], None] | None = None
-) -> Certificate:
-    """Measure a game of the coopetition families at its defaults.
-
-    Searches use one set of seeds and their results are judged on another; no protocol uses either.
-    With a ``stored`` certificate its best constant and open loop are judged again and nothing is
-    searched. ``tell`` is called with the name of each part before it is measured. Raises
-    ``ValueError`` for games of other families.
-    """
-    say = tell or (lambda text: None)
-    say("one step as a game")
-    figures = _stage_figures(env_id)
-    say("policies")
-    bench = _Bench(env_id)
-    policies = {name: bench.alone(name) for name in _playable(bench.game)}
-    best = max((n for n in REACTIVE if n in policies), key=lambda name: policies[name].sum())
-    cooperator = "conditional_cooperator"
-    cooperator = cooperator if cooperator in policies else best
-    defection = policies["always_defect"]
-    figures |= {
-        "random": float(policies["random"].sum()),
-        "best_reactive": float(policies[best].sum()),
-        "cooperation_gain": float((policies[cooperator] / defection).min()),
-        "honesty": bench.honesty(cooperator),
-        "spread": bench.spread(cooperator),
-    }
-    say("best constant")
-    constant = stored.best_constant if stored else best_constant(env_id)
-    say("best sequence")
-    loop = stored.open_loop if stored else _open_loop(env_id)
-    figures["best_constant"] = bench.actions(_everyone(constant, bench.game))
-    figures["open_loop"] = bench.actions(_sequence(loop, bench.game))
-    gap = figures["best_reactive"] - figures["random"]
-    for name in ("best_constant", "open_loop"):
-        figures[f"{name}_score"] = (figures[name] - figures["random"]) / gap
-    returns = {name: float(value.sum()) for name, value in policies.items()}
-    returns |= {name: figures[name] for name in ("best_constant", "open_loop")}
-    return Certificate(
-        bench.game.env_id, EPISODES, figures, returns, best, constant, loop, _criteria(figures)
-    )
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Certificate":
+        """Read what ``to_json`` has written, parsed."""
+        figures = {
+            section: {name: Figure(**value) for name, value in table.items()}
+            for section, table in content["figures"].items()
+        }
+        rows = tuple(Criterion(**row) for row in content["criteria"])
+        return cls(**{**content, "figures": figures, "criteria": rows})
 
 
 def load_certificate(env_id: str) -> Certificate:
@@ -149,186 +89,145 @@ def load_certificate(env_id: str) -> Certificate:
 
     Raises ``FileNotFoundError`` if the environment has none.
     """
-    content = certified(env_id)
-    rows = content.pop("criteria")
-    return Certificate(**content, criteria=tuple(Criterion(**row) for row in rows))
+    return Certificate.of(certified(env_id))
 
 
-def _criteria(figures: dict[str, float]) -> tuple[Criterion, ...]:
-    """Compare the figures with the requirements on the games of this package."""
-    requirements = (
-        ("price of anarchy of a step at full trust", "price_of_anarchy", 1.2, True),
-        ("gain of a lone deviation in that step, of endowment", "temptation", 0.0, True),
-        (
-            "cooperation over defection, least agent's ratio of returns",
-            "cooperation_gain",
-            1.2,
-            True,
-        ),
-        ("against tit for tat, cooperator less defector, per step", "honesty", 0.0, True),
-        ("best constant, score", "best_constant_score", 0.85, False),
-        ("best fixed sequence, score", "open_loop_score", 0.85, False),
-        ("standard deviation of returns over seeds, per step", "spread", 0.0, True),
-    )
-    rows = []
-    for text, name, bound, above in requirements:
-        value = figures[name]
-        strict = bound == 0.0
-        met = (value > bound if strict else value >= bound) if above else value <= bound
-        rows.append(Criterion(text, value, bound, above, bool(met)))
-    return tuple(rows)
+def read_certificate(path: Path) -> Certificate:
+    """Read a certificate from a file that ``to_json`` has written.
 
-
-def _stage_figures(env_id: str) -> dict[str, float]:
-    """Return the figures of one step, at full trust and at the trust met in play."""
-    full = solve(env_id)
-    figures = {
-        "price_of_anarchy": full.price_of_anarchy,
-        "temptation": float(full.temptation.max(axis=0).min()),
-    }
-    met = solve(env_id, trust=None)
-    return figures | {"price_of_anarchy_in_play": met.price_of_anarchy}
-
-
-def _playable(game: Game) -> list[str]:
-    """Return the policies that a certificate tries and that can play ``game``."""
-    names = ["random", "always_defect", "constant:0.35", "constant:0.5", "constant:0.75", *REACTIVE]
-    playable = []
-    for name in names:
-        try:
-            make_policy(name, game)
-        except ValueError:
-            continue
-        playable.append(name)
-    return playable
-
-
-class _Bench:
-    """Plays the episodes of one game on which certificates are judged."""
-
-    def __init__(self, env_id: str) -> None:
-        self._engine = Engine(env_id, EPISODES)
-        self._seeds = np.arange(JUDGED, JUDGED + EPISODES, dtype=np.uint64)
-        self.game = Game.of(self._engine)
-
-    def alone(self, policy: str) -> np.ndarray:
-        """Return the mean return per step (agents,) with one policy in every seat."""
-        result: np.ndarray = self._played([policy] * len(self.game.agents)).mean(axis=0)
-        return result
-
-    def spread(self, policy: str) -> float:
-        """Return the standard deviation over episodes of the summed return per step."""
-        total = self._played([policy] * len(self.game.agents)).sum(axis=1)
-        return 0.0 if np.ptp(total) == 0.0 else float(total.std(ddof=1))
-
-    def honesty(self, cooperator: str) -> float:
-        """Return what a seat among tit for tat gains by cooperating instead of defecting.
-
-        It is the return per step of the role that gains least.
-        """
-        gains = []
-        for members in members_of_roles(self.game.agents).values():
-            seat = members[0]
-            earned = []
-            for policy in (cooperator, "always_defect"):
-                seats = ["tit_for_tat"] * len(self.game.agents)
-                seats[seat] = policy
-                earned.append(self._played(seats)[:, seat].mean())
-            gains.append(earned[0] - earned[1])
-        return float(min(gains))
-
-    def actions(self, fractions: np.ndarray) -> float:
-        """Return the summed return per step of fixed fractions (steps or 1, agents, parts)."""
-        low, high = self.game.low, self.game.high
-        units, last = low + fractions * (high - low), len(fractions) - 1
-        shape = self._engine.actions.shape
-
-        script = Script(lambda step: np.broadcast_to(units[min(step, last)], shape))
-        return float(self._run([script]).sum(axis=1).mean())
-
-    def _played(self, seats: list[str]) -> np.ndarray:
-        """Return returns per step (episodes, agents) with one policy per seat."""
-        names = list(dict.fromkeys(seats))
-        numbers = [names.index(name) - 1 for name in seats]  # of players, as in a seating
-        players = [Player(name, self.game) for name in names]
-        return self._run(players, np.tile(numbers, (EPISODES, 1)))
-
-    def _run(self, players: Sequence[Actor], seats: np.ndarray | None = None) -> np.ndarray:
-        """Play the judged episodes; return returns per step (episodes, agents)."""
-        returns = Match(self._engine, players, seats).play(self._seeds)
-        return returns / self._engine.horizon
-
-
-def best_constant(env_id: str) -> dict[str, list[float]]:
-    """Search the best constant action of each role, as fractions of the action's range.
-
-    Every part that is one number is moved in turn for every role, over an even grid and then over
-    ever narrower ones, from three starts; longer parts keep their customary value. The criterion
-    is the summed return over the search seeds.
+    Raises ``ValueError`` if it is none.
     """
-    game = Game.at(env_id)
-    parts = list(single_parts(game.action_layout).values())
-    roles = members_of_roles(game.agents)
-    search = _Search(env_id)
-    ends = [_climbed(search, roles, parts, start) for start in (0.0, 0.5, 1.0)]
-    actions, _ = max(ends, key=lambda end: end[1])
-    return {role: actions[members[0]].tolist() for role, members in roles.items()}
+    try:
+        return Certificate.of(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f"{path} cannot be read as a certificate ({error}); allowed: a file that 'coopbench "
+            f"certify --out' has written."
+        ) from None
 
 
-class _Search:
-    """Plays constant actions on the search seeds, many candidates at once."""
+def certify(
+    env_id: str,
+    *,
+    protocol: str = PROTOCOL,
+    tasks: Sequence[str] | None = None,
+    stored: Certificate | None = None,
+    effort: int = 1,
+    sizes: Sizes | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Certificate:
+    """Measure the ``tasks`` of a game in a protocol (default: all), and the repeated game.
 
-    def __init__(self, env_id: str, candidates: int = 11) -> None:
-        self.candidates = candidates
-        self._engine = Engine(env_id, candidates * SEARCHED)
-        self.low, self.high = self._engine.action_bounds()
-        self._seeds = np.tile(np.arange(SEARCH, SEARCH + SEARCHED, dtype=np.uint64), candidates)
-
-    def __call__(self, fractions: np.ndarray) -> np.ndarray:
-        """Return the values (candidates,) of actions (candidates, agents, parts)."""
-        units = np.repeat(self.low + fractions * (self.high - self.low), SEARCHED, axis=0)
-        returns = Match(self._engine, [Script(lambda step: units)]).play(self._seeds)
-        total = returns.sum(axis=1).reshape(self.candidates, SEARCHED)
-        return np.asarray(total.mean(axis=1))
-
-
-def _climbed(
-    search: _Search, roles: dict[str, list[int]], parts: list[int], start: float
-) -> tuple[np.ndarray, float]:
-    """Move one number at a time from ``start``; return the actions (agents, parts), their value."""
-    best = np.full(search.high.shape, CUSTOMARY)
-    best[:, parts] = start
-    worth = -np.inf
-    offsets = np.linspace(-1.0, 1.0, search.candidates)
-    for width in (1.0, 1.0, 0.2, 0.04):
-        for members in roles.values():
-            for part in parts:
-                trial = np.tile(best, (search.candidates, 1, 1))
-                centre = 0.5 if width == 1.0 else best[members[0], part]
-                reach = 0.5 if width == 1.0 else width
-                trial[:, members, part] = np.clip(centre + reach * offsets, 0, 1)[:, None]
-                values = search(trial)
-                if values.max() > worth:
-                    best, worth = trial[values.argmax()], float(values.max())
-    return best, worth
-
-
-def _open_loop(env_id: str) -> list[float]:
-    """Search the best sequence of investments common to all agents, as fractions."""
-    sequence = best_open_loop(env_id, episodes=SEARCHED, seed=SEARCH, iterations=80)
-    return [float(step[0]) for step in sequence.fractions]
-
-
-def _everyone(constant: dict[str, list[float]], game: Game) -> np.ndarray:
-    """Return the constant actions of the roles for every agent, (1, agents, parts)."""
-    rows = np.zeros(game.high.shape)
-    for role, members in members_of_roles(game.agents).items():
-        rows[members] = constant[role]
-    return rows[None]
+    Tasks are searched and measured each by itself, the repeated game with those of self-play.
+    With a ``stored`` certificate its rules are played again, by default those of all its tasks, and
+    nothing is searched; without, the best rules are searched first, with budgets that grow with
+    ``effort``. ``sizes`` are the numbers
+    of episodes of the figures. ``tell`` is called with the name of each part before it begins.
+    Raises ``ValueError`` for a game or a task that the protocol does not have.
+    """
+    say = tell or (lambda text: None)
+    if stored is not None and tasks is None:
+        tasks = [name for name in stored.rules if name != REPEATED]
+    work = _Work(env_id, protocol, tasks)
+    if stored is None:
+        rules = work.search(Effort.of(effort, len(work.game.agents)), say)
+    else:
+        rules, effort = stored.rules, stored.effort
+    figures = work.measure(rules, sizes or Sizes(), say)
+    constant, loop = (
+        work.actions(rules)
+        if stored is None
+        else (
+            stored.best_constant,
+            stored.open_loop,
+        )
+    )
+    return Certificate(
+        env_id=work.env_id,
+        protocol=protocol,
+        effort=effort,
+        references=work.references,
+        best_constant=constant,
+        open_loop=loop,
+        rules=rules,
+        figures=figures,
+        criteria=criteria(figures, work.groups, work.hidden, len(work.game.agents)),
+    )
 
 
-def _sequence(loop: list[float], game: Game) -> np.ndarray:
-    """Return the actions of all agents at each step, (steps, agents, parts)."""
-    actions = np.full((len(loop), *game.high.shape), CUSTOMARY)
-    actions[:, :, 0] = np.array(loop)[:, None]
-    return actions
+class _Work:
+    """The sections of a certificate."""
+
+    def __init__(self, env_id: str, protocol: str, tasks: Sequence[str] | None) -> None:
+        self.env_id = spec(env_id).id
+        chosen = _tasks(self.env_id, protocol, tasks)
+        self.groups = {task.id: task.group for task in chosen}
+        self.game = self_play_table(self.env_id, {}).game
+        self.hidden = not bool(getattr(self.game.constants, "public", True))
+        self.references = _references(self.env_id, list(members_of_roles(self.game.agents)))
+        self._alone = [task for task in chosen if not task.pools]
+        self._sections: dict[str, Any] = {t.id: SelfPlay(t, self.references) for t in self._alone}
+        if self._alone:
+            self._sections[REPEATED] = RepeatedGame(self.env_id, {}, self.references)
+        rest = [task for task in chosen if task.pools]
+        self._sections |= {task.id: Focal(task, self.references) for task in rest}
+
+    def search(self, effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
+        """Search the rules of all sections, each by itself."""
+        rules = {}
+        for name, section in self._sections.items():
+            say(f"{name}: searching")
+            rules[name] = section.search(effort)
+        return rules
+
+    def measure(
+        self, rules: Mapping[str, Any], sizes: Sizes, say: Callable[[str], None]
+    ) -> dict[str, dict[str, Figure]]:
+        """Play the rules of all sections; compare the fixed policies in shifted ranges, too."""
+        figures = {}
+        for name, section in self._sections.items():
+            say(f"{name}: measuring")
+            figures[name] = section.measure(rules[name], sizes)
+        return figures
+
+    def actions(
+        self, rules: Mapping[str, Any]
+    ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+        """Return the best constant and the best sequence of self-play, by role."""
+        if not self._alone:
+            return {}, {}
+        table = self_play_table(self.env_id, {})
+        best, game = rules[self._alone[0].id], table.game
+        constant, loop = {}, {}
+        for role, form in table.forms.items():
+            seat = form.inputs.seat
+            low, width = game.low[seat], game.high[seat] - game.low[seat]
+            played = form.over_time(form.weights(best["constant"][role]))
+            constant[role] = ((played[0] - low) / width).round(6).tolist()
+            sequence = form.over_time(form.weights(best["sequence"][role]))
+            loop[role] = ((sequence[:, 0] - low[0]) / width[0]).round(6).tolist()
+        return constant, loop
+
+
+def _tasks(env_id: str, protocol: str, tasks: Sequence[str] | None) -> list[Task]:
+    """Return the tasks of a game in a protocol; all, or those with these ids."""
+    loaded = load_protocol(protocol)
+    if tasks is not None:
+        chosen = [loaded.task_of(task) for task in tasks]
+        other = [task for task in chosen if spec(task.env).id != env_id]
+        if other:
+            raise ValueError(f"Task {other[0].id!r} is one of {other[0].env}, not of {env_id}.")
+        return chosen
+    chosen = [task for task in loaded.task if spec(task.env).id == env_id]
+    if not chosen:
+        games = dict.fromkeys(task.env for task in loaded.task)
+        raise ValueError(
+            f"{protocol} has no task of {env_id} to certify; allowed: {', '.join(games)}."
+        )
+    return chosen
+
+
+def _references(env_id: str, roles: list[str]) -> dict[str, str]:
+    """Return the reference policy of each role of a game."""
+    policy = _REFERENCES.get(env_id.rpartition("/")[2], _USUAL)
+    return dict.fromkeys(roles, policy) if isinstance(policy, str) else dict(policy)

@@ -89,7 +89,7 @@ def _checked_constants(constants: Any, name: str = "constants") -> Any:
     if missing:
         raise ValueError(
             f"{name}: only coopetition games of version 0 have these stage payoffs; this one has "
-            f"no {', '.join(missing)}. coopbench.theory.solve takes every game with investments."
+            f"no {', '.join(missing)}. coopbench.theory.certify measures the version 1 games."
         )
     return constants
 

@@ -14,7 +14,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
 from coopbench.workflows.keeper import FolderKeeper
 from coopbench.workflows.training_run import TrainJob, cell_of
-from coopbench_envs.parameters import named, resolve, unknown
+from coopbench_envs.parameters import describe, named, resolve, unknown
 
 __all__ = ["Scope", "budget_of", "runs"]
 
@@ -76,6 +76,7 @@ def _settings(
     Raises ``ValueError`` if nothing would be learned within the budget.
     """
     values = preset(protocol.protocol.name, learner.name) | dict(hyperparameters)
+    values |= _reward(protocol, learner, values)
     params = resolve(learner.params, values, f"learner {learner.name!r}")
     if smoke:
         params = learner.shortened(params, budget.interval)
@@ -87,6 +88,27 @@ def _settings(
             f"hyperparameters; 'coopbench show {learner.name}' lists them."
         )
     return settings_of(params)
+
+
+def _reward(protocol: Protocol, learner: LearnerEntry, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hyperparameter ``reward`` that a protocol fixes, if it fixes one.
+
+    Raises ``ValueError`` if another one is named, or the learner has none.
+    """
+    fixed = None if protocol.training is None else protocol.training.reward
+    if fixed is None:
+        return {}
+    if "reward" not in describe(learner.params):
+        raise ValueError(
+            f"{protocol.name} trains on the reward {fixed!r}, and learner {learner.name!r} has no "
+            f"hyperparameter 'reward'; choose another learner or protocol."
+        )
+    if values.get("reward", fixed) != fixed:
+        raise ValueError(
+            f"reward was {values['reward']!r}; {protocol.name} trains every learner on {fixed!r}. "
+            f"Leave it out, or choose a protocol of the other track."
+        )
+    return {"reward": fixed}
 
 
 def _check_installed() -> None:

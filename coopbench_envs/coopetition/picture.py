@@ -1,4 +1,4 @@
-"""Pictures of a coopetition state: investments, rewards, trust and damage.
+"""Pictures of a coopetition state: investments, rewards, trust or records, and damage.
 
 ``picture`` and ``text`` show the games of version 0, ``venture`` and ``venture_text`` those of 1.
 """
@@ -212,10 +212,10 @@ def venture(
     *,
     facts: Facts | None = None,
 ) -> np.ndarray:
-    """Draw one lane: bars of the last investments, matrix of trust, bars of the last incomes.
+    """Draw one lane: bars of the last investments, of the records and of the last incomes.
 
-    The tick on an investment is what trust expected of it, the tick on an income its agent's
-    endowment: what keeping everything back pays for certain. ``facts`` go below the header.
+    The tick on an investment is what was expected of it, on a record one half, on an income its
+    agent's endowment: what keeping everything back pays for certain. ``facts`` go below the header.
     """
     names = _names(agents)
     canvas, lefts, top = _sheet(names, _FACTS if facts else 0)
@@ -224,7 +224,7 @@ def venture(
         words = "    ".join(facts(constants, fields, agents))
         _line(canvas, _EDGE + _HEADER - 4, words, 13, PALE)
     _fractions(canvas, (lefts[0], top), names, fields)
-    _matrix(canvas, (lefts[1], top), "trust of row in column", names, fields["trust"], BLUE)
+    _records(canvas, (lefts[1], top), names, fields)
     _incomes(canvas, (lefts[2], top), names, constants, fields)
     return canvas.pixels()
 
@@ -234,7 +234,7 @@ def _venture_summary(constants: Any, fields: Mapping[str, np.ndarray]) -> str:
     return (
         f"step {int(fields['time'])} / {int(constants.horizon)}    "
         f"next step: {times} times, productivity {float(fields['productivity']):.2f}    "
-        f"mean trust {_mean(fields['trust']):.2f}    "
+        f"mean record {float(np.mean(fields['record'])):.2f}    "
         f"mean investment {100 * float(np.mean(fields['fraction'])):.0f} %"
     )
 
@@ -253,6 +253,19 @@ def _fractions(
     ]
     _bars(canvas, corner, "last investment (tick: expected)", names, (fractions, expected, words))
     _scale(canvas, corner, "endowment")
+
+
+def _records(
+    canvas: Any,
+    corner: tuple[float, float],
+    names: tuple[str, ...],
+    fields: Mapping[str, np.ndarray],
+) -> None:
+    records = fields["record"]
+    words = [f"{record:.2f}" for record in records]
+    halves = np.full(len(names), 0.5)
+    _bars(canvas, corner, "record of conduct", names, (records, halves, words))
+    _scale(canvas, corner, "best conduct")
 
 
 def _incomes(
@@ -285,20 +298,18 @@ def venture_text(
     *,
     facts: Facts | None = None,
 ) -> str:
-    """Write one lane as a table: investments, incomes, and mean trust given and received."""
+    """Write one lane as a table: investments, incomes and records."""
     width = max(5, *(len(name) for name in agents))
     lines = [
         _venture_summary(constants, fields),
         *(facts(constants, fields, agents) if facts else ()),
-        f"{'agent':<{width}}  invested  expected  seen as   income       of  trusts  trusted",
+        f"{'agent':<{width}}  invested  expected  seen as   income       of  record",
     ]
     expected = np.broadcast_to(fields["expected"], len(agents))
     for a, name in enumerate(agents):
-        others = np.arange(len(agents)) != a
-        trusts, trusted = fields["trust"][a][others].mean(), fields["trust"][:, a][others].mean()
         lines.append(
             f"{name:<{width}}  {fields['fraction'][a]:8.2f}  {expected[a]:8.2f}"
             f"  {fields['seen'][a]:7.2f}  {fields['income'][a]:7.2f}"
-            f"  {constants.endowment[a]:7.2f}  {trusts:6.2f}  {trusted:7.2f}"
+            f"  {constants.endowment[a]:7.2f}  {fields['record'][a]:6.2f}"
         )
     return "\n".join(lines)

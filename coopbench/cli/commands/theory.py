@@ -12,25 +12,65 @@ __all__ = ["certify", "match"]
 
 
 def certify(
-    env: Annotated[str, typer.Argument(help="An environment with investments.")],
+    env: Annotated[
+        str | None, typer.Argument(help="A version 1 game; default: that of the task.")
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="Protocol whose tasks of the game are measured, or its file.")
+    ] = "coopetition-standard",
+    task: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Only this task; repeat for more.")
+    ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Search the best rules anew; else play stored ones.")
+    ] = False,
+    effort: Annotated[int, typer.Option(min=1, help="Budget of the search, times the usual.")] = 1,
+    stored: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Certificate to play; default: that of the package."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="File for the certificate, as JSON; default: none.")
     ] = None,
 ) -> None:
-    """Measure how hard a game is: price of anarchy, temptation, best constant, best sequence.
+    """Measure what a game asks: the repeated game, every task of a protocol, and their bounds.
 
-    The exit status is 1 if a criterion does not hold.
+    The rules of the game's certificate are played again, or searched anew. The exit status is 1 if
+    a criterion does not hold.
     """
     from coopbench.files import write_text
     from coopbench.theory import certify as run
+    from coopbench.theory import load_certificate, read_certificate
+    from coopbench.theory.pages import bounds_lines, certificate_page
 
     errors = console(stderr=True)
-    certificate = run(env, tell=lambda text: errors.print(f"{text} ...", style="dim"))
-    say(certificate.table())
+    env_id = env or _game_of(protocol, task)
+    content = None
+    if not search:
+        content = load_certificate(env_id) if stored is None else read_certificate(stored)
+    certificate = run(
+        env_id,
+        protocol=protocol,
+        tasks=task,
+        stored=content,
+        effort=effort,
+        tell=lambda text: errors.print(f"{text} ...", style="dim"),
+    )
+    say(certificate_page(certificate))
+    say("\n".join(bounds_lines(certificate)))
     if out is not None:
         write_text(out, certificate.to_json())
     if not certificate.met:
         raise typer.Exit(1)
+
+
+def _game_of(protocol: str, tasks: list[str] | None) -> str:
+    """Return the environment of the first task named."""
+    from coopbench.protocol.loading import load_protocol
+
+    if not tasks:
+        raise typer.BadParameter("name a game, or a task with --task")
+    return load_protocol(protocol).task_of(tasks[0]).env
 
 
 def match(

@@ -1,8 +1,7 @@
 """DynamicPartnerSelection: many equal partners form pairs in each step by mutual choice.
 
-Each pair shares a venture of two. The partner judges an agent's investment at full weight, the
-others at a lower one. Unmatched agents stay alone. Page:
-docs/environments/dynamic_partner_selection_v1.md.
+Each pair shares a venture of two. Unmatched agents keep their endowments, and their records slowly
+return to a neutral value. Page: docs/environments/dynamic_partner_selection_v1.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -17,11 +16,9 @@ from coopbench_envs.parameters import between
 
 WANTED = 0.5  # least wish that counts
 EVEN = 1e-9  # summed differences of fractions below this are rounding
+NEUTRAL, RETURN = 0.6, 0.05  # record of those who stay alone, and how fast they get there
 LISTED = 12  # agents whose pairs still fit on a line
 
-Constants = dynamics.extended(
-    ventures.Constants, __name__, gossip="weight of what is heard of an agent, 1: as if seen"
-)
 State = dynamics.extended(
     ventures.State,
     __name__,
@@ -46,23 +43,21 @@ class Params(NamedTuple):
 
     num_agents: Annotated[int, between(2, 64, "equal partners")] = 6
     horizon: ventures.Horizon = 100
-    gossip: Annotated[
-        float, between(0, 1, "weight of the signal for agents other than the partner")
-    ] = 0.3
     initial_trust: ventures.InitialTrust = (0.6, 0.9)
-    dependence: ventures.Dependence = (0.6, 0.9)
-    high: ventures.High = (1.6, 1.9)
-    low: ventures.Low = (0.1, 0.3)
+    high: ventures.High = (1.45, 1.55)
+    low: ventures.Low = (0.15, 0.25)
+    good: ventures.Good = 0.6
     persistence: ventures.Persistence = (0.85, 0.95)
     shock: ventures.Shock = (0.0, 0.04)
     noise: ventures.Noise = (0.0, 0.1)
+    trembles: ventures.Trembles = 0.05
+    delay: ventures.Delay = 0
 
 
-def constants(p: Params) -> Any:
+def constants(p: Params) -> ventures.Constants:
     """Equal partners."""
-    return ventures.make_constants(
-        p, kind=Constants, endowment=[1.0] * p.num_agents, gossip=p.gossip
-    )
+    constants: ventures.Constants = ventures.make_constants(p, endowment=[1.0] * p.num_agents)
+    return constants
 
 
 def allocate(c: Any, lanes: int) -> Any:
@@ -100,7 +95,8 @@ def step(c, s, i, rng, actions, rewards, terminated):
     invest(c, s, i, rng, actions)
     compare(c, s, i)
     earn(c, s, i, rewards)
-    update_trust(c, s, i)
+    judge(c, s, i)
+    ventures.update_records(c, s, i)
     ventures.turn(c, s, i, rng)
     ventures.go_on(c, i, terminated)
 
@@ -177,8 +173,7 @@ def invest(c, s, i, rng, actions):
     for a in range(c.num_agents):
         if s.partner[i, a] < 0:
             s.fraction[i, a] = 0.0
-            s.seen[i, a] = 0.0
-            s.signal[i, a] = 0.0
+            s.blurred[i, a] = 0.0
         total += s.fraction[i, a]
     s.invested[i] = before + total / c.num_agents
 
@@ -205,34 +200,31 @@ def compare(c, s, i):
 
 @kernel
 def earn(c, s, i, rewards):
-    """Pay half of the pair's output to each, scaled by how much its partner trusts it."""
+    """Pay half of the pair's output to each."""
     for a in range(c.num_agents):
         rewards[i, a] = c.endowment[a] * (1.0 - s.fraction[i, a])
         b = s.partner[i, a]
         if b >= 0:
             units = c.endowment[a] * s.fraction[i, a] + c.endowment[b] * s.fraction[i, b]
-            standing = 1.0 - s.dependence[i, a] * (1.0 - s.trust[i, b, a])
-            rewards[i, a] += 0.5 * s.productivity[i] * units * standing
+            rewards[i, a] += 0.5 * s.productivity[i] * units
         s.income[i, a] = rewards[i, a]
 
 
 @kernel
-def update_trust(c, s, i):
-    """Update the partner's trust at full weight, and the others' trust at the weight of gossip."""
+def judge(c, s, i):
+    """Judge investments in good times; records of agents that are alone become neutral."""
+    ventures.judge_in_good_times(c, s, i)
     for a in range(c.num_agents):
-        for b in range(c.num_agents):
-            weight = 1.0 if s.partner[i, b] == a else c.gossip
-            s.trust[i, a, b] = ventures.moved(c, s.trust[i, a, b], weight * s.signal[i, b], 1.0)
-        s.trust[i, a, a] = 1.0
-    ventures.prepare(c, s, i)
-    s.trusted[i] += s.mean_trust[i]
+        if s.partner[i, a] < 0:
+            s.conduct[i, a] = NEUTRAL
+            s.weight[i, a] = RETURN
 
 
 @kernel
 def observe(c, s, i, obs):
     """Write the common observation, then the last partner and the share of agents with one."""
     ventures.observe(c, s, i, obs)
-    first = 3 * c.num_agents + 2
+    first = 2 * c.num_agents + 3
     last = first + c.num_agents - 1
     count = 0.0
     for a in range(c.num_agents):
@@ -250,7 +242,7 @@ def observe(c, s, i, obs):
 def global_state(c, s, i, out):
     """Write the common global state, then the number of each agent's last partner, 0 if alone."""
     ventures.global_state(c, s, i, out)
-    first = c.num_agents * (c.num_agents + 2) + 2
+    first = 2 * c.num_agents + 2
     for a in range(c.num_agents):
         out[i, first + a] = (s.partner[i, a] + 1) / c.num_agents
 
@@ -303,7 +295,7 @@ SPEC = ventures.game(
     scratch=ventures.SCRATCH | {"order"},
     layout=layout,
     actions=lambda c: {"investment": 1, "wishes": c.num_agents - 1},
-    world=lambda c: c.num_agents * (c.num_agents + 2) + 2 + c.num_agents,
+    world=lambda c: 3 * c.num_agents + 2,
     trace=trace,
     facts=facts,
 )

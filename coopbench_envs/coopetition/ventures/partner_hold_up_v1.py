@@ -27,7 +27,7 @@ Constants = dynamics.extended(
     waiver="part of the surplus that can be waived",
     power="part of the surplus that the strong partner gets in a conflict, at most",
     conflict_loss="part of the surplus that a conflict destroys",
-    blame="loss of signal at the largest demand",
+    blame="loss of conduct at the largest demand",
 )
 State = dynamics.extended(
     ventures.State,
@@ -35,7 +35,7 @@ State = dynamics.extended(
     speed="(lanes,) part of the way that capital goes to the investment in a step",
     capital="(lanes, agents) capital as a share of the own endowment, in [0, 1]",
     demand="(lanes, agents) last demand, 0.5 = the contract",
-    part="(lanes, agents) part of the last surplus, before what distrust withholds",
+    part="(lanes, agents) part of the last surplus",
     stocked="(lanes,) running sum of mean capital",
     conflicts="(lanes,) steps with a conflict",
     exposed="(lanes,) running sum of the weak partner's capital",
@@ -49,7 +49,7 @@ METRICS = ventures.METRICS | {
     "capital; 0 = the contract or less, 1 = the largest demand",
     "income_asymmetry": "mean income per endowment of the strong minus that of the weak, over "
     "their sum",
-    "trust_asymmetry": "trust of the weak in the strong minus the reverse, after the last step",
+    "trust_asymmetry": "record of the strong minus that of the weak, after the last step",
 }
 
 
@@ -58,14 +58,6 @@ class Params(NamedTuple):
 
     horizon: ventures.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.6, 0.9)
-    strong_dependence: Annotated[
-        ventures.Range,
-        span(0, 1, "fraction of the strong's share that depends on the weak's trust"),
-    ] = (0.3, 0.5)
-    weak_dependence: Annotated[
-        ventures.Range,
-        span(0, 1, "fraction of the weak's share that depends on the strong's trust"),
-    ] = (0.7, 0.9)
     capital: Annotated[ventures.Range, span(0, 1, "initial capital, drawn for each partner")] = (
         0.2,
         0.5,
@@ -74,7 +66,7 @@ class Params(NamedTuple):
         ventures.Range, span(0, 1, "adjustment speed of capital, drawn for each episode")
     ] = (0.3, 0.4)
     contract: Annotated[float, between(0, 1, "the strong partner's share by contract")] = 0.53
-    reach: Annotated[float, between(0, 1, "largest demand beyond the contract")] = 0.35
+    reach: Annotated[float, between(0, 1, "largest demand beyond the contract")] = 0.2
     waiver: Annotated[float, between(0, 1, "largest waiver of the share by contract")] = 0.05
     power: Annotated[float, between(0, 1, "largest part for the strong partner in a conflict")] = (
         0.85
@@ -82,12 +74,15 @@ class Params(NamedTuple):
     conflict_loss: Annotated[float, between(0, 1, "fraction of the surplus lost in a conflict")] = (
         0.25
     )
-    blame: Annotated[float, between(0, 100, "loss of signal at the largest demand")] = 2.0
-    high: ventures.High = (1.65, 1.85)
-    low: ventures.Low = (0.1, 0.3)
+    blame: Annotated[float, between(0, 100, "loss of conduct at the largest demand")] = 1.0
+    high: ventures.High = (1.65, 1.75)
+    low: ventures.Low = (0.15, 0.25)
+    good: ventures.Good = 0.5
     persistence: ventures.Persistence = (0.92, 0.97)
     shock: ventures.Shock = (0.0, 0.02)
     noise: ventures.Noise = (0.0, 0.1)
+    trembles: ventures.Trembles = 0.05
+    delay: ventures.Delay = 0
 
 
 def constants(p: Params) -> Any:
@@ -97,7 +92,6 @@ def constants(p: Params) -> Any:
         kind=Constants,
         endowment=[1.1, 0.9],
         share=[p.contract, 1.0 - p.contract],
-        dependence=[p.strong_dependence, p.weak_dependence],
         capital=np.asarray(p.capital, np.float64),
         speed=np.asarray(p.speed, np.float64),
         reach=p.reach,
@@ -141,7 +135,8 @@ def step(c, s, i, rng, actions, rewards, terminated):
     haggle(c, s, i, actions)
     split(c, s, i)
     earn(c, s, i, rewards)
-    ventures.update_trust(c, s, i)
+    judge(c, s, i)
+    ventures.update_records(c, s, i)
     ventures.turn(c, s, i, rng)
     ventures.go_on(c, i, terminated)
 
@@ -156,10 +151,9 @@ def sink(c, s, i):
 
 @kernel
 def haggle(c, s, i, actions):
-    """Store the demands, and lower the signal of partners that demand more than their contract."""
+    """Store the demands."""
     for a in range(c.num_agents):
         s.demand[i, a] = min(max(actions[i, a, 1], 0.0), 1.0)
-        s.signal[i, a] = max(s.signal[i, a] - c.blame * excess(s, i, a), -1.0)
     s.exposed[i] += s.capital[i, WEAK]
     s.seized[i] += s.capital[i, WEAK] * excess(s, i, STRONG)
 
@@ -195,22 +189,31 @@ def split(c, s, i):
 
 @kernel
 def earn(c, s, i, rewards):
-    """Pay what partners kept and their parts of the surplus, at the trust before this step."""
+    """Pay what partners kept and their parts of the surplus."""
     worth = 0.0
     for a in range(c.num_agents):
         worth += s.productivity[i] * c.endowment[a] * s.capital[i, a]
     for a in range(c.num_agents):
-        kept = c.endowment[a] * (1.0 - s.fraction[i, a])
-        rewards[i, a] = kept + s.part[i, a] * worth * ventures.standing(c, s, i, a)
+        rewards[i, a] = c.endowment[a] * (1.0 - s.fraction[i, a]) + s.part[i, a] * worth
         s.income[i, a] = rewards[i, a]
         s.earned[i, a] += rewards[i, a]
+
+
+@kernel
+def judge(c, s, i):
+    """Judge investments in good times, and what is demanded beyond the contract at all times."""
+    counts = 1.0 if s.good[i] else 0.0  # the investment, in the conduct
+    for a in range(c.num_agents):
+        blame = min(c.blame * excess(s, i, a), 1.0)
+        s.conduct[i, a] = max(counts * s.blurred[i, a] - blame, 0.0)
+        s.weight[i, a] = c.weight * max(counts, blame)
 
 
 @kernel
 def observe(c, s, i, obs):
     """Write the common observation, then the capital and the demands."""
     ventures.observe(c, s, i, obs)
-    end = 3 * c.num_agents + 2
+    end = 2 * c.num_agents + 3
     for a in range(c.num_agents):
         obs[i, a, end] = s.capital[i, a]
         obs[i, a, end + 1] = s.capital[i, 1 - a]
@@ -222,7 +225,7 @@ def observe(c, s, i, obs):
 def global_state(c, s, i, out):
     """Write the common global state, then all capital and all demands."""
     ventures.global_state(c, s, i, out)
-    end = c.num_agents * (c.num_agents + 2) + 2
+    end = 2 * c.num_agents + 2
     for a in range(c.num_agents):
         out[i, end + a] = s.capital[i, a]
         out[i, end + c.num_agents + a] = s.demand[i, a]
@@ -238,7 +241,7 @@ def measure(c, s, i, measures):
     measures[i, 5] = s.conflicts[i] / played
     measures[i, 6] = s.seized[i] / s.exposed[i] if s.exposed[i] > 0.0 else 0.0
     measures[i, 7] = (strong - weak) / (strong + weak) if strong + weak > 0.0 else 0.0
-    measures[i, 8] = s.trust[i, WEAK, STRONG] - s.trust[i, STRONG, WEAK]
+    measures[i, 8] = s.record[i, STRONG] - s.record[i, WEAK]
 
 
 def steady(c: Any, actions: np.ndarray) -> dict[str, np.ndarray]:
@@ -279,6 +282,6 @@ SPEC = ventures.game(
     metrics=METRICS,
     layout=layout,
     actions=lambda c: {"investment": 1, "demand": 1},
-    world=lambda c: c.num_agents * (c.num_agents + 4) + 2,
+    world=lambda c: 4 * c.num_agents + 2,
     facts=facts,
 )

@@ -1,4 +1,4 @@
-"""Phases: absorbed level and value of a venture change over time, besides the regimes.
+"""Phases: absorbed level and value of a venture change over time, besides the times.
 
 Each phase has a level, the fraction beyond which investments are lost, and a factor on the value of
 a unit. The order of the phases is fixed, their lengths are drawn for each episode. Equations:
@@ -36,7 +36,7 @@ STATE = {
 }
 SCRATCH = ventures.SCRATCH | {"phase"}
 METRICS = ventures.METRICS | {
-    "phase_matching": "closeness of fractions to the level of the phase in good regimes, in [0, 1]",
+    "phase_matching": "closeness of fractions to the level of the phase in good times, in [0, 1]",
 }
 
 
@@ -78,7 +78,7 @@ def allocate(c: Any, lanes: int) -> Any:
 
 @kernel
 def reset(c, s, i, rng):
-    """Draw the constants of the episode, the lengths of its phases, and the first regime."""
+    """Draw the constants of the episode, the lengths of its phases, and the first times."""
     ventures.reset(c, s, i, rng)
     s.missed[i] = 0.0
     s.good_steps[i] = 0.0
@@ -120,17 +120,18 @@ def step(c, s, i, rng, actions, rewards, terminated):
     """Play one step of the common model in the present phase, then set the next phase."""
     invest(c, s, i, rng, actions)
     earn(c, s, i, rewards)
-    ventures.update_trust(c, s, i)
+    judge(c, s, i)
+    ventures.update_records(c, s, i)
     turn(c, s, i, rng)
     ventures.go_on(c, i, terminated)
 
 
 @kernel
 def invest(c, s, i, rng, actions):
-    """Invest for all agents; investing the level of the phase gives the full signal."""
+    """Invest for all agents; in good times the norm is a part of the level of the phase."""
     level = c.level[s.phase[i]]
-    s.expected[i] = c.norm * level if s.good[i] else 0.0
-    ventures.put_in(c, s, i, rng, actions, level)
+    ventures.invest(c, s, i, rng, actions)
+    s.expected[i] *= level
     if s.good[i]:
         s.good_steps[i] += 1.0
         s.missed[i] += distance(c, s, i, level)
@@ -156,8 +157,22 @@ def earn(c, s, i, rewards):
 
 
 @kernel
+def judge(c, s, i):
+    """Judge each investment as it was observed, relative to the level, in good times alone."""
+    for a in range(c.num_agents):
+        s.conduct[i, a] = relative(c, s, i, a)
+        s.weight[i, a] = c.weight if s.good[i] else 0.0
+
+
+@kernel
+def relative(c, s, i, a):
+    """Return the observed investment of ``a`` relative to the level of the phase, at most 1."""
+    return min(s.blurred[i, a] / c.level[s.phase[i]], 1.0)
+
+
+@kernel
 def turn(c, s, i, rng):
-    """Draw the next regime, set the next phase, and announce the coming step."""
+    """Draw the next times, set the next phase, and announce the coming step."""
     ventures.turn(c, s, i, rng)
     find_phase(c, s, i, s.time[i] + 1)
     s.productivity[i] *= c.factor[s.phase[i]]
@@ -223,7 +238,7 @@ def game(*, phases: tuple[Phase, ...], metrics: Mapping[str, str] = METRICS, **o
         "kernels": KERNELS,
         "scratch": SCRATCH,
         "layout": layout,
-        "world": lambda c: c.num_agents * (c.num_agents + 2) + 2 + len(c.level) + 1,
+        "world": lambda c: 2 * c.num_agents + 2 + len(c.level) + 1,
         "facts": partial(facts, phases),
     }
     return ventures.game(metrics=metrics, **(usual | own))

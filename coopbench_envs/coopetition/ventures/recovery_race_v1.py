@@ -1,7 +1,8 @@
 """RecoveryRace: two partners repair the damage of a breach by costly acts.
 
-Damage caps trust and heals slowly, faster when a partner invests more than the norm; until trust
-has recovered the market pays them less. Page: docs/environments/recovery_race_v1.md.
+Damage caps an agent's record and fades slowly, faster when the agent invests more than the norm
+in good times. Until the records have recovered the market pays both partners less. Page:
+docs/environments/recovery_race_v1.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -15,31 +16,32 @@ from coopbench_envs.core import kernel
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, span
 
-HEAL, REPAIR, HARM = 0.004, 0.04, 0.15  # of damage per step: by itself, at full signal up and down
+HEAL, REPAIR, HARM = 0.004, 0.04, 0.15  # per step: by itself, by investing all, and nothing
 
 Constants = dynamics.extended(
     ventures.Constants,
     __name__,
     damage="(2,) range of the damage at the start",
-    target="mean trust at which the partners have recovered",
+    target="mean record at which the partners have recovered",
     penalty="part of good times' productivity that is missing before",
     heal="part of the damage that fades each step",
     repair="part of the damage that full investment in good times makes up for",
-    harm="part of what is undamaged that full defection damages",
+    harm="part of what is undamaged that withholding everything damages",
 )
 State = dynamics.extended(
     ventures.State,
     __name__,
-    damage="(lanes, agents, agents) damage that a holds against b, in [0, 1]; diagonal 0",
-    recovery="(lanes,) steps played when mean trust first reached the target, -1 before",
-    peak="(lanes,) highest mean trust so far",
+    damage="(lanes, agents) damage to an agent's record, in [0, 1]",
+    recovery="(lanes,) steps played when the mean record first reached the target, -1 before",
+    peak="(lanes,) highest mean record so far",
     damaged="(lanes,) running sum of mean damage",
 )
 METRICS = ventures.METRICS | {
-    "recovered": "1 if mean trust has reached the target, else 0",
-    "recovery_time": "steps until mean trust first reached the target over the horizon; 1 if never",
-    "peak_trust": "highest mean pairwise trust of the episode, in [0, 1]",
-    "mean_damage": "mean over steps of the mean damage held, in [0, 1]",
+    "recovered": "1 if the mean record has reached the target, else 0",
+    "recovery_time": "steps until the mean record first reached the target over the horizon; "
+    "1 if never",
+    "peak_trust": "highest mean record of the episode, in [0, 1]",
+    "mean_damage": "mean over steps of the agents' mean damage, in [0, 1]",
 }
 
 
@@ -49,18 +51,20 @@ class Params(NamedTuple):
     horizon: ventures.Horizon = 150
     initial_trust: ventures.InitialTrust = (0.1, 0.3)
     damage: Annotated[
-        ventures.Range, span(0, 1, "initial damage, drawn for each ordered pair; caps trust")
+        ventures.Range, span(0, 1, "initial damage, drawn for each agent; caps its record")
     ] = (0.3, 0.6)
-    recovery_target: Annotated[float, between(0, 1, "mean trust that ends the penalty")] = 0.8
+    recovery_target: Annotated[float, between(0, 1, "mean record that ends the penalty")] = 0.8
     market_penalty: Annotated[
-        float, between(0, 1, "fraction of productivity withheld in good regimes until recovery")
+        float, between(0, 1, "fraction of productivity withheld in good times until recovery")
     ] = 0.15
-    dependence: ventures.Dependence = (0.4, 0.7)
-    high: ventures.High = (1.7, 1.9)
-    low: ventures.Low = (0.1, 0.3)
-    persistence: ventures.Persistence = (0.80, 0.90)
+    high: ventures.High = (1.5, 1.6)
+    low: ventures.Low = (0.15, 0.25)
+    good: ventures.Good = 0.6
+    persistence: ventures.Persistence = (0.85, 0.95)
     shock: ventures.Shock = (0.0, 0.04)
     noise: ventures.Noise = (0.0, 0.1)
+    trembles: ventures.Trembles = 0.05
+    delay: ventures.Delay = 0
 
 
 def constants(p: Params) -> Any:
@@ -80,12 +84,12 @@ def constants(p: Params) -> Any:
 
 def allocate(c: Any, lanes: int) -> Any:
     """Allocate the state of ``lanes`` games."""
-    one = {name: np.zeros(lanes) for name in ("peak", "damaged")}
     return State(
         **ventures.common(c, lanes),
-        damage=np.zeros((lanes, c.num_agents, c.num_agents)),
+        damage=np.zeros((lanes, c.num_agents)),
         recovery=np.zeros(lanes, np.int64),
-        **one,
+        peak=np.zeros(lanes),
+        damaged=np.zeros(lanes),
     )
 
 
@@ -93,9 +97,8 @@ def allocate(c: Any, lanes: int) -> Any:
 def reset(c, s, i, rng):
     ventures.reset(c, s, i, rng)
     for a in range(c.num_agents):
-        for b in range(c.num_agents):
-            s.damage[i, a, b] = 0.0 if a == b else ventures.within(c.damage, rng, i)
-            s.trust[i, a, b] = min(s.trust[i, a, b], 1.0 - s.damage[i, a, b])
+        s.damage[i, a] = ventures.within(c.damage, rng, i)
+        s.record[i, a] = min(s.record[i, a], 1.0 - s.damage[i, a])
     prepare(c, s, i)
     s.recovery[i] = -1
     s.peak[i] = 0.0
@@ -108,8 +111,10 @@ def reset(c, s, i, rng):
 def step(c, s, i, rng, actions, rewards, terminated):
     ventures.invest(c, s, i, rng, actions)
     ventures.earn(c, s, i, rewards)
+    ventures.judge_in_good_times(c, s, i)
+    ventures.update_records(c, s, i)
     heal(c, s, i)
-    update_trust(c, s, i)
+    cap(c, s, i)
     take_stock(c, s, i, s.time[i] + 1)
     ventures.turn(c, s, i, rng)
     doubt(c, s, i)
@@ -118,34 +123,34 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def heal(c, s, i):
-    """Update damage: it decays, is repaired by investments above the norm, grows by lower ones."""
-    total = 0.0
+    """Update damage by the investments that have just been judged.
+
+    It fades; in good times investments above the norm repair it, and lower ones add to it.
+    """
+    late = (s.time[i] + 1) % (c.delay + 1)
     for a in range(c.num_agents):
-        for b in range(c.num_agents):
-            if a != b:
-                damage, signal = s.damage[i, a, b], s.signal[i, b]
-                repair = c.repair * max(signal, 0.0) if s.good[i] else 0.0
-                damage += c.harm * max(-signal, 0.0) * (1.0 - damage) - (c.heal + repair) * damage
-                s.damage[i, a, b] = min(max(damage, 0.0), 1.0)
-                total += s.damage[i, a, b]
-    s.damaged[i] += total / (c.num_agents * (c.num_agents - 1))
+        damage, signal = s.damage[i, a], 0.0
+        if s.time[i] >= c.delay and s.pending[i, late, a, 2] > 0.0:
+            signal = (s.pending[i, late, a, 1] - c.norm) / max(c.norm, 1.0 - c.norm)
+        damage += c.harm * max(-signal, 0.0) * (1.0 - damage)
+        damage -= (c.heal + c.repair * max(signal, 0.0)) * s.damage[i, a]
+        s.damage[i, a] = min(max(damage, 0.0), 1.0)
+        s.damaged[i] += s.damage[i, a] / c.num_agents
 
 
 @kernel
-def update_trust(c, s, i):
-    """Update trust by the observed investments, below the ceiling set by the damage."""
+def cap(c, s, i):
+    """Cap records by the damage."""
+    s.trusted[i] -= s.mean_trust[i]  # the step counts with the records that it ends with
     for a in range(c.num_agents):
-        for b in range(c.num_agents):
-            if a != b:
-                ceiling = 1.0 - s.damage[i, a, b]
-                s.trust[i, a, b] = ventures.moved(c, s.trust[i, a, b], s.signal[i, b], ceiling)
+        s.record[i, a] = min(s.record[i, a], 1.0 - s.damage[i, a])
     prepare(c, s, i)
     s.trusted[i] += s.mean_trust[i]
 
 
 @kernel
 def take_stock(c, s, i, played):
-    """Record the highest mean trust, and whether it has reached the target."""
+    """Record the highest mean record, and whether it has reached the target."""
     s.peak[i] = max(s.peak[i], s.mean_trust[i])
     if s.recovery[i] < 0 and s.mean_trust[i] >= c.target:
         s.recovery[i] = played
@@ -153,36 +158,35 @@ def take_stock(c, s, i, played):
 
 @kernel
 def doubt(c, s, i):
-    """Lower the value of a unit in good regimes until the partners have recovered."""
+    """Lower the value of a unit in good times until the partners have recovered."""
     if s.good[i] and s.recovery[i] < 0:
         s.productivity[i] *= 1.0 - c.penalty
 
 
 @kernel
 def observe(c, s, i, obs):
-    """Write the common observation, then damage against the agent, damage held and recovery."""
+    """Write the common observation, then the own damage, the others' and whether all recovered."""
     ventures.observe(c, s, i, obs)
-    others = c.num_agents - 1
-    for a in range(c.num_agents):
-        k = 3 * c.num_agents + 2
-        for b in range(c.num_agents):
+    n = c.num_agents
+    first = 2 * n + 3
+    for a in range(n):
+        obs[i, a, first] = s.damage[i, a]
+        k = first + 1
+        for b in range(n):
             if b != a:
-                obs[i, a, k] = s.damage[i, b, a]
-                obs[i, a, k + others] = s.damage[i, a, b]
+                obs[i, a, k] = s.damage[i, b]
                 k += 1
-        obs[i, a, k + others] = 1.0 if s.recovery[i] >= 0 else 0.0
+        obs[i, a, k] = 1.0 if s.recovery[i] >= 0 else 0.0
 
 
 @kernel
 def global_state(c, s, i, out):
-    """Write the common global state, then all damage row by row and the recovery flag."""
+    """Write the common global state, then all damage and the recovery flag."""
     ventures.global_state(c, s, i, out)
-    n = c.num_agents
-    first = n * (n + 2) + 2
-    for a in range(n):
-        for b in range(n):
-            out[i, first + a * n + b] = s.damage[i, a, b]
-    out[i, first + n * n] = 1.0 if s.recovery[i] >= 0 else 0.0
+    first = 2 * c.num_agents + 2
+    for a in range(c.num_agents):
+        out[i, first + a] = s.damage[i, a]
+    out[i, first + c.num_agents] = 1.0 if s.recovery[i] >= 0 else 0.0
 
 
 @kernel
@@ -197,8 +201,7 @@ def measure(c, s, i, measures):
 
 def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
-    others = c.num_agents - 1
-    own = {"damage_against_me": others, "damage_held": others, "recovered": 1}
+    own = {"own_damage": 1, "others_damage": c.num_agents - 1, "recovered": 1}
     return consecutive(ventures.sizes(c) | own)
 
 
@@ -207,7 +210,7 @@ def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
     damage, steps = fields["damage"], int(fields["recovery"])
     names = [name.replace("_", " ") for name in agents]
     return [
-        f"damage held: {damage[0, 1]:.2f} by {names[0]}, {damage[1, 0]:.2f} by {names[1]}",
+        f"damage: {damage[0]:.2f} of {names[0]}, {damage[1]:.2f} of {names[1]}",
         f"recovered after {steps} steps" if steps >= 0 else "not recovered",
     ]
 
@@ -228,6 +231,6 @@ SPEC = ventures.game(
     agents=dynamics.named("partner"),
     metrics=METRICS,
     layout=layout,
-    world=lambda c: 2 * c.num_agents * (c.num_agents + 1) + 3,
+    world=lambda c: 3 * c.num_agents + 3,
     facts=facts,
 )

@@ -1,7 +1,7 @@
-"""SynergySearch: two firms share a venture of unknown type, which only investing reveals.
+"""SynergySearch: of two firms one observes the times, and the other can only read the first.
 
-No observation reveals the type except the returns on investments, which have large shocks. Page:
-docs/environments/synergy_search_v1.md.
+In each episode one firm is drawn to be informed, which both know. It cannot tell the other what it
+observes but by investing. Page: docs/environments/synergy_search_v1.md.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -10,31 +10,31 @@ import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
-from coopbench_envs.core import kernel
-from coopbench_envs.layouts import Part, consecutive
-from coopbench_envs.parameters import between, one_of, span
+from coopbench_envs.core import kernel, uniform
+from coopbench_envs.parameters import one_of
+
+WEIGHT, DRIFT, REST = 0.25, 0.03, 0.75  # of records: see ``ventures.update_records``
 
 Constants = dynamics.extended(
     ventures.Constants,
     __name__,
-    grace="steps until the full norm is expected",
-    reveal="bool: observations and global state end with the type",
-    late="step with which the last third of the episode begins",
+    both="bool: both firms are informed",
 )
 State = dynamics.extended(
     ventures.State,
     __name__,
-    late="(lanes, agents) running sum of fractions in the last third of the episode",
-    searched="(lanes,) steps up to the last with a fraction on the wrong side of 1/2 for the type",
-    regret="(lanes,) running sum of what informed play at full trust would have had on top",
+    received="(lanes, agents) investment of the other that was observed before the last step",
+    fits="(lanes,) running sum of shares of uninformed firms that were right about the times",
+    followed="(lanes,) running sum of shares of firms that repeated what they had received",
+    regret="(lanes,) running sum of what two informed firms would have had on top",
 )
 METRICS = ventures.METRICS | {
-    "inference_accuracy": "share of agents whose mean fraction in the last third fits the type; "
-    "0 before the end",
-    "exploration_steps": "steps until all fractions stay on the right side of 1/2 for the type; 0 "
-    "before the end",
-    "regret": "expected welfare of informed play at full trust minus that of this play, all steps; "
-    "0 before the end",
+    "inference_accuracy": "share of steps in which the uninformed firm's fraction was on the right "
+    "side of 1/2 for the times, 1 if both are informed; 0 before the end",
+    "following": "closeness of the uninformed firm's fraction to the other's before, mean over "
+    "steps from the second, 1 if both are informed, in [0, 1]",
+    "regret": "expected welfare of two informed firms that invest in good times alone minus that "
+    "of this play, all steps; 0 before the end",
 }
 
 
@@ -42,130 +42,112 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     horizon: ventures.Horizon = 100
-    initial_trust: ventures.InitialTrust = (0.6, 0.9)
-    dependence: ventures.Dependence = (0.5, 0.8)
-    high: Annotated[
-        ventures.Range, span(0, 100, "mean value of a unit in a good venture, per episode")
-    ] = (1.6, 1.9)
-    low: Annotated[
-        ventures.Range, span(0, 100, "mean value of a unit in a bad venture, per episode")
-    ] = (0.3, 0.6)
-    shock: ventures.Shock = (0.5, 0.9)
+    initial_trust: ventures.InitialTrust = (0.7, 0.9)
+    high: ventures.High = (1.5, 1.6)
+    low: ventures.Low = (0.15, 0.25)
+    good: ventures.Good = 0.5
+    persistence: ventures.Persistence = (0.94, 0.97)
+    shock: ventures.Shock = (0.0, 0.04)
     noise: ventures.Noise = (0.0, 0.1)
-    grace: Annotated[int, between(0, 1_000_000, "steps until the full norm is expected")] = 10
-    reveal_type: Annotated[bool, one_of((), "append the type (1: good) to observations")] = False
+    trembles: ventures.Trembles = 0.05
+    delay: ventures.Delay = 0
+    reveal_times: Annotated[bool, one_of((), "inform both firms of the times")] = False
 
 
 def constants(p: Params) -> Any:
-    """Two firms with equal endowments and shares; the regime never changes."""
+    """Two firms with equal endowments and shares; at most one of them sees the times."""
     return ventures.make_constants(
         p,
         kind=Constants,
         endowment=[1.0, 1.0],
-        persistence=(1.0, 1.0),
-        grace=p.grace,
-        reveal=p.reveal_type,
-        late=p.horizon - max(1, p.horizon // 3),
+        public=False,
+        weight=WEIGHT,
+        drift=DRIFT,
+        rest=REST,
+        both=p.reveal_times,
     )
 
 
 def allocate(c: Any, lanes: int) -> Any:
     """Allocate the state of ``lanes`` games."""
-    one = {name: np.zeros(lanes) for name in ("searched", "regret")}
-    return State(**ventures.common(c, lanes), late=np.zeros((lanes, c.num_agents)), **one)
+    one = {name: np.zeros(lanes) for name in ("fits", "followed", "regret")}
+    return State(**ventures.common(c, lanes), received=np.zeros((lanes, c.num_agents)), **one)
 
 
 @kernel
 def reset(c, s, i, rng):
     ventures.reset(c, s, i, rng)
-    s.searched[i] = 0.0
+    s.fits[i] = 0.0
+    s.followed[i] = 0.0
     s.regret[i] = 0.0
+    first = uniform(rng, i) < 0.5
+    s.informed[i, 0] = c.both or first
+    s.informed[i, 1] = c.both or not first
     for a in range(c.num_agents):
-        s.late[i, a] = 0.0
+        s.received[i, a] = 0.0
 
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
-    invest(c, s, i, rng, actions)
+    for a in range(c.num_agents):
+        s.received[i, a] = s.seen[i, 1 - a]
+    ventures.invest(c, s, i, rng, actions)
     compare(c, s, i)
     ventures.earn(c, s, i, rewards)
-    ventures.update_trust(c, s, i)
+    ventures.judge_answers(c, s, i, s.received)
+    ventures.update_records(c, s, i)
     ventures.turn(c, s, i, rng)
     ventures.go_on(c, i, terminated)
 
 
 @kernel
-def invest(c, s, i, rng, actions):
-    """Invest for all agents; the expected fraction is the same for both types."""
-    s.expected[i] = c.norm * (s.time[i] / c.grace if s.time[i] < c.grace else 1.0)
-    ventures.put_in(c, s, i, rng, actions, 1.0)
-
-
-@kernel
 def compare(c, s, i):
-    """Add up how the investments fit the type, and the regret against informed play."""
+    """Add up how the uninformed firm's investments fit the times and follow the other's."""
     worth = s.high[i] if s.good[i] else s.low[i]
+    blind, right, close = 0, 0.0, 0.0
     for a in range(c.num_agents):
         fraction = s.fraction[i, a]
-        right = fraction > 0.5 if s.good[i] else fraction < 0.5
-        if not right:
-            s.searched[i] = s.time[i] + 1.0
-        if s.time[i] >= c.late:
-            s.late[i, a] += fraction
-        # Of each unit kept a good venture would have made its worth, of each invested in a bad
-        # one a unit is left; and what distrust withholds is lost in both.
-        s.regret[i] += c.endowment[a] * (max(1.0, worth) - (1.0 - fraction))
-    total = worth * ventures.pool(c, s, i)
-    for a in range(c.num_agents):
-        s.regret[i] -= c.share[a] * total * ventures.standing(c, s, i, a)
-
-
-@kernel
-def observe(c, s, i, obs):
-    """Write the common observation without the productivity; the type only if revealed."""
-    end = 3 * c.num_agents
-    for a in range(c.num_agents):
-        ventures.look_around(c, s, i, a, obs)
-        obs[i, a, end] = s.time[i] / c.horizon
-        if c.reveal:
-            obs[i, a, end + 1] = 1.0 if s.good[i] else 0.0
+        # A unit kept in good times would have made its worth; one invested in bad ones a unit.
+        s.regret[i] += max(1.0, worth) - (1.0 - fraction) - worth * fraction
+        if not s.informed[i, a]:
+            blind += 1
+            right += 1.0 if (fraction > 0.5) == s.good[i] else 0.0
+            close += 1.0 - abs(fraction - s.received[i, a])
+    s.fits[i] += right if blind > 0 else 1.0
+    if s.time[i] > 0:
+        s.followed[i] += close if blind > 0 else 1.0
 
 
 @kernel
 def global_state(c, s, i, out):
-    """Write the common global state without the productivity; the type only if revealed."""
-    end = c.num_agents * (c.num_agents + 2)
-    ventures.survey(c, s, i, out)
-    out[i, end] = s.time[i] / c.horizon
-    if c.reveal:
-        out[i, end + 1] = 1.0 if s.good[i] else 0.0
+    """Write the common global state, then who is informed."""
+    ventures.global_state(c, s, i, out)
+    first = 2 * c.num_agents + 2
+    for a in range(c.num_agents):
+        out[i, first + a] = 1.0 if s.informed[i, a] else 0.0
 
 
 @kernel
 def measure(c, s, i, measures):
-    """Write the common metrics; those that depend on the type only when the episode is over."""
+    """Write the common metrics; those that depend on the times only when the episode is over."""
     ventures.measure(c, s, i, measures)
     over = 1.0 if s.time[i] >= c.horizon else 0.0
-    right = 0.0
-    for a in range(c.num_agents):
-        right += (s.late[i, a] > 0.5 * (c.horizon - c.late)) == s.good[i]
-    measures[i, 4] = over * right / c.num_agents
-    measures[i, 5] = over * s.searched[i]
+    measures[i, 4] = over * s.fits[i] / c.horizon
+    measures[i, 5] = s.followed[i] / max(1, s.time[i] - 1)
     measures[i, 6] = over * s.regret[i]
 
 
-def layout(c: Any) -> dict[str, Part]:
-    """Named parts of one agent's observation."""
-    sizes = ventures.sizes(c)
-    del sizes["productivity"]
-    return consecutive(sizes | ({"type": 1} if c.reveal else {}))
+def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
+    """Return the input of the trajectory metrics; an uninformed firm is expected to follow."""
+    traces = ventures.trace(c, s)
+    answer = np.where(s.informed, traces["baseline"], c.norm * s.received)
+    return traces | {"baseline": answer}
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
     """Return the lines that a picture shows in addition to those of all games."""
-    kind, level = ("good", "high") if fields["good"] else ("bad", "low")
-    worth = float(fields[level])
-    return [f"hidden from the agents: a {kind} venture, a unit is worth {worth:.2f} on average"]
+    informed = [agent for agent, sees in zip(agents, fields["informed"], strict=True) if sees]
+    return [f"informed of the times: {', '.join(informed)}"]
 
 
 SPEC = ventures.game(
@@ -175,7 +157,6 @@ SPEC = ventures.game(
         allocate=allocate,
         reset=reset,
         step=step,
-        observe=observe,
         measure=measure,
         global_state=global_state,
     ),
@@ -183,7 +164,7 @@ SPEC = ventures.game(
     constants=constants,
     agents=dynamics.named("firm"),
     metrics=METRICS,
-    layout=layout,
-    world=lambda c: c.num_agents * (c.num_agents + 2) + 1 + c.reveal,
+    trace=trace,
+    world=lambda c: 3 * c.num_agents + 2,
     facts=facts,
 )

@@ -1,7 +1,7 @@
 """TrustDilemma: two equal firms share a venture with changing productivity and noisy signals.
 
-Investing benefits both in good regimes only, and withholding always pays in the short run; but a
-firm whose partner has lost trust in it receives little of its share. Page:
+Investing benefits both in good times only, and withholding always pays in the short run. What a
+firm loses by it is the other's answer to its record. Page:
 docs/environments/trust_dilemma_v1.md.
 """
 
@@ -16,17 +16,20 @@ class Params(NamedTuple):
 
     horizon: ventures.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.6, 0.9)
-    dependence: ventures.Dependence = (0.6, 0.9)
-    high: ventures.High = (1.6, 1.9)
-    low: ventures.Low = (0.1, 0.3)
+    high: ventures.High = (1.4, 1.5)
+    low: ventures.Low = (0.15, 0.25)
+    good: ventures.Good = 0.6
     persistence: ventures.Persistence = (0.85, 0.95)
     shock: ventures.Shock = (0.0, 0.04)
     noise: ventures.Noise = (0.0, 0.1)
+    trembles: ventures.Trembles = 0.05
+    delay: ventures.Delay = 0
 
 
 def constants(p: Params) -> ventures.Constants:
     """Two firms with equal endowments and shares."""
-    return ventures.make_constants(p, endowment=[1.0, 1.0])
+    constants: ventures.Constants = ventures.make_constants(p, endowment=[1.0, 1.0])
+    return constants
 
 
 SPEC = ventures.game(

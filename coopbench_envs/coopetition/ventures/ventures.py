@@ -1,8 +1,9 @@
 """The model that all version 1 games share: a common venture with changing productivity.
 
-In each step every agent invests a fraction of its endowment. In good regimes an invested unit is
+In each step every agent invests a fraction of its endowment. In good times an invested unit is
 worth more than a unit to all together but less to the investor, in bad ones it is worth less even
-to all. What an agent receives depends on how much the others trust it. Equations and reasons:
+to all. Others observe investments with errors, and a public record sums up the conduct of every
+agent. A record pays nobody: it acts through what other agents do. Equations and reasons:
 docs/environments/ventures.md.
 """
 
@@ -14,7 +15,6 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition import picture
-from coopbench_envs.coopetition.published.dynamics import METRICS, prepare
 from coopbench_envs.coopetition.trajectories import AGENT, EPISODE
 from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
 from coopbench_envs.layouts import Part, consecutive
@@ -22,19 +22,21 @@ from coopbench_envs.parameters import between, span
 
 Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
 Range = tuple[float, ...]
-InitialTrust = Annotated[Range, span(0, 1, "initial trust, drawn for each ordered pair")]
-Dependence = Annotated[
-    Range, span(0, 1, "fraction of an agent's share that depends on others' trust")
-]
-High = Annotated[Range, span(0, 100, "value of a unit in good regimes, drawn for each episode")]
-Low = Annotated[Range, span(0, 100, "value of a unit in bad regimes, drawn for each episode")]
+InitialTrust = Annotated[Range, span(0, 1, "record at the start, drawn for each agent")]
+High = Annotated[Range, span(0, 100, "value of a unit in good times, drawn for each episode")]
+Low = Annotated[Range, span(0, 100, "value of a unit in bad times, drawn for each episode")]
+Good = Annotated[float, between(0, 1, "long-run share of good times")]
 Persistence = Annotated[
-    Range, span(0, 1, "probability that the regime persists, drawn for each episode")
+    Range, span(0, 1, "how long times last, drawn per episode; at 1 for ever, see ``turn``")
 ]
 Shock = Annotated[Range, span(0, 1, "largest relative shock of a step, drawn for each episode")]
 Noise = Annotated[
     Range, span(0, 1, "largest error of observed investments, drawn for each episode")
 ]
+Trembles = Annotated[
+    float, between(0, 1, "probability that a uniform draw replaces an agent's investment")
+]
+Delay = Annotated[int, between(0, 20, "steps until others observe an investment")]
 
 
 class Constants(NamedTuple):
@@ -45,41 +47,54 @@ class Constants(NamedTuple):
     endowment: np.ndarray  # (agents,) units that an agent can invest each step
     share: np.ndarray  # (agents,) part of the venture's worth that is an agent's, sum 1
     initial_trust: np.ndarray  # (2,)
-    dependence: np.ndarray  # (agents, 2)
     high: np.ndarray  # (2,)
     low: np.ndarray  # (2,)
+    good: float  # long-run share of good times
     persistence: np.ndarray  # (2,)
     shock: np.ndarray  # (2,)
     noise: np.ndarray  # (2,)
-    norm: float  # fraction that is expected in good regimes
-    trust_gain: float  # per step, at full signal
-    trust_loss: float
+    trembles: float  # probability that a uniform draw replaces an investment
+    delay: int  # steps until others observe an investment
+    public: bool  # whether all agents observe the times; else only those that are informed
+    norm: float  # fraction that is expected in good times
+    weight: float  # of a judged step in a record
+    drift: float  # part of the way that records return to ``rest`` in each step
+    rest: float
 
 
 class State(NamedTuple):
     """Arrays over lanes; axis 0 is always the lane ``i``."""
 
     time: np.ndarray  # (lanes,) int64, steps played; written by the driver
-    trust: np.ndarray  # (lanes, agents, agents) trust of a in b, in [0, 1]; diagonal 1
-    dependence: np.ndarray  # (lanes, agents) fraction of the share that depends on others' trust
-    high: np.ndarray  # (lanes,) value of a unit in good regimes
-    low: np.ndarray  # (lanes,) value of a unit in bad regimes
-    persistence: np.ndarray  # (lanes,) probability that the regime persists
+    record: np.ndarray  # (lanes, agents) public record of an agent's conduct, in [0, 1]
+    high: np.ndarray  # (lanes,) value of a unit in good times
+    low: np.ndarray  # (lanes,) value of a unit in bad times
+    persistence: np.ndarray  # (lanes,) see ``turn``
     shock: np.ndarray  # (lanes,) largest relative shock of a step
     noise: np.ndarray  # (lanes,) largest error of observed investments
-    good: np.ndarray  # (lanes,) bool, the coming step is in a good regime
+    good: np.ndarray  # (lanes,) bool, the coming step is in good times
     productivity: np.ndarray  # (lanes,) value of a unit in the coming step
+    informed: np.ndarray  # (lanes, agents) bool, observes the productivity of the coming step
     fraction: np.ndarray  # (lanes, agents) last investment, share of own endowment
-    seen: np.ndarray  # (lanes, agents) the same as observed by others, in [0, 1]
+    blurred: np.ndarray  # (lanes, agents) the same with the error of observation, in [0, 1]
+    seen: np.ndarray  # (lanes, agents) what others observe: ``blurred``, ``delay`` steps late
     expected: np.ndarray  # (lanes,) fraction that was expected in the last step
     income: np.ndarray  # (lanes, agents) last reward
+    pending: np.ndarray  # (lanes, delay + 1, agents, 3) blurred, conduct, weight; 0 without delay
     invested: np.ndarray  # (lanes,) running sum of mean fractions, for the cooperation rate
-    trusted: np.ndarray  # (lanes,) running sum of mean trust
-    signal: np.ndarray  # (lanes, agents) scratch: signal of the last investment, in [-1, 1]
-    mean_trust: np.ndarray  # (lanes,) scratch: mean of all pairwise trust
+    trusted: np.ndarray  # (lanes,) running sum of mean records
+    conduct: np.ndarray  # (lanes, agents) scratch: conduct of the last step, in [0, 1]
+    weight: np.ndarray  # (lanes, agents) scratch: its weight in the record, in [0, 1]
+    mean_trust: np.ndarray  # (lanes,) scratch: mean of all records
 
 
-SCRATCH = frozenset({"signal", "mean_trust"})
+SCRATCH = frozenset({"conduct", "weight", "mean_trust"})
+METRICS = {
+    "final_trust": "mean record of conduct after the last step, in [0, 1]",
+    "cooperation_rate": "mean over steps and agents of investment as a share of own endowment",
+    "mean_trust": "mean over steps of the mean record of conduct, in [0, 1]",
+    "length": "steps played",
+}
 
 
 def make_constants(
@@ -87,36 +102,35 @@ def make_constants(
     *,
     endowment: Sequence[float],
     share: Sequence[float] | None = None,
-    dependence: Any = None,
+    public: bool = True,
     norm: float = 0.5,
-    trust_gain: float = 0.15,
-    trust_loss: float = 0.30,
+    weight: float = 0.25,
+    drift: float = 0.0,
+    rest: float = 0.0,
     kind: Any = Constants,
     **model: Any,
 ) -> Any:
     """Assemble the constants of a game from its parameters and its ``model`` numbers.
 
-    Without ``share`` it is proportional to the endowment; ``dependence`` is one range for all
-    (default: the parameter) or one per agent. A range in ``model`` takes the place of the parameter
-    of its name. ``kind`` is the game's own tuple if it has one.
+    Without ``share`` it is proportional to the endowment. ``kind`` is the game's own tuple if it
+    has one; ``model`` then has its fields too.
     """
     units = np.asarray(endowment, np.float64)
-    n = len(units)
-    dependences = params.dependence if dependence is None else dependence
-    ranges = {
-        name: np.asarray(model.pop(name) if name in model else getattr(params, name), np.float64)
-        for name in ("initial_trust", "high", "low", "persistence", "shock", "noise")
-    }
+    names = ("initial_trust", "high", "low", "persistence", "shock", "noise")
     return kind(
-        num_agents=n,
+        num_agents=len(units),
         horizon=params.horizon,
         endowment=units,
         share=units / units.sum() if share is None else np.asarray(share, np.float64),
-        dependence=np.broadcast_to(np.asarray(dependences, np.float64), (n, 2)).copy(),
+        good=params.good,
+        trembles=params.trembles,
+        delay=params.delay,
+        public=public,
         norm=norm,
-        trust_gain=trust_gain,
-        trust_loss=trust_loss,
-        **ranges,
+        weight=weight,
+        drift=drift,
+        rest=rest,
+        **{name: np.asarray(getattr(params, name), np.float64) for name in names},
         **model,
     )
 
@@ -126,13 +140,14 @@ def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
     n = c.num_agents
     drawn = ("high", "low", "persistence", "shock", "noise")
     played = ("productivity", "expected", "invested", "trusted", "mean_trust")
-    each = ("dependence", "fraction", "seen", "income", "signal")
+    agents = ("record", "fraction", "blurred", "seen", "income", "conduct", "weight")
     return {
         "time": np.zeros(lanes, np.int64),
-        "trust": np.zeros((lanes, n, n)),
         "good": np.zeros(lanes, np.bool_),
+        "informed": np.ones((lanes, n), np.bool_),
+        "pending": np.zeros((lanes, c.delay + 1, n, 3)),
         **{name: np.zeros(lanes) for name in (*drawn, *played)},
-        **{name: np.zeros((lanes, n)) for name in each},
+        **{name: np.zeros((lanes, n)) for name in agents},
     }
 
 
@@ -149,7 +164,7 @@ def within(ends, rng, i):
 
 @kernel
 def reset(c, s, i, rng):
-    """Draw the constants of the episode and its first regime."""
+    """Draw the constants of the episode, the records and the first times."""
     s.high[i] = within(c.high, rng, i)
     s.low[i] = within(c.low, rng, i)
     s.persistence[i] = within(c.persistence, rng, i)
@@ -159,14 +174,25 @@ def reset(c, s, i, rng):
     s.invested[i] = 0.0
     s.trusted[i] = 0.0
     for a in range(c.num_agents):
-        s.dependence[i, a] = within(c.dependence[a], rng, i)
+        s.record[i, a] = within(c.initial_trust, rng, i)
+        s.informed[i, a] = True
         s.fraction[i, a] = 0.0
+        s.blurred[i, a] = 0.0
         s.seen[i, a] = 0.0
         s.income[i, a] = 0.0
-        for b in range(c.num_agents):
-            s.trust[i, a, b] = 1.0 if a == b else within(c.initial_trust, rng, i)
-    s.good[i] = uniform(rng, i) < 0.5
+    s.good[i] = uniform(rng, i) < c.good
     announce(c, s, i, rng)
+
+
+@kernel
+def prepare(c, s, i):
+    """Set what follows from the rest of the state."""
+    total = 0.0
+    for a in range(c.num_agents):
+        s.conduct[i, a] = 0.0
+        s.weight[i, a] = 0.0
+        total += s.record[i, a]
+    s.mean_trust[i] = total / c.num_agents
 
 
 @kernel
@@ -181,32 +207,27 @@ def step(c, s, i, rng, actions, rewards, terminated):
     """Play one step of the common model, which ends only at the horizon."""
     invest(c, s, i, rng, actions)
     earn(c, s, i, rewards)
-    update_trust(c, s, i)
+    judge_in_good_times(c, s, i)
+    update_records(c, s, i)
     turn(c, s, i, rng)
     go_on(c, i, terminated)
 
 
 @kernel
 def invest(c, s, i, rng, actions):
-    """Set the expected fraction (the norm in good regimes, else 0) and invest for all agents."""
-    s.expected[i] = c.norm if s.good[i] else 0.0
-    put_in(c, s, i, rng, actions, 1.0)
+    """Invest for all agents, with trembles, and blur what others will observe.
 
-
-@kernel
-def put_in(c, s, i, rng, actions, full):
-    """Clip the investments to [0, 1] and store how others observe and evaluate them.
-
-    The expected fraction is in the state; a fraction of ``full`` gives the largest signal.
+    Expected is the norm in good times and nothing in bad ones.
     """
-    width = max(s.expected[i], full - s.expected[i])
+    s.expected[i] = c.norm if s.good[i] else 0.0
     total = 0.0
     for a in range(c.num_agents):
         fraction = min(max(actions[i, a, 0], 0.0), 1.0)
-        seen = fraction + s.noise[i] * (2.0 * uniform(rng, i) - 1.0)
+        if uniform(rng, i) < c.trembles:
+            fraction = uniform(rng, i)
+        blurred = fraction + s.noise[i] * (2.0 * uniform(rng, i) - 1.0)
         s.fraction[i, a] = fraction
-        s.seen[i, a] = min(max(seen, 0.0), 1.0)
-        s.signal[i, a] = min((s.seen[i, a] - s.expected[i]) / width, 1.0)
+        s.blurred[i, a] = min(max(blurred, 0.0), 1.0)
         total += fraction
     s.invested[i] += total / c.num_agents
 
@@ -221,16 +242,6 @@ def pool(c, s, i):
 
 
 @kernel
-def standing(c, s, i, a):
-    """Return the fraction of its share that ``a`` receives at the others' trust in it."""
-    total = 0.0
-    for b in range(c.num_agents):
-        total += s.trust[i, b, a]
-    mean = (total - s.trust[i, a, a]) / (c.num_agents - 1)
-    return 1.0 - s.dependence[i, a] * (1.0 - mean)
-
-
-@kernel
 def earn(c, s, i, rewards):
     """Pay for all that was invested."""
     pay(c, s, i, s.productivity[i] * pool(c, s, i), rewards)
@@ -238,43 +249,73 @@ def earn(c, s, i, rewards):
 
 @kernel
 def pay(c, s, i, worth, rewards):
-    """Pay what agents kept and receive of ``worth``, at the trust before this step."""
+    """Pay what agents kept, and their shares of ``worth``."""
     for a in range(c.num_agents):
-        kept = c.endowment[a] * (1.0 - s.fraction[i, a])
-        rewards[i, a] = kept + c.share[a] * worth * standing(c, s, i, a)
+        rewards[i, a] = c.endowment[a] * (1.0 - s.fraction[i, a]) + c.share[a] * worth
         s.income[i, a] = rewards[i, a]
 
 
 @kernel
-def update_trust(c, s, i):
-    """Update the trust in each agent by the signal of its investment."""
+def judge_in_good_times(c, s, i):
+    """Judge each investment as it was observed, in good times alone."""
+    for a in range(c.num_agents):
+        s.conduct[i, a] = s.blurred[i, a]
+        s.weight[i, a] = c.weight if s.good[i] else 0.0
+
+
+@kernel
+def judge_answers(c, s, i, received):
+    """Judge each investment as it was observed, by the weight of what it had ``received`` (agents).
+
+    For games in which not all know the times: an investment is expected of those whose partners
+    have just invested.
+    """
+    for a in range(c.num_agents):
+        s.conduct[i, a] = s.blurred[i, a]
+        s.weight[i, a] = c.weight * received[i, a]
+
+
+@kernel
+def update_records(c, s, i):
+    """Show the investments of ``delay`` steps ago, and move records by the conduct in them."""
+    if c.delay > 0:
+        queue(c, s, i)
+    else:
+        for a in range(c.num_agents):
+            s.seen[i, a] = s.blurred[i, a]
+            s.record[i, a] += s.weight[i, a] * (s.conduct[i, a] - s.record[i, a])
     total = 0.0
     for a in range(c.num_agents):
-        # The diagonal like the rest, so that the loop runs as vectors.
-        for b in range(c.num_agents):
-            s.trust[i, a, b] = moved(c, s.trust[i, a, b], s.signal[i, b], 1.0)
-        s.trust[i, a, a] = 0.0  # so as not to count in the sum
-        for b in range(c.num_agents):
-            total += s.trust[i, a, b]
-        s.trust[i, a, a] = 1.0
-    s.mean_trust[i] = total / (c.num_agents * (c.num_agents - 1))
+        s.record[i, a] += c.drift * (c.rest - s.record[i, a])
+        total += s.record[i, a]
+    s.mean_trust[i] = total / c.num_agents
     s.trusted[i] += s.mean_trust[i]
 
 
 @kernel
-def moved(c, trust, signal, ceiling):
-    """Return the trust in an agent after the ``signal`` of its investment."""
-    # Gain and loss without a branch, for loops that run as vectors.
-    good, bad = max(signal, 0.0), max(-signal, 0.0)
-    trust += c.trust_gain * good * (ceiling - trust) - c.trust_loss * bad * trust
-    return min(max(trust, 0.0), ceiling)
+def queue(c, s, i):
+    """Put off what was invested in this step, and show and judge what is due."""
+    slots = c.delay + 1
+    now, then = s.time[i] % slots, (s.time[i] + 1) % slots
+    for a in range(c.num_agents):
+        s.pending[i, now, a, 0] = s.blurred[i, a]
+        s.pending[i, now, a, 1] = s.conduct[i, a]
+        s.pending[i, now, a, 2] = s.weight[i, a]
+        if s.time[i] >= c.delay:
+            s.seen[i, a] = s.pending[i, then, a, 0]
+            s.record[i, a] += s.pending[i, then, a, 2] * (s.pending[i, then, a, 1] - s.record[i, a])
 
 
 @kernel
 def turn(c, s, i, rng):
-    """Draw the next regime, and announce the coming step."""
-    stays = uniform(rng, i) < s.persistence[i]
-    s.good[i] = s.good[i] == stays
+    """Draw the next times, and announce the coming step.
+
+    Good times end with probability 2 (1 - persistence) (1 - good), bad ones with
+    2 (1 - persistence) good; at good = 1/2 times persist with probability ``persistence``.
+    """
+    other = 1.0 - c.good if s.good[i] else c.good
+    ends = uniform(rng, i) < 2.0 * (1.0 - s.persistence[i]) * other
+    s.good[i] = s.good[i] != ends
     announce(c, s, i, rng)
 
 
@@ -288,48 +329,47 @@ def go_on(c, i, terminated):
 @kernel
 def observe(c, s, i, obs):
     """Write the observation of each agent, in the order of ``layout``."""
-    end = 3 * c.num_agents
-    for a in range(c.num_agents):
-        look_around(c, s, i, a, obs)
-        obs[i, a, end] = s.productivity[i] / (1.0 + s.productivity[i])
-        obs[i, a, end + 1] = s.time[i] / c.horizon
+    n = c.num_agents
+    for a in range(n):
+        obs[i, a, 0] = s.fraction[i, a]
+        k = 0
+        for b in range(n):
+            if b != a:
+                obs[i, a, 1 + k] = s.seen[i, b]
+                obs[i, a, n + k] = s.record[i, b]
+                k += 1
+        obs[i, a, 2 * n - 1] = s.record[i, a]
+        productivity = s.productivity[i] / (1.0 + s.productivity[i])
+        obs[i, a, 2 * n] = productivity if s.informed[i, a] else 0.0
+        obs[i, a, 2 * n + 1] = s.time[i] / c.horizon
+        if c.public:
+            income = s.income[i, a] / c.endowment[a]
+            obs[i, a, 2 * n + 2] = income / (1.0 + income)
+        else:  # an income would tell the times
+            show_informed(c, s, i, a, obs)
 
 
 @kernel
-def look_around(c, s, i, a, obs):
-    """Write the first ``3 * num_agents`` numbers of the observation: ``a``, then the others."""
-    n = c.num_agents
-    obs[i, a, 0] = s.fraction[i, a]
-    k = 0
-    for b in range(n):
+def show_informed(c, s, i, a, obs):
+    """Write who observes the productivity: ``a`` first, then the others."""
+    first = 2 * c.num_agents + 2
+    obs[i, a, first] = 1.0 if s.informed[i, a] else 0.0
+    k = first + 1
+    for b in range(c.num_agents):
         if b != a:
-            obs[i, a, 1 + k] = s.seen[i, b]
-            obs[i, a, n + k] = s.trust[i, a, b]
-            obs[i, a, 2 * n - 1 + k] = s.trust[i, b, a]
+            obs[i, a, k] = 1.0 if s.informed[i, b] else 0.0
             k += 1
-    income = s.income[i, a] / c.endowment[a]
-    obs[i, a, 3 * n - 2] = s.dependence[i, a]
-    obs[i, a, 3 * n - 1] = income / (1.0 + income)
 
 
 @kernel
 def global_state(c, s, i, out):
-    """Fractions, trust (row by row), dependence, productivity, time, all in [0, 1]."""
-    n = c.num_agents
-    survey(c, s, i, out)
-    out[i, 2 * n + n * n] = s.productivity[i] / (1.0 + s.productivity[i])
-    out[i, 2 * n + n * n + 1] = s.time[i] / c.horizon
-
-
-@kernel
-def survey(c, s, i, out):
-    """Write the first ``n * (n + 2)`` numbers of the global state, which describe the agents."""
+    """Fractions, records, productivity and time, all in [0, 1]."""
     n = c.num_agents
     for a in range(n):
         out[i, a] = s.fraction[i, a]
-        out[i, n + n * n + a] = s.dependence[i, a]
-        for b in range(n):
-            out[i, n + a * n + b] = s.trust[i, a, b]
+        out[i, n + a] = s.record[i, a]
+    out[i, 2 * n] = s.productivity[i] / (1.0 + s.productivity[i])
+    out[i, 2 * n + 1] = s.time[i] / c.horizon
 
 
 @kernel
@@ -353,18 +393,20 @@ KERNELS = Kernels(
 
 
 def sizes(c: Any) -> dict[str, int]:
-    """Sizes of the parts of one agent's observation; ``others`` are in index order."""
+    """Sizes of the common parts of one agent's observation; ``others`` are in index order.
+
+    Parts of a game's own stand behind them.
+    """
     others = c.num_agents - 1
-    return {
+    common = {
         "own_action": 1,
         "others_actions": others,
         "trust_in_others": others,
-        "trust_in_me": others,
-        "dependence": 1,
-        "income": 1,
+        "trust_in_me": 1,
         "productivity": 1,
         "time": 1,
     }
+    return common | ({"income": 1} if c.public else {"informed": c.num_agents})
 
 
 def layout(c: Any) -> dict[str, Part]:
@@ -389,7 +431,7 @@ def game(
     scratch: frozenset[str] = SCRATCH,
     layout: Callable[[Any], Mapping[str, Part]] = layout,
     actions: Callable[[Any], Mapping[str, int]] | None = None,
-    world: Callable[[Any], int] = lambda c: 2 * c.num_agents + c.num_agents**2 + 2,
+    world: Callable[[Any], int] = lambda c: 2 * c.num_agents + 2,
     facts: picture.Facts | None = None,
     **own: Any,
 ) -> EnvSpec:
@@ -433,6 +475,6 @@ def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
     return {
         "fraction": s.fraction,
         "baseline": np.broadcast_to(s.expected[:, None], s.fraction.shape),
-        "trust_given": (s.trust.sum(axis=2) - 1.0) / others,
-        "trust_received": (s.trust.sum(axis=1) - 1.0) / others,
+        "trust_given": (s.record.sum(axis=1, keepdims=True) - s.record) / others,
+        "trust_received": s.record,
     }
