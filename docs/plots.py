@@ -30,7 +30,7 @@ MOST = 100  # points of a line, which keeps the files small
 WIDTH, HEIGHT = 6.4, 5.0  # inches
 LABELS = ("mean trust (0 to 1)", "mean reward per agent (units)")
 # In order of preference; the first one that can play the game is shown.
-RECIPROCAL = ("conditional_cooperator", "tit_for_tat")
+RECIPROCAL = ("reciprocator", "tit_for_tat")
 LOOKS = style.styles(["random", "always_defect", *RECIPROCAL])
 
 SHEET = "maps.png"
@@ -60,7 +60,7 @@ SHOWN: dict[str, dict[str, Any]] = {
 class Course(NamedTuple):
     """Course of the episodes; axis 0 is the step, from 0, axis 1 the episode."""
 
-    trust: np.ndarray  # mean pairwise trust; after the end of an episode its last value
+    trust: np.ndarray  # mean trust, or record; after the end of an episode its last value
     reward: np.ndarray  # mean over agents; 0 after the end, nan at the start
 
 

@@ -87,6 +87,18 @@ def test_no_info_tells_the_times_before_the_end():
     assert pairs == [True] * 100 + [False]
 
 
+def test_a_metric_names_the_informed_firm():
+    engine = Engine("SynergySearch-v1", 50)
+    engine.reset(np.arange(50))
+    place = list(engine.spec.metrics).index("informed_firm")
+    expected = np.where(engine.state.informed[:, 0], 0.0, 1.0)
+    assert {*expected} == {0.0, 1.0}
+    np.testing.assert_array_equal(engine.control.measures[:, place], expected)
+    engine.step(np.full(engine.actions.shape, 0.5), DISABLED)
+    np.testing.assert_array_equal(engine.control.measures[:, place], expected)
+    assert _venture(True, {"informed": np.array([True, True])}).metrics()["informed_firm"] == -1.0
+
+
 def test_both_can_be_informed():
     for good in (True, False):
         engine = Engine("SynergySearch-v1", reveal_times=True)

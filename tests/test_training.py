@@ -715,18 +715,14 @@ def test_names_of_folders_are_short_enough(protocol, tmp_path):
 
 def test_required_runs_in_the_folder_are_reported(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path)
-    report = coopbench.evaluate(protocol, ["random", "conditional_cooperator"], tmp_path)
-    assert {b.cell.policy for b in report.episodes} == {
-        "random",
-        "conditional_cooperator",
-        "steady",
-    }
+    report = coopbench.evaluate(protocol, ["random", "reciprocator"], tmp_path)
+    assert {b.cell.policy for b in report.episodes} == {"random", "reciprocator", "steady"}
     # Beside a learning curve stand the best fixed policy and the best that looks at nothing.
     drawn = plots.learning_curves(report, "trust")
     rulers = {line.get_ydata()[0] for line in drawn.lines[1:]}
     means = {
         block.returns.mean()
-        for policy in ("random", "conditional_cooperator")
+        for policy in ("random", "reciprocator")
         for block in report.episodes.runs("trust", policy)
     }
     assert sorted(rulers) == pytest.approx(sorted(means))

@@ -35,6 +35,7 @@ METRICS = ventures.METRICS | {
     "steps from the second, 1 if both are informed, in [0, 1]",
     "regret": "expected welfare of two informed firms that invest in good times alone minus that "
     "of this play, all steps; 0 before the end",
+    "informed_firm": "index of the firm that observes the times; -1 if both do",
 }
 
 
@@ -135,6 +136,10 @@ def measure(c, s, i, measures):
     measures[i, 4] = over * s.fits[i] / c.horizon
     measures[i, 5] = s.followed[i] / max(1, s.time[i] - 1)
     measures[i, 6] = over * s.regret[i]
+    if s.informed[i, 0] and s.informed[i, 1]:
+        measures[i, 7] = -1.0
+    else:
+        measures[i, 7] = 0.0 if s.informed[i, 0] else 1.0
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
