@@ -202,18 +202,19 @@ class _Group:
         self._lanes, self._seats = lanes, np.array(members)[places]
         self._count, self._members = len(lanes), np.array(members)
         games = -(-len(lanes) // len(members))
-        shape = (games, len(table.game.agents), engine.control.obs.shape[2])
-        self._observations = np.zeros(shape, np.float32)
         self._player = Player(table.partners[number], table.game)
         first = lanes[:: len(members)]
+        # Seats of other roles keep their first observations: nothing uses what is played there.
+        self._observations = engine.control.obs[first]
         seeds, episodes = engine.control.seed[first], engine.control.episode[first]
         self._player.begin(seeds, episodes, np.ones(games, np.bool_), 1 + number)
 
     def act(self, observations: np.ndarray, actions: np.ndarray) -> None:
         """Act in the group's seats."""
         games, width = len(self._observations), len(self._members)
-        rows = np.zeros((games * width, observations.shape[2]), np.float32)
-        rows[: self._count] = observations[self._lanes, self._seats]
+        # Seats that are left over in the last game observe what the last one does.
+        rows = observations[self._lanes, self._seats]
+        rows = np.concatenate([rows, rows[-1:].repeat(games * width - self._count, axis=0)])
         self._observations[:, self._members] = rows.reshape(games, width, -1)
         played = self._player.act(self._observations)[:, self._members]
         actions[self._lanes, self._seats] = played.reshape(games * width, -1)[: self._count]

@@ -127,11 +127,10 @@ def heal(c, s, i):
 
     It fades; in good times investments above the norm repair it, and lower ones add to it.
     """
-    late = (s.time[i] + 1) % (c.delay + 1)
     for a in range(c.num_agents):
         damage, signal = s.damage[i, a], 0.0
-        if s.time[i] >= c.delay and s.pending[i, late, a, 2] > 0.0:
-            signal = (s.pending[i, late, a, 1] - c.norm) / max(c.norm, 1.0 - c.norm)
+        if s.weight[i, a] > 0.0:
+            signal = (s.conduct[i, a] - c.norm) / max(c.norm, 1.0 - c.norm)
         damage += c.harm * max(-signal, 0.0) * (1.0 - damage)
         damage -= (c.heal + c.repair * max(signal, 0.0)) * s.damage[i, a]
         s.damage[i, a] = min(max(damage, 0.0), 1.0)

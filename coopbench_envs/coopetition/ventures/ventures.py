@@ -277,15 +277,18 @@ def judge_answers(c, s, i, received):
 
 @kernel
 def update_records(c, s, i):
-    """Show the investments of ``delay`` steps ago, and move records by the conduct in them."""
+    """Show the investments of ``delay`` steps ago, and move records by the conduct in them.
+
+    Conduct and weight are afterwards those that were judged in this step.
+    """
     if c.delay > 0:
         queue(c, s, i)
     else:
         for a in range(c.num_agents):
             s.seen[i, a] = s.blurred[i, a]
-            s.record[i, a] += s.weight[i, a] * (s.conduct[i, a] - s.record[i, a])
     total = 0.0
     for a in range(c.num_agents):
+        s.record[i, a] += s.weight[i, a] * (s.conduct[i, a] - s.record[i, a])
         s.record[i, a] += c.drift * (c.rest - s.record[i, a])
         total += s.record[i, a]
     s.mean_trust[i] = total / c.num_agents
@@ -294,16 +297,18 @@ def update_records(c, s, i):
 
 @kernel
 def queue(c, s, i):
-    """Put off what was invested in this step, and show and judge what is due."""
+    """Put off what was invested in this step, and take out what is due; at first nothing is."""
     slots = c.delay + 1
     now, then = s.time[i] % slots, (s.time[i] + 1) % slots
     for a in range(c.num_agents):
         s.pending[i, now, a, 0] = s.blurred[i, a]
         s.pending[i, now, a, 1] = s.conduct[i, a]
         s.pending[i, now, a, 2] = s.weight[i, a]
+        s.weight[i, a] = 0.0
         if s.time[i] >= c.delay:
             s.seen[i, a] = s.pending[i, then, a, 0]
-            s.record[i, a] += s.pending[i, then, a, 2] * (s.pending[i, then, a, 1] - s.record[i, a])
+            s.conduct[i, a] = s.pending[i, then, a, 1]
+            s.weight[i, a] = s.pending[i, then, a, 2]
 
 
 @kernel
