@@ -4,13 +4,14 @@ A generated part stands between ``<!-- generated: begin -->`` and ``<!-- generat
 the page of an environment it contains the facts, in README.md the table of its name.
 """
 
-import csv
 import importlib
 import re
 import sys
 from pathlib import Path
 
+import audit
 import plots
+import results_tables
 
 import coopbench_envs
 from coopbench import catalogue
@@ -27,7 +28,6 @@ from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
 
 ROOT = Path(__file__).resolve().parent.parent
-_NO_BREAK = "\N{NO-BREAK SPACE}"
 _PART = re.compile(r"(<!-- generated: begin ?(\w*) -->\n).*?(<!-- generated: end -->)", re.DOTALL)
 
 
@@ -139,125 +139,6 @@ def listing() -> str:
     return "\n\n".join(parts)
 
 
-def reference(name: str) -> str:
-    """Mean success and coordination of every reference policy on every task of a protocol."""
-    rows = _rows(name, "estimates.csv")
-    means = {(row["task"], row["policy"], row["metric"]): float(row["mean"]) for row in rows}
-    names = list(dict.fromkeys(row["policy"] for row in rows))
-
-    def cell(task: str, policy: str) -> str:
-        if (task, policy, "success_rate") not in means:
-            return "—"  # not played
-        return " / ".join(f"{means[task, policy, m]:.3f}" for m in ("success_rate", "coordination"))
-
-    tasks = dict.fromkeys(row["task"] for row in rows)
-    body = [(f"`{task}`", *(cell(task, name) for name in names)) for task in tasks]
-    return rows_table(["Task", *(name.replace("_", " ") for name in names)], body)
-
-
-def _rows(name: str, file: str) -> list[dict[str, str]]:
-    with (ROOT / "baselines" / "results" / name / file).open(encoding="utf-8") as opened:
-        return list(csv.DictReader(opened))
-
-
-def interval(mean: float, low: float, high: float, form: str) -> str:
-    """Return an estimate with its interval, whose limits stay on one line."""
-    return f"{mean:{form}} [{low:{form}},{_NO_BREAK}{high:{form}}]"
-
-
-def scores(name: str, metric: str, policies: tuple[str, ...], group: str) -> str:
-    """Mean and interval of a metric of some policies on the tasks of a group."""
-    estimates = {
-        (r["task"], r["policy"]): r for r in _rows(name, "estimates.csv") if r["metric"] == metric
-    }
-
-    def cell(task: str, policy: str) -> str:
-        row = estimates[task, policy]
-        return interval(*(float(row[key]) for key in ("mean", "low", "high")), ".1f")
-
-    body = [
-        (f"`{task.id}`", *(cell(task.id, policy) for policy in policies))
-        for task in load_protocol(name).groups[group]
-    ]
-    return rows_table(["Task", *(policy.replace("_", " ") for policy in policies)], body)
-
-
-def leads(name: str, over: str, learned: tuple[str, ...], group: str) -> str:
-    """Lead of learned policies over another one, with intervals and p-values."""
-    comparisons = {(r["task"], r["first"], r["second"]): r for r in _rows(name, "comparisons.csv")}
-
-    def cell(task: str, policy: str) -> str:
-        turned = (task, policy, over) not in comparisons
-        row = comparisons[(task, over, policy) if turned else (task, policy, over)]
-        ends = [float(row[key]) for key in ("difference", "low", "high")]
-        mean, low, high = (-ends[0], -ends[2], -ends[1]) if turned else ends
-        p = float(row["p_holm"])
-        words = ("p", "<", "0.0001") if p < 1e-4 else ("p", "=", f"{p:.2g}")
-        return f"{interval(mean, low, high, '+.2f')}, {_NO_BREAK.join(words)}"
-
-    body = [
-        (f"`{task.id}`", *(cell(task.id, policy) for policy in learned))
-        for task in load_protocol(name).groups[group]
-    ]
-    return rows_table(["Task", *(policy.replace("_", " ") for policy in learned)], body)
-
-
-def aggregated(name: str) -> str:
-    """Mean over tasks and interval of every policy on every group of tasks."""
-    aggregates = {
-        (r["group"], r["policy"]): r
-        for r in _rows(name, "aggregates.csv")
-        if r["statistic"] == "mean"
-    }
-    groups, policies = (list(dict.fromkeys(key[k] for key in aggregates)) for k in (0, 1))
-
-    def cell(group: str, policy: str) -> str:
-        row = aggregates[group, policy]
-        return interval(*(float(row[key]) for key in ("estimate", "low", "high")), ".2f")
-
-    body = [(f"`{policy}`", *(cell(group, policy) for group in groups)) for policy in policies]
-    return rows_table(["Policy", *groups], body)
-
-
-def learned(name: str) -> tuple[str, ...]:
-    """Policies with training runs among reference results."""
-    rows = _rows(name, "estimates.csv")
-    return tuple(dict.fromkeys(row["policy"] for row in rows if row["unit"] == "runs"))
-
-
-def learners_results() -> dict[str, str]:
-    """Tables of the results of learners on coopetition-standard."""
-    name = "coopetition-standard"
-    policies = learned(name)
-    fixed = ("best_constant", "open_loop", "conditional_cooperator")
-    return {
-        "learned": scores(name, "own_return", (*fixed, *policies), "self-play"),
-        "over_constant": leads(name, "best_constant", policies, "self-play"),
-        "over_sequence": leads(name, "open_loop", policies, "self-play"),
-        "groups": aggregated(name),
-        "pathfinders": pathfinders(),
-    }
-
-
-def pathfinders() -> str:
-    """Success and return of learners and planners on the tasks of routing-learned."""
-    rows = _rows("routing-learned", "estimates.csv")
-    estimates = {(row["task"], row["policy"], row["metric"]): row for row in rows}
-    tasks, policies = (list(dict.fromkeys(row[key] for row in rows)) for key in ("task", "policy"))
-
-    def cell(task: str, policy: str, metric: str, places: int) -> str:
-        row = estimates[task, policy, metric]
-        return interval(*(float(row[key]) for key in ("mean", "low", "high")), f".{places}f")
-
-    measures = (("success_rate", 3), ("return", 0))
-    head = [f"`{task}`: {metric}" for task in tasks for metric, _ in measures]
-    body = [
-        (f"`{policy}`", *(cell(task, policy, *measure) for task in tasks for measure in measures))
-        for policy in policies
-    ]
-    return rows_table(["Policy", *head], body)
-
-
 def pages() -> dict[Path, dict[str, str]]:
     """Return the content of every generated part as {file: {name: text}}."""
     tables = {"environments": environments(), "policies": policies(), "protocols": protocols()}
@@ -270,9 +151,8 @@ def pages() -> dict[Path, dict[str, str]]:
     contents[ROOT / "docs" / "protocol-tables.md"] = {"": listing()}
     parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
     contents[ROOT / "docs" / "training.md"] = parts
-    names = ("routing-easy", "routing-hard", "routing-standard")
-    tables = {name.partition("-")[2]: reference(name) for name in names}
-    contents[ROOT / "docs" / "results.md"] = tables | learners_results()
+    contents[ROOT / "docs" / "results.md"] = results_tables.parts()
+    contents[ROOT / "docs" / "validity.md"] = audit.parts()
     contents[ROOT / "docs" / "reports.md"] = {"parts": report_parts()}
     structure = ROOT / "tests" / "structure.py"
     if structure.is_file():
