@@ -2,8 +2,11 @@
 
     python benchmarks/bounds.py coopetition-standard
     python benchmarks/bounds.py coopetition-standard --write protocols/coopetition-standard.toml
+    python benchmarks/bounds.py marl-standard --write protocols/marl-standard.toml
 
 prints one line per task, as the protocol's file holds it, or writes the bounds into that file.
+Certificates have the return of one agent: where a protocol scores the return of all, bounds are
+those times the number of agents. Tasks whose games have no certificate stay as they are.
 ``coopbench certify GAME --search --out baselines/certificates/GAME.json`` makes certificates.
 """
 
@@ -11,19 +14,27 @@ import re
 import sys
 from pathlib import Path
 
+from coopbench.baselines.game import Game
 from coopbench.protocol.loading import load_protocol
 from coopbench.theory import load_certificate
 from coopbench_envs.registration import spec
 
 
-def bounds(protocol: str) -> dict[str, tuple[float, float]]:
+def bounds(name: str) -> dict[str, tuple[float, float]]:
     """Return the bounds (low, high) of all tasks whose games have a certificate."""
+    protocol = load_protocol(name)
     table: dict[str, tuple[float, float]] = {}
-    for env_id in dict.fromkeys(spec(task.env).id for task in load_protocol(protocol).task):
+    for task in protocol.task:
         try:
-            table |= load_certificate(env_id).bounds()
+            certified = load_certificate(spec(task.env).id).bounds()
         except FileNotFoundError as error:
             print(error, file=sys.stderr)
+            continue
+        if task.id in certified:
+            agents = len(Game.at(task.env, **task.parameters).agents)
+            factor = agents if protocol.report.score == "return" else 1
+            low, high = certified[task.id]
+            table[task.id] = (factor * low, factor * high)
     return table
 
 

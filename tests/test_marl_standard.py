@@ -6,6 +6,7 @@ from builders import make_task, make_training, protocol_file, small_protocol
 
 import coopbench
 from coopbench.analysis.samples import sample
+from coopbench.baselines.game import Game
 from coopbench.describe import describe_protocol
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
@@ -97,6 +98,18 @@ def test_its_tasks_are_those_of_the_other_protocols():
     }
     tasks = load_protocol("marl-standard").task
     assert {(task.id, task.env, str(task.parameters)) for task in tasks} <= theirs
+
+
+def test_its_bounds_of_games_are_those_of_all_agents_in_the_standard_protocol():
+    """Returns of all agents are the mean own return times their number, up to rounding."""
+    standard = {task.id: task for task in load_protocol("coopetition-standard").task}
+    games = load_protocol("marl-standard").groups["coopetition"]
+    assert len(games) == 8
+    for task in games:
+        agents = len(Game.at(task.env, **task.parameters).agents)
+        bounds = standard[task.id].bounds
+        assert task.bounds.low == pytest.approx(agents * bounds.low, abs=0.006 * agents), task.id
+        assert task.bounds.high == pytest.approx(agents * bounds.high, abs=0.006 * agents), task.id
 
 
 def test_its_seeds_are_nobody_elses():

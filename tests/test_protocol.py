@@ -1,7 +1,6 @@
 """Protocols: every shipped one is usable, and a wrong one says where and what to do."""
 
 import hashlib
-import inspect
 import json
 import re
 import runpy
@@ -14,12 +13,12 @@ import pytest
 import coopbench
 import coopbench_envs
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import OWN, seating
+from coopbench.baselines.match import OWN
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
-from coopbench.theory import certificates, solve
+from coopbench.theory import search, sections
 from coopbench_envs import Engine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,58 +69,71 @@ def test_digests_of_shipped_protocols_never_change(golden):
 
 @pytest.mark.parametrize("name", coopbench.protocols())
 def test_seeds_of_different_uses_are_disjoint(name):
-    """Training, evaluation, selection, what certificates search, judge and solve steps on."""
+    """Training, evaluation, selection; those of certificates lie above all of them."""
     protocol = load_protocol(name)
-    solved = inspect.signature(solve).parameters
-    first, situations = solved["seed"].default, solved["situations"].default
     uses = [
         set(protocol.seeds.training),
         set().union(*(protocol.seeds_of(task).tolist() for task in protocol.task)),
-        set(range(certificates.JUDGED, certificates.JUDGED + certificates.EPISODES)),
-        set(range(certificates.SEARCH, certificates.SEARCH + certificates.SEARCHED)),
-        set(range(first, first + situations)),
     ]
     if protocol.seeds.selection is not None:
         uses.append(set(protocol.seeds.selection.seeds))
     assert all(uses)
-    assert len(set().union(*uses)) == sum(map(len, uses))
+    every = set().union(*uses)
+    assert len(every) == sum(map(len, uses))
+    firsts = (sections._JUDGED, sections._SHADOWED, search.SEARCH, search.CHOICE)
+    assert max(every) < min(firsts)
 
 
-@pytest.mark.parametrize("name", ["trust-dilemma", "slcd.shifted.focal"])
-def test_standard_bounds_are_measured_as_said(name):
+def test_bounds_of_certificates_are_written_into_the_text_of_a_protocol():
     measure = runpy.run_path(str(ROOT / "benchmarks" / "bounds.py"))
-    protocol = measure["judged"]("coopetition-standard")
-    task = protocol.task_of(name)
-    low, high, _ = measure["bounds"](protocol, task)
-    assert (round(low, 2), round(high, 2)) == (task.bounds.low, task.bounds.high)
+    text = """[protocol]
+[[task]]
+id = "one"
+bounds = { low = 0.0, high = 1.0 }
+[[task]]
+id = "two"
+bounds = { low = 0.0, high = 1.0 }
+"""
+    changed = measure["written"](text, {"two": (2.004, 3.006)})
+    assert changed.count("bounds = { low = 0.0, high = 1.0 }") == 1
+    assert changed.endswith('id = "two"\nbounds = { low = 2.00, high = 3.01 }\n')
 
 
 def test_the_standard_protocol_shifts_its_ranges():
     """Both ends move, in one direction, away from the ranges that are trained on."""
-    tasks = {task.id: task for task in load_protocol("coopetition-standard").task}
-    shifted = [name for name in tasks if ".shifted" in name]
-    assert len(shifted) == 16
-    for name in shifted:
-        usual = coopbench_envs.spec(tasks[name].env).params._field_defaults
-        assert "initial_trust" in tasks[name].parameters
-        for parameter, ends in tasks[name].parameters.items():
+    protocol = load_protocol("coopetition-standard")
+    assert len(protocol.groups["shifted"]) == len(protocol.groups["self-play"]) == 8
+    for task in protocol.groups["shifted"]:
+        usual = coopbench_envs.spec(task.env).params._field_defaults
+        for parameter, ends in task.parameters.items():
             moved = np.sign(np.subtract(ends, usual[parameter]))
-            assert abs(moved.sum()) == 2, (name, parameter)
+            assert np.all(moved == moved.flat[0]), (task.id, parameter)
+            expected = {"high": -1, "persistence": -1, "noise": 1, "trembles": 1}
+            assert moved.flat[0] == expected.get(parameter, moved.flat[0]) != 0, task.id
 
 
 def test_focal_play_of_the_standard_protocol_is_balanced():
     """Every seat is the policy's about as often, and every partner sits in as many seats."""
     protocol = load_protocol("coopetition-standard")
     focal = [task for task in protocol.task if task.partners]
-    assert len(focal) == len(protocol.task) / 2
+    assert len(focal) == 3 / 4 * len(protocol.task)
     for task in focal:
-        agents = len(Game.at(task.env, **task.parameters).agents)
-        seats = seating(protocol.episodes(task), agents, len(task.partners))
-        own = (seats == OWN).sum(axis=0)
+        agents = Game.at(task.env, **task.parameters).agents
+        seats = task.seating(protocol.episodes(task), agents)
+        played = (seats == OWN).sum(axis=0)
         assert (seats == OWN).sum() == len(seats)
-        assert np.ptp(own) <= 1, task.id
-        met = [(seats == partner).sum() for partner in range(len(task.partners))]
-        assert np.ptp(met) == 0, task.id
+        assert np.ptp(played) <= 1, task.id
+        met = [(seats == partner).sum() for partner in range(len(task.partner_names))]
+        # The last round of the rotation may be incomplete.
+        assert np.ptp(met) <= len(agents) * (len(agents) - 1), task.id
+
+
+def test_partners_held_out_are_no_partners_that_training_may_meet():
+    protocol = load_protocol("coopetition-standard")
+    for task in protocol.groups["focal"]:
+        (other,) = (t for t in protocol.groups["focal-held-out"] if t.env == task.env)
+        assert not {*task.partner_names} & {*other.partner_names}
+        assert len({*task.partner_names, *other.partner_names}) >= 20
 
 
 def test_instances_are_the_recorded_cells():
