@@ -15,8 +15,8 @@ __all__ = ["AGENT", "EPISODE", "TRACES"]
 TRACES = {
     "fraction": "last investment as a share of the agent's endowment, in [0, 1]",
     "baseline": "fraction below which others read the last investment as defection",
-    "trust_given": "mean trust of the agent in the others, in [0, 1]",
-    "trust_received": "mean trust of the others in the agent, in [0, 1]",
+    "trust_given": "mean trust of the agent in the others, or mean record of these, in [0, 1]",
+    "trust_received": "mean trust of the others in the agent, or its public record, in [0, 1]",
 }
 FALL = 0.5  # share of the initial trust below which trust has fallen
 RETURN = 0.8  # share of the trust before the fall at which it has recovered
@@ -28,7 +28,7 @@ RETURN = 0.8  # share of the trust before the fall at which it has recovered
 def trust_stability(played: np.ndarray, trust_received: np.ndarray) -> np.ndarray:
     """Variance of trust over an episode, (episodes,) in [0, 1/4]; 0 is the most stable.
 
-    With the mean pairwise trust m_t, the variance of m_0, ..., m_T with divisor T + 1.
+    With the mean trust m_t that agents receive, the variance of m_0, ..., m_T with divisor T + 1.
     """
     counted = np.concatenate([np.ones((1, played.shape[1]), np.bool_), played])
     return np.asarray(trust_received.mean(axis=2).var(axis=0, where=counted))
@@ -60,7 +60,7 @@ def exploitation_asymmetry(
 def recovery_events(played: np.ndarray, trust_received: np.ndarray) -> np.ndarray:
     """Count how often trust fell and came back, (episodes,).
 
-    The mean pairwise trust m_t falls at the first step with m_t < 0.5 m_0. The value before the
+    The mean trust m_t falls at the first step with m_t < 0.5 m_0. The value before the
     fall is the largest m_t from the last recovery (first: from the reset) to the step before it.
     Trust has recovered at the first later step at which m_t is at least 0.8 of that value and at
     least 0.5 m_0; only then can it fall again. A fall without recovery does not count.
@@ -123,7 +123,7 @@ def _steps(played: np.ndarray) -> np.ndarray:
 
 EPISODE: dict[str, TrajectoryMetric] = {
     "trust_stability": TrajectoryMetric(
-        "variance over time of the mean pairwise trust, from the reset on; 0 = most stable",
+        "variance over time of the mean trust that agents receive, from the reset; 0 = most stable",
         ("trust_received",),
         trust_stability,
     ),
@@ -149,12 +149,12 @@ AGENT: dict[str, TrajectoryMetric] = {
         "mean over steps of investment as a share of own endowment", ("fraction",), mean
     ),
     "final_trust": TrajectoryMetric(
-        "mean trust of the others in the agent after the last step, in [0, 1]",
+        "trust that the agent receives after the last step, in [0, 1]",
         ("trust_received",),
         final,
     ),
     "mean_trust": TrajectoryMetric(
-        "mean over steps of the mean trust of the others in the agent, in [0, 1]",
+        "mean over steps of the trust that the agent receives, in [0, 1]",
         ("trust_received",),
         mean,
     ),
