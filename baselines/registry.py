@@ -21,7 +21,7 @@ from coopbench.baselines.learners.learner import Learner, LearnerEntry
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.policy import Entry, Policy, PolicyName, label
-from coopbench_envs.parameters import Allowed, named, resolve
+from coopbench_envs.parameters import Allowed, describe, named, resolve
 
 __all__ = [
     "POLICY_FILE",
@@ -139,6 +139,7 @@ def _values(entry: Entry, written: str) -> dict[str, Any]:
     fields = list(entry.params._fields)  # type: ignore[attr-defined]
     if entry.trained:  # folders may hold commas
         return {fields[0]: written} if written else {}
+    texts = {name for name, (kind, *_) in describe(entry.params).items() if kind == "str"}
     values: dict[str, Any] = {}
     for position, part in enumerate(filter(None, written.split(","))):
         key, equals, text = part.partition("=")
@@ -147,7 +148,8 @@ def _values(entry: Entry, written: str) -> dict[str, Any]:
                 (fields[position] if position < len(fields) else f"value {position + 1}"),
                 key,
             )
-        values[key.strip()] = _number(text.strip())
+        name, value = key.strip(), text.strip()
+        values[name] = value if name in texts else _number(value)
     return values
 
 

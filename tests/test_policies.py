@@ -9,12 +9,18 @@ from coopbench.baselines.registry import entries, make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
-NAMES = {"constant": "constant:0.35"}  # policies that cannot do without a parameter
+# Policies that cannot do without a parameter; others of this kind have tests of their own.
+NAMES = {"constant": "constant:0.35", "switcher": "switcher:reciprocator,always_defect"}
 
 
 def _registered():
-    """Names of all policies that need no training."""
-    return [NAMES.get(name, name) for name, entry in entries().items() if not entry.trained]
+    """Names of all policies that need no training and no other parameter than in ``NAMES``."""
+    complete = [
+        name
+        for name, entry in entries().items()
+        if set(entry.params._fields) <= set(entry.params._field_defaults) or name in NAMES
+    ]
+    return [NAMES.get(name, name) for name in complete]
 
 
 def _can_play(name, game):

@@ -317,7 +317,8 @@ def _check_partner(name: str, game: Game) -> None:
     if entry is not None and entry.trained:
         raise ValueError(
             f"partner {name!r} is a trained policy, which the digest of a protocol does not cover; "
-            f"allowed: fixed policies. To play beside trained ones, use 'coopbench crossplay'"
+            f"allowed: fixed policies, and shipped ones (shipped:NAME,DIGEST). To play beside "
+            f"trained ones, use 'coopbench crossplay'"
         )
     make_policy(name, game)
 
