@@ -1,6 +1,6 @@
 """Plays a policy on a batch of games: its memory, and checks of what it returns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -38,6 +38,14 @@ class Player:
         fresh = self._policy.initial(self.game, random[chosen])
         everywhere = bool(chosen.all())
         self._memory = fresh if everywhere else _merged(self._memory, fresh, chosen)
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return copies of all arrays of the memory, by their place in it: ".0", ".1.2"."""
+        return _leaves(self._memory, "")
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Replace the memory of a player that has begun by what ``save`` has returned."""
+        self._memory = _replaced(self._memory, arrays, "")
 
     def act(
         self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
@@ -118,6 +126,28 @@ def _adapted(policy: Any) -> Any:
             f"act(observations); given {type(policy).__name__}."
         )
     return _Plain(function)
+
+
+def _leaves(memory: Any, place: str) -> dict[str, np.ndarray]:
+    """Return copies of the arrays of a memory by their place in it."""
+    if memory is None:
+        return {}
+    if isinstance(memory, np.ndarray):
+        return {place or ".": memory.copy()}
+    leaves: dict[str, np.ndarray] = {}
+    for k, part in enumerate(memory):
+        leaves |= _leaves(part, f"{place}.{k}")
+    return leaves
+
+
+def _replaced(memory: Any, arrays: Mapping[str, np.ndarray], place: str) -> Any:
+    """Return a memory like ``memory`` with the arrays that ``_leaves`` has returned."""
+    if memory is None:
+        return None
+    if isinstance(memory, np.ndarray):
+        return arrays[place or "."].copy()
+    values = [_replaced(part, arrays, f"{place}.{k}") for k, part in enumerate(memory)]
+    return type(memory)(*values) if hasattr(memory, "_fields") else tuple(values)
 
 
 def _merged(old: Any, fresh: Any, chosen: np.ndarray) -> Any:

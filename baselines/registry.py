@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Annotated, Any, NamedTuple
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.learners.learner import Learner, LearnerEntry
+from coopbench.baselines.learner import Learner, LearnerEntry
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.policy import Entry, Policy, PolicyName, label

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 import coopbench_envs
-from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.policy import Entry
 from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics

@@ -16,7 +16,7 @@ import results_tables
 import coopbench_envs
 from coopbench import catalogue
 from coopbench.analysis.findings import MAKERS, row_types
-from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.registry import learners, preset
 from coopbench.describe import describe_environment, describe_protocol
 from coopbench.protocol.loading import load_protocol

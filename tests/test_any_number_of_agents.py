@@ -7,7 +7,7 @@ import toy_lift
 
 import coopbench
 from coopbench.baselines.game import Game
-from coopbench.baselines.learners.learner import settings_of
+from coopbench.baselines.learner import settings_of
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import learners, make_learner

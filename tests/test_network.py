@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coopbench.baselines import registry
 from coopbench.baselines.game import Game
-from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.match import Match
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.perceptron import ACTIVATIONS, Network, NetworkPolicy

@@ -10,7 +10,7 @@ from builders import make_task, make_training, small_protocol
 import coopbench
 from coopbench.baselines import registry
 from coopbench.baselines.game import Game
-from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.networks import kinds
 from coopbench.baselines.networks.policy import (
     Content,

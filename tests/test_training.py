@@ -21,7 +21,7 @@ import pytest
 import coopbench
 from coopbench.baselines import registry
 from coopbench.baselines.game import Game
-from coopbench.baselines.learners.learner import LearnerEntry
+from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
 from coopbench.episodes.table import Cell

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learners.beside import Beside
+from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.torch_tools import array_of
 from coopbench.baselines.networks.perceptron import Network
 from coopbench_envs.core import streams
@@ -22,7 +24,7 @@ __all__ = ["LaneStep", "RowOptions", "Rows", "Transition"]
 
 # Salt: training episodes differ from those of all evaluations.
 _EPISODES = 0x6C6561726E
-_FRAMES = "past_frames"  # among the fields of a game's state
+_FRAMES, _PARTNERS = "past_frames", "partners"  # among the fields of a game's state
 
 
 class Transition(NamedTuple):
@@ -34,7 +36,9 @@ class Transition(NamedTuple):
     # (rows, inputs) float32, observed after the step: where the lane is over the last observation
     # of the old episode, not the first of the new one.
     following: np.ndarray
-    valid: np.ndarray  # (rows,) bool, the agent was alive when it acted
+    # (rows,) bool, the agent was alive when it acted, and no partner had its seat; nothing is
+    # learned from other rows.
+    valid: np.ndarray
     # (rows, choices) bool, legal after the step, of the same episode as ``following``; None for
     # Box actions. A row without any legal choice, or of a dead agent, has all of them.
     legal: np.ndarray | None = None
@@ -60,6 +64,8 @@ class RowOptions(NamedTuple):
     seat_number: bool = True  # a shared model gets the one-hot number of the seat
     global_state: bool = False  # the state of whole lanes is returned, too
     team_reward: bool = False  # every seat's reward is the mean of all agents'
+    partners: tuple[str, ...] = ()  # policies in all seats but one, see Beside
+    share: float = 0.0  # of the lanes have partners
 
 
 class Rows:
@@ -106,6 +112,10 @@ class Rows:
             self._range = high.astype(np.float64) - self._low
         seeds = streams(np.full(lanes, seed, np.uint64), np.arange(lanes), _EPISODES)
         self.engine.reset(seeds)
+        self._beside: Beside | None = None
+        if options.partners:
+            self._beside = Beside(self.engine, options.partners, options.share)
+            self._beside.begin(np.ones(lanes, np.bool_))
         self._frames = self._first(self.engine.control.obs)
         self._seen = self._inputs(self._frames, self.engine.control.alive)
         self._finished: list[tuple[np.ndarray, np.ndarray]] = []
@@ -140,19 +150,31 @@ class Rows:
         """
         engine, control = self.engine, self.engine.control
         alive, time = control.alive.copy(), engine.state.time.copy()
-        engine.step(self._joint(actions), SAME_STEP)
+        joint, learning = self._joint(actions), self._learning()
+        if self._beside is not None:
+            self._beside.act(joint)
+        engine.step(joint, SAME_STEP)
         if not np.isfinite(control.rewards).all():
             raise Diverged("A reward is not finite.")
         over = control.ended | control.truncated
         following = self._advance(over, alive)
         if over.any():
-            self._finished.append((engine.final_returns[over], time[over] + 1))
+            returns = engine.final_returns[over][learning[over]]
+            self._finished.append((returns, time[over] + 1))
+            if self._beside is not None:
+                self._beside.begin(over)
         done = control.terminated | over[:, None]
         truncated = control.truncated[:, None] & ~control.terminated
         self.lane_step = self._lane_step(over)
-        columns = (self._rewards(), done, truncated, following, alive)
+        columns = (self._rewards(), done, truncated, following, alive & learning)
         rows = zip(*map(self._parts, columns), self._following_legal(over), strict=True)
         return [Transition(*parts) for parts in rows]
+
+    def _learning(self) -> np.ndarray:
+        """Return the seats that the learner has, (lanes, agents) bool."""
+        if self._beside is None:
+            return np.ones((self.lanes, self.agents), np.bool_)
+        return self._beside.learning
 
     def _rewards(self) -> np.ndarray:
         """Return the rewards of the step just played, (lanes, agents) float32."""
@@ -216,8 +238,9 @@ class Rows:
         }
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return the state of all games."""
-        return self.engine.get_state() | {_FRAMES: self._frames.copy()}
+        """Return the state of all games, and what partners remember."""
+        partners = {} if self._beside is None else under(_PARTNERS, self._beside.save())
+        return self.engine.get_state() | {_FRAMES: self._frames.copy()} | partners
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from a saved state; ``ValueError`` if it is one of another game."""
@@ -225,6 +248,8 @@ class Rows:
         if missing:
             raise ValueError(f"The state of {self.engine.spec.id} lacks {', '.join(missing)}.")
         self.engine.reset(state={name: arrays[name] for name in self.engine.fields})
+        if self._beside is not None:
+            self._beside.load(part(arrays, _PARTNERS))
         self._frames = arrays[_FRAMES].copy()
         self._seen = self._inputs(self._frames, self.engine.control.alive)
         self._finished = []

@@ -11,9 +11,9 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learner import LearnerEntry, Partners, Reward, Share
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows, Transition
-from coopbench.baselines.learners.learner import LearnerEntry, Reward
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.torch_tools import (
     layer_sizes,
@@ -63,6 +63,8 @@ class Params(NamedTuple):
     scale_rewards: Annotated[bool, Allowed("divide by the std of rewards")] = True
     seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
     reward: Reward = "own"
+    partners: Partners = ()
+    share: Share = 0.0
 
 
 class Replay:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learner import settings_of
 from coopbench.baselines.learners.checkpoint import check_saved, origin
 from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
-from coopbench.baselines.learners.learner import settings_of
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
 
 __all__ = ["RewardScale", "RowLearner"]
@@ -18,7 +18,8 @@ class RowLearner:
     """Base of learners on the rows of a game, which add ``advance``.
 
     A name that ends in "_shared" means one model for all seats. Of the hyperparameters ``lanes``,
-    ``history``, ``scale_observations``, ``seat_number`` and ``reward`` are read here.
+    ``history``, ``scale_observations``, ``seat_number``, ``reward``, ``partners`` and ``share`` are
+    read here.
     """
 
     def __init__(
@@ -30,6 +31,11 @@ class RowLearner:
                 f"seat_number was False with learner {name!r}, which has a model for every seat; "
                 f"allowed with '{name}_shared', whose only model then plays any number of agents."
             )
+        if bool(params.partners) != (params.share > 0.0):
+            raise ValueError(
+                f"partners were {list(params.partners)} and share {params.share}; allowed: "
+                f"partners with a share above 0, or neither."
+            )
         self.name, self.seed, self.steps, self._params = name, seed, 0, params
         options = RowOptions(
             shared=shared,
@@ -37,6 +43,8 @@ class RowLearner:
             history=params.history,
             seat_number=params.seat_number,
             team_reward=params.reward == "team",
+            partners=params.partners,
+            share=params.share,
         )
         self._rows = Rows(env_id, parameters, seed, params.lanes, options)
         self._numbers = torch_seed(seed)

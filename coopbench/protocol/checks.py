@@ -9,8 +9,17 @@ import json
 from collections.abc import Mapping, Sequence
 
 import coopbench_envs
+from coopbench.baselines.game import Game
 from coopbench.episodes.metrics import known_metrics, missing_metric
-from coopbench.protocol.sections import Chart, Identity, Reporting, Seeds, Task, Training
+from coopbench.protocol.sections import (
+    Chart,
+    Identity,
+    Reporting,
+    Seeds,
+    Task,
+    Training,
+    check_partner,
+)
 from coopbench_envs.parameters import unknown
 
 __all__ = [
@@ -140,6 +149,7 @@ def check_training(training: Training | None, seeds: Seeds, tasks: Sequence[Task
             f"training seeds; allowed: one seed per run"
         )
     _check_held_out(training, tasks)
+    _check_training_partners(training, tasks)
     selection = seeds.selection
     if selection is not None and selection.count != training.episodes:
         raise ValueError(
@@ -164,6 +174,26 @@ def _check_held_out(training: Training, tasks: Sequence[Task]) -> None:
     for name in training.held_out:
         if name not in values:
             raise ValueError(unknown(f"held-out {parameters}", name, values, "the tasks"))
+
+
+def _check_training_partners(training: Training, tasks: Sequence[Task]) -> None:
+    """Check that training partners can play what is trained, and that none is held out.
+
+    Held out are the partners in the groups whose name ends in "held-out". The partners of a task
+    are met in training either all or not at all.
+    """
+    met = set(training.partners or ())
+    for task in tasks if met else ():
+        both = [name for name in task.partner_names if name in met]
+        if both and (task.group.endswith("held-out") or len(both) < len(task.partner_names)):
+            raise ValueError(
+                f"training partners have {both[0]!r}, which is a partner in task {task.id!r} of "
+                f"group {task.group!r}; allowed: the partners of no group that ends in 'held-out', "
+                f"and of other tasks all or none"
+            )
+        if not task.partners and task.trained_on is None:
+            for name in training.partners or ():
+                check_partner(name, Game.at(task.env, **task.parameters))
 
 
 def check_trained_on(training: Training | None, tasks: Sequence[Task]) -> None:

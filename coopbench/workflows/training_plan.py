@@ -7,7 +7,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from coopbench.baselines.learners.learner import LearnerEntry, settings_of
+from coopbench.baselines.learner import LearnerEntry, settings_of
 from coopbench.baselines.registry import learners, make_learner, preset
 from coopbench.errors import ProtocolError
 from coopbench.protocol.schema import Protocol
@@ -76,7 +76,7 @@ def _settings(
     Raises ``ValueError`` if nothing would be learned within the budget.
     """
     values = preset(protocol.protocol.name, learner.name) | dict(hyperparameters)
-    values |= _reward(protocol, learner, values)
+    values |= _fixed(protocol, learner, values)
     params = resolve(learner.params, values, f"learner {learner.name!r}")
     if smoke:
         params = learner.shortened(params, budget.interval)
@@ -90,25 +90,24 @@ def _settings(
     return settings_of(params)
 
 
-def _reward(protocol: Protocol, learner: LearnerEntry, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hyperparameter ``reward`` that a protocol fixes, if it fixes one.
+def _fixed(protocol: Protocol, learner: LearnerEntry, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hyperparameters that a protocol fixes for all learners.
 
-    Raises ``ValueError`` if another one is named, or the learner has none.
+    Raises ``ValueError`` if another value of one is named, or the learner does not have it.
     """
-    fixed = None if protocol.training is None else protocol.training.reward
-    if fixed is None:
-        return {}
-    if "reward" not in describe(learner.params):
-        raise ValueError(
-            f"{protocol.name} trains on the reward {fixed!r}, and learner {learner.name!r} has no "
-            f"hyperparameter 'reward'; choose another learner or protocol."
-        )
-    if values.get("reward", fixed) != fixed:
-        raise ValueError(
-            f"reward was {values['reward']!r}; {protocol.name} trains every learner on {fixed!r}. "
-            f"Leave it out, or choose a protocol of the other track."
-        )
-    return {"reward": fixed}
+    fixed = {} if protocol.training is None else protocol.training.fixed
+    for name, value in fixed.items():
+        if name not in describe(learner.params):
+            raise ValueError(
+                f"{protocol.name} trains every learner with {name} {value!r}, and learner "
+                f"{learner.name!r} has no such hyperparameter; choose another learner or protocol."
+            )
+        if values.get(name, value) != value:
+            raise ValueError(
+                f"{name} was {values[name]!r}; {protocol.name} trains every learner on {value!r}. "
+                f"Leave it out, or choose another protocol, for instance of the other track."
+            )
+    return fixed
 
 
 def _check_installed() -> None:

@@ -1,6 +1,6 @@
 """One training run: from its state to the policy that is evaluated.
 
-The loop knows no algorithm and no files: see ``coopbench.baselines.learners.learner`` and
+The loop knows no algorithm and no files: see ``coopbench.baselines.learner`` and
 ``coopbench.workflows.keeper``.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.learners.learner import Learner
+from coopbench.baselines.learner import Learner
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import learners, make_learner

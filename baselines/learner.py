@@ -11,15 +11,23 @@ from typing import Annotated, Any, Literal, Protocol
 import numpy as np
 
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench_envs.parameters import one_of
+from coopbench_envs.parameters import between, listing, one_of
 
-__all__ = ["Learner", "LearnerEntry", "Reward", "settings_of"]
+__all__ = ["Learner", "LearnerEntry", "Partners", "Reward", "Share", "settings_of"]
 
 # Whose reward is learned from; a protocol can fix it for all learners ([training] reward).
 Reward = Annotated[
     str, one_of(("own", "team"), "what agents maximise: their own rewards, or the mean of all")
 ]
-_LATER = ("seat_number", "reward")  # hyperparameters that older results do not have
+# Beside whom is learned; a protocol can fix it for all learners ([training] partners and share).
+Partners = Annotated[tuple[str, ...], listing("policies beside whom it learns in some lanes")]
+Share = Annotated[float, between(0, 1, "share of these lanes; there it has one seat, in turn")]
+_LATER = (
+    "seat_number",
+    "reward",
+    "partners",
+    "share",
+)  # hyperparameters that older results do not have
 
 
 class Learner(Protocol):
@@ -73,5 +81,5 @@ def settings_of(params: Any) -> dict[str, Any]:
     default, so that older results compare as equal.
     """
     defaults = {name: params._field_defaults.get(name) for name in _LATER}
-    values: dict[str, Any] = params._asdict()
-    return {k: value for k, value in values.items() if k not in _LATER or value != defaults[k]}
+    values = {k: v for k, v in params._asdict().items() if k not in _LATER or v != defaults[k]}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}  # as JSON has it
