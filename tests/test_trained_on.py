@@ -356,23 +356,24 @@ def test_training_on_other_tasks_is_described(protocol):
 # --- the protocols of this package ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "runs"), [("coopetition-standard", 5), ("coopetition-standard-10", 10)]
-)
+TRACKS = ("coopetition-standard", "coopetition-standard-10", "coopetition-team")
+
+
+@pytest.mark.parametrize(("name", "runs"), list(zip(TRACKS, (5, 10, 5), strict=True)))
 def test_the_standard_protocol_trains_on_self_play(name, runs):
     protocol = load_protocol(name)
     assert names(protocol.trained_tasks) == names(protocol.groups["self-play"])
     for task in protocol.trained_tasks:
         played = protocol.played_by(task.id)
         assert names(played) == [
-            f"{task.id}{end}" for end in ("", ".focal", ".shifted", ".shifted.focal")
+            f"{task.id}{end}" for end in ("", ".focal", ".held-out", ".shifted")
         ]
         assert {each.env for each in played} == {task.env}
         assert (task.partners, task.parameters) == ((), {})
     training = protocol.training
     assert (training.runs, training.episodes) == (runs, 20)
     ((_, budget),) = training.budgets.items()
-    assert (budget.steps, budget.interval) == (400_000, 20_000)
+    assert (budget.steps, budget.interval) == (2_000_000, 100_000)
     assert protocol.report.learned == ("ippo",)
 
 
@@ -382,7 +383,7 @@ def test_its_selection_seeds_are_in_no_other_protocol():
     for name in coopbench.protocols():
         seeds = load_protocol(name).seeds
         assert selection.isdisjoint({*seeds.training, *seeds.evaluation.seeds}), name
-        if seeds.selection is not None and not name.startswith("coopetition-standard"):
+        if seeds.selection is not None and name not in TRACKS:
             assert selection.isdisjoint(seeds.selection.seeds), name
 
 
