@@ -75,7 +75,7 @@ class Params(NamedTuple):
         0.25
     )
     blame: Annotated[float, between(0, 100, "loss of conduct at the largest demand")] = 1.0
-    high: ventures.High = (1.65, 1.75)
+    high: ventures.High = (1.7, 1.8)
     low: ventures.Low = (0.15, 0.25)
     good: ventures.Good = 0.5
     persistence: ventures.Persistence = (0.92, 0.97)

@@ -57,7 +57,7 @@ class Params(NamedTuple):
     market_penalty: Annotated[
         float, between(0, 1, "fraction of productivity withheld in good times until recovery")
     ] = 0.15
-    high: ventures.High = (1.5, 1.6)
+    high: ventures.High = (1.55, 1.65)
     low: ventures.Low = (0.15, 0.25)
     good: ventures.Good = 0.6
     persistence: ventures.Persistence = (0.85, 0.95)

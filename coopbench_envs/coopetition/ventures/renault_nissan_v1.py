@@ -43,7 +43,7 @@ class Params(NamedTuple):
     pull: Annotated[
         ventures.Range, span(0, 1, "fraction of the way to a new phase's record, drawn per episode")
     ] = (0.4, 0.6)
-    high: ventures.High = (1.5, 1.6)
+    high: ventures.High = (1.55, 1.65)
     low: ventures.Low = (0.15, 0.25)
     good: ventures.Good = 0.6
     persistence: ventures.Persistence = (0.85, 0.95)

@@ -43,7 +43,7 @@ class Params(NamedTuple):
 
     horizon: ventures.Horizon = 80
     initial_trust: ventures.InitialTrust = (0.7, 0.9)
-    high: ventures.High = (1.45, 1.55)
+    high: ventures.High = (1.5, 1.6)
     low: ventures.Low = (0.05, 0.15)
     good: ventures.Good = 0.65
     persistence: ventures.Persistence = (0.94, 0.97)

@@ -44,7 +44,7 @@ class Params(NamedTuple):
 
     horizon: ventures.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.7, 0.9)
-    high: ventures.High = (1.6, 1.7)
+    high: ventures.High = (1.65, 1.75)
     low: ventures.Low = (0.15, 0.25)
     good: ventures.Good = 0.5
     persistence: ventures.Persistence = (0.94, 0.97)
