@@ -133,10 +133,9 @@ def test_the_script_writes_half_way_and_last_policies_of_both_rewards(tmp_path):
     command = [sys.executable, str(SCRIPT), "--task", "trust-dilemma", "--steps", "50000", *where]
     whole = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     named = re.findall(r'"shipped:([a-z-]+),[0-9a-f]{12}"', whole)
-    kinds = ("own-full", "own-half", "team-full", "team-half")
-    assert named == [f"{kind}-{seed}" for kind in kinds for seed in "ab"]
+    assert named == ["own-full-a", "own-half-b", "team-full-b", "team-half-a"]
     half, full = (
-        tmp_path / "p" / f"team-{when}-b" / "TrustDilemma-v1.npz" for when in ("half", "full")
+        tmp_path / "p" / name / "TrustDilemma-v1.npz" for name in ("team-half-a", "team-full-b")
     )
     last = read_policy(full.read_bytes())
     assert (last.facts["steps"], read_policy(half.read_bytes()).facts["steps"]) == (50_000, 25_000)
