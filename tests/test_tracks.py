@@ -80,3 +80,23 @@ def test_the_team_reward_of_a_seat_is_the_mean_of_all():
     assert (first > second).all()
     for step in team.step(actions):
         np.testing.assert_allclose(step.rewards, (first + second) / 2, rtol=1e-6)
+
+
+def test_pools_are_disjoint_and_have_members_of_all_families():
+    protocol = load_protocol("coopetition-standard")
+    for task in (task for task in protocol.task if task.group == "self-play"):
+        met, held_out, shifted = (
+            set(protocol.task_of(f"{task.id}.{group}").partner_names)
+            for group in ("focal", "held-out", "shifted")
+        )
+        assert met == shifted
+        assert not met & held_out
+        assert len(met | held_out) >= 20
+        families = [{name.partition(":")[0] for name in pool} for pool in (met, held_out)]
+        for family in families:
+            assert family >= {"reciprocator", "unforgiving", "matcher", "bully", "cooperator"}
+            assert family >= {"switcher", "shipped"}
+        for pool in (met, held_out):
+            assert any("floor=" in name for name in pool)  # forgiving
+            assert any("trembles=" in name for name in pool)
+            assert any("smooth=" in name for name in pool)  # slow

@@ -38,12 +38,15 @@ def _investments(form: Form) -> Iterator[dict[str, Any]]:
         keep = {"one": 8.0 * (least - 0.5), "trust_in_me": -8.0}
         yield _rule(keep, keep)
         yield _rule(keep, follow)
-    for gain in (1.0, 2.0, 4.0):  # by the others' records, excused by the own one
-        excused = {"one": 0.7, record: gain, "trust_in_me": -gain}
-        yield _rule(excused, follow)
-        yield _rule(excused, excused)
-        yield _rule({"one": 0.5, record: 2.0 * gain}, {"one": 0.5, record: 2.0 * gain})
-        yield _rule({"one": 0.5, action: gain}, {"one": 0.5, action: gain})
+    for gain in (1.0, 5 / 3, 2.5, 4.0):  # by the others' records, excused by the own one
+        for level in (0.7, 1.0):
+            excused = {"one": level, record: gain, "trust_in_me": -gain}
+            yield _rule(excused, follow)
+            yield _rule(excused, excused)
+        for other in (record, action):
+            graded = {"one": 0.5, other: gain}
+            yield _rule(graded, graded)
+            yield _rule(graded, follow)
     for time in (0.1, 0.25, 0.4, 0.6, 0.75, 0.9):
         for before, change in ((1.0, -1.0), (0.0, 1.0)):
             turn = {"one": before, "after": change}

@@ -46,7 +46,7 @@ class Effort:
         Games of more than two agents, which take longer to play, have half the rounds.
         """
         alone = Budget(rounds=14, episodes=40, choice=400)
-        pool = Budget(library=26, rounds=10, candidates=30, episodes=52, choice=390)
+        pool = Budget(library=56, rounds=12, candidates=32, episodes=112, elite=6, choice=1120)
         partner = Budget(rounds=10, candidates=20, choice=100)
         budgets = [budget.times(effort) for budget in (alone, pool, partner)]
         if agents > 2:
@@ -222,12 +222,12 @@ class Focal:
         for role, arena in self._arenas.items():
             weights, count = {role: informed[role]}, len(arena.table.lineups)
             errors = errors_of_shadows(arena, weights, _SHADOWED)
-            each = -(-self._part(role, episodes) // count)
+            share = -(-self._part(role, episodes) // count)
             form = arena.table.forms[role]
             more = [form.weights(rules[name][role]) for name in _CLASSES]
             every = {role: np.concatenate([informed[role], more])}
             plans = (Plan(weights), valued(arena, every, _VALUED, _SHADOWED))
-            ways = [figure(bayesian(arena, p, errors, each, _JUDGED).returns) for p in plans]
+            ways = [figure(bayesian(arena, p, errors, share, _JUDGED).returns) for p in plans]
             parts.append((self._shares[role], max(ways, key=lambda way: way.value)))
         return combined(parts)
 
