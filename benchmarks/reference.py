@@ -3,7 +3,8 @@
 Run ``python benchmarks/reference.py [NAME ...]``. Runs and episodes go to ``results/reference``, so
 that an interrupted run can be resumed; tables and charts to ``baselines/results``. With ``--check``
 nothing is played: the tables are rebuilt from the stored episodes and compared with the stored
-tables.
+tables. With ``--fixed`` learners are not trained, which takes hours; the tables then hold what the
+folder of episodes holds.
 
 Policies that are not trained play the same episodes in routing-medium as in routing-easy.
 """
@@ -32,8 +33,13 @@ REACTIVE = (
     "grim_trigger",
     "win_stay_lose_shift",
     "trust_threshold",
-    "conditional_cooperator",
+    "cooperator",
+    "matcher",
+    "reciprocator",
+    "unforgiving",
+    "bully",
 )
+LEARNERS = ("ippo", "ippo_shared", "isac")
 
 
 class Reference(NamedTuple):
@@ -55,16 +61,15 @@ REFERENCES = {
     "routing-hard": Reference("routing-hard", PLANNERS),
     "routing-standard": Reference("routing-standard", PLANNERS[:-1]),
     "routing-learned": Reference("routing-learned.toml", PLANNERS, ("ippo_shared", "ippo")),
-    "coopetition-standard": Reference(
-        "coopetition-standard", REACTIVE, ("ippo", "ippo_shared", "isac")
-    ),
+    "coopetition-standard": Reference("coopetition-standard", REACTIVE, LEARNERS),
+    "coopetition-team": Reference("coopetition-team", REACTIVE[:1], LEARNERS),
 }
 KEPT = ("estimates.csv", "aggregates.csv", "comparisons.csv", "charts.csv", "published.csv")
 KEPT_OF_RUNS = ("learning.csv", "efficiency.csv", "improvements.csv", "ranks.csv")
 
 
-def play(name):
-    """Play and train what is missing, on all usable cores."""
+def play(name, learners=True):
+    """Play and, with ``learners``, train what is missing, on all usable cores."""
     reference, out = REFERENCES[name], EPISODES / name
 
     def tell(cell, done, what):
@@ -73,7 +78,7 @@ def play(name):
 
     how = {"backend": "processes", "progress": tell}
     coopbench.evaluate(reference.source, list(reference.fixed), out=out, **how)
-    for learner in reference.learners:
+    for learner in reference.learners if learners else ():
         coopbench.train(reference.source, learner, out, **how)
 
 
@@ -98,7 +103,7 @@ def tables(name):
 
 
 def main():
-    names = [name for name in sys.argv[1:] if name != "--check"] or list(REFERENCES)
+    names = [name for name in sys.argv[1:] if not name.startswith("--")] or list(REFERENCES)
     for name in names:
         if name not in REFERENCES:
             sys.exit(f"There is no reference {name!r}; there are {', '.join(REFERENCES)}.")
@@ -110,7 +115,7 @@ def main():
             ]
             print(f"{name}: {', '.join(other) or 'as kept'}")
             continue
-        play(name)
+        play(name, learners="--fixed" not in sys.argv)
         for file, content in tables(name).items():
             path = TABLES / name / file
             path.parent.mkdir(parents=True, exist_ok=True)
