@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import Learner, LearnerEntry
 from coopbench.baselines.networks.kinds import read_policy
-from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.networks.policy import LARGEST, POLICY_FILE, TrainedPolicy
 from coopbench.baselines.policy import Entry, Policy, PolicyName, label
 from coopbench_envs.parameters import Allowed, describe, named, resolve
 
@@ -37,8 +37,6 @@ __all__ = [
     "trained_policy",
 ]
 
-POLICY_FILE = "policy.npz"  # in the folder of every cell that a trained policy has played
-_LARGEST = 1 << 28  # bytes of it
 _MOST_WRITTEN = 65_536  # characters of hyperparameters, which stand in the metadata of every cell
 
 parse_name = PolicyName.parse
@@ -260,8 +258,8 @@ def _read(name: str, folder: Path) -> TrainedPolicy:
             f"Policy '{name}:{folder}' cannot be read: there is no {file}{hint}. Allowed: the "
             f"folder of a run of 'coopbench train'."
         )
-    if file.stat().st_size > _LARGEST:
-        raise ValueError(f"Policy '{name}:{folder}': {file} is larger than {_LARGEST:,} bytes.")
+    if file.stat().st_size > LARGEST:
+        raise ValueError(f"Policy '{name}:{folder}': {file} is larger than {LARGEST:,} bytes.")
     try:
         policy = read_policy(file.read_bytes())
     except ValueError as error:

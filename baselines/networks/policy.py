@@ -17,7 +17,9 @@ __all__ = [
     "FACTS",
     "FORMAT",
     "HEADS",
+    "LARGEST",
     "PERCEPTRON",
+    "POLICY_FILE",
     "Content",
     "Shape",
     "TrainedPolicy",
@@ -27,6 +29,8 @@ __all__ = [
 ]
 
 FORMAT = 1
+POLICY_FILE = "policy.npz"  # in the folder of every cell that a trained policy has played
+LARGEST = 1 << 28  # bytes of it
 # What every policy says of its training, and the types in which it says so.
 FACTS = {"environment": str, "learner": str, "seed": int, "steps": int, "hyperparameters": dict}
 PERCEPTRON = "perceptron"

@@ -34,6 +34,7 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "export": results.export_results,
     "import": results.import_results,
     "crossplay": playing.crossplay,
+    "exploit": playing.exploit,
     "timed": playing.timed,
     "replay": playing.replay,
     "bench": catalogue.bench,

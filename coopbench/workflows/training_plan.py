@@ -48,7 +48,8 @@ def runs(
     settings = _settings(protocol, entry, budget, scope.smoke, hyperparameters)
     seeds = _seeds(protocol, scope.seeds)
     for task in tasks:  # raises if a game cannot be learned, or a value does not fit
-        make_learner(learner, task.env, task.parameters, seeds[0], **settings)
+        beside = _beside(task, settings)
+        make_learner(learner, task.env, task.parameters, seeds[0], **beside)
     return [
         TrainJob(
             protocol=protocol,
@@ -57,11 +58,18 @@ def runs(
             seed=seed,
             keeper=FolderKeeper(root.absolute() / cell.folder / "training"),
             budget=budget,
-            settings=settings,
+            settings=_beside(protocol.task_of(cell.task), settings),
         )
         for seed in seeds
         for cell in (cell_of(protocol, learner, task.id, seed) for task in tasks)
     ]
+
+
+def _beside(task: Task, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run: on a task with partners these sit in all lanes."""
+    if not task.partners:
+        return settings
+    return settings | {"partners": list(task.partner_names), "share": 1.0}
 
 
 def _settings(
@@ -170,11 +178,11 @@ def _tasks(protocol: Protocol, names: Sequence[str] | None) -> list[Task]:
         if name not in trained:
             raise ValueError(unknown("task", name, trained, f"those trained by {protocol.name}"))
     chosen = [task for name, task in trained.items() if names is None or name in names]
-    seated = next((task for task in chosen if task.partners), None)
+    seated = next((task for task in chosen if isinstance(task.partners, dict)), None)
     if seated is not None:
         raise ValueError(
-            f"Task {seated.id!r} of {protocol.name} has partners, beside whom nobody is trained; "
-            f"name tasks without, or say in the protocol which model plays it (trained_on)."
+            f"Task {seated.id!r} of {protocol.name} has partners by role, beside whom nobody is "
+            f"trained; name other tasks, or say in the protocol which model plays it (trained_on)."
         )
     return chosen
 

@@ -188,6 +188,52 @@ def crossplay(
     say(f"Matrices: {files['md']}")
 
 
+def exploit(
+    results: Annotated[Path, typer.Argument(help="Results folder with training runs.")],
+    target: Annotated[str, typer.Argument(help="Learner whose runs there are exploited.")],
+    learner: Annotated[str, typer.Option(help="Learner that exploits them.")] = "ippo",
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps of the environment for each run, instead of the protocol's."),
+    ] = None,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Trained task; repeat for more. Default: all.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the runs. Default: RESULTS-exploit-TARGET.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter; repeat for more."),
+    ] = None,
+    backend: Backend = "serial",
+    workers: Workers = None,
+) -> None:
+    """Learn best responses against trained policies: how much one seat gains beside each run.
+
+    Runs are saved after every interval: rerun the same command to resume after
+    an interruption.
+    """
+    from coopbench.baselines.registry import learners
+    from coopbench.playing.runner import Runner, by_cell
+    from coopbench.workflows.exploit import exploit as run
+    from coopbench_envs.parameters import named
+
+    out = out or results.with_name(f"{results.name}-exploit-{target}")
+    params = named("learner", learner, learners()).params
+    values = dict(assignment(text, "--set", params) for text in setting or [])
+    saved = "Runs are saved up to their last interval; rerun the same command to resume."
+    with interruption(saved):
+        with Progress() as progress:
+            runner = Runner(backend, workers, by_cell(progress.cell))
+            chosen_runs = (results, target, out)
+            result = run(
+                *chosen_runs, learner=learner, steps=steps, tasks=task, runner=runner, **values
+            )
+        say(str(result))
+        say(f"Files: {', '.join(str(file) for file in result.save(out).values())}")
+
+
 def timed(
     protocol: ProtocolName,
     policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")],
