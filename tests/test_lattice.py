@@ -1,4 +1,4 @@
-"""Lattice: barriers from the geometry, connected parts and moves against scipy."""
+"""Lattice: barriers from the geometry, connected parts and distances against scipy."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from coopbench_envs.pathfinding import lattice
+from coopbench_envs.pathfinding import geodesics, lattice
 from coopbench_envs.pathfinding.maps.common import ABSENT, cell_centres
 
 SIDE = 0.2
@@ -86,6 +86,20 @@ def test_parts_are_those_of_scipy(world):
         assert best == 0
 
 
+def distances(barriers, columns, graph, lengths, sources):
+    """Distances (cells, sources) of all cells from each of some cells, as one block."""
+    cells = barriers.shape[1]
+    moves = np.zeros((1, 2, cells), np.uint8)
+    geodesics.list_moves(barriers, moves, 0, columns)
+    field = np.zeros((cells + 1, geodesics.WIDTH), np.uint16)
+    agents = (1, 1 + len(sources))
+    goals, rows = np.array([-1, *sources, -1]), np.zeros(cells, np.int32)
+    geodesics.measure_fields(moves[0, graph], field, goals, agents, lengths, columns, rows)
+    assert (field[:, [0, *range(agents[1], geodesics.WIDTH)]] == 0).all()  # those of other agents
+    assert (field[-1, slice(*agents)] == geodesics.UNREACHED).all()
+    return field[:-1, slice(*agents)]
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(worlds)
 def test_moves_are_those_inside_blocks(world):
@@ -111,13 +125,48 @@ def test_moves_are_those_inside_blocks(world):
             for k in block:
                 for other in block:
                     linked[k, other] = linked[k, other] or parts[k] == parts[other]
-    source, target = rng.integers(cells, size=2)
-    theirs = dijkstra(csr_array(linked), indices=source, unweighted=True)
-    away, queue = np.zeros((2, 1, cells), np.int32)
-    lattice.count_moves(barriers, 0, columns, source, -1, away, queue)
-    np.testing.assert_array_equal(np.where(away[0] == lattice.FAR, np.inf, away[0]), theirs)
-    moves = lattice.count_moves(barriers, 0, columns, source, target, away, queue)
-    assert moves == (theirs[target] if np.isfinite(theirs[target]) else lattice.FAR)
+    sources = rng.integers(cells, size=2)
+    theirs = dijkstra(csr_array(linked), indices=sources, unweighted=True).T
+    ours = distances(barriers, columns, geodesics.SIDES, np.uint16((1, 1)), sources)
+    np.testing.assert_array_equal(np.where(ours == geodesics.UNREACHED, np.inf, ours), theirs)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32 - 1), st.booleans())
+def test_distances_are_shortest_however_ways_wind(rows, columns, seed, is_winding):
+    """On moves that no geometry would give, and in a corridor that fills the map."""
+    cells, rng = rows * columns, np.random.default_rng(seed)
+    moves, lengths = np.zeros((1, 2, cells), np.uint8), np.zeros((cells, cells))
+    for k in range(cells):
+        for d, (across, along) in enumerate(((1, 0), (0, 1), (1, 1), (-1, 1))):
+            other, row = k + along * columns + across, k // columns
+            turn = columns - 1 if row % 2 == 0 else 0
+            is_open = rng.random() < 0.4
+            if is_winding:
+                is_open = d == 0 or (d == 1 and k % columns == turn)
+            if 0 <= k % columns + across < columns and row + along < rows and is_open:
+                geodesics.link(moves, 0, 0, k, other, d)
+                lengths[k, other] = lengths[other, k] = 5 + 2 * (d >= 2)
+    field = np.full((cells + 1, 1), geodesics.UNREACHED, np.uint16)
+    source = rng.integers(cells)
+    field[source] = 0
+    scratch = np.zeros(cells, np.int32)
+    geodesics.spread(moves[0, 0], field, (0, 1), np.uint16((5, 7)), columns, scratch)
+    theirs = dijkstra(csr_array(lengths), indices=source)
+    ours = np.where(field == geodesics.UNREACHED, np.inf, field)[:-1, 0]
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_distances_beyond_the_largest_are_cut():
+    moves = np.zeros((1, 1, 20_000), np.uint8)
+    for k in range(19_999):
+        geodesics.link(moves, 0, 0, k, k + 1, 0)
+    field = np.full((20_001, 1), geodesics.UNREACHED, np.uint16)
+    field[0] = 0
+    scratch = np.zeros(20_000, np.int32)
+    geodesics.spread(moves[0, 0], field, (0, 1), np.uint16((5, 7)), 20_000, scratch)
+    expected = np.minimum(5 * np.arange(20_000), geodesics.UNREACHED)
+    np.testing.assert_array_equal(field[:-1, 0], expected)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -131,8 +180,8 @@ def test_no_way_is_shorter_than_its_moves(world):
     )
     one, other = place
     cells = [lattice.cell_at(centres, columns, *point[0, 0]) for point in place]
-    away, queue = np.zeros((2, 1, len(centres)), np.int32)
-    moves = lattice.count_moves(barriers, 0, columns, *cells, away, queue)
+    ours = distances(barriers, columns, geodesics.SIDES, np.uint16((1, 1)), cells[1:])[cells[0], 0]
+    moves = np.inf if ours == geodesics.UNREACHED else int(ours)
     straight = np.linalg.norm(one - other)
     if lattice.is_straight_open(barriers, 0, centres, columns, one, other, 0):
         assert (moves - 1) * SIDE <= straight + 1e-9

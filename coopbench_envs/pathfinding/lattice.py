@@ -182,77 +182,11 @@ def fill(barriers, floor, i, columns, queue, first, part):
     return tail
 
 
-@subroutine
-def count_moves(barriers, i, columns, source, target, away, queue):
-    """Return the least number of moves from ``source`` to ``target``, or ``FAR``.
-
-    A move leads to one of eight neighbours, if open sides connect the two inside a block of 2 x 2
-    cells. A path as long as one side stays inside such a block, so that no path between any points
-    of two cells is shorter than (moves - 1) sides. The numbers of moves are written into ``away``,
-    (lanes, cells) int32, until ``target`` is reached (-1: for all cells, the result is then
-    ``FAR``); cells that were not reached have ``FAR``. ``queue`` is scratch of the same shape.
-    """
-    cells, head, tail = away.shape[1], 0, 1
-    for k in range(cells):
-        away[i, k] = FAR
-    away[i, source] = 0
-    queue[i, 0] = source
-    while head < tail:
-        k = queue[i, head]
-        head += 1
-        if k == target:
-            break
-        for n in range(4):
-            right, up = n % 2 == 1, n >= 2
-            column = k % columns
-            across = 0 if column == (columns - 1 if right else 0) else 1 if right else -1
-            along = (
-                0 if (k + columns >= cells if up else k < columns) else columns if up else -columns
-            )
-            # The block of k, its neighbours beside and above or below, and the one diagonally.
-            beside, upright, both = block(barriers, i, k, across, along)
-            for reached, other in (
-                (beside, k + across),
-                (upright, k + along),
-                (both, k + across + along),
-            ):
-                if reached and away[i, other] == FAR:
-                    away[i, other] = away[i, k] + 1
-                    queue[i, tail] = other
-                    tail += 1
-    return FAR if target < 0 else away[i, target]
-
-
-@routine
-def block(barriers, i, k, across, along):
-    """Return which cells of the block around a corner of cell ``k`` are connected with it.
-
-    ``across`` and ``along`` are the offsets of the neighbours, 0 for one that does not exist. The
-    result is bools for the neighbours across, along, and diagonally.
-    """
-    near = across != 0 and is_side_open(barriers, i, min(k, k + across), False)
-    aside = along != 0 and is_side_open(barriers, i, min(k, k + along), True)
-    if across == 0 or along == 0:
-        return near, aside, False
-    low, left = min(k, k + across), min(k, k + along)
-    far = is_side_open(
-        barriers, i, low + along, False
-    )  # between the neighbour along and the diagonal one
-    beyond = is_side_open(
-        barriers, i, left + across, True
-    )  # between the one across and the diagonal
-    return (
-        near or (aside and far and beyond),
-        aside or (near and beyond and far),
-        (near and beyond) or (aside and far),
-    )
-
-
 @routine
 def is_straight_open(barriers, i, centres, columns, one, other, a):
     """Return whether the straight line between two positions of ``a`` crosses open sides only.
 
-    ``count_moves`` then gives no better bound than the line's length.
+    The number of moves then gives no better bound than the line's length.
     """
     k = cell_at(centres, columns, one[i, a, 0], one[i, a, 1])
     last = cell_at(centres, columns, other[i, a, 0], other[i, a, 1])

@@ -29,16 +29,20 @@ from coopbench_envs.pathfinding.dynamics import (
     first_angles,
     move,
 )
-from coopbench_envs.pathfinding.geodesics import find_way, list_moves, measure_field
-from coopbench_envs.pathfinding.lattice import (
-    FAR,
-    cell_at,
-    count_moves,
-    is_straight_open,
-    lies_in_cell,
-    send_on,
-    spacing,
+from coopbench_envs.pathfinding.geodesics import (
+    DIAGONAL,
+    STRAIGHT,
+    UNREACHED,
+    WAYS,
+    WIDTH,
+    blocks_of,
+    bound_ways,
+    extend_fields,
+    find_way,
+    list_moves,
+    measure_fields,
 )
+from coopbench_envs.pathfinding.lattice import cell_at, send_on, spacing
 from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.pathfinding.maps.mazes import roomy_cells
 from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
@@ -181,10 +185,12 @@ class Record(NamedTuple):
     anchor_pos: np.ndarray  # (lanes, agents, 2) place that an agent has not left since
     anchor_time: np.ndarray  # (lanes, agents) int64, steps played when it came there
     explored: np.ndarray  # (lanes,) bool, the lattice has just been made
-    away: np.ndarray  # (lanes, cells) int32, distances of cells
     before: np.ndarray  # (lanes, agents, 3) place and heading at the beginning of the step
-    moves: np.ndarray  # (lanes, cells) uint8, neighbours of a cell that ways lead to
-    ways: np.ndarray  # (lanes, agents, cells) uint16, how far every cell is from an agent's goal
+    moves: np.ndarray  # (lanes, 2, cells) uint8, neighbours that open sides, and ways, lead to
+    # (lanes, blocks + 1, cells + 1, WIDTH) uint16, how far every cell is from an agent's goal, by
+    # blocks of agents; the last block is scratch.
+    ways: np.ndarray
+    goal_cell: np.ndarray  # (lanes, agents) int32, cell that an agent's goal is in
     way_cell: np.ndarray  # (lanes, agents) int32, cell that an agent is in
     way_over: np.ndarray  # (lanes, agents, 2, 3) middles of it and of the next: x, y, way from it
     way_left: np.ndarray  # (lanes, agents) length of the shortest way to the goal; 0 on it
@@ -210,10 +216,10 @@ def allocate(c: Any, lanes: int) -> Any:
         anchor_pos=np.zeros((lanes, n, 2)),
         anchor_time=np.zeros((lanes, n), np.int64),
         explored=np.zeros(lanes, np.bool_),
-        away=np.zeros((lanes, cells), np.int32),
         before=np.zeros((lanes, n, 3)),
-        moves=np.zeros((lanes, cells), np.uint8),
-        ways=np.zeros((lanes, n, cells), np.uint16),
+        moves=np.zeros((lanes, 2, cells), np.uint8),
+        ways=np.full((lanes, blocks_of(n) + 1, cells + 1, WIDTH), UNREACHED, np.uint16),
+        goal_cell=np.zeros((lanes, n), np.int32),
         way_cell=np.zeros((lanes, n), np.int32),
         way_over=np.zeros((lanes, n, 2, 3)),
         way_left=np.zeros((lanes, n)),
@@ -249,11 +255,12 @@ def prepare(c, s, i):
     if not s.explored[i]:
         explore(c, s, i)
     s.explored[i] = False
+    list_moves(s.barriers, s.moves, i, c.columns)
     if s.time[i] == 0:
         open_records(c, s, i)
-    list_moves(s.barriers, s.moves, i, c.columns)
-    for a in range(c.num_agents):
-        measure_way(c, s, i, a)
+    for first in range(0, c.num_agents, WIDTH):
+        last = min(first + WIDTH, c.num_agents)
+        open_ways(c, s, i, first, last, s.time[i] == 0)
 
 
 @routine
@@ -272,7 +279,6 @@ def open_records(c, s, i):
         s.path_length[i, a] = 0.0
         s.efficiency[i, a] = has_arrived
         drop_anchor(s, i, a)
-        survey_way(c, s, i, a)
 
 
 @routine
@@ -284,31 +290,28 @@ def drop_anchor(s, i, a):
 
 
 @routine
-def measure_way(c, s, i, a):
-    """Measure how far it is to agent ``a``'s goal, from everywhere and from where it is."""
-    goal = cell_at(c.centres, c.columns, s.goal_pos[i, a, 0], s.goal_pos[i, a, 1])
-    measure_field(s.moves, s.floor, s.ways, i, a, c.columns, goal, s.queue, s.away)
-    s.way_cell[i, a] = -1
-    stands = s.on_goal[i, a] and not c.lifelong
-    s.way_left[i, a] = 0.0 if stands else find_way(c, s, i, a)
+def open_ways(c, s, i, first, last, is_new):
+    """Measure how far agents ``first`` to ``last`` - 1, all of one block, have to go.
 
-
-@routine
-def survey_way(c, s, i, a):
-    """Find out whether agent ``a`` can reach its goal, and a lower bound of the way there."""
-    columns, pos, goal = c.columns, s.agent_pos, s.goal_pos
-    here = cell_at(c.centres, columns, pos[i, a, 0], pos[i, a, 1])
-    target = cell_at(c.centres, columns, goal[i, a, 0], goal[i, a, 1])
-    s.path_before[i, a] = s.path_length[i, a]
-    s.reachable[i, a] = s.floor[i, here] > 0 and s.floor[i, here] == s.floor[i, target]
-    way = apart(goal, pos, i, a)
-    # A goal that reaches into other cells may be near on their side of a wall.
-    narrow = lies_in_cell(c.centres, columns, goal[i, a, 0], goal[i, a, 1], s.goal_rad[i, a])
-    if narrow and not is_straight_open(s.barriers, i, c.centres, columns, pos, goal, a):
-        moves = count_moves(s.barriers, i, columns, target, here, s.away, s.queue)
-        if moves < FAR:
-            way = max(way, (moves - 1) * spacing(c.centres))
-    s.shortest[i, a] = max(way - s.goal_rad[i, a], 0.0)
+    With ``is_new`` their goals are: note also whether they can be reached, and lower bounds.
+    """
+    block, agents = s.ways[i, first // WIDTH], (first, last)
+    for a in range(first, last):
+        goal = cell_at(c.centres, c.columns, s.goal_pos[i, a, 0], s.goal_pos[i, a, 1])
+        s.goal_cell[i, a] = goal
+        if is_new:
+            here = cell_at(c.centres, c.columns, s.agent_pos[i, a, 0], s.agent_pos[i, a, 1])
+            s.path_before[i, a] = s.path_length[i, a]
+            s.reachable[i, a] = s.floor[i, here] > 0 and s.floor[i, here] == s.floor[i, goal]
+    if is_new:
+        bound_ways(c, s, i, first, last)
+    lengths, cells = (np.uint16(STRAIGHT), np.uint16(DIAGONAL)), s.goal_cell[i]
+    measure_fields(s.moves[i, WAYS], block, cells, agents, lengths, c.columns, s.queue[i])
+    extend_fields(block, s.floor[i], cells, agents, c.columns)
+    for a in range(first, last):
+        s.way_cell[i, a] = -1
+        stands = s.on_goal[i, a] and not c.lifelong
+        s.way_left[i, a] = 0.0 if stands else find_way(c, s, i, a)
 
 
 # --- a step ---------------------------------------------------------------------------------------
@@ -380,8 +383,7 @@ def judge(c, s, i, rng, rewards, terminated):
         together = together and arrived
         if arrived and c.lifelong:
             send_on(c, s, i, a, rng)
-            survey_way(c, s, i, a)
-            measure_way(c, s, i, a)
+            open_ways(c, s, i, a, a + 1, True)
     for a in range(c.num_agents):
         terminated[i, a] = together and not c.lifelong
 
