@@ -6,7 +6,9 @@ nothing is played: the tables are rebuilt from the stored episodes and compared 
 tables. With ``--fixed`` learners are not trained, which takes hours; the tables then hold what the
 folder of episodes holds.
 
-Policies that are not trained play the same episodes in routing-medium as in routing-easy.
+Policies that are not trained play the same episodes in routing-medium as in routing-easy. The learner
+that coopetition-published requires is not trained: 115 million agent steps with its networks and
+batches take a core for hours.
 """
 
 import sys
@@ -22,6 +24,7 @@ from coopbench.report.plots.pictures import pictures
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES, TABLES = ROOT / "results" / "reference", ROOT / "baselines" / "results"
 PLANNERS = ("random", "greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
+PUBLISHED = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
 REACTIVE = (
     "random",
     "always_defect",
@@ -58,9 +61,11 @@ class Reference(NamedTuple):
 
 REFERENCES = {
     "routing-easy": Reference("routing-easy", PLANNERS),
+    "routing-medium": Reference("routing-medium", PLANNERS),
     "routing-hard": Reference("routing-hard", PLANNERS),
     "routing-standard": Reference("routing-standard", PLANNERS[:-1]),
     "routing-learned": Reference("routing-learned.toml", PLANNERS, ("ippo_shared", "ippo")),
+    "coopetition-published": Reference("coopetition-published", PUBLISHED),
     "coopetition-standard": Reference("coopetition-standard", REACTIVE, LEARNERS),
     "coopetition-team": Reference("coopetition-team", REACTIVE[:1], LEARNERS),
 }
@@ -85,9 +90,10 @@ def play(name, learners=True):
 def tables(name):
     """Return the tables and charts of a protocol as {path: content}."""
     report = load_report(EPISODES / name)
-    drawn = pictures(report)
+    learned = bool(REFERENCES[name].learners)
+    drawn = pictures(report) if learned or report.protocol.report.chart else []
     charts = [picture for picture in drawn if picture.kind == "chart"]
-    kept, learned = KEPT, bool(REFERENCES[name].learners)
+    kept = KEPT
     if learned:  # the whole report would take up megabytes
         charts = [p for p in drawn if p.name.startswith(("efficiency-", "learning-"))]
         kept += KEPT_OF_RUNS

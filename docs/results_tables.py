@@ -17,6 +17,7 @@ def parts() -> dict[str, str]:
     return {
         **{name.partition("-")[2]: planners(name) for name in names},
         "pathfinders": pathfinders(),
+        "published": tasks("coopetition-published"),
         "groups": groups(GAMES, "episodes"),
         "tasks": tasks(GAMES),
         "learners_own": groups(GAMES, "runs"),
