@@ -125,7 +125,7 @@ def slots_of(first, last, count):
     Behind the last agent, the rest of the block goes along: whole vectors are faster than a part.
     """
     skip = first // WIDTH * WIDTH
-    return first - skip, WIDTH if last == count else last - skip
+    return np.uint64(first - skip), np.uint64(WIDTH if last == count else last - skip)
 
 
 @subroutine

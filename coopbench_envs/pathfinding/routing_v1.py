@@ -319,8 +319,10 @@ def open_ways(c, s, i, first, last, is_new):
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
+    holds = False
     for a in range(c.num_agents):
         clip(c, i, a, actions)
+        holds = holds or (c.stops and s.on_goal[i, a])
         s.hit_agent[i, a] = False
         s.hit_wall[i, a] = False
         s.before[i, a, 0], s.before[i, a, 1] = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1]
@@ -330,7 +332,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
             survey(c, s, i)
         push_apart(c, s, i)
         move(c, s, i, actions)
-        if c.stops:
+        if holds:
             hold(s, i)
     for a in range(c.num_agents):
         keep_record(s, i, a)
