@@ -6,9 +6,9 @@ nothing is played: the tables are rebuilt from the stored episodes and compared 
 tables. With ``--fixed`` learners are not trained, which takes hours; the tables then hold what the
 folder of episodes holds.
 
-Policies that are not trained play the same episodes in routing-medium as in routing-easy. The learner
-that coopetition-published requires is not trained: 115 million agent steps with its networks and
-batches take a core for hours.
+Policies that are not trained play the same episodes in routing-medium as in routing-easy. The
+learner that coopetition-published requires is not trained: 115 million agent steps with its
+networks and batches take a core for hours.
 """
 
 import sys
