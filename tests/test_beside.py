@@ -118,47 +118,51 @@ def test_partners_and_share_go_together():
 # -- protocols -----------------------------------------------------------------------------------
 
 
-def pooled(folder, **training):
-    """A protocol with a pool that is met and one that is held out."""
+def pooled(folder, met=("always_defect", "cooperator"), trained_on="alone", **training):
+    """A protocol with partners that are met and one that is held out."""
     tasks = [
-        builders.make_task("alone"),
-        builders.make_task("met", partners=list(POOL), trained_on="alone", group="focal"),
-        builders.make_task("new", partners=["matcher"], trained_on="alone", group="held-out"),
+        builders.make_task("alone", group="self-play"),
+        builders.make_task("met", partners=met, trained_on=trained_on, group="focal"),
+        builders.make_task("new", partners=["bully"], trained_on=trained_on, group="held-out"),
     ]
-    tasks[0]["group"] = "self-play"
     return builders.small_protocol(
         folder, tasks=tasks, training=builders.make_training(**training), learned=["ippo"]
     )
 
 
+BUDGET = {"steps": 12_500, "interval": 12_500}
+
+
 def test_a_protocol_fixes_the_partners_of_all_learners(tmp_path):
-    protocol = pooled(tmp_path, partners=list(POOL), share=0.25, steps=12_500, interval=12_500)
+    protocol = pooled(tmp_path, partners="focal", share=0.25, **BUDGET)
     jobs = runs(protocol, "ippo", tmp_path, Scope(), {})
-    assert all(job.settings["partners"] == list(POOL) for job in jobs)
+    assert len(jobs) == 2
+    assert all(job.settings["partners"] == ["always_defect", "cooperator"] for job in jobs)
     assert all(job.settings["share"] == 0.25 for job in jobs)
-    with pytest.raises(ValueError, match=r"share was 0.5; .* trains every learner on 0.25"):
+    with pytest.raises(ValueError, match=r"share was 0.5; .* trains every learner on 'partners of"):
         runs(protocol, "ippo", tmp_path, Scope(), {"share": 0.5})
 
 
+def test_without_the_key_nobody_is_met_and_the_digest_stays(tmp_path):
+    plain = pooled(tmp_path, **BUDGET)
+    assert "partners" not in runs(plain, "ippo", tmp_path, Scope(), {})[0].settings
+    assert "share" not in plain.model_dump(mode="json")["training"]
+
+
 @pytest.mark.parametrize(
-    ("training", "message"),
+    ("parts", "message"),
     [
-        ({"partners": ["matcher"], "share": 0.5}, r"'matcher', which is a partner in task 'new'"),
-        ({"partners": ["random"], "share": 0.5}, r"'random', which is a partner in task 'met'"),
-        ({"partners": ["cooperator:0.3"]}, "partners go with share"),
-        ({"partners": ["bully", "bully"], "share": 0.5}, "partners repeat"),
-        ({"partners": ["ippo:results"], "share": 0.5}, "does not cover"),
-        ({"partners": ["cooperater"], "share": 0.5}, r"Did you mean 'cooperator'"),
+        ({"partners": "held-out", "share": 0.5}, r"'held-out', which are held out"),
+        ({"partners": "focal"}, "partners go with share"),
+        ({"partners": "fokal", "share": 0.5}, r"Did you mean 'focal'"),
+        ({"partners": "self-play", "share": 0.5}, r"no task with trained_on = 'alone'"),
+        ({"partners": "focal", "share": 0.5, "met": ("random", "bully")}, "held out in 'new'"),
+        (
+            {"partners": "focal", "share": 0.5, "met": {"firm": ["random"]}},
+            "task 'met' has partners by role",
+        ),
     ],
 )
-def test_what_training_partners_may_not_be(tmp_path, training, message):
+def test_what_training_partners_may_not_be(tmp_path, parts, message):
     with pytest.raises(ProtocolError, match=message):
-        pooled(tmp_path, **training)
-
-
-def test_training_can_name_a_pool(tmp_path):
-    text = builders.protocol_file(
-        tmp_path, training=builders.make_training(partners="met", share=0.5)
-    ).read_text()
-    protocol = builders.loaded(tmp_path, text + '\n[pools]\nmet = ["random", "cooperator"]\n')
-    assert protocol.training.partners == ("random", "cooperator")
+        pooled(tmp_path, **parts)

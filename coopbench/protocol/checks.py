@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 
 import coopbench_envs
-from coopbench.baselines.game import Game
 from coopbench.episodes.metrics import known_metrics, missing_metric
 from coopbench.protocol.sections import (
     Chart,
@@ -18,7 +17,6 @@ from coopbench.protocol.sections import (
     Seeds,
     Task,
     Training,
-    check_partner,
 )
 from coopbench_envs.parameters import unknown
 
@@ -34,6 +32,7 @@ __all__ = [
     "check_training",
     "groups_of",
     "held_out_parameters",
+    "partners_met",
 ]
 
 
@@ -176,24 +175,37 @@ def _check_held_out(training: Training, tasks: Sequence[Task]) -> None:
             raise ValueError(unknown(f"held-out {parameters}", name, values, "the tasks"))
 
 
-def _check_training_partners(training: Training, tasks: Sequence[Task]) -> None:
-    """Check that training partners can play what is trained, and that none is held out.
+def partners_met(training: Training | None, tasks: Sequence[Task], trained: str) -> tuple[str, ...]:
+    """Return the partners beside whom the models of a task are trained; empty if there are none."""
+    group = None if training is None else training.partners
+    members = [t for t in tasks if t.group == group and t.trained_on == trained]
+    return tuple(dict.fromkeys(name for task in members for name in task.partner_names))
 
-    Held out are the partners in the groups whose name ends in "held-out". The partners of a task
-    are met in training either all or not at all.
+
+def _check_training_partners(training: Training, tasks: Sequence[Task]) -> None:
+    """Check that every trained task has training partners, and that none of them is held out.
+
+    Held out are the partners in groups whose name ends in "held-out".
     """
-    met = set(training.partners or ())
-    for task in tasks if met else ():
-        both = [name for name in task.partner_names if name in met]
-        if both and (task.group.endswith("held-out") or len(both) < len(task.partner_names)):
+    if training.partners is None:
+        return
+    groups = groups_of(tasks)
+    if training.partners not in groups:
+        raise ValueError(unknown("group", training.partners, groups, "the partners of training"))
+    if training.partners.endswith("held-out"):
+        raise ValueError(f"training has the partners of {training.partners!r}, which are held out")
+    for task in tasks:
+        members = partners_met(training, tasks, task.trained_on or task.id)
+        if isinstance(task.partners, dict) and task.group == training.partners:
+            raise ValueError(f"task {task.id!r} has partners by role; allowed in training: a list")
+        if task.trained_on is None and not members:
             raise ValueError(
-                f"training partners have {both[0]!r}, which is a partner in task {task.id!r} of "
-                f"group {task.group!r}; allowed: the partners of no group that ends in 'held-out', "
-                f"and of other tasks all or none"
+                f"group {training.partners!r}, beside whose partners is trained, has no task with "
+                f"trained_on = {task.id!r} and partners; add one"
             )
-        if not task.partners and task.trained_on is None:
-            for name in training.partners or ():
-                check_partner(name, Game.at(task.env, **task.parameters))
+        held = [name for name in task.partner_names if name in members]
+        if held and task.group.endswith("held-out"):
+            raise ValueError(f"{held[0]!r} is held out in {task.id!r}, but met in training")
 
 
 def check_trained_on(training: Training | None, tasks: Sequence[Task]) -> None:

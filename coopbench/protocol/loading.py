@@ -162,37 +162,27 @@ def _content(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 
 def _with_pools(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the content with the names of pools, in tasks and training, replaced by partners.
+    """Return the content with the names of pools in its tasks replaced by their partners.
 
     Pools spare a file repetitions; they are no part of the protocol and its digest.
     """
     pools = content.pop("pools", {})
     if not isinstance(pools, dict) or not all(isinstance(names, list) for names in pools.values()):
         raise ProtocolError(f"{path}: 'pools' takes a table {{name: [policies]}}; given {pools!r}.")
-    training = content.get("training")
-    if isinstance(training, dict):
-        content["training"] = _with_partners(training, pools, path, "training")
     tasks = content.get("task")
     if not isinstance(tasks, list):
         return content
-    content["task"] = [
-        _with_partners(task, pools, path, f"task {task.get('id')!r}")
-        if isinstance(task, dict)
-        else task
-        for task in tasks
-    ]
+    content["task"] = [_with_partners(task, pools, path) for task in tasks]
     return content
 
 
-def _with_partners(
-    section: dict[str, Any], pools: dict[str, Any], path: Path, where: str
-) -> dict[str, Any]:
-    """Return a task, or the training, with its partners in place of the name of their pool."""
-    name = section.get("partners")
+def _with_partners(task: Any, pools: dict[str, Any], path: Path) -> Any:
+    """Return a task with its partners in place of the name of their pool."""
+    name = task.get("partners") if isinstance(task, dict) else None
     if not isinstance(name, str):
-        return section
+        return task
     try:
-        return section | {"partners": named("pool", name, pools, where)}
+        return task | {"partners": named("pool", name, pools, f"task {task.get('id')!r}")}
     except ValueError as error:
         raise ProtocolError(f"{path}: {error}") from None
 

@@ -109,6 +109,10 @@ class Protocol(Strict):
         """Tasks without ``trained_on``: those that have models and checkpoints of their own."""
         return tuple(task for task in self.task if task.trained_on is None)
 
+    def training_partners(self, task_id: str) -> tuple[str, ...]:
+        """Return the partners beside whom the models of a trained task are trained."""
+        return checks.partners_met(self.training, self.task, task_id)
+
     def played_by(self, task_id: str) -> tuple[Task, ...]:
         """Return the tasks that the models of a trained task play, that task first.
 

@@ -29,7 +29,6 @@ __all__ = [
     "Strict",
     "Task",
     "Training",
-    "check_partner",
     "later",
 ]
 
@@ -138,11 +137,12 @@ class Training(Strict):
     budgets: dict[str, Budget] = Field(min_length=1)  # by kind of learner
     # What every learner maximises: each agent its own rewards, or all the mean; None: as it likes.
     reward: Literal["own", "team"] | None = later()
-    # Beside whom every learner has one seat, in this share of its games; None: nobody.
-    partners: tuple[str, ...] | None = later(min_length=1)
+    # Group of tasks beside whose partners every learner has one seat, in this share of its lanes:
+    # a model meets those of the tasks that it plays itself. None: it has all seats in all lanes.
+    partners: str | None = later()
     share: float | None = later(gt=0.0, le=1.0)
 
-    _lists = field_validator("held_out", "partners", mode="before")(_as_tuple)
+    _lists = field_validator("held_out", mode="before")(_as_tuple)
 
     @model_validator(mode="after")
     def _sensible(self) -> "Training":
@@ -151,16 +151,8 @@ class Training(Strict):
         if self.on == "any" and self.plays == "own":
             raise ValueError("plays = 'own' goes with on = 'each'; allowed with 'any': 'all'")
         if (self.partners is None) != (self.share is None):
-            raise ValueError("partners go with share, the share of games beside them; name both")
-        if self.partners is not None and len(set(self.partners)) < len(self.partners):
-            raise ValueError("partners repeat; list each once")
+            raise ValueError("partners go with share, the share of lanes beside them; name both")
         return self
-
-    @property
-    def fixed(self) -> dict[str, Any]:
-        """Hyperparameters that all learners share: those of ``reward``, ``partners``, ``share``."""
-        values = {"reward": self.reward, "partners": self.partners, "share": self.share}
-        return {name: value for name, value in values.items() if value is not None}
 
 
 Seconds = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
@@ -283,7 +275,7 @@ class Task(Strict):
             if repeated:
                 raise ValueError(f"partners repeat {repeated[0]!r}; list each once")
         for name in self.partner_names:
-            check_partner(name, game)
+            _check_partner(name, game)
         return self
 
     @property
@@ -325,7 +317,7 @@ def _check_roles(pools: Mapping[str, tuple[str, ...]], game: Game) -> None:
         )
 
 
-def check_partner(name: str, game: Game) -> None:
+def _check_partner(name: str, game: Game) -> None:
     """Raise ``ValueError`` for a policy that cannot be a partner in a game."""
     entry = entry_of(name)
     if entry is not None and entry.trained:

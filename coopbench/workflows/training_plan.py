@@ -48,7 +48,7 @@ def runs(
     settings = _settings(protocol, entry, budget, scope.smoke, hyperparameters)
     seeds = _seeds(protocol, scope.seeds)
     for task in tasks:  # raises if a game cannot be learned, or a value does not fit
-        beside = _beside(task, settings)
+        beside = _beside(protocol, task, settings)
         make_learner(learner, task.env, task.parameters, seeds[0], **beside)
     return [
         TrainJob(
@@ -58,18 +58,23 @@ def runs(
             seed=seed,
             keeper=FolderKeeper(root.absolute() / cell.folder / "training"),
             budget=budget,
-            settings=_beside(protocol.task_of(cell.task), settings),
+            settings=_beside(protocol, protocol.task_of(cell.task), settings),
         )
         for seed in seeds
         for cell in (cell_of(protocol, learner, task.id, seed) for task in tasks)
     ]
 
 
-def _beside(task: Task, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run: on a task with partners these sit in all lanes."""
-    if not task.partners:
-        return settings
-    return settings | {"partners": list(task.partner_names), "share": 1.0}
+def _beside(protocol: Protocol, task: Task, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run, with the partners that it meets.
+
+    On a task with partners these sit in all lanes, else those of the protocol in a share of them.
+    """
+    partners, share = list(task.partner_names), 1.0
+    if not partners and protocol.training is not None:
+        partners = list(protocol.training_partners(task.id))
+        share = protocol.training.share or 0.0
+    return settings | {"partners": partners, "share": share} if partners else settings
 
 
 def _settings(
@@ -99,21 +104,25 @@ def _settings(
 
 
 def _fixed(protocol: Protocol, learner: LearnerEntry, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hyperparameters that a protocol fixes for all learners.
+    """Return the reward that a protocol fixes for all learners; see ``_beside`` for partners.
 
-    Raises ``ValueError`` if another value of one is named, or the learner does not have it.
+    Raises ``ValueError`` if another value of what it fixes is named, or the learner lacks it.
     """
-    fixed = {} if protocol.training is None else protocol.training.fixed
-    for name, value in fixed.items():
+    training = protocol.training
+    reward = None if training is None else training.reward
+    fixed = {} if reward is None else {"reward": reward}
+    beside = training is not None and training.partners is not None
+    for name in (*fixed, *(("partners", "share") if beside else ())):
         if name not in describe(learner.params):
             raise ValueError(
-                f"{protocol.name} trains every learner with {name} {value!r}, and learner "
-                f"{learner.name!r} has no such hyperparameter; choose another learner or protocol."
+                f"{protocol.name} fixes {name} for every learner, and learner {learner.name!r} has "
+                f"no such hyperparameter; choose another learner or protocol."
             )
-        if values.get(name, value) != value:
+        if name in values and values[name] != fixed.get(name):
             raise ValueError(
-                f"{name} was {values[name]!r}; {protocol.name} trains every learner on {value!r}. "
-                f"Leave it out, or choose another protocol, for instance of the other track."
+                f"{name} was {values[name]!r}; {protocol.name} trains every learner on "
+                f"{fixed.get(name, 'partners of its own')!r}. Leave it out, or choose another "
+                f"protocol, for instance of the other track."
             )
     return fixed
 
