@@ -33,7 +33,7 @@ class Plan(NamedTuple):
     partner: int  # place of ``last_partner``
     actions: int
     records: int
-    own: int
+    invested: int  # place of ``own_action``
     productivity: int
     informed: int
     time: int
@@ -83,7 +83,7 @@ def investment_of(plan: Plan, row: np.ndarray, group: int) -> float:
 @routine
 def remember(plan: Plan, row: np.ndarray, memory: np.ndarray, regime: int) -> None:
     """Bring the memory of a lane up to what is observed of the last step."""
-    own, weight = row[plan.own], memory[COUNTS]
+    invested, weight = row[plan.invested], memory[COUNTS]
     for g in range(len(plan.group_starts) - 1):
         k, seen = GROUPS + 4 * g, investment_of(plan, row, g)
         memory[k + LATELY] += FAST * weight * (seen - memory[k + LATELY])
@@ -91,9 +91,9 @@ def remember(plan: Plan, row: np.ndarray, memory: np.ndarray, regime: int) -> No
         memory[k + WORST] = min(memory[k + WORST], memory[k + LATELY])
         answer = (seen - memory[k + USUALLY]) * (memory[BEFORE] - memory[GAVE])
         memory[k + ANSWERS] += SLOW * weight * (answer - memory[k + ANSWERS])
-    memory[GAVE] += SLOW * weight * (own - memory[GAVE])
+    memory[GAVE] += SLOW * weight * (invested - memory[GAVE])
     if weight > 0.0:
-        memory[BEFORE] = own
+        memory[BEFORE] = invested
     memory[COUNTS] = 0.0 if regime == BAD else 1.0
 
 

@@ -126,7 +126,7 @@ class Inputs:
             partner=place("last_partner"),
             actions=actions,
             records=place("trust_in_others"),
-            own=place("own_action"),
+            invested=place("own_action"),
             productivity=place("productivity"),
             informed=place("informed"),
             time=place("time"),
