@@ -42,11 +42,15 @@ _MOST_WRITTEN = 65_536  # characters of hyperparameters, which stand in the meta
 parse_name = PolicyName.parse
 
 
-def modules() -> list[ModuleType]:
-    """Return all modules of this package and its folders; they are imported."""
+@cache
+def modules() -> tuple[ModuleType, ...]:
+    """Return all modules of this package and its folders; they are imported.
+
+    Looking through the folders takes milliseconds, and a protocol names hundreds of policies.
+    """
     package = importlib.import_module(__package__)
     names = [info.name for info in pkgutil.walk_packages(package.__path__, f"{__package__}.")]
-    return [importlib.import_module(name) for name in names]
+    return tuple(importlib.import_module(name) for name in names)
 
 
 # --- policies -------------------------------------------------------------------------------------
