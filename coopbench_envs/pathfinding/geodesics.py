@@ -289,7 +289,8 @@ def enter_cell(c, s, i, a, here, x, y):
         s.way_over[i, a, m, 0] = goal_x if k == goal else c.centres[k, 0]
         s.way_over[i, a, m, 1] = goal_y if k == goal else c.centres[k, 1]
         s.way_over[i, a, m, 2] = way_from(s.ways, i, a, k) * (spacing(c.centres) / _FIFTHS)
-        k = step_down(s.moves, s.floor, s.ways, i, a, c.columns, k, goal)
+        if m == 0:
+            k = step_down(s.moves, s.floor, s.ways, i, a, c.columns, k, goal)
 
 
 @subroutine
@@ -312,6 +313,7 @@ def nearest_connected(floor, i, centres, columns, k, goal, x, y):
 def step_down(moves, floor, ways, i, a, columns, k, goal):
     """Return the neighbour over which the way from cell ``k`` is shortest; ``k`` at the goal."""
     best, least, cells = k, np.int64(UNREACHED) + 8, floor.shape[1]
+    way = way_from(ways, i, a, k)
     is_connected = floor[i, k] > 0 and floor[i, k] == floor[i, goal]
     for d in range(8):
         column, row = k % columns + _ACROSS[d], k // columns + _ALONG[d]
@@ -322,4 +324,6 @@ def step_down(moves, floor, ways, i, a, columns, k, goal):
             )
             if length < least:
                 best, least = row * columns + column, length
+            if is_connected and least == way:
+                break  # none is shorter
     return best
