@@ -6,20 +6,34 @@ nothing is played: the tables are rebuilt from the stored episodes and compared 
 tables. With ``--fixed`` learners are not trained, which takes hours; the tables then hold what the
 folder of episodes holds.
 
+Naming one of the two coopetition protocols trains both tracks, learner by learner and seed by seed,
+and then exploiters of all runs. It can be stopped at any moment, is resumed by the same command,
+and can be limited:
+
+    python benchmarks/reference.py coopetition-standard --learner ippo --runs 2 --steps 1000000
+
 Policies that are not trained play the same episodes in routing-medium as in routing-easy. The
 learner that coopetition-published requires is not trained: 115 million agent steps with its
 networks and batches take a core for hours.
 """
 
+import argparse
 import sys
 import tempfile
+import time
+from itertools import product
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 import coopbench
+from coopbench.playing.runner import Runner, by_cell
+from coopbench.protocol.loading import load_protocol
 from coopbench.report.loading import load_report
 from coopbench.report.markdown import as_markdown
 from coopbench.report.plots.pictures import pictures
+from coopbench.workflows.exploit import exploit
+from coopbench.workflows.training_run import cell_of
 
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES, TABLES = ROOT / "results" / "reference", ROOT / "baselines" / "results"
@@ -42,6 +56,7 @@ REACTIVE = (
     "unforgiving",
     "bully",
 )
+GAMES = ("coopetition-standard", "coopetition-team")  # both tracks are trained together
 LEARNERS = ("ippo", "ippo_shared", "isac")
 
 
@@ -73,18 +88,23 @@ KEPT = ("estimates.csv", "aggregates.csv", "comparisons.csv", "charts.csv", "pub
 KEPT_OF_RUNS = ("learning.csv", "efficiency.csv", "improvements.csv", "ranks.csv")
 
 
-def play(name, learners=True):
-    """Play and, with ``learners``, train what is missing, on all usable cores."""
+def tell(cell, done, what):
+    """Print which cell is finished."""
+    if what == "done":
+        print(f"{cell.task} {cell.policy} {'' if cell.run is None else cell.run}", flush=True)
+
+
+HOW = {"backend": "processes", "progress": tell}
+
+
+def play(name, fixed, learners):
+    """Play fixed policies and train learners, as far as it is missing, on all usable cores."""
     reference, out = REFERENCES[name], EPISODES / name
 
-    def tell(cell, done, what):
-        if what == "done":
-            print(f"{cell.task} {cell.policy} {'' if cell.run is None else cell.run}", flush=True)
-
-    how = {"backend": "processes", "progress": tell}
-    coopbench.evaluate(reference.source, list(reference.fixed), out=out, **how)
+    if fixed:
+        coopbench.evaluate(reference.source, list(reference.fixed), out=out, **HOW)
     for learner in reference.learners if learners else ():
-        coopbench.train(reference.source, learner, out, **how)
+        coopbench.train(reference.source, learner, out, **HOW)
 
 
 def tables(name):
@@ -108,12 +128,80 @@ def tables(name):
     return files
 
 
+def coopetition(limits):
+    """Train the learners of both coopetition protocols seed by seed, then their exploiters.
+
+    The first seed of all games comes first, so that an early stop leaves a run of each. No stage
+    begins once ``limits.minutes`` are over; the next call resumes what was begun.
+    """
+    end = time.monotonic() + 60.0 * limits.minutes
+    learners = limits.learner or LEARNERS
+    seeds = load_protocol(GAMES[0]).seeds.training[: limits.runs]
+    for learner, seed, name in product(learners, seeds, GAMES):
+        if time.monotonic() < end:
+            coopbench.train(
+                name,
+                learner,
+                EPISODES / name,
+                tasks=limits.task,
+                seeds=[seed],
+                steps=limits.steps,
+                **HOW,
+            )
+    for learner, name in product(learners, GAMES):
+        if time.monotonic() < end and trained(name, learner, limits.task, seeds):
+            exploited(name, learner, limits)
+
+
+def trained(name, learner, tasks, seeds):
+    """Return whether all runs of a learner are finished: exploiters need the whole set."""
+    protocol = load_protocol(name)
+    names = tasks or [task.id for task in protocol.trained_tasks]
+    folders = [
+        EPISODES / name / cell_of(protocol, learner, t, s).folder for t in names for s in seeds
+    ]
+    lacking = [folder for folder in folders if not (folder / "meta.json").is_file()]
+    if lacking:
+        print(f"{name} {learner}: not exploited, {len(lacking)} runs are missing", flush=True)
+    return not lacking
+
+
+def exploited(name, learner, limits):
+    """Train exploiters of all runs of a learner and store their table."""
+    folder = EPISODES / f"{name}-exploit-{learner}"
+    runner = Runner(HOW["backend"], None, by_cell(HOW["progress"]))
+    how = {"steps": limits.exploit_steps, "tasks": limits.task, "runner": runner}
+    result = exploit(EPISODES / name, learner, folder, **how)
+    for file in result.save(folder).values():
+        path = TABLES / name / f"{file.stem}-{learner}{file.suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def parsed():
+    """Return the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="protocols; default: all")
+    parser.add_argument("--check", action="store_true", help="compare stored tables, play nothing")
+    parser.add_argument("--fixed", action="store_true", help="play fixed policies, train nothing")
+    parser.add_argument("--trained", action="store_true", help="play no fixed policies")
+    limits = parser.add_argument_group("limits of the learners of the coopetition protocols")
+    limits.add_argument("--learner", action="append", choices=LEARNERS)
+    limits.add_argument("--task", action="append", help="a trained task")
+    limits.add_argument("--runs", type=int, default=5, help="training seeds, the first ones")
+    limits.add_argument("--steps", type=int, help="of each run; default: the protocol's")
+    limits.add_argument("--exploit-steps", type=int, default=400_000, help="of each exploiter")
+    limits.add_argument("--minutes", type=float, default=inf, help="after which no stage begins")
+    return parser.parse_args()
+
+
 def main():
-    names = [name for name in sys.argv[1:] if not name.startswith("--")] or list(REFERENCES)
+    arguments = parsed()
+    names = arguments.names or list(REFERENCES)
     for name in names:
         if name not in REFERENCES:
             sys.exit(f"There is no reference {name!r}; there are {', '.join(REFERENCES)}.")
-        if "--check" in sys.argv:
+        if arguments.check:
             other = [
                 file
                 for file, content in tables(name).items()
@@ -121,7 +209,12 @@ def main():
             ]
             print(f"{name}: {', '.join(other) or 'as kept'}")
             continue
-        play(name, learners="--fixed" not in sys.argv)
+        play(name, not arguments.trained, not arguments.fixed and name not in GAMES)
+    if arguments.check:
+        return
+    if not arguments.fixed and set(names) & set(GAMES):
+        coopetition(arguments)
+    for name in names:
         for file, content in tables(name).items():
             path = TABLES / name / file
             path.parent.mkdir(parents=True, exist_ok=True)
