@@ -45,6 +45,7 @@ def runs(
     _check_installed()
     budget = budget_of(protocol, entry, scope.steps, scope.smoke)
     tasks = _tasks(protocol, scope.tasks)
+    _check_partners(protocol, tasks, entry)
     settings = _settings(protocol, entry, budget, scope.smoke, hyperparameters)
     seeds = _seeds(protocol, scope.seeds)
     for task in tasks:  # raises if a game cannot be learned, or a value does not fit
@@ -63,6 +64,17 @@ def runs(
         for seed in seeds
         for cell in (cell_of(protocol, learner, task.id, seed) for task in tasks)
     ]
+
+
+def _check_partners(protocol: Protocol, tasks: Sequence[Task], learner: LearnerEntry) -> None:
+    """Raise ``ValueError`` for a task with partners, unless the learner can be trained beside."""
+    seated = next((task for task in tasks if task.partners), None)
+    if seated is not None and "partners" not in describe(learner.params):
+        raise ValueError(
+            f"Task {seated.id!r} of {protocol.name} has partners, beside whom learner "
+            f"{learner.name!r} cannot be trained: it has no hyperparameter 'partners'. Name tasks "
+            f"without, or say in the protocol which model plays it (trained_on)."
+        )
 
 
 def _beside(protocol: Protocol, task: Task, settings: dict[str, Any]) -> dict[str, Any]:
