@@ -52,7 +52,7 @@ def groups(name: str, unit: str) -> str:
         if row["statistic"] == "mean"
     }
     if not rows:
-        return missing(name)
+        return missing(name, unit)
     names, policies = (list(dict.fromkeys(key[k] for key in rows)) for k in (0, 1))
 
     def cell(group: str, policy: str) -> str:
@@ -74,7 +74,7 @@ def tasks(name: str) -> str:
         if row["metric"] == protocol.report.score
     }
     if not rows:
-        return missing(name)
+        return missing(name, "episodes")
     policies = list(dict.fromkeys(policy for _, policy in rows))
 
     def cell(task: str, policy: str) -> str:
@@ -115,9 +115,10 @@ def stored(name: str, file: str, unit: str) -> list[dict[str, str]]:
     return [row for row in read(name, file) if row["unit"] == unit]
 
 
-def missing(name: str) -> str:
+def missing(name: str, unit: str) -> str:
     """Return the sentence that stands where there are no results."""
-    command = f"python benchmarks/reference.py {name}"
+    part = "--fixed" if unit == "episodes" else "--trained"
+    command = f"python benchmarks/reference.py {name} {part}"
     return f"Not in this version of the package; `{command}` computes and stores these results."
 
 
