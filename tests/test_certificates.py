@@ -61,12 +61,9 @@ def test_every_figure_of_a_game_is_the_stored_one():
         for name, value in table.items():
             other = again.figures[section][name]
             assert dataclasses.astuple(other) == pytest.approx(dataclasses.astuple(value), rel=1e-6)
-    assert certificates.criteria(
-        stored.figures,
-        {task.id: task.group for task in load_protocol(stored.protocol).task},
-        False,
-        2,
-    )
+    groups = {task.id: task.group for task in load_protocol(stored.protocol).task}
+    groups = {task: group for task, group in groups.items() if task in stored.figures}
+    assert certificates.criteria(stored.figures, groups, False, 2) == stored.criteria
 
 
 def test_every_task_of_the_protocol_is_certified():

@@ -15,7 +15,7 @@ import pytest
 import coopbench
 from coopbench.cli.main import COMMANDS
 from coopbench.protocol import loading
-from coopbench.theory import certificates
+from coopbench.theory import Sizes, certificates
 from coopbench_envs.engine import Engine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,9 +26,10 @@ SMALL = ["--env", "TrustDilemma-v0", "--episodes", "5", "--param", "horizon=6"]
 @pytest.fixture
 def shorter_work(tmp_path_factory, monkeypatch):
     """Shorten what is evaluated whole elsewhere: by ``make wheel`` and in test_certificates."""
-    monkeypatch.setattr(certificates, "SEARCHED", 20)
-    monkeypatch.setattr(certificates, "EPISODES", 100)
     name = "coopetition-standard"
+    whole, sizes = loading.load_protocol(name), Sizes(bounds=2_000, others=1_000, bayesian=260)
+    monkeypatch.setattr(certificates, "load_protocol", lambda _: whole)
+    monkeypatch.setattr(certificates, "Sizes", lambda: sizes)
     files = loading.protocol_files()
     content = tomllib.loads(files[name].read_text(encoding="utf-8"))
     chosen = ("trust-dilemma", "trust-dilemma.focal")

@@ -60,9 +60,13 @@ def test_the_table_holds_three_policies_with_finite_numbers(run, name):
     for mean, low, high in table_rows.values():
         assert np.isfinite([mean, low, high]).all()
         assert low <= mean <= high
-    # In all seats the best constant of this game is to invest nothing and keep 1 a step each.
-    expected = 200.0 if name == "sb3_parameter_sharing.py" else focal_constant(np.zeros(1), 100)
-    assert table_rows["best_constant"][0] == pytest.approx(expected, abs=0.005)
+    if name == "sb3_parameter_sharing.py":
+        # In all seats the best constant is to invest nothing and keep 1 a step each, but for
+        # trembles, which cost a little in bad times and earn a little in good ones.
+        assert table_rows["best_constant"][0] == pytest.approx(200.0, abs=0.5)
+    else:
+        expected = focal_constant(np.zeros(1), 100)
+        assert table_rows["best_constant"][0] == pytest.approx(expected, abs=0.005)
     assert table_rows["random"][0] < table_rows["best_constant"][0]
 
 
@@ -110,7 +114,7 @@ def test_the_step_after_the_end_is_no_transition(cleanrl):
     games = gym.make_vec(
         "coopbench/TrustDilemma-v1", num_envs=16, control="focal", ego=0, partner="tit_for_tat"
     )
-    agent = cleanrl["Agent"](8, 1)
+    agent = cleanrl["Agent"](7, 1)
     observations, _ = games.reset(seed=0)
     parts, last, over = cleanrl["collect"](games, agent, observations, np.zeros(16, np.bool_))
     _, _, _, _, rewards, terminated, truncated, real = parts
@@ -120,7 +124,7 @@ def test_the_step_after_the_end_is_no_transition(cleanrl):
     assert not terminated.any()
     assert (rewards[100] == 0).all()
     assert not over.any()
-    assert np.isclose(last[:, 7], 24 / 100, atol=0.02).all()  # the observation part "time"
+    assert np.isclose(last[:, 5], 24 / 100, atol=0.02).all()  # the observation part "time"
     assert torch.isfinite(rewards).all()
 
 

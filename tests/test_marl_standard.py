@@ -14,12 +14,13 @@ from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.loading import load_report
 
+BAD = {"horizon": 8, "good": 0.0, "trembles": 0.0}  # who invests more earns less
 # A protocol of the same form as the published one: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
 SMALL = {
     "citation": "Gorsane et al. 2022",
     "tasks": [
-        make_task(group="pair", horizon=8, high=200),
-        make_task("race", "coopbench/RecoveryRace-v1", group="race", horizon=8, high=200),
+        make_task(group="pair", parameters=BAD, high=200),
+        make_task("race", "coopbench/RecoveryRace-v1", group="race", parameters=BAD, high=200),
     ],
     "train": [10, 11, 12],
     "first": 100,

@@ -27,7 +27,7 @@ TRUST = "coopbench/TrustDilemma-v1"
 def network(
     *,
     agents=2,
-    features=8,
+    features=7,
     hidden=(16, 5),
     outputs=1,
     models=None,
@@ -82,7 +82,7 @@ def test_outputs_are_those_of_the_textbook(activation, head, models):
     perceptron = network(
         agents=3, models=models, outputs=4, activation=activation, head=head, spread=0.4
     )
-    observations = np.random.default_rng(1).normal(0, 3, (20, 3, 8)).astype(np.float32)
+    observations = np.random.default_rng(1).normal(0, 3, (20, 3, 7)).astype(np.float32)
     expected = textbook(perceptron, observations)
     assert np.ptp(expected) > 0.5
     size = 1.0 + np.abs(expected).max()
@@ -93,7 +93,7 @@ def test_outputs_are_those_of_the_textbook(activation, head, models):
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 30.0))
 def test_the_hyperbolic_tangent_is_right_everywhere(seed, spread):
     squashed = network(hidden=(), outputs=6, head="tanh", seed=seed, spread=spread)
-    observations = np.random.default_rng(seed).normal(size=(4, 2, 8)).astype(np.float32)
+    observations = np.random.default_rng(seed).normal(size=(4, 2, 7)).astype(np.float32)
     raw = network(hidden=(), outputs=6, head="argmax", seed=seed, spread=spread)
     inputs = raw.outputs(observations).astype(np.float64)
     out = squashed.outputs(observations)
@@ -105,7 +105,7 @@ def test_the_hyperbolic_tangent_is_right_everywhere(seed, spread):
 @settings(max_examples=30, deadline=None)
 def test_a_row_does_not_depend_on_those_beside_it(seed, lanes):
     perceptron = network(hidden=(33, 7), outputs=3)
-    observations = np.random.default_rng(seed).normal(size=(lanes, 2, 8)).astype(np.float32)
+    observations = np.random.default_rng(seed).normal(size=(lanes, 2, 7)).astype(np.float32)
     together = perceptron.outputs(observations)
     for k in range(lanes):
         assert np.array_equal(perceptron.outputs(observations[k : k + 1])[0], together[k])
@@ -152,7 +152,7 @@ def test_files_hold_the_policy_bit_for_bit():
     assert after.pack() == content
     assert after.facts == before.facts
     assert after.hyperparameters == {"gamma": 0.99}
-    observations = np.random.default_rng(2).normal(size=(6, 2, 8)).astype(np.float32)
+    observations = np.random.default_rng(2).normal(size=(6, 2, 7)).astype(np.float32)
     same = after.network.outputs(observations), before.network.outputs(observations)
     assert np.array_equal(*same)
 
@@ -174,12 +174,12 @@ def broken(**changes):
 def remembering(history):
     """A policy that looks back so far: playing it takes that much memory in every lane."""
     wide = {"centre": np.zeros(8 * history, np.float32), "scale": np.ones(8 * history, np.float32)}
-    return broken(**wide, weights_0=np.zeros((2, 8 * history, 16), np.float32), history=history)
+    return broken(**wide, weights_0=np.zeros((2, 7 * history, 16), np.float32), history=history)
 
 
 def empty(models):
     """A policy with so many models that hold nothing."""
-    none = {"weights_0": (models, 8, 0), "biases_0": (models, 0)}
+    none = {"weights_0": (models, 7, 0), "biases_0": (models, 0)}
     return broken(**{name: np.broadcast_to(np.float32(0), s) for name, s in none.items()})
 
 
@@ -194,10 +194,10 @@ def empty(models):
         (broken(activation="exec"), "do not fit together"),
         (broken(biases_1=None), "not a policy"),
         (broken(weights_1=np.zeros((2, 3, 5), np.float32)), "do not fit together"),
-        (broken(weights_0=np.full((2, 8, 16), np.nan, np.float32)), "not finite float32"),
+        (broken(weights_0=np.full((2, 7, 16), np.nan, np.float32)), "not finite float32"),
         (broken(biases_0=np.zeros((2, 16))), "not finite float32"),
         (broken(seats=np.array([0, 2])), "do not fit together"),
-        (broken(scale=np.ones(7, np.float32)), "do not fit together"),
+        (broken(scale=np.ones(8, np.float32)), "do not fit together"),
         (broken(history=float("inf")), "not a policy"),
         (broken(history=3), "do not fit together"),
         (remembering(65), "do not fit together"),
@@ -242,16 +242,16 @@ def test_folders_that_are_no_policy(ippo, tmp_path):
     with pytest.raises(ValueError, match="was trained by 'isac'; name it 'isac:"):
         make_policy(f"ippo:{run}", game)
     (run / "policy.npz").write_bytes(policy().pack())
-    with pytest.raises(ValueError, match="features 8 instead of 12, actions 1 instead of 2"):
+    with pytest.raises(ValueError, match="features 7 instead of 11, actions 1 instead of 2"):
         make_policy(f"ippo:{run}", Game.at("coopbench/PartnerHoldUp-v1"))
 
 
 def test_what_was_seen_before_enters_lane_by_lane():
-    perceptron = network(features=24, hidden=(9,))
+    perceptron = network(features=21, hidden=(9,))
     perceptron = dataclasses.replace(perceptron, history=3)
     playing = policy(perceptron)
     game = Game.at(TRUST)
-    seen = np.random.default_rng(3).random((5, 6, 2, 8)).astype(np.float32)  # step, lane
+    seen = np.random.default_rng(3).random((5, 6, 2, 7)).astype(np.float32)  # step, lane
     begun = np.array([0, 0, 2, 1, 0, 3])  # the step at which a lane's episode begins anew
     player = Player(playing, game)
     everywhere = np.ones(6, np.bool_)

@@ -97,12 +97,12 @@ def test_different_lengths_are_named(shape):
 def test_match_plays_in_all_seats(write):
     """Constants by hand: the same in every episode and as long as the series."""
     file = write(MADE_UP)
-    scores = match("SLCD-v1", file, ["constant:0.5", "random"], episodes=4, seed=3)
+    scores = match("SLCD-v1", file, ["constant:0.5", "random"], episodes=4, seed=3, trembles=0.0)
     assert list(scores) == ["constant:0.5", "random"]
     by_hand = 1 - (0 + 0.5 + 0.25 / 0.75 + 0.5 + 0.5 + 0.25 / 0.75) / 6
     assert scores["constant:0.5"] == pytest.approx([by_hand] * 4)
     assert len(set(scores["random"])) == 4
-    later = match("SLCD-v1", file, ["random"], episodes=3, seed=4)
+    later = match("SLCD-v1", file, ["random"], episodes=3, seed=4, trembles=0.0)
     assert later["random"].tolist() == scores["random"][1:].tolist()
     units = match("SLCD-v0", file, ["constant:0.5"], episodes=1)  # of 100, the same fraction
     assert units["constant:0.5"] == pytest.approx([by_hand])
@@ -133,6 +133,7 @@ def _coopbench(*arguments, cwd):
 def test_the_command(write):
     folder = write(MADE_UP).parent
     call = ["match", "SLCD-v1", "--data", "mine.csv", "-p", "constant:0.5", "-p", "random"]
+    call += ["--param", "trembles=0"]
     done = _coopbench(*call, "--episodes", "5", cwd=folder)
     assert done.returncode == 0, done.stderr
     first, second, last = done.stdout.splitlines()

@@ -919,10 +919,10 @@ def test_a_budget_without_an_update_is_refused(name, first, tmp_path, monkeypatc
 @pytest.mark.parametrize("name", ["ippo", "ippo_shared", "isac", "isac_shared"])
 def test_a_hundredth_of_the_budget_is_enough_to_learn_something(name, tmp_path, monkeypatch):
     monkeypatch.undo()
-    entry, scope = registry.learners()[name], Scope(["trust-dilemma"], [900], smoke=True)
+    entry, scope = registry.learners()[name], Scope(["trust-dilemma"], [2900], smoke=True)
     for protocol in map(load_protocol, ("marl-standard", "coopetition-standard")):
         job = training_plan.runs(protocol, name, tmp_path, scope, {})[0]
         assert entry.first_update(entry.params(**job.settings)) <= job.budget.interval
-    learner = registry.make_learner(name, job.task.env, job.task.parameters, 900, **job.settings)
+    learner = registry.make_learner(name, job.task.env, job.task.parameters, 2900, **job.settings)
     report = learner.learn(job.budget.interval)
     assert {"policy_loss", "actor_loss"} & set(report)

@@ -31,10 +31,13 @@ class RowLearner:
                 f"seat_number was False with learner {name!r}, which has a model for every seat; "
                 f"allowed with '{name}_shared', whose only model then plays any number of agents."
             )
-        if bool(params.partners) != (params.share > 0.0):
+        # Learners may do without the hyperparameters of tracks: they are then left at these values.
+        reward = getattr(params, "reward", "own")
+        partners, share = getattr(params, "partners", ()), getattr(params, "share", 0.0)
+        if bool(partners) != (share > 0.0):
             raise ValueError(
-                f"partners were {list(params.partners)} and share {params.share}; allowed: "
-                f"partners with a share above 0, or neither."
+                f"partners were {list(partners)} and share {share}; allowed: partners with a share "
+                f"above 0, or neither."
             )
         self.name, self.seed, self.steps, self._params = name, seed, 0, params
         options = RowOptions(
@@ -42,9 +45,9 @@ class RowLearner:
             scaled=params.scale_observations,
             history=params.history,
             seat_number=params.seat_number,
-            team_reward=params.reward == "team",
-            partners=params.partners,
-            share=params.share,
+            team_reward=reward == "team",
+            partners=partners,
+            share=share,
         )
         self._rows = Rows(env_id, parameters, seed, params.lanes, options)
         self._numbers = torch_seed(seed)
