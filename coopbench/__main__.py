@@ -1,5 +1,29 @@
-"""``python -m coopbench``."""
+"""``coopbench`` and ``python -m coopbench``: load the command line, then run it."""
 
-from coopbench.cli.main import main
+import os
+import signal
+from typing import NoReturn
 
-main()
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; an interruption while it loads ends the process with status 130."""
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if usual:  # not where whoever started this process has chosen to ignore interruptions
+        signal.signal(signal.SIGINT, _stop)
+    from coopbench.cli.main import main as run
+
+    if usual:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    """Exit at once: libraries that are being imported turn an exception into other errors."""
+    os.write(2, b"Interrupted.\n")
+    os._exit(130)
+
+
+if __name__ == "__main__":
+    main()
