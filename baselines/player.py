@@ -6,6 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from coopbench.baselines.code import CodePolicy
 from coopbench.baselines.game import Game
 from coopbench.baselines.policy import label
 from coopbench.baselines.registry import make_policy
@@ -117,6 +118,8 @@ class _Plain:
 
 
 def _adapted(policy: Any) -> Any:
+    if isinstance(policy, CodePolicy):
+        policy = policy.policy
     if hasattr(policy, "act") and hasattr(policy, "initial"):
         return policy
     function = getattr(policy, "act", policy)

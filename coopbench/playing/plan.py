@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import hyperparameters, make_policy
+from coopbench.baselines.registry import from_code, hyperparameters, make_policy
 from coopbench.episodes.table import Cell
 from coopbench.episodes.trained import Trained
 from coopbench.playing.models import (
@@ -31,7 +31,8 @@ Runs: TypeAlias = Mapping[int | None, Model]  # models by training seed; a fixed
 def plan(protocol: Protocol, policies: Sequence[Entrant]) -> list[Planned]:
     """Pair every task with every policy, in the protocol's order, and check that they can play.
 
-    ``Models`` play their own task or all tasks, as the protocol's training says.
+    ``FILE.py:NAME`` and ``module:NAME`` are policies from code, which is executed here. ``Models``
+    play their own task or all tasks, as the protocol's training says.
 
     Raises ``ValueError`` before anything runs: for no policies, for two of one name, for a named
     policy that cannot play a task, for hyperparameters that are not data, for models that are not
@@ -40,7 +41,8 @@ def plan(protocol: Protocol, policies: Sequence[Entrant]) -> list[Planned]:
     """
     if not policies:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")
-    columns = [column for policy in policies for column in _columns(protocol, policy)]
+    entrants = [from_code(policy) for policy in policies]
+    columns = [column for entrant in entrants for column in _columns(protocol, entrant)]
     labels = [name for name, _ in columns]
     repeated = sorted({name for name in labels if labels.count(name) > 1})
     if repeated:

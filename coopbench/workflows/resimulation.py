@@ -5,10 +5,11 @@ episodes are played again from their seeds and actions. No file is trusted.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from coopbench.baselines.code import CodePolicy, stored_code
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import begin_players
 from coopbench.baselines.networks.policy import TrainedPolicy
@@ -45,6 +46,7 @@ class CheckJob(CellJob):
     """The check of one stored cell, for a backend; its result is a ``Check``."""
 
     stored: Stored  # with episodes
+    trust: tuple[str, ...] = ()  # digests of stored code that may be executed
 
     @property
     def _block(self) -> Episodes:
@@ -68,7 +70,7 @@ class CheckJob(CellJob):
         ]
         if findings:  # what is not of the protocol is not played: it could be of any size
             return concluded(block.cell.folder, findings, episodes=len(block))
-        policy, findings = _policy(self.stored, task)
+        policy, findings = _policy(self.stored, task, self.trust)
         if policy is not None:
             again = play(protocol, block.cell, policy, tell)
             how, played = RERUN, len(block)
@@ -77,12 +79,20 @@ class CheckJob(CellJob):
             how, played = RECORDED, len(trace_of(block).recorded)
             findings += _recorded_findings(protocol, task, block)
         facts = {"how": how, "episodes": len(block), "played": played}
-        return concluded(block.cell.folder, findings, elsewhere(self.stored.meta), **facts)
+        check = concluded(block.cell.folder, findings, elsewhere(self.stored.meta), **facts)
+        if self.stored.source is None or policy is not None:
+            return check
+        digest = self.stored.meta["code"]["sha256"]
+        text = f"its code was not executed; to do so after reading source.txt, trust {digest}"
+        return replace(check, reasons=(*check.reasons, text))
 
 
-def _policy(stored: Stored, task: Task) -> tuple[str | TrainedPolicy | None, list[Finding]]:
+def _policy(
+    stored: Stored, task: Task, trust: tuple[str, ...]
+) -> tuple[str | TrainedPolicy | CodePolicy | None, list[Finding]]:
     """Return the policy that can play a cell again, None without one, and what is wrong about it.
 
+    Code that results have stored is executed only if ``trust`` holds the digest of its source.
     A cell with the name of a policy of this package must be played by that policy.
     """
     if stored.episodes is None:
@@ -90,6 +100,9 @@ def _policy(stored: Stored, task: Task) -> tuple[str | TrainedPolicy | None, lis
     cell, plays = stored.episodes.cell, stored.meta["plays"]
     if stored.policy is not None and cell.run is not None:
         return stored.policy, list(policy_findings(stored, stored.policy))
+    if stored.source is not None and stored.meta["code"]["sha256"] in trust:
+        code = stored.meta["code"]
+        return stored_code(code["place"], code["attribute"], stored.source), []
     if plays is None and cell.run is None:
         plays = cell.policy
     if plays is None or parse_name(plays).kind not in entries():
