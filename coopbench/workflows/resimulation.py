@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coopbench.baselines.code import CodePolicy, stored_code
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import begin_players
 from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.own_code import CodePolicy, stored_code
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import POLICY_FILE, entries, make_policy, parse_name
 from coopbench.episodes.fingerprints import Fingerprints, extremes, recordable

@@ -1,0 +1,81 @@
+"""The game that a policy plays, as far as a policy may look at it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+
+from coopbench_envs.layouts import Part, unpack
+from coopbench_envs.parameters import resolve
+from coopbench_envs.registration import spec
+
+if TYPE_CHECKING:  # these import numba, and to name a game takes none
+    from coopbench_envs.core import EnvSpec
+    from coopbench_envs.engine import Engine
+
+__all__ = ["Game"]
+
+
+@dataclass(frozen=True)
+class Game:
+    """One game with its parameters, seen from the seats: what a policy may read before it plays."""
+
+    env_id: str
+    agents: tuple[str, ...]
+    parameters: Any  # the environment's Params
+    constants: Any  # what its kernels read
+    layout: Mapping[str, Part]  # named parts of one agent's observation
+    action_space: Any  # of agent 0, Box or Discrete
+    low: np.ndarray  # (agents, dim) bounds of Box actions; empty for Discrete
+    high: np.ndarray
+    action_layout: Mapping[str, Part]  # named parts of one agent's action; empty if it has one
+
+    @classmethod
+    def of(cls, engine: "Engine") -> "Game":
+        """Return the game of an engine."""
+        return cls._made(engine.spec, engine.parameters, engine.constants)
+
+    @classmethod
+    def at(cls, env_id: str, **parameters: Any) -> "Game":
+        """Return the game of an environment, without an engine, which would be compiled first."""
+        environment = spec(env_id)
+        values = resolve(environment.params, parameters, environment.id)
+        return cls._made(environment, values, environment.constants(values))
+
+    @classmethod
+    def _made(cls, environment: "EnvSpec", parameters: Any, constants: Any) -> "Game":
+        agents = environment.agents(constants)
+        spaces = [environment.action_space(constants, a) for a in range(len(agents))]
+        discrete = isinstance(spaces[0], gym.spaces.Discrete)
+        low = np.zeros(0) if discrete else np.stack([space.low for space in spaces])
+        high = np.zeros(0) if discrete else np.stack([space.high for space in spaces])
+        action_layout = environment.action_layout
+        return cls(
+            environment.id,
+            agents,
+            parameters,
+            constants,
+            dict(environment.layout(constants)),
+            spaces[0],
+            low.astype(np.float64),
+            high.astype(np.float64),
+            {} if action_layout is None else dict(action_layout(constants)),
+        )
+
+    def unpack(self, observations: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the named parts of ``observations``, (..., features), as views of (..., *shape).
+
+        The shapes are those of ``layout``; nothing is copied.
+        """
+        return unpack(self.layout, observations)
+
+    def require(self, policy: str, *parts: str) -> None:
+        """Raise ``ValueError`` unless these observation parts exist and actions are a Box."""
+        missing = [part for part in parts if part not in self.layout]
+        if missing or not isinstance(self.action_space, gym.spaces.Box):
+            raise ValueError(
+                f"Policy {policy!r} cannot play {self.env_id}: it needs Box actions and the "
+                f"observation parts {', '.join(parts)}; there are {', '.join(self.layout)}."
+            )

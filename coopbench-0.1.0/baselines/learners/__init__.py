@@ -1,0 +1,1 @@
+"""Learners: what trains a policy."""

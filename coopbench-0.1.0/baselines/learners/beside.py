@@ -1,0 +1,82 @@
+"""Partners beside a learner: fixed policies in all seats but one, in some lanes of its games."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import OWN, seating
+from coopbench.baselines.player import Player
+from coopbench_envs.engine import Engine
+
+__all__ = ["Beside"]
+
+
+class Beside:
+    """Plays partners in the last lanes of an engine; in the first ones the learner has all seats.
+
+    The lanes with partners go through their line-ups in turn, one per episode: the e-th episode of
+    the j-th of C lanes has line-up j + e * C of ``match.seating``, so that the learner visits all
+    seats and meets every partner in every place equally often. Partners act on observations alone.
+    """
+
+    def __init__(self, engine: Engine, partners: Sequence[str], share: float) -> None:
+        agents = len(engine.agents)
+        if agents < 2:
+            raise ValueError(
+                f"partners were {list(partners)}; {engine.spec.id} has one agent here, allowed "
+                f"with two or more."
+            )
+        self._engine, game = engine, Game.of(engine)
+        self._count = max(1, round(share * engine.lanes))  # lanes with partners
+        self._first = engine.lanes - self._count
+        self._lineups = seating(agents * len(partners), agents, len(partners))
+        self._players = [Player(name, game) for name in partners]
+        self._seats = np.full((engine.lanes, agents), OWN)
+
+    @property
+    def learning(self) -> np.ndarray:
+        """Which seats the learner has, (lanes, agents) bool."""
+        learning: np.ndarray = self._seats == OWN
+        return learning
+
+    def begin(self, chosen: np.ndarray) -> None:
+        """Seat partners in the ``chosen`` lanes (lanes,), whose episodes have just begun."""
+        self._seat()
+        control, part = self._engine.control, slice(self._first, None)
+        if not chosen[part].any():
+            return
+        for stream, player in enumerate(self._players):
+            player.begin(control.seed[part], control.episode[part], chosen[part], stream)
+
+    def act(self, actions: np.ndarray) -> None:
+        """Write the partners' actions over those in ``actions`` (lanes, agents, ...)."""
+        control, part = self._engine.control, slice(self._first, None)
+        observations, masks, seats = control.obs[part], control.masks[part], self._seats[part]
+        rows = actions[part]
+        for number, player in enumerate(self._players):
+            seated = seats == number
+            if seated.any():  # a player acts in every step of its episodes, or in none
+                rows[seated] = player.act(observations, None, masks)[seated]
+
+    def _seat(self) -> None:
+        """Seat everybody as the episodes of the lanes require."""
+        episodes = self._engine.control.episode[self._first :]
+        numbers = (np.arange(self._count) + episodes * self._count) % len(self._lineups)
+        self._seats[self._first :] = self._lineups[numbers]
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return what the partners remember of the present episodes."""
+        return {
+            f"{number}{name}": array
+            for number, player in enumerate(self._players)
+            for name, array in player.save().items()
+        }
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what ``save`` has returned, in an engine in its state of then."""
+        self._seat()
+        for number, player in enumerate(self._players):
+            start = f"{number}."
+            stored = {k[len(start) - 1 :]: v for k, v in arrays.items() if k.startswith(start)}
+            player.load(stored)

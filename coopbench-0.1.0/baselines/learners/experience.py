@@ -1,0 +1,320 @@
+"""A game as rows: what the models of a learner act on, and the results of their steps.
+
+A row is one seat in one lane. Each model learns from the rows of its seats: of one seat if agents
+learn independently, of all seats if they share parameters (lane by lane, the seat fastest).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learners.beside import Beside
+from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.torch_tools import array_of
+from coopbench.baselines.networks.perceptron import Network
+from coopbench_envs.core import streams
+from coopbench_envs.engine import SAME_STEP, Engine
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["LaneStep", "RowOptions", "Rows", "Transition"]
+
+# Salt: training episodes differ from those of all evaluations.
+_EPISODES = 0x6C6561726E
+_FRAMES, _PARTNERS = "past_frames", "partners"  # among the fields of a game's state
+
+
+class Transition(NamedTuple):
+    """Result of one step for the rows of one model."""
+
+    rewards: np.ndarray  # (rows,) float32
+    done: np.ndarray  # (rows,) bool, the agent is terminated or its lane is over
+    truncated: np.ndarray  # (rows,) bool, its lane is over by time alone: it is not terminated
+    # (rows, inputs) float32, observed after the step: where the lane is over the last observation
+    # of the old episode, not the first of the new one.
+    following: np.ndarray
+    # (rows,) bool, the agent was alive when it acted, and no partner had its seat; nothing is
+    # learned from other rows.
+    valid: np.ndarray
+    # (rows, choices) bool, legal after the step, of the same episode as ``following``; None for
+    # Box actions. A row without any legal choice, or of a dead agent, has all of them.
+    legal: np.ndarray | None = None
+
+
+class LaneStep(NamedTuple):
+    """Result of one step for whole lanes, for critics and mixers that see all agents."""
+
+    team: np.ndarray  # (lanes,) float32, the agents' common reward, or else the sum of theirs
+    over: np.ndarray  # (lanes,) bool, the episode is over: the next observation is of a new one
+    truncated: np.ndarray  # (lanes,) bool, it is over by time alone: some agent is not terminated
+    # (lanes, size) float32, global state after the step: where the lane is over the last one of the
+    # old episode. Empty without ``RowOptions.global_state``.
+    state: np.ndarray
+
+
+class RowOptions(NamedTuple):
+    """What the inputs of rows hold."""
+
+    shared: bool  # one model for all seats, instead of one for each
+    scaled: bool  # bounded features are brought into [-1, 1]
+    history: int = 1  # latest observations
+    seat_number: bool = True  # a shared model gets the one-hot number of the seat
+    global_state: bool = False  # the state of whole lanes is returned, too
+    team_reward: bool = False  # every seat's reward is the mean of all agents'
+    partners: tuple[str, ...] = ()  # policies in all seats but one, see Beside
+    share: float = 0.0  # of the lanes have partners
+
+
+class Rows:
+    """``lanes`` games of one environment that restart as soon as they are over.
+
+    Inputs of a row are its latest ``history`` observations, the last one first and scaled as
+    ``centre`` and ``scale`` say, and behind them the one-hot number of its seat if a model is
+    shared by more than one and ``seat_number`` is True. Before an episode's first observation its
+    history is filled with that one. Arrays that are returned belong to the caller.
+
+    Sequences are cut where ``first`` is True: from there on ``observe``, ``legal`` and ``state``
+    are those of a new episode, while ``step`` and ``lane_step`` return the end of the old one.
+    """
+
+    lane_step: LaneStep  # of the latest step
+
+    def __init__(
+        self,
+        env_id: str,
+        parameters: Mapping[str, Any],
+        seed: int,
+        lanes: int,
+        options: RowOptions,
+    ) -> None:
+        self.engine = Engine(env_id, lanes, global_state=options.global_state, **parameters)
+        self.lanes, self.agents = lanes, len(self.engine.agents)
+        self.discrete = self.engine.discrete
+        # The model of every seat, and the seats of every model.
+        seats = np.arange(self.agents)
+        self.seats = np.zeros_like(seats) if options.shared else seats
+        self.groups = [np.flatnonzero(self.seats == model) for model in np.unique(self.seats)]
+        self.identity = options.shared and options.seat_number and self.agents > 1
+        self._any_number = options.shared and not options.seat_number
+        self._team_reward = options.team_reward
+        self.centre, self.scale = _scaling(self.engine, options.scaled)
+        self.history = options.history
+        self.inputs = self.history * len(self.centre) + (self.agents if self.identity else 0)
+        # Outputs of a model: the numbers of an action, or one logit for every choice.
+        shape = self.engine.control.masks.shape if self.discrete else self.engine.actions.shape
+        self.outputs = int(shape[2])
+        if not self.discrete:
+            low, high = self.engine.action_bounds()
+            self._low = low.astype(np.float64)
+            self._range = high.astype(np.float64) - self._low
+        seeds = streams(np.full(lanes, seed, np.uint64), np.arange(lanes), _EPISODES)
+        self.engine.reset(seeds)
+        self._beside: Beside | None = None
+        if options.partners:
+            self._beside = Beside(self.engine, options.partners, options.share)
+            self._beside.begin(np.ones(lanes, np.bool_))
+        self._frames = self._first(self.engine.control.obs)
+        self._seen = self._inputs(self._frames, self.engine.control.alive)
+        self._finished: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def observe(self) -> list[np.ndarray]:
+        """Return the inputs of each model's rows, (rows, inputs) float32; zeros of dead agents."""
+        return self._parts(self._seen)
+
+    def legal(self) -> list[np.ndarray | None]:
+        """Return each model's legal choices, (rows, choices) bool; None for Box actions.
+
+        A row without any has all of them: the choice of a dead agent is ignored.
+        """
+        return self._legal(self.engine.control.masks, self.engine.control.alive)
+
+    def state(self) -> np.ndarray:
+        """Return the global state of every lane, (lanes, size) float32; empty unless asked for."""
+        return self.engine.control.state.copy()
+
+    @property
+    def first(self) -> np.ndarray:
+        """Return where an episode begins with the present observation, (lanes,) bool."""
+        begins: np.ndarray = self.engine.state.time == 0
+        return begins
+
+    def step(self, actions: Sequence[np.ndarray]) -> list[Transition]:
+        """Play one step in all lanes with each model's actions.
+
+        These are (rows, numbers) floats, of which [-1, 1] covers the action range of the seat and
+        what lies outside is clipped, or (rows,) integers. Raises ``Diverged`` for actions and
+        rewards that are not finite.
+        """
+        engine, control = self.engine, self.engine.control
+        alive, time = control.alive.copy(), engine.state.time.copy()
+        joint, learning = self._joint(actions), self._learning()
+        if self._beside is not None:
+            self._beside.act(joint)
+        engine.step(joint, SAME_STEP)
+        if not np.isfinite(control.rewards).all():
+            raise Diverged("A reward is not finite.")
+        over = control.ended | control.truncated
+        following = self._advance(over, alive)
+        if over.any():
+            returns = engine.final_returns[over][learning[over]]
+            self._finished.append((returns, time[over] + 1))
+            if self._beside is not None:
+                self._beside.begin(over)
+        done = control.terminated | over[:, None]
+        truncated = control.truncated[:, None] & ~control.terminated
+        self.lane_step = self._lane_step(over)
+        columns = (self._rewards(), done, truncated, following, alive & learning)
+        rows = zip(*map(self._parts, columns), self._following_legal(over), strict=True)
+        return [Transition(*parts) for parts in rows]
+
+    def _learning(self) -> np.ndarray:
+        """Return the seats that the learner has, (lanes, agents) bool."""
+        if self._beside is None:
+            return np.ones((self.lanes, self.agents), np.bool_)
+        return self._beside.learning
+
+    def _rewards(self) -> np.ndarray:
+        """Return the rewards of the step just played, (lanes, agents) float32."""
+        rewards = self.engine.control.rewards
+        if self._team_reward:
+            rewards = np.broadcast_to(rewards.mean(axis=1, keepdims=True), rewards.shape)
+        return rewards.astype(np.float32)
+
+    def _advance(self, over: np.ndarray, alive: np.ndarray) -> np.ndarray:
+        """Take in new observations; return all inputs after the step, (lanes, agents, inputs).
+
+        ``alive`` are the agents that acted. Agents that are terminated for good keep their last
+        observation in what is returned; those that have only fallen have none.
+        """
+        engine, control = self.engine, self.engine.control
+        before, self._frames = self._frames, self._next(control.obs, self._frames)
+        if over.any():
+            self._frames[over] = self._first(control.obs[over])
+        self._seen = following = self._inputs(self._frames, control.alive)
+        if over.any():
+            following = following.copy()
+            ended = self._next(engine.final_obs[over], before[over])
+            seeing = engine.final_alive if engine.falling else alive
+            following[over] = self._inputs(ended, seeing[over])
+        return following
+
+    def _lane_step(self, over: np.ndarray) -> LaneStep:
+        """Return the result of the step just played for whole lanes."""
+        engine, control = self.engine, self.engine.control
+        state = control.state.copy()
+        state[over] = engine.final_state[over]
+        truncated = control.truncated & ~control.ended
+        return LaneStep(control.team.astype(np.float32), over, truncated, state)
+
+    def _following_legal(self, over: np.ndarray) -> list[np.ndarray | None]:
+        """Return each model's legal choices after the step; where a lane is over its last ones."""
+        engine, control = self.engine, self.engine.control
+        if not over.any():
+            return self._legal(control.masks, control.alive)
+        lanes = over[:, None]
+        masks = np.where(lanes[:, :, None], engine.final_masks, control.masks)
+        return self._legal(masks, np.where(lanes, engine.final_alive, control.alive))
+
+    def _legal(self, masks: np.ndarray, alive: np.ndarray) -> list[np.ndarray | None]:
+        """Return the rows of masks, with all choices where there is none or the agent is dead."""
+        if not self.discrete:
+            return [None] * len(self.groups)
+        legal = masks != 0
+        legal |= ~legal.any(axis=2, keepdims=True) | ~alive[:, :, None]
+        return list(self._parts(legal))
+
+    def tally(self) -> dict[str, float]:
+        """Return mean own return and length of the episodes finished since the last call."""
+        finished, self._finished = self._finished, []
+        if not finished:
+            return {}
+        returns, lengths = (np.concatenate(part) for part in zip(*finished, strict=True))
+        return {
+            "episode_return": float(returns.mean()),
+            "episode_length": float(lengths.mean()),
+        }
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return the state of all games, and what partners remember."""
+        partners = {} if self._beside is None else under(_PARTNERS, self._beside.save())
+        return self.engine.get_state() | {_FRAMES: self._frames.copy()} | partners
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from a saved state; ``ValueError`` if it is one of another game."""
+        missing = [name for name in (*self.engine.fields, _FRAMES) if name not in arrays]
+        if missing:
+            raise ValueError(f"The state of {self.engine.spec.id} lacks {', '.join(missing)}.")
+        self.engine.reset(state={name: arrays[name] for name in self.engine.fields})
+        if self._beside is not None:
+            self._beside.load(part(arrays, _PARTNERS))
+        self._frames = arrays[_FRAMES].copy()
+        self._seen = self._inputs(self._frames, self.engine.control.alive)
+        self._finished = []
+
+    def network(
+        self, models: Sequence[Sequence["torch.nn.Linear"]], activation: str, head: str
+    ) -> Network:
+        """Return the linear layers of all models as data, with the scaling of their inputs."""
+        layers = list(zip(*models, strict=True))
+        return Network(
+            seats=np.zeros(0, np.int64) if self._any_number else self.seats.copy(),
+            weights=tuple(np.stack([array_of(m.weight).T for m in layer]) for layer in layers),
+            biases=tuple(np.stack([array_of(m.bias) for m in layer]) for layer in layers),
+            centre=np.tile(self.centre, self.history),
+            scale=np.tile(self.scale, self.history),
+            history=self.history,
+            identity=self.identity,
+            activation=activation,
+            head=head,
+        )
+
+    def _joint(self, actions: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the engine's actions from those of each model."""
+        joint = np.empty_like(self.engine.actions)
+        for seats, rows in zip(self.groups, actions, strict=True):
+            joint[:, seats] = rows.reshape(self.lanes, len(seats), *joint.shape[2:])
+        if self.discrete:
+            return joint
+        if not np.isfinite(joint).all():
+            raise Diverged("An action is not finite.")
+        units: np.ndarray = self._low + (np.clip(joint, -1.0, 1.0) + 1.0) / 2.0 * self._range
+        return units
+
+    def _first(self, observations: np.ndarray) -> np.ndarray:
+        """Return frames at the start of episodes, (lanes, agents, history, features), scaled."""
+        scaled = (observations - self.centre) * self.scale
+        return np.repeat(scaled[:, :, None], self.history, axis=2)
+
+    def _next(self, observations: np.ndarray, frames: np.ndarray) -> np.ndarray:
+        """Return frames after a step."""
+        scaled = (observations - self.centre) * self.scale
+        return np.concatenate([scaled[:, :, None], frames[:, :, :-1]], axis=2)
+
+    def _inputs(self, frames: np.ndarray, alive: np.ndarray) -> np.ndarray:
+        """Return the inputs of all seats, (lanes, agents, inputs)."""
+        features = self.history * len(self.centre)
+        inputs = np.empty((*alive.shape, self.inputs), np.float32)
+        inputs[:, :, :features] = frames.reshape(*alive.shape, features)
+        if self.identity:
+            inputs[:, :, features:] = np.eye(self.agents, dtype=np.float32)
+        if not alive.all():
+            inputs[~alive] = 0.0
+        return inputs
+
+    def _parts(self, values: np.ndarray) -> list[np.ndarray]:
+        """Return the rows of each model, copied from an array (lanes, agents, ...)."""
+        return [values[:, seats].reshape(-1, *values.shape[2:]) for seats in self.groups]
+
+
+def _scaling(engine: Engine, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return centre and scale that bring features with finite bounds into [-1, 1]."""
+    low = np.min([space.low for space in engine.observation_spaces], axis=0).astype(np.float64)
+    high = np.max([space.high for space in engine.observation_spaces], axis=0).astype(np.float64)
+    centre, scale = np.zeros(len(low), np.float32), np.ones(len(low), np.float32)
+    bounded = np.isfinite(low) & np.isfinite(high) & (low < high) & scaled
+    centre[bounded] = (low[bounded] + high[bounded]) / 2.0
+    scale[bounded] = 2.0 / (high[bounded] - low[bounded])
+    return centre, scale

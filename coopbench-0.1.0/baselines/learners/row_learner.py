@@ -1,0 +1,160 @@
+"""The base of learners on the rows of a game: the loop over steps, and scaled rewards."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learner import settings_of
+from coopbench.baselines.learners.checkpoint import check_saved, origin
+from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
+from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
+
+__all__ = ["RewardScale", "RowLearner"]
+
+
+class RowLearner:
+    """Base of learners on the rows of a game, which add ``advance``.
+
+    A name that ends in "_shared" means one model for all seats. Of the hyperparameters ``lanes``,
+    ``history``, ``scale_observations``, ``seat_number``, ``reward``, ``partners`` and ``share`` are
+    read here.
+    """
+
+    def __init__(
+        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Any
+    ) -> None:
+        shared = name.endswith("_shared")
+        if not (shared or params.seat_number):
+            raise ValueError(
+                f"seat_number was False with learner {name!r}, which has a model for every seat; "
+                f"allowed with '{name}_shared', whose only model then plays any number of agents."
+            )
+        # Learners may do without the hyperparameters of tracks: they are then left at these values.
+        reward = getattr(params, "reward", "own")
+        partners, share = getattr(params, "partners", ()), getattr(params, "share", 0.0)
+        if bool(partners) != (share > 0.0):
+            raise ValueError(
+                f"partners were {list(partners)} and share {share}; allowed: partners with a share "
+                f"above 0, or neither."
+            )
+        self.name, self.seed, self.steps, self._params = name, seed, 0, params
+        options = RowOptions(
+            shared=shared,
+            scaled=params.scale_observations,
+            history=params.history,
+            seat_number=params.seat_number,
+            team_reward=reward == "team",
+            partners=partners,
+            share=share,
+        )
+        self._rows = Rows(env_id, parameters, seed, params.lanes, options)
+        self._numbers = torch_seed(seed)
+
+    def learn(self, steps: int) -> dict[str, float]:
+        """Train up to ``steps`` steps of the environment, counted from the beginning.
+
+        Returns means of all reports since the last call. Raises ``Diverged``, and ``ValueError``
+        if not even one step of all lanes fits in.
+        """
+        lanes = self._params.lanes
+        if steps < lanes:
+            raise ValueError(
+                f"Learner {self.name!r} was asked for {steps} steps, but one step of its {lanes} "
+                f"lanes counts as {lanes}; ask for more steps, or set lanes to at most {steps}."
+            )
+        reports: list[dict[str, float]] = []
+        with torch_apart(self._numbers):
+            while self.steps + lanes <= steps:
+                try:
+                    reports += self.advance()
+                except Diverged as error:
+                    raise Diverged(
+                        f"Learner {self.name!r} on {self._rows.engine.spec.id} diverged at step "
+                        f"{self.steps:,}: {error} A smaller learning_rate, or scale_rewards, may "
+                        f"help."
+                    ) from None
+        return self._rows.tally() | _means(reports)
+
+    def advance(self) -> list[dict[str, float]]:
+        """Play one step in all lanes, and update models when it is time.
+
+        Returns one report per updated model, named numbers. ``self.steps`` grows by the number of
+        lanes.
+        """
+        raise NotImplementedError
+
+    def origin(self) -> np.ndarray:
+        """Return which training this is, for its saved state; see ``checkpoint.origin``."""
+        engine = self._rows.engine
+        settings = ", ".join(f"{k}={v!r}" for k, v in settings_of(self._params).items())
+        text = f"{type(self._params).__name__}({settings})"
+        return origin(self.name, f"{engine.spec.id} {engine.parameters}", self.seed, text)
+
+    def check_saved(
+        self, saved: Mapping[str, np.ndarray], current: Mapping[str, np.ndarray]
+    ) -> None:
+        """Raise ``ValueError`` unless ``saved`` may replace the ``current`` state."""
+        check_saved(saved, current, f"{self.name!r} on {self._rows.engine.spec.id}")
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of a policy of this training; see ``TrainedPolicy``."""
+        return {
+            "environment": self._rows.engine.spec.id,
+            "learner": self.name,
+            "seed": self.seed,
+            "steps": self.steps,
+            "hyperparameters": settings_of(self._params),
+        }
+
+
+def _means(reports: list[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of every name over the reports that have it."""
+    values: dict[str, list[float]] = {}
+    for report in reports:
+        for name, value in report.items():
+            values.setdefault(name, []).append(value)
+    return {name: float(np.mean(numbers)) for name, numbers in values.items()}
+
+
+class RewardScale:
+    """Divides rewards by the running standard deviation of their discounted sums."""
+
+    def __init__(self, rows: int, gamma: float) -> None:
+        self._gamma = gamma
+        self._sums = np.zeros(rows)
+        self._moments = np.zeros(3)  # count, mean, sum of squared differences from it
+
+    def __call__(self, step: Transition) -> np.ndarray:
+        """Add the rewards of a step and return them scaled, (rows,) float32."""
+        self._sums = self._gamma * self._sums + step.rewards
+        self._add(self._sums[step.valid])
+        self._sums[step.done] = 0.0
+        scaled: np.ndarray = step.rewards / np.float32(self.deviation)
+        return scaled
+
+    @property
+    def deviation(self) -> float:
+        """Divisor of rewards; 1 until two different sums have been seen."""
+        count, _, squares = self._moments
+        return float(np.sqrt(squares / count)) if squares > 0.0 else 1.0
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return the sums and their moments."""
+        return {"sums": self._sums.copy(), "moments": self._moments.copy()}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from saved sums and moments."""
+        self._sums, self._moments = arrays["sums"].copy(), arrays["moments"].copy()
+
+    def _add(self, values: np.ndarray) -> None:
+        """Merge the moments of ``values`` into the running ones (Chan, Golub & LeVeque 1979)."""
+        if not len(values):
+            return
+        count, mean = self._moments[:2]
+        total, apart = count + len(values), values.mean() - mean
+        self._moments[0] = total
+        self._moments[1] += apart * len(values) / total
+        self._moments[2] += ((values - values.mean()) ** 2).sum()
+        self._moments[2] += apart**2 * count * len(values) / total

@@ -1,0 +1,149 @@
+"""Matches: players in the seats of an engine, from the reset to the end of every episode.
+
+``Match`` is the one loop in which policies play. Whoever wants to look at every step iterates over
+``steps``; whoever wants the result alone calls ``play``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coopbench_envs.engine import DISABLED, Engine
+
+__all__ = [
+    "OWN",
+    "Actor",
+    "Match",
+    "Script",
+    "begin_players",
+    "seating",
+    "seating_by_role",
+]
+
+OWN = -1  # in a seating: the first player, whose policy is evaluated
+
+
+class Actor(Protocol):
+    """What can sit in a match: a ``Player``, or anything that acts like one."""
+
+    def begin(
+        self, seeds: np.ndarray, episodes: np.ndarray, chosen: np.ndarray, stream: int = 0
+    ) -> None:
+        """Start the episodes of the ``chosen`` lanes; see ``Player.begin``."""
+
+    def act(
+        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return actions for every seat of every lane; see ``Player.act``."""
+
+
+class Script:
+    """An actor whose actions depend on nothing but the number of the step."""
+
+    def __init__(self, actions: Callable[[int], np.ndarray]) -> None:
+        self._actions, self._step = actions, 0
+
+    def begin(
+        self, seeds: np.ndarray, episodes: np.ndarray, chosen: np.ndarray, stream: int = 0
+    ) -> None:
+        """Start from step 0 again."""
+        self._step = 0
+
+    def act(
+        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return the actions of this step, in the units of the action space."""
+        self._step += 1
+        return self._actions(self._step - 1)
+
+
+class Match:
+    """Players on an engine, every lane one episode.
+
+    ``seats`` (lanes, agents) are as ``seating`` returns them; without, the first player has all
+    seats. ``begin`` starts the episodes and ``steps`` plays them; both can be repeated.
+    """
+
+    def __init__(
+        self, engine: Engine, players: Sequence[Actor], seats: np.ndarray | None = None
+    ) -> None:
+        self.engine, self.players = engine, tuple(players)
+        self.seats = seating(engine.lanes, len(engine.agents), 0) if seats is None else seats
+
+    def begin(self, seeds: ArrayLike, state: Mapping[str, Any] | None = None) -> None:
+        """Reset the engine with one seed per lane, and start every player's episodes.
+
+        Fields in ``state`` override the seeded state, as in ``Engine.reset``.
+        """
+        self.engine.reset(np.asarray(seeds), state=state)
+        begin_players(self.engine, self.players)
+
+    def actions(self) -> np.ndarray:
+        """Return the next actions of all seats: every player acts, and its own seats count."""
+        control, view = self.engine.control, self.engine.view()
+        actions = self.players[0].act(control.obs, view, control.masks)
+        for number, player in enumerate(self.players[1:]):
+            theirs = self.seats == number
+            actions[theirs] = player.act(control.obs, view, control.masks)[theirs]
+        return actions
+
+    def steps(self) -> Iterator[np.ndarray]:
+        """Play until every episode is over; yield the actions after each step.
+
+        Lanes whose episodes are over rest. The engine holds what came of the step.
+        """
+        while not self.engine.control.done.all():
+            actions = self.actions()
+            self.engine.step(actions, DISABLED)
+            yield actions
+
+    def play(self, seeds: ArrayLike, state: Mapping[str, Any] | None = None) -> np.ndarray:
+        """Play whole episodes; return the sums of rewards (lanes, agents).
+
+        They are the engine's own array, which the next ``begin`` overwrites.
+        """
+        self.begin(seeds, state)
+        for _ in self.steps():
+            pass
+        return self.engine.control.returns
+
+
+def begin_players(engine: Engine, players: Sequence[Actor], first: int = 0) -> None:
+    """Start the players' episodes in all lanes of an engine that has been reset.
+
+    Each draws from a stream of random numbers of its own, numbered from ``first``.
+    """
+    control, everywhere = engine.control, np.ones(engine.lanes, np.bool_)
+    for stream, player in enumerate(players, first):
+        player.begin(control.seed, control.episode, everywhere, stream)
+
+
+def seating(episodes: int, agents: int, partners: int) -> np.ndarray:
+    """Say who sits where, (episodes, agents): -1 is the policy, p >= 0 the p-th partner.
+
+    Without partners the policy sits everywhere. With P partners it sits in seat k mod n of episode
+    k, and the j-th of the other seats (in index order, from 0) is taken by partner
+    (floor(k / n) + j) mod P. So the policy visits all n seats in turn, then the partners move on by
+    one, and after n * P episodes every partner has sat in every place equally often.
+    """
+    return seating_by_role(episodes, ("",) * agents, {"": partners} if partners else {})
+
+
+def seating_by_role(episodes: int, roles: Sequence[str], partners: Mapping[str, int]) -> np.ndarray:
+    """Say who sits where if every role has partners of its own; see ``seating``.
+
+    ``roles`` are those of the seats, and ``partners`` the number of partners of each role; partners
+    are numbered role after role. The policy visits all n seats in turn. In episode k the j-th of
+    the other seats of a role with P partners is taken by its partner (floor(k / n) + j) mod P.
+    """
+    agents = len(roles)
+    episode, seat = np.arange(episodes)[:, None], np.arange(agents)[None, :]
+    seats, first = np.full((episodes, agents), OWN), 0
+    for role, count in partners.items():
+        others = np.array([name == role for name in roles]) & (seat != episode % agents)
+        place = others.cumsum(axis=1) - 1  # among the other seats of the role
+        seats = np.where(others, first + (episode // agents + place) % count, seats)
+        first += count
+    return seats

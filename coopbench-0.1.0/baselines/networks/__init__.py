@@ -1,0 +1,1 @@
+"""Networks: trained policies as data, one kind of network per file."""

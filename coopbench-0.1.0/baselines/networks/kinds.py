@@ -1,0 +1,56 @@
+"""The kinds of networks, and how a trained policy of any kind is read from a file."""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import entry_points
+
+from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.policy import (
+    FACTS,
+    FORMAT,
+    PERCEPTRON,
+    Content,
+    TrainedPolicy,
+)
+from coopbench_envs.arrays import unpack
+from coopbench_envs.parameters import unknown
+
+__all__ = ["KINDS", "read_policy"]
+
+Reader = Callable[[Content], TrainedPolicy]
+
+# Other packages add theirs through the entry-point group ``coopbench.networks``: the name of the
+# kind, and a function like these. It raises ``ValueError``, ``LookupError`` or ``TypeError`` for
+# what its own ``pack`` does not write.
+KINDS: dict[str, Reader] = {PERCEPTRON: NetworkPolicy.read}
+
+_BROKEN = (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+
+@cache
+def _installed() -> dict[str, Reader]:
+    """Return the kinds of other packages."""
+    return {point.name: point.load() for point in entry_points(group="coopbench.networks")}
+
+
+def read_policy(content: bytes) -> TrainedPolicy:
+    """Return the policy of a file; ``ValueError`` for anything that ``pack`` does not write."""
+    arrays = unpack(content)
+    try:
+        header = json.loads(arrays.pop("header").tobytes())
+        if header.pop("format") != FORMAT:
+            raise ValueError("it has another format")
+        kind, kinds = header.pop("kind", PERCEPTRON), _installed() | KINDS
+        if kind not in kinds:
+            raise ValueError(
+                f"{unknown('kind of network', kind, kinds)} Install the package that trained it, "
+                f"or the version of coopbench that did"
+            )
+        facts = {name: header.pop(name) for name in FACTS}
+        wrong = [name for name, kind_of in FACTS.items() if type(facts[name]) is not kind_of]
+        if wrong:
+            raise ValueError(f"it states {wrong[0]} {facts[wrong[0]]!r}")
+        return kinds[kind](Content(facts, header, arrays))
+    except _BROKEN as error:
+        raise ValueError(f"it is not a policy: {type(error).__name__}: {error}") from None

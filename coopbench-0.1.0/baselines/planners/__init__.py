@@ -1,0 +1,1 @@
+"""Planners: paths and velocities, in pathfinding."""

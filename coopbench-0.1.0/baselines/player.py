@@ -1,0 +1,168 @@
+"""Plays a policy on a batch of games: its memory, and checks of what it returns."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.own_code import CodePolicy
+from coopbench.baselines.policy import label
+from coopbench.baselines.registry import make_policy
+from coopbench_envs.core import streams
+from coopbench_envs.engine import Engine
+
+__all__ = ["Player", "seated"]
+
+
+class Player:
+    """A policy at play: its memory for every lane of one batch of games."""
+
+    def __init__(self, policy: Any, game: Game) -> None:
+        self.game = game
+        self.label = policy if isinstance(policy, str) else label(policy)
+        self._policy = make_policy(policy, game) if isinstance(policy, str) else _adapted(policy)
+        self._uses_state = bool(getattr(self._policy, "uses_state", False))
+        self._uses_masks = bool(getattr(self._policy, "uses_masks", False))
+        self._memory: Any = None
+
+    def begin(
+        self, seeds: np.ndarray, episodes: np.ndarray, chosen: np.ndarray, stream: int = 0
+    ) -> None:
+        """Forget what was in the ``chosen`` lanes and start their episodes.
+
+        Players of one game take different numbers as ``stream``: their random numbers then differ
+        although the seeds do not.
+        """
+        random = streams(seeds, episodes, salt=1 + stream)
+        fresh = self._policy.initial(self.game, random[chosen])
+        everywhere = bool(chosen.all())
+        self._memory = fresh if everywhere else _merged(self._memory, fresh, chosen)
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return copies of all arrays of the memory, by their place in it: ".0", ".1.2"."""
+        return _leaves(self._memory, "")
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Replace the memory of a player that has begun by what ``save`` has returned."""
+        self._memory = _replaced(self._memory, arrays, "")
+
+    def act(
+        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return checked actions for every seat; a wrong shape or value names this policy.
+
+        ``state`` is what ``Engine.view`` returns and ``masks`` are the engine's; only a policy that
+        ``uses_state`` or ``uses_masks`` needs them.
+        """
+        if self._uses_state and state is None:
+            raise ValueError(
+                f"Policy {self.label!r} plans on the state of {self.game.env_id}, which is not "
+                f"available here; allowed: policies that act on observations."
+            )
+        arguments = [observations, self._memory]
+        if self._uses_state:
+            arguments.append(state)
+        if self._uses_masks:
+            arguments.append(self._legal(masks))
+        actions, self._memory = self._policy.act(*arguments)
+        return self._checked(actions, observations)
+
+    def _legal(self, masks: np.ndarray | None) -> np.ndarray | None:
+        if not isinstance(self.game.action_space, gym.spaces.Discrete):
+            return None
+        if masks is None:
+            raise ValueError(
+                f"Policy {self.label!r} chooses among the legal actions of {self.game.env_id}, "
+                f"which are not told here; allowed: policies that act on observations alone."
+            )
+        return masks.astype(np.bool_)
+
+    def _checked(self, actions: Any, observations: np.ndarray) -> np.ndarray:
+        space = self.game.action_space
+        shape = (*observations.shape[:2], *tuple(space.shape))
+        try:
+            array = np.asarray(actions)
+        except ValueError:
+            array = np.asarray(actions, dtype=object)
+        kinds = "iu" if isinstance(space, gym.spaces.Discrete) else "fiu"
+        if array.shape != shape or array.dtype.kind not in kinds:
+            raise ValueError(
+                f"Policy {self.label!r} returned actions of shape {array.shape} and type "
+                f"{array.dtype} in {self.game.env_id}; expected {shape} "
+                f"({'integers' if kinds == 'iu' else 'numbers'}: lanes, agents"
+                f"{', dim' if space.shape else ''}) for observations {observations.shape}."
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"Policy {self.label!r} returned actions that are not finite.")
+        return np.array(array, np.int64 if kinds == "iu" else np.float64)
+
+
+def seated(policy: Any, engine: Engine) -> Player:
+    """Return a player of ``policy`` in the game of an engine."""
+    return Player(policy, Game.of(engine))
+
+
+class _Plain:
+    """Policy without a memory, from a function of the observations."""
+
+    def __init__(self, function: Callable[[np.ndarray], Any]) -> None:
+        self._function = function
+
+    def initial(self, game: Game, seeds: np.ndarray) -> None:
+        return None
+
+    def act(self, observations: np.ndarray, memory: None) -> tuple[Any, None]:
+        return self._function(observations), None
+
+
+def _adapted(policy: Any) -> Any:
+    if isinstance(policy, CodePolicy):
+        policy = policy.policy
+    if hasattr(policy, "act") and hasattr(policy, "initial"):
+        return policy
+    function = getattr(policy, "act", policy)
+    if not callable(function):
+        raise TypeError(
+            f"A policy is a name, a callable f(observations) -> actions, or an object with "
+            f"act(observations); given {type(policy).__name__}."
+        )
+    return _Plain(function)
+
+
+def _leaves(memory: Any, place: str) -> dict[str, np.ndarray]:
+    """Return copies of the arrays of a memory by their place in it."""
+    if memory is None:
+        return {}
+    if isinstance(memory, np.ndarray):
+        return {place or ".": memory.copy()}
+    leaves: dict[str, np.ndarray] = {}
+    for k, part in enumerate(memory):
+        leaves |= _leaves(part, f"{place}.{k}")
+    return leaves
+
+
+def _replaced(memory: Any, arrays: Mapping[str, np.ndarray], place: str) -> Any:
+    """Return a memory like ``memory`` with the arrays that ``_leaves`` has returned."""
+    if memory is None:
+        return None
+    if isinstance(memory, np.ndarray):
+        return arrays[place or "."].copy()
+    values = [_replaced(part, arrays, f"{place}.{k}") for k, part in enumerate(memory)]
+    return type(memory)(*values) if hasattr(memory, "_fields") else tuple(values)
+
+
+def _merged(old: Any, fresh: Any, chosen: np.ndarray) -> Any:
+    """Memory with the ``fresh`` lanes written over the old ones."""
+    if fresh is None:
+        return None
+    if isinstance(fresh, np.ndarray):
+        if old is None:
+            old = np.zeros((len(chosen), *fresh.shape[1:]), fresh.dtype)
+        merged = np.array(old)
+        merged[chosen] = fresh
+        return merged
+    parts = [None] * len(fresh) if old is None else old
+    values = [_merged(a, b, chosen) for a, b in zip(parts, fresh, strict=True)]
+    return type(fresh)(*values) if hasattr(fresh, "_fields") else tuple(values)

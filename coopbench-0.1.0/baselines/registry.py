@@ -1,0 +1,299 @@
+"""Finds policies and learners by their names, and makes them.
+
+Both are searched for in the files of this package, folder by folder, and in the entry points of
+other packages. Nothing is listed by hand.
+"""
+
+import importlib
+import json
+import pkgutil
+import re
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib import resources
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, NamedTuple
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.learner import Learner, LearnerEntry
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.networks.policy import LARGEST, POLICY_FILE, TrainedPolicy
+from coopbench.baselines.own_code import is_code, load_code
+from coopbench.baselines.policy import Entry, Policy, PolicyName, label
+from coopbench_envs.parameters import Allowed, describe, named, resolve, unknown
+
+__all__ = [
+    "POLICY_FILE",
+    "entries",
+    "entry_of",
+    "from_code",
+    "hyperparameters",
+    "learners",
+    "make_learner",
+    "make_policy",
+    "modules",
+    "parse_name",
+    "preset",
+    "trained_policy",
+]
+
+_MOST_WRITTEN = 65_536  # characters of hyperparameters, which stand in the metadata of every cell
+
+parse_name = PolicyName.parse
+
+
+@cache
+def modules() -> tuple[ModuleType, ...]:
+    """Return all modules of this package and its folders; they are imported.
+
+    Looking through the folders takes milliseconds, and a protocol names hundreds of policies.
+    """
+    package = importlib.import_module(__package__)
+    names = [info.name for info in pkgutil.walk_packages(package.__path__, f"{__package__}.")]
+    return tuple(importlib.import_module(name) for name in names)
+
+
+# --- policies -------------------------------------------------------------------------------------
+
+
+def entries() -> dict[str, Entry]:
+    """Return all policies by name: one ``ENTRY`` per file here, and those of other packages.
+
+    What a learner has trained is a policy under the learner's name.
+    Other packages add theirs through the entry-point group ``coopbench.policies``; each entry point
+    names an ``Entry``.
+    """
+    shipped = [module.ENTRY for module in modules() if hasattr(module, "ENTRY")]
+    table: dict[str, Entry] = {entry.name: entry for entry in shipped}
+    table |= {name: _trained_entry(learner) for name, learner in learners().items()}
+    for entry in _installed_policies():
+        table.setdefault(entry.name, entry)
+    return dict(sorted(table.items()))
+
+
+def entry_of(policy: str) -> Entry | None:
+    """Return the entry that the name of a policy means; None if none is registered."""
+    return entries().get(parse_name(policy).kind)
+
+
+def from_code(policy: Any) -> Any:
+    """Return the policy that ``FILE.py:NAME`` or ``module:NAME`` means; anything else as it is.
+
+    This executes code: call it with what a user has written, never with a name from results. A
+    registered policy comes before a module of the same name. Raises ``ValueError`` if there is no
+    such file, module or name.
+    """
+    if not isinstance(policy, str) or entry_of(policy) is not None or not is_code(policy):
+        return policy
+    try:
+        return load_code(policy)
+    except ValueError as error:
+        if policy.rpartition(":")[0].endswith(".py"):
+            raise
+        kind = parse_name(policy).kind
+        raise ValueError(f"{unknown('policy', kind, entries())} As code: {error}") from None
+
+
+@cache
+def _installed_policies() -> tuple[Entry, ...]:
+    """Entries of other packages; looking for them takes milliseconds, so once is enough."""
+    return tuple(point.load() for point in entry_points(group="coopbench.policies"))
+
+
+def make_policy(name: str, game: Game) -> Policy:
+    """Create the policy that ``name`` describes for ``game``.
+
+    A name is ``policy`` or ``policy:value,value`` with the values of its parameters in their order,
+    or ``policy:parameter=value``. Raises ``ValueError`` for a name, a parameter or a value that is
+    not allowed, and for a game that the policy cannot play.
+    """
+    entry, parameters = _resolved(name)
+    policy: Policy = entry.create(game, parameters)
+    return policy
+
+
+def hyperparameters(policy: Any) -> dict[str, Any] | None:
+    """Return what a policy was made with, as data that JSON can hold; None if it does not say.
+
+    Of a name, its parameters; of an object, its attribute ``hyperparameters``, a dictionary. Raises
+    ``ValueError`` if that is anything else.
+    """
+    if isinstance(policy, str):
+        return dict(_resolved(policy)[1]._asdict())
+    values = getattr(policy, "hyperparameters", None)
+    if values is None:
+        return None
+    try:
+        text = json.dumps(values, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"The hyperparameters of policy {label(policy)!r} cannot be written as JSON ({error}); "
+            f"allowed: a dictionary of finite numbers, texts, lists and dictionaries."
+        ) from None
+    if not isinstance(values, dict) or len(text) > _MOST_WRITTEN:
+        raise ValueError(
+            f"The hyperparameters of policy {label(policy)!r} are a {type(values).__name__} of "
+            f"{len(text):,} characters as JSON; allowed: a dictionary of up to {_MOST_WRITTEN:,}."
+        )
+    return dict(json.loads(text))
+
+
+def _resolved(text: str) -> tuple[Entry, Any]:
+    """Return the entry that the name of a policy means, and its parameters."""
+    name = parse_name(text)
+    entry: Entry = named("policy", name.kind, entries())
+    if entry.trained and not name.values:
+        raise ValueError(
+            f"Policy {name.kind!r} has to be trained: name the folder of a run, "
+            f"{name.kind}:FOLDER; 'coopbench train PROTOCOL {name.kind}' makes some."
+        )
+    try:
+        values = _values(entry, name.values)
+        return entry, resolve(entry.params, values, f"policy {name.kind!r}")
+    except TypeError as error:  # a missing value or an unknown parameter: bad input, not a bad call
+        raise ValueError(f"Policy {text!r}: {error}") from None
+
+
+def _values(entry: Entry, written: str) -> dict[str, Any]:
+    """Return the values behind the colon of a name, by parameter."""
+    fields = list(entry.params._fields)  # type: ignore[attr-defined]
+    if entry.trained:  # folders may hold commas
+        return {fields[0]: written} if written else {}
+    texts = {name for name, (kind, *_) in describe(entry.params).items() if kind == "str"}
+    values: dict[str, Any] = {}
+    for position, part in enumerate(filter(None, written.split(","))):
+        key, equals, text = part.partition("=")
+        if not equals:
+            key, text = (
+                (fields[position] if position < len(fields) else f"value {position + 1}"),
+                key,
+            )
+        name, value = key.strip(), text.strip()
+        values[name] = value if name in texts else _number(value)
+    return values
+
+
+def _number(text: str) -> int | float | str:
+    """Return the number that a text spells, or the text."""
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+# --- learners -------------------------------------------------------------------------------------
+
+
+def learners() -> dict[str, LearnerEntry]:
+    """Return all learners by name: those in ``LEARNERS`` of the files here, and of other packages.
+
+    These name a ``LearnerEntry`` in the entry-point group ``coopbench.learners``.
+    """
+    return dict(_learners())
+
+
+@cache
+def _learners() -> dict[str, LearnerEntry]:
+    """Return all learners by name; the files are searched once."""
+    shipped = [entry for module in modules() for entry in getattr(module, "LEARNERS", ())]
+    installed = [point.load() for point in entry_points(group="coopbench.learners")]
+    # Of two with one name that of this package counts.
+    table = {entry.name: entry for entry in (*installed, *shipped)}
+    return dict(sorted(table.items()))
+
+
+def make_learner(
+    name: str, env_id: str, parameters: Mapping[str, Any], seed: int, **hyperparameters: Any
+) -> Learner:
+    """Make the learner ``name`` for a game.
+
+    Raises ``ValueError`` for an unknown name, a value that is not allowed and a game that it cannot
+    learn, and ``TypeError`` for an unknown hyperparameter.
+    """
+    entry: LearnerEntry = named("learner", name, learners())
+    values = resolve(entry.params, hyperparameters, f"learner {name!r}")
+    return entry.create(env_id, parameters, seed, values)
+
+
+def preset(protocol: str, learner: str) -> dict[str, Any]:
+    """Return the hyperparameters that a protocol of this package has for a learner.
+
+    ``protocol`` is a name without a version. They stand in ``baselines/presets``, with where they
+    come from. Empty if there are none: the learner's own defaults count.
+    """
+    return dict(_presets().get((protocol, learner), {}))
+
+
+@cache
+def _presets() -> dict[tuple[str, str], dict[str, Any]]:
+    """Return hyperparameters by protocol and learner, from all files."""
+    table = {}
+    for file in (resources.files("coopbench.baselines") / "presets").iterdir():
+        if file.name.endswith(".json"):
+            content = json.loads(file.read_text(encoding="utf-8"))
+            for protocol in content["protocols"]:
+                for learner, values in content["learners"].items():
+                    table[protocol, learner] = values
+    return table
+
+
+# --- what learners have trained -------------------------------------------------------------------
+
+
+class Params(NamedTuple):
+    """What stands after the colon of a trained policy's name."""
+
+    folder: Annotated[str, Allowed("the folder of a training run, which holds policy.npz")]
+
+
+def trained_policy(text: str) -> TrainedPolicy | None:
+    """Return the policy that a name like ``ippo:FOLDER`` means; None if it names no learner.
+
+    Raises ``ValueError`` if it cannot be read.
+    """
+    name = parse_name(text)
+    return _read(name.kind, Path(name.values)) if name.kind in learners() else None
+
+
+def _trained_entry(learner: LearnerEntry) -> Entry:
+    """Return the entry of policies that a learner has trained: ``ippo:FOLDER``."""
+    summary = f"trained, from a run's folder: {learner.summary}"
+    return Entry(learner.name, partial(_trained, learner.name), summary, "local", Params, True)
+
+
+def _trained(name: str, game: Game, parameters: Params) -> TrainedPolicy:
+    """Read the policy of a training run; ``ValueError`` if it cannot play the game."""
+    policy = _read(name, Path(parameters.folder))
+    policy.check(game)
+    return policy
+
+
+def _read(name: str, folder: Path) -> TrainedPolicy:
+    """Return the policy that the learner ``name`` has left in a folder."""
+    file = folder / POLICY_FILE
+    if not file.is_file():
+        runs = sorted(path.parent for path in folder.glob(f"*/{name}/run-*/{POLICY_FILE}"))
+        hint = f"; it holds runs: name one, for instance {name}:{runs[0]}" if runs else ""
+        raise ValueError(
+            f"Policy '{name}:{folder}' cannot be read: there is no {file}{hint}. Allowed: the "
+            f"folder of a run of 'coopbench train'."
+        )
+    if file.stat().st_size > LARGEST:
+        raise ValueError(f"Policy '{name}:{folder}': {file} is larger than {LARGEST:,} bytes.")
+    try:
+        policy = read_policy(file.read_bytes())
+    except ValueError as error:
+        raise ValueError(
+            f"Policy '{name}:{folder}': {file} cannot be read ({error}). Allowed: a file that "
+            f"'coopbench train' has written."
+        ) from None
+    if policy.name != name:
+        raise ValueError(
+            f"Policy '{name}:{folder}': {file} was trained by {policy.name!r}; name it "
+            f"'{policy.name}:{folder}'."
+        )
+    return policy

@@ -1,0 +1,1 @@
+"""Rules: policies whose actions are clipped linear functions of named inputs."""

@@ -1,0 +1,1 @@
+"""Strategies: investments by rule, in the coopetition games."""

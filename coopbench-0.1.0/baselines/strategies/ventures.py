@@ -1,0 +1,150 @@
+"""What policies for the version 1 games share: what they read, and how they act on an attitude.
+
+Such a policy has an attitude to the others, a number in [0, 1] for each agent: the fraction of what
+the times are worth that it invests. The times it knows if it is informed; else it goes by what the
+informed others have just invested.
+"""
+
+from typing import Annotated
+
+import numpy as np
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.strategies.investments import CUSTOMARY, Fractions
+from coopbench_envs.core import draw
+from coopbench_envs.parameters import between
+
+__all__ = ["Bar", "Follow", "Ignore", "Trembles", "Venture", "ramp"]
+
+# Productivity p is observed as p / (1 + p): above 0.5 a unit is worth more than a unit.
+WORTHWHILE = 0.5
+
+Bar = Annotated[float, between(0, 1, "least record of those it deals with, where it can choose")]
+Ignore = Annotated[float, between(0, 1, "uninformed: informed investments up to this are no sign")]
+Follow = Annotated[float, between(0, 1, "uninformed: from this investment on, times are good")]
+Trembles = Annotated[float, between(0, 1, "probability that it invests a uniform draw")]
+
+
+def ramp(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Rise from 0 at ``low`` to 1 at ``high``; a step where they are equal."""
+    if high <= low:
+        return (values >= low).astype(np.float64)
+    return np.clip((values - low) / (high - low), 0.0, 1.0)
+
+
+class Venture:
+    """Reads observations of a version 1 game, and writes actions; all arrays lane first."""
+
+    def __init__(self, game: Game, policy: str, *, ignore: float = 1 / 3, follow: float = 2 / 3):
+        game.require(policy, "trust_in_others", "trust_in_me", "productivity")
+        self._fractions = Fractions(game, policy)
+        self._game, self._ignore, self._follow = game, ignore, follow
+
+    def worth(self, observations: np.ndarray) -> np.ndarray:
+        """Return the fraction worth investing by what each agent knows, (lanes, agents) in [0, 1].
+
+        In good times it is 1, or the level of a phase that takes in no more.
+        """
+        layout = self._game.layout
+        productivity = layout["productivity"].view(observations)[:, :, 0]
+        level: float | np.ndarray = 1.0
+        if "level" in layout:
+            level = layout["level"].view(observations)[:, :, 0].astype(np.float64)
+        good = (productivity > WORTHWHILE).astype(np.float64)
+        if "informed" in layout:
+            seen = self.mean(observations, self._fractions.others(observations)) / level
+            sign = ramp(seen, self._ignore, self._follow)
+            informed = layout["informed"].view(observations)[:, :, 0] > 0.5
+            good = np.where(informed, good, sign)
+        return np.asarray(good * level)
+
+    def mean(self, observations: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return the mean (lanes, agents) of ``values`` of the others, (lanes, agents, others).
+
+        For an agent that does not know the times the others are those that do.
+        """
+        if "informed" not in self._game.layout:
+            return np.asarray(values.mean(axis=2))
+        flags = self._game.layout["informed"].view(observations) > 0.5
+        counted = flags[:, :, 1:] | flags[:, :, :1]
+        total = np.where(counted, values, 0.0).sum(axis=2)
+        return np.asarray(total / np.maximum(counted.sum(axis=2), 1))
+
+    def records(self, observations: np.ndarray, bar: float = 0.0) -> np.ndarray:
+        """Return the mean record of the others, (lanes, agents); see ``mean``.
+
+        Where agents choose their partners only those count whose record reaches ``bar``, if any,
+        and of these the last partner alone, if it is one of them.
+        """
+        records = self._fractions.trust(observations)
+        if "wishes" in self._game.action_layout:
+            counted = records >= bar
+            stays = counted & self._last_partner(observations)
+            counted |= ~counted.any(axis=2, keepdims=True)
+            counted = np.where(stays.any(axis=2, keepdims=True), stays, counted)
+            return np.asarray((records * counted).sum(axis=2) / counted.sum(axis=2))
+        return self.mean(observations, records)
+
+    def _last_partner(self, observations: np.ndarray) -> np.ndarray:
+        """Return whether each other agent was the partner in the last step, as ``records``."""
+        return np.asarray(self._game.layout["last_partner"].view(observations) > 0.5)
+
+    def own_record(self, observations: np.ndarray) -> np.ndarray:
+        """Return each agent's own record, (lanes, agents)."""
+        view = self._game.layout["trust_in_me"].view(observations)[:, :, 0]
+        return np.asarray(view.astype(np.float64))
+
+    def seen(self, observations: np.ndarray) -> np.ndarray:
+        """Return the mean of the others' last investments as observed, (lanes, agents)."""
+        return self.mean(observations, self._fractions.others(observations))
+
+    def shut_out(self, observations: np.ndarray, bar: float) -> np.ndarray:
+        """Return which agents an informed one would refuse at ``bar``, (lanes, agents) bool.
+
+        Rounding to the numbers of an observation does not count.
+        """
+        informed = self._game.layout["informed"].view(observations)[:, :, 0] > 0.5
+        return np.asarray(~informed & (self.own_record(observations) < bar - 1e-6))
+
+    def actions(
+        self,
+        observations: np.ndarray,
+        attitude: np.ndarray,
+        *,
+        bar: float = CUSTOMARY,
+        demand: float = CUSTOMARY,
+    ) -> np.ndarray:
+        """Return actions (lanes, agents, parts) for an ``attitude`` (lanes, agents).
+
+        Where a game lets agents choose, they deal with those whose record reaches ``bar``, and
+        expect an informed agent to do the same; they prefer their last partner. ``demand`` is for
+        games in which partners bargain.
+        """
+        parts = self._game.action_layout
+        fractions = attitude * self.worth(observations)
+        if "bar" in parts:
+            fractions = np.where(self.shut_out(observations, bar), 0.0, fractions)
+        actions = self._fractions.units(fractions)
+        if "wishes" in parts:
+            wanted = self._fractions.trust(observations) >= bar
+            stays = wanted & self._last_partner(observations)
+            actions[:, :, parts["wishes"].index] = np.where(stays, 1.0, CUSTOMARY * wanted)
+        if "bar" in parts:
+            actions[:, :, parts["bar"].index] = bar
+        if "demand" in parts:
+            actions[:, :, parts["demand"].index] = demand
+        return actions
+
+
+def trembling(
+    attitude: np.ndarray, probability: float, random: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Replace attitudes (lanes, agents) by uniform draws with a ``probability``.
+
+    Returns the attitudes and the new random states (lanes, agents).
+    """
+    if probability == 0.0:
+        return attitude, random
+    states = random.copy()
+    trembles, value = draw(states) < probability, draw(states)
+    return np.where(trembles, value, attitude), states

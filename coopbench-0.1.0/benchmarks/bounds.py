@@ -1,0 +1,68 @@
+"""Bounds of a protocol's tasks, from the certificates of their games.
+
+    python benchmarks/bounds.py coopetition-standard
+    python benchmarks/bounds.py coopetition-standard --write protocols/coopetition-standard.toml
+    python benchmarks/bounds.py marl-standard --write protocols/marl-standard.toml
+
+prints one line per task, as the protocol's file holds it, or writes the bounds into that file.
+Certificates have the return of one agent: where a protocol scores the return of all, bounds are
+those times the number of agents. Tasks whose games have no certificate stay as they are.
+``coopbench certify GAME --search --out baselines/certificates/GAME.json`` makes certificates.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from coopbench.baselines.game import Game
+from coopbench.protocol.loading import load_protocol
+from coopbench.theory import load_certificate
+from coopbench_envs.registration import spec
+
+
+def bounds(name: str) -> dict[str, tuple[float, float]]:
+    """Return the bounds (low, high) of all tasks whose games have a certificate."""
+    protocol = load_protocol(name)
+    table: dict[str, tuple[float, float]] = {}
+    for task in protocol.task:
+        try:
+            certified = load_certificate(spec(task.env).id).bounds()
+        except FileNotFoundError as error:
+            print(error, file=sys.stderr)
+            continue
+        if task.id in certified:
+            agents = len(Game.at(task.env, **task.parameters).agents)
+            factor = agents if protocol.report.score == "return" else 1
+            low, high = certified[task.id]
+            table[task.id] = (factor * low, factor * high)
+    return table
+
+
+def line(low: float, high: float) -> str:
+    """Return the bounds as a protocol's file holds them."""
+    return f"bounds = {{ low = {low:.2f}, high = {high:.2f} }}"
+
+
+def written(text: str, table: dict[str, tuple[float, float]]) -> str:
+    """Return the text of a protocol's file with the bounds of its tasks replaced."""
+    head, *tasks = re.split(r"(?m)^(?=\[\[task\]\])", text)
+    for place, task in enumerate(tasks):
+        name = re.search(r'(?m)^id = "([^"]+)"', task)
+        if name is not None and name[1] in table:
+            tasks[place] = re.sub(r"(?m)^bounds = .*$", line(*table[name[1]]), task)
+    return "".join([head, *tasks])
+
+
+def main() -> None:
+    """Print one line per task, or write the bounds into a file."""
+    protocol = sys.argv[1] if len(sys.argv) > 1 else "coopetition-standard"
+    table = bounds(protocol)
+    if "--write" in sys.argv:
+        path = Path(sys.argv[sys.argv.index("--write") + 1])
+        path.write_text(written(path.read_text(encoding="utf-8"), table), encoding="utf-8")
+    for task, ends in table.items():
+        print(f"{task:<40} {line(*ends)}")
+
+
+if __name__ == "__main__":
+    main()

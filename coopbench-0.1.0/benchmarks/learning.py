@@ -1,0 +1,125 @@
+"""Measure how fast PPO learns, in processor time of one thread.
+
+    python benchmarks/learning.py
+
+prints agent-steps per second (rows of all agents in all lanes) of parameter sharing with updates
+and without, in 256 lanes of TrustDilemma with networks of two sizes; the same of PPO of
+Stable-Baselines3 on eight single environments, in the same run, and the ratio; and the cost of
+periodic evaluations. Every figure is the median of ``--repeats``.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+import coopbench_envs  # registers the environments
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_learner
+from coopbench_envs.engine import Engine
+
+GAMES = ("coopbench/TrustDilemma-v1", "coopbench/TrustDilemma-v0")
+LANES, STEPS, EPOCHS = 256, 64, 4  # games at once, steps of each between updates, passes
+WIDE = {"lanes": LANES, "rollout": LANES * STEPS, "epochs": EPOCHS, "batch_size": 2048}
+EVALUATED = 32  # episodes of an evaluation
+
+
+def seconds(work: Callable[[], object], repeats: int) -> float:
+    """Median processor time of ``work``, which runs once before."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return float(np.median(times))
+
+
+def going_on(learner, steps: int) -> Callable[[], object]:
+    """Return a function that trains ``steps`` more steps."""
+    return lambda: learner.learn(learner.steps + steps)
+
+
+def trained(game: str, layers: str, repeats: int) -> float:
+    """Agent-steps per second with updates."""
+    learner = make_learner("ippo_shared", game, {}, 0, layers=layers, **WIDE)
+    return 2 * LANES * STEPS / seconds(going_on(learner, LANES * STEPS), repeats)
+
+
+def played(game: str, layers: str, repeats: int) -> float:
+    """Agent-steps per second of rollouts alone: no update comes in these few steps."""
+    several = WIDE | {"rollout": LANES * STEPS * (repeats + 2)}
+    learner = make_learner("ippo_shared", game, {}, 0, layers=layers, **several)
+    return 2 * LANES * STEPS / seconds(going_on(learner, LANES * STEPS), repeats)
+
+
+def single_environments(game: str, width: int, repeats: int) -> float:
+    """Agent-steps per second of PPO on eight environments of one agent each."""
+    import gymnasium as gym
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    def make():
+        return gym.make(game, control="focal", ego=0, partner="tit_for_tat")
+
+    model = PPO(
+        "MlpPolicy",
+        DummyVecEnv([make] * 8),
+        n_steps=256,
+        batch_size=2048,
+        n_epochs=EPOCHS,
+        policy_kwargs={"net_arch": [width, width]},
+        device="cpu",
+    )
+    work = lambda: model.learn(2048, reset_num_timesteps=False)  # noqa: E731
+    return 2048 / seconds(work, repeats)
+
+
+def evaluate(learner, game: str) -> None:
+    """Play some episodes with the trained policy."""
+    engine = Engine(game, EVALUATED)
+    player = Player(learner.policy(), Game.of(engine))
+    Match(engine, [player]).play(np.arange(EVALUATED, dtype=np.uint64))
+
+
+def evaluations(game: str, settings: dict, repeats: int) -> tuple[float, float]:
+    """Processor seconds of an evaluation, and of 10,000 steps of training."""
+    learner = make_learner("ippo_shared", game, {}, 0, **settings)
+    learner.learn(settings["rollout"])
+    once = seconds(lambda: evaluate(learner, game), repeats)
+    rollouts = -(-10_000 // settings["rollout"])
+    work = seconds(going_on(learner, rollouts * settings["rollout"]), repeats)
+    return once, work * 10_000 / (rollouts * settings["rollout"])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    repeats = parser.parse_args().repeats
+    torch.set_num_threads(1)
+    print(
+        f"{'agent-steps/s':<28}{'layers':>8}{'updates':>11}{'rollouts':>11}{'SB3':>9}{'ratio':>7}"
+    )
+    for game in GAMES:
+        for width in (64, 128):
+            layers = f"{width}x{width}"
+            full = trained(game, layers, repeats)
+            plain = played(game, layers, repeats)
+            other = single_environments(game, width, repeats)
+            row = f"{full:>11,.0f}{plain:>11,.0f}{other:>9,.0f}{full / other:>7.1f}"
+            print(f"{game:<28}{layers:>8}{row}", flush=True)
+    print(f"\n{EVALUATED} episodes as share of all time{'every 10,000 steps':>24}{'50,000':>10}")
+    published = {"layers": "128x128", "rollout": 2048}
+    for name, settings in (("256 lanes", WIDE | {"layers": "64x64"}), ("defaults", published)):
+        once, work = evaluations(GAMES[0], settings, repeats)
+        shares = [once / (once + work * many) for many in (1, 5)]
+        print(f"{name:<34}{shares[0]:>24.1%}{shares[1]:>10.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Cost per pair of agents as a game grows: nanoseconds of one core per ordered pair and step.
+
+    python benchmarks/pairs.py [--plot FILE.svg]
+
+Every game is played with random investments by the batch engine, with as many lanes as give the
+same number of pairs, n (n - 1) in each lane, whatever n is. A step is the dynamics and the writing
+of all observations and metrics; the latter is also timed alone, as the driver does it for a
+restored state, and the dynamics are the difference. The median of several rounds is printed.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from coopbench_envs import Engine, ids
+from coopbench_envs.drivers import RESTORE
+
+GAMES = ("coopbench/DynamicPartnerSelection-v0", "coopbench/DynamicPartnerSelection-v1")
+SIZES = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+PAIRS = 64 * 63 * 16  # in all lanes together: 16 lanes of the largest game
+CALLS = 8  # of a round
+PARTS = ("step", "dynamics", "observing")
+
+
+def measure(env_id: str, agents: int, rounds: int) -> np.ndarray:
+    """Nanoseconds per ordered pair of a step, of its dynamics and of observing."""
+    pairs = agents * (agents - 1)
+    engine = Engine(env_id, PAIRS // pairs, num_agents=agents)
+    engine.reset(np.arange(engine.lanes, dtype=np.uint64))
+    low, high = engine.action_bounds()
+    rng = np.random.default_rng(0)
+    actions = [rng.uniform(low, high, engine.actions.shape) for _ in range(CALLS)]
+    engine.control.chosen[:] = True
+    times = np.empty((rounds, 2))
+    for k in range(rounds):
+        times[k, 0] = seconds(lambda call: engine.step(actions[call]))
+        times[k, 1] = seconds(lambda call: engine._launch(RESTORE, 0, engine.lanes))
+    whole, observing = np.median(times, axis=0) / (CALLS * engine.lanes * pairs) * 1e9
+    return np.array([whole, whole - observing, observing])
+
+
+def seconds(work: Callable[[int], None]) -> float:
+    """Processor time of a round of calls."""
+    start = time.process_time()
+    for call in range(CALLS):
+        work(call)
+    return time.process_time() - start
+
+
+def draw(times: dict[str, np.ndarray], file: Path) -> None:
+    """Write the curves of all games as SVG."""
+    from matplotlib.figure import Figure
+
+    from coopbench.report.plots import style
+
+    ax = Figure(figsize=(6.4, 3.6), layout="constrained").add_subplot()
+    style.frame(ax)
+    looks = style.styles([f"{env_id} {part}" for env_id in times for part in PARTS[:2]])
+    for env_id, table in times.items():
+        for k, part in enumerate(PARTS[:2]):
+            look = looks[f"{env_id} {part}"]
+            name = f"{env_id.split('/')[1]}, {part}"
+            ax.plot(SIZES, table[:, k], look.marker, color=look.colour, ls=look.line, label=name)
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(SIZES, [str(size) for size in SIZES], fontsize=style.SMALL)
+    ax.minorticks_off()
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("agents", fontsize=style.SMALL)
+    ax.set_ylabel("ns per ordered pair and step", fontsize=style.SMALL)
+    ax.legend(frameon=False, fontsize=style.SMALL)
+    file.write_text(style.svg(ax.figure, "pairs"), encoding="utf-8")
+
+
+def main() -> None:
+    """Print a table for every registered version of the game."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="where to write the curves, SVG")
+    options = parser.parse_args()
+    measured = {}
+    for env_id in GAMES:
+        if env_id not in ids():
+            print(f"{env_id}: skipped, there is no such environment")
+            continue
+        print(f"{env_id}: ns per ordered pair and step, one core")
+        print(f"{'agents':>8}{'lanes':>8}" + "".join(f"{part:>12}" for part in PARTS))
+        rows = []
+        for agents in SIZES:
+            rows.append(measure(env_id, agents, options.rounds))
+            lanes = PAIRS // (agents * (agents - 1))
+            print(f"{agents:>8}{lanes:>8}" + "".join(f"{value:>12.2f}" for value in rows[-1]))
+        measured[env_id] = np.array(rows)
+    if options.plot is not None:
+        draw(measured, options.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Published figures beside the same play here: the tables of docs/published.md.
+
+    python benchmarks/published.py          prints the tables
+    python benchmarks/published.py --write  puts them into the page
+
+Plays the version 0 games with simple policies, 100 episodes seeded 0 to 99 for the tables of the
+games' pages and of the protocol, 13 seeded 99 to 111 for the campaign; about ten seconds warm.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
+from coopbench.baselines.strategies.investments import Fractions
+from coopbench.report.markdown import rows_table
+from coopbench.theory import best_constant
+from coopbench_envs.engine import Engine
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "published.md"
+CAMPAIGN = range(99, 112)
+
+# TrustDilemma, as published on the game's page and in the example of the protocol: mean return (sum
+# of both agents), its standard deviation, mean final trust, cooperation.
+TRUST_DILEMMA = {
+    "random": ("82.4 ± 14.2, .28, .49", "85.2 ± 12.3, .32, .48"),
+    "constant:0.35": ("98.6 ± 6.3, .42, .35", ""),
+    "constant:0.5": ("112.8 ± 7.1, .56, .50", "112.4 ± 8.7, .58, .50"),
+    "constant:0.75": ("134.2 ± 8.4, .68, .75", ""),
+    "tit_for_tat": ("128.5 ± 10.8, .64, .58", "124.6 ± 10.2, .62, .54"),
+}
+# Published mean returns of the strong and of the weak partner.
+HOLD_UP = {"random": "78.2, 45.6", "constant:0.5": "95.4, 62.8 (called fair)"}
+# Published mean returns over all games, with the high and with the low synergy.
+SYNERGY = {
+    "constant:0.5": "172.4, 175.2, 169.8",
+    "constant:0.75": "186.8, 212.4, 165.2",
+    "random": "156.2, 165.4, 148.6",
+}
+# Games of the campaign by tier; published mean returns: random, best learner with its name.
+TIERS = {
+    "TR-1": (
+        (
+            "PartnerHoldUp",
+            "PlatformEcosystem",
+            "DynamicPartnerSelection",
+            "SynergySearch",
+            "RenaultNissan",
+        ),
+        22762,
+        "QMIX 69,630",
+        34182,
+    ),
+    "TR-2": (
+        ("TrustDilemma", "RecoveryRace", "SLCD", "CooperativeNegotiation", "ReputationMarket"),
+        27250,
+        "ISAC 65,368",
+        43646,
+    ),
+    "TR-3": (
+        ("TeamProduction", "LoyaltyTeam", "CoalitionFormation", "ApacheProject", "PublicGoods"),
+        144218,
+        "ISAC 1,272,467",
+        610835,
+    ),
+    "TR-4": (
+        (
+            "ReciprocalDilemma",
+            "GiftExchange",
+            "IndirectReciprocity",
+            "GraduatedSanction",
+            "AppleAppStore",
+        ),
+        65103,
+        "COMA 125,819",
+        110098,
+    ),
+}
+# Published means of the policy that always invests everything, to the unit.
+ORACLE = {
+    "ApacheProject": 5484826,
+    "CoalitionFormation": 421152,
+    "LoyaltyTeam": 123359,
+    "PublicGoods": 182166,
+    "TeamProduction": 89390,
+}
+
+
+class Played(NamedTuple):
+    """Returns (episodes, agents), final trust, cooperation and length (episodes,)."""
+
+    returns: np.ndarray
+    trust: np.ndarray
+    cooperation: np.ndarray
+    length: np.ndarray
+
+    @property
+    def total(self) -> np.ndarray:
+        """Return summed over agents, (episodes,)."""
+        return np.asarray(self.returns.sum(axis=1))
+
+
+def play(game, policy, seeds):
+    """Play one policy in all seats of a version 0 game."""
+    engine = Engine(f"{game}-v0", len(seeds))
+    match = Match(engine, [Player(policy, Game.of(engine))])
+    returns = match.play(np.array(seeds, np.uint64)).copy()
+    names, measures = list(engine.spec.metrics), engine.control.measures
+    metrics = {name: measures[:, k].copy() for k, name in enumerate(names)}
+    return Played(returns, *(metrics[n] for n in ("final_trust", "cooperation_rate", "length")))
+
+
+class MirrorFromBaseline:
+    """Tit for tat that starts from the agents' baselines instead of half the endowment."""
+
+    def initial(self, game, seeds):
+        """Return the number of steps played."""
+        self._game, self._fractions = game, Fractions(game, "tit_for_tat")
+        return np.zeros(len(seeds), np.int64)
+
+    def act(self, observations, memory):
+        """Invest the mean fraction that the others have just invested."""
+        constants = self._game.constants
+        start = constants.baseline / constants.endowment
+        others = self._fractions.others(observations).mean(axis=2)
+        return self._fractions.units(np.where(memory[:, None] > 0, others, start)), memory + 1
+
+
+def spread(values):
+    """Write a mean and a standard deviation."""
+    deviation = 0.0 if np.ptp(values) == 0.0 else values.std(ddof=1)
+    return f"{values.mean():,.0f} ± {deviation:,.0f}"
+
+
+def games():
+    """Table of the figures on the pages of single games."""
+    rows = []
+    for policy, (page, example) in TRUST_DILEMMA.items():
+        here = play("TrustDilemma", policy, range(100))
+        facts = f"{here.trust.mean():.2f}, {here.cooperation.mean():.2f}"
+        steps = f"{here.length.mean():.0f}"
+        rows.append(
+            ("TrustDilemma", policy, page, example, f"{spread(here.total)}, {facts}", steps)
+        )
+    for policy, page in HOLD_UP.items():
+        here = play("PartnerHoldUp", policy, range(100))
+        returns = ", ".join(f"{value:,.0f}" for value in here.returns.mean(axis=0))
+        rows.append(("PartnerHoldUp", policy, page, "", returns, f"{here.length.mean():.0f}"))
+    for policy, page in SYNERGY.items():
+        here = play("SynergySearch", policy, range(100))
+        rows.append(
+            ("SynergySearch", policy, page, "", spread(here.total), f"{here.length.mean():.0f}")
+        )
+    heads = ["Game", "Policy", "Its page", "Protocol's example", "Here", "Steps here"]
+    return rows_table(heads, [(r[0], f"`{r[1]}`", *r[2:]) for r in rows])
+
+
+def campaign():
+    """Table of the campaign's tiers: means over five games of the summed returns."""
+    rows = []
+    for tier, (names, random, learner, mirror) in TIERS.items():
+        means = {
+            policy: np.mean([play(name, policy, CAMPAIGN).total.mean() for name in names])
+            for policy in ("random", "tit_for_tat")
+        }
+        baseline = np.mean([play(n, MirrorFromBaseline(), CAMPAIGN).total.mean() for n in names])
+        constant = np.mean([best_constant(f"{name}-v0").value for name in names])
+        rows.append(
+            (
+                tier,
+                f"{random:,}",
+                f"{means['random']:,.0f}",
+                f"{mirror:,}",
+                f"{baseline:,.0f}",
+                f"{means['tit_for_tat']:,.0f}",
+                learner,
+                f"{constant:,.0f}",
+            )
+        )
+    heads = ["Tier", "Random, published", "Random here", "Tit for tat, published"]
+    heads += [
+        "From the baseline, here",
+        "Tit for tat here",
+        "Best learner, published",
+        "Best constant here",
+    ]
+    return rows_table(heads, rows)
+
+
+def oracle():
+    """Table of the policy that always invests everything."""
+    rows = [
+        (name, f"{value:,}", f"{play(name, 'constant:1.0', CAMPAIGN).total.mean():,.0f}")
+        for name, value in ORACLE.items()
+    ]
+    return rows_table(["Game", "Published", "Here"], rows)
+
+
+TABLES = {"games": games, "campaign": campaign, "oracle": oracle}
+
+
+def main():
+    tables = {name: table() for name, table in TABLES.items()}
+    if "--write" not in sys.argv[1:]:
+        print("\n\n".join(tables.values()))
+        return
+    text = PAGE.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        part = re.compile(rf"(<!-- played: begin {name} -->\n).*?(<!-- played: end -->)", re.DOTALL)
+        text, count = part.subn(lambda m, t=table: f"{m[1]}{t}\n{m[2]}", text)
+        assert count == 1, name
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

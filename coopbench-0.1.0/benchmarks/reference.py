@@ -1,0 +1,225 @@
+"""Reference results: play and train the policies of the package, and store the results.
+
+Run ``python benchmarks/reference.py [NAME ...]``. Runs and episodes go to ``results/reference``, so
+that an interrupted run can be resumed; tables and charts to ``baselines/results``. With ``--check``
+nothing is played: the tables are rebuilt from the stored episodes and compared with the stored
+tables. With ``--fixed`` learners are not trained, which takes hours; the tables then hold what the
+folder of episodes holds.
+
+Naming one of the two coopetition protocols trains both tracks, learner by learner and seed by seed,
+and then exploiters of all runs. It can be stopped at any moment, is resumed by the same command,
+and can be limited:
+
+    python benchmarks/reference.py coopetition-standard --learner ippo --runs 2 --steps 1000000
+
+Policies that are not trained play the same episodes in routing-medium as in routing-easy. The
+learner that coopetition-published requires is not trained: 115 million agent steps with its
+networks and batches take a core for hours.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from itertools import product
+from math import inf
+from pathlib import Path
+from typing import NamedTuple
+
+import coopbench
+from coopbench.playing.runner import Runner, by_cell
+from coopbench.protocol.loading import load_protocol
+from coopbench.report.loading import load_report
+from coopbench.report.markdown import as_markdown
+from coopbench.report.plots.pictures import pictures
+from coopbench.workflows.exploit import exploit
+from coopbench.workflows.training_run import cell_of
+
+ROOT = Path(__file__).resolve().parent.parent
+EPISODES, TABLES = ROOT / "results" / "reference", ROOT / "baselines" / "results"
+PLANNERS = ("random", "greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
+PUBLISHED = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
+REACTIVE = (
+    "random",
+    "always_defect",
+    "best_constant",
+    "open_loop",
+    "tit_for_tat",
+    "generous_tit_for_tat",
+    "suspicious_tit_for_tat",
+    "grim_trigger",
+    "win_stay_lose_shift",
+    "trust_threshold",
+    "cooperator",
+    "matcher",
+    "reciprocator",
+    "unforgiving",
+    "bully",
+)
+GAMES = ("coopetition-standard", "coopetition-team")  # both tracks are trained together
+LEARNERS = ("ippo", "ippo_shared", "isac")
+
+
+class Reference(NamedTuple):
+    """What is played under a protocol."""
+
+    protocol: str  # a name, or a file beside this one
+    fixed: tuple[str, ...]
+    learners: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """Return the argument for ``coopbench.evaluate``."""
+        own = Path(__file__).parent / self.protocol
+        return str(own) if own.is_file() else self.protocol
+
+
+REFERENCES = {
+    "routing-easy": Reference("routing-easy", PLANNERS),
+    "routing-medium": Reference("routing-medium", PLANNERS),
+    "routing-hard": Reference("routing-hard", PLANNERS),
+    "routing-standard": Reference("routing-standard", PLANNERS[:-1]),
+    "routing-learned": Reference("routing-learned.toml", PLANNERS, ("ippo_shared", "ippo")),
+    "coopetition-published": Reference("coopetition-published", PUBLISHED),
+    "coopetition-standard": Reference("coopetition-standard", REACTIVE, LEARNERS),
+    "coopetition-team": Reference("coopetition-team", REACTIVE[:1], LEARNERS),
+}
+KEPT = ("estimates.csv", "aggregates.csv", "comparisons.csv", "charts.csv", "published.csv")
+KEPT_OF_RUNS = ("learning.csv", "efficiency.csv", "improvements.csv", "ranks.csv")
+
+
+def tell(cell, done, what):
+    """Print which cell is finished."""
+    if what == "done":
+        print(f"{cell.task} {cell.policy} {'' if cell.run is None else cell.run}", flush=True)
+
+
+HOW = {"backend": "processes", "progress": tell}
+
+
+def play(name, fixed, learners):
+    """Play fixed policies and train learners, as far as it is missing, on all usable cores."""
+    reference, out = REFERENCES[name], EPISODES / name
+
+    if fixed:
+        coopbench.evaluate(reference.source, list(reference.fixed), out=out, **HOW)
+    for learner in reference.learners if learners else ():
+        coopbench.train(reference.source, learner, out, **HOW)
+
+
+def tables(name):
+    """Return the tables and charts of a protocol as {path: content}."""
+    report = load_report(EPISODES / name)
+    learned = bool(REFERENCES[name].learners)
+    drawn = pictures(report) if learned or report.protocol.report.chart else []
+    charts = [picture for picture in drawn if picture.kind == "chart"]
+    kept = KEPT
+    if learned:  # the whole report would take up megabytes
+        charts = [p for p in drawn if p.name.startswith(("efficiency-", "learning-"))]
+        kept += KEPT_OF_RUNS
+    files = {f"plots/{chart.name}.svg": chart.svg for chart in charts}
+    if not learned:
+        files["report.md"] = as_markdown(report, charts)
+    with tempfile.TemporaryDirectory() as place:
+        for file in report.save(place).values():
+            text = file.read_text(encoding="utf-8") if file.name in kept else ""
+            if text.count("\n") > 1:  # more than the names of the columns
+                files[file.name] = text
+    return files
+
+
+def coopetition(limits):
+    """Train the learners of both coopetition protocols seed by seed, then their exploiters.
+
+    The first seed of all games comes first, so that an early stop leaves a run of each. No stage
+    begins once ``limits.minutes`` are over; the next call resumes what was begun.
+    """
+    end = time.monotonic() + 60.0 * limits.minutes
+    learners = limits.learner or LEARNERS
+    seeds = load_protocol(GAMES[0]).seeds.training[: limits.runs]
+    for learner, seed, name in product(learners, seeds, GAMES):
+        if time.monotonic() < end:
+            coopbench.train(
+                name,
+                learner,
+                EPISODES / name,
+                tasks=limits.task,
+                seeds=[seed],
+                steps=limits.steps,
+                **HOW,
+            )
+    for learner, name in product(learners, GAMES):
+        if time.monotonic() < end and trained(name, learner, limits.task, seeds):
+            exploited(name, learner, limits)
+
+
+def trained(name, learner, tasks, seeds):
+    """Return whether all runs of a learner are finished: exploiters need the whole set."""
+    protocol = load_protocol(name)
+    names = tasks or [task.id for task in protocol.trained_tasks]
+    folders = [
+        EPISODES / name / cell_of(protocol, learner, t, s).folder for t in names for s in seeds
+    ]
+    lacking = [folder for folder in folders if not (folder / "meta.json").is_file()]
+    if lacking:
+        print(f"{name} {learner}: not exploited, {len(lacking)} runs are missing", flush=True)
+    return not lacking
+
+
+def exploited(name, learner, limits):
+    """Train exploiters of all runs of a learner and store their table."""
+    folder = EPISODES / f"{name}-exploit-{learner}"
+    runner = Runner(HOW["backend"], None, by_cell(HOW["progress"]))
+    how = {"steps": limits.exploit_steps, "tasks": limits.task, "runner": runner}
+    result = exploit(EPISODES / name, learner, folder, **how)
+    for file in result.save(folder).values():
+        path = TABLES / name / f"{file.stem}-{learner}{file.suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def parsed():
+    """Return the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="protocols; default: all")
+    parser.add_argument("--check", action="store_true", help="compare stored tables, play nothing")
+    parser.add_argument("--fixed", action="store_true", help="play fixed policies, train nothing")
+    parser.add_argument("--trained", action="store_true", help="play no fixed policies")
+    limits = parser.add_argument_group("limits of the learners of the coopetition protocols")
+    limits.add_argument("--learner", action="append", choices=LEARNERS)
+    limits.add_argument("--task", action="append", help="a trained task")
+    limits.add_argument("--runs", type=int, default=5, help="training seeds, the first ones")
+    limits.add_argument("--steps", type=int, help="of each run; default: the protocol's")
+    limits.add_argument("--exploit-steps", type=int, default=400_000, help="of each exploiter")
+    limits.add_argument("--minutes", type=float, default=inf, help="after which no stage begins")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parsed()
+    names = arguments.names or list(REFERENCES)
+    for name in names:
+        if name not in REFERENCES:
+            sys.exit(f"There is no reference {name!r}; there are {', '.join(REFERENCES)}.")
+        if arguments.check:
+            other = [
+                file
+                for file, content in tables(name).items()
+                if file.endswith(".csv") and (TABLES / name / file).read_text("utf-8") != content
+            ]
+            print(f"{name}: {', '.join(other) or 'as kept'}")
+            continue
+        play(name, not arguments.trained, not arguments.fixed and name not in GAMES)
+    if arguments.check:
+        return
+    if not arguments.fixed and set(names) & set(GAMES):
+        coopetition(arguments)
+    for name in names:
+        for file, content in tables(name).items():
+            path = TABLES / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

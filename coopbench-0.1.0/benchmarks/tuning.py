@@ -1,0 +1,153 @@
+"""Search for the hyperparameters of a learner on a protocol; every trial is stored as data.
+
+    python benchmarks/tuning.py ippo --trials 40 --steps 150000 --out tuning.jsonl
+    python benchmarks/tuning.py ippo --finalists 5 --steps 500000 --out tuning.jsonl
+
+The first command draws settings at random from ``SPACE`` and trains each of them once on some
+tasks; the second trains the best of these on all trained tasks, with other seeds. Neither training
+seeds nor episodes are those of the protocol. The score of a trial is the mean over tasks of the
+normalised score of its last policy. Trials already in the file are kept.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.registry import make_learner
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell
+from coopbench.errors import Diverged
+from coopbench.playing.rollout import play
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+
+LANES = 125  # divides the intervals of coopetition-standard
+COMMON: dict[str, Any] = {"lanes": LANES, "scale_observations": True}
+ON_POLICY: dict[str, list[Any]] = {
+    "learning_rate": [5e-4, 1e-3, 2e-3],
+    "rollout": [25 * LANES, 50 * LANES, 100 * LANES],
+    "batch_size": [625, 1250, 2500],
+    "epochs": [4, 8],
+    "gamma": [0.98, 0.99],
+    "gae_lambda": [0.95, 0.99],
+    "entropy": [0.0, 0.003, 0.01],
+    "log_std": [-1.5, -1.0, -0.5],
+    "squash": [False, True],
+    "scale_rewards": [True],
+    "layers": ["64x64"],
+    "activation": ["tanh", "relu"],
+}
+OFF_POLICY: dict[str, list[Any]] = {
+    "learning_rate": [3e-4, 1e-3, 2e-3],
+    "batch_size": [128, 256, 512],
+    "train_every": [125, 250, 500],
+    "updates": [4],
+    "warmup": [2500],
+    "gamma": [0.9, 0.95, 0.98, 0.99],
+    "tau": [0.005, 0.02],
+    "entropy": [0.02, 0.1],
+    "adapt_entropy": [False, True],
+    "layers": ["64x64"],
+}
+SPACE = {"ippo": ON_POLICY, "ippo_shared": ON_POLICY, "isac": OFF_POLICY, "isac_shared": OFF_POLICY}
+SEEDS, FINAL_SEEDS = (900,), (901,)  # of the trainings of a trial, and of a finalist
+EPISODES = np.arange(700_000, 700_060, dtype=np.uint64)
+
+
+def drawn(learner: str, trials: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Settings of the trials of a search."""
+    rng = np.random.default_rng(seed)
+    for _ in range(trials):
+        chosen = {name: each[rng.integers(len(each))] for name, each in SPACE[learner].items()}
+        yield COMMON | chosen
+
+
+def scored(
+    protocol: Protocol, task: Task, learner: str, steps: int, seed: int, settings: dict[str, Any]
+) -> float | None:
+    """Normalised score of a learner after training on a task; None if it diverges."""
+    made = make_learner(learner, task.env, task.parameters, seed, **settings)
+    try:
+        made.learn(steps)
+    except Diverged:
+        return None
+    block = play(protocol, Cell(task.id, learner, seed), made.policy(), seeds=EPISODES)
+    return float(task.bounds.normalise(values(block, protocol.report.score)).mean())
+
+
+def trial(
+    protocol: Protocol,
+    tasks: list[Task],
+    learner: str,
+    steps: int,
+    seeds: tuple[int, ...],
+    settings: dict[str, Any],
+) -> dict[str, Any]:
+    """Train and evaluate one setting."""
+    begun = time.process_time()
+    scores = {
+        task.id: [scored(protocol, task, learner, steps, seed, settings) for seed in seeds]
+        for task in tasks
+    }
+    every = [-1.0 if each is None else each for row in scores.values() for each in row]
+    return {
+        "learner": learner,
+        "protocol": protocol.name,
+        "steps": steps,
+        "seeds": list(seeds),
+        "settings": settings,
+        "scores": {name: [each and round(each, 4) for each in row] for name, row in scores.items()},
+        "mean": round(float(np.mean(every)), 4),
+        "processor_seconds": round(time.process_time() - begun, 1),
+    }
+
+
+def kept(file: Path) -> list[dict[str, Any]]:
+    if not file.is_file():
+        return []
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("learner", choices=SPACE)
+    parser.add_argument("--protocol", default="coopetition-standard")
+    parser.add_argument("--task", action="append", help="of a trial; default: four of them")
+    parser.add_argument("--trials", type=int, default=0)
+    parser.add_argument("--finalists", type=int, default=0)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    protocol = load_protocol(arguments.protocol)
+    names = arguments.task or ["recovery-race", "slcd", "synergy-search", "partner-hold-up"]
+    some = [task for task in protocol.trained_tasks if task.id in names]
+    stored = [t for t in kept(arguments.out) if t["learner"] == arguments.learner]
+    known = {json.dumps([t["settings"], t["steps"], t["seeds"]]) for t in stored}
+    work = [
+        (some, SEEDS, each) for each in drawn(arguments.learner, arguments.trials, arguments.seed)
+    ]
+    trials = [t for t in stored if tuple(t["seeds"]) == SEEDS]
+    best = sorted(trials, key=lambda t: -t["mean"])[: arguments.finalists]
+    every = list(protocol.trained_tasks)
+    work += [(every, FINAL_SEEDS, t["settings"]) for t in best]
+    for tasks, seeds, settings in work:
+        if json.dumps([settings, arguments.steps, list(seeds)]) in known:
+            continue
+        score = trial(protocol, tasks, arguments.learner, arguments.steps, seeds, settings)
+        with arguments.out.open("a") as file:
+            file.write(json.dumps(score) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        print(score["mean"], score["scores"], settings, flush=True)
+
+
+if __name__ == "__main__":
+    main()

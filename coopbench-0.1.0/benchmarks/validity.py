@@ -1,0 +1,44 @@
+"""Print the tables of docs/validity.md: what the scores and the statistics can and cannot tell.
+
+    python benchmarks/validity.py coverage    # of the intervals of reports, by simulation
+    python benchmarks/validity.py type-one    # false claims that a report would print
+    python benchmarks/validity.py waiting     # what a team earns in pathfinding if one agent waits
+    python benchmarks/validity.py games       # what kinds of play reach in the version 1 games
+    python benchmarks/validity.py games --play  # the same, played again instead of looked up
+
+A table is a function that takes the arguments of the command line and yields rows of texts, the
+head first; a line in ``TABLES`` makes it a command.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+
+from validity_games import games
+from validity_statistics import coverage, type_one
+from validity_waiting import waiting
+
+Rows = Callable[[argparse.Namespace], Iterator[list[str]]]
+
+TABLES: dict[str, Rows] = {
+    "coverage": coverage,
+    "type-one": type_one,
+    "waiting": waiting,
+    "games": games,
+}
+
+
+def main() -> None:
+    """Print a table as Markdown, line by line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("table", choices=TABLES)
+    parser.add_argument("--trials", type=int, default=2000, help="of every simulation")
+    parser.add_argument("--play", action="store_true", help="games: play certificates again")
+    arguments = parser.parse_args()
+    for number, row in enumerate(TABLES[arguments.table](arguments)):
+        print(f"| {' | '.join(row)} |", flush=True)
+        if number == 0:
+            print(f"|{' --- |' * len(row)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

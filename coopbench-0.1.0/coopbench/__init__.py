@@ -1,0 +1,80 @@
+"""coopbench: multi-agent environments with fixed protocols, honest baselines and sound statistics.
+
+>>> import coopbench
+>>> report = coopbench.evaluate("coopetition-standard", ["random", "tit_for_tat"])  # doctest: +SKIP
+>>> print(report)  # doctest: +SKIP
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Loaded when first used, so that importing the package costs nothing and no cycle can arise.
+_PUBLIC = {
+    "Checkpoints": "coopbench.playing.models",
+    "Failed": "coopbench.playing.models",
+    "Models": "coopbench.playing.models",
+    "Protocol": "coopbench.protocol.schema",
+    "Report": "coopbench.report.report",
+    "crossplay": "coopbench.workflows.crossplay",
+    "environments": "coopbench.catalogue",
+    "Trained": "coopbench.episodes.trained",
+    "evaluate": "coopbench.workflows.evaluation",
+    "find_episode": "coopbench.workflows.replay",
+    "leaderboard": "coopbench.workflows.leaderboard",
+    "load_protocol": "coopbench.protocol.loading",
+    "load_report": "coopbench.report.loading",
+    "merge": "coopbench.workflows.shards",
+    "play_shard": "coopbench.workflows.shards",
+    "learners": "coopbench.catalogue",
+    "policies": "coopbench.catalogue",
+    "record": "coopbench.workflows.episode",
+    "timed_evaluate": "coopbench.workflows.timed",
+    "train": "coopbench.workflows.training",
+    "verify": "coopbench.workflows.verification",
+    "warmup": "coopbench.catalogue",
+}
+
+__all__ = ["__version__", "protocols", *sorted(_PUBLIC)]
+
+
+if TYPE_CHECKING:  # the same names for type checkers and editors; a test compares the two lists
+    from coopbench.catalogue import environments as environments
+    from coopbench.catalogue import learners as learners
+    from coopbench.catalogue import policies as policies
+    from coopbench.catalogue import warmup as warmup
+    from coopbench.episodes.trained import Trained as Trained
+    from coopbench.playing.models import Checkpoints as Checkpoints
+    from coopbench.playing.models import Failed as Failed
+    from coopbench.playing.models import Models as Models
+    from coopbench.protocol.loading import load_protocol as load_protocol
+    from coopbench.protocol.schema import Protocol as Protocol
+    from coopbench.report.loading import load_report as load_report
+    from coopbench.report.report import Report as Report
+    from coopbench.workflows.crossplay import crossplay as crossplay
+    from coopbench.workflows.episode import record as record
+    from coopbench.workflows.evaluation import evaluate as evaluate
+    from coopbench.workflows.leaderboard import leaderboard as leaderboard
+    from coopbench.workflows.replay import find_episode as find_episode
+    from coopbench.workflows.shards import merge as merge
+    from coopbench.workflows.shards import play_shard as play_shard
+    from coopbench.workflows.timed import timed_evaluate as timed_evaluate
+    from coopbench.workflows.training import train as train
+    from coopbench.workflows.verification import verify as verify
+
+    def protocols() -> tuple[str, ...]:
+        """Return the names of the protocols of this package."""
+
+else:  # type checkers would accept any name
+
+    def __getattr__(name: str) -> Any:
+        if name in _PUBLIC:
+            return getattr(importlib.import_module(_PUBLIC[name]), name)
+        if name == "protocols":  # a package that can be called, see there
+            return importlib.import_module("coopbench.protocols")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC, "protocols"})

@@ -1,0 +1,5 @@
+"""``python -m coopbench``."""
+
+from coopbench.cli.main import main
+
+main()

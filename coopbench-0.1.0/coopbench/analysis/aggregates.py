@@ -1,0 +1,238 @@
+"""Aggregates: statistics of the normalised scores of a policy over all tasks of a group."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from coopbench import statistics
+from coopbench.analysis.estimates import few_runs
+from coopbench.analysis.plays import Play, count_runs, group_plays, group_scale
+from coopbench.analysis.samples import EPISODES, RUNS
+from coopbench.episodes.table import EpisodeTable
+from coopbench.protocol.schema import Protocol
+from coopbench.statistics import Crossed
+from coopbench.statistics.crossed import FEWEST
+from coopbench.statistics.unseen import FEW
+
+__all__ = [
+    "BEHIND",
+    "IQM_OF_RUNS",
+    "RESAMPLES",
+    "SHOWN",
+    "STATISTICS",
+    "TWO_WAY",
+    "Aggregate",
+    "Statistic",
+    "aggregates",
+]
+
+IQM_OF_RUNS = "iqm_of_runs"  # of learners only
+RESAMPLES = 50_000  # at least, where a protocol asks for a bootstrap
+TWO_WAY = "two-way"  # method of an interval over runs and episodes
+BEHIND = 0.25  # of normalised score below the best run of a task: such a run counts as behind
+
+
+def _nothing(means: np.ndarray) -> float:
+    return 0.0
+
+
+class Statistic(NamedTuple):
+    """A statistic of the mean normalised scores of tasks, with its words in tables and plots."""
+
+    weights: Callable[[np.ndarray], np.ndarray]  # task means -> weights, see statistics.forms
+    label: str  # head of its column
+    name: str  # in running text
+    meaning: str  # of its column, and what it says in "How to read it"
+    reading: str
+    axis: str  # text at the axis of its plot, before "normalised" and the score
+    shown: bool = True  # in tables, LaTeX and plots; otherwise only in files for machines
+    lowest: bool = False  # whether less is better
+    constant: Callable[[np.ndarray], float] = _nothing  # task means -> added to the weighted sum
+
+
+def _share_below(means: np.ndarray) -> float:
+    """Return the constant of the optimality gap: a task below 1 adds 1 minus its mean."""
+    return float(np.mean(means < 1.0))
+
+
+# A further entry appears in all files, tables and plots.
+STATISTICS = {
+    "mean": Statistic(
+        weights=statistics.mean_weights,
+        label="Mean",
+        name="mean",
+        meaning="mean over tasks of the mean normalised score",
+        reading="The mean over tasks of the mean normalised score: every task counts alike.",
+        axis="mean of",
+    ),
+    "iqm": Statistic(
+        weights=statistics.iqm_weights,
+        label="IQM",
+        name="interquartile mean",
+        meaning="interquartile mean over tasks of the mean normalised score",
+        reading="The interquartile mean is the mean of the middle half of the task means: a "
+        "quarter of the tasks, rounded down, is dropped at each end. It is over task means for "
+        "learners and fixed policies alike.",
+        axis="IQM of",
+    ),
+    "optimality_gap": Statistic(
+        weights=statistics.gap_weights,
+        constant=_share_below,
+        label="Optimality gap",
+        name="optimality gap",
+        meaning="mean shortfall of the task means from the normalised score 1; less is better",
+        reading="How far task means fall short of the normalised score 1 on average. Less is "
+        "better (Agarwal et al. 2021).",
+        axis="optimality gap of",
+        shown=False,
+        lowest=True,
+    ),
+    "median": Statistic(
+        weights=statistics.median_weights,
+        label="Median",
+        name="median",
+        meaning="median over tasks of the mean normalised score",
+        reading="The median over tasks of the mean normalised score.",
+        axis="median over tasks of",
+        shown=False,
+    ),
+}
+SHOWN = {key: statistic for key, statistic in STATISTICS.items() if statistic.shown}
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A statistic of the mean normalised scores of the tasks of a group, for one policy."""
+
+    group: str  # empty if the protocol has no groups: then over all tasks
+    policy: str
+    estimate: float
+    low: float  # two-way interval, over runs and episodes; nan where it is undefined
+    high: float
+    tasks: int
+    count: int  # units per task, at least
+    flag: str
+    statistic: str = "iqm"  # a key of STATISTICS, or "iqm_of_runs"
+    unit: str = EPISODES
+    method: str = TWO_WAY  # or that of the bootstrap which a protocol asks for, of "iqm_of_runs"
+    runs: int = 0  # of all tasks; 0 for a fixed policy
+    low_unseen: float = math.nan  # of a learner's mean and IQM: with failures no run has shown
+    high_unseen: float = math.nan
+    behind: int = 0  # runs more than .25 below the best run of the policy on their task
+    played: int = 0  # of how many; a run that plays several tasks counts on each
+
+
+def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]:
+    """Aggregate the normalised scores of every policy in every group whose tasks it finished.
+
+    One row for each of ``STATISTICS``, and for a learner the interquartile mean of its runs. An
+    ad-hoc protocol has no agreed bounds, hence no aggregate.
+    """
+    rows: list[Aggregate] = []
+    for group, members in group_plays(protocol, table).items():
+        scale = group_scale(members.values())
+        for policy, plays in members.items():
+            rows += _aggregated(protocol, (group, policy), plays, scale)
+            if not plays[0].fixed:
+                rows.append(_of_runs(protocol, (group, policy), plays))
+    return tuple(rows)
+
+
+def _behind(plays: Sequence[Play]) -> int:
+    return sum(statistics.runs_behind_best(one.run_means, BEHIND) for one in plays if one.runs)
+
+
+def _played(plays: Sequence[Play]) -> int:
+    return sum(len(one.runs) for one in plays)
+
+
+def _aggregated(
+    protocol: Protocol, names: tuple[str, str], plays: Sequence[Play], scale: tuple[float, float]
+) -> list[Aggregate]:
+    """Return all statistics of one policy in one group; ``names`` are those of group and policy."""
+    crossed, confidence = Crossed([one.grid() for one in plays]), protocol.report.confidence
+    means, runs = crossed.means, count_runs(plays)
+    forms = np.array([statistic.weights(means) for statistic in STATISTICS.values()])
+    constants = [statistic.constant(means) for statistic in STATISTICS.values()]
+    values = (forms @ means + constants).tolist()
+    halves = statistics.half_widths(crossed.spread(forms), confidence).tolist()
+    flag, unit = _flag(plays), RUNS if runs else EPISODES
+    count = min(one.values.shape[0] for one in plays)
+    rows = []
+    for name, value, half in zip(STATISTICS, values, halves, strict=True):
+        unseen = math.nan, math.nan
+        if runs and math.isfinite(half) and name in ("mean", "iqm"):
+            unseen = statistics.unseen_interval(value, half, runs, scale, confidence)
+        rows.append(
+            Aggregate(
+                *names,
+                value,
+                value - half,
+                value + half,
+                len(plays),
+                count,
+                flag,
+                name,
+                unit,
+                runs=runs,
+                low_unseen=unseen[0],
+                high_unseen=unseen[1],
+                behind=_behind(plays),
+                played=_played(plays),
+            )
+        )
+    return rows
+
+
+def _flag(plays: Sequence[Play]) -> str:
+    """Say what weakens the interval of an aggregate, or excludes it; empty when all is well."""
+    flags, runs = [], min(len(one.runs) for one in plays)
+    total = count_runs(plays)
+    if total and runs < FEWEST:
+        flags.append(f"no interval: it needs {FEWEST} runs")
+    elif total and runs < FEW:
+        flags.append(few_runs(total, f"{runs} runs per task"))
+    if all(np.ptp(one.values) == 0.0 for one in plays):
+        flags.append("all values of each task are equal: a width of zero is not certainty")
+    flags += dict.fromkeys(one.note for one in plays if one.note)
+    return "; ".join(flags)
+
+
+def _of_runs(protocol: Protocol, names: tuple[str, str], plays: Sequence[Play]) -> Aggregate:
+    """Return the interquartile mean of all runs of a learner, pooled over tasks.
+
+    Its interval is two-way, or that of the bootstrap over runs alone which a protocol that
+    reproduces a published one asks for.
+    """
+    confidence, method = protocol.report.confidence, protocol.report.bootstrap
+    if method is None:
+        value, spread = statistics.iqm_of_runs([one.grid() for one in plays])
+        half = float(statistics.half_widths(spread, confidence)[0])
+        ends, flag = (value, value - half, value + half), _flag(plays)
+    else:
+        interval = statistics.bootstrap_interval(
+            [one.run_means for one in plays],
+            statistics.iqm,
+            method=method,
+            reps=max(RESAMPLES, protocol.report.resamples),
+            confidence=confidence,
+            seed=0,
+        )
+        ends = float(interval.estimate), float(interval.low), float(interval.high)
+        flag = "; ".join(interval.warnings)
+    counts = len(plays), min(len(one.runs) for one in plays)
+    return Aggregate(
+        *names,
+        *ends,
+        *counts,
+        flag,
+        IQM_OF_RUNS,
+        RUNS,
+        method or TWO_WAY,
+        runs=count_runs(plays),
+        behind=_behind(plays),
+        played=_played(plays),
+    )

@@ -1,0 +1,270 @@
+"""Comparisons: differences between all pairs of policies, task by task and over groups.
+
+The interval of a difference is for new runs and new episodes. p is the level at which it touches 0.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from coopbench import statistics
+from coopbench.analysis.contests import (
+    Contrast,
+    Plays,
+    contrasts,
+    family_pairs,
+    holm,
+    unseen_reason,
+)
+from coopbench.analysis.plays import (
+    Play,
+    count_runs,
+    group_plays,
+    group_scale,
+    play,
+    same_episodes,
+    scale_ends,
+)
+from coopbench.analysis.samples import EPISODES, RUNS, mean_of_defined
+from coopbench.episodes.table import EpisodeTable
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+
+__all__ = ["Comparison", "GroupComparison", "comparisons", "group_comparisons"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Difference between two policies in the mean score of one task.
+
+    Two policies are only called equal by the test of equivalence within the protocol's margin.
+    """
+
+    task: str
+    first: str
+    second: str
+    difference: float  # mean of first minus mean of second
+    low: float  # two-way interval of the difference, over runs and episodes
+    high: float
+    p_value: float  # level at which the interval touches 0; nan where there is no test
+    p_holm: float  # adjusted over all comparisons of the task
+    p_protocol: float  # adjusted over all comparisons of all tasks
+    shown: bool  # whether p below alpha may be claimed, see ``not_shown``
+    not_shown: str  # why not: unseen runs could undo it; empty where there is nothing to claim
+    hedges_g: float
+    flag: str  # why there is no test, or what it is over
+    method: str = "paired"  # "welch": as if the two had played different episodes
+    correlation: float = math.nan  # Pearson's, between scores of the same seed
+    unit: str = EPISODES  # "runs" where one of the two is a learner
+    p_equivalence: float = math.nan  # nan without a margin; adjusted like p_holm
+    above: int = 0  # of a learner and a fixed policy: runs of the learner above the fixed policy
+    runs: int = 0  # of how many; 0 where there is no such pair
+    above_low: float = math.nan  # exact interval of their share (Clopper and Pearson 1934)
+    above_high: float = math.nan
+
+
+@dataclass(frozen=True)
+class GroupComparison:
+    """Difference between two policies in the mean normalised score over the tasks of a group."""
+
+    group: str  # empty if the protocol has no groups: then over all tasks
+    first: str
+    second: str
+    difference: float  # of the means over task means
+    low: float  # two-way interval of the difference
+    high: float
+    p_value: float
+    p_holm: float  # adjusted over all comparisons of the group
+    p_protocol: float  # adjusted over all comparisons of all groups
+    shown: bool
+    not_shown: str
+    iqm_difference: float  # of the interquartile means of task means
+    iqm_low: float  # its interval is up to twice too wide where tasks tie
+    iqm_high: float
+    tasks: int
+    flag: str
+    above: int = 0  # as in Comparison, over the runs of all tasks
+    runs: int = 0
+    above_low: float = math.nan
+    above_high: float = math.nan
+
+
+def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ...]:
+    """Compare all pairs of policies on each task's score, adjusted within a task and over all.
+
+    Models of one method are not compared with each other.
+    """
+    rows: list[Comparison] = []
+    for task in protocol.task:
+        pairs = _task_comparisons(protocol, table, task)
+        different = holm([pair.p_value for pair in pairs])
+        equal = holm([pair.p_equivalence for pair in pairs])
+        rows += [
+            replace(pair, p_holm=p, p_equivalence=q)
+            for pair, p, q in zip(pairs, different, equal, strict=True)
+        ]
+    over_all = holm([row.p_value for row in rows])
+    return tuple(replace(row, p_protocol=p) for row, p in zip(rows, over_all, strict=True))
+
+
+def group_comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[GroupComparison, ...]:
+    """Compare all pairs of policies over every group whose tasks both have finished.
+
+    Models of one method are not compared with each other.
+    """
+    rows: list[GroupComparison] = []
+    for group, plays in group_plays(protocol, table).items():
+        means = contrasts(protocol, plays)
+        middle = contrasts(protocol, plays, statistics.iqm_weights)
+        pairs = [_group_row(protocol, group, plays, row, middle[key]) for key, row in means.items()]
+        adjusted = holm([pair.p_value for pair in pairs])
+        rows += [replace(pair, p_holm=p) for pair, p in zip(pairs, adjusted, strict=True)]
+    over_all = holm([row.p_value for row in rows])
+    return tuple(replace(row, p_protocol=p) for row, p in zip(rows, over_all, strict=True))
+
+
+def _task_comparisons(protocol: Protocol, table: EpisodeTable, task: Task) -> list[Comparison]:
+    """Compare all pairs of policies on one task, before any adjustment."""
+    score, plays = protocol.report.score, dict[str, Play]()
+    for policy in (policy for name, policy in table.pairs if name == task.id):
+        values = play(protocol, table, task, policy, score)
+        if values is not None:
+            plays[policy] = values
+    scale = scale_ends(protocol, task, list(plays.values()))
+    complete: dict[str, Plays] = {
+        name: (one,) for name, one in plays.items() if np.isfinite(one.values).all()
+    }
+    tested = contrasts(protocol, complete)
+    rows = []
+    for one, two in family_pairs(protocol, list(plays)):
+        pair = plays[one], plays[two]
+        contrast = tested.get((one, two)) or _undefined(one, two, pair)
+        rows.append(_row(protocol, task, contrast, pair, scale))
+    return rows
+
+
+def _undefined(one: str, two: str, pair: tuple[Play, Play]) -> Contrast:
+    """Return the difference of two policies of which one has no score in some episodes."""
+    nan, (left, right) = math.nan, (mean_of_defined(side.units) for side in pair)
+    reason = "the score is undefined in some episodes"
+    return Contrast(one, two, left - right, nan, nan, nan, None, reason)
+
+
+def _row(
+    protocol: Protocol,
+    task: Task,
+    contrast: Contrast,
+    pair: tuple[Play, Play],
+    scale: tuple[float, float],
+) -> Comparison:
+    nan, learners = math.nan, any(not one.fixed for one in pair)
+    means = [mean_of_defined(one.units) for one in pair]
+    sides = [(mean, len(one.runs)) for mean, one in zip(means, pair, strict=True)]
+    reason = unseen_reason(protocol, contrast, sides, scale)
+    above, runs = _above([pair])
+    share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
+    half = contrast.high - contrast.difference
+    gap = contrast.difference if contrast.note else means[0] - means[1]  # of the printed means
+    return Comparison(
+        task=task.id,
+        first=contrast.first,
+        second=contrast.second,
+        difference=gap,
+        low=gap - half,
+        high=gap + half,
+        p_value=contrast.p_value,
+        p_holm=nan,
+        p_protocol=nan,
+        shown=contrast.p_value < protocol.report.alpha and not reason,
+        not_shown=reason,
+        hedges_g=nan if contrast.spread is None else _effect(protocol, pair),
+        flag=f"no test: {contrast.reason}" if contrast.reason else contrast.note,
+        method=protocol.report.comparison,
+        correlation=_correlation(pair),
+        unit=RUNS if learners else EPISODES,
+        p_equivalence=_equivalence(protocol, task, contrast),
+        above=above,
+        runs=runs,
+        above_low=share[0],
+        above_high=share[1],
+    )
+
+
+def _above(pairs: Sequence[tuple[Play, Play]]) -> tuple[int, int]:
+    """Return how many runs of a learner are above a fixed policy, and of how many; over tasks."""
+    above = runs = 0
+    for one, two in pairs:
+        if one.fixed == two.fixed:
+            return 0, 0
+        learner, fixed = (two, one) if one.fixed else (one, two)
+        above += int(np.sum(learner.run_means > fixed.values.mean()))
+        runs += len(learner.runs)
+    return above, runs
+
+
+def _effect(protocol: Protocol, pair: tuple[Play, Play]) -> float:
+    """Return Hedges' g: in deviations of runs if there are any, otherwise of episodes."""
+    one, two = (play.values if play.fixed else play.run_means for play in pair)
+    standardiser: Literal["pooled", "paired"] = "pooled"
+    if pair[0].fixed != pair[1].fixed:  # one side does not vary: the deviation is that of the runs
+        standardiser = "paired"
+        one = np.full(len(two), one.mean()) if pair[0].fixed else one
+        two = np.full(len(one), two.mean()) if pair[1].fixed else two
+    return statistics.hedges_g(one, two, standardiser=standardiser)
+
+
+def _correlation(pair: tuple[Play, Play]) -> float:
+    """Return the correlation over seeds of the mean scores of two policies; nan where undefined."""
+    if not same_episodes(pair):
+        return math.nan
+    one, two = (np.atleast_2d(side.values).mean(axis=0) for side in pair)
+    varying = len(one) > 1 and np.ptp(one) > 0 and np.ptp(two) > 0
+    return float(np.corrcoef(one, two)[0, 1]) if varying else math.nan
+
+
+def _equivalence(protocol: Protocol, task: Task, contrast: Contrast) -> float:
+    """Return the p value of the test that two policies are equal within the protocol's margin."""
+    margin = protocol.report.margin
+    if margin is None or contrast.spread is None:
+        return math.nan
+    width = margin * (task.bounds.high - task.bounds.low)
+    gaps = np.array([width + contrast.difference, width - contrast.difference])
+    return float(np.max(statistics.one_sided(gaps, contrast.spread)))
+
+
+def _group_row(
+    protocol: Protocol, group: str, plays: dict[str, Plays], row: Contrast, middle: Contrast
+) -> GroupComparison:
+    nan, pair = math.nan, (plays[row.first], plays[row.second])
+    sides = [
+        (float(np.mean([one.run_means.mean() for one in policy])), count_runs(policy))
+        for policy in pair
+    ]
+    reason = unseen_reason(protocol, row, sides, group_scale(plays.values()))
+    above, runs = _above(list(zip(*pair, strict=True)))
+    share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
+    return GroupComparison(
+        group=group,
+        first=row.first,
+        second=row.second,
+        difference=row.difference,
+        low=row.low,
+        high=row.high,
+        p_value=row.p_value,
+        p_holm=nan,
+        p_protocol=nan,
+        shown=row.p_value < protocol.report.alpha and not reason,
+        not_shown=reason,
+        iqm_difference=middle.difference,
+        iqm_low=middle.low,
+        iqm_high=middle.high,
+        tasks=len(pair[0]),
+        flag=f"no test: {row.reason}" if row.reason else row.note,
+        above=above,
+        runs=runs,
+        above_low=share[0],
+        above_high=share[1],
+    )

@@ -1,0 +1,164 @@
+"""Contests: all differences between the means of several policies, over one task or a group."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coopbench import statistics
+from coopbench.analysis.plays import Play, common_plays, same_episodes
+from coopbench.protocol.schema import Protocol
+from coopbench.statistics import Crossed, Spread
+from coopbench.statistics.crossed import FEWEST
+
+__all__ = ["Contrast", "Plays", "contrasts", "family_pairs", "holm", "unseen_reason"]
+
+Plays = tuple[Play, ...]  # of one policy, one for each task
+Weights = Callable[[np.ndarray], np.ndarray]  # task means -> weights of the tasks
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Difference between two policies, first minus second."""
+
+    first: str
+    second: str
+    difference: float
+    low: float
+    high: float
+    p_value: float  # nan where there is no test
+    spread: Spread | None  # None where there is no test
+    reason: str = ""  # why there is no test
+    note: str = ""  # on which episodes; empty if on all
+
+
+def family_pairs(protocol: Protocol, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Iterate over the pairs of policies that are not models of one method."""
+    for one, two in itertools.combinations(names, 2):
+        if protocol.family(one)[0] != protocol.family(two)[0]:
+            yield one, two
+
+
+def contrasts(
+    protocol: Protocol, plays: dict[str, Plays], weights: Weights = statistics.mean_weights
+) -> dict[tuple[str, str], Contrast]:
+    """Return the differences between all pairs of policies, over the tasks of their plays.
+
+    Every value must be defined. With the protocol's comparison "paired" policies are compared on
+    the same episodes, with "welch" as if they had played others.
+    """
+    pairs = list(family_pairs(protocol, list(plays)))
+    paired = protocol.report.comparison == "paired"
+    tasks = list(zip(*plays.values(), strict=True))
+    if not paired or all(same_episodes(task) for task in tasks):
+        return _all_contrasts(protocol, plays, pairs, weights)
+    rows = {}
+    for one, two in pairs:
+        shared = [common_plays(a, b) for a, b in zip(plays[one], plays[two], strict=True)]
+        if any(pair is None for pair in shared):
+            rows[one, two] = _untested(plays, one, two, "they have not played the same seeds")
+            continue
+        left, right = zip(*[pair for pair in shared if pair is not None], strict=True)
+        pair = _all_contrasts(protocol, {one: left, two: right}, [(one, two)], weights)
+        note = _fewer_episodes(left, plays[one], plays[two])
+        rows |= {key: replace(row, note=note) for key, row in pair.items()}
+    return rows
+
+
+def _fewer_episodes(shared: Plays, one: Plays, two: Plays) -> str:
+    """Say on how many episodes two policies are compared; empty if on all of both."""
+    whole = [(len(a.seeds), len(b.seeds)) for a, b in zip(one, two, strict=True)]
+    counts = [len(play.seeds) for play in shared]
+    if all(count == max(pair) for count, pair in zip(counts, whole, strict=True)):
+        return ""
+    return f"over the {sum(counts)} episodes that both have played"
+
+
+def _all_contrasts(
+    protocol: Protocol,
+    plays: dict[str, Plays],
+    pairs: Sequence[tuple[str, str]],
+    weights: Weights,
+) -> dict[tuple[str, str], Contrast]:
+    """Return the contrasts of policies whose plays fit together, all at once."""
+    if not pairs:
+        return {}
+    paired, names = protocol.report.comparison == "paired", list(plays)
+    crossed = Crossed([one.grid(paired) for name in names for one in plays[name]])
+    tasks = len(crossed.means) // len(names)
+    means = crossed.means.reshape(len(names), tasks)
+    forms = np.zeros((len(pairs), len(names), tasks))
+    for row, (one, two) in zip(forms, pairs, strict=True):
+        for name, sign in ((one, 1.0), (two, -1.0)):
+            place = names.index(name)
+            row[place] = sign * weights(means[place])
+    flat = forms.reshape(len(pairs), -1)
+    spread, gaps = crossed.spread(flat), crossed.estimates(flat)
+    halves = statistics.half_widths(spread, protocol.report.confidence)
+    levels = statistics.p_values(gaps, spread)
+    rows = {}
+    for k, (one, two) in enumerate(pairs):
+        reason = _no_test(plays, one, two, float(halves[k]))
+        gap, half = float(gaps[k]), math.nan if reason else float(halves[k])
+        part = Spread(*(column[k : k + 1] for column in spread))
+        p = math.nan if reason else float(levels[k])
+        rows[one, two] = Contrast(
+            one, two, gap, gap - half, gap + half, p, None if reason else part, reason
+        )
+    return rows
+
+
+def _no_test(plays: dict[str, Plays], one: str, two: str, half: float) -> str:
+    """Say why two policies cannot be tested; empty if they can."""
+    for name in (one, two):
+        few = [len(play.runs) for play in plays[name] if not play.fixed]
+        if few and min(few) < FEWEST:
+            runs = "a single run" if min(few) == 1 else f"{min(few)} runs"
+            return f"{name} has {runs}, and a test needs {FEWEST}"
+    if math.isnan(half):
+        return "a single episode"
+    return "the differences do not vary" if half == 0.0 else ""
+
+
+def _untested(plays: dict[str, Plays], one: str, two: str, reason: str) -> Contrast:
+    """Return the difference of the means of two policies that cannot be tested."""
+    left, right = (np.mean([play.run_means.mean() for play in plays[name]]) for name in (one, two))
+    return Contrast(one, two, float(left - right), math.nan, math.nan, math.nan, None, reason)
+
+
+def unseen_reason(
+    protocol: Protocol,
+    contrast: Contrast,
+    sides: Sequence[tuple[float, int]],
+    scale: Sequence[float],
+) -> str:
+    """Say why p below alpha is not shown: unseen runs could undo the claim; empty if it is shown.
+
+    ``sides`` are mean and number of runs (0: a fixed policy) of the two, ``scale`` the ends of the
+    scale of the score. Each side alone must bear the share of runs that none of its runs has shown.
+    """
+    if not contrast.p_value < protocol.report.alpha:
+        return ""
+    (first, runs), (second, others) = sides
+    floor, ceiling = scale
+    better = contrast.difference > 0.0
+    ends = (floor, ceiling) if better else (ceiling, floor)
+    cases = ((first, runs, ends[0], second), (second, others, ends[1], first))
+    for mean, count, end, rival in cases:
+        level = protocol.report.alpha
+        if count and not statistics.survives_unseen(mean, count, end, rival, level):
+            share = statistics.unseen_share(count, level)
+            return f"not shown: {100 * share:.0f} % of {count} runs could fail unseen"
+    return ""
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjust the p values that are defined by Holm's method; the others stay nan."""
+    adjusted = np.array(p_values, np.float64)
+    defined = np.isfinite(adjusted)
+    if defined.any():
+        adjusted[defined] = statistics.holm(adjusted[defined])
+    values: list[float] = adjusted.tolist()
+    return values

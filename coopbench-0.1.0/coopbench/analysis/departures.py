@@ -1,0 +1,196 @@
+"""Departures: why a report is not the standard report of its protocol."""
+
+import numpy as np
+
+from coopbench.baselines.match import OWN
+from coopbench.baselines.registry import parse_name
+from coopbench.episodes.table import Cell, Episodes, EpisodeTable
+from coopbench.protocol.loading import load_protocol, protocol_files
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.user_maps import are_replaced, maps_text
+
+__all__ = ["chooses", "departures"]
+
+
+def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
+    """Return the reasons why this is not a standard report; empty if it is one."""
+    if protocol.ad_hoc:
+        return ("it is an ad-hoc evaluation, not a protocol",)
+    present = tuple(dict.fromkeys(policy for _, policy in table.pairs))
+    reasons = [*_foreign(protocol), *_absent(protocol, table, present), *_failed(table)]
+    if protocol.limits is not None:
+        reasons.append("its limits of time were not kept; 'coopbench timed' keeps them")
+    for policy in present:
+        blocks = [block for block in table if block.cell.policy == policy]
+        for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):
+            tasks = dict.fromkeys(b.cell.task for b in blocks if differs(protocol, b))
+            if tasks:
+                names = ", ".join(tasks)
+                reasons.append(f"{policy} played other {what} than the protocol's in {names}")
+        reasons += _other_runs(protocol, table, policy)
+        reasons += _other_training(protocol, table, policy)
+        reasons += _mixed(table, policy)
+    return tuple(reasons)
+
+
+def _failed(table: EpisodeTable) -> list[str]:
+    """Name the training runs that failed, with all tasks that they do not play."""
+    runs: dict[tuple[str, int | None, str], list[str]] = {}
+    for failure in table.failures:
+        run = (failure.cell.policy, failure.cell.run, failure.reason)
+        runs.setdefault(run, []).append(failure.cell.task)
+    return [
+        f"run {run} of {policy} on {', '.join(tasks)} failed: {reason}"
+        for (policy, run, reason), tasks in runs.items()
+    ]
+
+
+def _other_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
+    """Say how the training runs of a policy differ from those of the protocol.
+
+    Failed runs do not count as missing: ``_failed`` names them.
+    """
+    seeds, failed = protocol.seeds.training, {failure.cell for failure in table.failures}
+    differences: dict[str, list[str]] = {}
+    for task in (task for task, name in table.pairs if seeds and name == policy):
+        runs = [block.cell.run for block in table.runs(task, policy)]
+        if runs == [None]:
+            if parse_name(policy).kind in protocol.report.learned:
+                differences.setdefault(f"has one run, not {len(seeds)},", []).append(task)
+            continue
+        trained = {
+            *runs,
+            *(cell.run for cell in failed if (cell.task, cell.policy) == (task, policy)),
+        }
+        lacking = ", ".join(str(seed) for seed in seeds if seed not in trained)
+        others = ", ".join(str(run) for run in runs if run not in seeds)
+        for what, which in (("lacks the runs", lacking), ("has runs of its own,", others)):
+            if which:
+                differences.setdefault(f"{what} {which}", []).append(task)
+    return [f"{policy} {what} on {', '.join(tasks)}" for what, tasks in differences.items()]
+
+
+def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
+    """Name the runs that were not trained with a budget of the protocol.
+
+    Only on the tasks that are trained on: the models of these play the others.
+    """
+    differences: dict[str, dict[str, list[str]]] = {}
+    for block in table:
+        cell = block.cell
+        if cell.policy == policy and cell.run is not None and chooses(protocol, table, cell):
+            what = _other_checkpoints(protocol, table, cell) or _other_steps(protocol, table, cell)
+            if what:
+                differences.setdefault(what, {}).setdefault(cell.task, []).append(str(cell.run))
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for what, places in differences.items():
+        for task, runs in places.items():
+            alike.setdefault((what, tuple(runs)), []).append(task)
+    return [
+        f"{'run' if len(runs) == 1 else 'runs'} {', '.join(runs)} of {policy} on "
+        f"{', '.join(tasks)} {'has' if len(runs) == 1 else 'have'} {what}"
+        for (what, runs), tasks in alike.items()
+    ]
+
+
+def _mixed(table: EpisodeTable, policy: str) -> list[str]:
+    """Name the tasks on which runs of a policy were trained with different hyperparameters."""
+    differences: dict[str, list[str]] = {}
+    for task in (task for task, name in table.pairs if name == policy):
+        cells = [block.cell for block in table.runs(task, policy)]
+        runs = [table.settings[cell] for cell in cells if cell in table.settings]
+        names = {n for run in runs for n in {**run, **runs[0]} if run.get(n) != runs[0].get(n)}
+        if names:
+            differences.setdefault(", ".join(sorted(names)), []).append(task)
+    return [
+        f"runs of {policy} on {', '.join(tasks)} were trained with different values of {names}"
+        for names, tasks in differences.items()
+    ]
+
+
+def chooses(protocol: Protocol, table: EpisodeTable, cell: Cell) -> bool:
+    """Return whether a run must have checkpoints on the task of a cell.
+
+    It must on the tasks that are trained on. Where models play all tasks, imported checkpoints are
+    chosen among on every task; a run that was trained here has chosen on the task it was trained
+    on.
+    """
+    trained = {task.id for task in protocol.trained_tasks}
+    origin = protocol.family(cell.policy)[1] or cell.task
+    return cell.task in trained and (origin == cell.task or cell not in table.trained)
+
+
+def _other_checkpoints(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:
+    """Say which checkpoints a run has if they are not those of a budget; empty if they are."""
+    if protocol.training is None or protocol.seeds.selection is None:
+        return ""
+    budgets = [
+        np.arange(budget.interval, budget.steps + 1, budget.interval)
+        for budget in protocol.training.budgets.values()
+    ]
+    courses = table.progress_of(cell.task, cell.policy)
+    steps = next((c.steps for c in courses if c.cell == cell), np.empty(0, np.int64))
+    if any(np.array_equal(steps, budget) for budget in budgets):
+        return ""
+    expected = " or ".join(f"{len(budget)} up to step {budget[-1]:,}" for budget in budgets)
+    if not len(steps):
+        return f"no checkpoints; the protocol has {expected}"
+    return f"{len(steps)} checkpoints up to step {steps[-1]:,}; the protocol has {expected}"
+
+
+def _other_steps(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:
+    """Say for how many steps a run was trained if no budget allows them; empty if one does."""
+    if protocol.training is None or cell not in table.trained:
+        return ""
+    steps, budgets = table.trained[cell], [b.steps for b in protocol.training.budgets.values()]
+    if steps in budgets:
+        return ""
+    allowed = " or ".join(f"{budget:,}" for budget in budgets)
+    return f"been trained for {steps:,} steps; the protocol asks for {allowed}"
+
+
+def _foreign(protocol: Protocol) -> list[str]:
+    """Say why the protocol is not one of this package."""
+    name = protocol.protocol.name
+    shipped = load_protocol(name) if name in protocol_files() else None
+    if shipped is None or shipped.name != protocol.name:
+        return [f"{protocol.name} is not a protocol of this package"]
+    if shipped.digest != protocol.digest and are_replaced(shipped, protocol):
+        return [f"its maps are those of the user: {maps_text(protocol)}"]
+    if shipped.digest != protocol.digest:
+        return [f"it differs from the {protocol.name} of this package"]
+    return []
+
+
+def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -> list[str]:
+    """Name baselines that are missing, and tasks that a policy has not played."""
+    reasons = []
+    for policy in dict.fromkeys((*protocol.report.baselines, *present)):
+        lacking = [task.id for task in protocol.task if not table.runs(task.id, policy)]
+        if len(lacking) == len(protocol.task):
+            reasons.append(f"the required baseline {policy} is missing")
+        elif lacking:
+            reasons.append(f"{policy} lacks the tasks {', '.join(lacking)}")
+    for name in protocol.missing(present):
+        if name in protocol.report.learned:
+            advice = _advice(protocol, name)
+            reasons.append(f"the required baseline {name} (to be trained) is missing{advice}")
+    return reasons
+
+
+def _advice(protocol: Protocol, name: str) -> str:
+    """Say how to train a required baseline of a protocol of this package."""
+    if protocol.training is None or protocol.protocol.name not in protocol_files():
+        return ""
+    return f"; train it: coopbench train {protocol.protocol.name} {name}"
+
+
+def _other_seeds(protocol: Protocol, block: Episodes) -> bool:
+    expected = [protocol.seeds_of(task) for task in protocol.task if task.id == block.cell.task]
+    return not any(np.array_equal(seeds, block.seeds) for seeds in expected)
+
+
+def _other_seats(protocol: Protocol, block: Episodes) -> bool:
+    tasks = [task for task in protocol.task if task.id == block.cell.task]
+    seats = [task.seating(len(block), block.agents) == OWN for task in tasks]
+    return not any(np.array_equal(expected, block.seats) for expected in seats)

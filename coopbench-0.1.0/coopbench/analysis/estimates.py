@@ -1,0 +1,194 @@
+"""Estimates: the mean of every metric of every policy on every task, with its interval.
+
+The interval is for new training runs and new episodes; a fixed policy has no runs, and its interval
+is for new episodes.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from coopbench import statistics
+from coopbench.analysis.plays import Play, play, scale_ends
+from coopbench.analysis.samples import EPISODES, RUNS
+from coopbench.episodes.metrics import agent_values
+from coopbench.episodes.table import EpisodeTable
+from coopbench.protocol.schema import Protocol
+from coopbench.statistics.crossed import FEWEST
+from coopbench.statistics.unseen import FEW
+
+__all__ = ["AgentEstimate", "Estimate", "agent_estimates", "estimate", "estimates"]
+
+EQUAL = "all values are equal: a width of zero is not certainty"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean of one metric of one policy on one task, over its runs and episodes."""
+
+    task: str
+    policy: str
+    metric: str
+    count: int  # units in which the metric is defined
+    mean: float
+    std: float  # over units, ddof 1; nan for one
+    low: float  # two-way interval of the mean, over runs and episodes; nan where it is undefined
+    high: float
+    flag: str  # why the interval says less than it seems; empty when all is well
+    unit: str = EPISODES  # "episodes" of a fixed policy, "runs" of a learner, "models"
+    episodes: int = 0  # in which the metric is defined in at least one run
+    std_episodes: float = math.nan  # of the episodes of one run, mean variance over runs
+    low_unseen: float = math.nan  # of the score of a learner: with failures that no run has shown
+    high_unseen: float = math.nan
+
+
+@dataclass(frozen=True)
+class AgentEstimate:
+    """Mean of one metric of one agent over the units in which a policy played that agent."""
+
+    task: str
+    policy: str
+    agent: str
+    metric: str
+    count: int  # the rest as in Estimate
+    mean: float
+    std: float
+    low: float
+    high: float
+    flag: str
+    unit: str = EPISODES
+    episodes: int = 0
+    std_episodes: float = math.nan
+
+
+def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
+    """Estimate every metric of the protocol for every policy on every task that it played."""
+    rows, score = [], protocol.report.score
+    by_id = {task.id: task for task in protocol.task}
+    scales = _scales(protocol, table)
+    for name, policy in table.pairs:
+        for metric in protocol.metrics_of(by_id[name]):
+            values = play(protocol, table, by_id[name], policy, metric)
+            if values is not None:
+                row = _crossed(name, metric, values, protocol.report.confidence)
+                rows.append(_unseen(protocol, row, scales[name]) if metric == score else row)
+    return tuple(rows)
+
+
+def _scales(protocol: Protocol, table: EpisodeTable) -> dict[str, tuple[float, float]]:
+    """Return the ends of the scale of the score on every task."""
+    score, ends = protocol.report.score, {}
+    for task in protocol.task:
+        names = [policy for name, policy in table.pairs if name == task.id]
+        plays = [play(protocol, table, task, policy, score) for policy in names]
+        ends[task.id] = scale_ends(protocol, task, [one for one in plays if one is not None])
+    return ends
+
+
+def _unseen(protocol: Protocol, row: Estimate, scale: tuple[float, float]) -> Estimate:
+    """Add the interval with unseen failures to the estimate of a learner's score."""
+    if row.unit != RUNS or not row.count or protocol.ad_hoc or not math.isfinite(row.low):
+        return row
+    half, confidence = row.high - row.mean, protocol.report.confidence
+    low, high = statistics.unseen_interval(row.mean, half, row.count, scale, confidence)
+    return replace(row, low_unseen=low, high_unseen=high)
+
+
+def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstimate, ...]:
+    """Estimate the return and every further metric of each agent for every policy and task."""
+    rows, confidence = [], protocol.report.confidence
+    by_id = {task.id: task for task in protocol.task}
+    for task, policy in table.pairs:
+        blocks = table.runs(task, policy)
+        whole = play(protocol, table, by_id[task], policy, "return")
+        if whole is None or whole.note:  # runs with other seeds: there is no common episode table
+            continue
+        for seat, agent in enumerate(blocks[0].agents):
+            for metric in ("return", *blocks[0].agent_metrics):
+                taken = np.array(
+                    [np.where(b.seats, agent_values(b, metric), np.nan)[:, seat] for b in blocks]
+                )
+                played = np.flatnonzero(blocks[0].seats[:, seat])
+                values = replace(whole, values=taken[0] if whole.fixed else taken).on(played)
+                row = asdict(_crossed(task, metric, values, confidence))
+                del row["low_unseen"], row["high_unseen"]
+                rows.append(AgentEstimate(agent=agent, **row))
+    return tuple(rows)
+
+
+def _crossed(task: str, metric: str, values: Play, confidence: float) -> Estimate:
+    """Estimate the mean of a play with its two-way interval."""
+    matrix, unit = np.atleast_2d(values.values), EPISODES if values.fixed else RUNS
+    finite = np.isfinite(matrix)
+    row = replace(
+        estimate(task, values.policy, metric, values.units, confidence, unit),
+        episodes=int(finite.any(axis=0).sum()),
+        std_episodes=_within(matrix),
+    )
+    flags = [row.flag, values.note] if values.fixed else [*_weaknesses(row, finite), values.note]
+    row = replace(row, flag="; ".join(filter(None, flags)))
+    if not row.count or (values.fixed and values.strata is None):
+        return row
+    spread = statistics.Crossed([values.grid()]).spread(np.ones(1))
+    half = float(statistics.half_widths(spread, confidence)[0])
+    return replace(row, low=row.mean - half, high=row.mean + half)
+
+
+def _weaknesses(row: Estimate, finite: np.ndarray) -> Iterator[str]:
+    """Say what weakens the interval of a learner, or excludes it."""
+    if row.count < len(finite):
+        yield f"undefined in {len(finite) - row.count} of {len(finite)} runs"
+    elif not finite.all():
+        yield f"undefined in {int((~finite).sum())} of {finite.size} episodes of the runs"
+    if 0 < row.count < FEWEST:
+        yield f"no interval: it needs {FEWEST} runs"
+    elif 0 < row.count < FEW:
+        yield few_runs(row.count)
+    if row.std == 0.0 and row.std_episodes == 0.0:
+        yield EQUAL
+
+
+def few_runs(runs: int, what: str = "") -> str:
+    """Return the mark of an interval over few runs; ``what`` says how many, ``runs`` in all."""
+    share = statistics.unseen_share(runs)
+    return (
+        f"{what or f'{runs} runs'}, fewer than {FEW}: {100 * share:.0f} % of the runs could fail "
+        "and none of these show it; see 'unseen failures'"
+    )
+
+
+def _within(matrix: np.ndarray) -> float:
+    """Return the standard deviation of episodes within a run, pooled over runs."""
+    rows = [row[np.isfinite(row)] for row in matrix]
+    variances = [np.var(row, ddof=1) if np.ptp(row) else 0.0 for row in rows if len(row) > 1]
+    return math.sqrt(float(np.mean(variances))) if variances else math.nan
+
+
+def estimate(
+    task: str,
+    policy: str,
+    metric: str,
+    sample: np.ndarray,
+    confidence: float,
+    unit: str = EPISODES,
+) -> Estimate:
+    """Estimate the mean of independent values, one per unit, without those that are not finite.
+
+    ``sample`` is (units,); ``flag`` of the estimate says how many were left out.
+    """
+    defined = sample[np.isfinite(sample)]
+    missing = len(sample) - len(defined)
+    flags = [f"undefined in {missing} of {len(sample)} {unit}"] if missing else []
+    if len(defined) == 0:
+        flag = "; ".join(flags) or f"no {unit}"
+        nan = math.nan
+        return Estimate(task, policy, metric, 0, nan, nan, nan, nan, flag, unit)
+    interval = statistics.t_interval(defined, confidence)
+    flags += interval.warnings
+    std = float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
+    if len(defined) > 1 and np.ptp(defined) == 0.0:
+        std = 0.0  # rounding of the mean must not look like variation
+    ends = float(defined.mean()), std, float(interval.low), float(interval.high)
+    return Estimate(task, policy, metric, len(defined), *ends, "; ".join(flags), unit)

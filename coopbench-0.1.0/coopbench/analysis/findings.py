@@ -1,0 +1,140 @@
+"""Findings: everything that the results of a protocol show, as values that draw nothing.
+
+A part is a field of ``Findings`` and a line of ``MAKERS``. CSV files, JSON, frames and the list in
+the documentation follow from these two.
+"""
+
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+
+from coopbench.analysis.aggregates import Aggregate, aggregates
+from coopbench.analysis.comparisons import (
+    Comparison,
+    GroupComparison,
+    comparisons,
+    group_comparisons,
+)
+from coopbench.analysis.departures import departures
+from coopbench.analysis.estimates import AgentEstimate, Estimate, agent_estimates, estimates
+from coopbench.analysis.learning import (
+    Curve,
+    Efficiency,
+    LateScore,
+    efficiencies,
+    late_scores,
+    learning_curves,
+)
+from coopbench.analysis.models import (
+    ChartPoint,
+    PublishedReturn,
+    chart_points,
+    model_estimates,
+    published_returns,
+)
+from coopbench.analysis.rankings import (
+    Improvement,
+    ProfilePoint,
+    Rank,
+    improvements,
+    profile_points,
+    ranks,
+)
+from coopbench.analysis.samples import sample, score_scales
+from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.protocol.registration import Registration
+from coopbench.protocol.schema import Protocol
+
+__all__ = ["MAKERS", "Findings", "row_types"]
+
+Maker = Callable[[Protocol, EpisodeTable], tuple[Any, ...]]
+
+# The parts in the order of report.json, with the function that makes the rows of each.
+MAKERS: dict[str, Maker] = {
+    "aggregates": aggregates,
+    "group_comparisons": group_comparisons,
+    "ranks": ranks,
+    "improvements": improvements,
+    "estimates": estimates,
+    "comparisons": comparisons,
+    "agents": agent_estimates,
+    "charts": chart_points,
+    "models": model_estimates,
+    "published": published_returns,
+    "efficiency": efficiencies,
+    "late": late_scores,
+    "profiles": profile_points,
+    "learning": learning_curves,
+}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Protocol, episodes, and the rows of every part of a report."""
+
+    protocol: Protocol
+    episodes: EpisodeTable
+    estimates: tuple[Estimate, ...]
+    comparisons: tuple[Comparison, ...]
+    aggregates: tuple[Aggregate, ...]
+    departures: tuple[str, ...]  # why it is not a standard report; empty if it is one
+    notes: tuple[str, ...] = ()  # damaged results that were redone or left out
+    agents: tuple[AgentEstimate, ...] = ()
+    charts: tuple[ChartPoint, ...] = ()
+    models: tuple[Estimate, ...] = ()  # of methods that have one model per task, over the models
+    published: tuple[PublishedReturn, ...] = ()
+    metadata: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)  # see store
+    improvements: tuple[Improvement, ...] = ()  # of all pairs of policies, over each group
+    profiles: tuple[ProfilePoint, ...] = ()
+    ranks: tuple[Rank, ...] = ()
+    group_comparisons: tuple[GroupComparison, ...] = ()  # of all pairs of policies, by the mean
+    learning: tuple[Curve, ...] = ()  # of policies with checkpoints
+    efficiency: tuple[Efficiency, ...] = ()  # of these, over each group
+    late: tuple[LateScore, ...] = ()  # where the protocol asks for them
+    registration: Registration | None = None  # of the study, from its results folder
+    results: str = ""  # digest of the folder with the results, see manifest; empty without one
+
+    @classmethod
+    def of(
+        cls,
+        protocol: Protocol,
+        episodes: EpisodeTable,
+        notes: tuple[str, ...] = (),
+        metadata: Mapping[Cell, Mapping[str, Any]] | None = None,
+    ) -> Self:
+        """Analyse a table of episodes: make every part, and list the departures."""
+        parts: dict[str, Any] = {name: make(protocol, episodes) for name, make in MAKERS.items()}
+        return cls(
+            protocol=protocol,
+            episodes=episodes,
+            departures=departures(protocol, episodes),
+            notes=notes,
+            metadata=metadata or {},
+            **parts,
+        )
+
+    @property
+    def is_standard(self) -> bool:
+        """Whether the protocol was followed exactly."""
+        return not self.departures
+
+    @property
+    def scores(self) -> dict[str, dict[str, np.ndarray]]:
+        """Normalised scores {policy: {task: (units,)}}, of episodes or of runs; see samples."""
+        scales = score_scales(self.protocol, self.episodes)
+        scores: dict[str, dict[str, np.ndarray]] = {}
+        for task, policy in self.episodes.pairs:
+            raw = sample(self.episodes, task, policy, self.protocol.report.score)
+            scores.setdefault(policy, {})[task] = scales[task].normalise(raw.values)
+        return scores
+
+
+@cache
+def row_types() -> dict[str, type]:
+    """Return the type of the rows of every part, in the order of ``MAKERS``."""
+    hints = typing.get_type_hints(Findings)
+    return {name: typing.get_args(hints[name])[0] for name in MAKERS}

@@ -1,0 +1,164 @@
+"""Methods with several models, the points of charts, and returns normalised as published."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from coopbench import statistics
+from coopbench.analysis.estimates import Estimate, estimate, few_runs
+from coopbench.analysis.plays import Play, count_runs, play
+from coopbench.analysis.samples import EPISODES, MODELS, RUNS, sample, score_scales
+from coopbench.episodes.table import EpisodeTable
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+from coopbench.statistics import Crossed
+from coopbench.statistics.unseen import FEW
+
+__all__ = [
+    "ChartPoint",
+    "PublishedReturn",
+    "chart_points",
+    "model_estimates",
+    "published_returns",
+]
+
+
+@dataclass(frozen=True)
+class ChartPoint:
+    """A metric of one policy at one place of an axis of the tasks."""
+
+    chart: str
+    metric: str
+    axis: str
+    at: float
+    policy: str  # of several models: the method
+    estimate: float  # interquartile mean over task means; of models: the mean of theirs
+    low: float  # two-way interval, over runs and episodes; of models: t interval over them
+    high: float
+    tasks: int  # at this place of the axis, taken together
+    count: int  # episodes per task, or models
+    unit: str  # "episodes", "runs" or "models"
+    flag: str
+
+
+@dataclass(frozen=True)
+class PublishedReturn:
+    """Mean return on one task, normalised over all policies and tasks that were evaluated."""
+
+    task: str
+    policy: str
+    mean: float
+    normalised: float  # 0 is the lowest mean of the report, 1 the highest; nan if they are equal
+
+
+def model_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
+    """Estimate the score of every method that has several models; ``count`` is their number.
+
+    One row per task, in units of the score, and one per group, over the models' means of normalised
+    scores; the latter's task is "all of" the group, or "all tasks".
+    """
+    rows, settings, scales = [], protocol.report, score_scales(protocol, table)
+    for name, policies in _families(protocol, table).items():
+        if policies == [name]:
+            continue
+        for group, tasks in protocol.groups.items():
+            means = np.array([_means(protocol, table, tasks, policy) for policy in policies])
+            normalised = [scales[t.id].normalise(means[:, k]) for k, t in enumerate(tasks)]
+            columns = {task.id: means[:, k] for k, task in enumerate(tasks)}
+            columns[f"all of {group}" if group else "all tasks"] = np.mean(normalised, axis=0)
+            rows += [
+                estimate(label, name, settings.score, column, settings.confidence, MODELS)
+                for label, column in columns.items()
+            ]
+    return tuple(rows)
+
+
+def _families(protocol: Protocol, table: EpisodeTable) -> dict[str, list[str]]:
+    """Group the policies by the method that they are models of; others are their own method."""
+    families: dict[str, list[str]] = {}
+    for policy in dict.fromkeys(policy for _, policy in table.pairs):
+        families.setdefault(protocol.family(policy)[0], []).append(policy)
+    return families
+
+
+def _means(
+    protocol: Protocol, table: EpisodeTable, tasks: Sequence[Task], policy: str
+) -> list[float]:
+    """Return the mean score of a policy on each task; nan on those that it has not played."""
+    samples = [sample(table, task.id, policy, protocol.report.score) for task in tasks]
+    return [float(s.values.mean()) if len(s.values) else math.nan for s in samples]
+
+
+def chart_points(protocol: Protocol, table: EpisodeTable) -> tuple[ChartPoint, ...]:
+    """Estimate every point of the protocol's charts of which all tasks have been played."""
+    points = []
+    for chart in protocol.report.chart:
+        for name, panel in chart.panels(protocol.task).items():
+            for family, policies in _families(protocol, table).items():
+                for at in sorted({task.axes[chart.x] for task in panel}):
+                    tasks = [task for task in panel if task.axes[chart.x] == at]
+                    played = [_plays(protocol, table, tasks, p, chart.metric) for p in policies]
+                    if all(len(model) == len(tasks) for model in played):
+                        point = _point(protocol, played, policies != [family])
+                        where = name, chart.metric, chart.x, at, family
+                        points.append(ChartPoint(*where, *point[:3], len(tasks), *point[3:]))
+    return tuple(points)
+
+
+def _plays(
+    protocol: Protocol, table: EpisodeTable, tasks: Sequence[Task], policy: str, metric: str
+) -> list[Play]:
+    """Return the plays of a policy on those tasks on which a metric is ever defined."""
+    plays = [play(protocol, table, task, policy, metric) for task in tasks]
+    return [one for one in plays if one is not None and np.isfinite(one.values).any()]
+
+
+class _Point(NamedTuple):
+    """A point of a chart before it has a place."""
+
+    estimate: float
+    low: float
+    high: float
+    units: int
+    unit: str
+    flag: str
+
+
+def _point(protocol: Protocol, played: list[list[Play]], models: bool) -> _Point:
+    """Estimate a point from one list of plays per model, or of the only policy."""
+    confidence = protocol.report.confidence
+    if models:
+        grids = [Crossed([one.grid() for one in model]) for model in played]
+        means = np.array([statistics.iqm_weights(g.means) @ g.means for g in grids])
+        row = estimate("", "", "", means, confidence, MODELS)
+        return _Point(row.mean, row.low, row.high, row.count, MODELS, row.flag)
+    plays = played[0]
+    crossed = Crossed([one.grid() for one in plays])
+    weights = statistics.iqm_weights(crossed.means)
+    half = float(statistics.half_widths(crossed.spread(weights), confidence)[0])
+    value, fixed = float(weights @ crossed.means), plays[0].fixed
+    finite = [np.isfinite(np.atleast_2d(one.values)) for one in plays]
+    units = min(int(part.any(axis=0 if fixed else 1).sum()) for part in finite)
+    few = not fixed and units < FEW
+    flag = few_runs(count_runs(plays), f"{units} runs per task") if few else ""
+    return _Point(value, value - half, value + half, units, EPISODES if fixed else RUNS, flag)
+
+
+def published_returns(protocol: Protocol, table: EpisodeTable) -> tuple[PublishedReturn, ...]:
+    """Normalise the mean returns as published: by the lowest and highest over all cells at once.
+
+    Only where the protocol asks for it, because every value changes when a policy is added.
+    """
+    if not protocol.report.published_return or not len(table):
+        return ()
+    samples = [sample(table, task, policy, "return") for task, policy in table.pairs]
+    means = np.array([returns.values.mean() for returns in samples])
+    low, width = means.min(), np.ptp(means)
+    shares = (means - low) / width if width > 0 else np.full(len(means), np.nan)
+    return tuple(
+        PublishedReturn(task, policy, float(mean), float(share))
+        for (task, policy), mean, share in zip(table.pairs, means, shares, strict=True)
+    )

@@ -1,0 +1,73 @@
+"""Commands about what exists: list, show, plan, bench, warmup."""
+
+from typing import Annotated
+
+import typer
+
+from coopbench.cli.console import console, say
+from coopbench.cli.options import Policies, ProtocolName, chosen
+
+__all__ = ["bench", "list_all", "show", "show_plan", "warmup"]
+
+
+def list_all() -> None:
+    """List environments, policies, learners and protocols."""
+    from coopbench import catalogue
+
+    for title, names in (
+        ("Environments", dict.fromkeys(catalogue.environments(), "")),
+        ("Policies", catalogue.policies()),
+        ("Learners", catalogue.learners()),
+        ("Protocols", dict.fromkeys(catalogue.protocols(), "")),
+    ):
+        console().print(f"[bold]{title}[/bold]")
+        for name, text in names.items():
+            say(f"  {name:<34}{text}".rstrip())
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="A name from 'coopbench list'.")],
+) -> None:
+    """Describe an environment, a policy, a learner or a protocol."""
+    from coopbench.describe import describe
+
+    text = describe(name)
+    terminal = console()
+    if terminal.is_terminal:
+        from rich.markdown import Markdown
+
+        terminal.print(Markdown(text))
+    else:
+        say(text)
+
+
+def show_plan(protocol: ProtocolName, policy: Policies = None) -> None:
+    """List the cells (task x policy) that 'evaluate' would play, without playing them."""
+    from coopbench.playing.plan import plan
+    from coopbench.protocol.loading import load_protocol
+    from coopbench.workflows.evaluation import expanded
+
+    loaded = load_protocol(protocol)
+    cells = plan(loaded, expanded(loaded, chosen(policy, loaded)))
+    for cell, _ in cells:
+        policy_text = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
+        episodes = loaded.episodes(loaded.task_of(cell.task))
+        say(f"{cell.task:<24}{policy_text:<20}{episodes:>6} episodes")
+    say(f"{len(cells)} cells; digest {loaded.digest[:16]}")
+
+
+def bench(
+    env: Annotated[list[str] | None, typer.Argument(help="Environments; default: all.")] = None,
+    seconds: Annotated[float, typer.Option(help="Time for each measurement.")] = 1.0,
+) -> None:
+    """Measure the speed of environments on this machine, compiled and in plain Python."""
+    from coopbench.bench import run
+
+    run(env, seconds, say)
+
+
+def warmup() -> None:
+    """Compile every environment now, so that nothing is compiled later."""
+    from coopbench.catalogue import warmup as run
+
+    run(lambda env_id: say(f"compiled {env_id}"))

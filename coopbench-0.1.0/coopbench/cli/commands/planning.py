@@ -1,0 +1,94 @@
+"""Commands before a study: what runs can show, and its registration."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coopbench.cli.console import console, say
+from coopbench.cli.options import Policies, ProtocolName, chosen
+
+__all__ = ["power", "register"]
+
+RUNS = (3, 5, 10, 20, 30)
+
+
+def power(
+    protocol: ProtocolName,
+    runs: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Number of training runs; repeat for more. Default: 3, 5, 10, 20, 30 and the "
+            "protocol's."
+        ),
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Results folder of a pilot under this protocol: how much runs and episodes vary."
+        ),
+    ] = None,
+    run_sd: Annotated[
+        float, typer.Option(help="Without --results: deviation of run means, normalised score.")
+    ] = 0.05,
+    episode_sd: Annotated[
+        float,
+        typer.Option(
+            help="Without --results: deviation from episode to episode of the difference between "
+            "two policies, normalised score."
+        ),
+    ] = 0.2,
+    chance: Annotated[
+        float, typer.Option("--power", help="Chance with which a difference is to be found.")
+    ] = 0.8,
+) -> None:
+    """Say before training what a number of runs can show."""
+    from coopbench.analysis.planning import Variation, prospects, variation
+    from coopbench.protocol.loading import load_protocol
+    from coopbench.report.loading import load_report
+    from coopbench.report.tables.planning import power_table
+    from coopbench.report.terminal import print_table
+
+    loaded = load_protocol(protocol)
+    spread: Variation | None = Variation(run_sd, episode_sd)
+    if results is not None:
+        report = load_report(results)
+        if report.protocol.digest != loaded.digest:
+            raise ValueError(f"{results} holds results of another protocol than {loaded.name}")
+        spread = variation(loaded, report.episodes)
+    if spread is None:
+        raise ValueError(
+            f"{results} holds no policy with two training runs or more; give --run-sd instead"
+        )
+    trained = (loaded.training.runs,) if loaded.training is not None else ()
+    counts = sorted({*(runs or (*RUNS, *trained))})
+    rows = prospects(loaded, spread, counts, chance)
+    print_table(power_table(loaded, spread, rows, chance), console())
+
+
+def register(
+    protocol: ProtocolName,
+    out: Annotated[
+        Path, typer.Option(help="Results folder of the study; the file is registration.json in it.")
+    ],
+    policy: Policies = None,
+    hypothesis: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="'FIRST > SECOND on PLACE', a task or a group, or 'FIRST = SECOND on TASK'; "
+            "repeat for more.",
+        ),
+    ] = None,
+) -> None:
+    """Register a study before it is evaluated; its report checks itself against the file."""
+    from coopbench.baselines.registry import from_code
+    from coopbench.playing.models import name_of
+    from coopbench.protocol.loading import load_protocol
+    from coopbench.protocol.registration import registration
+    from coopbench.results.registration import now, write_registration
+
+    loaded = load_protocol(protocol)
+    names = [name_of(from_code(name)) for name in chosen(policy, loaded)]
+    study = registration(loaded, names, hypothesis or (), now())
+    say(f"Registered: {write_registration(out, study)}")

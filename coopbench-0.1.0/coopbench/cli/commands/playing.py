@@ -1,0 +1,344 @@
+"""Commands that play: evaluate, train, crossplay, timed, replay."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from coopbench.cli.console import KEPT, NOTHING, Progress, console, interruption, present, say
+from coopbench.cli.options import (
+    Backend,
+    Policies,
+    ProtocolName,
+    Workers,
+    assignment,
+    chosen,
+    protocol_with_maps,
+)
+
+__all__ = ["crossplay", "evaluate", "replay", "timed", "train"]
+
+
+def evaluate(
+    protocol: Annotated[
+        str | None,
+        typer.Argument(metavar="[PROTOCOL]", help="A name from 'coopbench list', or a .toml file."),
+    ] = None,
+    policy: Policies = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for results and report. Default: results/PROTOCOL."),
+    ] = None,
+    backend: Backend = "serial",
+    workers: Workers = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Play only part I of N, 1 <= I <= N, without a report; see 'coopbench merge'.",
+        ),
+    ] = None,
+    env: Annotated[
+        str | None,
+        typer.Option(
+            help="Evaluate one environment instead of a protocol (not a standard report)."
+        ),
+    ] = None,
+    episodes: Annotated[
+        int | None, typer.Option(help="With --env: episodes to play, 100 if not given.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With --env: seed of the first episode, 0 if not given.")
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="With --env: a parameter; repeat for more."),
+    ] = None,
+    maps: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Play street-map tasks on your own .map files (not a standard report).",
+        ),
+    ] = None,
+) -> None:
+    """Play a protocol's tasks with some policies and write the standard report.
+
+    Finished cells are kept: rerun the same command to resume after an interruption.
+    """
+    from coopbench.playing.plan import plan
+    from coopbench.playing.runner import Runner, by_cell
+    from coopbench.workflows.evaluation import evaluate_cells, expanded
+
+    if (protocol is None) == (env is None):
+        raise ValueError("Name either a PROTOCOL or an environment with --env.")
+    if env is not None:
+        if maps is not None:
+            raise ValueError("--maps goes with a PROTOCOL; with --env use --param map_params=...")
+        played = _ad_hoc(env, episodes, seed, param)
+        policies = policy or ["random"]
+    else:
+        if episodes is not None or seed is not None or param:
+            raise ValueError(
+                "--episodes, --seed and --param go with --env; a protocol defines its own."
+            )
+        played = protocol_with_maps(str(protocol), maps)
+        policies = chosen(policy, played)
+        out = out or Path("results") / played.protocol.name
+    with interruption(NOTHING if out is None else KEPT):
+        if shard is not None:
+            _play_shard(played, policies, shard, out, backend, workers)
+            return
+        cells = plan(played, expanded(played, policies))
+        with Progress(len(cells)) as progress:
+            runner = Runner(backend, workers, by_cell(progress.cell))
+            report = evaluate_cells(played, cells, out, runner)
+        present(report, out)
+
+
+def train(
+    protocol: ProtocolName,
+    learner: Annotated[str, typer.Argument(help="A learner from 'coopbench list'.")],
+    task: Annotated[
+        list[str] | None, typer.Option(help="Task to train on; repeat for more. Default: all.")
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(help="Training seed; repeat for more. Default: the protocol's."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for runs, results and report. Default: results/PROTOCOL."),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps of the environment for each run, instead of the protocol's."),
+    ] = None,
+    smoke: Annotated[
+        bool,
+        typer.Option(
+            "--smoke", help="Train for a hundredth of the budget, to check that everything works."
+        ),
+    ] = False,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter; repeat for more."),
+    ] = None,
+    backend: Backend = "serial",
+    workers: Workers = None,
+) -> None:
+    """Train a learner on a protocol's tasks, play what it learned, and write the report.
+
+    Runs are saved after every interval: rerun the same command to resume after
+    an interruption. The report includes all results that the folder already
+    holds, for instance those of fixed policies that were evaluated into it.
+    """
+    from coopbench.baselines.registry import learners
+    from coopbench.playing.runner import Runner, by_cell
+    from coopbench.protocol.loading import load_protocol
+    from coopbench.workflows.training import train_runs
+    from coopbench.workflows.training_plan import Scope, runs
+    from coopbench_envs.parameters import named
+
+    loaded = load_protocol(protocol)
+    out = out or Path("results") / loaded.protocol.name
+    params = named("learner", learner, learners()).params
+    values = dict(assignment(text, "--set", params) for text in setting or [])
+    planned = runs(loaded, learner, out, Scope(task, seed, steps, smoke), values)
+    budget = planned[0].budget
+    say(
+        f"{len(planned)} training runs of {budget.steps:,} steps, evaluated every "
+        f"{budget.interval:,}, into {out}"
+    )
+    saved = "Runs are saved up to their last interval; rerun the same command to resume."
+    with interruption(saved):
+        with Progress(len(planned), budget.steps) as progress:
+            runner = Runner(backend, workers, by_cell(progress.cell))
+            report = train_runs(loaded, planned, out, runner)
+        present(report, out)
+
+
+def crossplay(
+    protocol: ProtocolName,
+    policy: Policies = None,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Task to play; repeat for more. Default: all.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the matrices. Default: results/PROTOCOL-crossplay."),
+    ] = None,
+    backend: Backend = "serial",
+    workers: Workers = None,
+) -> None:
+    """Play every policy in one seat with every policy in the others: one matrix for each task."""
+    from coopbench.protocol.loading import load_protocol
+    from coopbench.report.crossplay import show as show_matrices
+    from coopbench.workflows.crossplay import crossplay as run
+
+    loaded = load_protocol(protocol)
+    with interruption(NOTHING), Progress() as progress:
+
+        def tell(name: str, share: float) -> None:
+            progress.task(name, "cross-play", share)
+
+        result = run(loaded, chosen(policy, loaded), task, tell, backend, workers)
+    show_matrices(result, console())
+    files = result.save(out or Path("results") / f"{loaded.protocol.name}-crossplay")
+    say(f"Matrices: {files['md']}")
+
+
+def exploit(
+    results: Annotated[Path, typer.Argument(help="Results folder with training runs.")],
+    target: Annotated[str, typer.Argument(help="Learner whose runs there are exploited.")],
+    learner: Annotated[str, typer.Option(help="Learner that exploits them.")] = "ippo",
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps of the environment for each run, instead of the protocol's."),
+    ] = None,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Trained task; repeat for more. Default: all.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the runs. Default: RESULTS-exploit-TARGET.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter; repeat for more."),
+    ] = None,
+    backend: Backend = "serial",
+    workers: Workers = None,
+) -> None:
+    """Learn best responses against trained policies: how much one seat gains beside each run.
+
+    Runs are saved after every interval: rerun the same command to resume after
+    an interruption.
+    """
+    from coopbench.baselines.registry import learners
+    from coopbench.playing.runner import Runner, by_cell
+    from coopbench.workflows.exploit import exploit as run
+    from coopbench_envs.parameters import named
+
+    out = out or results.with_name(f"{results.name}-exploit-{target}")
+    params = named("learner", learner, learners()).params
+    values = dict(assignment(text, "--set", params) for text in setting or [])
+    saved = "Runs are saved up to their last interval; rerun the same command to resume."
+    with interruption(saved):
+        with Progress() as progress:
+            runner = Runner(backend, workers, by_cell(progress.cell))
+            chosen_runs = (results, target, out)
+            result = run(
+                *chosen_runs, learner=learner, steps=steps, tasks=task, runner=runner, **values
+            )
+        say(str(result))
+        say(f"Files: {', '.join(str(file) for file in result.save(out).values())}")
+
+
+def timed(
+    protocol: ProtocolName,
+    policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")],
+    planning: Annotated[
+        float | None, typer.Option(help="Seconds to the first action of an episode.")
+    ] = None,
+    step: Annotated[float | None, typer.Option(help="Seconds for each later action.")] = None,
+    total: Annotated[float | None, typer.Option(help="Seconds for the whole evaluation.")] = None,
+    timeouts: Annotated[
+        int | None, typer.Option(help="Timeouts in a row that end it, 10 if not given.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the scores, as JSON.")] = None,
+) -> None:
+    """Play a protocol's episodes one by one with time limits, and score them as Flatland does.
+
+    The options are for protocols without limits. An episode that is not played
+    to its end scores -1.
+    """
+    from coopbench.playing.recording import check_place
+    from coopbench.workflows.timed import timed_evaluate
+
+    if out is not None:
+        check_place(out)
+    options = {"planning": planning, "step": step, "total": total, "timeouts": timeouts}
+    limits = {name: value for name, value in options.items() if value is not None}
+    with interruption(NOTHING), Progress() as progress:
+
+        def tell(name: str, share: float) -> None:
+            progress.task(name, policy, share)
+
+        scores = timed_evaluate(protocol, policy, limits or None, progress=tell)
+    say(str(scores))
+    if out is not None:
+        say(f"Scores: {scores.save(out)}")
+
+
+def replay(
+    episode: Annotated[
+        str,
+        typer.Argument(
+            metavar="EPISODE",
+            help="FOLDER/TASK/POLICY/K in a results folder, PROTOCOL/TASK/POLICY/K, or a .npz file "
+            "of coopbench.record; K counts from 0.",
+        ),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the page. Default without --gif and --save: named like the episode."
+        ),
+    ] = None,
+    gif: Annotated[Path | None, typer.Option(help="File for an animated GIF.")] = None,
+    save: Annotated[Path | None, typer.Option(help="File (.npz) for the episode itself.")] = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(help="With --gif: steps from picture to picture. Default: to fit into 4 MB."),
+    ] = None,
+    fps: Annotated[float, typer.Option(help="With --gif: pictures per second.")] = 12,
+    size: Annotated[int, typer.Option(help="With --gif: pixels of the longer side at most.")] = 800,
+) -> None:
+    """Show an episode: on a page that plays it, or as an animated GIF.
+
+    The episode is played again; one of a results folder must give the results recorded there.
+    """
+    from coopbench.workflows.replay import show as run
+
+    with interruption("Files listed above are complete; no others were written."):
+        for line in run(episode, html, gif, save, stride, fps, size):
+            say(line)
+
+
+def _play_shard(
+    protocol: Any,
+    policies: list[str],
+    shard: str,
+    out: Path | None,
+    backend: str,
+    workers: int | None,
+) -> None:
+    """Play one shard of an evaluation and print which cells are missing."""
+    from coopbench.workflows.shards import play_shard
+
+    if out is None:
+        raise ValueError("--shard needs a folder for its results; name one with --out.")
+    number, slash, count = shard.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal()):
+        raise ValueError(f"--shard takes I/N, for instance 2/3; given {shard!r}.")
+    with Progress() as progress:
+        played = play_shard(
+            protocol, policies, (int(number), int(count)), out, backend, progress.cell, workers
+        )
+    for note in played.notes:
+        say(note)
+    say(f"Shard {shard}: its {len(played.cells)} of {played.total} cells are finished.")
+    say(f"{out} holds {played.finished} of {played.total} cells.")
+    if played.finished == played.total:
+        say(f"Next: coopbench merge {out} --out {out}")
+    else:
+        say("Next, when all shards are finished: coopbench merge FOLDER... --out DIR")
+
+
+def _ad_hoc(env: str, episodes: int | None, seed: int | None, param: list[str] | None) -> Any:
+    """Make the protocol that plays one environment."""
+    from coopbench.protocol.loading import ad_hoc
+
+    values = dict(assignment(text, "--param") for text in param or [])
+    count = 100 if episodes is None else episodes
+    return ad_hoc(env, count, 0 if seed is None else seed, **values)

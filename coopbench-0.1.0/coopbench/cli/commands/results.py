@@ -1,0 +1,164 @@
+"""Commands on results folders and files: merge, report, verify, leaderboard, export, import."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coopbench.cli.console import NOTHING, Progress, console, interruption, present, say
+from coopbench.cli.options import Backend, Workers
+
+__all__ = ["export_results", "import_results", "leaderboard", "merge", "report", "verify"]
+
+
+def merge(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Results folders of one protocol.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for all their results and the report.")],
+) -> None:
+    """Combine the results of several folders and write one report.
+
+    Cells are copied and their checksums verified; damaged cells are left out
+    and listed. If all shards wrote into one folder: coopbench merge FOLDER
+    --out FOLDER.
+    """
+    from coopbench.workflows.shards import merge as run
+
+    with interruption("Cells that were copied are kept; rerun the same command to resume."):
+        present(run(folders, out), out)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+) -> None:
+    """Write the report of a results folder again from its episodes."""
+    from coopbench.report.loading import load_report
+
+    with interruption("Files of the report may be missing; rerun the same command."):
+        present(load_report(folder), folder)
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+    backend: Backend = "serial",
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option(help="File for the findings, as JSON.")] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIGEST",
+            help="Execute the stored code with this SHA-256 digest (12 or more digits), to play "
+            "its cells again completely; repeat for more. Read the code first.",
+        ),
+    ] = None,
+) -> None:
+    """Play a results folder again and check whether every part can be reproduced.
+
+    The exit status is 1 if anything is different or missing.
+    """
+    from coopbench.cli.verification import show as show_verification
+    from coopbench.files import write_text
+    from coopbench.playing.recording import check_place
+    from coopbench.workflows.verification import verify as run
+
+    if out is not None:
+        check_place(out)
+    with interruption(NOTHING), Progress() as progress:
+        verification = run(folder, backend, workers, progress.cell, trust or ())
+    show_verification(verification, console())
+    if out is not None:
+        write_text(out, verification.to_json())
+        say(f"Findings: {out}")
+    if not verification.holds:
+        raise typer.Exit(1)
+
+
+def leaderboard(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="FOLDER...", help="Results folders of one protocol."),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="File for the page; its data are saved beside it as JSON.")
+    ],
+    unverified: Annotated[
+        str,
+        typer.Option(help="Folders without a manifest or with missing cells: refuse or mark."),
+    ] = "refuse",
+    backend: Backend = "serial",
+    workers: Workers = None,
+) -> None:
+    """Verify results folders and merge them into one static page; refuse folders that differ."""
+    from coopbench.playing.recording import check_place
+    from coopbench.workflows.leaderboard import leaderboard as run
+
+    check_place(out)
+    with interruption(NOTHING), Progress() as progress:
+        board = run(folders, unverified, backend, workers, progress.cell)
+    for note in board.notes:
+        say(f"Note: {note}")
+    page, data = board.save(out)
+    say(f"Leaderboard: {page}, {data}")
+
+
+def export_results(
+    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+    to: Annotated[Path, typer.Option(help="File to write, as JSON for marl-eval.")],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            metavar="NAME",
+            help="Policy to export, or POLICY=NAME to rename it; repeat for more. Default: all.",
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="Metric to export; repeat for more. Default: return and score."),
+    ] = None,
+) -> None:
+    """Write the results of a folder for marl-eval, and list what marl-eval would not accept."""
+    from coopbench.exchange.marl_eval_export import chosen_policies, save_marl_eval
+    from coopbench.playing.recording import check_place
+    from coopbench.report.loading import load_report
+
+    check_place(to)
+    results = load_report(folder)
+    obstacles = save_marl_eval(results, to, chosen_policies(results, policy), metric)
+    for failure in results.episodes.failures:
+        where = f"{failure.cell.task} / {failure.cell.policy} / run {failure.cell.run}"
+        say(f"Not exported: {where} failed: {failure.reason}")
+    for text in obstacles:
+        say(f"Note: {text}.")
+    say(f"Exported: {to}")
+
+
+def import_results(
+    file: Annotated[Path, typer.Argument(help="A JSON file in the format of marl-eval.")],
+    absolute: Annotated[
+        str,
+        typer.Option(
+            help="What its absolute metrics measure: best_checkpoint, max_episode, last or unknown."
+        ),
+    ] = "unknown",
+    metric: Annotated[str, typer.Option(help="Metric to summarise.")] = "return",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="minmax: 0 and 1 are the lowest and highest value of each task; given: values are "
+            "not scaled."
+        ),
+    ] = "minmax",
+) -> None:
+    """Summarise results of other tools: interquartile mean, median, mean, optimality gap."""
+    from coopbench.exchange import SCALES, read_marl_eval, summary_table
+    from coopbench.report.terminal import print_table
+    from coopbench_envs.parameters import named
+
+    scaled = named("scale", scale, SCALES)
+    for results in read_marl_eval(file, absolute).values():
+        print_table(summary_table(scaled(results, metric), metric), console())
+        for text in results.missing:
+            say(f"Missing: {text}")

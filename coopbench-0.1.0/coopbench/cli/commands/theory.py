@@ -1,0 +1,104 @@
+"""Commands of the theory of games with investments: certify, match."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coopbench.cli.console import console, say
+from coopbench.cli.options import assignment
+
+__all__ = ["certify", "match"]
+
+
+def certify(
+    env: Annotated[
+        str | None, typer.Argument(help="A version 1 game; default: that of the task.")
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="Protocol whose tasks of the game are measured, or its file.")
+    ] = "coopetition-standard",
+    task: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Only this task; repeat for more.")
+    ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Search the best rules anew; else play stored ones.")
+    ] = False,
+    effort: Annotated[int, typer.Option(min=1, help="Budget of the search, times the usual.")] = 1,
+    stored: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Certificate to play; default: that of the package."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File for the certificate, as JSON; default: none.")
+    ] = None,
+) -> None:
+    """Measure what a game asks: the repeated game, every task of a protocol, and their bounds.
+
+    The rules of the game's certificate are played again, or searched anew. The exit status is 1 if
+    a criterion does not hold.
+    """
+    from coopbench.files import write_text
+    from coopbench.theory import certify as run
+    from coopbench.theory import load_certificate, read_certificate
+    from coopbench.theory.pages import bounds_lines, certificate_page
+
+    errors = console(stderr=True)
+    env_id = env or _game_of(protocol, task)
+    content = None
+    if not search:
+        content = load_certificate(env_id) if stored is None else read_certificate(stored)
+    certificate = run(
+        env_id,
+        protocol=protocol,
+        tasks=task,
+        stored=content,
+        effort=effort,
+        tell=lambda text: errors.print(f"{text} ...", style="dim"),
+    )
+    say(certificate_page(certificate))
+    say("\n".join(bounds_lines(certificate)))
+    if out is not None:
+        write_text(out, certificate.to_json())
+    if not certificate.met:
+        raise typer.Exit(1)
+
+
+def _game_of(protocol: str, tasks: list[str] | None) -> str:
+    """Return the environment of the first task named."""
+    from coopbench.protocol.loading import load_protocol
+
+    if not tasks:
+        raise typer.BadParameter("name a game, or a task with --task")
+    return load_protocol(protocol).task_of(tasks[0]).env
+
+
+def match(
+    env: Annotated[str, typer.Argument(help="An environment with investments.")],
+    data: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="CSV: agents' names, then fractions in [0, 1] by step."),
+    ],
+    policy: Annotated[
+        list[str],
+        typer.Option("--policy", "-p", metavar="NAME", help="Policy to play; repeat for more."),
+    ],
+    episodes: Annotated[int, typer.Option(help="Episodes to play.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the first episode.")] = 0,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A parameter; repeat for more."),
+    ] = None,
+) -> None:
+    """Score how closely policies reproduce your own series of investments; 1 = exactly."""
+    from coopbench.statistics import t_interval
+    from coopbench.theory import match as run
+
+    values = dict(assignment(text, "--param") for text in param or [])
+    scores = run(env, data, policy, episodes=episodes, seed=seed, **values)
+    for name, matching in scores.items():
+        interval = t_interval(matching)
+        ends = f"95 % t interval {interval.low:.4f} to {interval.high:.4f}"
+        notes = "".join(f" ({warning})" for warning in interval.warnings)
+        say(f"{name:<28}series matching {interval.estimate:.4f}, {ends}{notes}")
+    say(f"{episodes} episodes of each policy in all seats; 1 = exactly the series.")

@@ -1,0 +1,79 @@
+"""Entry point of the command line: the table of commands, and how errors end a command."""
+
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+import typer
+
+from coopbench.cli.commands import catalogue, planning, playing, results, theory
+from coopbench.cli.console import fail, message
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="coopbench",
+    help="Evaluate multi-agent policies on fixed tasks; report scores with intervals and tests.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
+    "list": catalogue.list_all,
+    "show": catalogue.show,
+    "plan": catalogue.show_plan,
+    "power": planning.power,
+    "register": planning.register,
+    "evaluate": playing.evaluate,
+    "train": playing.train,
+    "merge": results.merge,
+    "report": results.report,
+    "verify": results.verify,
+    "leaderboard": results.leaderboard,
+    "export": results.export_results,
+    "import": results.import_results,
+    "crossplay": playing.crossplay,
+    "exploit": playing.exploit,
+    "timed": playing.timed,
+    "replay": playing.replay,
+    "bench": catalogue.bench,
+    "certify": theory.certify,
+    "match": theory.match,
+    "warmup": catalogue.warmup,
+}
+for command_name, command in COMMANDS.items():
+    app.command(command_name)(command)
+
+
+def main() -> None:
+    """Run the command line: errors are one message without a traceback; 130 after Ctrl-C."""
+    try:
+        status = app(standalone_mode=False)
+        if status == 130:  # how the command-line library returns an interruption
+            raise KeyboardInterrupt
+        sys.exit(status if isinstance(status, int) else 0)
+    except KeyboardInterrupt:
+        fail("Interrupted.", 130)
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except Exception as error:
+        _end(error)
+
+
+def _end(error: Exception) -> NoReturn:
+    """Print the message of an error that a user can mend and exit; raise any other error again."""
+    from coopbench.errors import CoopbenchError, WorkerError
+
+    if isinstance(error, WorkerError):
+        fail(str(error), 1)
+    if isinstance(error, (CoopbenchError, ValueError, TypeError, FileNotFoundError)):
+        fail(message(error), 2)
+    if isinstance(error, OSError):
+        cause = f" {error.filename}: {error.strerror}" if error.filename else f": {error}"
+        advice = "Finished cells are kept; fix the problem and rerun the same command to resume."
+        fail(f"Could not read or write{cause}. {advice}", 1)
+    if hasattr(error, "show") and hasattr(error, "exit_code"):
+        error.show()  # a wrong command or option; the command-line library says what is wrong
+        sys.exit(error.exit_code)
+    raise error

@@ -1,0 +1,71 @@
+"""Verification on a terminal: a line for each part, then what is wrong with it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from coopbench.workflows.verdicts import IDENTICAL, Check
+from coopbench.workflows.verification import Verification
+
+if TYPE_CHECKING:  # rich takes long to import
+    from rich.console import Console
+
+__all__ = ["show"]
+
+_LONG = 40  # cells beyond which those that are identical share a line
+
+
+def show(verification: Verification, console: "Console") -> None:
+    """Print a verification on a rich console: a line for each part, then what is wrong.
+
+    Where there are many cells, those that are identical share a line.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+    differ = any(check.step is not None or check.differing for check in verification.checks)
+    grid.add_column("Part", overflow="fold")
+    for name in ("Verdict", "Played again", *(["First step", "Episodes"] if differ else [])):
+        grid.add_column(name)
+    for check in _lines(verification):
+        again = f"{check.played:,} of {check.episodes:,}" if check.episodes else ""
+        step = "" if check.step is None else f"{check.step:,}"
+        episodes = " ".join(map(str, check.differing))
+        style = "" if check.holds else "bold red"
+        places = [step, episodes] if differ else []
+        grid.add_row(Text(check.what), Text(check.verdict, style), again, *places)
+    console.print(grid)
+    if differ:
+        console.print(Text("First step, Episodes: the first that differ.", style="dim"))
+    for check in verification.checks:
+        for reason in check.reasons:
+            console.print(Text(f"{check.what}: {reason}", style="" if check.holds else "red"))
+    for line in _conclusion(verification):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _lines(verification: Verification) -> Iterator[Check]:
+    """Yield the check of every line: identical cells share one if there are many."""
+    same = [check for check in verification.cells if check.verdict == IDENTICAL]
+    together = len(same) > _LONG
+    yield from (check for check in verification.checks if not (together and check in same))
+    if together:
+        sums = sum(check.episodes for check in same), sum(check.played for check in same)
+        yield Check(f"{len(same):,} cells", IDENTICAL, episodes=sums[0], played=sums[1])
+
+
+def _conclusion(verification: Verification) -> Iterator[str]:
+    """Yield sentences that sum a verification up."""
+    played = sum(check.played for check in verification.cells)
+    total = sum(check.episodes for check in verification.cells)
+    yield f"Digest of the results: {verification.results or 'none stated'}"
+    for reason in verification.departures:
+        yield f"Not a standard report: {reason}"
+    rest = "" if played == total else "; only digests support the others"
+    yield f"{played:,} of {total:,} episodes were played again{rest}."
+    if not verification.holds:
+        count = sum(not check.holds for check in verification.checks)
+        yield f"NOT VERIFIED: {count} of {len(verification.checks)} parts are different or missing."
+    else:
+        yield "Verified: " + ("identical." if verification.identical else "equal within tolerance.")

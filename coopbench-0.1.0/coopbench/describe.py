@@ -1,0 +1,253 @@
+"""Describe: facts of environments, policies and protocols as Markdown, from the code itself."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import coopbench_envs
+from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.policy import Entry
+from coopbench.baselines.registry import entries, learners
+from coopbench.episodes.metrics import known_agent_metrics, known_metrics
+from coopbench.protocol.loading import load_protocol, protocol_files
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+from coopbench.protocol.user_maps import maps_text
+from coopbench.report.facts import training_text
+from coopbench.report.markdown import rows_table
+from coopbench_envs.engine import Engine
+from coopbench_envs.layouts import Part
+from coopbench_envs.parameters import describe as describe_parameters
+from coopbench_envs.parameters import unknown
+from coopbench_envs.roles import members_of_roles
+
+__all__ = [
+    "describe",
+    "describe_environment",
+    "describe_learner",
+    "describe_policy",
+    "describe_protocol",
+]
+
+
+def describe(name: str) -> str:
+    """Describe whatever is called ``name``; raises ``ValueError`` with the nearest name."""
+    environments = {i: i for i in coopbench_envs.ids()}
+    environments |= {i.split("/")[1]: i for i in coopbench_envs.ids()}
+    if name in environments:
+        return describe_environment(environments[name])
+    if name in learners():
+        return describe_learner(learners()[name])
+    if name in entries():
+        return describe_policy(entries()[name])
+    if name in protocol_files() or name.endswith(".toml"):
+        return describe_protocol(load_protocol(name))
+    raise ValueError(unknown("name", name, {*environments, *entries(), *protocol_files()}))
+
+
+def describe_environment(env_id: str) -> str:
+    """Fact table of an environment at its default parameters."""
+    engine = Engine(env_id)
+    spec = engine.spec
+    facts = {
+        "Id": f"`{spec.id}`",
+        "Agents": _agents(engine.agents),
+        "Action (per agent)": _spaces(engine.action_spaces, engine.agents),
+        "Observation (per agent)": f"`{_space(engine.observation_spaces[0])}`",
+        "Global state": f"`{_space(engine.state_space)}`",
+        "Horizon": str(engine.horizon),
+        "Source": spec.source,
+        "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
+    }
+    metrics = {f"`{name}`": text for name, text in known_metrics(env_id).items()}
+    of_agents = {f"`{name}`": text for name, text in known_agent_metrics(env_id).items()}
+    return "\n\n".join(
+        [
+            rows_table(["Fact", "Value"], facts.items()),
+            _parameter_table(spec.params),
+            *(
+                [rows_table(["Action part", "Index"], _places(engine.action_layout))]
+                if engine.action_layout
+                else []
+            ),
+            rows_table(["Observation part", "Index"], _places(engine.layout)),
+            rows_table(["Metric", "Meaning"], metrics.items()),
+            rows_table(["Metric per agent", "Meaning"], of_agents.items()),
+        ]
+    )
+
+
+def describe_policy(entry: Entry) -> str:
+    """Fact table of a policy."""
+    facts = {"Name": f"`{entry.name}`", "What it does": entry.summary, "Uses": entry.information}
+    parts = [rows_table(["Fact", "Value"], facts.items())]
+    if entry.params._fields:  # type: ignore[attr-defined]
+        parts.append(_parameter_table(entry.params))
+    return "\n\n".join(parts)
+
+
+def describe_learner(entry: LearnerEntry) -> str:
+    """Fact table of a learner."""
+    facts = {
+        "Name": f"`{entry.name}`",
+        "What it does": entry.summary,
+        "Budget": f"`{entry.kind}`",
+        "Trained policy": f"`{entry.name}:FOLDER`, where FOLDER is the folder of a run",
+    }
+    return "\n\n".join(
+        [rows_table(["Fact", "Value"], facts.items()), _parameter_table(entry.params)]
+    )
+
+
+def describe_protocol(protocol: Protocol, alike: str = "") -> str:
+    """Fact tables of a protocol; its tasks by name if they are those of one called ``alike``."""
+    seeds, report = protocol.seeds, protocol.report
+    first, count = seeds.evaluation.first, seeds.evaluation.count
+    facts = {
+        "Name": f"`{protocol.name}`",
+        "What it is": protocol.protocol.description,
+        "Citation": protocol.protocol.citation,
+        "Digest": f"`{protocol.digest}`",
+        "Training seeds": ", ".join(map(str, seeds.training)) or "none",
+        "Evaluation seeds": f"{first} to {first + count - 1}",
+        "Score": f"`{report.score}`",
+        "Required baselines": _quoted(report.baselines),
+    }
+    if report.comparison == "paired":
+        facts["Comparisons"] = "paired by seed: episodes, or training runs"
+    facts |= _further(protocol)
+    if protocol.training:
+        facts["Training"] = training_text(protocol)
+    if protocol.limits:
+        facts["Time limits"] = str(protocol.limits)
+    if maps_text(protocol):
+        facts["Maps"] = maps_text(protocol)
+    if report.learned:
+        facts["Required learned policies"] = _quoted(report.learned)
+    tasks = f"Same tasks as `{alike}`." if alike else _task_table(protocol)
+    return rows_table(["Fact", "Value"], facts.items()) + "\n\n" + tasks
+
+
+def _further(protocol: Protocol) -> dict[str, str]:
+    """Facts that only some protocols have: how checkpoints are chosen, what is shown of them."""
+    selection, report = protocol.seeds.selection, protocol.report
+    facts: dict[str, str] = {}
+    if selection is not None:
+        seeds = f"{selection.first} to {selection.first + selection.count - 1}"
+        facts["Checkpoints"] = (
+            f"the one with the highest mean `{report.score}` on the seeds {seeds} is evaluated; "
+            "ties go to the earliest"
+        )
+    if report.normalisation == "minmax":
+        facts["Normalised scores"] = (
+            "0 and 1 are the lowest and the highest score of all episodes of a report on the task, "
+            "so scores of two reports cannot be compared"
+        )
+    for group, domain in (report.domain or {}).items():
+        facts[f"Additional metrics of {group}"] = _quoted(domain.metrics)
+    if report.margin is not None:
+        facts["Equivalence"] = f"within {report.margin:g} of normalised score"
+    if report.skirmish:
+        facts["Late scores"] = "median and quartiles over runs in the last 250,000 steps"
+    return facts
+
+
+def _task_table(protocol: Protocol) -> str:
+    """Table of the tasks; groups, partners and tasks trained on only where there are any."""
+    columns = {
+        "Task": [f"`{task.id}`" for task in protocol.task],
+        "Group": [task.group for task in protocol.task],
+        "Environment": [f"`{task.env}`" for task in protocol.task],
+        "Parameters": [
+            ", ".join(f"{k}={v}" for k, v in task.parameters.items()) for task in protocol.task
+        ],
+        "Partners": [_partners(task) for task in protocol.task],
+        "Trained on": [f"`{task.trained_on or task.id}`" for task in protocol.task],
+        "Episodes": [str(protocol.episodes(task)) for task in protocol.task],
+        "Bounds (score 0 to 1)": [
+            f"{task.bounds.low:.10g} to {task.bounds.high:.10g}" for task in protocol.task
+        ],
+    }
+    if protocol.report.normalisation == "minmax":  # whose bounds scale nothing
+        del columns["Bounds (score 0 to 1)"]
+    if not any(task.partners for task in protocol.task):
+        del columns["Partners"]
+    if len(protocol.trained_tasks) == len(protocol.task):  # each on itself, or as Training says
+        del columns["Trained on"]
+    if not any(columns["Group"]):
+        del columns["Group"]
+    return rows_table(list(columns), zip(*columns.values(), strict=True))
+
+
+def _partners(task: Task) -> str:
+    """Return the partners of a task, with the role that they play if there are several."""
+    pools = [(f"{role}: " if role else "") + _quoted(names) for role, names in task.pools.items()]
+    return "; ".join(pools) or "self-play"
+
+
+def _quoted(names: Iterable[str], nothing: str = "none") -> str:
+    return ", ".join(f"`{name}`" for name in names) or nothing
+
+
+def _parameter_table(params: type) -> str:
+    rows = [
+        (
+            f"`{name}`",
+            kind,
+            f"`{default!r}`",
+            "" if kind in ("dict", "bool") else str(allowed),
+            allowed.text,
+        )
+        for name, (kind, default, allowed) in describe_parameters(params).items()
+    ]
+    return rows_table(["Parameter", "Type", "Default", "Allowed", "Meaning"], rows)
+
+
+def _places(layout: Mapping[str, Part]) -> list[tuple[str, str]]:
+    """Rows (name, place) of the parts of a vector; empty parts are left out."""
+    return [(f"`{name}`", _place(part)) for name, part in layout.items() if part.size]
+
+
+def _place(part: Part) -> str:
+    """First and last entry of a part, and its shape if it has several axes."""
+    if part.size == 1:
+        return str(part.start)
+    place = f"{part.start} to {part.stop - 1}"
+    return f"{place}, shape {part.shape}" if len(part.shape) > 1 else place
+
+
+def _agents(names: tuple[str, ...]) -> str:
+    """List names; of many, the first two and the last of each role."""
+    shown = [f"`{name}`" for name in names]
+    if len(shown) <= 6:
+        return ", ".join(shown)
+    roles = [[shown[seat] for seat in members] for members in members_of_roles(names).values()]
+    short = [role if len(role) <= 3 else [*role[:2], "...", role[-1]] for role in roles]
+    return ", ".join(name for role in short for name in role)
+
+
+def _spaces(spaces: list[Any], agents: tuple[str, ...]) -> str:
+    texts = [_space(space) for space in spaces]
+    if len(set(texts)) == 1:
+        return f"`{texts[0]}`"
+    groups: dict[str, list[str]] = {}
+    for text, agent in zip(texts, agents, strict=True):
+        groups.setdefault(text, []).append(agent)
+    return "; ".join(f"`{text}` for {_agents(tuple(names))}" for text, names in groups.items())
+
+
+def _space(space: Any) -> str:
+    if not hasattr(space, "low"):
+        return str(space)
+    low, high = float(space.low.min()), float(space.high.max())
+    return f"Box({low:g}, {high:g}, {space.shape}, {space.dtype})"
+
+
+@cache
+def _players() -> dict[str, frozenset[str]]:
+    """Environments of every protocol of this package."""
+    return {n: frozenset(task.env for task in load_protocol(n).task) for n in protocol_files()}
+
+
+def _protocols_with(env_id: str) -> list[str]:
+    return [name for name, played in _players().items() if env_id in played]

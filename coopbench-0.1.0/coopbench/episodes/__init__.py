@@ -1,0 +1,1 @@
+"""Episodes: results of play as arrays with named axes, and what is computed while playing."""

@@ -1,0 +1,99 @@
+"""Fingerprints: checksums that prove how episodes were played, and all actions of a few of them.
+
+A step of an episode is a row of little-endian float64: actions of all agents, their rewards, the
+metrics that the game measures, and 1.0 if it ended there. The fingerprint of an episode is the
+SHA-256 of its rows in order, so it does not depend on the other episodes of the batch.
+"""
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coopbench.episodes.table import Trace
+
+if TYPE_CHECKING:
+    from coopbench_envs.engine import Engine
+
+__all__ = ["Fingerprints", "extremes", "recordable"]
+
+_BLOCK = 1 << 23  # bytes of rows that are collected before they are hashed
+_COURSE = 1 << 28  # bytes of actions and rewards that are stored until the episodes are over
+
+
+class Fingerprints:
+    """Records the episodes of an engine; call ``note`` after every step."""
+
+    def __init__(self, engine: "Engine") -> None:
+        control = engine.control
+        self._control, self._actions = control, engine.actions
+        width = np.prod(engine.actions.shape[1:], dtype=int)
+        row = int(width + control.rewards.shape[1] + control.measures.shape[1] + 1)
+        size = max(1, _BLOCK // (8 * row * engine.lanes))
+        self._rows = np.zeros((engine.lanes, size, row), "<f8")
+        self._counts = np.zeros(engine.lanes, np.int64)  # rows per lane that are not hashed yet
+        self._filled = 0
+        self._hashes = [hashlib.sha256() for _ in range(engine.lanes)]
+        self._steps: list[int] = []
+        self._recordable = recordable(engine, engine.lanes)
+        self._course: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def note(self) -> None:
+        """Record the step that the engine has just made."""
+        control, actions, moved = self._control, self._actions, self._control.moved
+        rows = np.concatenate(
+            [
+                actions.reshape(len(moved), -1),
+                control.rewards,
+                control.measures,
+                control.ended[:, None],
+            ],
+            axis=1,
+            dtype="<f8",
+        )
+        checksum = hashlib.blake2b(rows[moved].tobytes(), digest_size=8)
+        self._steps.append(int.from_bytes(checksum.digest(), "little"))
+        self._rows[:, self._filled] = rows
+        self._counts += moved
+        self._filled += 1
+        if self._filled == self._rows.shape[1]:
+            self._flush()
+        first = slice(self._recordable)
+        self._course.append((actions[first].copy(), control.rewards[first].copy()))
+
+    def trace(self, scores: np.ndarray, lengths: np.ndarray) -> Trace:
+        """Return the fingerprints, and the actions of the episodes with best and worst score.
+
+        If the actions of all episodes do not fit into memory, these are the best and worst of the
+        first ones; see ``recordable``.
+        """
+        self._flush()
+        return Trace(
+            tuple(sha.hexdigest() for sha in self._hashes),
+            np.array(self._steps, np.uint64),
+            {k: self._recorded(k, int(lengths[k])) for k in extremes(scores[: self._recordable])},
+        )
+
+    def _flush(self) -> None:
+        # A lane moves until its episode is over: the rows that count come first.
+        for lane in np.flatnonzero(self._counts):
+            self._hashes[lane].update(self._rows[lane, : self._counts[lane]].data)
+        self._counts[:], self._filled = 0, 0
+
+    def _recorded(self, k: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+        course = self._course[:length]
+        actions, rewards = ([step[part][k] for step in course] for part in (0, 1))
+        return np.array(actions), np.array(rewards)
+
+
+def recordable(engine: "Engine", episodes: int) -> int:
+    """Return the number of first episodes whose actions fit into memory until they are over."""
+    step = 8 * (np.prod(engine.actions.shape[1:], dtype=int) + engine.control.rewards.shape[1])
+    return int(np.clip(_COURSE // (step * engine.horizon), 1, episodes))
+
+
+def extremes(scores: np.ndarray) -> tuple[int, ...]:
+    """Return the indices of the highest and the lowest score; of equal ones the first."""
+    if np.isnan(scores).all():
+        return (0,)
+    return tuple(dict.fromkeys((int(np.nanargmax(scores)), int(np.nanargmin(scores)))))

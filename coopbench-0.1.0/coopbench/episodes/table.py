@@ -1,0 +1,211 @@
+"""The episode table: the results of every episode of every cell, with named axes."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from coopbench import provenance
+
+__all__ = ["Cell", "EpisodeTable", "Episodes", "Failure", "Played", "Progress", "Trace"]
+
+_LONGEST = 60  # characters of a policy's name in the name of a folder, which has at most 255 bytes
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One policy on one task; plain data, so that it can be sent to another process."""
+
+    task: str
+    policy: str
+    run: int | None = None  # training seed of a learned policy; None for a fixed one
+
+    @property
+    def folder(self) -> str:
+        """Relative folder of the cell's results; different policies never share one."""
+        slug = self.policy.replace(":", "@")
+        if not re.fullmatch(r"\w[\w.,=-]*(:[\w.,=-]+)?", self.policy):
+            digest = hashlib.sha256(self.policy.encode()).hexdigest()[:8]
+            slug = re.sub(r"[^\w.-]+", "-", self.policy)[-_LONGEST:].strip("-.") + "@" + digest
+        return f"{self.task}/{slug}" if self.run is None else f"{self.task}/{slug}/run-{self.run}"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Checksums that prove how the episodes of a cell were played; see fingerprints."""
+
+    episodes: tuple[str, ...]  # SHA-256 of every episode's trajectory
+    steps: np.ndarray  # (longest,) uint64, checksum of step t + 1 over all episodes
+    # Episode number -> (actions, rewards) by step, for the few that are recorded.
+    recorded: dict[int, tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """All episodes of one cell."""
+
+    cell: Cell
+    agents: tuple[str, ...]
+    seeds: np.ndarray  # (episodes,) uint64
+    lengths: np.ndarray  # (episodes,) int64, steps played
+    terminated: np.ndarray  # (episodes,) bool; the others were truncated at the horizon
+    seats: np.ndarray  # (episodes, agents) bool, those that the policy played; see rollout
+    returns: np.ndarray  # (episodes, agents) float64
+    metrics: dict[str, np.ndarray]  # name -> (episodes,), the game's own and trajectories'
+    curves: dict[str, np.ndarray]  # name -> (steps + 1,), means over episodes; see rollout
+    agent_metrics: dict[str, np.ndarray] = field(default_factory=dict)  # (episodes, agents) each
+    trace: Trace | None = None  # None for results from elsewhere
+    common_reward: bool = False  # every agent was paid the one reward of the team
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def team_returns(self) -> np.ndarray:
+        """Sum over agents of their returns, or the one that they have in common; (episodes,)."""
+        return self.returns[:, 0] if self.common_reward else self.returns.sum(axis=1)
+
+    def played(self, k: int) -> str:
+        """Return the agents that the policy played in episode k, in words."""
+        if self.seats[k].all():
+            return "all"
+        seats = zip(self.agents, self.seats[k], strict=True)
+        return " ".join(agent for agent, is_policys in seats if is_policys)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Results of the checkpoints of one training run; axes checkpoint, episode."""
+
+    cell: Cell
+    steps: np.ndarray  # (checkpoints,) int64, steps of the environment trained so far, increasing
+    metrics: dict[str, np.ndarray]  # (checkpoints, episodes) float64; always has "return"
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def best(self, score: str) -> int:
+        """Number of the checkpoint with the highest mean of a metric, the earliest of several.
+
+        ``score`` is the protocol's score, by which policies are compared; checkpoints that lack it,
+        which only files from elsewhere do, are compared by their returns.
+        """
+        values = self.metrics.get(score, self.metrics["return"])
+        return int(np.argmax(values.mean(axis=1)))
+
+
+@dataclass(frozen=True)
+class Played:
+    """Result of playing one cell."""
+
+    episodes: Episodes
+    progress: Progress | None  # of a training run with checkpoints
+    seconds: float  # that it took
+    machine: Mapping[str, Any] = field(default_factory=provenance.machine)  # that it was played on
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A training run that produced no policy, and why."""
+
+    cell: Cell
+    reason: str
+
+
+T = TypeVar("T", Episodes, Progress)
+
+
+@dataclass(frozen=True)
+class EpisodeTable:
+    """Episodes of all finished cells; axes task, policy, run, checkpoint, episode, agent.
+
+    ``blocks`` are the evaluation episodes, those of the best checkpoint where there are several;
+    ``progress`` holds the checkpoint axis of the runs that have one; ``trained`` the steps of the
+    environment that the run of a cell was trained, where they are recorded; ``settings`` the
+    hyperparameters of the run.
+    """
+
+    blocks: tuple[Episodes, ...]
+    progress: tuple[Progress, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    trained: Mapping[Cell, int] = field(default_factory=dict)
+    settings: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return sum(len(block) for block in self.blocks)
+
+    def __iter__(self) -> Iterator[Episodes]:
+        return iter(self.blocks)
+
+    def of(self, task: str, policy: str, run: int | None = None) -> Episodes | None:
+        """Return the episodes of one cell, or None if it has not been finished."""
+        blocks = (block for block in self.runs(task, policy) if block.cell.run == run)
+        return next(blocks, None)
+
+    def runs(self, task: str, policy: str) -> tuple[Episodes, ...]:
+        """Return the episodes of a policy on a task: one block for each of its runs, in order.
+
+        A fixed policy has one block, whose run is None. Empty if nothing has been finished.
+        """
+        return self._index.get((task, policy), ())
+
+    def progress_of(self, task: str, policy: str) -> tuple[Progress, ...]:
+        """Return the checkpoints of a policy on a task, by run; empty if there are none."""
+        return self._courses.get((task, policy), ())
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Every (task, policy) that has been played, in the order of the blocks."""
+        return tuple(self._index)
+
+    @cached_property
+    def _index(self) -> dict[tuple[str, str], tuple[Episodes, ...]]:
+        return _by_pair(self.blocks)
+
+    @cached_property
+    def _courses(self) -> dict[tuple[str, str], tuple[Progress, ...]]:
+        return _by_pair(self.progress)
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """Iterate over episodes as flat rows, one column per metric and agent."""
+        for block in self.blocks:
+            columns = _columns(block)
+            for values in zip(*columns.values(), strict=True):
+                yield dict(zip(columns, values, strict=True))
+
+
+def _columns(block: Episodes) -> dict[str, Sequence[object]]:
+    """Return the columns of the flat rows of a cell, one value per episode."""
+    cell, count = block.cell, len(block)
+    columns: dict[str, Sequence[object]] = {
+        "task": [cell.task] * count,
+        "policy": [cell.policy] * count,
+        "run": [cell.run] * count,
+        "episode": range(count),
+        "seed": block.seeds.tolist(),
+        "length": block.lengths.tolist(),
+        "terminated": block.terminated.tolist(),
+        "seats": [block.played(k) for k in range(count)],
+        "return": block.team_returns.tolist(),
+    }
+    if block.trace is not None:
+        columns["trajectory"] = block.trace.episodes
+    columns |= {name: v.tolist() for name, v in block.metrics.items() if name not in columns}
+    for name, values in ({"return": block.returns} | block.agent_metrics).items():
+        columns |= {f"{name}_{a}": values[:, seat].tolist() for seat, a in enumerate(block.agents)}
+    return columns
+
+
+def _by_pair(parts: tuple[T, ...]) -> dict[tuple[str, str], tuple[T, ...]]:
+    """Return the parts of a table by task and policy, in the order of their runs."""
+    by_pair: dict[tuple[str, str], list[T]] = {}
+    for part in parts:
+        by_pair.setdefault((part.cell.task, part.cell.policy), []).append(part)
+    return {
+        key: tuple(sorted(members, key=lambda part: part.cell.run or 0))
+        for key, members in by_pair.items()
+    }

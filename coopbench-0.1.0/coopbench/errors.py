@@ -1,0 +1,46 @@
+"""Errors: every exception that coopbench defines, in one tree.
+
+    CoopbenchError
+    ├── ProtocolError        (ValueError)    a protocol cannot be used
+    ├── OtherProtocolError   (ValueError)    results belong to another protocol
+    ├── DamagedResultError   (Exception)     a file of results cannot be used
+    ├── ReplayError          (ValueError)    an episode cannot be shown again
+    ├── WorkerError          (RuntimeError)  a worker process could not be started, or died
+    └── Diverged             (RuntimeError)  training produced numbers that are not finite
+
+The class in parentheses is a second base: a handler for it catches the error, too. Wrong arguments
+of functions raise Python's own ``ValueError``, ``TypeError`` and ``FileNotFoundError``.
+"""
+
+from coopbench.baselines.errors import Diverged
+from coopbench_envs.errors import CoopbenchError
+
+__all__ = [
+    "CoopbenchError",
+    "DamagedResultError",
+    "Diverged",
+    "OtherProtocolError",
+    "ProtocolError",
+    "ReplayError",
+    "WorkerError",
+]
+
+
+class ProtocolError(CoopbenchError, ValueError):
+    """A protocol that cannot be used; the message names the file, the key and the remedy."""
+
+
+class OtherProtocolError(CoopbenchError, ValueError):
+    """Results that belong to another protocol than the one that is used."""
+
+
+class DamagedResultError(CoopbenchError):
+    """A file of results that cannot be used; the message names it and says what is wrong."""
+
+
+class ReplayError(CoopbenchError, ValueError):
+    """An episode that cannot be shown; the message says which, why, and what to do."""
+
+
+class WorkerError(CoopbenchError, RuntimeError):
+    """A worker process that could not be started, or died; the message names its job."""

@@ -1,0 +1,24 @@
+"""Exchange: results out to marl-eval JSON and CSV, and results of others in."""
+
+from coopbench.exchange.episodes_csv import progress_csv, read_episodes_csv
+from coopbench.exchange.imported import ABSOLUTE, SCALES, Imported, Run, Summary
+from coopbench.exchange.marl_eval_export import obstacles, save_marl_eval, to_marl_eval
+from coopbench.exchange.marl_eval_import import read_marl_eval
+from coopbench.exchange.summary_table import summary_table
+from coopbench.report.frames import frame
+
+__all__ = [
+    "ABSOLUTE",
+    "SCALES",
+    "Imported",
+    "Run",
+    "Summary",
+    "frame",
+    "obstacles",
+    "progress_csv",
+    "read_episodes_csv",
+    "read_marl_eval",
+    "save_marl_eval",
+    "summary_table",
+    "to_marl_eval",
+]

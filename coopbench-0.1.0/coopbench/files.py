@@ -1,0 +1,82 @@
+"""Files: writing in one atomic step, and reading no more than a file of results may hold."""
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import uuid4
+
+from coopbench.errors import DamagedResultError
+
+__all__ = ["LIMITS", "read_bounded", "write_all", "write_bytes", "write_text"]
+
+# Bytes that a file of results may have at most, packed, by its name or else its suffix.
+LIMITS = {
+    "meta.json": 1 << 22,
+    ".json": 1 << 26,
+    ".jsonl": 1 << 28,
+    ".npz": 1 << 28,
+    ".txt": 1 << 20,
+}
+
+
+def read_bounded(path: Path) -> bytes:
+    """Return the content of a file of a results folder; its size is limited by ``LIMITS``.
+
+    Raises ``DamagedResultError`` if it is missing, is not a regular file, or is too large.
+    """
+    limit = LIMITS.get(path.name, LIMITS[path.suffix])
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe or a device has no end
+            raise DamagedResultError(f"{path} is not a file.")
+        if status.st_size > limit:
+            raise DamagedResultError(f"{path} is larger than {limit:,} bytes.")
+        with path.open("rb") as file:
+            return file.read(limit)
+    except FileNotFoundError:
+        raise DamagedResultError(f"{path} is missing.") from None
+    except OSError as error:
+        raise DamagedResultError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in UTF-8, like ``write_bytes``."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name and rename it: it is never visible half written."""
+    # Processes on machines that share the folder can have the same number.
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # a full disk names no file
+            error.filename = str(path)
+        raise
+
+
+def write_all(folder: Path, contents: Mapping[str, str | bytes], main: str) -> dict[str, Path]:
+    """Write files, {path below ``folder``: content}, each in one atomic step; return {key: file}.
+
+    The renderings of ``main`` are returned under their suffix (``report.html`` under html, if
+    ``main`` is "report"), files in a subfolder under their path, others under their stem
+    (``estimates.csv`` under estimates).
+    """
+    files = {}
+    for name, content in contents.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, content.encode() if isinstance(content, str) else content)
+        files[_key(name, main)] = path
+    return files
+
+
+def _key(name: str, main: str) -> str:
+    if "/" in name:
+        return name
+    stem, _, suffix = name.rpartition(".")
+    return suffix if stem == main else stem

@@ -1,0 +1,1 @@
+"""Playing: a protocol and policies become cells, and cells become episodes."""

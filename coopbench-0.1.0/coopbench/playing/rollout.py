@@ -1,0 +1,157 @@
+"""Rollout: play the evaluation episodes of one cell, all of them at once as lanes of one engine."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import OWN, Match, seating
+from coopbench.baselines.player import Player
+from coopbench.episodes.fingerprints import Fingerprints
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell, Episodes, Played, Progress
+from coopbench.episodes.trained import Trained
+from coopbench.episodes.trajectories import Recorder
+from coopbench.playing.backends.jobs import Tell
+from coopbench.playing.cell_job import CellJob
+from coopbench.playing.models import Checkpoints, Failed, Model, PolicyLike, name_of
+from coopbench.protocol.instances import instance_state
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+from coopbench_envs.engine import Engine
+
+__all__ = ["PlayJob", "outcome", "play", "play_checkpoints"]
+
+
+def play(
+    protocol: Protocol,
+    cell: Cell,
+    policy: PolicyLike,
+    progress: Tell | None = None,
+    partners: Sequence[PolicyLike] | None = None,
+    seeds: np.ndarray | None = None,
+) -> Episodes:
+    """Play every episode of ``cell`` and return their results.
+
+    Episode k is the environment seeded with the task's k-th evaluation seed. Seats are those of the
+    task's partners, or with other ``partners`` those of ``seating``. Curves hold, for every metric
+    of the environment, its value so far after each step (0 = at the start), averaged over episodes;
+    an episode that is over counts with its last value. With other ``seeds`` the frozen start
+    positions of the task, which are those of its evaluation, are not used.
+    """
+    task = protocol.task_of(cell.task)
+    frozen, seeds = seeds is None, protocol.seeds_of(task) if seeds is None else seeds
+    match = _match(task, len(seeds), policy, partners)
+    engine, control = match.engine, match.engine.control
+    match.begin(seeds, instance_state(task, engine.constants, len(seeds)) if frozen else None)
+    recorder, prints = Recorder(engine), Fingerprints(engine)
+    recorder.note()
+    course = [control.measures.mean(axis=0)]
+    for _ in match.steps():
+        recorder.note()
+        prints.note()
+        course.append(control.measures.mean(axis=0))
+        if progress is not None:
+            progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
+    episodes = outcome(engine, cell, seeds, match.seats, recorder)
+    curves = dict(zip(engine.spec.metrics, np.array(course).T.copy(), strict=True))
+    trace = prints.trace(values(episodes, protocol.report.score), episodes.lengths)
+    return replace(episodes, curves=curves, trace=trace)
+
+
+def _match(
+    task: Task, episodes: int, policy: PolicyLike, partners: Sequence[PolicyLike] | None
+) -> Match:
+    """Return the match of a policy and its partners on a task, one lane per episode."""
+    engine = Engine(task.env, episodes, **task.parameters)
+    if partners is None:
+        partners, seats = task.partner_names, task.seating(episodes, engine.agents)
+    else:
+        seats = seating(episodes, len(engine.agents), len(partners))
+    players = [Player(seated, Game.of(engine)) for seated in (policy, *partners)]
+    return Match(engine, players, seats)
+
+
+def outcome(
+    engine: Engine, cell: Cell, seeds: np.ndarray, seats: np.ndarray, recorder: Recorder
+) -> Episodes:
+    """Return the results of the episodes in an engine, without curves and trace."""
+    control = engine.control
+    return Episodes(
+        cell=cell,
+        agents=engine.agents,
+        seeds=seeds,
+        lengths=engine.state.time.copy(),
+        terminated=control.ended.copy(),
+        seats=seats == OWN,
+        returns=control.returns.copy(),
+        metrics={name: control.measures[:, k].copy() for k, name in enumerate(engine.spec.metrics)}
+        | recorder.metrics(),
+        curves={},
+        agent_metrics=recorder.agent_metrics(),
+        common_reward=engine.spec.common_reward,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PlayJob(CellJob):
+    """The play of one cell, for a backend; its result is ``Played``."""
+
+    policy: Model
+    partners: Sequence[PolicyLike] | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of the cell's episodes and of its checkpoints' ones; 0 for a run that failed."""
+        if isinstance(self.policy, Failed):
+            return 0
+        selection, episodes = self.protocol.seeds.selection, self.protocol.episodes(self.task)
+        if isinstance(self.policy, Checkpoints) and selection is not None:
+            episodes += selection.count * len(self.policy.policies)
+        return self.steps_of(episodes)
+
+    def __str__(self) -> str:
+        names = ", ".join(repr(name_of(partner)) for partner in self.partners or ())
+        return super().__str__() + (f" with partners {names}" if names else "")
+
+    def __call__(self, tell: Tell | None) -> Played:
+        """Play the cell; of a training run first its checkpoints, then the best of them."""
+        start, policy, progress = time.perf_counter(), self.policy, None
+        if isinstance(policy, Checkpoints):
+            # The choice is made on the task that was trained on, whatever is played then.
+            trained = self.task.trained_on or self.cell.task
+            chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), policy, tell)
+            best = chosen.best(self.protocol.report.score)
+            policy, tell = policy.policies[int(chosen.steps[best])], None
+            progress = chosen if chosen.cell == self.cell else None
+        elif isinstance(policy, Trained):
+            progress = policy.progress_on(self.cell.task)
+            policy = policy.policy
+        elif isinstance(policy, Failed):
+            raise ValueError(f"There is nothing to play: {self} failed ({policy.reason}).")
+        episodes = play(self.protocol, self.cell, policy, tell, self.partners)
+        return Played(episodes, progress, time.perf_counter() - start)
+
+
+def play_checkpoints(
+    protocol: Protocol,
+    cell: Cell,
+    checkpoints: Checkpoints,
+    tell: Tell | None = None,
+) -> Progress:
+    """Play the selection episodes of a protocol with every checkpoint of a training run."""
+    selection, task = protocol.seeds.selection, protocol.task_of(cell.task)
+    if selection is None:
+        raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
+    seeds, steps = np.array(selection.seeds, np.uint64), sorted(checkpoints.policies)
+    rows: dict[str, list[np.ndarray]] = {}
+    for number, step in enumerate(steps, start=1):
+        block = play(protocol, cell, checkpoints.policies[step], seeds=seeds)
+        for name in dict.fromkeys(("return", *protocol.metrics_of(task))):
+            rows.setdefault(name, []).append(values(block, name))
+        if tell is not None:
+            tell(number / (len(steps) + 1))
+    metrics = {name: np.stack(column) for name, column in rows.items()}
+    return Progress(cell, np.array(steps, np.int64), metrics)

@@ -1,0 +1,72 @@
+"""Runner: where jobs are done, by how many workers, and who is told of their progress."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from coopbench.episodes.table import Cell
+from coopbench.playing.backends.choice import BACKENDS
+from coopbench.playing.backends.jobs import Job, Results
+from coopbench.playing.cell_job import CellJob
+from coopbench_envs.parameters import named
+
+__all__ = ["CellProgress", "Event", "Progress", "Runner", "by_cell"]
+
+# What happens to a job: it is at work, its result has been taken over, or needs no work.
+Event = Literal["plays", "done", "kept"]
+Progress = Callable[[Any, float, Event], None]  # job, share done in [0, 1], event
+CellProgress = Callable[[Cell, float, str], None]  # the same by cell, for public functions
+
+J = TypeVar("J", bound=Job)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Does jobs on a backend; ``progress`` is told of each of them.
+
+    Raises ``ValueError`` for a backend that does not exist.
+    """
+
+    backend: str = "serial"
+    workers: int | None = None  # None: as many as the backend has by default
+    progress: Progress | None = None  # called with (job, share, event)
+
+    def __post_init__(self) -> None:
+        named("backend", self.backend, BACKENDS)
+
+    @contextmanager
+    def run(self, jobs: Sequence[J]) -> Iterator[Iterator[tuple[J, Any]]]:
+        """Check the jobs; within the context, do them and yield (job, result) as they finish.
+
+        Nothing starts before the first result is asked for, and leaving the context ends all
+        work. A job counts as done when its result has been taken over: at the next iteration.
+        """
+
+        def tell_job(number: int, share: float) -> None:
+            self.tell(jobs[number], share, "plays")
+
+        tell = None if self.progress is None else tell_job
+        with closing(BACKENDS[self.backend](jobs, self.workers, tell)) as results:
+            yield self._results(jobs, results)
+
+    def _results(self, jobs: Sequence[J], results: Results) -> Iterator[tuple[J, Any]]:
+        for number, result in results:
+            yield jobs[number], result
+            self.tell(jobs[number], 1.0, "done")
+
+    def tell(self, job: Job, share: float, event: Event) -> None:
+        """Tell the progress of a job, for instance of one whose result is kept."""
+        if self.progress is not None:
+            self.progress(job, share, event)
+
+
+def by_cell(progress: CellProgress | None) -> Callable[[CellJob, float, Event], None] | None:
+    """Adapt a callback (cell, share, text) to jobs that have a cell."""
+    if progress is None:
+        return None
+
+    def tell(job: CellJob, share: float, event: Event) -> None:
+        progress(job.cell, share, event)
+
+    return tell

@@ -1,0 +1,1 @@
+"""Protocols: what is played, on which seeds, and how it is reported."""

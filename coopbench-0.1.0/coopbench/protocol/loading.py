@@ -1,0 +1,224 @@
+"""Loading: a protocol by its name, from a TOML file, from a results folder, or for one game."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+import coopbench_envs
+from coopbench.errors import ProtocolError
+from coopbench.protocol.messages import explained
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Limits
+from coopbench_envs.parameters import named
+
+__all__ = [
+    "ad_hoc",
+    "find_protocol",
+    "load_protocol",
+    "protocol_files",
+    "stored_protocol",
+    "with_limits",
+]
+
+_MERGED = (
+    "protocol",
+    "seeds",
+    "report",
+    "training",
+    "limits",
+    "pools",
+)  # key by key, when extending
+
+
+def protocol_files() -> dict[str, Path]:
+    """Return the protocols that come with this package as {name: file}."""
+    folder = Path(str(resources.files("coopbench.protocols")))
+    return {file.stem: file for file in sorted(folder.glob("*.toml"))}
+
+
+def load_protocol(source: str | Path | Protocol) -> Protocol:
+    """Load a protocol by its name (``-v1`` may be left out), or from a TOML file.
+
+    Raises ``ProtocolError``, which names the file, the key and what is allowed.
+    """
+    if isinstance(source, Protocol):
+        return source
+    path = Path(source)
+    if path.suffix != ".toml":
+        path = _shipped(str(source))
+    return _validated(_with_pools(_content(path), path), str(path))
+
+
+def find_protocol(source: str | Path | Protocol) -> Protocol:
+    """Return the protocol that a name, a file or the id of an environment stands for."""
+    name = str(source)
+    if isinstance(source, str) and name not in protocol_files() and _is_environment(name):
+        return ad_hoc(name)
+    return load_protocol(source)
+
+
+def _is_environment(name: str) -> bool:
+    if name.endswith(".toml"):
+        return False
+    return "/" in name or f"coopbench/{name}" in coopbench_envs.ids()
+
+
+def stored_protocol(file: Path) -> Protocol:
+    """Return the protocol that a results folder holds; raise ``ProtocolError`` if it is damaged."""
+    try:
+        return Protocol.model_validate_json(file.read_bytes(), strict=False)
+    except ValidationError as error:
+        advice = (
+            "If files that it names have moved, put them back; is it damaged itself? Remove it and "
+            "evaluate into its folder again, or choose another folder."
+        )
+        raise ProtocolError(
+            f"{file} is damaged or of another version:\n{explained(error)}\n{advice}"
+        ) from None
+
+
+def ad_hoc(env: str, episodes: int = 100, seed: int = 0, **parameters: Any) -> Protocol:
+    """Make a protocol of one task from an environment id; its report is not a standard report."""
+    spec = coopbench_envs.spec(env)
+    independent = [m for m in spec.metrics if m != "length" and m not in spec.dependent]
+    dependent = {first: metric for metric, first in spec.dependent.items()}
+    metrics = [
+        name
+        for metric in ["return", *independent, "length"]
+        for name in (metric, dependent.get(metric))
+        if name
+    ]
+    content = {
+        "protocol": {
+            "name": "ad-hoc",
+            "version": 1,
+            "description": f"{episodes} episodes of {env}",
+        },
+        "seeds": {"evaluation": {"first": seed, "count": episodes}},
+        "report": {"score": "return", "metrics": metrics, "curve": next(iter(spec.metrics))},
+        "task": [
+            {
+                "id": spec.name.lower(),
+                "env": spec.id,
+                "parameters": parameters,
+                "bounds": {"low": 0.0, "high": 1.0},
+            }
+        ],
+        "ad_hoc": True,
+    }
+    return _validated(content, f"the ad-hoc protocol for {env}")
+
+
+def with_limits(protocol: Protocol, limits: Limits | Mapping[str, Any]) -> Protocol:
+    """Add limits of time to a protocol that has none; the result has another digest.
+
+    Raises ``ProtocolError`` if the protocol has limits, and if ``limits`` cannot be used.
+    """
+    if protocol.limits is not None:
+        raise ProtocolError(
+            f"{protocol.name} has limits of its own ({protocol.limits}); give none."
+        )
+    values = limits.model_dump() if isinstance(limits, Limits) else dict(limits)
+    content = protocol.model_dump(mode="json") | {"limits": values}
+    return _validated(content, f"{protocol.name} with limits")
+
+
+def _validated(content: dict[str, Any], where: str) -> Protocol:
+    try:
+        return Protocol.model_validate(content)
+    except ValidationError as error:
+        raise ProtocolError(f"{where} cannot be used:\n{explained(error)}") from None
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _content(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Return the content of a protocol file, merged over that of the protocol it extends."""
+    chain = (*extending, path.resolve())
+    if chain[-1] in extending:
+        names = " extends ".join(file.name for file in chain)
+        raise ProtocolError(f"{extending[0]}: {names}, a circle; remove one 'extends'.")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ProtocolError(f"There is no protocol file {path}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ProtocolError(f"{path} is not valid TOML: {error}") from None
+    if "ad_hoc" in content:
+        raise ProtocolError(f"{path}: 'ad_hoc' cannot be set in a file; remove it.")
+    if "extends" not in content:
+        return content
+    base = _content(_base(content.pop("extends"), path), chain)
+    merged = base | content
+    for name in _MERGED:
+        if isinstance(base.get(name), dict) and isinstance(content.get(name), dict):
+            merged[name] = base[name] | content[name]
+    return merged
+
+
+def _with_pools(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the content with the names of pools in its tasks replaced by their partners.
+
+    Pools spare a file repetitions; they are no part of the protocol and its digest.
+    """
+    pools = content.pop("pools", {})
+    if not isinstance(pools, dict) or not all(isinstance(names, list) for names in pools.values()):
+        raise ProtocolError(f"{path}: 'pools' takes a table {{name: [policies]}}; given {pools!r}.")
+    tasks = content.get("task")
+    if not isinstance(tasks, list):
+        return content
+    content["task"] = [_with_partners(task, pools, path) for task in tasks]
+    return content
+
+
+def _with_partners(task: Any, pools: dict[str, Any], path: Path) -> Any:
+    """Return a task with its partners in place of the name of their pool."""
+    name = task.get("partners") if isinstance(task, dict) else None
+    if not isinstance(name, str):
+        return task
+    try:
+        return task | {"partners": named("pool", name, pools, f"task {task.get('id')!r}")}
+    except ValueError as error:
+        raise ProtocolError(f"{path}: {error}") from None
+
+
+def _base(name: Any, path: Path) -> Path:
+    """Return the file of the protocol ``name``, which the file ``path`` extends."""
+    if not isinstance(name, str):
+        raise ProtocolError(f"{path}: 'extends' takes the name of a protocol; given {name!r}.")
+    if name.endswith(".toml"):
+        if not (path.parent / name).is_file():
+            raise ProtocolError(f"{path} extends {name!r}; there is no file {path.parent / name}.")
+        return path.parent / name
+    environments = coopbench_envs.ids()
+    if name == "ad-hoc" or name in environments or f"coopbench/{name}" in environments:
+        raise ProtocolError(
+            f"{path} extends {name!r}: an ad-hoc evaluation cannot be extended; name a protocol."
+        )
+    try:
+        return _shipped(name)
+    except ProtocolError as error:
+        raise ProtocolError(f"{path} extends {name!r}: {error}") from None
+
+
+def _shipped(name: str) -> Path:
+    """Return the file of a protocol of this package, by its name with or without its version."""
+    files = protocol_files()
+    bare, _, version = name.rpartition("-v")
+    if name not in files and bare in files and version.isdigit():
+        shipped = load_protocol(bare).protocol.version
+        if int(version) != shipped:
+            raise ProtocolError(
+                f"There is no version {version} of {bare}; this package has {shipped}."
+            )
+        return files[bare]
+    try:
+        file: Path = named("protocol", name, files)
+    except ValueError as error:
+        raise ProtocolError(f"{error} A file of your own must end in .toml.") from None
+    return file

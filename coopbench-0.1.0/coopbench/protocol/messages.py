@@ -1,0 +1,74 @@
+"""Messages about what is wrong with a protocol: its key, the value, and what is allowed."""
+
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from coopbench.protocol import sections
+from coopbench.protocol.schema import Protocol
+from coopbench_envs.parameters import unknown
+
+__all__ = ["explained", "reasons"]
+
+_LONGEST = 600  # characters of one message
+_MODELS: dict[str, type[BaseModel]] = {
+    "protocol": sections.Identity,
+    "seeds": sections.Seeds,
+    "report": sections.Reporting,
+    "training": sections.Training,
+    "budgets": sections.Budget,
+    "domain": sections.Domain,
+    "chart": sections.Chart,
+    "task": sections.Task,
+    "evaluation": sections.Evaluation,
+    "selection": sections.Evaluation,
+    "bounds": sections.Bounds,
+    "limits": sections.Limits,
+    "instances": sections.Instances,
+}
+
+
+def explained(error: ValidationError) -> str:
+    """Return one line for each problem of a protocol: its key and what is wrong with its value."""
+    return "\n".join(map(_line, _problems(error)))
+
+
+def reasons(error: ValidationError) -> list[str]:
+    """Return what is wrong with a protocol without the keys, each reason once."""
+    return list(dict.fromkeys(_message(problem) for problem in _problems(error)))
+
+
+def _problems(invalid: ValidationError) -> list[Any]:
+    """Return pydantic's errors without those of lists whose only problem is one of their items."""
+    errors = invalid.errors()
+    places = [error["loc"] for error in errors]
+    return [e for e in errors if not any(_is_below(place, e["loc"]) for place in places)]
+
+
+def _is_below(place: tuple[Any, ...], parent: tuple[Any, ...]) -> bool:
+    return len(place) > len(parent) and place[: len(parent)] == parent
+
+
+def _line(problem: Any) -> str:
+    key = ".".join(str(part) for part in problem["loc"]) or "protocol"
+    message = _message(problem)
+    if problem["type"] == "extra_forbidden":
+        message = unknown("key", str(problem["loc"][-1]), _keys(problem["loc"][:-1]))
+    elif problem["type"] == "missing":
+        message = "is missing; add it"
+    elif not isinstance(problem["input"], (dict, list, tuple, bytes)):
+        message = f"{message} (given {problem['input']!r})"
+    return f"  {key}: {message[:_LONGEST]}"
+
+
+def _message(problem: Any) -> str:
+    return str(problem["msg"]).removeprefix("Value error, ")
+
+
+def _keys(location: tuple[Any, ...]) -> list[str]:
+    """Return the names of the keys that are allowed at a location of a protocol."""
+    model: type[BaseModel] = Protocol
+    for part in location:
+        model = _MODELS.get(str(part), model)
+    extra = ["extends"] if model is Protocol else []
+    return [*(name for name in model.model_fields if name != "ad_hoc"), *extra]

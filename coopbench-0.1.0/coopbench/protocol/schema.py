@@ -1,0 +1,139 @@
+"""Protocols: what is played, with which seeds, by what measure; TOML in, frozen values out.
+
+A released protocol is never edited: its name carries a version and its digest goes into every
+result.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from coopbench.baselines.registry import parse_name
+from coopbench.protocol import checks
+from coopbench.protocol.sections import (
+    Identity,
+    Limits,
+    Reporting,
+    Seeds,
+    Strict,
+    Task,
+    Training,
+    later,
+)
+from coopbench_envs.parameters import named
+
+__all__ = ["Protocol"]
+
+
+class Protocol(Strict):
+    """A validated protocol; see the files in ``protocols/``."""
+
+    protocol: Identity
+    seeds: Seeds
+    report: Reporting
+    training: Training | None = None
+    limits: Limits | None = later()  # for timed play; evaluate keeps no time
+    task: tuple[Task, ...] = Field(min_length=1)
+    ad_hoc: bool = False
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _checked(self) -> "Protocol":
+        tasks, report = self.task, self.report
+        checks.check_dependent_metrics(report, tasks)
+        checks.check_tasks(tasks, self.seeds)
+        checks.check_groups(tasks)
+        checks.check_domains(report, tasks)
+        checks.check_normalisation(report, self.protocol)
+        checks.check_training(self.training, self.seeds, tasks)
+        checks.check_trained_on(self.training, tasks)
+        checks.check_charts(report, tasks)
+        checks.check_metrics(report, tasks)
+        return self
+
+    @property
+    def name(self) -> str:
+        """Name with version, for instance ``coopetition-standard-v1``."""
+        return f"{self.protocol.name}-v{self.protocol.version}"
+
+    @property
+    def groups(self) -> dict[str, tuple[Task, ...]]:
+        """Tasks by group, in the order of the file; one group named "" if there are none."""
+        return checks.groups_of(self.task)
+
+    def task_of(self, task_id: str) -> Task:
+        """Return the task of an id; raise ``ValueError`` with the nearest one if there is none."""
+        tasks = {task.id: task for task in self.task}
+        task: Task = named("task", task_id, tasks, self.protocol.name)
+        return task
+
+    def metrics_of(self, task: Task) -> tuple[str, ...]:
+        """Return the metrics reported for a task: score, metrics of the report and of its group."""
+        return self.report.metrics_of(task)
+
+    def curve_of(self, task: Task) -> str:
+        """Return the metric whose curve over an episode is drawn for a task."""
+        return self.report.curve_of(task)
+
+    def missing(self, present: Iterable[str]) -> tuple[str, ...]:
+        """Return the required baselines that are not among the policies ``present``.
+
+        A learned baseline counts as present under its name, also with values after a colon.
+        """
+        names = set(present)
+        kinds = {parse_name(name).kind for name in names}
+        fixed = [name for name in self.report.baselines if name not in names]
+        return (*fixed, *(name for name in self.report.learned if name not in kinds))
+
+    def family(self, policy: str) -> tuple[str, str]:
+        """Return a policy's name, and the task it was trained on if it is one of several models.
+
+        A model is called ``name:task``. The task is empty for all other policies.
+        """
+        name, task = parse_name(policy)
+        models = self.training is not None and (self.training.on, self.training.plays)
+        if models == ("each", "all") and task in {t.id for t in self.task}:
+            return name, task
+        return policy, ""
+
+    @property
+    def trained_tasks(self) -> tuple[Task, ...]:
+        """Tasks without ``trained_on``: those that have models and checkpoints of their own."""
+        return tuple(task for task in self.task if task.trained_on is None)
+
+    def training_partners(self, task_id: str) -> tuple[str, ...]:
+        """Return the partners beside whom the models of a trained task are trained."""
+        return checks.partners_met(self.training, self.task, task_id)
+
+    def played_by(self, task_id: str) -> tuple[Task, ...]:
+        """Return the tasks that the models of a trained task play, that task first.
+
+        Raises ``ValueError`` if ``task_id`` is not one of ``trained_tasks``.
+        """
+        trained = {task.id: task for task in self.trained_tasks}
+        first = named("task", task_id, trained, "the tasks that are trained on")
+        every = self.training is None or self.training.plays == "all"
+        others = [task for task in self.task if task is not first]
+        return (first, *(task for task in others if every or task.trained_on == task_id))
+
+    def episodes(self, task: Task) -> int:
+        """Return the number of evaluation episodes of ``task``."""
+        return self.seeds.evaluation.count if task.episodes is None else task.episodes
+
+    def seeds_of(self, task: Task) -> np.ndarray:
+        """Return the evaluation seeds of ``task``, uint64, one per episode."""
+        return np.array(self.seeds.evaluation.seeds[: self.episodes(task)], np.uint64)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical form; two protocols with one digest are the same protocol."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,407 @@
+"""Sections of a protocol: identity, seeds, training, limits, tasks and report, frozen values."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+import coopbench_envs
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import seating_by_role
+from coopbench.baselines.registry import entry_of, make_policy
+from coopbench.protocol import map_files
+from coopbench_envs.parameters import resolve, unknown
+from coopbench_envs.roles import role_of
+
+__all__ = [
+    "Bounds",
+    "Budget",
+    "Chart",
+    "Domain",
+    "Evaluation",
+    "Identity",
+    "Instances",
+    "Limits",
+    "Reporting",
+    "Seeds",
+    "Strict",
+    "Task",
+    "Training",
+    "later",
+]
+
+
+class Strict(BaseModel):
+    """Base of all sections: frozen, no further keys, no conversion of types."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _unset(value: object) -> bool:
+    return value is None
+
+
+def later(**facts: Any) -> Any:
+    """Declare a key that a later version added: protocols without it keep their digest."""
+    return Field(default=None, exclude_if=_unset, **facts)
+
+
+def _as_tuple(value: Any) -> Any:
+    """Turn the lists of TOML and JSON into tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Identity(Strict):
+    """Name, version and origin of a protocol."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    version: int = Field(ge=1)
+    description: str
+    citation: str = ""
+
+
+class Evaluation(Strict):
+    """Consecutive evaluation seeds: episode k of a task is the environment seeded first + k."""
+
+    first: int = Field(ge=0)
+    count: int = Field(ge=1)
+
+    @property
+    def seeds(self) -> range:
+        """All seeds, in order."""
+        return range(self.first, self.first + self.count)
+
+
+class Seeds(Strict):
+    """Seeds of training runs, of evaluation episodes and of those that choose a checkpoint.
+
+    No seed is used for two of these purposes.
+    """
+
+    training: tuple[int, ...] = ()
+    evaluation: Evaluation
+    selection: Evaluation | None = later()  # of the episodes after every interval of training
+
+    _lists = field_validator("training", mode="before")(_as_tuple)
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> "Seeds":
+        spans = {"evaluation": self.evaluation, "selection": self.selection}
+        for name, span in spans.items():
+            shared = [] if span is None else [s for s in self.training if s in span.seeds]
+            if span is not None and shared:
+                raise ValueError(
+                    f"training seeds {shared} are also {name} seeds ({span.seeds[0]} to "
+                    f"{span.seeds[-1]}); keep them apart"
+                )
+        if self.selection is not None:
+            final, chosen = self.evaluation.seeds, self.selection.seeds
+            if max(final.start, chosen.start) < min(final.stop, chosen.stop):
+                raise ValueError(
+                    f"selection seeds {chosen.start} to {chosen.stop - 1} overlap the evaluation "
+                    f"seeds {final.start} to {final.stop - 1}; keep them apart"
+                )
+        if len(set(self.training)) != len(self.training):
+            raise ValueError("training seeds repeat; list each once")
+        return self
+
+
+class Budget(Strict):
+    """How long one kind of learner trains; in steps of the environment, all agents together."""
+
+    steps: int = Field(ge=1)
+    interval: int = Field(ge=1)  # steps from one evaluation to the next
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Budget":
+        if self.interval > self.steps:
+            raise ValueError(f"interval {self.interval} is longer than the {self.steps} steps")
+        if self.steps % self.interval:
+            raise ValueError(
+                f"{self.steps} steps are no whole number of intervals of {self.interval}; change "
+                f"one of them"
+            )
+        return self
+
+
+class Training(Strict):
+    """What learned policies are trained on, how long, and which tasks they then play."""
+
+    on: Literal["each", "any"]  # one model per task; one model, on anything but what is held out
+    plays: Literal["own", "all"] = "all"  # the task that the model was trained on, or every task
+    held_out: tuple[str, ...] = ()  # values of EnvSpec.held_out, not trained on
+    runs: int = Field(ge=1)
+    episodes: int = Field(ge=1)  # of every evaluation
+    budgets: dict[str, Budget] = Field(min_length=1)  # by kind of learner
+    # What every learner maximises: each agent its own rewards, or all the mean; None: as it likes.
+    reward: Literal["own", "team"] | None = later()
+    # Group of tasks beside whose partners every learner has one seat, in this share of its lanes:
+    # a model meets those of the tasks that it plays itself. None: it has all seats in all lanes.
+    partners: str | None = later()
+    share: float | None = later(gt=0.0, le=1.0)
+
+    _lists = field_validator("held_out", mode="before")(_as_tuple)
+
+    @model_validator(mode="after")
+    def _sensible(self) -> "Training":
+        if (self.on == "any") != bool(self.held_out):
+            raise ValueError("held_out goes with on = 'any', and 'any' needs it; name a value")
+        if self.on == "any" and self.plays == "own":
+            raise ValueError("plays = 'own' goes with on = 'each'; allowed with 'any': 'all'")
+        if (self.partners is None) != (self.share is None):
+            raise ValueError("partners go with share, the share of lanes beside them; name both")
+        return self
+
+
+Seconds = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+
+
+class Limits(Strict):
+    """How long a policy may take, in seconds; see ``timed``."""
+
+    planning: Seconds  # from its creation to its first action of an episode
+    step: Seconds  # for each later action
+    total: Seconds  # for all episodes of all tasks, with the time of the environments
+    timeouts: int = Field(default=10, ge=1)  # consecutive ones that end the evaluation
+
+    def __str__(self) -> str:
+        return (
+            f"{self.planning:g} s to the first action of an episode, {self.step:g} s for each "
+            f"later one, {self.total:g} s in all; {self.timeouts} timeouts in a row end it"
+        )
+
+
+class Bounds(Strict):
+    """Scores that count as 0 and as 1 after normalisation; they never change."""
+
+    low: float
+    high: float
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Bounds":
+        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
+            raise ValueError(f"low must lie below high, both finite; given {self.low}, {self.high}")
+        return self
+
+    @field_validator("low", "high", mode="before")
+    @classmethod
+    def _number(cls, value: Any) -> Any:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    def normalise(self, scores: np.ndarray) -> np.ndarray:
+        """Map low to 0 and high to 1; scores beyond the bounds are not clipped."""
+        return (scores - self.low) / (self.high - self.low)
+
+
+class Instances(Strict):
+    """Frozen start positions: a file beside the protocol, with its checksum."""
+
+    file: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+def _as_pools(value: Any) -> Any:
+    """Turn lists of partners into tuples, and put the roles of a table in order.
+
+    The digest of a protocol does not depend on the order of roles, so that play must not, either.
+    """
+    pools = value.values() if isinstance(value, dict) else [value]
+    for names in pools:
+        if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
+            raise ValueError(
+                f"takes a list of policies, or a table {{role: [policies]}}; given {value!r}"
+            )
+    if isinstance(value, dict):
+        return {role: tuple(value[role]) for role in sorted(value)}
+    return tuple(value)
+
+
+AxisName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+AxisPlace = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Task(Strict):
+    """One environment with its parameters, who plays it, and the scale of its score."""
+
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    group: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9_.-]*)?$")  # aggregated together
+    env: str
+    parameters: dict[str, Any] = {}
+    # Policies in the other seats, for all of them or by role of the agent; none: self-play.
+    partners: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
+    episodes: int | None = Field(default=None, ge=1)  # None: one per evaluation seed
+    bounds: Bounds
+    axes: dict[AxisName, AxisPlace] = {}  # position of the task on the axes of charts
+    instances: Instances | None = None
+    maps: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")  # checksum of its map files
+    trained_on: str | None = later()  # id of the task whose models play this one; None: its own
+
+    _pools = field_validator("partners", mode="before")(_as_pools)
+
+    @field_validator("axes", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {k: float(v) if type(v) is int else v for k, v in value.items()}
+
+    @model_validator(mode="after")
+    def _playable(self) -> "Task":
+        spec = coopbench_envs.spec(self.env)
+        try:
+            spec.constants(resolve(spec.params, self.parameters, spec.id))
+        except TypeError as error:  # an unknown parameter: pydantic reports ValueErrors only
+            raise ValueError(str(error)) from None
+        if self.maps is not None and self.maps != map_files.checksum(self.env, self.parameters):
+            raise ValueError(
+                "the map files are not those of the protocol (their checksum differs); reinstall "
+                "the package, or play files of your own with --maps"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _seated(self) -> "Task":
+        if self.partners == ():
+            return self
+        game = Game.at(self.env, **self.parameters)
+        if len(game.agents) < 2:
+            raise ValueError(f"partners need seats; {game.env_id} has one agent here, allowed: 2")
+        if isinstance(self.partners, dict):
+            _check_roles(self.partners, game)
+        for names in self.pools.values():
+            repeated = [name for name in names if names.count(name) > 1]
+            if repeated:
+                raise ValueError(f"partners repeat {repeated[0]!r}; list each once")
+        for name in self.partner_names:
+            _check_partner(name, game)
+        return self
+
+    @property
+    def pools(self) -> dict[str, tuple[str, ...]]:
+        """Partners by role; under "" where they are partners in all seats. Empty in self-play."""
+        if isinstance(self.partners, dict):
+            return self.partners
+        return {"": self.partners} if self.partners else {}
+
+    @property
+    def partner_names(self) -> tuple[str, ...]:
+        """All partners, in the order of their numbers in ``seating``."""
+        return tuple(itertools.chain.from_iterable(self.pools.values()))
+
+    def seating(self, episodes: int, agents: Sequence[str]) -> np.ndarray:
+        """Say who sits where in the first episodes, (episodes, agents), from the agents' names.
+
+        -1 is the policy, p >= 0 the p-th of ``partner_names``; see ``seating_by_role``.
+        """
+        if not self.pools:
+            return seating_by_role(episodes, agents, {})
+        roles = [role_of(agent) if isinstance(self.partners, dict) else "" for agent in agents]
+        return seating_by_role(episodes, roles, {r: len(names) for r, names in self.pools.items()})
+
+
+def _check_roles(pools: Mapping[str, tuple[str, ...]], game: Game) -> None:
+    """Raise ``ValueError`` unless there are partners for exactly the roles of a game."""
+    roles = tuple(dict.fromkeys(map(role_of, game.agents)))
+    for role, names in pools.items():
+        if role not in roles:
+            raise ValueError(unknown("role", role, roles, f"the partners in {game.env_id}"))
+        if not names:
+            raise ValueError(f"role {role!r} has no partners; name at least one")
+    lacking = [role for role in roles if role not in pools]
+    if lacking:
+        raise ValueError(
+            f"there are no partners for {', '.join(map(repr, lacking))}; every role of "
+            f"{game.env_id} needs some: {', '.join(roles)}"
+        )
+
+
+def _check_partner(name: str, game: Game) -> None:
+    """Raise ``ValueError`` for a policy that cannot be a partner in a game."""
+    entry = entry_of(name)
+    if entry is not None and entry.trained:
+        raise ValueError(
+            f"partner {name!r} is a trained policy, which the digest of a protocol does not cover; "
+            f"allowed: fixed policies, and shipped ones (shipped:NAME,DIGEST). To play beside "
+            f"trained ones, use 'coopbench crossplay'"
+        )
+    make_policy(name, game)
+
+
+class Chart(Strict):
+    """A metric against an axis of the tasks, one line per policy.
+
+    Tasks at the same position of the axis are averaged. With ``per`` there is one picture for every
+    value of that axis.
+    """
+
+    metric: str
+    x: str
+    per: str = ""
+    group: str = ""  # only tasks of this group
+    scale: Literal["linear", "log2"] = "linear"
+
+    def panels(self, tasks: Iterable[Task]) -> dict[str, tuple[Task, ...]]:
+        """Return the tasks of every picture, by its name."""
+        panels: dict[str, list[Task]] = {}
+        stem = "-".join(filter(None, (self.metric, "by", self.x, self.group)))
+        for task in tasks:
+            axes = {self.x, self.per} - {""}
+            if axes <= set(task.axes) and self.group in ("", task.group):
+                suffix = f"-{self.per}-{task.axes[self.per]:g}" if self.per else ""
+                panels.setdefault(stem + suffix, []).append(task)
+        return {name: tuple(members) for name, members in panels.items()}
+
+
+class Domain(Strict):
+    """What is also shown of the tasks of one group, whose games have metrics of their own."""
+
+    metrics: tuple[str, ...]  # shown after those of the report
+    curve: str  # in place of that of the report
+
+    _lists = field_validator("metrics", mode="before")(_as_tuple)
+
+
+class Reporting(Strict):
+    """What the standard report shows."""
+
+    score: str  # metric that is normalised, compared and aggregated
+    metrics: tuple[str, ...]
+    curve: str  # metric whose course over an episode is drawn
+    baselines: tuple[str, ...] = ()
+    learned: tuple[str, ...] = ()  # required, too, but they have to be trained first
+    confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
+    resamples: int = Field(default=2000, ge=100)
+    alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
+    comparison: Literal["welch", "paired"] = "paired"  # paired: episodes or runs of the same seed
+    published_return: bool = False  # also the return normalised over all that were evaluated
+    # Scale of aggregates: the tasks' bounds, or lowest and highest of all episodes of the report.
+    normalisation: Literal["minmax"] | None = later()
+    bootstrap: Literal["percentile", "expanded"] | None = later()  # None: see analysis
+    margin: float | None = later(gt=0.0)  # of normalised score, within which policies are equal
+    skirmish: bool | None = later()  # also medians and quartiles of the best late checkpoints
+    domain: dict[str, Domain] | None = later()  # by group of tasks
+    chart: tuple[Chart, ...] = ()
+
+    _lists = field_validator("metrics", "baselines", "learned", "chart", mode="before")(_as_tuple)
+
+    @model_validator(mode="after")
+    def _apart(self) -> "Reporting":
+        repeated = [name for name in self.learned if name in self.baselines]
+        if repeated:
+            raise ValueError(
+                f"{repeated[0]!r} is listed in baselines and in learned; keep it in one"
+            )
+        return self
+
+    def metrics_of(self, task: Task) -> tuple[str, ...]:
+        """Return the metrics that are reported of a task: score, the report's, its group's."""
+        domain = (self.domain or {}).get(task.group)
+        further = () if domain is None else domain.metrics
+        return tuple(dict.fromkeys((self.score, *self.metrics, *further)))
+
+    def curve_of(self, task: Task) -> str:
+        """Return the metric whose course over an episode of a task is drawn."""
+        domain = (self.domain or {}).get(task.group)
+        return self.curve if domain is None else domain.curve

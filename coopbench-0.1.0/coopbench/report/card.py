@@ -1,0 +1,141 @@
+"""Cards: what is known of every policy, from data alone.
+
+The facts are those of model cards (Mitchell et al. 2019, FAT*), in our own words. What neither the
+protocol nor the results say is missing, and shown so.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from coopbench.analysis.findings import Findings
+from coopbench.baselines.registry import entry_of
+from coopbench.report.metadata import (
+    ACTS_ON,
+    COMPUTE,
+    LACKING,
+    SIGNS,
+    SUMMARY,
+    Meta,
+    counted,
+    duration_text,
+    fact,
+    gpu_text,
+    learned_policies,
+    metadata_of,
+    processor_text,
+    span_text,
+    stated,
+    text_of,
+    trained_steps,
+    unregistered_policies,
+    versions_text,
+    wall_time,
+)
+from coopbench.report.tables.words import policies
+
+__all__ = ["cards"]
+
+
+_MOST = 5  # different values of a hyperparameter that are written out
+
+
+def cards(findings: Findings) -> dict[str, dict[str, str]]:
+    """Return what is known of every policy, {policy: {label: text}}; what is not, is missing."""
+    return {name: _card(findings, name) for name in policies(findings)}
+
+
+def _card(findings: Findings, name: str) -> dict[str, str]:
+    metas = metadata_of(findings, (name,))
+    entry = entry_of(name)
+    if entry is not None and entry.trained and not any(fact(meta, "training") for meta in metas):
+        entry = None  # an object of that name
+    counts = sorted({len(b) for b in findings.episodes if b.cell.policy == name})
+    played = {b.cell.task for b in findings.episodes if b.cell.policy == name}
+    learned = name in learned_policies(findings)
+    facts = {
+        "What it does": entry.summary if entry else _declared(metas, SUMMARY),
+        "Acts on": entry.information if entry else _declared(metas, ACTS_ON),
+        "Tasks played": f"{len(played)} of {len(findings.protocol.task)}",
+        **(_training_facts(findings, name) if learned else {}),
+        **({"Training": "none: a fixed policy"} if entry and not learned else {}),
+        **({"Training": ""} if name in unregistered_policies(findings) else {}),
+        "Hyperparameters": _hyperparameters(metas),
+        "Episodes": f"{span_text(counts)} on each task" if counts else "",
+        "Evaluation took": wall_time(metas)[1],
+        "Processor": stated(metas, processor_text)[1],
+        "GPU": stated(metas, gpu_text)[1],
+        "Versions": stated(metas, versions_text)[1],
+        "Commit": stated(metas, lambda meta: text_of(meta, "commit"))[1],
+        "Platform": stated(metas, lambda meta: text_of(meta, "platform"))[1],
+        "Evaluated": _days(metas),
+    }
+    return {label: text or SIGNS[LACKING] for label, text in facts.items()}
+
+
+def _training_facts(findings: Findings, name: str) -> dict[str, str]:
+    """Return what is known of the training of a policy with runs."""
+    blocks = [block for block in findings.episodes if block.cell.policy == name]
+    runs = sorted({block.cell.run for block in blocks if block.cell.run is not None})
+    failed = [f.cell for f in findings.episodes.failures if f.cell.policy == name]
+    courses = [course for course in findings.episodes.progress if course.cell.policy == name]
+    score = findings.protocol.report.score
+    chosen = sorted({int(course.steps[course.best(score)]) for course in courses})
+    reached = trained_steps(findings, name)
+    return {
+        "Training runs": ", ".join(map(str, runs)),
+        "Failed runs": ", ".join(f"{cell.run} on {cell.task}" for cell in failed) or "none",
+        "Training steps": span_text(reached) if reached else "",
+        "Checkpoint evaluated": f"that of step {span_text(chosen)}" if chosen else "",
+        "Compute of training": _trained_for(findings, name),
+        "Resumed": _resumed(metadata_of(findings, (name,))),
+    }
+
+
+def _trained_for(findings: Findings, name: str) -> str:
+    """Return the compute of the training runs of a policy: measured, or else as it declared."""
+    tasks = {task.id for task in findings.protocol.trained_tasks}
+    cells = [block.cell for block in findings.episodes if block.cell.policy == name]
+    metas = [findings.metadata.get(cell, {}) for cell in cells if cell.task in tasks]
+    values = [fact(meta, "training", "seconds") for meta in metas]
+    seconds = [float(value) for value in values if isinstance(value, int | float)]
+    if not seconds:
+        return _declared(metadata_of(findings, (name,)), COMPUTE)
+    total, mean = sum(seconds), sum(seconds) / len(seconds)
+    return f"{duration_text(total)} in all, {duration_text(mean)} per run, on one core each"
+
+
+def _resumed(metas: Sequence[Meta]) -> str:
+    """Return how many runs were resumed after an interruption; empty where it is not known."""
+    runs = {
+        (fact(meta, "training", "task"), fact(meta, "run"))
+        for meta in metas
+        if fact(meta, "training", "resumed")
+    }
+    if not any(fact(meta, "training") for meta in metas):
+        return ""
+    return f"{counted(len(runs), 'run')} went on after an interruption" if runs else "none"
+
+
+def _declared(metas: Sequence[Meta], key: str) -> str:
+    """Return what an object declared about itself in its hyperparameters."""
+    return stated(metas, lambda meta: text_of(meta, "hyperparameters", key))[1]
+
+
+def _hyperparameters(metas: Sequence[Meta]) -> str:
+    """Write all hyperparameters; for one that differs between cells, its values."""
+    entries = [fact(meta, "hyperparameters") for meta in metas]
+    settings = [entry for entry in entries if isinstance(entry, Mapping)]
+    if not settings:
+        return ""
+    parts, elsewhere = [], (SUMMARY, ACTS_ON, COMPUTE)
+    for key in dict.fromkeys(k for setting in settings for k in setting if k not in elsewhere):
+        values = dict.fromkeys(json.dumps(setting[key]) for setting in settings if key in setting)
+        many = len(values) > _MOST
+        parts.append(f"{key} = {f'{len(values)} values' if many else ' or '.join(values)}")
+    return ", ".join(parts) or "none"
+
+
+def _days(metas: Sequence[Meta]) -> str:
+    """Return the first and the last day on which cells were played."""
+    days = sorted({text_of(meta, "created")[:10] for meta in metas} - {""})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""

@@ -1,0 +1,141 @@
+"""Files for machines: the parts of a report as CSV and JSON, numbers in full precision."""
+
+import csv
+import dataclasses
+import io
+import itertools
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from coopbench.analysis.findings import Findings, row_types
+from coopbench.analysis.learning import Curve, CurvePoint
+from coopbench.analysis.missing_runs import missing_runs
+from coopbench.analysis.rankings import ProfilePoint
+from coopbench.analysis.registered import deviations, outcomes
+from coopbench.provenance import versions
+from coopbench.report.card import cards
+from coopbench.report.checklist import checklist
+from coopbench.report.tables.words import units
+
+__all__ = ["as_csv", "as_json", "finite", "tables_as_csv"]
+
+
+def tables_as_csv(findings: Findings) -> dict[str, str]:
+    """Return one CSV file for each part, {name of the part: content}."""
+    files = {name: as_csv(getattr(findings, name), kind) for name, kind in row_types().items()}
+    points = (point for curve in findings.learning for point in curve.points())
+    return files | {"learning": as_csv(points, CurvePoint)}
+
+
+def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
+    """Return rows as CSV with a header, floats in full precision, an empty field where undefined.
+
+    ``rows`` are dataclass instances of ``kind``, or dictionaries, whose columns are united.
+    """
+    flat = [row if isinstance(row, dict) else vars(row) for row in rows]
+    names = [] if kind is None else [field.name for field in dataclasses.fields(kind)]
+    names = list(dict.fromkeys(itertools.chain(names, *flat)))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    # None is written as an empty field.
+    writer.writerows([_defined(row.get(name)) for name in names] for row in flat)
+    return out.getvalue()
+
+
+def finite(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with None for every number that is not finite."""
+    return {name: _defined(value) for name, value in row.items()}
+
+
+def _defined(value: Any) -> Any:
+    """Return None for a float that is not finite, which JSON and most CSV readers do not accept."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def as_json(findings: Findings) -> str:
+    """Return the report as JSON: everything but the single episodes; null where undefined."""
+    protocol, table = findings.protocol, findings.episodes
+    columnar = {
+        "profiles": _profiles(findings.profiles),
+        "curves": _curves(findings),
+        "learning": _learning(findings.learning),
+    }
+    rows = {
+        name: [finite(vars(row)) for row in getattr(findings, name)]
+        for name in row_types()
+        if name not in columnar
+    }
+    content = {
+        "schema": 3,
+        "name": protocol.name,
+        "digest": protocol.digest,
+        "standard": findings.is_standard,
+        "departures": list(findings.departures),
+        "registration": _registration(findings),
+        "unit_of_inference": units(findings),
+        "missing_runs": [dataclasses.asdict(row) for row in missing_runs(protocol, table)],
+        "protocol": protocol.model_dump(mode="json"),
+        **rows,
+        **columnar,
+        "checklist": [dataclasses.asdict(item) for item in checklist(findings)],
+        "cards": cards(findings),
+        "notes": list(findings.notes),
+        "versions": versions(),
+    }
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _registration(findings: Findings) -> dict[str, Any] | None:
+    """Return the registration with its standing and the outcomes of its hypotheses."""
+    registration = findings.registration
+    if registration is None:
+        return None
+    study = findings.protocol, findings.episodes, findings.metadata
+    pairs = findings.protocol, findings.comparisons, findings.group_comparisons
+    return {
+        **registration.model_dump(mode="json", by_alias=True),
+        "deviations": list(deviations(registration, *study)),
+        "outcomes": [dataclasses.asdict(row) for row in outcomes(registration, *pairs)],
+    }
+
+
+def _profiles(points: Iterable[ProfilePoint]) -> list[dict[str, Any]]:
+    """Return performance profiles by column, one entry for each policy and group."""
+    profiles: dict[tuple[str, str], dict[str, Any]] = {}
+    for point in points:
+        row = dataclasses.asdict(point)
+        head = {name: row.pop(name) for name in ("group", "policy", "unit", "flag")}
+        columns = {name: list[Any]() for name in row}
+        profile = profiles.setdefault((point.group, point.policy), head | columns)
+        for name, value in row.items():
+            profile[name].append(_defined(value))
+    return list(profiles.values())
+
+
+def _curves(findings: Findings) -> list[dict[str, Any]]:
+    """Return the course of the curve metric; value k is after step k, averaged over episodes."""
+    metrics = {task.id: findings.protocol.curve_of(task) for task in findings.protocol.task}
+    return [
+        {
+            "task": block.cell.task,
+            "policy": block.cell.policy,
+            "run": block.cell.run,
+            "metric": metric,
+            "values": [_defined(value) for value in block.curves[metric].tolist()],
+        }
+        for block in findings.episodes
+        if (metric := metrics[block.cell.task]) in block.curves
+    ]
+
+
+def _learning(curves: Iterable[Curve]) -> list[dict[str, Any]]:
+    """Return learning curves by column, with the true steps of their points."""
+    columns = ("steps", "estimate", "low", "high")
+    return [
+        {name: getattr(curve, name) for name in ("group", "task", "policy", "runs", "flag")}
+        | {name: [_defined(value) for value in getattr(curve, name).tolist()] for name in columns}
+        for curve in curves
+    ]

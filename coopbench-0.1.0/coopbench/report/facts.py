@@ -1,0 +1,101 @@
+"""Facts of a report: what its protocol and its tasks are, and where its numbers come from."""
+
+from typing import Any
+
+from coopbench.analysis.findings import Findings
+from coopbench.protocol.checks import held_out_parameters
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+from coopbench.protocol.user_maps import maps_text
+from coopbench.provenance import versions
+from coopbench.report.tables.registered import registration_text
+
+__all__ = ["identity", "provenance", "task_facts", "training_text"]
+
+
+def identity(findings: Findings) -> dict[str, str]:
+    """Return what the protocol is, as {label: text}."""
+    protocol, head, maps = (
+        findings.protocol,
+        findings.protocol.protocol,
+        maps_text(findings.protocol),
+    )
+    return {
+        "Protocol": f"{head.name}, version {head.version}",
+        "Digest": f"{protocol.digest[:12]} (SHA-256 {protocol.digest})",
+        "Description": head.description,
+        "Citation": head.citation or "none given",
+        "Registration": registration_text(findings),
+        **({"Maps": maps} if maps else {}),
+        **({"Training": training_text(protocol)} if protocol.training else {}),
+    }
+
+
+def training_text(protocol: Protocol) -> str:
+    """Say in words what learned policies are trained on, and for how long."""
+    training = protocol.training
+    if training is None:
+        return "not fixed by the protocol"
+    played = "its own task" if training.plays == "own" else "all tasks"
+    on, count = f"one model on each task, which plays {played}", len(protocol.trained_tasks)
+    if count < len(protocol.task):
+        on = f"one model on each of {count} tasks, which plays it and those that name it"
+    if training.on == "any":
+        parameter = held_out_parameters(protocol.task)
+        on = f"one model, on any {parameter} but {', '.join(training.held_out)}"
+    budgets = "; ".join(
+        f"{name.replace('_', '-')} {budget.steps:,} steps, evaluated every {budget.interval:,}"
+        for name, budget in training.budgets.items()
+    )
+    return f"{on}; {training.runs} runs; {budgets}; {training.episodes:,} episodes per evaluation"
+
+
+def task_facts(findings: Findings, task: Task) -> dict[str, str]:
+    """Return what is played in a task, as {label: text}."""
+    bounds = not findings.protocol.ad_hoc and findings.protocol.report.normalisation != "minmax"
+    facts = {
+        "Environment": task.env,
+        "Parameters": _settings(task.parameters) or "defaults",
+        "Episodes": f"{findings.protocol.episodes(task):,} per policy",
+        "Players": _players(task),
+    }
+    if task.group:
+        facts = {"Group": task.group} | facts
+    if task.trained_on is not None:
+        facts["Learned policies"] = f"those that were trained on {task.trained_on}"
+    if bounds:
+        low, high = (f"{bound:,.10g}" for bound in (task.bounds.low, task.bounds.high))
+        facts["Score bounds"] = f"{low} counts as 0, {high} as 1"
+    if task.instances is not None:
+        facts["Instances"] = f"{task.instances.file} (SHA-256 {task.instances.sha256})"
+    return facts
+
+
+def _players(task: Task) -> str:
+    """Say which policies sit where in a task."""
+    if not task.partners:
+        return "the policy in all seats (self-play)"
+    pools = [
+        ", ".join(names) + (f" as {role}" if role else "") for role, names in task.pools.items()
+    ]
+    return f"the policy in one seat, each seat in turn; in the others {'; '.join(pools)}"
+
+
+def _settings(parameters: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} = {{{_settings(value)}}}" if isinstance(value, dict) else f"{name} = {value}"
+        for name, value in parameters.items()
+    )
+
+
+def provenance(findings: Findings) -> dict[str, str]:
+    """Return seeds and versions, as {label: text}."""
+    seeds = findings.protocol.seeds
+    first, last = seeds.evaluation.first, seeds.evaluation.first + seeds.evaluation.count - 1
+    training = ", ".join(str(seed) for seed in seeds.training)
+    return {
+        "Evaluation seeds": f"{first} to {last}, one episode each, the same for all policies",
+        "Training seeds": training or "none named by the protocol",
+        "Results": f"digest {findings.results}" if findings.results else "not stored in a folder",
+        "Versions (of this report)": ", ".join(f"{k} {v}" for k, v in versions().items()),
+    }

@@ -1,0 +1,55 @@
+"""Loading: the report of stored results, made anew from their episodes."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from coopbench.episodes.table import Cell
+from coopbench.playing.plan import check_units
+from coopbench.protocol.schema import Protocol
+from coopbench.report.report import Report
+from coopbench.results.folder import protocol_of, stored_cells, table_of
+from coopbench.results.manifest import results_digest
+from coopbench.results.registration import read_registration
+from coopbench.results.store import Stored
+
+__all__ = ["load_report", "report_of"]
+
+
+def load_report(folder: str | Path) -> Report:
+    """Make the report of a results folder from its episodes.
+
+    Raises ``FileNotFoundError`` if it holds no results, and ``ValueError`` if a policy has training
+    runs in some cells and none in others. Damaged cells are left out and named.
+    """
+    root = Path(folder)
+    protocol = protocol_of(root)
+    notes: list[str] = []
+    cells = list(stored_cells(root, protocol, notes))
+    if not any(stored.episodes or stored.failure for _, stored in cells):
+        further = [f"And {len(notes) - 3} more."] if len(notes) > 3 else []
+        reasons = " ".join(notes[:3] + further) or "Run the evaluation again to resume it."
+        raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
+    check_units(cell for cell, _ in cells)
+    report = report_of(protocol, cells, protocol.report.baselines, tuple(notes))
+    report = replace(report, registration=read_registration(root))
+    return report if notes else replace(report, results=results_digest(root, protocol))
+
+
+def report_of(
+    protocol: Protocol,
+    cells: Sequence[tuple[Cell, Stored]],
+    first: Sequence[str],
+    notes: tuple[str, ...] = (),
+) -> Report:
+    """Make the report of cells of a protocol; the policies ``first`` come first, in this order."""
+    tasks, policies = [task.id for task in protocol.task], list(first)
+
+    def place(item: tuple[Cell, Stored]) -> tuple[int, int, str, int]:
+        cell, _ = item
+        rank = policies.index(cell.policy) if cell.policy in policies else len(policies)
+        return tasks.index(cell.task), rank, cell.policy, cell.run or 0
+
+    results = [stored for _, stored in sorted(cells, key=place)]
+    metadata = {s.episodes.cell: s.meta for s in results if s.episodes is not None}
+    return Report.of(protocol, table_of(results), notes, metadata)

@@ -1,0 +1,174 @@
+"""What the results say of their policies: runs, steps, and the metadata of their cells.
+
+A fact that the metadata do not state is shown as missing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from coopbench.analysis.findings import Findings
+from coopbench.baselines.registry import entries, parse_name
+from coopbench.report.numbers import MISSING
+
+__all__ = [
+    "ACTS_ON",
+    "COMPUTE",
+    "LACKING",
+    "NO",
+    "NOT_NEEDED",
+    "SIGNS",
+    "SUMMARY",
+    "YES",
+    "Meta",
+    "cells_text",
+    "counted",
+    "duration_text",
+    "fact",
+    "gpu_text",
+    "learned_policies",
+    "metadata_of",
+    "played_policies",
+    "processor_text",
+    "span_text",
+    "stated",
+    "text_of",
+    "trained_steps",
+    "unregistered_policies",
+    "versions_text",
+    "wall_time",
+    "yes_if",
+]
+
+YES, NO, LACKING, NOT_NEEDED = "yes", "no", "missing", "not needed"
+SIGNS = {YES: "✓ yes", NO: "✗ no", LACKING: f"{MISSING} missing", NOT_NEEDED: "not needed"}
+SUMMARY, ACTS_ON, COMPUTE = "summary", "acts_on", "compute"  # hyperparameters with own lines
+Meta = Mapping[str, Any]
+
+
+def played_policies(findings: Findings) -> tuple[str, ...]:
+    """Return the policies that have results, in the order of the report."""
+    return tuple(dict.fromkeys(policy for _, policy in findings.episodes.pairs))
+
+
+def learned_policies(findings: Findings) -> tuple[str, ...]:
+    """Return the policies that have training runs, failed ones included."""
+    cells = [block.cell for block in findings.episodes]
+    cells += [failure.cell for failure in findings.episodes.failures]
+    return tuple(dict.fromkeys(cell.policy for cell in cells if cell.run is not None))
+
+
+def unregistered_policies(findings: Findings) -> tuple[str, ...]:
+    """Return the policies without runs that are not in the registry; they may have been trained."""
+    fixed = [name for name, entry in entries().items() if not entry.trained]
+    trained = learned_policies(findings)
+    played = played_policies(findings)
+    return tuple(n for n in played if n not in trained and parse_name(n).kind not in fixed)
+
+
+def yes_if(fulfilled: bool, otherwise: str = NO) -> str:
+    """Return the state of a fact that holds or does not."""
+    return YES if fulfilled else otherwise
+
+
+def counted(count: int, what: str) -> str:
+    """Write a number of things, in the singular or the plural."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def cells_text(some: int, count: int) -> str:
+    """Write how many of all cells a fact is about."""
+    every = "all " if count > 1 else ""
+    return every + counted(count, "cell") if some == count else f"{some:,} of {count:,} cells"
+
+
+def span_text(counts: Sequence[int]) -> str:
+    """Write the first and the last of some rising numbers."""
+    if not counts:
+        return "none"
+    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+
+
+def metadata_of(findings: Findings, names: Iterable[str]) -> list[Meta]:
+    """Return the metadata of every cell of some policies, empty for a cell that has none."""
+    policies = set(names)
+    cells = [block.cell for block in findings.episodes if block.cell.policy in policies]
+    return [findings.metadata.get(cell, {}) for cell in cells]
+
+
+def stated(metas: Sequence[Meta], write: Callable[[Meta], str]) -> tuple[str, str]:
+    """Return state and text of a fact that the metadata of every cell should state.
+
+    ``write`` returns "" where they do not. Equal texts are written once.
+    """
+    texts = [write(meta) for meta in metas]
+    lacking, text = texts.count(""), "; ".join(dict.fromkeys(filter(None, texts)))
+    if lacking and text:
+        text += f" (not known of {cells_text(lacking, len(texts))})"
+    return yes_if(bool(texts) and not lacking, LACKING), text
+
+
+def fact(meta: Meta, *keys: str) -> Any:
+    """Return the value under nested keys of the metadata; None if there is none."""
+    value: Any = meta
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def text_of(meta: Meta, *keys: str) -> str:
+    """Return the value under nested keys as text; empty if there is none."""
+    value = fact(meta, *keys)
+    return "" if value is None else str(value)
+
+
+def versions_text(meta: Meta) -> str:
+    """Write the versions that a cell was played with."""
+    versions = fact(meta, "versions")
+    if not isinstance(versions, Mapping):
+        return ""
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def processor_text(meta: Meta) -> str:
+    """Write the processor that a cell was played on, with cores and memory."""
+    cpu, cores, memory = (fact(meta, "machine", key) for key in ("cpu", "cores", "memory"))
+    parts = [
+        str(cpu) if cpu else "",
+        counted(cores, "core") if isinstance(cores, int) else "",
+        f"{memory / 1e9:.3g} GB of memory" if isinstance(memory, int) else "",
+    ]
+    return ", ".join(filter(None, parts)) if cpu else ""
+
+
+def gpu_text(meta: Meta) -> str:
+    """Write the GPUs of the machine that a cell was played on."""
+    if not isinstance(fact(meta, "machine"), Mapping):
+        return ""
+    names = fact(meta, "machine", "gpu")
+    return ", ".join(map(str, names)) if isinstance(names, list) else "none found"
+
+
+def wall_time(metas: Sequence[Meta]) -> tuple[str, str]:
+    """Return state and text of the time that the evaluation of some cells took."""
+    values = [fact(meta, "seconds") for meta in metas]
+    seconds = [value for value in values if isinstance(value, int | float)]
+    if not seconds:
+        return LACKING, ""
+    whole = len(seconds) == len(values)
+    where = "in all" if whole else f"in {cells_text(len(seconds), len(values))}"
+    return yes_if(whole, LACKING), f"{duration_text(sum(seconds))} {where}"
+
+
+def duration_text(seconds: float) -> str:
+    """Write a duration in the largest unit of which it has at least two."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def trained_steps(findings: Findings, name: str) -> list[int]:
+    """Return for how many steps the runs of a policy were trained, as far as results say it."""
+    table = findings.episodes
+    steps = {int(course.steps[-1]) for course in table.progress if course.cell.policy == name}
+    return sorted(steps | {n for cell, n in table.trained.items() if cell.policy == name})

@@ -1,0 +1,19 @@
+"""Plots of a report, which can be drawn on axes of your own."""
+
+from coopbench.report.plots.charts import chart
+from coopbench.report.plots.courses import curves, scores
+from coopbench.report.plots.heat_maps import heat_map
+from coopbench.report.plots.learning import efficiency, learning_curves
+from coopbench.report.plots.overall import aggregate, improvements, profiles
+
+__all__ = [
+    "aggregate",
+    "chart",
+    "curves",
+    "efficiency",
+    "heat_map",
+    "improvements",
+    "learning_curves",
+    "profiles",
+    "scores",
+]

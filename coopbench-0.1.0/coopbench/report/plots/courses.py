@@ -1,0 +1,89 @@
+"""Plots of one task: scores of the policies, and the course of a metric over an episode."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from coopbench.analysis.findings import Findings
+from coopbench.report.plots.intervals import draw_intervals, height_of
+from coopbench.report.plots.style import (
+    SMALL,
+    draw_line,
+    frame,
+    legend,
+    legend_columns,
+    legend_height,
+    new_axes,
+    plain,
+    share_limits,
+    styles,
+)
+from coopbench.report.tables.words import policies
+
+__all__ = ["curves", "scores"]
+
+
+def scores(findings: Findings, task: str, ax: Any = None) -> Any:
+    """Draw mean and interval of the score of every policy on ``task``; return the axes."""
+    score = findings.protocol.report.score
+    rows = {
+        row.policy: (row.mean, row.low, row.high)
+        for row in findings.estimates
+        if (row.task, row.metric) == (task, score)
+    }
+    ax = ax if ax is not None else new_axes(height_of(len(policies(findings))))
+    draw_intervals(ax, findings, rows)
+    ax.set_xlabel(plain(score), fontsize=SMALL)
+    ax.set_title(task, loc="left", fontsize=SMALL)
+    return ax
+
+
+def curves(findings: Findings, task: str, ax: Any = None) -> Any:
+    """Draw the course of the protocol's curve metric over an episode; return the axes.
+
+    x is the step, y the metric so far, mean over episodes and, of a learned policy, over its runs.
+    A curve ends with its last episode.
+    """
+    metric = findings.protocol.curve_of(findings.protocol.task_of(task))
+    played = [policy for name, policy in findings.episodes.pairs if name == task]
+    looks = styles(policies(findings))
+    ax = ax if ax is not None else new_axes(legend_height(looks))
+    frame(ax)
+    for k, policy in enumerate(played):
+        values = _mean_course([b.curves.get(metric) for b in findings.episodes.runs(task, policy)])
+        if len(values) < 2:
+            continue
+        # Equal curves lie on each other: thinner on top of thicker, markers at different steps.
+        stride = max(1, (len(values) - 1) // 6)
+        draw_line(
+            ax,
+            range(1, len(values)),
+            values[1:],
+            looks[policy],
+            policy,
+            linewidth=2.4 - 0.8 * k / max(1, len(played) - 1),
+            markersize=4.5,
+            markevery=(k * stride // max(1, len(played)), stride),
+        )
+    _finish_curves(ax, metric, task, legend_columns(looks))
+    return ax
+
+
+def _mean_course(courses: Sequence[np.ndarray | None]) -> np.ndarray:
+    """Return the mean course over runs; one that has ended counts with its last value."""
+    some = [course for course in courses if course is not None and len(course)]
+    longest = max(map(len, some), default=0)
+    padded = [np.pad(course, (0, longest - len(course)), mode="edge") for course in some]
+    return np.mean(padded, axis=0) if padded else np.empty(0)
+
+
+def _finish_curves(ax: Any, metric: str, task: str, columns: int) -> None:
+    values = [value for line in ax.lines for value in line.get_ydata() if math.isfinite(value)]
+    share_limits(ax, values)
+    ax.set_xlim(left=-0.015 * ax.get_xlim()[1])  # room for the marker at step 1
+    ax.set_xlabel("step", fontsize=SMALL)
+    ax.set_title(task, loc="left", fontsize=SMALL)
+    ax.set_ylabel(f"{plain(metric)} so far", fontsize=SMALL)
+    legend(ax, columns)

@@ -1,0 +1,114 @@
+"""Plots of training: learning curves of tasks, and sample efficiency over groups."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from coopbench.analysis.estimates import Estimate
+from coopbench.analysis.findings import Findings
+from coopbench.analysis.learning import Curve
+from coopbench.analysis.samples import EPISODES
+from coopbench.baselines.registry import entries, parse_name
+from coopbench.report.plots.style import (
+    SMALL,
+    draw_line,
+    frame,
+    legend,
+    legend_columns,
+    legend_height,
+    new_axes,
+    plain,
+    styles,
+)
+from coopbench.report.tables.words import policies
+
+__all__ = ["efficiency", "learning_curves"]
+
+
+def learning_curves(findings: Findings, task: str, ax: Any = None) -> Any:
+    """Draw the score of every policy with checkpoints on a task along its training.
+
+    x is the number of steps trained, y the mean over runs, with the interval of each point. Dotted
+    lines are the evaluation of two fixed policies, with its interval: the best of all, and the best
+    that ignores its observations. They played other episodes than the checkpoints did. Returns the
+    axes.
+    """
+    ax = _draw(findings, [curve for curve in findings.learning if curve.task == task], ax)
+    for line in _reference_lines(findings, task):
+        if math.isfinite(line.high - line.low):
+            ax.axhspan(line.low, line.high, color="0.35", alpha=0.12, linewidth=0, zorder=0)
+        ax.axhline(line.mean, color="0.35", linestyle=":", linewidth=1.0, zorder=1)
+        place = ax.get_yaxis_transform()
+        look = {"va": "bottom", "fontsize": SMALL - 2}
+        ax.text(0.01, line.mean, plain(line.policy), transform=place, **look)
+    ax.set_ylabel(plain(findings.protocol.report.score), fontsize=SMALL)
+    ax.set_title(task, loc="left", fontsize=SMALL)
+    return ax
+
+
+def _reference_lines(findings: Findings, task: str) -> list[Estimate]:
+    """Return the scores of the best fixed policy on a task and of the best that acts on nothing."""
+    information = {name: entry.information for name, entry in entries().items()}
+    fixed = [
+        row
+        for row in findings.estimates
+        if (row.task, row.metric) == (task, findings.protocol.report.score)
+        and parse_name(row.policy).kind in information
+        and row.unit == EPISODES
+    ]
+    blind = [row for row in fixed if information[parse_name(row.policy).kind] == "none"]
+    best = [max(rows, key=lambda row: row.mean) for rows in (fixed, blind) if rows]
+    return list({row.policy: row for row in best}.values())
+
+
+def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> Any:
+    """Draw the normalised score of every policy with checkpoints over the tasks of a group.
+
+    The group is the protocol's first unless it is named. x is the number of steps trained, y the
+    interquartile mean over tasks, with the interval of each point. Returns the axes.
+    """
+    group = next(iter(findings.protocol.groups)) if group is None else group
+    curves = [curve for curve in findings.learning if not curve.task and curve.group == group]
+    ax = _draw(findings, curves, ax)
+    ax.set_ylabel(f"IQM of normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
+    ax.set_title(group or "all tasks", loc="left", fontsize=SMALL)
+    return ax
+
+
+def _draw(findings: Findings, curves: Sequence[Curve], ax: Any) -> Any:
+    """Draw curves with their bands; return the axes."""
+    from matplotlib.ticker import MaxNLocator
+
+    looks = styles(policies(findings))
+    names = [curve.policy for curve in curves]
+    ax = ax if ax is not None else new_axes(legend_height(names))
+    frame(ax)
+    for k, curve in enumerate(curves):
+        look, count = looks[curve.policy], len(curve.steps)
+        stride = max(1, count // 8)  # lines that lie on each other have markers in other places
+        ax.fill_between(
+            curve.steps, curve.low, curve.high, color=look.colour, alpha=0.18, linewidth=0
+        )
+        draw_line(
+            ax,
+            curve.steps,
+            curve.estimate,
+            look,
+            curve.policy,
+            linewidth=2.2 - 0.8 * k / max(1, len(curves) - 1),
+            markersize=4.5,
+            markevery=(k * stride // max(1, len(curves)), stride),
+        )
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_formatter(lambda value, _: _short(value))
+    ax.set_xlabel("steps trained", fontsize=SMALL)
+    legend(ax, legend_columns(names))
+    return ax
+
+
+def _short(steps: float) -> str:
+    """Write steps in thousands or millions."""
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(steps) >= size:
+            return f"{steps / size:g} {letter}"
+    return f"{steps:g}"

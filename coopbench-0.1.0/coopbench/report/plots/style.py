@@ -1,0 +1,202 @@
+"""Style of all plots: how policies look, axes, legends, and figures as SVG and PNG.
+
+Colours are those of Okabe and Ito (2008) that can be told apart with colour-blindness; marker and
+line style repeat the distinction for print in grey. A policy looks the same in all plots. Nothing
+changes global state.
+"""
+
+import io
+import math
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "BAND",
+    "FAINT",
+    "INK",
+    "SMALL",
+    "WIDTH",
+    "Picture",
+    "Style",
+    "draw_line",
+    "frame",
+    "legend",
+    "legend_columns",
+    "legend_height",
+    "new_axes",
+    "picture",
+    "plain",
+    "share_limits",
+    "styles",
+    "svg",
+]
+
+
+# Without the yellow, which is too pale on paper. Seven colours, five lines and nine markers have no
+# common divisor, so that no combination returns before all have been used.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINES: tuple[Any, ...] = (
+    "-",
+    (0, (4, 1.5)),
+    (0, (1.2, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5)),
+    (0, (7, 4)),
+)
+MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "<": "◀", ">": "▶"}
+WIDTH = 4.8  # inches: text of 9 points stays legible when the plot is as wide as a phone
+INK, FAINT, SMALL = "#222222", "#d0d0d0", 9
+BAND = 0.12  # opacity
+_LONGEST = 26  # characters of a policy's name in a plot
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a policy looks in every plot of a report; ``glyph`` is its marker as a character."""
+
+    colour: str
+    marker: str
+    line: Any
+    glyph: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawn plot; ``task`` is None for one over several tasks."""
+
+    name: str  # of its files, without the ending
+    task: str | None
+    caption: str
+    svg: str
+    png: bytes
+    kind: str = ""  # "chart": shown among the charts
+
+
+def styles(names: Sequence[str]) -> dict[str, Style]:
+    """Give every policy its colour, marker and line, by its place in the report."""
+    shapes = list(MARKERS.items())
+    return {
+        name: Style(
+            COLOURS[k % len(COLOURS)],
+            shapes[k % len(shapes)][0],
+            LINES[k % len(LINES)],
+            shapes[k % len(shapes)][1],
+        )
+        for k, name in enumerate(names)
+    }
+
+
+def draw_line(ax: Any, x: Any, y: Any, look: Style, label: str, **options: Any) -> None:
+    """Draw a line in the colour, marker and line style of a policy.
+
+    ``options`` are those of matplotlib's ``plot``, such as linewidth and markevery.
+    """
+    ax.plot(
+        x,
+        y,
+        color=look.colour,
+        linestyle=look.line,
+        marker=look.marker,
+        label=plain(label),
+        **options,
+    )
+
+
+def new_axes(height: float, width: float = WIDTH) -> Any:
+    """Return axes of a new figure that pyplot does not know."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def frame(ax: Any) -> None:
+    """Remove everything from axes that carries no data."""
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.spines["bottom"].set_color(INK)
+    ax.grid(color=FAINT, linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.tick_params(labelsize=SMALL, color=FAINT, labelcolor=INK)
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.8g}")
+
+
+def plain(text: str) -> str:
+    """Write a name literally: no formulas, no hidden legend entries, at most 26 characters."""
+    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    short = short.replace("$", r"\$")
+    return f" {short}" if short.startswith("_") else short
+
+
+def legend_columns(names: Iterable[str]) -> int:
+    """Return the number of columns of a legend that is no wider than its plot."""
+    return 2 if max(map(len, names), default=0) <= 20 else 1
+
+
+def legend_height(names: Collection[str]) -> float:
+    """Return the height in inches of a plot with one line per name and its legend."""
+    return 2.6 + 0.17 * math.ceil(len(names) / legend_columns(names))
+
+
+def legend(ax: Any, columns: int) -> None:
+    """Name the lines below the plot."""
+    from matplotlib.transforms import ScaledTranslation
+
+    if not ax.lines:
+        return
+    below = ax.transAxes + ScaledTranslation(0, -32 / 72, ax.figure.dpi_scale_trans)
+    ax.legend(
+        loc="upper left",
+        bbox_to_anchor=(0, 0),
+        bbox_transform=below,
+        ncols=columns,
+        frameon=False,
+        fontsize=SMALL,
+        handlelength=3.2,
+        borderaxespad=0,
+    )
+
+
+def share_limits(ax: Any, values: Sequence[float]) -> None:
+    """Show the whole range of a share, so that plots can be compared."""
+    if values and min(values) >= 0.0 and max(values) <= 1.0:
+        ax.set_ylim(-0.03, 1.03)
+
+
+def picture(name: str, task: str | None, caption: str, ax: Any) -> Picture:
+    """Write a figure as SVG and PNG; the same figure gives the same bytes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure, pixels = ax.figure, io.BytesIO()
+    figure.get_layout_engine().execute(figure)  # much of the work: once for both formats
+    figure.set_layout_engine(None)
+    vector = svg(figure, name)
+    figure.set_dpi(200)
+    FigureCanvasAgg(figure).print_png(pixels, metadata={"Software": None})
+    return Picture(name, task, caption, vector, pixels.getvalue())
+
+
+def svg(figure: Any, name: str) -> str:
+    """Write a figure as SVG, always with the same bytes; ``name`` makes its ids unique."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    vector = io.StringIO()
+    nothing = {"Creator": None, "Date": None, "Format": None, "Type": None}
+    with rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "path.simplify": True}):
+        # Not savefig, which draws everything twice.
+        FigureCanvasSVG(figure).print_svg(vector, metadata=nothing)
+    return _slim(vector.getvalue(), name)
+
+
+def _slim(text: str, name: str) -> str:
+    """Drop prolog, metadata and unused ids from an SVG; make the other ids unique to it."""
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+    used = set(re.findall(r"(?:url\(#|href=\"#)([^\")]+)", text))
+    text = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", text)
+    for old in sorted(used):
+        text = text.replace(f'id="{old}"', f'id="{name}-{old}"')
+        text = text.replace(f"url(#{old})", f"url(#{name}-{old})")
+        text = text.replace(f'href="#{old}"', f'href="#{name}-{old}"')
+    return text

@@ -1,0 +1,83 @@
+"""Replays of a report: the best and the worst episode, played again from recorded actions."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from coopbench.analysis.findings import Findings
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Episodes
+from coopbench.errors import ReplayError
+from coopbench.playing.recording import recorded_episode
+from coopbench.report.player import as_html
+
+__all__ = ["NO_REPLAY", "RULE", "Replay", "replays"]
+
+RULE = (
+    "The first task, and the best policy that has recorded episodes there: of these, the one with "
+    "the highest score and the one with the lowest. The best policy has the highest interquartile "
+    "mean over the task's group, or, where there are no aggregates, the highest mean score."
+)
+NO_REPLAY = "No episode can be shown: these results hold no recorded actions."
+_SHARE = 0.2  # of the size of a separate page
+
+
+@dataclass(frozen=True)
+class Replay:
+    """An episode to watch."""
+
+    title: str
+    page: str  # HTML of its player; empty if it cannot be played again
+    problem: str  # why it cannot be played again; empty if it can
+
+
+def replays(findings: Findings) -> tuple[Replay, ...]:
+    """Return the players of the episodes that ``RULE`` chooses: two, one, or none."""
+    block = next(_recorded(findings), None)
+    if block is None or block.trace is None:
+        return ()
+    scores = values(block, findings.protocol.report.score)
+    order = sorted(block.trace.recorded, key=lambda k: -np.nan_to_num(scores[k], nan=-np.inf))
+    chosen = dict.fromkeys((order[0], order[-1]))
+    names = ("Best", "Worst") if len(chosen) > 1 else ("An",)
+    return tuple(
+        _replay(findings, block, k, f"{name} episode", float(scores[k]))
+        for name, k in zip(names, chosen, strict=True)
+    )
+
+
+def _recorded(findings: Findings) -> Iterator[Episodes]:
+    """Iterate over blocks with recorded episodes, by task, those of better policies first."""
+    for task in findings.protocol.task:
+        played = [policy for name, policy in findings.episodes.pairs if name == task.id]
+        rank = _ranks(findings, task.id, task.group)
+        for policy in sorted(played, key=lambda name: -rank.get(name, -np.inf)):
+            for block in findings.episodes.runs(task.id, policy):
+                if block.trace is not None and block.trace.recorded:
+                    yield block
+
+
+def _ranks(findings: Findings, task: str, group: str) -> dict[str, float]:
+    """Return the scores to rank policies by: aggregates of a group, or means on a task."""
+    score = findings.protocol.report.score
+    overall = {
+        row.policy: row.estimate
+        for row in findings.aggregates
+        if (row.group, row.statistic) == (group, "iqm")
+    }
+    means = {r.policy: r.mean for r in findings.estimates if (r.task, r.metric) == (task, score)}
+    scores = overall or means
+    return {name: value for name, value in scores.items() if np.isfinite(value)}
+
+
+def _replay(findings: Findings, block: Episodes, k: int, name: str, score: float) -> Replay:
+    cell = block.cell
+    run = "" if cell.run is None else f", run {cell.run}"
+    metric = findings.protocol.report.score
+    title = f"{name}: {cell.policy}{run} on {cell.task}, episode {k}, {metric} {score:.6g}"
+    try:
+        page = as_html(recorded_episode(findings.protocol, block, k), _SHARE)
+    except ReplayError as error:
+        return Replay(title, "", str(error))
+    return Replay(title, page, "")

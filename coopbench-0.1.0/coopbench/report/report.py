@@ -1,0 +1,40 @@
+"""Report: the findings about a protocol, with everything that shows and saves them."""
+
+from pathlib import Path
+from typing import Any
+
+from coopbench.analysis.findings import Findings
+from coopbench.report.files import save
+from coopbench.report.frames import frame
+from coopbench.report.latex import as_latex
+from coopbench.report.terminal import as_text
+
+__all__ = ["Report"]
+
+
+class Report(Findings):
+    """Result of ``coopbench.evaluate``; print it, or ``save`` it."""
+
+    def __repr__(self) -> str:
+        tasks, names = len(self.protocol.task), {policy for _, policy in self.episodes.pairs}
+        return f"<Report of {self.protocol.name}: tasks {tasks}, policies {len(names)}>"
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def save(self, folder: str | Path) -> dict[str, Path]:
+        """Write the report below ``folder``; return the files by format.
+
+        ``report.html`` (self-contained page with plots), ``report.md``, ``report.tex``,
+        ``report.json``, ``episodes.csv`` and one CSV file for each part, such as
+        ``estimates.csv``; ``coopbench.analysis.findings.MAKERS`` lists the parts.
+        """
+        return save(self, Path(folder))
+
+    def latex(self) -> str:
+        """Return the tables of aggregates and of the score for a paper, as in ``report.tex``."""
+        return as_latex(self)
+
+    def to_frame(self, what: str = "episodes") -> Any:
+        """Return a part as a pandas ``DataFrame``; see ``coopbench.report.frames``."""
+        return frame(self, what)

@@ -1,0 +1,1 @@
+"""Tables of a report, one module per subject."""

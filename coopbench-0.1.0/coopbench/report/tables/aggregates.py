@@ -1,0 +1,175 @@
+"""Table of aggregates: the statistics of every policy over the tasks of a group, and its rank."""
+
+from collections.abc import Sequence
+
+from coopbench.analysis.aggregates import (
+    BEHIND,
+    IQM_OF_RUNS,
+    SHOWN,
+    TWO_WAY,
+    Aggregate,
+)
+from coopbench.analysis.findings import Findings
+from coopbench.analysis.rankings import Rank
+from coopbench.baselines.registry import entry_of
+from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+from coopbench.report.tables.words import (
+    bounds_text,
+    count_entry,
+    group_meanings,
+    interval_entry,
+    listed,
+    missing_entries,
+    number_entry,
+    policies,
+    unit_names,
+    unit_text,
+)
+
+__all__ = ["aggregate_table", "information_entry", "rank_text", "runs_table"]
+
+FIRST = next(iter(SHOWN))
+
+
+def aggregate_table(findings: Findings) -> Table | None:
+    """Return statistics and rank over all tasks, or those of each group; None if ad hoc.
+
+    Its columns are the shown ``STATISTICS``. Without groups all tasks are one group.
+    """
+    if findings.protocol.ad_hoc:
+        return None
+    rows, notes = [row for row in findings.aggregates if row.statistic == FIRST], Footnotes()
+    columns = _columns(findings, rows)
+    groups = [
+        Group(name if meaning else "", meaning, _rows(findings, name, columns, notes))
+        for name, meaning in group_meanings(findings.protocol).items()
+    ]
+    scope = "the tasks of each group" if len(groups) > 1 else "all tasks"
+    names = listed([*(statistic.name for statistic in SHOWN.values()), "rank"])
+    return Table(
+        title=f"{names} by the normalised {findings.protocol.report.score} over {scope}",
+        columns=columns,
+        groups=tuple(groups),
+        footnotes=notes.all(),
+        unit=f"{unit_text(((row.unit, row.count) for row in rows), ' per task')} Intervals are for "
+        "new runs and new episodes.",
+        kind="Group",
+    )
+
+
+def _columns(findings: Findings, rows: Sequence[Aggregate]) -> tuple[Column, ...]:
+    level, interval = level_text(findings.protocol), f"{TWO_WAY}; sorted by width"
+    columns = [Column("Policy", "who is evaluated", numeric=False)]
+    for key, statistic in SHOWN.items():
+        if key == FIRST:
+            columns += [
+                Column(statistic.label, f"{statistic.meaning}; {bounds_text(findings)}"),
+                Column(f"{level} interval", f"of the {statistic.label}, {interval}"),
+            ]
+        else:
+            columns += [
+                Column(statistic.label, statistic.meaning),
+                Column(f"Its {level} interval", interval),
+            ]
+    return (
+        *columns,
+        Column("Rank", "tie of policies that cannot be told apart, and interval of the rank"),
+        Column("n", f"{unit_names(rows)} per task"),
+        Column(
+            "Acts on",
+            "its own observations (local), also what others in sight do (neighbours), the whole "
+            "state (global), or nothing (none)",
+            numeric=False,
+        ),
+    )
+
+
+def _rows(
+    findings: Findings, group: str, columns: Sequence[Column], notes: Footnotes
+) -> tuple[tuple[Entry, ...], ...]:
+    """Return one row for every policy, in the order of the report."""
+    members = [row for row in findings.aggregates if row.group == group]
+    by_statistic = [
+        {row.policy: row for row in members if row.statistic == statistic} for statistic in SHOWN
+    ]
+    scales = [scale_of_rows(rows.values(), "estimate") for rows in by_statistic]
+    ranked = {row.policy: row for row in findings.ranks if row.group == group}
+
+    def entries_of(policy: str) -> tuple[Entry, ...]:
+        name = Entry(policy, policy)
+        if policy not in by_statistic[0]:
+            return (name, *missing_entries(columns))
+        values = [
+            entry
+            for rows, scale in zip(by_statistic, scales, strict=True)
+            for entry in (
+                number_entry(rows[policy].estimate, scale),
+                interval_entry(rows[policy], scale, notes),
+            )
+        ]
+        count = count_entry(by_statistic[0][policy], findings.aggregates)
+        return (name, *values, _rank(ranked.get(policy), notes), count, information_entry(policy))
+
+    return tuple(entries_of(policy) for policy in policies(findings))
+
+
+def rank_text(row: Rank) -> str:
+    """Write the tie of a policy and the interval of its rank."""
+    return f"{row.tie}: {row.low} to {row.high}"
+
+
+def _rank(row: Rank | None, notes: Footnotes) -> Entry:
+    """Return the tie and the interval of a rank, sorted by its middle; never a rank alone."""
+    if row is None:
+        return Entry(MISSING)
+    return Entry(rank_text(row), (row.low + row.high) / 2.0, notes.mark(row.flag))
+
+
+def runs_table(findings: Findings) -> Table | None:
+    """Return what only learners have: the typical run, and runs that fall behind; None without."""
+    rows = [row for row in findings.aggregates if row.statistic == IQM_OF_RUNS]
+    if not rows:
+        return None
+    notes, level = Footnotes(), level_text(findings.protocol)
+    scale, methods = scale_of_rows(rows, "estimate"), " or ".join({row.method for row in rows})
+    groups = tuple(
+        Group(
+            name if meaning else "",
+            meaning,
+            tuple(_run_row(r, scale, notes) for r in rows if r.group == name),
+        )
+        for name, meaning in group_meanings(findings.protocol).items()
+        if any(row.group == name for row in rows)
+    )
+    return Table(
+        title=f"Runs of learners by the normalised {findings.protocol.report.score}",
+        columns=(
+            Column("Policy", "who is trained", numeric=False),
+            Column("IQM of runs", "interquartile mean of all run means, pooled over tasks"),
+            Column(f"{level} interval", f"of the IQM of runs, {methods}; sorted by width"),
+            Column("Runs behind", f"more than {BEHIND:g} below the best run of the task"),
+            Column("n", "runs of all tasks"),
+        ),
+        groups=groups,
+        footnotes=notes.all(),
+        unit="Unit of inference: training runs. The IQM of runs is the score of the typical run, "
+        "not the expectation, and is not comparable with a fixed policy's.",
+        kind="Group",
+    )
+
+
+def _run_row(row: Aggregate, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
+    return (
+        Entry(row.policy, row.policy),
+        number_entry(row.estimate, scale),
+        interval_entry(row, scale, notes),
+        Entry(f"{row.behind} of {row.played}", row.behind / row.played),
+        Entry(f"{row.runs:,}", row.runs),
+    )
+
+
+def information_entry(policy: str) -> Entry:
+    """Return what a registered policy acts on; it is not known of any other."""
+    entry = entry_of(policy)
+    return Entry(entry.information, entry.information) if entry else Entry(MISSING)

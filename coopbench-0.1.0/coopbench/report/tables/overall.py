@@ -1,0 +1,178 @@
+"""Tables over all tasks: scores of every task, models, published returns, missing runs."""
+
+from collections.abc import Callable, Sequence
+
+from coopbench.analysis.estimates import Estimate
+from coopbench.analysis.findings import Findings
+from coopbench.analysis.missing_runs import missing_runs
+from coopbench.analysis.samples import Scale as ScoreScale
+from coopbench.analysis.samples import score_scales
+from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
+from coopbench.report.tables.aggregates import runs_table
+from coopbench.report.tables.learning import efficiency_table, late_table
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+from coopbench.report.tables.registered import registered_table
+from coopbench.report.tables.tasks import estimate_row
+from coopbench.report.tables.words import (
+    bounds_text,
+    group_meanings,
+    number_entry,
+    policies,
+    unit_names,
+    unit_text,
+)
+from coopbench.statistics import iqm
+
+__all__ = [
+    "extra_tables",
+    "missing_table",
+    "model_table",
+    "overview_table",
+    "published_table",
+]
+
+
+def overview_table(findings: Findings) -> Table:
+    """Return the mean normalised score of every policy that has any, on every task."""
+    score = findings.protocol.report.score
+    scales = score_scales(findings.protocol, findings.episodes)
+    rows = {(row.task, row.policy): row for row in findings.estimates if row.metric == score}
+    names = [name for name in policies(findings) if any(policy == name for _, policy in rows)]
+    groups = []
+    for group, meaning in group_meanings(findings.protocol).items():
+        body = [
+            (
+                Entry(task.id, task.id),
+                *(_share(scales.get(task.id), rows.get((task.id, name))) for name in names),
+            )
+            for task in findings.protocol.groups[group]
+        ]
+        groups.append(Group(group if meaning else "", meaning, tuple(body)))
+    means = f"mean over {unit_names(rows.values())}; {bounds_text(findings)}"
+    return Table(
+        title=f"Mean normalised {score} on every task",
+        columns=(
+            Column("Task", "what is played", numeric=False),
+            *(Column(name, means) for name in names),
+        ),
+        groups=tuple(groups),
+        footnotes=(),
+        unit=unit_text(((row.unit, row.count) for row in rows.values()), " per task and policy"),
+        kind="Group",
+    )
+
+
+def model_table(findings: Findings) -> Table | None:
+    """Return the mean over the models of every method that has several; None if there is none."""
+    if not findings.models:
+        return None
+    notes, level, score = Footnotes(), level_text(findings.protocol), findings.protocol.report.score
+    columns = (
+        Column("Task", "what is played; below the tasks of a group, all of them", numeric=False),
+        Column("Mean", f"mean over models of their mean {score}; of a group, normalised"),
+        Column("SD", "standard deviation over models, divisor n - 1"),
+        Column(f"{level} interval", "t interval of the mean over models; sorted by width"),
+        Column("n", "models, each trained on another task"),
+    )
+    groups = []
+    for name in dict.fromkeys(row.policy for row in findings.models):
+        rows = [row for row in findings.models if row.policy == name]
+        scale = scale_of_rows(rows, "mean")
+        body = tuple(
+            (Entry(r.task, r.task), *estimate_row(r, scale, notes, rows)[1:]) for r in rows
+        )
+        groups.append(Group(name, "", body))
+    return Table(
+        title=f"{score} of methods with several models, over the models",
+        columns=columns,
+        groups=tuple(groups),
+        footnotes=notes.all(),
+        unit="Unit of inference: models of one method, trained on different tasks; not episodes.",
+        kind="Method",
+    )
+
+
+def published_table(findings: Findings) -> Table | None:
+    """Return the returns normalised as published; None where the protocol does not ask for them."""
+    if not findings.published:
+        return None
+    returns: dict[str, dict[str, list[float]]] = {}
+    members = {t.id: name for name, tasks in findings.protocol.groups.items() for t in tasks}
+    for row in findings.published:
+        by_group = returns.setdefault(row.policy, {})
+        by_group.setdefault(members[row.task], []).append(row.normalised)
+    names = tuple(findings.protocol.groups)
+    body = tuple(
+        (Entry(name, name), *(_pooled(shares.get(group, [])) for group in names))
+        for name, shares in returns.items()
+    )
+    return Table(
+        title="Normalised return as published",
+        columns=(
+            Column("Policy", "who is evaluated", numeric=False),
+            *(Column(name or "all tasks", "IQM over the tasks it has played") for name in names),
+        ),
+        groups=(Group("", "", body),),
+        footnotes=(),
+        unit="Interquartile mean over tasks of (G - min) / (max - min), where G is the mean return "
+        "and min and max are over all tasks and policies of this report: adding a policy moves "
+        "every value. For comparisons use the score. No interval: a fixed policy has one run.",
+    )
+
+
+def _pooled(shares: Sequence[float]) -> Entry:
+    """Return the interquartile mean of some normalised returns."""
+    return number_entry(iqm(shares) if shares else float("nan"), Scale(3))
+
+
+def missing_table(findings: Findings) -> Table | None:
+    """Return the training runs that failed, are missing or partial; None if there are none."""
+    runs: dict[tuple[str, ...], list[str]] = {}
+    for row in missing_runs(findings.protocol, findings.episodes):
+        alike = row.task, row.policy, row.state, row.reason
+        runs.setdefault(alike, []).append(str(row.run))
+    if not runs:
+        return None
+    body = tuple(
+        tuple(Entry(text, text) for text in (*alike[:3], ", ".join(seeds), alike[3]))
+        for alike, seeds in runs.items()
+    )
+    return Table(
+        title="Missing runs",
+        columns=(
+            Column("Task", "what is played", numeric=False),
+            Column("Policy", "who was trained", numeric=False),
+            Column("State", "failed, missing, or partial: fewer checkpoints", numeric=False),
+            Column("Runs", "training seeds", numeric=False),
+            Column("Details", "why, or how many checkpoints there are", numeric=False),
+        ),
+        groups=(Group("", "", body),),
+        footnotes=(),
+        unit="Missing runs are not replaced: estimates are over the runs that exist. Partial runs "
+        "count with the checkpoints that they have.",
+    )
+
+
+def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
+    """Return a mean as normalised score; a dash where the policy has not played the task."""
+    if row is None or scale is None:
+        return Entry(MISSING)
+    return number_entry((row.mean - scale.low) / scale.width, Scale(3))
+
+
+# Makers of the tables that only some reports have, in the order in which a report shows them.
+EXTRA_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
+    registered_table,
+    runs_table,
+    missing_table,
+    model_table,
+    efficiency_table,
+    late_table,
+    published_table,
+)
+
+
+def extra_tables(findings: Findings) -> list[Table]:
+    """Return the tables over all tasks that only some reports have."""
+    tables = (make(findings) for make in EXTRA_TABLES)
+    return [table for table in tables if table is not None]

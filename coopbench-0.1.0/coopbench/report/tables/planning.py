@@ -1,0 +1,44 @@
+"""Table of what a number of training runs can show."""
+
+from collections.abc import Sequence
+
+from coopbench.analysis.planning import GOOD, Prospect, Variation
+from coopbench.protocol.schema import Protocol
+from coopbench.report.numbers import Scale
+from coopbench.report.tables.model import Column, Entry, Group, Table
+
+__all__ = ["power_table"]
+
+
+def power_table(
+    protocol: Protocol, spread: Variation, rows: Sequence[Prospect], power: float
+) -> Table:
+    """Return what every number of runs can show."""
+    tasks = max(len(members) for members in protocol.groups.values())
+    scale = Scale(3)
+
+    def entries(row: Prospect) -> tuple[Entry, ...]:
+        shares = (row.unseen, row.against_fixed, row.between, row.over_group)
+        values = (*shares, row.rival, row.group_rival)
+        cells = (Entry(scale(value), value) for value in values)
+        return (Entry(f"{row.runs}", row.runs), *cells)
+
+    return Table(
+        title=f"What runs can show under {protocol.name}, in normalised {protocol.report.score}",
+        columns=(
+            Column("Runs", "per learner and task"),
+            Column("Unseen", "share of runs that could fail unseen"),
+            Column("vs fixed", "smallest difference from a fixed policy on one task"),
+            Column("vs learner", "smallest difference between two learners on one task"),
+            Column(f"{tasks} tasks", "smallest difference between two learners over a group"),
+            Column(f"{GOOD:g} beats", "the best policy that p may be shown against on one task"),
+            Column(f"{GOOD:g} beats, {tasks} tasks", "the same over the group"),
+        ),
+        groups=(Group("", "", tuple(entries(row) for row in rows)),),
+        footnotes=(),
+        unit=f"Differences are found with a chance of {power:g} at alpha "
+        f"{protocol.report.alpha:g}, if run means vary by {spread.runs:.3g} and differences "
+        f"between policies by {spread.episodes:.3g} from episode to episode. {GOOD:g} beats: a "
+        f"learner that scores {GOOD:g} in all runs is shown to be better than policies up to this "
+        "score; above it, runs that fail unseen could undo the claim, however sure the difference.",
+    )

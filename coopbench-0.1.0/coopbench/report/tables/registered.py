@@ -1,0 +1,56 @@
+"""Table of the registered hypotheses and what became of them."""
+
+from coopbench.analysis.findings import Findings
+from coopbench.analysis.registered import (
+    DEVIATES,
+    NOT_REGISTERED,
+    REGISTERED,
+    deviations,
+    outcomes,
+)
+from coopbench.report.tables.model import Column, Entry, Group, Table
+
+__all__ = ["registered_table", "registration_text"]
+
+
+def registration_text(findings: Findings) -> str:
+    """Say whether the results keep to a registration: registered, not registered, or deviates."""
+    registration = findings.registration
+    if registration is None:
+        return NOT_REGISTERED
+    reasons = deviations(registration, findings.protocol, findings.episodes, findings.metadata)
+    if reasons:
+        return f"{DEVIATES} from the registration of {registration.date}: {'; '.join(reasons)}"
+    count = len(registration.hypotheses)
+    text = f"{REGISTERED} on {registration.date}"
+    return f"{text} with {count} hypothes{'is' if count == 1 else 'es'}"
+
+
+def registered_table(findings: Findings) -> Table | None:
+    """Return the outcomes of the registered hypotheses; None where there are none."""
+    registration = findings.registration
+    if registration is None or not registration.hypotheses:
+        return None
+    rows = outcomes(
+        registration, findings.protocol, findings.comparisons, findings.group_comparisons
+    )
+    return Table(
+        title="Registered hypotheses",
+        columns=(
+            Column("Hypothesis", "as registered", numeric=False),
+            Column("Outcome", "supported, refuted or not shown", numeric=False),
+            Column("Why", "the adjusted p value, or why there is none", numeric=False),
+        ),
+        groups=(
+            Group(
+                "",
+                "",
+                tuple(
+                    tuple(Entry(text, text) for text in (row.hypothesis, row.outcome, row.reason))
+                    for row in rows
+                ),
+            ),
+        ),
+        footnotes=(),
+        unit=f"This study: {registration_text(findings)}.",
+    )

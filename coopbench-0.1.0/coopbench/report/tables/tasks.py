@@ -1,0 +1,241 @@
+"""Tables of one task: its metrics, its agents, and comparisons between policies."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from coopbench.analysis.comparisons import Comparison
+from coopbench.analysis.estimates import AgentEstimate, Estimate
+from coopbench.analysis.findings import Findings
+from coopbench.analysis.samples import RUNS
+from coopbench.episodes.metrics import known_agent_metrics, known_metrics
+from coopbench.protocol.sections import Task
+from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+from coopbench.report.tables.words import (
+    above_entry,
+    claim_entry,
+    count_entry,
+    interval_entry,
+    interval_width,
+    missing_entries,
+    number_entry,
+    p_entry,
+    policies,
+    unit_names,
+    unit_text,
+)
+
+__all__ = ["agent_table", "comparison_table", "estimate_row", "task_table"]
+
+
+def task_table(findings: Findings, task: Task) -> Table:
+    """Return mean, deviation, interval and count of every metric and policy on one task."""
+    estimates = [row for row in findings.estimates if row.task == task.id]
+    by_metric = {(row.policy, row.metric): row for row in estimates}
+    notes, meanings, over = Footnotes(), known_metrics(task.env), unit_names(estimates)
+    columns = (
+        Column("Policy", "who plays all agents, or the focal one", numeric=False),
+        Column("Mean", "over runs and episodes"),
+        Column(
+            f"{level_text(findings.protocol)} interval",
+            "of the mean, for new runs and new episodes; sorted by width",
+        ),
+        Column("n", f"{over} in which the metric is defined"),
+        Column("SD runs", "standard deviation of the run means, divisor n - 1"),
+        Column("SD episodes", "standard deviation of the episodes of one run, divisor n - 1"),
+    )
+    groups = []
+    for metric in findings.protocol.metrics_of(task):
+        rows = [by_metric.get((policy, metric)) for policy in policies(findings)]
+        scale = scale_of_rows([row for row in rows if row is not None], "mean")
+        entries = tuple(
+            (Entry(policy, policy), *missing_entries(columns))
+            if row is None
+            else _task_row(row, scale, notes, estimates)
+            for policy, row in zip(policies(findings), rows, strict=True)
+        )
+        meaning = meanings.get(metric, "")
+        if metric == findings.protocol.report.score:
+            meaning = f"{meaning} (the score)"
+        groups.append(Group(metric, meaning, entries))
+    unit = unit_text((row.unit, row.count) for row in estimates)
+    return Table(f"Results on {task.id}", columns, tuple(groups), notes.all(), unit)
+
+
+def _task_row(
+    row: Estimate, scale: Scale, notes: Footnotes, rows: Sequence[Estimate]
+) -> tuple[Entry, ...]:
+    """Return the entries of one estimate; ``rows`` are all rows of the table."""
+    return (
+        Entry(row.policy, row.policy),
+        number_entry(row.mean, scale),
+        interval_entry(row, scale, notes),
+        count_entry(row, rows),
+        number_entry(row.std if row.unit == RUNS else math.nan, scale),
+        number_entry(row.std_episodes, scale),
+    )
+
+
+def estimate_row(
+    row: Estimate, scale: Scale, notes: Footnotes, rows: Sequence[Estimate]
+) -> tuple[Entry, ...]:
+    """Return the entries of one estimate over models; ``rows`` are all rows of the table."""
+    return (
+        Entry(row.policy, row.policy),
+        number_entry(row.mean, scale),
+        number_entry(row.std, scale),
+        interval_entry(row, scale, notes),
+        count_entry(row, rows),
+    )
+
+
+def agent_table(findings: Findings, task: Task) -> Table | None:
+    """Return return and further metrics of every agent on one task; None if nobody played it."""
+    rows = [row for row in findings.agents if row.task == task.id]
+    if not rows:
+        return None
+    by_metric = {(row.policy, row.agent, row.metric): row for row in rows}
+    names = tuple(dict.fromkeys(row.metric for row in rows))
+    scales = {
+        name: scale_of_rows([row for row in rows if row.metric == name], "mean") for name in names
+    }
+    notes, columns = Footnotes(), _agent_columns(findings, task, names, unit_names(rows))
+    groups = []
+    for policy in policies(findings):
+        agents = dict.fromkeys(row.agent for row in rows if row.policy == policy)
+        body = tuple(
+            _agent_row([by_metric[policy, agent, name] for name in names], scales, notes, rows)
+            for agent in agents
+        )
+        groups.append(
+            Group(policy, "", body or ((Entry("all", "all"), *missing_entries(columns)),))
+        )
+    unit = unit_text((row.unit, row.count) for row in rows if row.metric == names[0])
+    return Table(f"Agents of {task.id}", columns, tuple(groups), notes.all(), unit, kind="Policy")
+
+
+def _agent_columns(
+    findings: Findings, task: Task, names: Sequence[str], over: str
+) -> tuple[Column, ...]:
+    meanings = known_agent_metrics(task.env)
+    return (
+        Column("Agent", "one seat of the game", numeric=False),
+        Column("Mean return", f"mean over {over} in which the policy played the agent"),
+        Column(
+            f"{level_text(findings.protocol)} interval",
+            "of the mean return, for new runs and new episodes; sorted by width",
+        ),
+        Column("n", f"{over} in which the policy played the agent"),
+        *(Column(name, f"mean over {over} of: {meanings.get(name, name)}") for name in names[1:]),
+    )
+
+
+def _agent_row(
+    estimates: Sequence[AgentEstimate],
+    scales: dict[str, Scale],
+    notes: Footnotes,
+    rows: Sequence[AgentEstimate],
+) -> tuple[Entry, ...]:
+    """Return the entries of one agent from its estimates, the return first."""
+    first, *others = estimates
+    return (
+        Entry(first.agent, first.agent),
+        number_entry(first.mean, scales[first.metric]),
+        interval_entry(first, scales[first.metric], notes),
+        count_entry(first, rows),
+        *(_agent_mean(row, first, scales[row.metric], notes) for row in others),
+    )
+
+
+def _agent_mean(row: AgentEstimate, first: AgentEstimate, scale: Scale, notes: Footnotes) -> Entry:
+    """Return a mean without its interval, marked only where episodes are missing from it."""
+    flag = row.flag if row.count < first.count else ""
+    return dataclasses.replace(number_entry(row.mean, scale), marks=notes.mark(flag))
+
+
+def comparison_table(findings: Findings, task: Task) -> Table | None:
+    """Return all pairwise comparisons on one task; None if there is none."""
+    rows = [row for row in findings.comparisons if row.task == task.id]
+    if not rows:
+        return None
+    score, alpha = findings.protocol.report.score, findings.protocol.report.alpha
+    notes, scale = Footnotes(), scale_of_rows(rows, "difference")
+    body = [_comparison_row(row, scale, notes, alpha) for row in rows]
+    columns, body = _filled(_comparison_columns(findings), body)
+    compared = {row.unit for row in rows}
+    counts = [
+        (row.unit, row.count)
+        for row in findings.estimates
+        if (row.task, row.metric) == (task.id, score) and row.unit in compared
+    ]
+    return Table(
+        title=f"Comparisons of {score} on {task.id}",
+        columns=columns,
+        groups=(Group("", "", tuple(body)),),
+        footnotes=notes.all(),
+        unit=" ".join(filter(None, (unit_text(counts, " each"), _equality(findings)))),
+    )
+
+
+def _filled(
+    columns: Sequence[Column], body: Sequence[tuple[Entry, ...]]
+) -> tuple[tuple[Column, ...], list[tuple[Entry, ...]]]:
+    """Leave out the columns that are empty in every row."""
+    filled = [k for k in range(len(columns)) if any(row[k].text != MISSING for row in body)]
+    return tuple(columns[k] for k in filled), [tuple(row[k] for k in filled) for row in body]
+
+
+def _equality(findings: Findings) -> str:
+    """Say when two policies are called equal; nothing where the protocol declares no margin."""
+    settings = findings.protocol.report
+    if settings.margin is None:
+        return ""
+    return (
+        f"Equivalence p below {settings.alpha:g}: the two differ by less than "
+        f"{settings.margin:g} of normalised score. "
+        '"No difference" is claimed only through this test, and in bold only of fixed policies: '
+        "runs that nobody has seen could undo it."
+    )
+
+
+def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
+    score, level = findings.protocol.report.score, level_text(findings.protocol)
+    margin = findings.protocol.report.margin
+    equal = f"test that the two differ by less than {margin} of normalised score, adjusted"
+    return (
+        Column("Comparison", "first vs second", numeric=False),
+        Column("Difference", f"mean {score} of the first minus that of the second"),
+        Column(f"{level} interval", "of the difference, over runs and episodes; sorted by width"),
+        Column("p", "two-sided, unadjusted: the level at which the interval touches 0"),
+        Column("Holm p", "adjusted over all tests of this task"),
+        Column("Holm p, all", "adjusted over all tests of all tasks"),
+        Column("Runs above", "runs of a learner above the fixed policy, and their share"),
+        Column("Hedges g", "difference in pooled standard deviations, bias-corrected"),
+        Column("r", "correlation between scores of the same seed"),
+        *([] if margin is None else [Column("Equivalence p", equal)]),
+    )
+
+
+def _comparison_row(
+    row: Comparison, scale: Scale, notes: Footnotes, alpha: float
+) -> tuple[Entry, ...]:
+    """Return the entries of a comparison; the last is empty where no margin is declared."""
+    pair = f"{row.first} vs {row.second}"
+    tested = not math.isnan(row.p_value)
+    p = dataclasses.replace(claim_entry(row, row.p_value, notes, alpha), strong=False)
+    equal, fixed = p_entry(row.p_equivalence), row.unit != RUNS
+    return (
+        Entry(pair, pair),
+        number_entry(row.difference, scale),
+        Entry(interval_text(row.low, row.high, scale), interval_width(row)),
+        dataclasses.replace(p, marks=(*p.marks, *notes.mark(row.flag)))
+        if tested
+        else Entry("no test", marks=notes.mark(row.flag)),
+        claim_entry(row, row.p_holm, notes, alpha),
+        claim_entry(row, row.p_protocol, notes, alpha),
+        above_entry(row),
+        number_entry(row.hedges_g, Scale(2)),
+        number_entry(row.correlation, Scale(2)),
+        dataclasses.replace(equal, strong=fixed and row.p_equivalence < alpha),
+    )

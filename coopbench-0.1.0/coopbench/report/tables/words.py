@@ -1,0 +1,212 @@
+"""Words of the tables: entries, units of inference and bounds, said alike in every table."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from typing import Protocol as Shape
+
+from coopbench.analysis.findings import Findings
+from coopbench.analysis.samples import EPISODES, MODELS, RUNS
+from coopbench.protocol.schema import Protocol
+from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text
+from coopbench.report.tables.model import Column, Entry, Footnotes
+
+__all__ = [
+    "LONG",
+    "NO_AGGREGATE",
+    "NO_COMPARISON",
+    "SAME",
+    "above_entry",
+    "bounds_text",
+    "claim_entry",
+    "count_entry",
+    "group_meanings",
+    "interval_entry",
+    "interval_width",
+    "is_long",
+    "listed",
+    "missing_entries",
+    "number_entry",
+    "p_entry",
+    "policies",
+    "unit_names",
+    "unit_text",
+    "units",
+    "unseen_text",
+]
+
+NO_AGGREGATE = "No aggregate: an ad-hoc evaluation has no agreed bounds to normalise its score by."
+NO_COMPARISON = "No comparison: fewer than two policies have played this task."
+SAME = "nothing varies: a width of zero is not certainty"
+LONG = 6  # tasks beyond which a reader needs an overview, and single tasks are folded
+
+
+def policies(findings: Findings) -> tuple[str, ...]:
+    """Return all policies in the order of the report, then required ones that are missing."""
+    present = tuple(dict.fromkeys(policy for _, policy in findings.episodes.pairs))
+    return (*present, *findings.protocol.missing(present))
+
+
+def is_long(findings: Findings) -> bool:
+    """Whether there are too many tasks to show all of them in full at once."""
+    return len(findings.protocol.task) > LONG and not findings.protocol.ad_hoc
+
+
+def group_meanings(protocol: Protocol) -> dict[str, str]:
+    """Return the groups of a protocol and how many tasks they have; no number for a single one."""
+    groups = protocol.groups
+    if len(groups) == 1:
+        return dict.fromkeys(groups, "")
+    return {
+        name: f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}" for name, tasks in groups.items()
+    }
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names to the beginning of a title: "Mean, gap and rank"."""
+    text = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return text[:1].upper() + text[1:]
+
+
+def units(findings: Findings) -> dict[str, str]:
+    """Return the unit of inference of every policy: "episodes", or "runs" if it was trained."""
+    names: dict[str, str] = {}
+    for block in findings.episodes:
+        policy, unit = block.cell.policy, EPISODES if block.cell.run is None else RUNS
+        names[policy] = RUNS if RUNS in (unit, names.get(policy)) else unit
+    return names
+
+
+def unit_text(rows: Iterable[tuple[str, int]], scope: str = "") -> str:
+    """Say what the unit of inference of a table is; ``rows`` are unit and count of its rows."""
+    counts: dict[str, set[int]] = {EPISODES: set(), RUNS: set()}
+    for unit, count in rows:
+        counts[unit] |= {count} - {0}
+    parts = []
+    if counts[EPISODES] or not counts[RUNS]:
+        parts.append(f"episodes of a fixed policy{_numbers(counts[EPISODES], scope)}")
+    if counts[RUNS]:
+        whose = "training runs of learned policies" if parts else "training runs"
+        parts += [
+            whose + _numbers(counts[RUNS], scope),
+            "each is a mean over its evaluation episodes",
+        ]
+    else:
+        parts.append("not training runs")
+    return f"Unit of inference: {'; '.join(parts)}."
+
+
+def _numbers(counts: set[int], scope: str) -> str:
+    if not counts:
+        return ", none here"
+    low, high = min(counts), max(counts)
+    return f", n = {low:,}{'' if low == high else f' to {high:,}'}{scope}"
+
+
+class _Counted(Shape):
+    """A row of a part of the report: how many units it is over, and of what kind."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def unit(self) -> str: ...
+
+
+class _Bounded(Shape):
+    """A row with an interval, and why the interval says less than it seems."""
+
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def flag(self) -> str: ...
+
+
+class _Claim(Shape):
+    """A comparison: whether it may be claimed, and how many runs of a learner bear it out."""
+
+    @property
+    def shown(self) -> bool: ...
+    @property
+    def not_shown(self) -> str: ...
+    @property
+    def above(self) -> int: ...
+    @property
+    def runs(self) -> int: ...
+    @property
+    def above_low(self) -> float: ...
+    @property
+    def above_high(self) -> float: ...
+
+
+def unit_names(rows: Iterable[_Counted]) -> str:
+    """Name the units of some rows, for the meaning of a column."""
+    units = {row.unit for row in rows}
+    names = {EPISODES: "episodes", RUNS: "training runs", MODELS: "models"}
+    return " or ".join(name for unit, name in names.items() if unit in units) or "episodes"
+
+
+def count_entry(row: _Counted, rows: Iterable[_Counted]) -> Entry:
+    """Return the number of units of a row, with their name where rows of a table differ in it."""
+    mixed = len({other.unit for other in rows}) > 1
+    return Entry(f"{row.count:,} {row.unit}" if mixed else f"{row.count:,}", row.count)
+
+
+def bounds_text(findings: Findings) -> str:
+    """Say what the normalised scores 0 and 1 are."""
+    if findings.protocol.report.normalisation == "minmax":
+        return "0 and 1 are the lowest and the highest episode of this report"
+    return "0 and 1 are the bounds"
+
+
+def number_entry(value: float, scale: Scale) -> Entry:
+    """Return a number, sorted in full precision; one that is not finite comes last."""
+    return Entry(scale(value), value if math.isfinite(value) else None)
+
+
+def missing_entries(columns: Sequence[Column]) -> tuple[Entry, ...]:
+    """Return the entries after the name of a policy that has no result."""
+    return (Entry("missing"), *(Entry(MISSING) for _ in columns[2:]))
+
+
+def interval_entry(row: _Bounded, scale: Scale, notes: Footnotes) -> Entry:
+    """Return an interval, sorted by its width, with the reason why it says less than it seems."""
+    flag = row.flag or (SAME if is_point(row.low, row.high) else "")
+    text, below = interval_text(row.low, row.high, scale), unseen_text(row, scale)
+    return Entry(text, interval_width(row), notes.mark(flag), below=below)
+
+
+def unseen_text(row: _Bounded, scale: Scale) -> str:
+    """Return the second line of an interval, with unseen failures; empty where it is not wider."""
+    low, high = getattr(row, "low_unseen", math.nan), getattr(row, "high_unseen", math.nan)
+    if not (low < row.low or high > row.high):
+        return ""
+    return f"unseen failures: {interval_text(low, high, scale)}"
+
+
+def claim_entry(row: _Claim, p: float, notes: Footnotes, alpha: float) -> Entry:
+    """Return an adjusted p value, bold as a claim; "not shown" where runs could undo it."""
+    if row.not_shown and p < alpha:
+        return Entry("not shown", p, notes.mark(row.not_shown))
+    return dataclasses.replace(p_entry(p), strong=row.shown and p < alpha)
+
+
+def above_entry(row: _Claim) -> Entry:
+    """Return how many runs of a learner are above a fixed policy, with their share's interval."""
+    if not row.runs:
+        return Entry(MISSING)
+    text = f"{row.above} of {row.runs}"
+    share = f"share {row.above_low:.2f} to {row.above_high:.2f}"
+    return Entry(text, row.above / row.runs, below=share)
+
+
+def interval_width(row: _Bounded) -> float | None:
+    """Return the width by which an interval is sorted; None where it is undefined."""
+    width = row.high - row.low
+    return width if math.isfinite(width) else None
+
+
+def p_entry(value: float) -> Entry:
+    """Return a p value; a dash where there is no test."""
+    return Entry(p_text(value), None if math.isnan(value) else value)

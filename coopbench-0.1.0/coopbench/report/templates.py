@@ -1,0 +1,62 @@
+"""Templates: the HTML of all pages, which share a style sheet, tables and the script that sorts."""
+
+import json
+import re
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from coopbench.report.plots.style import Picture
+
+__all__ = ["embedded", "render"]
+
+
+def render(name: str, **values: object) -> str:
+    """Fill in a template of this package, named by its file; values are escaped."""
+    return str(_environment().get_template(name).render(**values))
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    files = resources.files("coopbench.report")
+    environment = Environment(
+        loader=FunctionLoader(lambda name: files.joinpath(name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "breakable": _breakable,
+        "embedded": embedded,
+        "inline": _inline,
+        "typeset": _typeset,
+    }
+    return environment
+
+
+def embedded(data: Any) -> Markup:
+    """Return data as JSON that is safe inside a script element: no ``<`` can end it."""
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _typeset(text: str) -> str:
+    """Write a number with a true minus sign; lines break only before the end of an interval."""
+    text = text.replace("-", "\u2212").replace(" ", "\u00a0")
+    return text.replace("\u00a0to", " to").replace("\u00a0width", " width")
+
+
+def _breakable(name: str) -> str:
+    """Write a name such that lines may break after its underscores and colons."""
+    return name.replace("_", "_\u200b").replace(":", ":\u200b")
+
+
+def _inline(picture: Picture) -> Markup:
+    """Write an SVG as part of the page: as wide as its place, with a label for screen readers."""
+    head, _, body = picture.svg.partition(">")
+    head = re.sub(r' (?:width|height|version|xmlns:xlink|xmlns)="[^"]*"', "", head)
+    return Markup(f'{head} role="img" aria-label="{escape(picture.caption)}">{body}')

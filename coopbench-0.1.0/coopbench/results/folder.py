@@ -1,0 +1,192 @@
+"""Folder: a results folder as a whole, with its protocol, its cells and the training runs in it."""
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
+from pathlib import Path
+
+from coopbench.baselines.registry import parse_name
+from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.episodes.trained import Trained
+from coopbench.errors import DamagedResultError, OtherProtocolError
+from coopbench.files import write_text
+from coopbench.playing.models import Failed, Model, Models
+from coopbench.protocol.schema import Protocol
+from coopbench.results import store
+
+__all__ = [
+    "check_folder",
+    "earlier_runs",
+    "models_of",
+    "protocol_of",
+    "stored_cells",
+    "table_of",
+    "write_protocol",
+]
+
+_RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
+
+
+def protocol_of(root: Path) -> Protocol:
+    """Return the protocol of a results folder, or raise ``FileNotFoundError`` if it is none."""
+    source = root / "protocol.json"
+    if not source.is_file():
+        raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
+    return store.read_protocol(source)
+
+
+def write_protocol(root: Path, protocol: Protocol) -> None:
+    """Make ``root`` a results folder of ``protocol``, or check that it is one."""
+    root.mkdir(parents=True, exist_ok=True)
+    target = root / "protocol.json"
+    if target.is_file():
+        digest = store.read_protocol(target).digest
+        if digest != protocol.digest:
+            raise OtherProtocolError(
+                f"{root} holds results of another protocol (digest {digest[:12]}; this one has "
+                f"{protocol.digest[:12]}). Choose another folder."
+            )
+        return
+    write_text(target, protocol.model_dump_json(indent=2) + "\n")
+
+
+def stored_cells(
+    root: Path, protocol: Protocol, notes: list[str]
+) -> Iterator[tuple[Cell, store.Stored]]:
+    """Yield the cells of a results folder; add to ``notes`` which are left out, and why."""
+    tasks = [task.id for task in protocol.task]
+    for file in sorted(root.glob("*/**/meta.json")):
+        try:
+            cell = store.cell_of(file)
+            if cell.task not in tasks:
+                notes.append(
+                    f"left out: {file} is of {cell.task!r}, which is no task of the protocol."
+                )
+                continue
+            stored = store.read(root, protocol, cell)
+        except (DamagedResultError, OtherProtocolError) as error:
+            notes.append(f"left out: {error}")
+            continue
+        if stored is None or root / cell.folder != file.parent:  # a copy lies deeper
+            notes.append(f"left out: {file} is not in the folder of its cell, {cell.folder}.")
+            continue
+        yield cell, stored
+
+
+def table_of(cells: Iterable[store.Stored]) -> EpisodeTable:
+    """Put cells into one table, in their order."""
+    results = list(cells)
+    played = [(stored.episodes, stored) for stored in results if stored.episodes is not None]
+    return EpisodeTable(
+        blocks=tuple(episodes for episodes, _ in played),
+        progress=tuple(stored.progress for stored in results if stored.progress is not None),
+        failures=tuple(stored.failure for stored in results if stored.failure is not None),
+        trained={
+            episodes.cell: steps
+            for episodes, stored in played
+            if (steps := _trained_steps(stored)) is not None
+        },
+        settings={
+            episodes.cell: stored.meta.get("hyperparameters") or {}
+            for episodes, stored in played
+            if stored.meta.get("training") is not None
+        },
+    )
+
+
+def _trained_steps(stored: store.Stored) -> int | None:
+    """Return the steps that the policy of a cell was trained; None if they are not stored."""
+    facts = stored.meta.get("training")
+    steps = facts.get("steps") if isinstance(facts, dict) else None
+    return steps if isinstance(steps, int) else None
+
+
+def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
+    """Return all models that a learner has trained in a results folder, by task and training seed.
+
+    Raises ``ValueError`` if there are none, for damaged cells, and if they were trained under
+    another protocol, which may have chosen checkpoints by episodes that this one evaluates on.
+    """
+    root, notes = Path(folder), list[str]()
+    digest = protocol_of(root).digest
+    if digest != protocol.digest:
+        raise OtherProtocolError(
+            f"{learner}:{root} holds runs of another protocol (digest {digest[:12]}; this one has "
+            f"{protocol.digest[:12]}), with tasks and a choice of checkpoints of its own. Name the "
+            f"folder of a single run, or train under this protocol."
+        )
+    tasks = {task.id for task in protocol.trained_tasks}
+    models: dict[str, dict[int, Model]] = {}
+    for cell, stored in stored_cells(root, protocol, notes):
+        name = parse_name(cell.policy)
+        if name.kind != learner or cell.task not in tasks or name.values not in ("", cell.task):
+            continue
+        model = _model_of(stored)
+        if cell.run is not None and model is not None:
+            models.setdefault(cell.task, {})[cell.run] = model
+    if not models or notes:
+        reasons = " ".join(notes) or f"there are no runs of {learner!r} in it."
+        raise ValueError(f"{learner}:{root} cannot be played: {reasons}")
+    return Models(learner, models)
+
+
+def _model_of(stored: store.Stored) -> Trained | Failed | None:
+    """Return the model of a stored training run; None for a cell without a trained policy."""
+    if stored.failure is not None:
+        return Failed(stored.failure.reason)
+    if stored.policy is None:
+        return None
+    return Trained(stored.policy, stored.progress, stored.meta["training"])
+
+
+def earlier_runs(
+    root: Path, protocol: Protocol, played: Set[Cell]
+) -> tuple[list[tuple[Cell, store.Stored]], list[str]]:
+    """Return further training runs that a results folder holds, with notes on them.
+
+    They are those of policies with runs among the cells that were ``played``, and of the learned
+    policies that the protocol requires.
+    """
+    folders = {replace(cell, run=None).folder for cell in played if cell.run is not None}
+    models = ("", *(f":{task.id}" for task in protocol.trained_tasks))
+    folders |= {
+        Cell(task.id, f"{name}{model}").folder
+        for name in protocol.report.learned
+        for task in protocol.task
+        for model in models
+    }
+    runs: list[tuple[Cell, store.Stored]] = []
+    notes: list[str] = []
+    for file in sorted(file for folder in folders for file in (root / folder).glob(_RUNS)):
+        try:
+            cell = store.cell_of(file)
+            stored = None if cell in played else store.read(root, protocol, cell)
+        except DamagedResultError as error:
+            notes.append(f"left out: {error}")
+            continue
+        if stored is not None:
+            runs.append((cell, stored))
+    for policy in dict.fromkeys(cell.policy for cell, _ in runs):
+        seeds = {cell.run for cell, _ in runs if cell.policy == policy and cell.run is not None}
+        numbers = ", ".join(map(str, sorted(seeds)))
+        notes.append(f"Earlier runs of {policy} in the folder are included: {numbers}.")
+    return runs, notes
+
+
+def check_folder(root: Path, cells: Sequence[Cell]) -> None:
+    """Raise ``ValueError`` unless results of these cells can be written below ``root``.
+
+    A policy with training runs is refused where it has results as a fixed one, and the reverse.
+    """
+    if root.exists() and not root.is_dir():
+        raise ValueError(f"{root} is not a folder; name one, existing or new, for the results.")
+    for cell in {cell.policy: cell for cell in cells}.values():
+        policy = replace(cell, run=None).folder.removeprefix(f"{cell.task}/")
+        other = _RUNS if cell.run is None else "meta.json"
+        meta = next(root.glob(f"*/{policy}/{other}"), None)
+        if meta is not None:
+            kinds = ("a fixed policy", "training runs")
+            now, before = kinds if cell.run is None else reversed(kinds)
+            raise ValueError(
+                f"{meta.parent} already holds {before} of the name {cell.policy!r}; this call "
+                f"would add {now}. Use another name, or choose another folder."
+            )

@@ -1,0 +1,93 @@
+"""Manifest: the digest chain of a results folder; its last link stands for all results.
+
+``manifest.json`` lists every cell in the order of their folders' names, with the SHA-256 of its
+``meta.json``, which holds those of its other files. Link 0 is the digest of the protocol, and link
+k the SHA-256 of the lines: link k - 1, folder, sum. The last link is the digest of the results: it
+changes if anything in the folder does.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from coopbench.errors import DamagedResultError
+from coopbench.files import read_bounded, write_text
+from coopbench.protocol.schema import Protocol
+
+__all__ = ["NAME", "Manifest", "cell_folders", "read_manifest", "results_digest", "write_manifest"]
+
+NAME = "manifest.json"
+SCHEMA = 1
+
+
+class Manifest(NamedTuple):
+    """What a manifest states."""
+
+    cells: dict[str, str]  # folder of a cell -> SHA-256 of its meta.json
+    results: str  # digest of the results
+
+
+def write_manifest(root: Path, protocol: Protocol) -> str:
+    """Write the manifest of all cells below ``root``; return the digest of the results."""
+    sums = {folder: _sum(root, folder) for folder in cell_folders(root)}
+    links = _links(protocol.digest, sums)
+    content = {
+        "schema": SCHEMA,
+        "protocol": protocol.digest,
+        "cells": [
+            {"cell": folder, "sha256": sums[folder], "link": link}
+            for folder, link in zip(sums, links[1:], strict=True)
+        ],
+        "results": links[-1],
+    }
+    write_text(root / NAME, json.dumps(content, indent=1) + "\n")
+    return links[-1]
+
+
+def read_manifest(root: Path, digest: str) -> Manifest:
+    """Return what the manifest of a folder lists; ``digest`` is that of the protocol.
+
+    Raises ``DamagedResultError`` if there is none, or if it is not what ``write_manifest`` would
+    have written for these cells and sums.
+    """
+    file = root / NAME
+    content = read_bounded(file)
+    try:
+        stored = json.loads(content)
+        sums = {entry["cell"]: entry["sha256"] for entry in stored["cells"]}
+        links = _links(digest, sums)
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise DamagedResultError(f"{file} cannot be read ({error}).") from None
+    ends = stored.get("schema"), stored.get("protocol"), stored.get("results")
+    chain = [entry.get("link") for entry in stored["cells"]]
+    if ends != (SCHEMA, digest, links[-1]) or chain != links[1:] or list(sums) != sorted(sums):
+        raise DamagedResultError(
+            f"{file} was changed after it was written: its chain of digests does not hold."
+        )
+    return Manifest(sums, links[-1])
+
+
+def results_digest(root: Path, protocol: Protocol) -> str:
+    """Return the digest of the results that are in a folder, without reading its manifest."""
+    sums = {folder: _sum(root, folder) for folder in cell_folders(root)}
+    return _links(protocol.digest, sums)[-1]
+
+
+def cell_folders(root: Path) -> list[str]:
+    """Return the folders below ``root`` with a ``meta.json``, by name; links are not followed."""
+    folders = (Path(folder) for folder, _, files in os.walk(root) if "meta.json" in files)
+    return sorted(folder.relative_to(root).as_posix() for folder in folders if folder != root)
+
+
+def _sum(root: Path, folder: str) -> str:
+    return hashlib.sha256(read_bounded(root / folder / "meta.json")).hexdigest()
+
+
+def _links(digest: str, sums: Mapping[str, str]) -> list[str]:
+    links = [digest]
+    for folder, checksum in sums.items():
+        links.append(hashlib.sha256(f"{links[-1]}\n{folder}\n{checksum}\n".encode()).hexdigest())
+    return links

@@ -1,0 +1,473 @@
+"""Store: one folder per cell, data only; a cell is finished when its meta.json says so and fits.
+
+meta.json       schema, protocol digest, versions, commit, machine, checksums; written last
+results.jsonl   one line per episode
+curves.npz      mean course of every metric over an episode
+trace.npz       checksum of every step; actions and rewards of the recorded episodes
+progress.npz    training runs with checkpoints: their steps, and every metric of their episodes
+policy.npz      the trained policy that has played, also where it was named
+source.txt      the source of a policy from FILE.py:NAME or module:NAME; it is never executed
+"""
+
+import hashlib
+import io
+import json
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic_core import from_json
+
+import coopbench_envs
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.own_code import LARGEST_SOURCE, CodePolicy
+from coopbench.baselines.registry import (
+    POLICY_FILE,
+    hyperparameters,
+    learners,
+    parse_name,
+    trained_policy,
+)
+from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
+from coopbench.episodes.trained import Trained
+from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
+from coopbench.files import read_bounded, write_bytes
+from coopbench.playing.models import Checkpoints, Model
+from coopbench.protocol.loading import stored_protocol
+from coopbench.protocol.map_files import files_of
+from coopbench.protocol.schema import Protocol
+from coopbench.provenance import commit, versions
+from coopbench_envs.arrays import pack, unpack
+
+__all__ = [
+    "Stored",
+    "cell_of",
+    "copy",
+    "describe",
+    "lines",
+    "read",
+    "read_protocol",
+    "write",
+    "write_failure",
+]
+
+SCHEMA = 3
+_LINE = 1 << 20  # bytes of one line
+_ALWAYS = ("results.jsonl", "curves.npz", "trace.npz")  # files of every finished cell
+_PROGRESS = "progress.npz"
+_SOURCE = "source.txt"
+_MAP = 1 << 26  # bytes of a map file that a protocol may name
+_ROW = (
+    "episode",
+    "seed",
+    "length",
+    "terminated",
+    "seats",
+    "trajectory",
+    "returns",
+    "metrics",
+    "agent_metrics",
+)
+# What reading files of unknown origin can raise.
+_BROKEN = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    OSError,
+)
+
+
+class Stored(NamedTuple):
+    """The stored result of a cell: episodes, or the failure of a training run."""
+
+    meta: dict[str, Any]
+    episodes: Episodes | None
+    progress: Progress | None
+    failure: Failure | None
+    # The policy that played, if a learner of this package trained it; also of ippo:FOLDER.
+    policy: TrainedPolicy | None = None
+    source: bytes | None = None  # of a policy from code, whose ``meta["code"]`` says where from
+
+
+def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[str, Any]:
+    """Return the metadata of a cell that has just been played by ``model``; see ``plan``."""
+    episodes, progress, policy = played.episodes, played.progress, model
+    if isinstance(model, Checkpoints) and progress is not None:
+        policy = model.policies[_chosen_step(protocol, progress)]
+    elif isinstance(model, Trained):
+        policy = model.policy
+    return _meta(protocol, episodes.cell, "finished") | {
+        "agents": list(episodes.agents),
+        "episodes": len(episodes),
+        "recorded": [] if episodes.trace is None else list(episodes.trace.recorded),
+        "plays": model if isinstance(model, str) else None,  # only names can be played again
+        "hyperparameters": hyperparameters(policy),
+        "chosen_step": None if progress is None else _chosen_step(protocol, progress),
+        "training": dict(model.facts) if isinstance(model, Trained) else None,
+        "seconds": played.seconds,
+        "machine": dict(played.machine),
+        **({"code": model.code} if isinstance(model, CodePolicy) else {}),
+    }
+
+
+def _chosen_step(protocol: Protocol, progress: Progress) -> int:
+    """Return the step of the checkpoint that is evaluated."""
+    return int(progress.steps[progress.best(protocol.report.score)])
+
+
+def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None = None) -> None:
+    """Write a finished cell with its metadata below ``root``, and the ``model`` if it is trained.
+
+    A trained policy that is named is written, too, as the content of its folder may change. A crash
+    leaves the old cell, the new one or an unfinished one.
+    """
+    cell, progress, trace = played.episodes.cell, played.progress, played.episodes.trace
+    if trace is None:
+        raise ValueError(f"{cell} was not played here: it has no trace to be verified by.")
+    files = {
+        "results.jsonl": lines(played.episodes),
+        "curves.npz": pack(played.episodes.curves),
+        "trace.npz": pack(_traced(trace)),
+    }
+    if progress is not None:
+        files[_PROGRESS] = pack({"steps": progress.steps, **progress.metrics})
+    policy = model.policy if isinstance(model, Trained) else None
+    if isinstance(model, str):
+        policy = trained_policy(model)
+    if policy is not None:
+        files[POLICY_FILE] = policy.pack()
+    if isinstance(model, CodePolicy):
+        files[_SOURCE] = model.source
+    _write(root, cell, meta, files)
+
+
+def write_failure(
+    root: Path, protocol: Protocol, failure: Failure, facts: Mapping[str, Any] | None = None
+) -> None:
+    """Write the failure of a training run below ``root``, with further ``facts`` as metadata."""
+    meta = _meta(protocol, failure.cell, "failed") | {"reason": failure.reason, **(facts or {})}
+    _write(root, failure.cell, meta, {})
+
+
+def copy(source: Path, root: Path, cell: Cell) -> None:
+    """Copy a cell from the results folder ``source`` to ``root``, byte for byte.
+
+    Raises ``DamagedResultError`` if a file does not fit its checksum.
+    """
+    old = source / cell.folder
+    meta = _read_meta(old / "meta.json")
+    names = _files(meta) if meta["status"] == "finished" else []
+    contents = {name: _checked(old / name, meta) for name in names}
+    _put(root / cell.folder, contents, read_bounded(old / "meta.json"))
+
+
+def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
+    """Return the stored result of a cell, or None if it has not been finished.
+
+    Raises:
+        DamagedResultError: the files do not fit together; the cell must be played again.
+        OtherProtocolError: the folder holds results of another protocol, or of another cell.
+    """
+    folder = root / cell.folder
+    if not (folder / "meta.json").is_file():
+        return None
+    meta = _read_meta(folder / "meta.json")
+    _check_origin(folder, meta, protocol, cell)
+    try:
+        for name in ("hyperparameters", "training"):
+            if not isinstance(meta.get(name), dict | None):
+                raise ValueError(f"{name!r} is not an object")
+        if meta["status"] == "failed":
+            return Stored(meta, None, None, Failure(cell, str(meta["reason"])))
+        if meta["status"] != "finished":
+            raise ValueError(f"its status is {meta['status']!r}")
+        contents = {name: _checked(folder / name, meta) for name in _files(meta)}
+        policy, source = contents.get(POLICY_FILE), contents.get(_SOURCE)
+        _check_source(meta, source)
+        return Stored(
+            meta,
+            _parsed(cell, meta, contents, _has_common_reward(protocol, cell)),
+            _progress(cell, contents),
+            None,
+            None if policy is None else read_policy(policy),
+            source,
+        )
+    except _BROKEN as error:
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise DamagedResultError(f"{folder}: cannot be read ({reason}).") from None
+
+
+def _check_source(meta: dict[str, Any], source: bytes | None) -> None:
+    """Raise ``ValueError`` unless stored source is what the metadata say of it."""
+    if source is None:
+        return
+    code = meta["code"]
+    if not isinstance(code, dict) or not all(isinstance(text, str) for text in code.values()):
+        raise ValueError("'code' is not an object of texts")
+    if f"{code['place']}:{code['attribute']}" != meta["policy"]:
+        raise ValueError("'code' is of another policy")
+    if len(source) > LARGEST_SOURCE or hashlib.sha256(source).hexdigest() != code["sha256"]:
+        raise ValueError(f"{_SOURCE} does not have the digest that 'code' names")
+
+
+def _check_origin(folder: Path, meta: dict[str, Any], protocol: Protocol, cell: Cell) -> None:
+    """Raise an error unless metadata are those of a cell of a protocol; see ``read``."""
+    if meta.get("digest") != protocol.digest:
+        raise OtherProtocolError(
+            f"{folder} holds results of protocol {meta.get('protocol')!r} with digest "
+            f"{str(meta.get('digest'))[:12]}; this is {protocol.name!r} with digest "
+            f"{protocol.digest[:12]}. Choose another folder."
+        )
+    stated = meta.get("task"), meta.get("policy"), meta.get("run")
+    if stated != (cell.task, cell.policy, cell.run):
+        raise DamagedResultError(f"{folder / 'meta.json'} describes another cell than its folder.")
+
+
+def read_protocol(file: Path) -> Protocol:
+    """Return the protocol of a results folder; the places that it names are checked before use.
+
+    Raises ``ProtocolError`` if it is damaged, or if using it would import modules or read large
+    files.
+    """
+    try:
+        content = from_json(read_bounded(file))
+    except DamagedResultError as error:
+        raise ProtocolError(str(error)) from None
+    except ValueError:  # raises the same error with more detail
+        return stored_protocol(file)
+    tasks = content.get("task") if isinstance(content, dict) else None
+    for task in tasks if isinstance(tasks, list) else ():
+        try:
+            _check_places(task)
+        except _BROKEN as error:
+            raise ProtocolError(f"{file} cannot be used: {error}") from None
+    return stored_protocol(file)
+
+
+def _check_places(task: dict[str, Any]) -> None:
+    """Raise ``ValueError`` if a task names modules to import, or files that must not be read."""
+    env = str(task["env"])
+    if ":" in env:
+        raise ValueError(
+            f"its environment {env!r} names a module to import; import that yourself and name the "
+            f"environment alone; registered: {', '.join(coopbench_envs.ids())}"
+        )
+    file = str((task.get("instances") or {}).get("file", "plain"))
+    if Path(file).name != file:
+        raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
+    for path in files_of(env, task.get("parameters") or {}):
+        if path.stat().st_size > _MAP:
+            raise ValueError(f"its map {str(path)!r} has more than {_MAP:,} bytes")
+
+
+def cell_of(path: Path) -> Cell:
+    """Return the cell that a ``meta.json`` describes.
+
+    Raises ``DamagedResultError`` if it cannot be read, or does not lie in the folder of its cell.
+    """
+    meta = _read_meta(path)
+    run = meta.get("run")
+    if not isinstance(meta.get("task"), str) or not isinstance(meta.get("policy"), str):
+        raise DamagedResultError(f"{path} does not name its task and policy.")
+    cell = Cell(meta["task"], meta["policy"], run if type(run) is int else None)
+    try:
+        folder = PurePosixPath(cell.folder).parts
+    except UnicodeEncodeError as error:
+        raise DamagedResultError(f"{path} names a policy that is not text: {error}") from None
+    if path.parent.parts[-len(folder) :] != folder:
+        raise DamagedResultError(f"{path} describes another cell than its folder.")
+    return cell
+
+
+def _meta(protocol: Protocol, cell: Cell, status: str) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "status": status,
+        "protocol": protocol.name,
+        "digest": protocol.digest,
+        "task": cell.task,
+        "policy": cell.policy,
+        "run": cell.run,
+        "versions": versions(),
+        "commit": commit(),
+        "platform": platform.platform(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, bytes]) -> None:
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    text = json.dumps(meta | {"sha256": sums}, indent=2) + "\n"
+    _put(root / cell.folder, files, text.encode())
+
+
+def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
+    """Write the files of a cell, its metadata last; remove other files of an earlier result."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("meta.json", *_ALWAYS, _PROGRESS, POLICY_FILE, _SOURCE):
+        if name not in files:
+            (folder / name).unlink(missing_ok=True)
+    for name, content in files.items():
+        write_bytes(folder / name, content)
+    write_bytes(folder / "meta.json", meta)
+
+
+def lines(episodes: Episodes) -> bytes:
+    """Return the content of ``results.jsonl`` for episodes that were played here."""
+    rows, trace = [], episodes.trace
+    if trace is None:
+        raise ValueError(f"{episodes.cell} was not played here: it has no trajectories.")
+    for k in range(len(episodes)):
+        row = {
+            "episode": k,
+            "seed": int(episodes.seeds[k]),
+            "length": int(episodes.lengths[k]),
+            "terminated": bool(episodes.terminated[k]),
+            "seats": episodes.seats[k].tolist(),
+            "trajectory": trace.episodes[k],
+            "returns": episodes.returns[k].tolist(),
+            "metrics": {name: float(values[k]) for name, values in episodes.metrics.items()},
+            "agent_metrics": {
+                n: values[k].tolist() for n, values in episodes.agent_metrics.items()
+            },
+        }
+        rows.append(json.dumps(row) + "\n")
+    return "".join(rows).encode()
+
+
+def _traced(trace: Trace) -> dict[str, np.ndarray]:
+    arrays = {"steps": trace.steps}
+    for k, (actions, rewards) in trace.recorded.items():
+        arrays |= {f"actions.{k}": actions, f"rewards.{k}": rewards}
+    return arrays
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads(read_bounded(path))
+    except (ValueError, RecursionError) as error:
+        raise DamagedResultError(f"{path} is not JSON: {error}") from None
+    if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
+        raise DamagedResultError(f"{path} does not have schema {SCHEMA}.")
+    return meta
+
+
+def _checked(path: Path, meta: dict[str, Any]) -> bytes:
+    content = read_bounded(path)
+    expected = meta["sha256"].get(path.name)
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise DamagedResultError(f"{path} was changed after it was written (its checksum differs).")
+    return content
+
+
+def _files(meta: dict[str, Any]) -> list[str]:
+    """Return the names of the files of a finished cell."""
+    progress = [] if meta["chosen_step"] is None else [_PROGRESS]
+    policy = [POLICY_FILE] if _has_policy(meta) else []
+    source = [_SOURCE] if meta.get("code") is not None and meta["run"] is None else []
+    return [*_ALWAYS, *progress, *policy, *source]
+
+
+def _has_policy(meta: dict[str, Any]) -> bool:
+    """Whether a finished cell holds the policy that played: a trained one, also where named."""
+    if meta["run"] is not None:
+        return meta.get("training") is not None
+    named = parse_name(str(meta["plays"])).kind in learners()
+    return named and POLICY_FILE in meta["sha256"]
+
+
+def _has_common_reward(protocol: Protocol, cell: Cell) -> bool:
+    return coopbench_envs.spec(protocol.task_of(cell.task).env).common_reward
+
+
+def _parsed(
+    cell: Cell, meta: dict[str, Any], contents: dict[str, bytes], common_reward: bool
+) -> Episodes:
+    rows = list(map(_row, io.BytesIO(contents["results.jsonl"])))
+    if not rows or len(rows) != meta["episodes"]:
+        raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
+    block = Episodes(
+        cell=cell,
+        agents=tuple(meta["agents"]),
+        seeds=np.array([row["seed"] for row in rows], np.uint64),
+        lengths=np.array([row["length"] for row in rows], np.int64),
+        terminated=np.array([row["terminated"] for row in rows], np.bool_),
+        seats=np.array([row["seats"] for row in rows], np.bool_),
+        returns=np.array([row["returns"] for row in rows], np.float64),
+        metrics=_columns(rows, "metrics"),
+        curves=unpack(contents["curves.npz"]),
+        agent_metrics=_columns(rows, "agent_metrics"),
+        trace=_trace(
+            tuple(row["trajectory"] for row in rows),
+            unpack(contents["trace.npz"]),
+            meta["recorded"],
+        ),
+        common_reward=common_reward,
+    )
+    _check_shapes(block)
+    return block
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    if len(line) > _LINE:
+        raise ValueError(f"a line is longer than {_LINE:,} bytes")
+    row = json.loads(line)
+    if not isinstance(row, dict) or tuple(row) != _ROW:
+        raise ValueError(f"a line does not hold {', '.join(_ROW)}")
+    return row
+
+
+def _trace(
+    trajectories: tuple[str, ...], arrays: dict[str, np.ndarray], recorded: list[int]
+) -> Trace:
+    names = {"steps", *(f"{part}.{k}" for part in ("actions", "rewards") for k in recorded)}
+    if names != set(arrays):
+        raise ValueError(f"trace.npz holds {sorted(arrays)}; it should be {sorted(names)}")
+    course = {k: (arrays[f"actions.{k}"], arrays[f"rewards.{k}"]) for k in recorded}
+    return Trace(trajectories, arrays["steps"], course)
+
+
+def _check_shapes(block: Episodes) -> None:
+    """Raise ``ValueError`` for arrays that are not those of these episodes and agents."""
+    count, agents = len(block), len(block.agents)
+    shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "lengths": (block.lengths, (count,)),
+        "terminated": (block.terminated, (count,)),
+        "seats": (block.seats, (count, agents)),
+        "returns": (block.returns, (count, agents)),
+        **{name: (values, (count,)) for name, values in block.metrics.items()},
+        **{name: (values, (count, agents)) for name, values in block.agent_metrics.items()},
+        **{name: (values, (values.size,)) for name, values in block.curves.items()},
+    }
+    for name, (values, shape) in shapes.items():
+        if values.shape != shape:
+            raise ValueError(f"{name} has shape {values.shape}; it should be {shape}")
+    if not all(isinstance(agent, str) for agent in block.agents):
+        raise ValueError(f"the agents are {block.agents!r}; they should be names")
+
+
+def _progress(cell: Cell, contents: Mapping[str, bytes]) -> Progress | None:
+    if _PROGRESS not in contents:
+        return None
+    arrays = unpack(contents[_PROGRESS])
+    progress = Progress(cell, arrays.pop("steps"), arrays)
+    shapes = {values.shape[:1] for values in arrays.values()}
+    if "return" not in arrays or shapes != {progress.steps.shape}:
+        raise ValueError("the checkpoints of progress.npz do not fit its metrics")
+    return progress
+
+
+def _columns(rows: list[dict[str, Any]], key: str) -> dict[str, np.ndarray]:
+    """Return arrays over episodes from the dictionaries that all rows have under ``key``."""
+    names = list(rows[0][key])
+    if any(list(row[key]) != names for row in rows):
+        raise ValueError(f"{key} differ from line to line")
+    return {name: np.array([row[key][name] for row in rows], np.float64) for name in names}

@@ -1,0 +1,360 @@
+"""Two-way intervals: scores of runs crossed with episodes, for claims about new runs and episodes.
+
+All runs of a learner play the same episodes, so that their means share the luck of these episodes.
+The variance of a mean over R runs and E episodes is that of the run means, plus that of the episode
+means, minus the interaction, which both contain (Searle, Casella and McCulloch 1992, Variance
+Components; the same combination as in Cameron, Gelbach and Miller 2011, Journal of Business and
+Economic Statistics 29: 238-249). The rule for the half width H of an interval,
+
+    H^2 = max(t_R^2 V_R + t_E^2 V_E - z^2 V_I, t_R^2 V_R, t_E^2 V_E),
+
+adds squared half widths (Howe 1974, Journal of the American Statistical Association 69: 789-794;
+with a difference of components Ting et al. 1990, Journal of Statistical Computation and Simulation
+35: 135-143). It is never narrower than Student's interval over runs or over episodes alone.
+docs/statistics.md has its coverage.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from coopbench.statistics.scores import check_confidence
+
+FEWEST = 3  # runs of a learner: with two, nothing is known of the spread of its spread
+ROUNDING = 1e-12  # relative size below which a spread comes from rounding only
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Scores of one contestant on one task.
+
+    ``values`` is (runs, episodes) for a learner and (episodes,) for a fixed policy, which has no
+    runs. Two grids with equal ``episodes`` (not None) have played the same ones, column by column;
+    two with equal ``runs`` (not None) come from the same training runs, row by row. ``strata``
+    (episodes,) labels episodes whose numbers per label are fixed by design.
+    """
+
+    values: np.ndarray
+    episodes: Hashable = None
+    runs: Hashable = None
+    strata: np.ndarray | None = None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it is a fixed policy."""
+        return self.values.ndim == 1
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """The values as (runs, episodes); a fixed policy has one row."""
+        return np.atleast_2d(self.values)
+
+
+class Spread(NamedTuple):
+    """Parts of the variance of linear forms of means, each (forms,)."""
+
+    runs: np.ndarray  # V_R: variance over runs
+    runs_df: np.ndarray  # degrees of freedom of V_R (Satterthwaite 1946)
+    episodes: np.ndarray  # V_E: variance over episodes
+    episodes_df: np.ndarray
+    interaction: np.ndarray  # V_I: what both of them contain
+
+
+class _Block(NamedTuple):
+    """Covariance of the means of some grids that depend on each other."""
+
+    members: list[int]
+    covariance: np.ndarray  # (members, members), of means
+    df: float
+
+
+class Crossed:
+    """Means of grids, and the variance of every linear form of them.
+
+    ``means`` is (grids,). A variance is nan, and with it the interval, where a learner has fewer
+    than three runs or there are fewer than two episodes (in a stratum).
+
+    Raises:
+        ValueError: for missing or infinite values, empty grids, or grids that claim the same runs
+            or episodes and have another number of them.
+    """
+
+    def __init__(self, grids: Sequence[Grid]) -> None:
+        self.grids = tuple(grids)
+        _check(self.grids)
+        series = [_series(grid) for grid in self.grids]
+        self.means = np.array([part.mean for part in series])
+        self._magnitude = np.array([_magnitude(part) for part in series])
+        learners = [k for k, grid in enumerate(self.grids) if not grid.fixed]
+        everything = range(len(self.grids))
+        by_runs = _alike(learners, [grid.runs for grid in self.grids])
+        by_episodes = _alike(everything, [grid.episodes for grid in self.grids])
+        self._runs = [_runs_block(members, series) for members in by_runs]
+        self._episodes = [_episodes_block(members, series, self.grids) for members in by_episodes]
+        pairs = [(grid.runs, grid.episodes) for grid in self.grids]
+        whole = [None if None in pair else pair for pair in pairs]
+        self._interaction = [
+            _interaction_block(members, series, self.grids) for members in _alike(learners, whole)
+        ]
+
+    def spread(self, weights: np.ndarray) -> Spread:
+        """Return the variances of the forms ``weights @ means``; weights are (forms, grids)."""
+        forms = np.atleast_2d(np.asarray(weights, np.float64))
+        slack = (ROUNDING * (np.abs(forms) @ self._magnitude)) ** 2
+        runs, runs_df = _total(self._runs, forms, slack)
+        episodes, episodes_df = _total(self._episodes, forms, slack)
+        interaction, _ = _total(self._interaction, forms, slack)
+        return Spread(runs, runs_df, episodes, episodes_df, interaction)
+
+    def estimates(self, weights: np.ndarray) -> np.ndarray:
+        """Return the forms themselves, (forms,); differences by rounding only are 0."""
+        forms = np.atleast_2d(np.asarray(weights, np.float64))
+        values = forms @ self.means
+        slack = ROUNDING * (np.abs(forms) @ np.abs(self.means))
+        return np.where(np.abs(values) <= slack, 0.0, values)
+
+
+def half_widths(spread: Spread, confidence: float = 0.95) -> np.ndarray:
+    """Return the half widths of the intervals at a level of confidence, (forms,)."""
+    check_confidence(confidence)
+    tails = np.full(spread.runs.shape, (1.0 - confidence) / 2.0)
+    result: np.ndarray = np.sqrt(_squared(spread, tails))
+    return result
+
+
+def p_values(estimates: np.ndarray, spread: Spread) -> np.ndarray:
+    """Return the levels at which the intervals touch 0, (forms,), by bisection.
+
+    nan where there is no interval or it has no width; at least 1e-150.
+    """
+    values = np.abs(np.atleast_1d(np.asarray(estimates, np.float64)))
+    low, high = np.full(values.shape, np.log(0.5e-150)), np.full(values.shape, np.log(0.5))
+    for _ in range(52):  # halves 345 to the relative precision of a float
+        middle = (low + high) / 2.0
+        inside = _squared(spread, np.exp(middle)) >= values**2
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    some = _squared(spread, np.full(values.shape, 0.025)) > 0.0  # False for nan as well
+    return np.where(some, np.where(values == 0.0, 1.0, 2.0 * np.exp(low)), np.nan)
+
+
+def one_sided(estimates: np.ndarray, spread: Spread) -> np.ndarray:
+    """Return the p values against the hypothesis that the forms are 0 or less, (forms,)."""
+    half = p_values(estimates, spread) / 2.0
+    return np.where(np.asarray(estimates) > 0.0, half, 1.0 - half)
+
+
+def complete_grid(values: np.ndarray, keep: bool = False) -> np.ndarray:
+    """Return a complete grid for a metric that is undefined (not finite) in some episodes.
+
+    ``values`` is (runs, episodes) or (episodes,). Episodes in which no run has it are left out,
+    unless ``keep`` is set. In the others an undefined value becomes the run's mean, and the
+    deviations of the defined ones grow by the share that is missing: every run keeps its mean over
+    the episodes in which the metric is defined, and the variance is that of a ratio of means (the
+    delta method). Without undefined values nothing changes. Runs in which it is never defined are
+    left out.
+    """
+    matrix = np.atleast_2d(values)
+    finite = np.isfinite(matrix)
+    columns = np.ones(matrix.shape[1], np.bool_) if keep else finite.any(axis=0)
+    matrix = matrix[finite.any(axis=1)][:, columns]
+    finite = np.isfinite(matrix)
+    if not finite.all():
+        means = np.mean(matrix, axis=1, where=finite, keepdims=True)
+        share = finite.mean(axis=1, keepdims=True)
+        matrix = means + np.where(finite, matrix - means, 0.0) / share
+    result: np.ndarray = matrix[0] if values.ndim == 1 and len(matrix) else matrix
+    return result
+
+
+# -- blocks of grids that depend on each other -----------------------------------------------------
+
+
+class _Series(NamedTuple):
+    """What the variances need of one grid, all centred at its mean."""
+
+    mean: float
+    runs: np.ndarray  # (runs,) deviations of the run means
+    episodes: np.ndarray  # (episodes,) deviations of the episode means
+    matrix: np.ndarray  # (runs, episodes)
+
+
+def _series(grid: Grid) -> _Series:
+    matrix = grid.matrix
+    by_run = matrix.mean(axis=1)
+    mean = float(by_run.mean())
+    centred = matrix - mean
+    return _Series(mean, by_run - mean, centred.mean(axis=0), centred)
+
+
+def _magnitude(part: _Series) -> float:
+    return abs(part.mean) + max(float(np.ptp(part.episodes)), float(np.ptp(part.runs)))
+
+
+def _check(grids: Sequence[Grid]) -> None:
+    """Raise unless all grids are finite and those that share something have its size."""
+    sizes: dict[tuple[str, Hashable], int] = {}
+    for k, grid in enumerate(grids):
+        if grid.values.ndim not in (1, 2) or grid.values.size == 0:
+            raise ValueError(
+                f"grid {k} has shape {grid.values.shape}; allowed is (runs, episodes) or, for a "
+                "fixed policy, (episodes,), neither empty"
+            )
+        if not np.isfinite(grid.values).all():
+            raise ValueError(
+                f"grid {k} has missing or infinite values; allowed are finite numbers: every run "
+                "must have every episode"
+            )
+        runs, episodes = grid.matrix.shape
+        labels = (("runs", grid.runs, runs), ("episodes", grid.episodes, episodes))
+        for what, label, size in labels:
+            if label is None or (what == "runs" and grid.fixed):
+                continue
+            if sizes.setdefault((what, label), size) != size:
+                raise ValueError(
+                    f"grid {k} has {size} {what} and shares them with one of "
+                    f"{sizes[what, label]}; allowed are equal numbers"
+                )
+        if grid.strata is not None and np.shape(grid.strata) != (episodes,):
+            raise ValueError(
+                f"grid {k} has strata of shape {np.shape(grid.strata)}; allowed is ({episodes},)"
+            )
+
+
+def _alike(members: Iterable[int], labels: Sequence[Hashable]) -> list[list[int]]:
+    """Group grids by label; one without a label is alone."""
+    groups: dict[Hashable, list[int]] = {}
+    for k in members:
+        groups.setdefault(("alone", k) if labels[k] is None else ("label", labels[k]), []).append(k)
+    return list(groups.values())
+
+
+def _runs_block(members: list[int], series: Sequence[_Series]) -> _Block:
+    deviations = np.array([series[k].runs for k in members])
+    size = deviations.shape[1]
+    if size < FEWEST:
+        return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
+    return _Block(members, deviations @ deviations.T / ((size - 1) * size), size - 1.0)
+
+
+def _episodes_block(members: list[int], series: Sequence[_Series], grids: Sequence[Grid]) -> _Block:
+    deviations = np.array([series[k].episodes for k in members])
+    groups = _strata([grids[k] for k in members], deviations.shape[1])
+    total, size = np.zeros((len(members),) * 2), deviations.shape[1]
+    for columns in groups:
+        part, count = deviations[:, columns], len(columns)
+        if count < 2:
+            return _Block(members, np.full_like(total, np.nan), np.nan)
+        part = part - part.mean(axis=1, keepdims=True)
+        total += part @ part.T / (count - 1) * count / size**2
+    return _Block(members, total, float(size - len(groups)))
+
+
+def _interaction_block(
+    members: list[int], series: Sequence[_Series], grids: Sequence[Grid]
+) -> _Block:
+    runs, size = series[members[0]].matrix.shape
+    total, groups = np.zeros((len(members),) * 2), _strata([grids[k] for k in members], size)
+    if runs < FEWEST or size < 2:
+        return _Block(members, np.full_like(total, np.nan), np.nan)
+    if len(members) == len(groups) == 1:  # the usual case, without a copy of the matrix
+        total[:] = _interaction(series[members[0]]) / ((runs - 1) * (size - 1) * runs * size)
+        return _Block(members, total, np.inf)
+    for columns in groups:
+        count = len(columns)
+        if count < 2:
+            return _Block(members, np.full_like(total, np.nan), np.nan)
+        residuals = np.array([_residuals(series[k].matrix, columns, size) for k in members])
+        freedom = (runs - 1) * (count - 1)
+        total += residuals @ residuals.T / freedom * count / (runs * size**2)
+    return _Block(members, total, np.inf)
+
+
+def _interaction(part: _Series) -> float:
+    """Return the sum of squares that run and episode together do not explain."""
+    runs, episodes = part.matrix.shape
+    total = float(np.vdot(part.matrix, part.matrix))
+    explained = episodes * np.vdot(part.runs, part.runs) + runs * np.vdot(
+        part.episodes, part.episodes
+    )
+    return max(0.0, total - float(explained))
+
+
+def _residuals(matrix: np.ndarray, columns: np.ndarray, size: int) -> np.ndarray:
+    """Return what run and episode together do not explain, as one row."""
+    part = matrix if len(columns) == size else matrix[:, columns]
+    rows, columns_means = part.mean(axis=1, keepdims=True), part.mean(axis=0, keepdims=True)
+    result: np.ndarray = (part - rows - columns_means + rows.mean()).ravel()
+    return result
+
+
+def _strata(grids: Sequence[Grid], size: int) -> list[np.ndarray]:
+    """Return the columns of every stratum; all in one where grids differ in their strata."""
+    first = grids[0].strata
+    same = first is not None and all(
+        grid.strata is not None and np.array_equal(grid.strata, first) for grid in grids[1:]
+    )
+    if first is None or not same:
+        return [np.arange(size)]
+    _, labels = np.unique(first, return_inverse=True)
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(labels))[:-1])
+
+
+def _total(
+    blocks: Sequence[_Block], forms: np.ndarray, slack: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return variance and degrees of freedom of every form, both (forms,)."""
+    parts, freedom = np.zeros((len(forms), len(blocks))), np.ones(len(blocks))
+    single = [k for k, block in enumerate(blocks) if len(block.members) == 1]
+    if single:
+        members = [blocks[k].members[0] for k in single]
+        variances = np.array([blocks[k].covariance[0, 0] for k in single])
+        parts[:, single] = _without_zeros(forms[:, members] ** 2, variances)
+    for k, block in enumerate(blocks):
+        freedom[k] = block.df
+        if len(block.members) > 1:
+            parts[:, k] = _quadratic(block, forms[:, block.members])
+    total = parts.sum(axis=1)
+    total = np.where(total <= slack, 0.0, total)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        unequal = (_without_zeros(parts**2, 1.0 / freedom)).sum(axis=1)
+        df = np.where(total == 0.0, np.inf, total**2 / unequal)
+    return total, df
+
+
+def _without_zeros(factors: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Multiply; 0 times nan is 0, since what a form leaves out cannot spoil it."""
+    result: np.ndarray = np.where(factors == 0.0, 0.0, factors * values)
+    return result
+
+
+def _quadratic(block: _Block, forms: np.ndarray) -> np.ndarray:
+    """Return the variance of every form over one block, (forms,); 0 where it is rounding."""
+    if np.isnan(block.covariance).any():
+        return np.where((forms == 0.0).all(axis=1), 0.0, np.nan)
+    values = np.sum(forms @ block.covariance * forms, axis=1)
+    scale = (np.abs(forms) @ np.sqrt(np.diag(block.covariance))) ** 2
+    return np.where(values <= ROUNDING * scale, 0.0, values)
+
+
+def _squared(spread: Spread, tails: np.ndarray) -> np.ndarray:
+    """Return the squared half widths with ``tails`` (forms,) beyond each end."""
+    from scipy import special
+
+    runs = _quantile(spread.runs_df, tails) ** 2 * spread.runs
+    episodes = _quantile(spread.episodes_df, tails) ** 2 * spread.episodes
+    both = runs + episodes - special.ndtri(tails) ** 2 * spread.interaction
+    result: np.ndarray = np.maximum(np.maximum(both, runs), episodes)
+    return result
+
+
+def _quantile(df: np.ndarray, tails: np.ndarray) -> np.ndarray:
+    """Return the quantile of Student's t, which is normal for infinite degrees of freedom."""
+    from scipy import special
+
+    finite = np.isfinite(df)
+    student = special.stdtrit(np.where(finite, df, 1.0), tails)
+    result: np.ndarray = np.where(finite | np.isnan(df), student, special.ndtri(tails))
+    return result

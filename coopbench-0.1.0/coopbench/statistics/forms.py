@@ -1,0 +1,83 @@
+"""Statistics over task means as linear forms, and the interquartile mean of pooled runs.
+
+A statistic of T task means is a weighted sum of them in the neighbourhood of the data (the delta
+method): the weights say which tasks count, and the variance of the sum is that of the statistic.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from coopbench.statistics.crossed import Crossed, Grid, Spread
+from coopbench.statistics.estimates import iqm
+
+CUT = 0.25  # share of values that the interquartile mean drops at each end
+
+
+def mean_weights(means: np.ndarray) -> np.ndarray:
+    """Return the weights of the mean of task means, (tasks,)."""
+    return np.full(len(means), 1.0 / len(means))
+
+
+def iqm_weights(means: np.ndarray) -> np.ndarray:
+    """Return the weights of the interquartile mean of task means, (tasks,).
+
+    ``int(0.25 * tasks)`` tasks are dropped at each end; the others have equal weights.
+    """
+    return _middle(means, int(CUT * len(means)))
+
+
+def median_weights(means: np.ndarray) -> np.ndarray:
+    """Return the weights of the median of task means, (tasks,)."""
+    return _middle(means, (len(means) - 1) // 2)
+
+
+def gap_weights(means: np.ndarray, gamma: float = 1.0) -> np.ndarray:
+    """Return the weights of the shortfall from ``gamma``, (tasks,): tasks above it count nothing.
+
+    The shortfall is the mean over tasks of gamma - min(mean, gamma); the form is without its
+    constant.
+    """
+    return np.where(means < gamma, -1.0 / len(means), 0.0)
+
+
+def _middle(means: np.ndarray, cut: int) -> np.ndarray:
+    weights = np.zeros(len(means))
+    order = np.argsort(means, kind="stable")
+    weights[order[cut : len(means) - cut]] = 1.0 / (len(means) - 2 * cut)
+    return weights
+
+
+def iqm_of_runs(grids: Sequence[Grid]) -> tuple[float, Spread]:
+    """Return the interquartile mean of all run means, pooled over tasks, and its spread.
+
+    It answers for the typical run, not for the expectation, and only learners have it. Over runs
+    its variance is that of the winsorised run means (Tukey and McLaughlin 1963, Sankhya A 25:
+    331-352), task by task; episodes move all runs of a task at once, by the share of its runs in
+    the middle half.
+
+    Raises:
+        ValueError: if a grid is of a fixed policy, or not allowed in ``Crossed``.
+    """
+    if any(grid.fixed for grid in grids):
+        raise ValueError("a grid is of a fixed policy; allowed are learners: it pools runs")
+    crossed = Crossed(grids)
+    means = [grid.matrix.mean(axis=1) for grid in grids]
+    pooled = np.sort(np.concatenate(means))
+    cut, size = int(CUT * len(pooled)), len(pooled)
+    low, high = pooled[cut], pooled[size - cut - 1]
+    middle, weights = size - 2 * cut, []
+    runs, freedom = np.zeros(len(grids)), np.ones(len(grids))
+    for k, values in enumerate(means):
+        weights.append(np.mean((values >= low) & (values <= high)))
+        count = len(values)
+        if count > 1:  # with a single run the interval is nan in any case
+            runs[k] = np.var(np.clip(values, low, high), ddof=1) * count / middle**2
+            freedom[k] = count - 1.0
+    shares = np.array(weights) * [len(values) for values in means]
+    spread = crossed.spread(shares / shares.sum())
+    total = runs.sum()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        df = total**2 / np.sum(runs**2 / freedom)
+    part = np.array([total]) + 0.0 * spread.runs  # nan where a learner has too few runs
+    return float(iqm(means)), spread._replace(runs=part, runs_df=np.array([df]))

@@ -1,0 +1,112 @@
+"""Checks scores once, at the border, and lays them out for the compiled loops."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Tasks = np.ndarray | list[np.ndarray]  # checked scores: (runs, tasks), or one array per task
+Scores = np.ndarray | Sequence[Any]  # what a caller may pass; see as_tasks
+
+
+class Cells(NamedTuple):
+    """All scores in one array, task after task."""
+
+    values: np.ndarray  # (cells,) float64
+    starts: np.ndarray  # (tasks + 1,) int64; task j owns values[starts[j]:starts[j + 1]]
+
+
+def as_tasks(scores: Scores, name: str = "scores") -> Tasks:
+    """Return scores as a finite float64 matrix, or as a list of arrays when run counts differ.
+
+    Accepted: a matrix (runs, tasks), also as nested lists; a 1-D array, which is the runs of a
+    single task; a list or tuple whose items are 1-D numpy arrays, one per task, of any lengths
+    (arrays in a list are tasks, plain lists in a list are rows).
+
+    Raises:
+        ValueError: naming the first missing or infinite entry by run and task, or the shape.
+    """
+    if _is_per_task(scores):
+        tasks = [as_vector(s, f"{name}, task {j},") for j, s in enumerate(scores)]
+        same = len({len(t) for t in tasks}) == 1
+        return np.stack(tasks, axis=1) if same else tasks
+    matrix = np.asarray(scores, dtype=np.float64)
+    if matrix.ndim == 1:
+        matrix = matrix[:, None]
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise ValueError(
+            f"{name} has shape {matrix.shape}; allowed is a non-empty (runs, tasks) matrix "
+            "or a list with one 1-D array per task (curves over steps have their own functions)"
+        )
+    bad = np.argwhere(~np.isfinite(matrix))
+    if len(bad):
+        run, task = bad[0]
+        raise ValueError(
+            f"{name} has {matrix[run, task]} at run {run}, task {task} ({len(bad)} such entries); "
+            "allowed are finite numbers (drop_missing removes missing runs)"
+        )
+    return matrix
+
+
+def as_vector(values: Scores, name: str, minimum: int = 1) -> np.ndarray:
+    """Return values as a finite 1-D float64 array of at least ``minimum`` entries.
+
+    Raises:
+        ValueError: naming the first missing or infinite entry by position, or the shape.
+    """
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or vector.size < minimum:
+        raise ValueError(f"{name} has shape {vector.shape}; allowed is 1-D with >= {minimum} value")
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if len(bad):
+        raise ValueError(
+            f"{name} has {vector[bad[0]]} at position {bad[0]} ({len(bad)} such entries); "
+            "allowed are finite numbers"
+        )
+    return vector
+
+
+def drop_missing(scores: Scores) -> Tasks:
+    """Remove the nan entries, task by task, so that each task keeps the runs it really has.
+
+    Dropping is a decision about the data (were the missing runs failures?), therefore nothing
+    else in this package does it for you.
+
+    Raises:
+        ValueError: if a task has no run left, or an entry is infinite.
+    """
+    if _is_per_task(scores):
+        columns = [np.asarray(s, dtype=np.float64) for s in scores]
+    else:
+        matrix = np.asarray(scores, dtype=np.float64)
+        columns = list(matrix[:, None].T if matrix.ndim == 1 else matrix.T)
+    return as_tasks([column[~np.isnan(column)] for column in columns])
+
+
+def _is_per_task(scores: Scores) -> bool:
+    listed = isinstance(scores, (list, tuple)) and len(scores) > 0
+    return listed and all(isinstance(item, np.ndarray) for item in scores)
+
+
+def is_matrix(tasks: Tasks) -> bool:
+    """Say whether every task has the same number of runs."""
+    return isinstance(tasks, np.ndarray)
+
+
+def columns_of(tasks: Tasks) -> list[np.ndarray]:
+    """Return the runs of each task as contiguous arrays."""
+    return [np.ascontiguousarray(c) for c in tasks.T] if isinstance(tasks, np.ndarray) else tasks
+
+
+def as_cells(tasks: Tasks) -> Cells:
+    """Lay checked scores out task after task."""
+    columns = columns_of(tasks)
+    starts = np.zeros(len(columns) + 1, dtype=np.int64)
+    np.cumsum([len(c) for c in columns], out=starts[1:])
+    return Cells(np.concatenate(columns), starts)
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise unless ``0 < confidence < 1``."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence is {confidence}; allowed is a share between 0 and 1")

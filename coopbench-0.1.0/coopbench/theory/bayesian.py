@@ -1,0 +1,177 @@
+"""A player that knows the pool of partners, but not which of them it has met.
+
+It runs every policy of the pool in the others' seats in shadow, compares what they would invest
+with what it observes, and plays either the mean of the best responses, weighted by the posterior of
+the line-ups, or that of several rules whose mean value under the posterior is highest.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.player import Player
+from coopbench.theory.arena import STRIDE, Arena, Partners, Played, Table
+from coopbench.theory.problems import Weights
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.roles import role_of
+
+__all__ = ["Plan", "bayesian", "errors_of_shadows", "valued"]
+
+_CHECKED = 12  # episodes of each line-up from which the shadows' errors are estimated
+_CLOSE = 0.01  # difference of investments beside the noise that is still a hit
+_LANES = 2048  # of one engine; every best response acts in all of them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The rules of a player: best responses to the line-ups, or rules whose values are known."""
+
+    weights: Weights  # by role (rules, size)
+    values: np.ndarray | None = None  # (rules, line-ups); None: rule k answers line-up k
+
+
+class _Shadows:
+    """The policies of a pool in the others' seats, and how likely what was observed makes them."""
+
+    def __init__(self, engine: Engine, table: Table) -> None:
+        control, everywhere = engine.control, np.ones(engine.lanes, np.bool_)
+        self._engine, self._high = engine, table.game.high[:, 0]
+        self._players = [Player(name, table.game) for name in table.partners]
+        for number, player in enumerate(self._players):
+            player.begin(control.seed, control.episode, everywhere, 1000 + number)
+        noise = engine.constants.noise
+        self._noises = np.linspace(noise[0], noise[1], 3) + _CLOSE
+        self._predicted: list[np.ndarray] = []  # of the last steps: (lanes, agents, policies)
+
+    def predict(self) -> None:
+        """Note what each policy would invest in the coming step."""
+        observations = self._engine.control.obs
+        played = [player.act(observations)[:, :, 0] / self._high for player in self._players]
+        self._predicted.append(np.stack(played, axis=2))
+        self._predicted = self._predicted[-1 - int(self._engine.constants.delay) :]
+
+    def distances(self) -> np.ndarray | None:
+        """Return |observed - predicted| (lanes, agents, policies); None if nothing was observed."""
+        if len(self._predicted) <= self._engine.constants.delay:
+            return None
+        result: np.ndarray = abs(self._engine.state.seen[:, :, None] - self._predicted[0])
+        return result
+
+    def likelihoods(self, distances: np.ndarray, errors: np.ndarray) -> np.ndarray:
+        """Return densities (lanes, agents, policies) for the ``errors`` (policies,) of shadows."""
+        hits = sum((distances <= noise) / (2.0 * noise) for noise in self._noises)
+        result: np.ndarray = errors + (1.0 - errors) * hits / len(self._noises)
+        return np.where(self._acted()[:, :, None], result, 1.0)
+
+    def _acted(self) -> np.ndarray:
+        """Return whether an agent's investment was observed, (lanes, agents)."""
+        state: Any = self._engine.state
+        if hasattr(state, "partner"):
+            return np.asarray(state.partner >= 0)
+        if hasattr(state, "present"):
+            return np.asarray(state.present)
+        return np.ones(state.seen.shape, np.bool_)
+
+
+class _Chooser:
+    """Plays rules in one seat, by a posterior of the line-ups."""
+
+    def __init__(self, engine: Engine, table: Table, plan: Plan) -> None:
+        (self.seat,) = table.seats
+        role = role_of(table.game.agents[self.seat])
+        self._form = table.forms[role]
+        self._weights, self._values = plan.weights[role], plan.values
+        self._count, self._engine = len(self._weights), engine
+        self._others = [k for k in range(len(table.game.agents)) if k != self.seat]
+        self._lineups = table.lineups
+        self._memory = self._form.initial(engine.lanes * self._count, self._weights)
+        self.logs = np.zeros((engine.lanes, len(table.lineups)))
+
+    def act(self, actions: np.ndarray) -> None:
+        """Write the seat's actions into ``actions`` (lanes, agents, parts)."""
+        tiled = np.tile(self._engine.control.obs[:, self.seat], (self._count, 1))
+        played, self._memory = self._form.act(self._weights, tiled, self._memory)
+        answers = played.reshape(self._count, self._engine.lanes, -1)
+        posterior = np.exp(self.logs - self.logs.max(axis=1, keepdims=True))
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        if self._values is None:
+            actions[:, self.seat] = np.einsum("klp,lk->lp", answers, posterior)
+        else:
+            best = (posterior @ self._values.T).argmax(axis=1)
+            actions[:, self.seat] = answers[best, np.arange(self._engine.lanes)]
+
+    def learn(self, likelihoods: np.ndarray) -> None:
+        """Add what was observed: likelihoods (lanes, agents, policies)."""
+        logs = np.log(likelihoods)
+        for seat in self._others:
+            self.logs += logs[:, seat][:, self._lineups[:, seat]]
+
+
+def valued(arena: Arena, weights: Weights, episodes: int, seed: int) -> Plan:
+    """Return the plan to play the rule of ``weights`` (rules, size) with the best mean value.
+
+    Every rule plays ``episodes`` beside every line-up first, for its value.
+    """
+    rules, lineups = len(next(iter(weights.values()))), len(arena.table.lineups)
+    where = np.tile(np.arange(lineups), rules)
+    repeated = {role: np.repeat(rows, lineups, axis=0) for role, rows in weights.items()}
+    returns = arena.play(repeated, where, episodes, seed).returns
+    return Plan(weights, returns.mean(axis=1).reshape(rules, lineups))
+
+
+def bayesian(arena: Arena, plan: Plan, errors: np.ndarray, episodes: int, seed: int) -> Played:
+    """Play ``episodes`` beside every line-up; ``errors`` are those of ``errors_of_shadows``."""
+    lineups, parts = len(arena.table.lineups), []
+    block = max(1, _LANES // lineups)
+    for first in range(0, episodes, block):
+        count = min(block, episodes - first)
+        parts.append(_played(arena, plan, errors, (count, seed + first))[0])
+    returns = np.concatenate(parts, axis=1)
+    return Played(returns, np.full(lineups, np.nan))
+
+
+def errors_of_shadows(arena: Arena, weights: Weights, seed: int) -> np.ndarray:
+    """Return how often each policy (policies,) does not invest what its shadow predicts.
+
+    Trembles of the game and of the policy itself make such errors.
+    """
+    uncertain = np.ones(len(arena.table.partners))
+    return _played(arena, Plan(weights), uncertain, (_CHECKED, seed))[1]
+
+
+def _played(
+    arena: Arena, plan: Plan, errors: np.ndarray, where: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Play some episodes beside every line-up; return returns and the shadows' errors."""
+    table, (episodes, seed) = arena.table, where
+    numbers = np.repeat(np.arange(len(table.lineups)), episodes)
+    engine = arena.engine(len(numbers))
+    within = np.tile(np.arange(episodes), len(table.lineups))
+    engine.reset((seed + numbers * STRIDE + within).astype(np.uint64))
+    seated = table.lineups[numbers]
+    partners, shadows = Partners(engine, table, seated), _Shadows(engine, table)
+    chooser = _Chooser(engine, table, plan)
+    misses = np.zeros((2, len(table.partners)))  # with one more of either kind than were seen
+    while not engine.control.done.all():
+        actions = np.zeros(engine.actions.shape)
+        partners.act(actions)
+        chooser.act(actions)
+        shadows.predict()
+        engine.step(actions, DISABLED)
+        distances = shadows.distances()
+        if distances is not None:
+            chooser.learn(shadows.likelihoods(distances, errors))
+            misses += _missed(distances, seated, float(engine.constants.noise[1]) + _CLOSE)
+    returns = engine.control.returns[:, chooser.seat].reshape(-1, episodes).copy()
+    rate = (misses[1] + 0.5) / (misses.sum(axis=0) + 1.0)
+    return returns, np.clip(rate, 0.005, 1.0)
+
+
+def _missed(distances: np.ndarray, seated: np.ndarray, noise: float) -> np.ndarray:
+    """Count hits and misses (2, policies) of the policies that really sit in the seats."""
+    counts = np.zeros((2, distances.shape[2]))
+    for number in range(distances.shape[2]):
+        missed = distances[:, :, number][seated == number] > noise
+        counts[:, number] = len(missed) - missed.sum(), missed.sum()
+    return counts

@@ -1,0 +1,233 @@
+"""Certificates: what a version 1 game asks of its agents, in figures that anybody can reproduce.
+
+A certificate holds the best rules that a search has found, as playable data, and what they and
+fixed policies earn: in the repeated game beside single policies, and in every task of a protocol.
+``coopbench certify`` plays the rules again and prints the figures; with ``--search`` it searches
+anew. The certificates of this package are data files of ``coopbench.baselines``; the policies
+``best_constant``, ``open_loop`` and ``rule`` play what they hold.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from coopbench.baselines.strategies.certified import certified
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.sections import Task
+from coopbench.theory.criteria import Criterion, criteria
+from coopbench.theory.figures import Figure
+from coopbench.theory.sections import Effort, Focal, RepeatedGame, SelfPlay, Sizes
+from coopbench.theory.tables import self_play_table
+from coopbench_envs.registration import spec
+from coopbench_envs.roles import members_of_roles
+
+__all__ = ["PROTOCOL", "Certificate", "certify", "load_certificate", "read_certificate"]
+
+PROTOCOL = "coopetition-standard"
+REPEATED = "repeated game"  # name of the section that belongs to no task
+_USUAL = "reciprocator"
+# Reference policies of the games, by role where roles differ; the others have the usual one.
+_REFERENCES: dict[str, str | dict[str, str]] = {
+    "DynamicPartnerSelection-v1": "reciprocator:0.4,1",
+    "PartnerHoldUp-v1": "reciprocator:0.4,1",
+    "PlatformEcosystem-v1": "reciprocator:bar=0.8,ignore=0.16,follow=0.96",
+}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Figures and rules of one game; sections are its tasks and ``repeated game``."""
+
+    env_id: str
+    protocol: str
+    effort: int  # budgets of the searches, as multiples of the usual ones
+    references: dict[str, str]  # reference policy of each role
+    best_constant: dict[str, list[float]]  # role -> action, as fractions of the action's range
+    open_loop: dict[str, list[float]]  # role -> investment at each step, as a fraction
+    rules: dict[str, dict[str, Any]]  # section -> class -> role -> rule, or line-up -> rule
+    figures: dict[str, dict[str, Figure]]  # section -> name -> figure
+    criteria: tuple[Criterion, ...]
+
+    @property
+    def met(self) -> bool:
+        """Whether every criterion holds."""
+        return all(criterion.met for criterion in self.criteria)
+
+    def score(self, task: str, name: str) -> float:
+        """Return a figure of a task on the task's scale from ``low`` to ``high``."""
+        figures = self.figures[task]
+        low, high = figures["low"].value, figures["high"].value
+        return (figures[name].value - low) / (high - low)
+
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Return the bounds of every task, (low, high)."""
+        return {
+            name: (figures["low"].value, figures["high"].value)
+            for name, figures in self.figures.items()
+            if name != REPEATED
+        }
+
+    def to_json(self) -> str:
+        """Write as JSON with sorted keys."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Certificate":
+        """Read what ``to_json`` has written, parsed."""
+        figures = {
+            section: {name: Figure(**value) for name, value in table.items()}
+            for section, table in content["figures"].items()
+        }
+        rows = tuple(Criterion(**row) for row in content["criteria"])
+        return cls(**{**content, "figures": figures, "criteria": rows})
+
+
+def load_certificate(env_id: str) -> Certificate:
+    """Return the certificate of an environment that this package contains.
+
+    Raises ``FileNotFoundError`` if the environment has none.
+    """
+    return Certificate.of(certified(env_id))
+
+
+def read_certificate(path: Path) -> Certificate:
+    """Read a certificate from a file that ``to_json`` has written.
+
+    Raises ``ValueError`` if it is none.
+    """
+    try:
+        return Certificate.of(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f"{path} cannot be read as a certificate ({error}); allowed: a file that 'coopbench "
+            f"certify --out' has written."
+        ) from None
+
+
+def certify(
+    env_id: str,
+    *,
+    protocol: str = PROTOCOL,
+    tasks: Sequence[str] | None = None,
+    stored: Certificate | None = None,
+    effort: int = 1,
+    sizes: Sizes | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Certificate:
+    """Measure the ``tasks`` of a game in a protocol (default: all), and the repeated game.
+
+    Tasks are searched and measured each by itself, the repeated game with those of self-play.
+    With a ``stored`` certificate its rules are played again, by default those of all its tasks, and
+    nothing is searched; without, the best rules are searched first, with budgets that grow with
+    ``effort``. ``sizes`` are the numbers
+    of episodes of the figures. ``tell`` is called with the name of each part before it begins.
+    Raises ``ValueError`` for a game or a task that the protocol does not have.
+    """
+    say = tell or (lambda text: None)
+    if stored is not None and tasks is None:
+        tasks = [name for name in stored.rules if name != REPEATED]
+    work = _Work(env_id, protocol, tasks)
+    if stored is None:
+        rules = work.search(Effort.of(effort, len(work.game.agents)), say)
+    else:
+        rules, effort = stored.rules, stored.effort
+    figures = work.measure(rules, sizes or Sizes(), say)
+    constant, loop = (
+        work.actions(rules)
+        if stored is None
+        else (
+            stored.best_constant,
+            stored.open_loop,
+        )
+    )
+    return Certificate(
+        env_id=work.env_id,
+        protocol=protocol,
+        effort=effort,
+        references=work.references,
+        best_constant=constant,
+        open_loop=loop,
+        rules=rules,
+        figures=figures,
+        criteria=criteria(figures, work.groups, work.hidden, len(work.game.agents)),
+    )
+
+
+class _Work:
+    """The sections of a certificate."""
+
+    def __init__(self, env_id: str, protocol: str, tasks: Sequence[str] | None) -> None:
+        self.env_id = spec(env_id).id
+        chosen = _tasks(self.env_id, protocol, tasks)
+        self.groups = {task.id: task.group for task in chosen}
+        self.game = self_play_table(self.env_id, {}).game
+        self.hidden = not bool(getattr(self.game.constants, "public", True))
+        self.references = _references(self.env_id, list(members_of_roles(self.game.agents)))
+        self._alone = [task for task in chosen if not task.pools]
+        self._sections: dict[str, Any] = {t.id: SelfPlay(t, self.references) for t in self._alone}
+        if self._alone:
+            self._sections[REPEATED] = RepeatedGame(self.env_id, {}, self.references)
+        rest = [task for task in chosen if task.pools]
+        self._sections |= {task.id: Focal(task, self.references) for task in rest}
+
+    def search(self, effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
+        """Search the rules of all sections, each by itself."""
+        rules = {}
+        for name, section in self._sections.items():
+            say(f"{name}: searching")
+            rules[name] = section.search(effort)
+        return rules
+
+    def measure(
+        self, rules: Mapping[str, Any], sizes: Sizes, say: Callable[[str], None]
+    ) -> dict[str, dict[str, Figure]]:
+        """Play the rules of all sections; compare the fixed policies in shifted ranges, too."""
+        figures = {}
+        for name, section in self._sections.items():
+            say(f"{name}: measuring")
+            figures[name] = section.measure(rules[name], sizes)
+        return figures
+
+    def actions(
+        self, rules: Mapping[str, Any]
+    ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+        """Return the best constant and the best sequence of self-play, by role."""
+        if not self._alone:
+            return {}, {}
+        table = self_play_table(self.env_id, {})
+        best, game = rules[self._alone[0].id], table.game
+        constant, loop = {}, {}
+        for role, form in table.forms.items():
+            seat = form.inputs.seat
+            low, width = game.low[seat], game.high[seat] - game.low[seat]
+            played = form.over_time(form.weights(best["constant"][role]))
+            constant[role] = ((played[0] - low) / width).round(6).tolist()
+            sequence = form.over_time(form.weights(best["sequence"][role]))
+            loop[role] = ((sequence[:, 0] - low[0]) / width[0]).round(6).tolist()
+        return constant, loop
+
+
+def _tasks(env_id: str, protocol: str, tasks: Sequence[str] | None) -> list[Task]:
+    """Return the tasks of a game in a protocol; all, or those with these ids."""
+    loaded = load_protocol(protocol)
+    if tasks is not None:
+        chosen = [loaded.task_of(task) for task in tasks]
+        other = [task for task in chosen if spec(task.env).id != env_id]
+        if other:
+            raise ValueError(f"Task {other[0].id!r} is one of {other[0].env}, not of {env_id}.")
+        return chosen
+    chosen = [task for task in loaded.task if spec(task.env).id == env_id]
+    if not chosen:
+        games = dict.fromkeys(task.env for task in loaded.task)
+        raise ValueError(
+            f"{protocol} has no task of {env_id} to certify; allowed: {', '.join(games)}."
+        )
+    return chosen
+
+
+def _references(env_id: str, roles: list[str]) -> dict[str, str]:
+    """Return the reference policy of each role of a game."""
+    policy = _REFERENCES.get(env_id.rpartition("/")[2], _USUAL)
+    return dict.fromkeys(roles, policy) if isinstance(policy, str) else dict(policy)

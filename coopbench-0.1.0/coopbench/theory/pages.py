@@ -1,0 +1,93 @@
+"""Certificates as Markdown: criteria, scores, shares of the score, and bounds to paste."""
+
+from collections.abc import Iterator
+
+from coopbench.report.markdown import rows_table
+from coopbench.theory.certificates import REPEATED, Certificate
+from coopbench.theory.criteria import criteria_table
+
+__all__ = ["bounds_lines", "certificate_page"]
+
+_NAMES = {
+    "high": "upper bound",
+    "low": "lower bound",
+    "memory": "best rule with memory of the others' conduct",
+    "partner": "best rule on all observations",
+    "blind": "best rule that ignores partners",
+    "public": "best rule on public state and time",
+    "sequence": "best fixed sequence",
+    "constant": "best constant",
+    "bayesian": "knows the pool, not the partner",
+    "always_defect": "`always_defect`",
+    "cooperator": "`cooperator`",
+    "reference": "reference policy",
+    "random": "`random`",
+}
+_LADDER = (("public", "public state"), ("blind", "own conduct"), ("partner", "partner"))
+_SHARES = (*_LADDER, ("memory", "memory"))
+
+
+def certificate_page(certificate: Certificate) -> str:
+    """Write the criteria, then the scores in every task and what they need."""
+    tasks = [name for name in certificate.figures if name != REPEATED]
+    references = dict.fromkeys(certificate.references.values())
+    parts = [
+        f"Reference policy: {', '.join(f'`{policy}`' for policy in references)}.",
+        criteria_table(certificate.criteria),
+        rows_table(
+            ["Score, 0 = lower bound, 1 = upper bound", *tasks], _scores(certificate, tasks)
+        ),
+    ]
+    if tasks:
+        parts.append(
+            rows_table(["Share of the best rule's score", *tasks], _parts(certificate, tasks))
+        )
+    return "\n\n".join(parts)
+
+
+def _scores(certificate: Certificate, tasks: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for every kind of play: its score in each task, with its standard error."""
+    for name, text in _NAMES.items():
+        cells = [_score(certificate, task, name) for task in tasks]
+        if any(cells):
+            yield (text, *cells)
+
+
+def _score(certificate: Certificate, task: str, name: str) -> str:
+    figures = certificate.figures[task]
+    if name not in figures:
+        return ""
+    if name in ("low", "high"):
+        return f"{figures[name].value:.2f} ± {figures[name].error:.2f}"
+    width = figures["high"].value - figures["low"].value
+    return f"{certificate.score(task, name):.2f} ± {figures[name].error / width:.2f}"
+
+
+def _parts(certificate: Certificate, tasks: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield what each class of rules adds to the class before it, as a share of the best score."""
+    for place, (_, text) in enumerate(_SHARES):
+        cells = []
+        for task in tasks:
+            reached = [0.0]
+            for other, _ in _SHARES:
+                name = "low" if other == "blind" and _is_focal(certificate, task) else other
+                score = certificate.score(task, name)
+                reached.append(max(score, reached[-1]))
+            whole = reached[-1]
+            share = (reached[place + 1] - reached[place]) / whole if whole > 0.0 else 0.0
+            cells.append(f"{share:.2f}")
+        yield (f"needs {text}", *cells)
+
+
+def _is_focal(certificate: Certificate, task: str) -> bool:
+    """Return whether the lower bound of a task is the best rule that ignores partners."""
+    return "blind" not in certificate.figures[task]
+
+
+def bounds_lines(certificate: Certificate) -> list[str]:
+    """Return one line per task: its bounds as a protocol's file holds them."""
+    width = max((len(name) for name in certificate.bounds()), default=0)
+    return [
+        f"{name:<{width}}  bounds = {{ low = {low:.2f}, high = {high:.2f} }}"
+        for name, (low, high) in certificate.bounds().items()
+    ]

@@ -1,0 +1,62 @@
+"""Tables of a protocol's tasks: which rules and partners sit where."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.match import OWN
+from coopbench.protocol.sections import Task
+from coopbench.theory.arena import Table
+from coopbench_envs.roles import members_of_roles
+
+__all__ = ["beside", "focal_tables", "lineup_names", "self_play_table"]
+
+
+def self_play_table(
+    env_id: str, parameters: dict[str, Any], *, all_informed: bool = False
+) -> Table:
+    """Return the table in which rules sit in all seats."""
+    table = Table(env_id, parameters, (), np.full((1, 1), OWN), all_informed)
+    everywhere = np.full((1, len(table.game.agents)), OWN)
+    return Table(env_id, parameters, (), everywhere, all_informed)
+
+
+def beside(env_id: str, parameters: dict[str, Any], policies: dict[str, str]) -> dict[str, Table]:
+    """Return for each role the table in which one seat plays a rule, all others a policy.
+
+    ``policies`` names the policy of each role.
+    """
+    agents = self_play_table(env_id, parameters).game.agents
+    members, names = members_of_roles(agents), list(policies)
+    tables = {}
+    for role, seats in members.items():
+        lineup = np.full((1, len(agents)), OWN)
+        for other, places in members.items():
+            lineup[0, places] = names.index(other)
+        lineup[0, seats[0]] = OWN
+        tables[role] = Table(env_id, parameters, tuple(policies.values()), lineup)
+    return tables
+
+
+def focal_tables(task: Task) -> dict[str, Table]:
+    """Return for each role the table of the line-ups that one of its seats meets in a task.
+
+    The rule sits in the role's first seat: others of the role meet the same line-ups, in the order
+    of the other seats.
+    """
+    agents = self_play_table(task.env, task.parameters).game.agents
+    cycle = math.lcm(*(len(names) for names in task.pools.values()))
+    seats, tables = task.seating(cycle * len(agents), agents), {}
+    for role, members in members_of_roles(agents).items():
+        rows = seats[members[0] :: len(agents)]
+        _, first = np.unique(rows, axis=0, return_index=True)
+        lineups = rows[np.sort(first)]
+        tables[role] = Table(task.env, dict(task.parameters), task.partner_names, lineups)
+    return tables
+
+
+def lineup_names(table: Table) -> list[str]:
+    """Name the partners of each line-up, in the order of the seats."""
+    rows = [row[row != OWN] for row in table.lineups]
+    return [" + ".join(table.partners[number] for number in row) for row in rows]

@@ -1,0 +1,1 @@
+"""Workflows: what a user starts, one file each."""

@@ -1,0 +1,106 @@
+"""Comparison: differences between the stored episodes of a cell and the same played again."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from coopbench.episodes.table import Episodes, Trace
+from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Finding
+
+__all__ = ["agreement", "columns", "compared", "differences", "trace_of", "trajectories"]
+
+
+def trace_of(block: Episodes) -> Trace:
+    """Return the trace of a cell; raise ``ValueError`` for episodes that were not played here."""
+    if block.trace is None:
+        raise ValueError(f"{block.cell} was not played here: it has no trace.")
+    return block.trace
+
+
+def compared(block: Episodes, again: Episodes) -> Iterator[Finding]:
+    """Yield the differences between a stored cell and the same cell played again."""
+    one, two = trace_of(block), trace_of(again)
+    yield from trajectories(one.episodes, two.episodes, range(len(block)))
+    common = min(len(one.steps), len(two.steps))
+    if len(one.steps) != len(two.steps) or (one.steps != two.steps).any():
+        differing = np.flatnonzero(one.steps[:common] != two.steps[:common])
+        step = int(differing[0]) + 1 if len(differing) else common + 1
+        same_length = len(one.steps) == len(two.steps)
+        yield Finding(f"the checksum of step {step} differs", close=same_length, step=step)
+    yield from differences(columns(block), columns(again), range(len(block)))
+    yield from differences(_courses(block), _courses(again), None)
+
+
+def trajectories(
+    one: Sequence[str], two: Sequence[str], episodes: Sequence[int]
+) -> Iterator[Finding]:
+    """Compare the fingerprints of episodes, whose numbers are ``episodes``."""
+    differing = [k for k, a, b in zip(episodes, one, two, strict=True) if a != b]
+    if differing:
+        text = f"the trajectory of episode {differing[0]} is another one ({len(differing)} in all)"
+        yield Finding(text, close=True, episodes=tuple(differing))
+
+
+def columns(block: Episodes) -> dict[str, np.ndarray]:
+    """Return everything that has a value for each episode, by name."""
+    names = ("seeds", "lengths", "terminated", "seats", "returns")
+    of_agents = {f"{name} of agents": values for name, values in block.agent_metrics.items()}
+    return {name: getattr(block, name) for name in names} | block.metrics | of_agents
+
+
+def _courses(block: Episodes) -> dict[str, np.ndarray]:
+    """Return the curves, and the actions and rewards of the recorded episodes."""
+    courses = {f"the curve of {name}": curve for name, curve in block.curves.items()}
+    for k, (actions, rewards) in trace_of(block).recorded.items():
+        courses |= {f"actions of episode {k}": actions, f"rewards of episode {k}": rewards}
+    return courses
+
+
+def differences(
+    stored: Mapping[str, np.ndarray],
+    again: Mapping[str, np.ndarray],
+    episodes: Sequence[int] | None,
+) -> Iterator[Finding]:
+    """Yield differences between arrays of the same names.
+
+    ``episodes`` are the numbers of the episodes along axis 0; None if axis 0 is another one.
+    """
+    if set(stored) != set(again):
+        odd = sorted(set(stored) ^ set(again))
+        yield Finding(f"{', '.join(odd)}: not in both of what is stored and what was played")
+    for name in (name for name in stored if name in again):
+        one, two = stored[name], again[name]
+        if one.shape != two.shape or one.dtype != two.dtype:
+            yield Finding(f"{name}: {one.shape} of {one.dtype} instead of {two.shape}, {two.dtype}")
+            continue
+        same, near = agreement(one, two)
+        if not same.all():
+            yield _difference(name, one, two, (same, near), episodes)
+
+
+def _difference(
+    name: str,
+    one: np.ndarray,
+    two: np.ndarray,
+    agree: tuple[np.ndarray, np.ndarray],
+    episodes: Sequence[int] | None,
+) -> Finding:
+    """Describe the first difference of two arrays, beyond tolerance if there is one."""
+    same, near = agree
+    places = np.argwhere(~near if not near.all() else ~same)
+    first = tuple(int(index) for index in places[0])
+    rows = np.unique(np.argwhere(~same)[:, 0])
+    differing = () if episodes is None else tuple(int(episodes[k]) for k in rows)
+    where = differing[:1] + first[1:] if differing else first
+    index = ", ".join(map(str, where))
+    text = f"{name}[{index}] is {one[first]}; played again it is {two[first]}"
+    return Finding(text, close=bool(near.all()), episodes=differing)
+
+
+def agreement(one: np.ndarray, two: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where two arrays are the same, and where they are the same within tolerance."""
+    if one.dtype.kind != "f":
+        return one == two, one == two
+    same = (one == two) & (np.signbit(one) == np.signbit(two)) | (np.isnan(one) & np.isnan(two))
+    with np.errstate(over="ignore"):
+        return same, same | np.isclose(one, two, RELATIVE, ABSOLUTE)

@@ -1,0 +1,157 @@
+"""Consistency: what must hold of a stored cell before it is played again.
+
+A cell that is not of its protocol is not played: it could be of any size.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.match import OWN
+from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.registry import POLICY_FILE, learners, parse_name
+from coopbench.episodes.table import Episodes, Progress
+from coopbench.episodes.trajectories import agent_metrics, episode_metrics
+from coopbench.playing.plan import game_of
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+from coopbench.results.store import Stored
+from coopbench.workflows.comparison import differences, trace_of
+from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Finding
+from coopbench_envs.registration import spec
+
+__all__ = ["episode_findings", "metadata_findings", "policy_findings"]
+
+
+# --- the episodes ---------------------------------------------------------------------------------
+
+
+def episode_findings(protocol: Protocol, task: Task, block: Episodes) -> Iterator[Finding]:
+    """Yield how episodes are not those of the protocol."""
+    if len(block) != protocol.episodes(task):
+        yield Finding(f"{len(block)} episodes; the protocol has {protocol.episodes(task)}")
+        return
+    game = game_of(task)
+    if block.agents != game.agents:
+        yield Finding(f"the agents are {block.agents}; those of the game are {game.agents}")
+        return
+    expected = {
+        "seeds": protocol.seeds_of(task),
+        "seats": task.seating(len(block), game.agents) == OWN,
+    }
+    stored = {name: getattr(block, name) for name in expected}
+    yield from differences(stored, expected, range(len(block)))
+    horizon = int(game.constants.horizon)
+    ends = block.lengths
+    early = (ends < 1) | (ends > horizon) | (~block.terminated & (ends < horizon))
+    if early.any():
+        k = int(np.flatnonzero(early)[0])
+        text = f"episode {k} has {ends[k]} steps and was {'' if block.terminated[k] else 'not '}"
+        yield Finding(f"{text}terminated; the horizon is {horizon}", episodes=(k,))
+        return
+    yield from _array_findings(task, block, int(ends.max()))
+
+
+def _array_findings(task: Task, block: Episodes, longest: int) -> Iterator[Finding]:
+    """Yield how arrays are not those of the game, or do not fit each other."""
+    environment = spec(task.env)
+    measured = list(environment.metrics)
+    names = {
+        "metrics": (list(block.metrics), [*measured, *episode_metrics(environment)]),
+        "metrics of agents": (list(block.agent_metrics), list(agent_metrics(environment))),
+        "curves": (list(block.curves), measured),
+    }
+    for kind, (stored, expected) in names.items():
+        if stored != expected:
+            yield Finding(f"the {kind} are {stored}; those of the game are {expected}")
+            return
+    steps = trace_of(block).steps
+    if steps.shape != (longest,) or steps.dtype != np.uint64:
+        yield Finding(f"there are checksums of {steps.shape} steps; the longest has {longest}")
+    for name, course in block.curves.items():
+        if course.shape != (longest + 1,):
+            yield Finding(f"the curve of {name} has {course.size} points; allowed: {longest + 1}")
+        elif not np.isclose(course[-1], block.metrics[name].mean(), RELATIVE, ABSOLUTE, True):
+            mean = block.metrics[name].mean()
+            yield Finding(f"the curve of {name} ends at {course[-1]}; its mean is {mean}")
+
+
+# --- the metadata and the checkpoints -------------------------------------------------------------
+
+
+def metadata_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]:
+    """Yield how the metadata of a cell do not fit its protocol and its checkpoints."""
+    meta, progress = stored.meta, stored.progress
+    if meta["protocol"] != protocol.name:
+        yield Finding(f"meta.json names the protocol {meta['protocol']!r}; it is {protocol.name!r}")
+    if not isinstance(meta["platform"], str) or not isinstance(meta["versions"], dict):
+        yield Finding("meta.json does not name the platform and versions that the cell was made on")
+    if meta["run"] is not None and stored.policy is None and POLICY_FILE in meta["sha256"]:
+        yield Finding(f"there is a {POLICY_FILE}, but meta.json describes no training")
+    if progress is not None:
+        yield from _progress_findings(protocol, progress, meta["chosen_step"])
+
+
+def _progress_findings(protocol: Protocol, progress: Progress, chosen: Any) -> Iterator[Finding]:
+    """Yield how checkpoints are not those of the protocol, or whether the wrong one was chosen."""
+    selection, steps = protocol.seeds.selection, progress.steps
+    if selection is None or progress.cell.run is None:
+        yield Finding("there are checkpoints, but no selection seeds or no training run")
+        return
+    task = protocol.task_of(progress.cell.task)
+    expected = list(dict.fromkeys(("return", *protocol.metrics_of(task))))
+    if list(progress.metrics) != expected:
+        yield Finding(f"checkpoints have the metrics {list(progress.metrics)}; allowed: {expected}")
+    for name, values in progress.metrics.items():
+        if values.shape != (len(steps), selection.count) or values.dtype != np.float64:
+            yield Finding(f"{name} of checkpoints is {values.shape} of {values.dtype}")
+            return
+    if steps.dtype != np.int64 or not (np.diff(steps) > 0).all() or steps[0] < 0:
+        yield Finding("the steps of the checkpoints do not increase")
+    best = int(steps[progress.best(protocol.report.score)])
+    if type(chosen) is not int or chosen != best:
+        yield Finding(f"the checkpoint of step {chosen} was chosen; the best is that of {best}")
+
+
+# --- the trained policy ---------------------------------------------------------------------------
+
+
+def policy_findings(stored: Stored, policy: TrainedPolicy) -> Iterator[Finding]:
+    """Yield how a trained policy is not the one that the metadata describe."""
+    meta = stored.meta
+    pairs = {
+        "run": (policy.facts["seed"], meta["run"]),
+        "hyperparameters": (policy.hyperparameters, meta["hyperparameters"]),
+    }
+    for name, (value, stated) in pairs.items():
+        if value != stated:
+            yield Finding(f"{POLICY_FILE} has the {name} {value!r}; meta.json says {stated!r}")
+    learner = parse_name(str(meta["policy"])).kind
+    if learner in learners() and policy.name != learner:
+        yield Finding(f"{POLICY_FILE} was trained by {policy.name!r}")
+    yield from _training_findings(stored, policy)
+
+
+def _training_findings(stored: Stored, policy: TrainedPolicy) -> Iterator[Finding]:
+    """Yield how the training in the metadata is not that of the policy and its checkpoints."""
+    facts, progress = stored.meta["training"], stored.progress
+    stated = {name: facts.get(name) for name in ("steps", "interval", "chosen_step")}
+    if not all(type(number) is int and number > 0 for number in stated.values()):
+        yield Finding(f"meta.json describes a training with {stated}; allowed: whole numbers > 0")
+        return
+    steps, interval, chosen = stated.values()
+    if steps % interval or chosen % interval or chosen > steps:
+        yield Finding(f"meta.json describes a training with {stated}, which do not fit together")
+    if not chosen - interval < policy.facts["steps"] <= chosen:
+        yield Finding(
+            f"{POLICY_FILE} was trained for {policy.facts['steps']!r} steps; meta.json chose that "
+            f"of {chosen}"
+        )
+    if progress is None:
+        return
+    marks = range(interval, steps + 1, interval)
+    if len(progress.steps) != len(marks) or (progress.steps != np.array(marks)).any():
+        yield Finding(f"the checkpoints are not every {interval} of {steps} steps")
+    if chosen != stored.meta["chosen_step"]:
+        yield Finding(f"meta.json names two checkpoints, {chosen} and {stored.meta['chosen_step']}")

@@ -1,0 +1,135 @@
+"""Cross-play: every policy in one seat beside every policy in the others, a matrix per task."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from coopbench.analysis.estimates import estimate
+from coopbench.analysis.meetings import Meeting, Meetings
+from coopbench.baselines.match import OWN, seating
+from coopbench.episodes.table import Cell, Episodes
+from coopbench.episodes.trained import Trained
+from coopbench.playing.models import Checkpoints, Entrant, Failed, PolicyLike
+from coopbench.playing.plan import game_of, plan
+from coopbench.playing.rollout import PlayJob
+from coopbench.playing.runner import Event, Runner
+from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+from coopbench.report.crossplay import as_text, save
+
+__all__ = ["CrossPlay", "crossplay"]
+
+Progress = Callable[[str, float], None]  # task, done in [0, 1]
+
+
+class CrossPlay(Meetings):
+    """Result of ``coopbench.crossplay``; print it, or ``save`` it."""
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def save(self, folder: str | Path) -> dict[str, Path]:
+        """Write the matrices below ``folder``; return the files by format.
+
+        ``crossplay.md``, ``crossplay.csv``, ``crossplay.json`` and a heat map per task.
+        """
+        return save(self, Path(folder))
+
+
+def crossplay(
+    protocol: str | Path | Protocol,
+    policies: Sequence[Entrant] | None = None,
+    tasks: Sequence[str] | None = None,
+    progress: Progress | None = None,
+    backend: str = "serial",
+    workers: int | None = None,
+) -> CrossPlay:
+    """Play every policy with every other one, and with itself, on the games of a protocol.
+
+    ``protocol``, ``policies``, ``backend`` and ``workers`` are as in ``evaluate``; by default the
+    protocol's baselines and all its tasks. Partners and groups of tasks are ignored, and tasks that
+    are identical without them are played once, under the name of the first one. In episode k the
+    policy has seat k mod n and its partner all others; the return of that seat counts.
+    """
+    whole = find_protocol(protocol)
+    chosen = [whole.task_of(name) for name in tasks or ()]
+    games = _games(whole, chosen or whole.task)
+    reduced = whole.model_copy(update={"task": games})
+    models = _policies(reduced, whole.report.baselines if policies is None else policies)
+    names = tuple(dict.fromkeys(cell.policy for cell in models))
+    places = [
+        (task.id, policy, partner) for task in games for policy, partner in product(names, names)
+    ]
+    jobs = [_job(reduced, models, *place) for place in places]
+    runner = Runner(backend, workers, _by_task(progress, len(names) ** 2))
+    samples: dict[PlayJob, np.ndarray] = {}
+    with runner.run(jobs) as finished:
+        for job, played in finished:
+            samples[job] = _own_returns(played.episodes)
+    meetings = tuple(
+        _meeting(*place, samples[job], whole.report.confidence)
+        for place, job in zip(places, jobs, strict=True)
+    )
+    return CrossPlay(whole, names, tuple(task.id for task in games), meetings)
+
+
+def _by_task(
+    progress: Progress | None, jobs: int
+) -> Callable[[PlayJob, float, Event], None] | None:
+    """Adapt a callback (task, share) to tasks of so many ``jobs`` each."""
+    if progress is None:
+        return None
+    done = Counter[str]()
+
+    def tell(job: PlayJob, share: float, event: Event) -> None:
+        if event == "done":
+            done[job.cell.task] += 1
+            progress(job.cell.task, done[job.cell.task] / jobs)
+
+    return tell
+
+
+def _policies(protocol: Protocol, entrants: Sequence[Entrant]) -> dict[Cell, PolicyLike]:
+    """Return the policy of every cell; ``ValueError`` for training runs."""
+    policies: dict[Cell, PolicyLike] = {}
+    for cell, model in plan(protocol, entrants):
+        if cell.run is not None or isinstance(model, Trained | Checkpoints | Failed):
+            raise ValueError(f"{cell.policy} has several training runs; name the policy of one.")
+        policies[cell] = model
+    return policies
+
+
+def _job(
+    protocol: Protocol, models: Mapping[Cell, PolicyLike], task: str, policy: str, partner: str
+) -> PlayJob:
+    """Return the play of a policy in one seat beside its partner in all others."""
+    cell = Cell(task, policy)
+    beside = () if policy == partner else (models[Cell(task, partner)],)
+    return PlayJob(protocol, cell, models[cell], beside)
+
+
+def _games(protocol: Protocol, tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Return the tasks that differ in game, parameters, start positions or number of episodes."""
+    games: dict[str, Task] = {}
+    for task in tasks:
+        played = (task.env, game_of(task).parameters, task.instances, protocol.episodes(task))
+        games.setdefault(repr(played), task)
+    return tuple(games.values())
+
+
+def _own_returns(block: Episodes) -> np.ndarray:
+    """Return the return of the policy's seat in every episode, (episodes,)."""
+    episodes, agents = block.returns.shape
+    returns: np.ndarray = block.returns[seating(episodes, agents, 1) == OWN]
+    return returns
+
+
+def _meeting(
+    task: str, policy: str, partner: str, sample: np.ndarray, confidence: float
+) -> Meeting:
+    row = estimate(task, policy, "own_return", sample, confidence)
+    return Meeting(task, policy, partner, row.count, row.mean, row.std, row.low, row.high, row.flag)

@@ -1,0 +1,163 @@
+"""Evaluation: protocol and policies in, report out; finished work is kept and found again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from coopbench.baselines.registry import learners, parse_name, trained_policy
+from coopbench.episodes.table import Cell, Failure, Played
+from coopbench.episodes.trained import Trained
+from coopbench.errors import DamagedResultError
+from coopbench.playing.models import Entrant, Failed
+from coopbench.playing.plan import Planned, plan
+from coopbench.playing.rollout import PlayJob
+from coopbench.playing.runner import CellProgress, Runner, by_cell
+from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.report.loading import report_of
+from coopbench.report.report import Report
+from coopbench.results import store
+from coopbench.results.folder import check_folder, earlier_runs, models_of, write_protocol
+from coopbench.results.manifest import write_manifest
+from coopbench.results.registration import read_registration
+
+__all__ = ["evaluate", "evaluate_cells", "expanded", "play_cells"]
+
+
+def evaluate(
+    protocol: str | Path | Protocol,
+    policies: Sequence[Entrant],
+    out: str | Path | None = None,
+    backend: str = "serial",
+    progress: CellProgress | None = None,
+    workers: int | None = None,
+) -> Report:
+    """Play every task of a protocol with every policy, and report the results.
+
+    ``protocol`` is a name (``coopbench.protocols()``), a TOML file or a ``Protocol``; an
+    environment id in its place makes a protocol of one task with 100 episodes, whose report is
+    marked as not standard. A policy is a name (``coopbench.policies()``, parameters after a colon),
+    a callable ``f(observations) -> actions`` on batches (episodes, agents, features), or an object
+    with ``act``. ``ippo:FOLDER`` is what the learner ``ippo`` has trained: one policy, if that is
+    the folder of a run; all its runs, as ``Models``, if it is a results folder.
+
+    With ``out`` every finished cell is written to that folder at once: after an interruption the
+    same call resumes where it stopped. Named policies that the folder already holds are not played
+    again; a damaged result is named in the report's notes, and that cell alone is redone. Earlier
+    training runs in the folder are included, of these policies and of the learned ones that the
+    protocol requires. Finally the manifest is written, with which ``verify`` detects missing cells.
+
+    ``backend`` is "serial", or one that plays several cells in parallel, with identical results:
+    "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
+    the machines of a cluster (default: one per core of the cluster).
+    """
+    runner, checked = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
+    cells = plan(checked, expanded(checked, policies))
+    return evaluate_cells(checked, cells, out, runner)
+
+
+def evaluate_cells(
+    protocol: Protocol, cells: Sequence[Planned], out: str | Path | None, runner: Runner
+) -> Report:
+    """Play the cells of a plan and report on them, like ``evaluate``."""
+    names = list(dict.fromkeys(cell.policy for cell, _ in cells))
+    played, notes = play_cells(protocol, cells, out, runner)
+    if out is None:
+        return report_of(protocol, played, names, notes)
+    earlier, more = earlier_runs(Path(out), protocol, {cell for cell, _ in cells})
+    report = report_of(protocol, [*played, *earlier], names, (*notes, *more))
+    registration = read_registration(Path(out))
+    return replace(report, registration=registration, results=write_manifest(Path(out), protocol))
+
+
+def expanded(protocol: Protocol, policies: Sequence[Entrant]) -> list[Entrant]:
+    """Expand ``learner:FOLDER`` of a results folder into all runs stored there."""
+    return [_expanded(protocol, policy) for policy in policies]
+
+
+def _expanded(protocol: Protocol, policy: Entrant) -> Entrant:
+    if not isinstance(policy, str):
+        return policy
+    learner, folder = parse_name(policy)
+    if learner not in learners() or not folder or not (Path(folder) / "protocol.json").is_file():
+        return policy
+    return models_of(folder, learner, protocol)
+
+
+def play_cells(
+    protocol: Protocol, cells: Sequence[Planned], out: str | Path | None, runner: Runner
+) -> tuple[list[tuple[Cell, store.Stored]], tuple[str, ...]]:
+    """Play cells of a plan like ``evaluate``; return each with its result, and the notes."""
+    root, notes = None if out is None else Path(out), list[str]()
+    if root is not None:
+        check_folder(root, [cell for cell, _ in cells])
+    jobs = [PlayJob(protocol, cell, model) for cell, model in cells]
+    reusable = [(job, _finished(root, job, notes)) for job in jobs]
+    results = {job.cell: stored for job, stored in reusable if stored is not None}
+    with runner.run([job for job in jobs if job.cell not in results]) as finished:
+        if root is not None:
+            write_protocol(root, protocol)
+        for job, stored in reusable:
+            if stored is not None:
+                _write_failure(root, protocol, stored)
+                runner.tell(job, 1.0, "kept")
+        for job, played in finished:
+            results[job.cell] = _stored(root, job, played)
+    return [(cell, results[cell]) for cell, _ in cells], tuple(notes)
+
+
+def _stored(root: Path | None, job: PlayJob, played: Played) -> store.Stored:
+    """Return what was played as it is stored, and write it below ``root`` if there is one."""
+    meta = store.describe(job.protocol, played, job.policy)
+    if root is not None:
+        store.write(root, played, meta, job.policy)
+    return store.Stored(meta, played.episodes, played.progress, None)
+
+
+def _write_failure(root: Path | None, protocol: Protocol, stored: store.Stored) -> None:
+    """Write a failed run below ``root``, unless it was read from there, which says more of it."""
+    if root is not None and stored.failure is not None and not stored.meta:
+        store.write_failure(root, protocol, stored.failure)
+
+
+def _finished(root: Path | None, job: PlayJob, notes: list[str]) -> store.Stored | None:
+    """Return the result of a job that need not be played: a failure, or what ``root`` holds.
+
+    Add to ``notes`` which results are damaged.
+    """
+    cell, model = job.cell, job.policy
+    failure = Failure(cell, model.reason) if isinstance(model, Failed) else None
+    failed = None if failure is None else store.Stored({}, None, None, failure)
+    # Any other object may have changed since: it plays again.
+    if root is None or not isinstance(model, str | Trained | Failed):
+        return failed
+    try:
+        stored = store.read(root, job.protocol, cell)
+    except DamagedResultError as error:
+        notes.append(f"redone: {error}")
+        return failed
+    _check_same_run(root, job, stored)
+    if isinstance(model, Failed):
+        return stored if stored is not None and stored.failure == failure else failed
+    return stored if stored is not None and _is_of(stored, model) else None
+
+
+def _check_same_run(root: Path, job: PlayJob, stored: store.Stored | None) -> None:
+    """Raise ``ValueError`` if another training run with the same seed is stored."""
+    if stored is None or stored.policy is None or job.cell.run is None:
+        return
+    model = job.policy
+    if not isinstance(model, Trained) or model.policy.pack() != stored.policy.pack():
+        raise ValueError(
+            f"{root / job.cell.folder} holds another training run with the seed {job.cell.run}. "
+            f"Choose another folder, or remove that one."
+        )
+
+
+def _is_of(stored: store.Stored, model: str | Trained) -> bool:
+    """Whether stored episodes were played by ``model`` as it is now."""
+    if stored.episodes is None or (isinstance(model, str) and stored.meta["plays"] != model):
+        return False
+    policy = model.policy if isinstance(model, Trained) else trained_policy(model)
+    played = None if stored.policy is None else stored.policy.pack()
+    return policy is None or policy.pack() == played

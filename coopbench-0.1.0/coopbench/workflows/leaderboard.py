@@ -1,0 +1,300 @@
+"""Leaderboard: verified results folders of one protocol, ranked on one static page.
+
+Every folder is verified first. Scores are estimated anew over all policies at once; reports in the
+folders are not used.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from coopbench.analysis import rankings
+from coopbench.analysis.aggregates import aggregates
+from coopbench.analysis.standings import Row, Source, Standings
+from coopbench.baselines.registry import entry_of
+from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.files import write_text
+from coopbench.playing.plan import check_units
+from coopbench.playing.runner import CellProgress
+from coopbench.protocol.schema import Protocol
+from coopbench.report.data import finite
+from coopbench.report.leaderboard import as_html
+from coopbench.results import store
+from coopbench.results.folder import table_of
+from coopbench.workflows.verdicts import CLOSE, MISSING, RERUN, Check, printable
+from coopbench.workflows.verification import Examined, checking_runner, examine
+from coopbench_envs.parameters import named
+
+__all__ = ["Leaderboard", "leaderboard"]
+
+SCHEMA = 1
+_UNVERIFIED = {"refuse": False, "mark": True}  # whether such a folder may take part
+
+
+class Leaderboard(Standings):
+    """Result of ``coopbench.leaderboard``; ``save`` writes the page."""
+
+    def to_json(self) -> str:
+        """Return everything as JSON; null where undefined."""
+        content = {
+            "schema": SCHEMA,
+            "protocol": self.protocol.name,
+            "digest": self.protocol.digest,
+            "rows": [finite(dataclasses.asdict(row)) for row in self.rows],
+            "sources": [dataclasses.asdict(source) for source in self.sources],
+            "notes": self.notes,
+        }
+        return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+    def to_html(self) -> str:
+        """Return a page that needs nothing else and runs no script."""
+        return as_html(self)
+
+    def save(self, path: str | Path) -> tuple[Path, Path]:
+        """Write the page, and the same as JSON beside it; return both files."""
+        page = Path(path)
+        if page.suffix != ".html":
+            raise ValueError(f"The file of a leaderboard has to end in .html; given {page}.")
+        write_text(page, self.to_html())
+        write_text(page.with_suffix(".json"), self.to_json())
+        return page, page.with_suffix(".json")
+
+
+def leaderboard(
+    folders: Sequence[str | Path],
+    unverified: str = "refuse",
+    backend: str = "serial",
+    workers: int | None = None,
+    progress: CellProgress | None = None,
+) -> Leaderboard:
+    """Verify results folders of one protocol and merge them into one table.
+
+    A folder in which something differs never takes part. One that has no manifest, or lacks cells
+    that its manifest lists, is not verified: it is refused, or with ``unverified="mark"`` marked.
+    A policy with results in several folders counts once if they are the same; if they differ, it
+    counts once for each folder, under a name with the folder's digest.
+
+    Raises:
+        ValueError: a folder is refused, the protocols are not the same, or have no agreed bounds.
+        FileNotFoundError: a folder holds no results.
+    """
+    admits = named("way with unverified folders", unverified, _UNVERIFIED)
+    if not folders:
+        raise ValueError("No folders for a leaderboard: name at least one with results.")
+    runner = checking_runner(backend, workers, progress)
+    examined = [examine(folder, runner) for folder in folders]
+    for folder in examined:
+        _check(folder, admits)
+    protocol = _common_protocol(examined)
+    entrants = {entrant.name: entrant for entrant in _entrants(examined)}
+    table = table_of(stored for entrant in entrants.values() for stored in entrant.renamed())
+    check_units(block.cell for block in table)
+    notes = [printable(entrant.note) for entrant in entrants.values() if entrant.note]
+    return Leaderboard(
+        protocol,
+        tuple(_rows(protocol, table, entrants)),
+        tuple(map(_source, examined)),
+        (*notes, *_unranked(protocol, table, list(entrants))),
+    )
+
+
+# --- who takes part -------------------------------------------------------------------------------
+
+
+def _check(folder: Examined, admits: bool) -> None:
+    """Raise ``ValueError`` if a folder must not take part; unverified ones only if ``admits``."""
+    name = folder.verification.folder
+    failed = [check for check in folder.verification.checks if not check.holds]
+    differing = [check for check in failed if check.verdict != MISSING]
+    if differing:
+        reasons = "; ".join(reason.removesuffix(".") for reason in differing[0].reasons)
+        raise ValueError(f"{name} did not pass verification: {differing[0].what}: {reasons}.")
+    if failed and not admits:
+        raise ValueError(
+            f"{name} is not verified: {_lacking(failed)}. Complete it, or mark it with "
+            f"--unverified mark."
+        )
+    if not any(stored.episodes for _, stored in folder.cells.values()):
+        raise ValueError(f"{name} holds no finished cells; leave it out.")
+
+
+def _lacking(checks: Sequence[Check]) -> str:
+    """Say which parts of a folder are missing; empty if none is."""
+    return "; ".join(f"{check.what} is missing" for check in checks if check.verdict == MISSING)
+
+
+def _common_protocol(examined: Sequence[Examined]) -> Protocol:
+    """Return the one protocol of all folders."""
+    first = examined[0]
+    if first.protocol is None:
+        raise ValueError(f"{first.verification.folder} has no protocol.")
+    for other in examined[1:]:
+        if other.verification.digest != first.verification.digest:
+            places = (
+                f"{v.folder} has {v.protocol} (digest {v.digest[:12]})"
+                for v in (first.verification, other.verification)
+            )
+            raise ValueError(
+                f"Folders of two protocols: {', '.join(places)}. Make a page for each."
+            )
+    if first.protocol.ad_hoc:
+        raise ValueError("An ad-hoc evaluation has no agreed bounds, hence no leaderboard.")
+    return first.protocol
+
+
+def _source(folder: Examined) -> Source:
+    facts = folder.verification
+    reasons = tuple(map(printable, facts.departures))
+    return Source(facts.folder, facts.results, _lacking(facts.checks), reasons)
+
+
+@dataclass(frozen=True)
+class _Entrant:
+    """One policy with its cells from one folder, or the same from several."""
+
+    name: str  # in the table
+    policy: str
+    cells: Mapping[Cell, store.Stored]
+    checks: Mapping[Cell, Check]
+    folders: tuple[Examined, ...]
+    note: str = ""
+
+    def renamed(self) -> list[store.Stored]:
+        """Return the cells under the name in the table."""
+        return [_called(stored, self.name) for stored in self.cells.values()]
+
+
+def _called(stored: store.Stored, name: str) -> store.Stored:
+    """Return a cell as that of a policy called ``name``."""
+    parts = (stored.episodes, stored.progress, stored.failure)
+    episodes, progress, failure = (
+        None if part is None else replace(part, cell=replace(part.cell, policy=name))
+        for part in parts
+    )
+    changed = {"episodes": episodes, "progress": progress, "failure": failure}
+    return stored._replace(**changed)  # type: ignore[arg-type]
+
+
+def _entrants(examined: Sequence[Examined]) -> Iterator[_Entrant]:
+    """Yield every policy of all folders: once if its results agree, else once for each folder.
+
+    Raises ``ValueError`` if two of them would have the same name.
+    """
+    names = set()
+    for entrants in _by_policy(examined).values():
+        for entrant in entrants if len(entrants) == 1 else map(_named_after_folder, entrants):
+            if entrant.name in names:
+                raise ValueError(
+                    f"Two policies are called {printable(entrant.name)}; leave one folder out."
+                )
+            names.add(entrant.name)
+            yield entrant
+
+
+def _by_policy(examined: Sequence[Examined]) -> dict[str, list[_Entrant]]:
+    """Return the entrants of each policy; those with the same results are one."""
+    by_policy: dict[str, list[_Entrant]] = {}
+    for folder in examined:
+        checks = {check.what: check for check in folder.verification.checks}
+        for policy in dict.fromkeys(cell.policy for cell, _ in folder.cells.values()):
+            cells = {c: stored for c, stored in folder.cells.values() if c.policy == policy}
+            checked = {cell: checks[cell.folder] for cell in cells}
+            entrant = _Entrant(policy, policy, cells, checked, (folder,))
+            _join(by_policy.setdefault(policy, []), entrant)
+    return by_policy
+
+
+def _named_after_folder(entrant: _Entrant) -> _Entrant:
+    facts = entrant.folders[0].verification
+    name = f"{entrant.policy} ({facts.results[:8] or facts.folder})"
+    note = f"{name}: results of {entrant.policy} differ from folder to folder"
+    return replace(entrant, name=name, note=note)
+
+
+def _join(entrants: list[_Entrant], new: _Entrant) -> None:
+    """Add an entrant; one whose cells contain the other's, with the same results, is the same."""
+    for number, old in enumerate(entrants):
+        larger, smaller = (old, new) if len(old.cells) >= len(new.cells) else (new, old)
+        if all(
+            c in larger.cells and _same(smaller.cells[c], larger.cells[c]) for c in smaller.cells
+        ):
+            entrants[number] = replace(larger, folders=(*old.folders, *new.folders))
+            return
+    entrants.append(new)
+
+
+def _same(one: store.Stored, two: store.Stored) -> bool:
+    """Whether two cells hold the same results."""
+    return _sum(one) == _sum(two)
+
+
+def _sum(stored: store.Stored) -> str:
+    if stored.episodes is None:
+        return f"failed: {stored.failure}"
+    return hashlib.sha256(store.lines(stored.episodes)).hexdigest()
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def _rows(
+    protocol: Protocol, table: EpisodeTable, entrants: Mapping[str, _Entrant]
+) -> Iterator[Row]:
+    """Yield the rows of every group, the best first."""
+    ranked = {(row.group, row.policy): row for row in rankings.ranks(protocol, table)}
+    statistics = aggregates(protocol, table)
+    rows = [row for row in statistics if row.statistic == "mean"]
+    middle = {(row.group, row.policy): row.estimate for row in statistics if row.statistic == "iqm"}
+    groups = list(protocol.groups)
+    for row in sorted(rows, key=lambda row: (groups.index(row.group), -row.estimate)):
+        rank, entrant = ranked.get((row.group, row.policy)), entrants[row.policy]
+        tasks = {task.id for task in protocol.groups[row.group]}
+        digests = (folder.verification.results for folder in entrant.folders)
+        entry = entry_of(entrant.policy)
+        yield Row(
+            group=row.group,
+            policy=printable(row.policy),
+            mean=row.estimate,
+            low=row.low,
+            high=row.high,
+            iqm=middle[row.group, row.policy],
+            tie="" if rank is None else rank.tie,
+            first=math.nan if rank is None else rank.low,
+            last=math.nan if rank is None else rank.high,
+            unit=row.unit,
+            count=row.count,
+            flag=row.flag,
+            acts_on="" if entry is None else entry.information,
+            verified=_verified(entrant, tasks),
+            results=tuple(dict.fromkeys(filter(None, digests))),
+        )
+
+
+def _verified(entrant: _Entrant, tasks: set[str]) -> str:
+    """Say how the cells of a policy in a group were verified."""
+    checks = [check for cell, check in entrant.checks.items() if cell.task in tasks]
+    checks = [check for check in checks if check.episodes]
+    played, total = sum(c.played for c in checks), sum(c.episodes for c in checks)
+    whole = all(check.how == RERUN for check in checks)
+    text = "all episodes" if whole else f"{played:,} of {total:,} episodes"
+    close = ", within tolerance" if any(check.verdict == CLOSE for check in checks) else ""
+    if all(_lacking(folder.verification.checks) for folder in entrant.folders):
+        return f"unverified folder; {text}{close}"
+    return text + close
+
+
+def _unranked(protocol: Protocol, table: EpisodeTable, names: Sequence[str]) -> Iterator[str]:
+    """Yield why policies are left out of a group, and which runs failed."""
+    for group, tasks in protocol.groups.items():
+        for name in names:
+            lacking = [task.id for task in tasks if not table.runs(task.id, name)]
+            if lacking:
+                where = f" of {group}" if group else ""
+                yield printable(f"{name} lacks tasks{where}: {', '.join(lacking)}")
+    for failure in table.failures:
+        cell = failure.cell
+        yield printable(f"run {cell.run} of {cell.policy} on {cell.task}: {failure.reason}")

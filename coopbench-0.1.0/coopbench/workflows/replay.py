@@ -1,0 +1,227 @@
+"""Replay: the episode that an address names, played again or read from its file."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.registry import make_policy
+from coopbench.episodes.table import Cell, Episodes
+from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
+from coopbench.files import write_bytes
+from coopbench.playing import recording
+from coopbench.playing.models import PolicyLike
+from coopbench.playing.plan import game_of
+from coopbench.playing.recording import Recording
+from coopbench.protocol.instances import instance_state
+from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+from coopbench.report.gif import as_gif, check_options
+from coopbench.results import store
+from coopbench.workflows.episode import Episode
+from coopbench_envs.engine import Engine
+from coopbench_envs.parameters import named
+
+__all__ = ["find_episode", "show"]
+
+
+class _Address(NamedTuple):
+    """The last parts of an address, TASK/POLICY/K."""
+
+    task: str
+    policy: str  # may hold slashes: a file's name, or the run of a learned policy
+    episode: str
+
+
+def find_episode(address: str | Path) -> Episode:
+    """Return the episode that ``address`` names.
+
+    Addresses are:
+
+    - ``FILE.npz``: a file that ``coopbench.record`` wrote;
+    - ``FOLDER/TASK/POLICY/K``: episode K (from 0) in a results folder, which must be reproduced
+      exactly;
+    - ``PROTOCOL/TASK/POLICY/K``: episode K of a protocol, given by its name, a .toml file or an
+      environment.
+
+    Raises:
+        ReplayError: there is no such episode, or it cannot be reproduced.
+        ValueError: a part of the address does not exist; the message names the nearest.
+        FileNotFoundError: there is no such file or folder.
+    """
+    return Episode.of(_recording(str(address)))
+
+
+def _recording(text: str) -> Recording:
+    if text.endswith(".npz"):
+        return recording.load(text)
+    parts = text.rstrip("/").split("/")
+    if len(parts) < 4:
+        raise _misspelt(text)
+    for count in range(1, len(parts) + 1):
+        place = Path("/".join(parts[:count]) or "/")
+        if (place / "protocol.json").is_file():
+            return _from_results(place, _parsed(text, parts[count:]))
+        if place.suffix == ".toml":
+            return _from_protocol(str(place), _parsed(text, parts[count:]))
+    count = 2 if parts[0] == "coopbench" else 1  # the namespace of an environment
+    name = "/".join(parts[:count])
+    if Path(name or "/").is_dir():
+        raise FileNotFoundError(f"{text} is in no results folder: there is no protocol.json above.")
+    return _from_protocol(name, _parsed(text, parts[count:]))
+
+
+def show(
+    address: str,
+    html: Path | None,
+    gif: Path | None,
+    save: Path | None,
+    stride: int | None,
+    fps: float,
+    side: int,
+) -> Iterator[str]:
+    """Write a page, a GIF and a recording of an episode, by default a page; yield lines about it.
+
+    Paths and options are checked before the episode is played.
+    """
+    options = {".html": html, ".gif": gif, ".npz": save}
+    files = {ending: path for ending, path in options.items() if path is not None}
+    files = files or {".html": Path("episode.html")}
+    for ending, path in files.items():
+        recording.check_place(path)
+        if path.suffix != ending:
+            raise ReplayError(f"{path} is to be a {ending} file; end its name in {ending}.")
+    check_options(1, stride, fps, side)
+    episode = find_episode(address)
+    yield f"{episode.title}: {len(episode)} steps, return {episode.rewards.sum():.6g}"
+    if save is not None:
+        yield f"Episode: {episode.save(save)}"
+    if ".html" in files:
+        yield f"Page: {episode.to_html(html or Path(f'{episode.name}.html'))}"
+    if gif is not None:
+        drawn = as_gif(episode, stride=stride, fps=fps, side=side)
+        write_bytes(gif, drawn.content)
+        size = f"{len(drawn.content) / 1e6:.1f} MB"
+        yield f"GIF: {gif}, {drawn.pictures} pictures, stride {drawn.stride}, {size}"
+
+
+def _parsed(text: str, parts: list[str]) -> _Address:
+    if len(parts) < 3:
+        raise _misspelt(text)
+    return _Address(parts[0], "/".join(parts[1:-1]), parts[-1])
+
+
+def _misspelt(text: str) -> ReplayError:
+    return ReplayError(
+        f"An episode is named FOLDER/TASK/POLICY/K or PROTOCOL/TASK/POLICY/K with K counted from "
+        f"0, or by a file ending in .npz; given {text!r}."
+    )
+
+
+def _from_protocol(name: str, address: _Address) -> Recording:
+    protocol = _protocol(name)
+    task = protocol.task_of(address.task)
+    make_policy(address.policy, game_of(task))
+    k = _number(address.episode, protocol.episodes(task), task.id)
+    seed = protocol.seeds_of(task)[k]
+    return _played(protocol, Cell(task.id, address.policy), address.policy, task, k, seed)[0]
+
+
+def _protocol(name: str) -> Protocol:
+    try:
+        return find_protocol(name)
+    except ProtocolError as error:
+        if name.endswith(".toml"):
+            raise
+        raise ReplayError(f"{error} There is no results folder {name} either.") from None
+
+
+def _from_results(root: Path, address: _Address) -> Recording:
+    protocol = store.read_protocol(root / "protocol.json")
+    task = protocol.task_of(address.task)
+    cell, stored = _stored(root, protocol, task, address.policy)
+    if stored.episodes is None:
+        raise ReplayError(f"{root / cell.folder} is a training run that failed.")
+    block, policy = stored.episodes, stored.policy or stored.meta["plays"]
+    k = _number(address.episode, len(block), f"{task.id} in {root}")
+    if policy is None:
+        return recording.recorded_episode(protocol, block, k)
+    _check_stored(policy, task)
+    played, outcome = _played(protocol, cell, policy, task, k, block.seeds[k])
+    _compare(block, k, outcome, str(root / cell.folder))
+    return played
+
+
+def _stored(root: Path, protocol: Protocol, task: Task, policy: str) -> tuple[Cell, store.Stored]:
+    """Return the cell of a task that was played by ``policy``: its name, or its folder's."""
+    try:
+        cells = [store.cell_of(file) for file in sorted((root / task.id).glob("**/meta.json"))]
+        by_folder = {cell.folder.removeprefix(f"{task.id}/"): cell for cell in cells}
+        by_name = {
+            cell.policy if cell.run is None else folder: cell for folder, cell in by_folder.items()
+        }
+        names = by_folder if policy in by_folder else by_name
+        cell = named("policy", policy, names, str(root / task.id))
+        stored = store.read(root, protocol, cell)
+    except DamagedResultError as error:
+        raise ReplayError(str(error)) from None
+    if stored is None:
+        raise ReplayError(f"{root / cell.folder} holds no finished cell; evaluate it again.")
+    return cell, stored
+
+
+def _number(text: str, episodes: int, where: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < episodes):
+        raise ReplayError(
+            f"Episode {text!r} of {where} does not exist; allowed: 0 to {episodes - 1}."
+        )
+    return int(text)
+
+
+def _check_stored(plays: str | TrainedPolicy, task: Task) -> None:
+    """Raise ``ReplayError`` if a stored policy does not exist any more or is another game's."""
+    try:
+        if isinstance(plays, str):
+            make_policy(plays, game_of(task))
+        else:
+            plays.check(game_of(task))
+    except ValueError as error:
+        raise ReplayError(f"The policy {plays!r} cannot be made from its name. ({error})") from None
+
+
+def _played(
+    protocol: Protocol, cell: Cell, policy: PolicyLike, task: Task, k: int, seed: np.uint64
+) -> tuple[Recording, Mapping[str, Any]]:
+    """Play episode k of a cell alone; return it, and what stored episodes hold of it."""
+    engine = Engine(task.env, **task.parameters)
+    states = instance_state(task, engine.constants, k + 1) or {}
+    played = recording.play(
+        engine,
+        [policy, *task.partner_names],
+        task.seating(k + 1, engine.agents)[k:],
+        int(seed),
+        {name: np.asarray(values)[k] for name, values in states.items()},
+        recording.episode_title(cell, k),
+        {"protocol": protocol.name, "task": task.id, "episode": str(k)},
+    )
+    outcome = {
+        "returns": engine.control.returns[0].copy(),
+        "lengths": engine.state.time[0],
+        "terminated": engine.control.ended[0],
+    }
+    return played, outcome
+
+
+def _compare(block: Episodes, k: int, outcome: Mapping[str, Any], where: str) -> None:
+    """Raise ``ReplayError`` unless the episode was reproduced bit for bit."""
+    for name, value in outcome.items():
+        recorded = getattr(block, name)[k]
+        if not np.array_equal(recorded, value, equal_nan=True):
+            raise ReplayError(
+                f"Episode {k} of {where} could not be reproduced: {name} were {recorded} in the "
+                f"results and are {value} now. The policy or a version has changed since "
+                f"(meta.json names them); evaluate again into another folder."
+            )

@@ -1,0 +1,142 @@
+"""Shards: an evaluation in independent parts, and the merging of their folders."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from coopbench.episodes.table import Cell
+from coopbench.errors import OtherProtocolError
+from coopbench.playing.models import Entrant
+from coopbench.playing.plan import Planned, check_units, plan
+from coopbench.playing.rollout import PlayJob
+from coopbench.playing.runner import CellProgress, Runner, by_cell
+from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.report.loading import load_report
+from coopbench.report.report import Report
+from coopbench.results import store
+from coopbench.results.folder import protocol_of, stored_cells, write_protocol
+from coopbench.results.manifest import write_manifest
+from coopbench.workflows.evaluation import expanded, play_cells
+
+__all__ = ["Shard", "merge", "part", "play_shard"]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Result of ``play_shard``."""
+
+    cells: tuple[Cell, ...]  # of this part; all of them are finished
+    finished: int  # cells of any part that the folder holds now
+    total: int  # cells of all parts
+    notes: tuple[str, ...]  # damaged results that were redone
+
+
+def play_shard(
+    protocol: str | Path | Protocol,
+    policies: Sequence[Entrant],
+    shard: tuple[int, int],
+    out: str | Path,
+    backend: str = "serial",
+    progress: CellProgress | None = None,
+    workers: int | None = None,
+) -> Shard:
+    """Play shard i of n, ``shard = (i, n)`` with i from 1, of what ``evaluate`` would play.
+
+    Which cells belong to it depends on protocol and policies alone, not on what is finished. They
+    are written to the folder ``out`` as by ``evaluate``; shards may share that folder.
+    ``merge`` makes report and manifest when all shards are finished.
+    """
+    runner, checked = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
+    cells = plan(checked, expanded(checked, policies))
+    mine = part(checked, cells, shard)
+    _, notes = play_cells(checked, mine, out, runner)
+    finished = sum((Path(out) / cell.folder / "meta.json").is_file() for cell, _ in cells)
+    return Shard(tuple(cell for cell, _ in mine), finished, len(cells), notes)
+
+
+def part(protocol: Protocol, cells: Sequence[Planned], shard: tuple[int, int]) -> list[Planned]:
+    """Return part i of n of the cells of a plan, ``shard = (i, n)``, in their order.
+
+    The largest remaining cell goes to the part with the least work so far (Graham 1969, longest
+    processing time first), so the largest part is at most 4/3 of the smallest possible maximum.
+    """
+    number, count = shard
+    if not 1 <= number <= count:
+        raise ValueError(f"'shard' was {number} of {count}; allowed: i of n with 1 <= i <= n.")
+    jobs = [PlayJob(protocol, cell, model) for cell, model in cells]
+    costs, mine = [0.0] * count, set()
+    for job in sorted(jobs, key=lambda job: (-job.cost, job.cell.folder)):
+        least = costs.index(min(costs))
+        costs[least] += job.cost
+        if least == number - 1:
+            mine.add(job.cell)
+    return [(cell, model) for cell, model in cells if cell in mine]
+
+
+def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
+    """Copy the cells of results folders of one protocol into ``out`` and report on all of them.
+
+    Every checksum is verified; damaged cells are left out and named in the report's notes. A cell
+    that several folders hold with the same results counts once. Cells that ``out`` already holds
+    are included; it may be one of the folders. Nothing is written if there is an error.
+
+    Raises:
+        FileNotFoundError: a folder holds no results, or all of them no finished cell.
+        OtherProtocolError: the folders are not of one protocol.
+        ValueError: two folders hold different results of a cell, or a policy has training runs in
+            some cells and none in others.
+    """
+    root = Path(out)
+    sources = [Path(folder) for folder in folders]
+    if not sources:
+        raise ValueError("No folders to merge: name at least one with results.")
+    if (root / "protocol.json").is_file():
+        others = [source for source in sources if source.resolve() != root.resolve()]
+        sources = [root, *others]
+    protocol = _common_protocol(sources)
+    notes: list[str] = []
+    results: dict[Cell, tuple[Path, Any]] = {}  # the folder that holds a cell, and its result
+    for source in sources:
+        for cell, stored in stored_cells(source, protocol, notes):
+            other, result = results.setdefault(cell, (source, _result(stored)))
+            if result != _result(stored):
+                raise ValueError(_conflict(other / cell.folder, source / cell.folder))
+    if not results:
+        reasons = " ".join(notes) or "Run the evaluations again to resume them."
+        raise FileNotFoundError(f"There are no finished cells to merge. {reasons}")
+    check_units(results)
+    write_protocol(root, protocol)
+    for cell, (source, _) in results.items():
+        if source != root:
+            store.copy(source, root, cell)
+    write_manifest(root, protocol)
+    report = load_report(root)
+    return replace(report, notes=tuple(dict.fromkeys((*notes, *report.notes))))
+
+
+def _common_protocol(sources: Sequence[Path]) -> Protocol:
+    protocol = protocol_of(sources[0])
+    for source in sources[1:]:
+        other = protocol_of(source)
+        if other.digest != protocol.digest:
+            raise OtherProtocolError(
+                f"{sources[0]} holds results of {protocol.name} with digest "
+                f"{protocol.digest[:12]}, {source} of {other.name} with digest "
+                f"{other.digest[:12]}. Merge folders of one protocol only."
+            )
+    return protocol
+
+
+def _result(stored: store.Stored) -> tuple[Any, ...]:
+    """Return the part of a stored cell that does not depend on where and when it was played."""
+    return stored.meta["status"], stored.meta.get("sha256"), stored.failure
+
+
+def _conflict(one: Path, two: Path) -> str:
+    return (
+        f"{one} and {two} hold different results of the same cell. One of them was played by "
+        f"another policy, with other versions or on another platform (their meta.json say which), "
+        f"or was changed: remove the wrong one and merge again."
+    )

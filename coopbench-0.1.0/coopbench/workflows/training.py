@@ -1,0 +1,129 @@
+"""Training: a protocol and a learner become training runs, and these become results.
+
+A run has the folder of its cell; what its training needs lies there in ``training/`` (see
+``coopbench.workflows.keeper``). Which runs there are is decided in ``training_plan``, one run is
+``training_run``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from coopbench.episodes.table import Cell
+from coopbench.errors import DamagedResultError
+from coopbench.playing.runner import CellProgress, Runner, by_cell
+from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.report.loading import load_report
+from coopbench.report.report import Report
+from coopbench.results import store
+from coopbench.results.folder import write_protocol
+from coopbench.results.manifest import write_manifest
+from coopbench.workflows.training_plan import Scope, runs
+from coopbench.workflows.training_run import Outcome, TrainJob, mismatch, settings_and_budget
+
+__all__ = ["train", "train_runs"]
+
+
+def train(
+    protocol: str | Path | Protocol,
+    learner: str,
+    out: str | Path,
+    *,
+    tasks: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    steps: int | None = None,
+    smoke: bool = False,
+    backend: str = "serial",
+    workers: int | None = None,
+    progress: CellProgress | None = None,
+    **hyperparameters: Any,
+) -> Report:
+    """Train a learner on the tasks of a protocol, evaluate the trained policies, and report.
+
+    There is one run for every trained task and training seed of the protocol, or for ``tasks`` and
+    ``seeds`` if they are named. A run is trained for the protocol's budget; after every interval
+    its policy plays the selection episodes without exploration, and the best of these policies (the
+    last, if the protocol has no selection seeds) is evaluated on every task that its model plays.
+    The report covers everything in the folder ``out``, including fixed policies.
+
+    A run that was stopped is resumed from its last interval, and its metadata say so. A run whose
+    results are in the folder is not trained again. A run whose numbers became infinite or undefined
+    is recorded as failed.
+
+    ``steps`` changes the budget. ``smoke`` takes a hundredth of it, to test whether everything
+    works, and changes hyperparameters so that something is learned within it; the report then says
+    that it is not a standard report. Hyperparameters that are not named are those that this package
+    has for the protocol, or the learner's defaults.
+
+    Raises ``ValueError`` and ``TypeError`` for what cannot be trained or is not allowed, before
+    anything begins.
+    """
+    runner = Runner(backend, workers, by_cell(progress))
+    loaded, root = find_protocol(protocol), Path(out)
+    jobs = runs(loaded, learner, root, Scope(tasks, seeds, steps, smoke), hyperparameters)
+    return train_runs(loaded, jobs, root, runner)
+
+
+def train_runs(protocol: Protocol, jobs: Sequence[TrainJob], root: Path, runner: Runner) -> Report:
+    """Train the runs of ``runs`` into the folder ``root``, and report on everything in it."""
+    if root.exists() and not root.is_dir():
+        raise ValueError(f"{root} is not a folder; name one, existing or new, for the results.")
+    _check_fixed(root, jobs)
+    open_jobs = [job for job in jobs if not _is_finished(root, job)]
+    with runner.run(open_jobs) as finished:
+        write_protocol(root, protocol)
+        for job in jobs:
+            if job not in open_jobs:
+                runner.tell(job, 1.0, "kept")
+        for job, outcome in finished:
+            _write(root, job, outcome)
+    report = load_report(root)
+    return replace(report, results=write_manifest(root, protocol))
+
+
+def _check_fixed(root: Path, jobs: Sequence[TrainJob]) -> None:
+    """Raise ``ValueError`` where a folder holds a fixed policy of the learner's name."""
+    for job in jobs:
+        fixed = root / replace(job.cell, run=None).folder / "meta.json"
+        if fixed.exists():
+            raise ValueError(
+                f"{fixed.parent} holds a fixed policy of the name {job.cell.policy!r}; choose "
+                f"another folder."
+            )
+
+
+def _is_finished(root: Path, job: TrainJob) -> bool:
+    """Return whether the folder holds everything that a run plays."""
+    finished = [_is_stored(root, job, cell) for cell in job.plays]  # each is checked
+    return all(finished)
+
+
+def _is_stored(root: Path, job: TrainJob, cell: Cell) -> bool:
+    """Return whether a cell of a run is stored; ``ValueError`` if it is of another training."""
+    try:
+        stored = store.read(root, job.protocol, cell)
+    except DamagedResultError:  # it is played again
+        return False
+    if stored is None:
+        return False
+    facts = stored.meta.get("training")
+    if stored.failure is not None and facts is None:  # of unknown origin
+        return False
+    settings = stored.meta.get("hyperparameters") or {}
+    before = None if facts is None else settings_and_budget(settings, facts)
+    if before != settings_and_budget(job.settings, job.budget.model_dump()):
+        raise ValueError(mismatch(str(root.absolute() / cell.folder), before, job))
+    return True
+
+
+def _write(root: Path, job: TrainJob, outcome: Outcome) -> None:
+    """Write the result of a run into the folder."""
+    for failure in outcome.failures:
+        facts = {"task": job.cell.task, **job.budget.model_dump()}
+        details = {"hyperparameters": dict(job.settings), "training": facts}
+        store.write_failure(root, job.protocol, failure, details)
+    for played in outcome.played:
+        meta = store.describe(job.protocol, played, outcome.model)
+        store.write(root, played, meta, outcome.model)

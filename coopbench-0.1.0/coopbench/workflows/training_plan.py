@@ -1,0 +1,234 @@
+"""Which training runs a protocol and a learner make, checked before one of them begins."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from coopbench.baselines.learner import LearnerEntry, settings_of
+from coopbench.baselines.registry import learners, make_learner, preset
+from coopbench.errors import ProtocolError
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Budget, Task
+from coopbench.workflows.keeper import FolderKeeper
+from coopbench.workflows.training_run import TrainJob, cell_of
+from coopbench_envs.parameters import describe, named, resolve, unknown
+
+__all__ = ["Scope", "budget_of", "runs"]
+
+_SMOKE, _SMOKE_CHECKPOINTS = 100, 4
+_MODULES = ("torch", "stable_baselines3", "tensorboard")
+_SEEDS = 2**63  # a training seed is below
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which part of a protocol's training is done; by default all of it."""
+
+    tasks: Sequence[str] | None = None  # trained tasks, by id
+    seeds: Sequence[int] | None = None  # training seeds, also others than the protocol's
+    steps: int | None = None  # in place of the protocol's budget
+    smoke: bool = False  # a hundredth of the budget, to see whether everything works
+
+
+def runs(
+    protocol: Protocol,
+    learner: str,
+    root: Path,
+    scope: Scope,
+    hyperparameters: Mapping[str, Any],
+) -> list[TrainJob]:
+    """Return the runs that ``train`` would train; every problem is found before one begins."""
+    entry: LearnerEntry = named("learner", learner, learners())
+    _check_installed()
+    budget = budget_of(protocol, entry, scope.steps, scope.smoke)
+    tasks = _tasks(protocol, scope.tasks)
+    _check_partners(protocol, tasks, entry)
+    settings = _settings(protocol, entry, budget, scope.smoke, hyperparameters)
+    seeds = _seeds(protocol, scope.seeds)
+    for task in tasks:  # raises if a game cannot be learned, or a value does not fit
+        beside = _beside(protocol, task, settings)
+        make_learner(learner, task.env, task.parameters, seeds[0], **beside)
+    return [
+        TrainJob(
+            protocol=protocol,
+            cell=cell,
+            learner=learner,
+            seed=seed,
+            keeper=FolderKeeper(root.absolute() / cell.folder / "training"),
+            budget=budget,
+            settings=_beside(protocol, protocol.task_of(cell.task), settings),
+        )
+        for seed in seeds
+        for cell in (cell_of(protocol, learner, task.id, seed) for task in tasks)
+    ]
+
+
+def _check_partners(protocol: Protocol, tasks: Sequence[Task], learner: LearnerEntry) -> None:
+    """Raise ``ValueError`` for a task with partners, unless the learner can be trained beside."""
+    seated = next((task for task in tasks if task.partners), None)
+    if seated is not None and "partners" not in describe(learner.params):
+        raise ValueError(
+            f"Task {seated.id!r} of {protocol.name} has partners, beside whom learner "
+            f"{learner.name!r} cannot be trained: it has no hyperparameter 'partners'. Name tasks "
+            f"without, or say in the protocol which model plays it (trained_on)."
+        )
+
+
+def _beside(protocol: Protocol, task: Task, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run, with the partners that it meets.
+
+    On a task with partners these sit in all lanes, else those of the protocol in a share of them.
+    """
+    partners, share = list(task.partner_names), 1.0
+    if not partners and protocol.training is not None:
+        partners = list(protocol.training_partners(task.id))
+        share = protocol.training.share or 0.0
+    return settings | {"partners": partners, "share": share} if partners else settings
+
+
+def _settings(
+    protocol: Protocol,
+    learner: LearnerEntry,
+    budget: Budget,
+    smoke: bool,
+    hyperparameters: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return all hyperparameters: those named, else of the protocol's preset, else the default.
+
+    Raises ``ValueError`` if nothing would be learned within the budget.
+    """
+    values = preset(protocol.protocol.name, learner.name) | dict(hyperparameters)
+    values |= _fixed(protocol, learner, values)
+    params = resolve(learner.params, values, f"learner {learner.name!r}")
+    if smoke:
+        params = learner.shortened(params, budget.interval)
+    first = learner.first_update(params)
+    if budget.steps < first:
+        raise ValueError(
+            f"Learner {learner.name!r} would learn nothing in {budget.steps:,} steps: with these "
+            f"hyperparameters its first update comes after {first:,}. Give more steps, or other "
+            f"hyperparameters; 'coopbench show {learner.name}' lists them."
+        )
+    return settings_of(params)
+
+
+def _fixed(protocol: Protocol, learner: LearnerEntry, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the reward that a protocol fixes for all learners; see ``_beside`` for partners.
+
+    Raises ``ValueError`` if another value of what it fixes is named, or the learner lacks it.
+    """
+    training = protocol.training
+    reward = None if training is None else training.reward
+    fixed = {} if reward is None else {"reward": reward}
+    beside = training is not None and training.partners is not None
+    for name in (*fixed, *(("partners", "share") if beside else ())):
+        if name not in describe(learner.params):
+            raise ValueError(
+                f"{protocol.name} fixes {name} for every learner, and learner {learner.name!r} has "
+                f"no such hyperparameter; choose another learner or protocol."
+            )
+        if name in values and values[name] != fixed.get(name):
+            raise ValueError(
+                f"{name} was {values[name]!r}; {protocol.name} trains every learner on "
+                f"{fixed.get(name, 'partners of its own')!r}. Leave it out, or choose another "
+                f"protocol, for instance of the other track."
+            )
+    return fixed
+
+
+def _check_installed() -> None:
+    """Raise ``ValueError`` if a library that trains is missing."""
+    lacking = [name for name in _MODULES if find_spec(name) is None]
+    if lacking:
+        raise ValueError(
+            f"Training needs {', '.join(lacking)}, not installed here: "
+            f'the extra "train" brings them: pip install ".[train]" in a checkout.'
+        )
+
+
+def budget_of(
+    protocol: Protocol, learner: LearnerEntry, steps: int | None = None, smoke: bool = False
+) -> Budget:
+    """Return how long a learner trains under a protocol, or for ``steps``, or for a hundredth.
+
+    Raises ``ProtocolError`` if the protocol trains nothing, or nothing of this kind.
+    """
+    training = protocol.training
+    if training is None or training.on != "each":
+        raise ProtocolError(
+            f"{protocol.name} does not say how long a model trains on each of its tasks; choose a "
+            f"protocol that does ([training] with on = 'each')."
+        )
+    kinds = training.budgets
+    if learner.kind not in kinds and len(kinds) > 1:
+        raise ProtocolError(
+            f"{protocol.name} has budgets for {', '.join(kinds)} learners; {learner.name!r} is "
+            f"{learner.kind}."
+        )
+    budget = kinds[learner.kind] if learner.kind in kinds else next(iter(kinds.values()))
+    if steps is not None:
+        budget = _changed(budget, steps, protocol)
+    if not smoke:
+        return budget
+    count = min(budget.steps // budget.interval, _SMOKE_CHECKPOINTS)
+    interval = max(1, budget.steps // _SMOKE // count)
+    return Budget(steps=count * interval, interval=interval)
+
+
+def _changed(budget: Budget, steps: int, protocol: Protocol) -> Budget:
+    """Return a budget of other ``steps``, with its interval or one that is as short as they are."""
+    whole = isinstance(steps, Integral) and not isinstance(steps, bool) and steps >= 1
+    interval = min(budget.interval, steps) if whole else 1
+    if not whole or steps % interval:
+        raise ValueError(
+            f"steps was {steps!r}; allowed: multiples of {budget.interval} (the interval of "
+            f"{protocol.name}), and 1 to {budget.interval}."
+        )
+    return Budget(steps=int(steps), interval=int(interval))
+
+
+def _tasks(protocol: Protocol, names: Sequence[str] | None) -> list[Task]:
+    """Return the tasks to train on; ``ValueError`` for a name that is not one of them."""
+    trained = {task.id: task for task in protocol.trained_tasks}
+    if isinstance(names, str) or (names is not None and not names):
+        raise ValueError(f"tasks was {names!r}; allowed: a list of some of {', '.join(trained)}.")
+    for name in names or ():
+        if name not in trained:
+            raise ValueError(unknown("task", name, trained, f"those trained by {protocol.name}"))
+    chosen = [task for name, task in trained.items() if names is None or name in names]
+    seated = next((task for task in chosen if isinstance(task.partners, dict)), None)
+    if seated is not None:
+        raise ValueError(
+            f"Task {seated.id!r} of {protocol.name} has partners by role, beside whom nobody is "
+            f"trained; name other tasks, or say in the protocol which model plays it (trained_on)."
+        )
+    return chosen
+
+
+def _seeds(protocol: Protocol, seeds: Sequence[int] | None) -> tuple[int, ...]:
+    """Return the training seeds; ``ValueError`` for those that are used to evaluate."""
+    planned = protocol.seeds.training
+    if seeds is None:
+        if not planned:
+            raise ProtocolError(f"{protocol.name} has no training seeds; name some.")
+        return planned
+    if not isinstance(seeds, Sequence):
+        raise ValueError(f"seeds was {seeds!r}; allowed: a list of whole numbers >= 0.")
+    spans = [protocol.seeds.evaluation, protocol.seeds.selection]
+    held = [seed for seed in seeds for span in spans if span is not None and seed in span.seeds]
+    wrong = [seed for seed in seeds if not _is_training_seed(seed)]
+    if held or wrong or len(set(seeds)) != len(seeds) or not seeds:
+        raise ValueError(
+            f"Training seeds were {list(seeds)}; allowed: different whole numbers >= 0 that "
+            f"{protocol.name} does not evaluate on; its own are {list(planned)}."
+        )
+    return tuple(map(int, seeds))
+
+
+def _is_training_seed(seed: Any) -> bool:
+    """Return whether this can be the seed of a training run."""
+    whole = isinstance(seed, Integral) and not isinstance(seed, bool)
+    return whole and 0 <= int(seed) < _SEEDS

@@ -1,0 +1,351 @@
+"""One training run: from its state to the policy that is evaluated.
+
+The loop knows no algorithm and no files: see ``coopbench.baselines.learner`` and
+``coopbench.workflows.keeper``.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.learner import Learner
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.registry import learners, make_learner
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress
+from coopbench.episodes.trained import Trained
+from coopbench.errors import Diverged
+from coopbench.playing.backends.jobs import Resources, Tell
+from coopbench.playing.cell_job import CellJob
+from coopbench.playing.models import Failed
+from coopbench.playing.rollout import PlayJob, play
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Budget
+from coopbench.provenance import versions
+from coopbench.workflows.keeper import Keeper, Scalars
+from coopbench_envs.arrays import LIMIT, pack, unpack
+
+__all__ = ["Outcome", "TrainJob", "cell_of", "mismatch", "settings_and_budget"]
+
+_FORMAT = 1
+_LIBRARIES = ("torch", "stable-baselines3")  # what trained a policy besides this package
+_RUNNING, _FINISHED, _DIVERGED = "running", "finished", "diverged"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a training run: a policy and what it played, or failures."""
+
+    model: Trained | None
+    played: tuple[Played, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TrainJob(CellJob):
+    """A training run, for a backend; its result is an ``Outcome``.
+
+    Its cell is that of its policy on the task that it is trained on; see ``cell_of``.
+    """
+
+    learner: str
+    seed: int
+    keeper: Keeper
+    budget: Budget
+    settings: Mapping[str, Any]  # hyperparameters, all of them
+
+    @property
+    def plays(self) -> list[Cell]:
+        """The cells that its policy plays."""
+        tasks = self.protocol.played_by(self.cell.task)
+        return [replace(self.cell, task=task.id) for task in tasks]
+
+    @property
+    def steps(self) -> int:
+        """The steps of its training."""
+        return self.budget.steps
+
+    @property
+    def resources(self) -> Resources:
+        """The cores and the share of a GPU that its learner occupies."""
+        entry = learners()[self.learner]
+        return Resources(entry.cores, entry.gpus)
+
+    def __str__(self) -> str:
+        return f"training run {self.seed} of {self.learner!r} on task {self.cell.task!r}"
+
+    def __call__(self, tell: Tell | None) -> Outcome:
+        """Train from its last interval, then play; a finished training is not repeated."""
+        with self.keeper.alone():
+            model = _Run(self).trained(tell)
+        if isinstance(model, Failed):
+            return Outcome(None, failures=tuple(Failure(c, model.reason) for c in self.plays))
+        return Outcome(model, tuple(PlayJob(self.protocol, c, model)(None) for c in self.plays))
+
+
+def cell_of(protocol: Protocol, learner: str, task: str, seed: int) -> Cell:
+    """Return the cell of a training run: the task that it is trained on, its policy and seed."""
+    training = protocol.training
+    every = training is not None and training.plays == "all"
+    return Cell(task, f"{learner}:{task}" if every else learner, seed)
+
+
+def settings_and_budget(settings: Mapping[str, Any], budget: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides a training: its hyperparameters, and the budget in parentheses."""
+    return {**settings, "(steps)": budget.get("steps"), "(interval)": budget.get("interval")}
+
+
+def mismatch(place: str, before: Mapping[str, Any] | None, job: TrainJob) -> str:
+    """Say that ``place`` holds a run that was trained with other settings, and which differ."""
+    now = settings_and_budget(job.settings, job.budget.model_dump())
+    differing = [
+        f"{name} {before.get(name)!r} (now {now[name]!r})"
+        for name in now
+        if before is not None and before.get(name) != now[name]
+    ]
+    which = f": {', '.join(differing)}" if differing else ""
+    return (
+        f"{place} holds a run that was trained with other settings{which}. Choose another folder, "
+        f"or remove it."
+    )
+
+
+@dataclass
+class _Course:
+    """Progress of a run: everything that is stored besides the learner."""
+
+    steps: list[int] = field(default_factory=list)  # of its checkpoints
+    metrics: dict[str, list[np.ndarray]] = field(default_factory=dict)  # of each, over episodes
+    best: bytes = b""  # the policy that is evaluated
+    chosen: int = 0  # its checkpoint
+    status: str = _RUNNING
+    reason: str = ""
+    resumed: list[int] = field(default_factory=list)  # steps from which it was resumed
+    seconds: float = 0.0  # of training
+    evaluation_seconds: float = 0.0
+
+    def add(
+        self,
+        step: int,
+        policy: TrainedPolicy,
+        block: Episodes | None,
+        names: Sequence[str],
+        score: str,
+    ) -> None:
+        """Add a checkpoint; the best one has the highest mean ``score``, else it is the last."""
+        self.steps.append(step)
+        if block is not None:
+            for name in names:
+                self.metrics.setdefault(name, []).append(values(block, name))
+        progress = None if block is None else self.progress(block.cell)
+        if progress is None or progress.best(score) == len(progress) - 1:
+            self.best, self.chosen = policy.pack(), step
+
+    def progress(self, cell: Cell) -> Progress | None:
+        """Return the metrics of all checkpoints as results store them."""
+        if not self.metrics:
+            return None
+        metrics = {name: np.stack(rows) for name, rows in self.metrics.items()}
+        return Progress(cell, np.array(self.steps, np.int64), metrics)
+
+    def check(self, budget: Budget) -> None:
+        """Raise ``ValueError`` unless this can be the progress of a run with that budget."""
+        count = len(self.steps)
+        marks = list(range(budget.interval, budget.steps + 1, budget.interval))
+        finished, diverged = self.status == _FINISHED, self.status == _DIVERGED
+        fits = (
+            self.status in (_RUNNING, _FINISHED, _DIVERGED)
+            and self.steps == marks[:count]
+            and finished == (count == len(marks))
+            and all(len(rows) == count for rows in self.metrics.values())
+            and isinstance(self.reason, str)
+            and set(self.resumed) <= set(marks)
+            and all(isinstance(span, float) for span in (self.seconds, self.evaluation_seconds))
+        )
+        if not fits or not (self.chosen in self.steps if count else diverged):
+            raise ValueError("its parts do not fit together")
+        if count:
+            read_policy(self.best)
+
+    def words(self) -> dict[str, Any]:
+        """Return everything that is not an array, for JSON."""
+        names = ("steps", "chosen", "status", "reason", "resumed", "seconds", "evaluation_seconds")
+        return {name: getattr(self, name) for name in names}
+
+
+class _Run:
+    """One training run at work."""
+
+    def __init__(self, job: TrainJob) -> None:
+        self._job, self._course = job, _Course()
+        selection = job.protocol.seeds.selection
+        self._seeds = None if selection is None else np.array(selection.seeds, np.uint64)
+
+    def trained(self, tell: Tell | None) -> Trained | Failed:
+        """Train until the budget is spent; return the policy, or why there is none."""
+        learner_arrays = self._read()
+        if self._course.status == _RUNNING:
+            self._train(learner_arrays, tell)
+        if self._course.status == _DIVERGED:
+            return Failed(self._course.reason)
+        course, job = self._course, self._job
+        facts = {
+            "task": job.cell.task,
+            "steps": job.budget.steps,
+            "interval": job.budget.interval,
+            "chosen_step": course.chosen,
+            "seconds": round(course.seconds, 3),
+            "evaluation_seconds": round(course.evaluation_seconds, 3),
+            "steps_per_second": round(job.budget.steps / max(course.seconds, 1e-9)),
+            "resumed": course.resumed,
+            "versions": _libraries(),
+        }
+        return Trained(read_policy(course.best), course.progress(job.cell), facts)
+
+    def _train(self, learner_arrays: Mapping[str, np.ndarray], tell: Tell | None) -> None:
+        """Train interval by interval and write the state after each of them."""
+        job, course = self._job, self._course
+        task, budget = job.task, job.budget
+        learner = make_learner(job.learner, task.env, task.parameters, job.seed, **job.settings)
+        last = course.steps[-1] if course.steps else 0
+        if last:
+            try:
+                learner.load(learner_arrays)
+            except (ValueError, LookupError, TypeError) as error:
+                raise ValueError(self._unreadable(error)) from None
+            course.resumed.append(last)
+        with closing(job.keeper.scalars(last)) as scalars:
+            for mark in range(last + budget.interval, budget.steps + 1, budget.interval):
+                if not self._interval(learner, mark, scalars):
+                    self._write({})
+                    return
+                course.status = _FINISHED if mark == budget.steps else _RUNNING
+                self._write(learner.save() if course.status == _RUNNING else {})
+                if tell is not None:
+                    tell(mark / budget.steps)
+
+    def _interval(self, learner: Learner, mark: int, scalars: Scalars) -> bool:
+        """Train up to step ``mark`` and evaluate the policy; return whether numbers are finite."""
+        course, start = self._course, time.perf_counter()
+        try:
+            report = learner.learn(mark)
+        except Diverged as error:
+            course.status, course.reason = _DIVERGED, str(error)
+            course.seconds += time.perf_counter() - start
+            return False
+        seconds = time.perf_counter() - start
+        course.seconds += seconds
+        report["steps_per_second"] = self._job.budget.interval / seconds
+        report |= self._evaluate(mark, learner.policy())
+        for name, value in report.items():  # before the state: scalars behind it are dropped
+            scalars.add_scalar(name, value, mark)
+        return True
+
+    def _evaluate(self, step: int, policy: TrainedPolicy) -> dict[str, float]:
+        """Play the selection episodes; return the means of what is reported, for logs."""
+        start, job, block = time.perf_counter(), self._job, None
+        names = tuple(dict.fromkeys(("return", *job.protocol.metrics_of(job.task))))
+        if self._seeds is not None:
+            block = play(job.protocol, job.cell, policy, seeds=self._seeds)
+        self._course.add(step, policy, block, names, job.protocol.report.score)
+        self._course.evaluation_seconds += time.perf_counter() - start
+        if block is None:
+            return {}
+        return {f"evaluation/{name}": float(values(block, name).mean()) for name in names}
+
+    # -- the state -------------------------------------------------------------------------------
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what a state must agree in to be continued."""
+        job = self._job
+        return {
+            "format": _FORMAT,
+            "protocol": job.protocol.digest,
+            "cell": [job.cell.task, job.cell.policy, job.cell.run],
+            **settings_and_budget({}, job.budget.model_dump()),
+            **job.settings,
+        }
+
+    def _write(self, learner_arrays: Mapping[str, np.ndarray]) -> None:
+        """Write the state and the summary."""
+        course = self._course
+        header = {"identity": self._identity(), "course": course.words()}
+        arrays = {f"learner.{name}": array for name, array in learner_arrays.items()}
+        arrays |= {f"metrics.{n}": np.stack(rows) for n, rows in course.metrics.items()}
+        arrays["best"] = np.frombuffer(course.best, np.uint8)
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        content = pack(arrays, compressed=False)
+        if len(content) > LIMIT:
+            raise ValueError(
+                f"The state of {self._job} takes up {len(content):,} bytes; allowed: {LIMIT:,}, so "
+                f"that it can be read again. Choose hyperparameters with which it remembers less."
+            )
+        self._job.keeper.write(content)
+        self._job.keeper.note(json.dumps(self._summary(), indent=2) + "\n")
+
+    def _summary(self) -> dict[str, Any]:
+        """Return the run in words."""
+        job = self._job
+        return {
+            "protocol": job.protocol.name,
+            "digest": job.protocol.digest,
+            "task": job.cell.task,
+            "learner": job.learner,
+            "seed": job.seed,
+            "budget": job.budget.model_dump(),
+            **self._course.words(),
+            "hyperparameters": dict(job.settings),
+            "versions": versions() | _libraries(),
+        }
+
+    def _read(self) -> dict[str, np.ndarray]:
+        """Read the state, if there is one; return the learner's part of it.
+
+        Raises ``ValueError`` if it is of another training, or damaged.
+        """
+        try:
+            content = self._job.keeper.read()
+            if content is None:
+                return {}
+            arrays = unpack(content)
+            header = json.loads(arrays.pop("header").tobytes())
+            identity, words = header["identity"], dict(header["course"])
+            course = _Course(**words, best=arrays.pop("best").tobytes())
+            for name in [name for name in arrays if name.startswith("metrics.")]:
+                course.metrics[name.removeprefix("metrics.")] = list(arrays.pop(name))
+            if not isinstance(identity, dict):
+                raise ValueError("it does not say of which training it is")
+            if identity == self._identity():
+                course.check(self._job.budget)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(self._unreadable(error)) from None
+        if identity != self._identity():
+            raise ValueError(mismatch(self._job.keeper.place, identity, self._job))
+        self._course = course
+        return {name.removeprefix("learner."): array for name, array in arrays.items()}
+
+    def _unreadable(self, error: Exception) -> str:
+        """Say why the state cannot be used, and what to do."""
+        keeper = self._job.keeper
+        return (
+            f"{keeper.state} cannot be read ({error}). Remove {keeper.place} to train this run "
+            f"from its beginning."
+        )
+
+
+def _libraries() -> dict[str, str]:
+    """Return the versions of the libraries that train."""
+    installed = {}
+    for name in _LIBRARIES:
+        try:
+            installed[name] = version(name)
+        except PackageNotFoundError:  # a learner may need none of them
+            continue
+    return installed

@@ -1,0 +1,106 @@
+"""Verdicts: what is different in one part of a results folder, and what that means for it."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coopbench.provenance import machine, versions
+
+__all__ = [
+    "ABSOLUTE",
+    "CLOSE",
+    "DIFFERENT",
+    "FAILED",
+    "IDENTICAL",
+    "MISSING",
+    "RECORDED",
+    "RELATIVE",
+    "RERUN",
+    "Check",
+    "Finding",
+    "concluded",
+    "elsewhere",
+    "printable",
+]
+
+# Verdicts.
+IDENTICAL = "identical"
+CLOSE = "equal within tolerance"  # made on another platform, where numbers are rounded differently
+DIFFERENT = "different"
+MISSING = "missing"
+FAILED = "failed run"  # of training: there is nothing to play
+
+# How a cell was checked.
+RERUN = "all episodes played again"
+RECORDED = "recorded episodes played again"
+
+RELATIVE, ABSOLUTE = 1e-6, 1e-9  # differences that another platform may make
+_SHOWN = 8  # reasons and episodes that are named
+_LONGEST = 400  # characters of a reason
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be."""
+
+    text: str
+    close: bool = False  # whether another platform could make this difference
+    step: int | None = None  # first step that differs, from 1
+    episodes: tuple[int, ...] = ()  # that differ
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of checking one part of a results folder."""
+
+    what: str  # folder of a cell, or name of a file
+    verdict: str
+    reasons: tuple[str, ...] = ()
+    how: str = ""  # RERUN or RECORDED; empty where nothing was played
+    episodes: int = 0  # of the cell
+    played: int = 0  # of these, played again
+    step: int | None = None  # first step that differs, from 1
+    differing: tuple[int, ...] = ()  # first episodes that differ
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing differs and nothing is missing."""
+        return self.verdict not in (DIFFERENT, MISSING)
+
+
+def concluded(what: str, findings: Sequence[Finding], elsewhere: str = "", **facts: Any) -> Check:
+    """Return the verdict on findings; ``elsewhere`` says how the platform differs from this one.
+
+    Differences within tolerance are only excused on another platform. ``facts`` are further fields
+    of the ``Check``.
+    """
+    reasons = [printable(finding.text) for finding in findings[:_SHOWN]]
+    close = all(finding.close for finding in findings)
+    verdict = IDENTICAL if not findings else CLOSE if close and elsewhere else DIFFERENT
+    if findings and elsewhere:
+        reasons.append(printable(f"made elsewhere: {elsewhere}"))
+    elif findings and close:
+        reasons.append("made with these versions on a machine like this: every bit has to agree")
+    steps = [finding.step for finding in findings if finding.step is not None]
+    episodes = sorted({episode for finding in findings for episode in finding.episodes})
+    first = min(steps, default=None)
+    return Check(
+        what, verdict, tuple(reasons), step=first, differing=tuple(episodes[:_SHOWN]), **facts
+    )
+
+
+def printable(text: str) -> str:
+    """Return text from a file of unknown origin as one line that a terminal can show."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + " ..."
+
+
+def elsewhere(meta: Mapping[str, Any]) -> str:
+    """Say how the platform of a cell differs from this one; empty if no difference is recorded."""
+    here = versions() | {"platform": platform.platform()}
+    recorded = {name: meta["versions"].get(name) for name in versions()}
+    recorded["platform"] = meta["platform"]
+    if meta.get("machine"):
+        here["cpu"], recorded["cpu"] = str(machine()["cpu"]), str(meta["machine"].get("cpu"))
+    return ", ".join(f"{n} {recorded[n]} (here {v})" for n, v in here.items() if recorded[n] != v)

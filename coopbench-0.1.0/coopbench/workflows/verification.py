@@ -1,0 +1,382 @@
+"""Verification: play a results folder again and check whether every part can be reproduced.
+
+A folder is only read, and nothing in it is trusted: files are data of bounded size, links are not
+followed, and every problem of a file is a line of the result.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from coopbench.analysis.departures import departures
+from coopbench.episodes.table import Cell
+from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
+from coopbench.files import read_bounded
+from coopbench.playing.runner import CellProgress, Event, Runner
+from coopbench.protocol.loading import load_protocol, protocol_files
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.user_maps import are_replaced
+from coopbench.report.data import as_json
+from coopbench.report.loading import report_of
+from coopbench.results import store
+from coopbench.results.folder import table_of
+from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
+from coopbench.workflows.resimulation import CheckJob
+from coopbench.workflows.verdicts import (
+    ABSOLUTE,
+    DIFFERENT,
+    FAILED,
+    IDENTICAL,
+    MISSING,
+    RELATIVE,
+    Check,
+    Finding,
+    concluded,
+    elsewhere,
+    printable,
+)
+
+__all__ = ["Examined", "Verification", "checking_runner", "examine", "verify"]
+
+SCHEMA = 1
+_FEWEST = 12  # first digits of a digest that name some code
+_REPORT = "report.json"
+# What comparing a report of unknown origin can raise.
+_BROKEN = (
+    DamagedResultError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    RecursionError,
+)
+# Parts of a report that say in words where and how it was made; they are not compared.
+_WORDS = ("versions", "notes", "checklist", "cards", "registration")
+
+
+Cells: TypeAlias = dict[str, tuple[Cell, store.Stored]]  # cells that could be read, by folder
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of verifying a results folder."""
+
+    folder: str
+    protocol: str  # its name; empty if it cannot be read
+    digest: str  # of the protocol
+    results: str  # digest of the results, as the manifest states it; empty without one
+    checks: tuple[Check, ...]  # protocol.json, manifest.json, every cell, and report.json
+    departures: tuple[str, ...]  # why its report is not standard; empty if it is
+
+    @property
+    def identical(self) -> bool:
+        """Whether everything that could be played again is the same as stored, bit for bit."""
+        return all(check.verdict in (IDENTICAL, FAILED) for check in self.checks)
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing differs beyond tolerance and nothing is missing."""
+        return all(check.holds for check in self.checks)
+
+    @property
+    def cells(self) -> tuple[Check, ...]:
+        """The checks of cells alone."""
+        return tuple(check for check in self.checks if "/" in check.what)
+
+    def to_json(self) -> str:
+        """Return everything as JSON."""
+        content = {
+            "schema": SCHEMA,
+            "holds": self.holds,
+            "identical": self.identical,
+            **dataclasses.asdict(self),
+        }
+        return json.dumps(content, indent=1) + "\n"
+
+
+class Examined(NamedTuple):
+    """A verification, with the protocol and the cells that were read for it."""
+
+    verification: Verification
+    protocol: Protocol | None
+    cells: Cells
+
+
+def verify(
+    folder: str | Path,
+    backend: str = "serial",
+    workers: int | None = None,
+    progress: CellProgress | None = None,
+    trust: Sequence[str] = (),
+) -> Verification:
+    """Verify a results folder: protocol, digests, every cell, and the report.
+
+    Cells of policies that are known by name are played again completely; of other policies only the
+    recorded episodes are. Code that the results have stored is not executed, unless ``trust`` names
+    the SHA-256 digest of its source, by 12 or more of its first digits: its cells are then played
+    again completely. Only trust what you have read: it runs with your rights. ``backend`` and
+    ``workers`` are those of ``evaluate``.
+
+    Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
+    """
+    return examine(folder, checking_runner(backend, workers, progress), trust).verification
+
+
+def checking_runner(backend: str, workers: int | None, progress: CellProgress | None) -> Runner:
+    """Return a runner for ``examine``; names of policies are shown as one printable line."""
+    if progress is None:
+        return Runner(backend, workers)
+
+    def tell(job: CheckJob, share: float, event: Event) -> None:
+        progress(replace(job.cell, policy=printable(job.cell.policy)), share, event)
+
+    return Runner(backend, workers, tell)
+
+
+def examine(folder: str | Path, runner: Runner, trust: Sequence[str] = ()) -> Examined:
+    """Verify a results folder and return its protocol and cells as well; see ``verify``."""
+    root = Path(folder)
+    if not (root / "protocol.json").is_file():
+        raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
+    try:
+        protocol = store.read_protocol(root / "protocol.json")
+    except ProtocolError as error:
+        check = concluded("protocol.json", [Finding(str(error))])
+        return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
+    places = cell_folders(root)
+    manifest, chain = _manifest(root, protocol)
+    checks, cells = _cell_checks(root, protocol, places, runner, trust)
+    lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
+    parts = [
+        _protocol_check(protocol),
+        _manifest_check(root, places, manifest, chain),
+        *checks.values(),
+        *lacking,
+    ]
+    deviations: tuple[str, ...] = ()
+    played = any(stored.episodes for _, stored in cells.values())
+    if played and all(check.holds for check in checks.values()):
+        deviations = departures(protocol, table_of(stored for _, stored in cells.values()))
+        parts += _report_checks(root, protocol, list(cells.values()))
+    facts = str(root), protocol.name, protocol.digest, manifest.results
+    return Examined(Verification(*facts, tuple(parts), deviations), protocol, cells)
+
+
+def _cell_checks(
+    root: Path, protocol: Protocol, places: list[str], runner: Runner, trust: Sequence[str]
+) -> tuple[dict[str, Check], Cells]:
+    """Read all cells and play them again; return their checks and those that could be read."""
+    cells: Cells = {}
+    checks = {place: _read(root, protocol, place, cells) for place in places}
+    played = [(cell, stored) for cell, stored in cells.values() if stored.episodes]
+    trusted = _trusted(trust, [stored for _, stored in played])
+    jobs = [CheckJob(protocol, cell, stored, trusted) for cell, stored in played]
+    with runner.run(jobs) as finished:
+        checks |= {job.cell.folder: check for job, check in finished}
+    for place, reason in _other_trainings(protocol, cells):
+        check = checks[place]
+        reasons = (printable(reason), *check.reasons)
+        checks[place] = replace(check, verdict=DIFFERENT, reasons=reasons)
+    return checks, cells
+
+
+def _trusted(trust: Sequence[str], cells: Sequence[store.Stored]) -> tuple[str, ...]:
+    """Return the digests of stored code that beginnings of digests name.
+
+    Raises ``ValueError`` for a beginning that is too short, or that no code here has.
+    """
+    digests = {str(stored.meta["code"]["sha256"]) for stored in cells if stored.source is not None}
+    for text in trust:
+        if len(text) < _FEWEST or not any(digest.startswith(text) for digest in digests):
+            raise ValueError(
+                f"No code in these results has the digest {text!r}; allowed: {_FEWEST} or more "
+                f"first digits of {', '.join(sorted(digests)) or 'none, as they hold no code'}."
+            )
+    return tuple(d for d in sorted(digests) if any(d.startswith(text) for text in trust))
+
+
+def _other_trainings(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, str]]:
+    """Yield cells of training runs that a policy of another training played, with the reason.
+
+    The training of a run is the one in the cell of the task that the run was trained on.
+    """
+    trained_on = {task.id: task.trained_on or task.id for task in protocol.task}
+    for place, (cell, stored) in cells.items():
+        task = protocol.family(cell.policy)[1] or trained_on[cell.task]
+        home = replace(cell, task=task).folder
+        trained = cells[home][1] if home in cells else None
+        if stored.policy is None or cell.run is None or trained is None or home == place:
+            continue
+        same = trained.policy is not None and trained.policy.pack() == stored.policy.pack()
+        if not same or trained.meta["training"] != stored.meta["training"]:
+            yield place, f"it was played by another policy than was trained in {home}"
+
+
+# --- the protocol ---------------------------------------------------------------------------------
+
+
+def _protocol_check(protocol: Protocol) -> Check:
+    """Check that a protocol with the name of one of this package is that protocol."""
+    name, what = protocol.name, "protocol.json"
+    files = protocol_files()
+    shipped = load_protocol(protocol.protocol.name) if protocol.protocol.name in files else None
+    if shipped is None or shipped.name != name:
+        return Check(what, IDENTICAL, (f"{name} is not a protocol of this package",))
+    if shipped.digest == protocol.digest:
+        return Check(what, IDENTICAL, (f"it is the {name} of this package",))
+    if are_replaced(shipped, protocol):
+        return Check(what, IDENTICAL, (f"it is the {name} of this package on other maps",))
+    return concluded(what, [Finding(f"it is not the {name} of this package, though called so")])
+
+
+# --- the manifest ---------------------------------------------------------------------------------
+
+
+def _manifest(root: Path, protocol: Protocol) -> tuple[Manifest, Check]:
+    """Return what the manifest lists, and the check of its chain of digests."""
+    if not (root / NAME).exists():
+        reason = "the evaluation was not finished, or is of an older version; evaluate again"
+        return Manifest({}, ""), Check(NAME, MISSING, (reason,))
+    try:
+        return read_manifest(root, protocol.digest), Check(NAME, IDENTICAL)
+    except DamagedResultError as error:
+        return Manifest({}, ""), concluded(NAME, [Finding(str(error))])
+
+
+def _manifest_check(root: Path, places: list[str], manifest: Manifest, chain: Check) -> Check:
+    """Check that the manifest lists every cell of the folder, with its checksum."""
+    if not chain.holds:
+        return chain
+    findings = [
+        Finding(f"{place} is not listed") for place in places if place not in manifest.cells
+    ]
+    for place in (place for place in places if place in manifest.cells):
+        try:
+            content = read_bounded(root / place / "meta.json")
+        except DamagedResultError as error:
+            findings.append(Finding(str(error)))
+            continue
+        if hashlib.sha256(content).hexdigest() != manifest.cells[place]:
+            findings.append(
+                Finding(f"{place}/meta.json was changed: its sum is not the listed one")
+            )
+    return concluded(NAME, findings)
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+def _read(root: Path, protocol: Protocol, place: str, cells: Cells) -> Check:
+    """Read a cell into ``cells``; return its check as long as it has not been played again."""
+    try:
+        _check_links(root, place)
+        cell = store.cell_of(root / place / "meta.json")
+        stored = store.read(root, protocol, cell)
+        if cell.folder != place or stored is None:
+            raise DamagedResultError(f"It is the cell of the folder {cell.folder}.")
+        if cell.task not in (task.id for task in protocol.task):
+            raise DamagedResultError(f"The protocol has no task {cell.task!r}.")
+        if stored.episodes is not None:
+            content = read_bounded(root / place / "results.jsonl")
+            if content != store.lines(stored.episodes):
+                raise DamagedResultError("results.jsonl is not formatted as this version does it.")
+    except OtherProtocolError:
+        return concluded(place, [Finding("it was played with another protocol than protocol.json")])
+    except (DamagedResultError, OSError) as error:
+        return concluded(place, [Finding(str(error))])
+    cells[place] = cell, stored
+    if stored.failure is not None:
+        return Check(place, FAILED, (printable(stored.failure.reason),))
+    return Check(place, DIFFERENT, ("it has not been played again",))
+
+
+def _check_links(root: Path, place: str) -> None:
+    folder = root / place
+    for path in (folder, *folder.iterdir()):
+        if path.is_symlink():
+            raise DamagedResultError(f"{path} is a link; results must be regular files.")
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+def _report_checks(
+    root: Path, protocol: Protocol, cells: list[tuple[Cell, store.Stored]]
+) -> Iterator[Check]:
+    """Check that the stored report, if there is one, follows from the stored episodes."""
+    file = root / _REPORT
+    if not file.exists():
+        return
+    played = [(cell, stored) for cell, stored in cells if stored.episodes is not None]
+    try:
+        report = json.loads(read_bounded(file))
+        order = list(dict.fromkeys(row["policy"] for row in report["estimates"]))
+        left_out = {cell.policy for cell, _ in played} - set(order)
+        chosen = [(cell, stored) for cell, stored in cells if cell.policy not in left_out]
+        again = json.loads(as_json(report_of(protocol, chosen, order)))
+        if report["schema"] != again["schema"]:  # other rules for intervals, aggregates and tests
+            findings = list(_differences(_lasting(report), _lasting(again), ""))
+        else:
+            findings = list(_differences(report, again, ""))
+        versions = report["versions"]
+        other = [f"{n} {v}" for n, v in again["versions"].items() if versions.get(n) != v]
+    except _BROKEN as error:
+        findings, other = [Finding(f"it cannot be compared with its episodes: {error}")], []
+    platforms = [elsewhere(stored.meta) for _, stored in played]
+    yield concluded(_REPORT, findings, ", ".join(other) or next(filter(None, platforms), ""))
+
+
+# Of a part of report.json the columns that mean the same in every schema; None: all of them.
+_LASTING: dict[str, tuple[str, ...] | None] = {
+    "estimates": ("task", "policy", "metric", "count", "mean", "std", "unit"),
+    "agents": ("task", "policy", "agent", "metric", "count", "mean", "std", "unit"),
+    "missing_runs": None,
+    "published": None,
+    "late": None,
+    "curves": None,
+}
+
+
+def _lasting(report: dict[str, Any]) -> dict[str, Any]:
+    """Return what a report of another schema must have in common with one of this version."""
+    facts = {name: report[name] for name in ("name", "digest", "standard", "protocol")}
+    parts = {}
+    for part, columns in _LASTING.items():
+        rows = report[part]
+        parts[part] = rows if columns is None else [{key: r[key] for key in columns} for r in rows]
+    return facts | parts
+
+
+def _differences(stored: Any, again: Any, where: str) -> Iterator[Finding]:
+    """Yield the differences between two JSON values, at the path ``where``."""
+    if isinstance(stored, dict) and isinstance(again, dict):
+        for key in {**again, **stored}:
+            if not where and key in _WORDS:
+                continue
+            if key not in stored or key not in again:
+                problem = "missing" if key not in stored else "not part of it"
+                yield Finding(f"{where}{key} is {problem}")
+            else:
+                yield from _differences(stored[key], again[key], f"{where}{key}.")
+    elif isinstance(stored, list) and isinstance(again, list):
+        if len(stored) != len(again):
+            yield Finding(f"{where[:-1]} has {len(stored)} entries; its episodes give {len(again)}")
+        for k, (one, two) in enumerate(zip(stored, again, strict=False)):
+            yield from _differences(one, two, f"{where}{k}.")
+    elif stored != again or type(stored) is not type(again):
+        close = _is_sentence(stored, again, where)  # another version may word it differently
+        if isinstance(stored, float) and isinstance(again, float):
+            close = math.isclose(stored, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        text = f"{where[:-1]} is {stored!r}; its episodes give {again!r}"
+        yield Finding(text, close=close)
+
+
+def _is_sentence(stored: Any, again: Any, where: str) -> bool:
+    """Whether both are sentences: a flag of a number, or why the report is not standard."""
+    words = isinstance(stored, str) and isinstance(again, str) and bool(stored and again)
+    return words and (where.endswith(".flag.") or where.startswith("departures."))

@@ -1,0 +1,1 @@
+"""The published coopetition games (version 0), exactly as published."""

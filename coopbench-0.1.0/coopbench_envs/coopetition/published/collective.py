@@ -1,0 +1,204 @@
+"""Games of collective action: contributing is rewarded, most of all when every agent does.
+
+A common output is reported but, as published, not paid out: rewards are those of the common model,
+multiplied by factors for free riding, sustained cooperation and full cooperation. Loyalty grows
+with investments of at least half of the endowment. Equations: docs/environments/collective.md.
+"""
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.core import kernel
+from coopbench_envs.parameters import between
+
+WINDOW = 10  # steps over which sustained cooperation is measured
+RIDES, COOPERATES, LASTS = 0.3, 0.5, 0.6  # shares of the endowment
+RIDER_FACTOR, LASTING_BONUS, FULL_FACTOR = 0.5, 0.15, 1.2
+LOYALTY_GAIN, LOYALTY_LOSS, FIRST_LOYALTY = 0.02, 0.05, 0.5
+
+Omega = Annotated[float, between(0, 1e6, "units of output of one unit invested; only reported")]
+Beta = Annotated[float, between(0, 1, "elasticity of the output; only reported")]
+Cost = Annotated[float, between(0, 1e6, "cost of a unit; only reported", above=True)]
+Phi = Annotated[float, between(0, 10, "published, but has no effect")]
+
+Constants = dynamics.extended(
+    dynamics.Constants,
+    __name__,
+    omega="output of one unit invested",
+    beta="elasticity of the output",
+    loyalty_cap="highest loyalty",
+)
+State = dynamics.extended(
+    dynamics.State,
+    __name__,
+    loyalty="(lanes, agents) in [0, loyalty_cap]",
+    memory="(lanes, WINDOW, agents) last investments, those of step t at place t modulo WINDOW",
+    output="(lanes,) running sum of the common output",
+    riders="(lanes,) running sum of the share of agents that ride free",
+)
+TEAM_METRICS = {
+    "team_output": "mean over steps of omega times the sum of investments to the power of beta",
+    "free_riders": "mean over steps of the share of agents that invest less than 0.3 of endowment",
+}
+METRICS = (
+    dynamics.METRICS
+    | TEAM_METRICS
+    | {"mean_loyalty": "mean loyalty of the agents after the last step, in [0, 1]"}
+)
+
+
+def make_constants(
+    params: Any, num_agents: int, *, kind: Any = Constants, endowment: float = 50.0, **model: Any
+) -> Any:
+    """Return the constants of ``num_agents`` equal agents, each with ``endowment`` units per step.
+
+    ``model`` holds the fields of ``kind`` that differ between these games.
+    """
+    return dynamics.make_constants(
+        params,
+        kind=kind,
+        endowment=[endowment] * num_agents,
+        baseline_share=0.40,
+        dependence=0.55,
+        theta=20.0,
+        gamma=0.65,
+        trust_gain=0.10,
+        trust_loss=0.25,
+        damage_gain=0.40,
+        damage_decay=0.02,
+        dependence_loss=0.50,
+        sensitivity=1.0,
+        initial_trust=0.50,
+        initial_damage=0.0,
+        **model,
+    )
+
+
+def nash(omega: float, beta: float, cost: float, n: int, most: float) -> float:
+    """Return the units per agent in the equilibrium of equal shares and private costs.
+
+    Each of ``n`` agents receives 1/n of the output omega * total**beta and pays ``cost`` per unit.
+    ``most`` is the result where the output is linear and investing pays.
+    """
+    if beta == 1.0:
+        return most if omega / n >= cost else 0.0
+    return _power(omega * beta / (cost * n ** (2.0 - beta)), 1.0 / (1.0 - beta))
+
+
+def optimum(omega: float, beta: float, cost: float, n: int, most: float) -> float:
+    """Return the units per agent that maximise the output minus all costs; see ``nash``."""
+    if beta == 1.0:
+        return most if omega > cost else 0.0
+    return _power(omega * beta / cost, 1.0 / (1.0 - beta)) / n
+
+
+def _power(base: float, exponent: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float64(base) ** exponent)
+
+
+def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
+    """Return new arrays for the fields of ``State``, by name; axis 0 is the lane."""
+    n = c.num_agents
+    return dynamics.common(c, lanes) | {
+        "loyalty": np.zeros((lanes, n)),
+        "memory": np.zeros((lanes, WINDOW, n)),
+        "output": np.zeros(lanes),
+        "riders": np.zeros(lanes),
+    }
+
+
+def allocate(c: Any, lanes: int) -> Any:
+    """Return a new state for ``lanes`` games."""
+    return State(**common(c, lanes))
+
+
+@kernel
+def reset(c, s, i, rng):
+    dynamics.reset(c, s, i, rng)
+    s.output[i] = 0.0
+    s.riders[i] = 0.0
+    for a in range(c.num_agents):
+        s.loyalty[i, a] = FIRST_LOYALTY * c.loyalty_cap
+        for k in range(WINDOW):
+            s.memory[i, k, a] = 0.0
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+    judge(c, s, i, rewards)
+    tally(c, s, i)
+
+
+@kernel
+def lasting(c, s, i, a):
+    """Record the last investment of agent ``a``; return its mean over the window.
+
+    The mean is a share of the endowment of ``a``, in [0, 1].
+    """
+    count = min(WINDOW, s.time[i] + 1)
+    place = s.time[i] % WINDOW
+    s.memory[i, place, a] = s.last_action[i, a]
+    total = 0.0
+    for _ in range(count):
+        total += s.memory[i, place, a]
+        place = place - 1 if place > 0 else WINDOW - 1
+    # Sums of units are exact where sums of shares are not: the mean of ten times 0.6 must be 0.6.
+    return total / max(1, count) / c.endowment[a]
+
+
+@kernel
+def judge(c, s, i, rewards):
+    """Update loyalties and multiply rewards, by the present and the recent investments."""
+    full = True
+    for a in range(c.num_agents):
+        full = full and s.last_action[i, a] / c.endowment[a] >= COOPERATES
+    for a in range(c.num_agents):
+        share = s.last_action[i, a] / c.endowment[a]
+        if share >= COOPERATES:
+            s.loyalty[i, a] = min(c.loyalty_cap, s.loyalty[i, a] + LOYALTY_GAIN * share)
+        else:
+            lost = LOYALTY_LOSS * (COOPERATES - share)
+            s.loyalty[i, a] = min(c.loyalty_cap, max(0.0, s.loyalty[i, a] - lost))
+        factor = RIDER_FACTOR if share < RIDES else 1.0
+        lately = lasting(c, s, i, a)
+        if lately >= LASTS:
+            factor *= 1.0 + LASTING_BONUS * lately
+        if full:
+            factor *= FULL_FACTOR
+        rewards[i, a] *= factor
+
+
+@kernel
+def tally(c, s, i):
+    """Add this step's common output and share of free riders to the sums for the metrics."""
+    total, riders = 0.0, 0.0
+    for a in range(c.num_agents):
+        total += s.last_action[i, a]
+        if s.last_action[i, a] / c.endowment[a] < RIDES:
+            riders += 1.0
+    s.output[i] += c.omega * total**c.beta
+    s.riders[i] += riders / c.num_agents
+
+
+@kernel
+def measure_team(c, s, i, measures):
+    dynamics.measure(c, s, i, measures)
+    played = max(1, s.time[i])
+    measures[i, 4] = s.output[i] / played
+    measures[i, 5] = s.riders[i] / played
+
+
+@kernel
+def measure(c, s, i, measures):
+    measure_team(c, s, i, measures)
+    total = 0.0
+    for a in range(c.num_agents):
+        total += s.loyalty[i, a]
+    measures[i, 6] = total / c.num_agents
+
+
+KERNELS = dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure)

@@ -1,0 +1,119 @@
+"""DynamicPartnerSelection: many equal partners with public reputation scores.
+
+Every partner invests in one common venture; a public score averages its past investments. As
+published, partners cannot be chosen and the score does not affect rewards. Page:
+docs/environments/dynamic_partner_selection.md.
+"""
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.core import kernel
+from coopbench_envs.parameters import between
+
+MEMORY = 0.9  # weight of the previous score in the new one
+
+State = dynamics.extended(
+    dynamics.State,
+    __name__,
+    score="(lanes, agents) public score: a moving average of invested shares, in [0, 1]",
+    shown="(lanes, agents) the score before the last step, as the global state shows it",
+)
+METRICS = dynamics.METRICS | {
+    "mean_score": "mean of the agents' public scores after the last step, in [0, 1]",
+}
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    num_agents: Annotated[int, between(2, 128, "equal partners")] = 6
+    horizon: dynamics.Horizon = 50
+    reputation_weight: Annotated[float, between(0, 1, "published, but has no effect")] = 0.5
+    reward_type: dynamics.RewardType = "integrated"
+    normalize: dynamics.Normalize = False
+    reward_scale: dynamics.RewardScale = 1.0
+
+
+def constants(p: Params) -> dynamics.Constants:
+    """Return the constants of equal partners, each of whom depends on every other one."""
+    return dynamics.make_constants(
+        p,
+        endowment=[100.0] * p.num_agents,
+        baseline_share=0.35,
+        dependence=0.40,
+        theta=18.0,
+        gamma=0.55,
+        trust_gain=0.12,
+        trust_loss=0.35,
+        damage_gain=0.60,
+        damage_decay=0.015,
+        dependence_loss=0.45,
+        sensitivity=1.2,
+        initial_trust=0.50,
+        initial_damage=0.0,
+    )
+
+
+def allocate(c: dynamics.Constants, lanes: int) -> Any:
+    """Return a new state for ``lanes`` games."""
+    score = np.zeros((lanes, c.num_agents))
+    return State(**dynamics.common(c, lanes), score=score, shown=score.copy())
+
+
+@kernel
+def reset(c, s, i, rng):
+    dynamics.reset(c, s, i, rng)
+    for a in range(c.num_agents):
+        s.score[i, a] = 0.0
+        s.shown[i, a] = 0.0
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+    for a in range(c.num_agents):
+        share = s.last_action[i, a] / c.endowment[a]
+        s.shown[i, a] = s.score[i, a]
+        s.score[i, a] = MEMORY * s.score[i, a] + (1.0 - MEMORY) * share
+
+
+@kernel
+def measure(c, s, i, measures):
+    dynamics.measure(c, s, i, measures)
+    total = 0.0
+    for a in range(c.num_agents):
+        total += s.score[i, a]
+    measures[i, 4] = total / c.num_agents
+
+
+@kernel
+def global_state(c, s, i, out):
+    """Write the common global state, then the score that each agent had before the last step."""
+    dynamics.global_state(c, s, i, out)
+    first = out.shape[1] - c.num_agents
+    for a in range(c.num_agents):
+        out[i, first + a] = s.shown[i, a]
+
+
+def global_state_space(c: dynamics.Constants) -> Box:
+    """Return the bounds of the vector that ``global_state`` writes."""
+    n = c.num_agents
+    return dynamics.appended(dynamics.global_state_space(c), [0.0] * n, [1.0] * n)
+
+
+SPEC = dynamics.game(
+    id="coopbench/DynamicPartnerSelection-v0",
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate, reset=reset, step=step, measure=measure, global_state=global_state
+    ),
+    params=Params,
+    constants=constants,
+    agents=dynamics.named("partner"),
+    metrics=METRICS,
+    global_state_space=global_state_space,
+)

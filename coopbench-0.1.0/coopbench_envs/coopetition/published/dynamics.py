@@ -1,0 +1,451 @@
+"""The model that all coopetition games share: trust, reputation damage, value and payoff.
+
+An agent's payoff is what it does not invest, plus a logarithmic value of its investment, plus a
+share of the synergy. Its utility adds the payoffs of others, weighted by how much it depends on
+them and trusts them.
+Equations: docs/environments/coopetition.md. Source: the published Coopetition-Gym suite.
+"""
+
+import math
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from coopbench_envs.coopetition import picture
+from coopbench_envs.coopetition.trajectories import AGENT, EPISODE
+from coopbench_envs.core import EnvSpec, Kernels, kernel
+from coopbench_envs.layouts import Part, consecutive
+from coopbench_envs.parameters import between, one_of
+
+REWARD_TYPES = ("integrated", "private", "cooperative")
+INTEGRATED, PRIVATE, COOPERATIVE = range(3)
+
+Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
+RewardType = Annotated[
+    str,
+    one_of(
+        REWARD_TYPES,
+        "integrated: own payoff plus trust-weighted others'; private; cooperative: the mean",
+    ),
+]
+Normalize = Annotated[bool, one_of((), "divide rewards by the largest endowment")]
+RewardScale = Annotated[float, between(-1e9, 1e9, "factor on every reward")]
+
+METRICS = {
+    "final_trust": "mean of all pairwise trust after the last step, in [0, 1]",
+    "cooperation_rate": "mean over steps and agents of investment as a share of own endowment",
+    "mean_trust": "mean over steps of the mean pairwise trust, in [0, 1]",
+    "length": "steps played",
+}
+
+
+class Constants(NamedTuple):
+    """Numbers and arrays of one game, as the kernels read them."""
+
+    num_agents: int
+    horizon: int
+    endowment: np.ndarray  # (agents,) units an agent can invest each step
+    baseline: np.ndarray  # (agents,) units below which others read defection
+    alpha: np.ndarray  # (agents,) bargaining shares of the synergy, sum 1
+    dependence: np.ndarray  # (agents, agents) how much i depends on j, zero diagonal
+    theta: float  # weight of the own investment's value
+    gamma: float  # weight of the synergy
+    trust_gain: float  # per step, at full signal
+    trust_loss: float
+    damage_gain: float  # reputation damage per step, at full defection
+    damage_decay: float
+    dependence_loss: float  # how much more trust is lost per unit of dependence
+    sensitivity: float  # of the trust signal, per unit of investment
+    initial_trust: float
+    initial_damage: float
+    reward_type: int
+    reward_factor: float  # reward_scale, over the largest endowment if normalised
+
+
+class State(NamedTuple):
+    """Arrays over lanes; axis 0 is always the lane ``i``."""
+
+    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
+    trust: np.ndarray  # (lanes, agents, agents) trust of a in b, in [0, 1]; diagonal 1
+    reputation: np.ndarray  # (lanes, agents, agents) damage that a holds against b; diagonal 0
+    last_action: np.ndarray  # (lanes, agents) last investment in units, within [0, endowment]
+    payoff: np.ndarray  # (lanes, agents) payoff of the last step, without the others' payoffs
+    utility: np.ndarray  # (lanes, agents) trust-weighted utility of the last step
+    invested: np.ndarray  # (lanes,) running sum of mean shares, for the cooperation rate
+    trusted: np.ndarray  # (lanes,) running sum of mean trust
+    signal: np.ndarray  # (lanes, agents) scratch: signal of the last investment, in [-1, 1]
+    mean_trust: np.ndarray  # (lanes,) scratch: mean of all pairwise trust
+
+
+SCRATCH = frozenset({"signal", "mean_trust"})
+
+
+def extended(base: Any, module: str, **fields: str) -> Any:
+    """Return a copy of the tuple ``base`` with a game's ``fields``, name=meaning, at its end.
+
+    Kernels access fields by name, so those written for ``base`` also work on the copy. The copy
+    must be bound in ``module`` to the name of ``base``, where pickle and numba's cache look for it.
+    """
+    names = (*base._fields, *fields)
+    kind: Any = namedtuple(base.__name__, names, module=module)  # type: ignore[misc]
+    for name, meaning in fields.items():
+        getattr(kind, name).__doc__ = meaning
+    return kind
+
+
+def make_constants(
+    params: Any,
+    *,
+    endowment: Sequence[float],
+    baseline_share: float,
+    dependence: float | np.ndarray,
+    alpha: Sequence[float] | None = None,
+    kind: Any = Constants,
+    **model: Any,
+) -> Any:
+    """Return the constants of a game, computed from its parameters.
+
+    Args:
+        params: ``horizon``, ``reward_type``, ``reward_scale`` and ``normalize`` are read from it.
+        endowment: Units that each agent can invest per step, > 0.
+        baseline_share: Share of the endowment below which others read defection, in [0, 1].
+        dependence: How much agent i depends on j, (agents, agents) with a zero diagonal, or one
+            number for every pair.
+        alpha: Shares of the synergy, with sum 1; None: equal shares.
+        kind: The game's tuple of constants.
+        model: The other fields of ``kind``.
+    """
+    units = np.asarray(endowment, np.float64)
+    n = len(units)
+    pairs = dependence if isinstance(dependence, np.ndarray) else dependence * (1.0 - np.eye(n))
+    return kind(
+        num_agents=n,
+        horizon=params.horizon,
+        endowment=units,
+        baseline=baseline_share * units,
+        alpha=np.asarray(alpha if alpha is not None else [1.0 / n] * n, np.float64),
+        dependence=np.asarray(pairs, np.float64),
+        reward_type=REWARD_TYPES.index(params.reward_type),
+        reward_factor=params.reward_scale / (units.max() if params.normalize else 1.0),
+        **model,
+    )
+
+
+def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
+    """Return new arrays for the fields of ``State``, by name; axis 0 is the lane."""
+    n = c.num_agents
+    return {
+        "time": np.zeros(lanes, np.int64),
+        "trust": np.zeros((lanes, n, n)),
+        "reputation": np.zeros((lanes, n, n)),
+        "last_action": np.zeros((lanes, n)),
+        "payoff": np.zeros((lanes, n)),
+        "utility": np.zeros((lanes, n)),
+        "invested": np.zeros(lanes),
+        "trusted": np.zeros(lanes),
+        "signal": np.zeros((lanes, n)),
+        "mean_trust": np.zeros(lanes),
+    }
+
+
+def allocate(c: Any, lanes: int) -> State:
+    """Return a new state for ``lanes`` games."""
+    return State(**common(c, lanes))
+
+
+@kernel
+def reset(c, s, i, rng):
+    s.invested[i] = 0.0
+    s.trusted[i] = 0.0
+    for a in range(c.num_agents):
+        s.last_action[i, a] = c.baseline[a]
+        s.payoff[i, a] = 0.0
+        s.utility[i, a] = 0.0
+        for b in range(c.num_agents):
+            s.trust[i, a, b] = 1.0 if a == b else c.initial_trust
+            s.reputation[i, a, b] = 0.0 if a == b else c.initial_damage
+
+
+@kernel
+def prepare(c, s, i):
+    total = 0.0
+    for a in range(c.num_agents):
+        for b in range(c.num_agents):
+            if a != b:
+                total += s.trust[i, a, b]
+    s.mean_trust[i] = total / (c.num_agents * (c.num_agents - 1))
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    """Play one step of the common model, which ends only at the horizon."""
+    invest(c, s, i, actions)
+    update_trust(c, s, i)
+    pay(c, s, i, c.gamma, rewards)
+    end(c, i, False, terminated)
+
+
+@kernel
+def end(c, i, over, terminated):
+    """Write into ``terminated`` whether the game is over, the same for all agents."""
+    for a in range(c.num_agents):
+        terminated[i, a] = over
+
+
+@kernel
+def invest(c, s, i, actions):
+    """Clip the actions to [0, endowment] and compute the signals that others read from them."""
+    share = 0.0
+    for a in range(c.num_agents):
+        units = min(max(actions[i, a, 0], 0.0), c.endowment[a])
+        s.last_action[i, a] = units
+        s.signal[i, a] = squash(c.sensitivity * (units - c.baseline[a]))
+        share += units / c.endowment[a]
+    s.invested[i] += share / c.num_agents
+
+
+@kernel
+def squash(x):
+    """Return tanh(x) to 1e-16, without branches and in half the time of libm's function."""
+    fades = math.exp(-2.0 * min(abs(x), 20.0))
+    return math.copysign((1.0 - fades) / (1.0 + fades), x)
+
+
+@kernel
+def update_trust(c, s, i):
+    """Update trust and reputation damage of all pairs from the signals of the last investments.
+
+    Trust grows slowly towards a ceiling of 1 - damage, and falls fast.
+    """
+    total = 0.0
+    for a in range(c.num_agents):
+        # Gain and loss without a branch, and the diagonal like the rest: the loop runs as vectors.
+        for b in range(c.num_agents):
+            good, bad = max(s.signal[i, b], 0.0), max(-s.signal[i, b], 0.0)
+            trust, damage = s.trust[i, a, b], s.reputation[i, a, b]
+            ceiling = 1.0 - damage
+            room = max(0.0, min(1.0 - trust, ceiling - trust))
+            fragility = 1.0 + c.dependence_loss * c.dependence[a, b]
+            trust += c.trust_gain * good * room - c.trust_loss * bad * trust * fragility
+            decay = 0.0 if bad > 0.0 else c.damage_decay
+            damage += c.damage_gain * bad * (1.0 - damage) - decay * damage
+            s.trust[i, a, b] = min(max(trust, 0.0), ceiling)
+            s.reputation[i, a, b] = min(max(damage, 0.0), 1.0)
+        s.reputation[i, a, a] = 0.0
+        s.trust[i, a, a] = 0.0  # so that the diagonal does not count in the sum
+        for b in range(c.num_agents):
+            total += s.trust[i, a, b]
+        s.trust[i, a, a] = 1.0
+    s.mean_trust[i] = total / (c.num_agents * (c.num_agents - 1))
+    s.trusted[i] += s.mean_trust[i]
+
+
+@kernel
+def synergy(c, s, i):
+    """Return the geometric mean of all investments, which is 0 if any agent invests nothing."""
+    logs, product = 0.0, 1.0
+    for a in range(c.num_agents):
+        units = s.last_action[i, a]
+        if units <= 1e-10:
+            return 0.0
+        product *= units
+        if product > 1e200 or product < 1e-200:  # one logarithm for as many factors as fit
+            logs += math.log(product)
+            product = 1.0
+    return math.exp((logs + math.log(product)) / c.num_agents)
+
+
+@kernel
+def pay(c, s, i, gamma, rewards):
+    """Write all rewards of this step, from its investments and the trust after them."""
+    n = c.num_agents
+    joint = gamma * synergy(c, s, i)
+    for a in range(n):
+        units = s.last_action[i, a]
+        value = c.theta * math.log(1.0 + units)
+        s.payoff[i, a] = (c.endowment[a] - units) + value + c.alpha[a] * joint
+    total = 0.0
+    for a in range(n):
+        others = 0.0
+        for b in range(n):  # the diagonal of the dependence is zero
+            weight = min(s.trust[i, a, b], 1.0 - s.reputation[i, a, b]) * c.dependence[a, b]
+            others += weight * s.payoff[i, b]
+        s.utility[i, a] = s.payoff[i, a] + others
+        total += s.utility[i, a]
+    for a in range(n):
+        reward = s.utility[i, a]
+        if c.reward_type == PRIVATE:
+            reward = s.payoff[i, a]
+        elif c.reward_type == COOPERATIVE:
+            reward = total / n
+        rewards[i, a] = reward * c.reward_factor
+
+
+@kernel
+def observe(c, s, i, obs):
+    """Write investments, trust, damage, dependence and time, in the order of ``layout``."""
+    n = c.num_agents
+    damage = n + n * n
+    blame = damage + n
+    for b in range(n):
+        for other in range(n):
+            obs[i, 0, n + b * n + other] = s.trust[i, b, other]
+    for a in range(n):
+        obs[i, a, 0] = s.last_action[i, a]
+        for k in range(n * n):  # copied in one go, three times as fast as a second loop over trust
+            obs[i, a, n + k] = obs[i, 0, n + k]
+        for b in range(n):
+            obs[i, a, damage + b] = s.reputation[i, a, b]
+            obs[i, a, blame + n - 1 + b] = c.dependence[a, b]
+        obs[i, a, blame + 2 * n - 1] = s.time[i] / c.horizon
+    for b in range(n):  # others' observations skip their own entry: those after it move up by one
+        total = 0.0
+        for other in range(n):
+            total += s.reputation[i, b, other]
+        for a in range(n):
+            if a != b:
+                place = b - 1 if b > a else b
+                obs[i, a, 1 + place] = s.last_action[i, b]
+                obs[i, a, blame + place] = total / n
+
+
+@kernel
+def global_state(c, s, i, out):
+    """Write investments, trust, damage and dependence (matrices row by row), and steps played."""
+    n = c.num_agents
+    for a in range(n):
+        out[i, a] = s.last_action[i, a]
+        for b in range(n):
+            k = n + a * n + b
+            out[i, k] = s.trust[i, a, b]
+            out[i, k + n * n] = s.reputation[i, a, b]
+            out[i, k + 2 * n * n] = c.dependence[a, b]
+    out[i, n + 3 * n * n] = s.time[i]
+
+
+@kernel
+def measure(c, s, i, measures):
+    played = max(1, s.time[i])
+    measures[i, 0] = s.mean_trust[i]
+    measures[i, 1] = s.invested[i] / played
+    measures[i, 2] = s.trusted[i] / played
+    measures[i, 3] = s.time[i]
+
+
+KERNELS = Kernels(
+    allocate=allocate,
+    reset=reset,
+    step=step,
+    observe=observe,
+    measure=measure,
+    prepare=prepare,
+    global_state=global_state,
+)
+
+
+def layout(c: Any) -> dict[str, Part]:
+    """Return the named parts of one agent's observation; others are in the order of their index."""
+    n = c.num_agents
+    shapes: dict[str, int | tuple[int, ...]] = {
+        "own_action": 1,
+        "others_actions": n - 1,
+        "trust": (n, n),  # row a: trust of agent a in each
+        "own_damage": n,
+        "others_mean_damage": n - 1,
+        "dependence": n,
+        "time": 1,
+    }
+    return consecutive(shapes)
+
+
+def observation_space(c: Any, agent: int) -> Box:
+    """Return the bounds of an agent's observation: investments in units, the rest in [0, 1]."""
+    n = c.num_agents
+    others = [c.endowment[b] for b in range(n) if b != agent]
+    rest = n * n + n + (n - 1)
+    reach = np.maximum(1.0, np.abs(c.dependence[agent]))
+    high = np.concatenate([[c.endowment[agent]], others, np.ones(rest), reach, [1.0]])
+    low = np.zeros_like(high)
+    return Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+
+
+def action_space(c: Any, agent: int) -> Box:
+    """Return the bounds of an agent's action: the units that it invests, in [0, endowment]."""
+    return Box(0.0, float(c.endowment[agent]), (1,), np.float32)
+
+
+def global_state_space(c: Any) -> Box:
+    """Return the bounds of the vector that ``global_state`` writes."""
+    n = c.num_agents
+    reach = np.maximum(1.0, np.abs(c.dependence)).ravel()
+    high = np.concatenate([c.endowment, np.ones(2 * n * n), reach, [c.horizon]])
+    return Box(np.zeros_like(high).astype(np.float32), high.astype(np.float32), dtype=np.float32)
+
+
+def appended(space: Box, low: Sequence[float], high: Sequence[float]) -> Box:
+    """Return ``space`` with further entries at its end, whose bounds are ``low`` and ``high``."""
+    return Box(
+        np.concatenate([space.low, np.asarray(low, np.float32)]),
+        np.concatenate([space.high, np.asarray(high, np.float32)]),
+        dtype=np.float32,
+    )
+
+
+def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
+    """Return the arrays named in ``TRACES``: (lanes, agents), and (agents,) for ``baseline``."""
+    others = c.num_agents - 1  # the diagonal of trust is 1 and does not count
+    return {
+        "fraction": s.last_action / c.endowment,
+        "baseline": c.baseline / c.endowment,
+        "trust_given": (s.trust.sum(axis=2) - 1.0) / others,
+        "trust_received": (s.trust.sum(axis=1) - 1.0) / others,
+    }
+
+
+def named(word: str) -> Callable[[Any], tuple[str, ...]]:
+    """Return a function from constants to the names word_0, word_1, ... of all agents."""
+    return lambda c: tuple(f"{word}_{a}" for a in range(c.num_agents))
+
+
+def game(
+    *,
+    id: str,
+    module: str,
+    params: type,
+    constants: Callable[[Any], Any],
+    agents: Callable[[Any], tuple[str, ...]],
+    kernels: Kernels = KERNELS,
+    metrics: Mapping[str, str] = METRICS,
+    scratch: frozenset[str] = SCRATCH,
+    **fields: Any,
+) -> EnvSpec:
+    """Return the specification of a game of this model.
+
+    ``fields`` are those of ``EnvSpec`` that the game does not share with the other games.
+    """
+    usual: dict[str, Any] = {
+        "observation_space": observation_space,
+        "action_space": action_space,
+        "layout": layout,
+        "picture": picture.picture,
+        "text": picture.text,
+        "global_state_space": global_state_space,
+        "trace": trace,
+        "episode_metrics": EPISODE,
+        "agent_metrics": AGENT,
+        "source": f"Coopetition-Gym, {id.split('/')[1]}",
+    }
+    return EnvSpec(
+        id=id,
+        module=module,
+        kernels=kernels,
+        params=params,
+        constants=constants,
+        agents=agents,
+        metrics=metrics,
+        scratch=scratch,
+        **(usual | fields),
+    )

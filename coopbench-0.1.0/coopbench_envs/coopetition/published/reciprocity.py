@@ -1,0 +1,165 @@
+"""Games of reciprocity: an agent that increases its investment raises the rewards of others.
+
+Each agent compares the investment of each other agent with that agent's recent mean. The sum of
+its responses, which is small compared with its endowment, scales its reward. Equations:
+docs/environments/reciprocity.md.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.core import EnvSpec, kernel
+
+LEAST = 0.01  # smallest factor on a reward
+
+Constants = dynamics.extended(
+    dynamics.Constants,
+    __name__,
+    window="steps that an agent remembers, the current one among them",
+    reply="(agents, agents) weight of the response to each other agent, zero diagonal",
+    slope="slope of the response, per unit of change",
+    wealth="mean endowment, the unit of the responses' sum",
+)
+State = dynamics.extended(
+    dynamics.State,
+    __name__,
+    memory="(lanes, window, agents) last investments, the one of step t at place t modulo window",
+    surprise="(lanes, agents) scratch: response to each agent's change, in [-1, 1]",
+    factors="(lanes,) running sum of the mean factor on rewards",
+)
+SCRATCH = dynamics.SCRATCH | {"surprise"}
+METRICS = dynamics.METRICS | {
+    "reciprocity": "mean over steps and agents of the reciprocity factor on rewards",
+}
+
+
+def make_constants(
+    params: Any,
+    *,
+    strength: float,
+    elasticity: float,
+    slope: float,
+    window: int,
+    trust_weight: float,
+    dependence_weight: float,
+    initial_trust: float = 0.5,
+    **model: Any,
+) -> Any:
+    """Return the constants of a game of reciprocity.
+
+    ``strength``, ``elasticity``, ``slope``, ``trust_weight`` and ``dependence_weight`` shape the
+    responses as in docs/environments/reciprocity.md; ``window`` is the number of steps that an
+    agent remembers. ``model`` goes to ``dynamics.make_constants``.
+    """
+    plain = dynamics.make_constants(
+        params,
+        theta=20.0,
+        gamma=0.65,
+        trust_gain=0.10,
+        trust_loss=0.30,
+        damage_gain=0.60,
+        damage_decay=0.03,
+        dependence_loss=0.50,
+        sensitivity=1.0,
+        initial_trust=initial_trust,
+        initial_damage=0.0,
+        **model,
+    )
+    depends = plain.dependence
+    answer = strength * depends**elasticity * (depends > 0.0)
+    return Constants(
+        *plain,
+        window=window,
+        reply=trust_weight * (1.0 + dependence_weight * depends) * answer,
+        slope=slope,
+        wealth=float(plain.endowment.mean()),
+    )
+
+
+def allocate(c: Any, lanes: int) -> Any:
+    """Return a new state for ``lanes`` games."""
+    return State(
+        **dynamics.common(c, lanes),
+        memory=np.zeros((lanes, c.window, c.num_agents)),
+        surprise=np.zeros((lanes, c.num_agents)),
+        factors=np.zeros(lanes),
+    )
+
+
+@kernel
+def reset(c, s, i, rng):
+    dynamics.reset(c, s, i, rng)
+    s.factors[i] = 0.0
+    for k in range(c.window):
+        for a in range(c.num_agents):
+            s.memory[i, k, a] = 0.0
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+    remember(c, s, i)
+    respond(c, s, i, rewards)
+
+
+@kernel
+def remember(c, s, i):
+    """Record the investments and compare each with the agent's recent mean (at first with 0)."""
+    # Only steps after the first count, as published: with t investments the last t - 1 of them.
+    count = min(c.window, s.time[i])
+    for a in range(c.num_agents):
+        place = s.time[i] % c.window
+        s.memory[i, place, a] = s.last_action[i, a]
+        total = 0.0
+        for _ in range(count):
+            total += s.memory[i, place, a]
+            place = place - 1 if place > 0 else c.window - 1
+        change = s.last_action[i, a] - total / max(1, count)
+        s.surprise[i, a] = dynamics.squash(c.slope * change)
+
+
+@kernel
+def respond(c, s, i, rewards):
+    """Multiply each reward by 1 plus the agent's responses, weighted by trust and dependence."""
+    total = 0.0
+    for a in range(c.num_agents):
+        response = 0.0
+        for b in range(c.num_agents):
+            response += c.reply[a, b] * s.trust[i, a, b] * s.surprise[i, b]
+        factor = max(LEAST, 1.0 + response / c.wealth)
+        rewards[i, a] *= factor
+        total += factor
+    s.factors[i] += total / c.num_agents
+
+
+@kernel
+def measure(c, s, i, measures):
+    dynamics.measure(c, s, i, measures)
+    measures[i, 4] = s.factors[i] / max(1, s.time[i])
+
+
+KERNELS = dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure)
+
+
+def game(
+    *,
+    id: str,
+    module: str,
+    params: type,
+    constants: Callable[[Any], Any],
+    agents: Callable[[Any], tuple[str, ...]],
+) -> EnvSpec:
+    """Return the specification of a game of reciprocity."""
+    return dynamics.game(
+        id=id,
+        module=module,
+        kernels=KERNELS,
+        params=params,
+        constants=constants,
+        agents=agents,
+        metrics=METRICS,
+        scratch=SCRATCH,
+    )

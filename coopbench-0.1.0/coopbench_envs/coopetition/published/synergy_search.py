@@ -1,0 +1,140 @@
+"""SynergySearch: two firms in a venture whose value is hidden and drawn anew each episode.
+
+The best investment depends on the weight of the synergy, which is not observed. Page:
+docs/environments/synergy_search.md.
+"""
+
+import math
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition.published.dynamics import end, invest, pay, update_trust
+from coopbench_envs.core import kernel, uniform
+from coopbench_envs.layouts import Part
+from coopbench_envs.parameters import one_of, span
+
+Constants = dynamics.extended(
+    dynamics.Constants,
+    __name__,
+    gamma_low="lower end of the hidden weight's range",
+    gamma_high="upper end of the hidden weight's range",
+    reveal="bool: observations and global state end with the weight",
+)
+State = dynamics.extended(
+    dynamics.State, __name__, gamma="(lanes,) hidden weight of the synergy in this episode"
+)
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    horizon: dynamics.Horizon = 100
+    gamma_range: Annotated[
+        tuple[float, ...], span(0, math.inf, "lowest and highest weight of the synergy")
+    ] = (0.20, 0.90)
+    reveal_gamma_in_obs: Annotated[bool, one_of((), "append the weight to observations")] = False
+    reward_type: dynamics.RewardType = "integrated"
+    normalize: dynamics.Normalize = False
+    reward_scale: dynamics.RewardScale = 1.0
+
+
+def constants(p: Params) -> Any:
+    """Return the constants of two equal firms; ``gamma`` is nan, because each episode draws it."""
+    low, high = p.gamma_range
+    return dynamics.make_constants(
+        p,
+        kind=Constants,
+        endowment=[100.0, 100.0],
+        baseline_share=0.40,
+        dependence=0.50,
+        theta=20.0,
+        gamma=math.nan,
+        trust_gain=0.10,
+        trust_loss=0.30,
+        damage_gain=0.60,
+        damage_decay=0.03,
+        dependence_loss=0.50,
+        sensitivity=1.0,
+        initial_trust=0.55,
+        initial_damage=0.0,
+        gamma_low=low,
+        gamma_high=high,
+        reveal=p.reveal_gamma_in_obs,
+    )
+
+
+def allocate(c: Any, lanes: int) -> Any:
+    """Return a new state for ``lanes`` games."""
+    return State(**dynamics.common(c, lanes), gamma=np.zeros(lanes))
+
+
+@kernel
+def reset(c, s, i, rng):
+    dynamics.reset(c, s, i, rng)
+    s.gamma[i] = c.gamma_low + (c.gamma_high - c.gamma_low) * uniform(rng, i)
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    invest(c, s, i, actions)
+    update_trust(c, s, i)
+    pay(c, s, i, s.gamma[i], rewards)
+    end(c, i, False, terminated)
+
+
+@kernel
+def observe(c, s, i, obs):
+    """Write the common observation and, if the task reveals it, the weight of the synergy."""
+    dynamics.observe(c, s, i, obs)
+    if c.reveal:
+        for a in range(c.num_agents):
+            obs[i, a, obs.shape[2] - 1] = s.gamma[i]
+
+
+@kernel
+def global_state(c, s, i, out):
+    """Write the common global state and, if the task reveals it, the weight of the synergy."""
+    dynamics.global_state(c, s, i, out)
+    if c.reveal:
+        out[i, out.shape[1] - 1] = s.gamma[i]
+
+
+def layout(c: Any) -> dict[str, Part]:
+    """Return the named parts of one agent's observation."""
+    parts = dynamics.layout(c)
+    end = parts["time"].stop
+    return parts | {"gamma": Part(end, end + 1)} if c.reveal else parts
+
+
+def observation_space(c: Any, agent: int) -> Box:
+    """Return the bounds of an agent's observation."""
+    return _revealed(c, dynamics.observation_space(c, agent))
+
+
+def global_state_space(c: Any) -> Box:
+    """Return the bounds of the vector that ``global_state`` writes."""
+    return _revealed(c, dynamics.global_state_space(c))
+
+
+def _revealed(c: Any, space: Box) -> Box:
+    if not c.reveal:
+        return space
+    return dynamics.appended(space, [c.gamma_low], [c.gamma_high])
+
+
+SPEC = dynamics.game(
+    id="coopbench/SynergySearch-v0",
+    module=__name__,
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate, reset=reset, step=step, observe=observe, global_state=global_state
+    ),
+    params=Params,
+    constants=constants,
+    agents=dynamics.named("firm"),
+    observation_space=observation_space,
+    layout=layout,
+    global_state_space=global_state_space,
+)

@@ -1,0 +1,1 @@
+"""Ventures: the coopetition games of version 1."""

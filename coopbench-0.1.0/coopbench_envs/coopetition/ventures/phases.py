@@ -1,0 +1,244 @@
+"""Phases: absorbed level and value of a venture change over time, besides the times.
+
+Each phase has a level, the fraction beyond which investments are lost, and a factor on the value of
+a unit. The order of the phases is fixed, their lengths are drawn for each episode. Equations:
+docs/environments/slcd_v1.md.
+"""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition.ventures import ventures
+from coopbench_envs.core import EnvSpec, kernel, uniform
+from coopbench_envs.layouts import Part, consecutive
+from coopbench_envs.parameters import span
+
+Jitter = Annotated[
+    ventures.Range, span(0, 0.9, "largest relative change of a phase's length, drawn per episode")
+]
+
+CONSTANTS = {
+    "level": "(phases,) fraction beyond which an investment brings nothing, in (0, 1]",
+    "factor": "(phases,) factor on the worth of a unit",
+    "length": "(phases,) mean lengths, in proportion",
+    "jitter": "(2,) range of the largest relative change of a length",
+}
+STATE = {
+    "ends": "(lanes, phases) number of steps after which a phase is over",
+    "missed": "(lanes,) running sum of mean distances from the level, in good times",
+    "good_steps": "(lanes,) steps of good times so far",
+    "phase": "(lanes,) int64, scratch: phase of the coming step",
+}
+SCRATCH = ventures.SCRATCH | {"phase"}
+METRICS = ventures.METRICS | {
+    "phase_matching": "closeness of fractions to the level of the phase in good times, in [0, 1]",
+}
+
+
+class Phase(NamedTuple):
+    """Parameters of a phase."""
+
+    name: str
+    length: float  # in proportion to the other phases
+    level: float
+    factor: float
+
+
+Constants = dynamics.extended(ventures.Constants, __name__, **CONSTANTS)
+State = dynamics.extended(ventures.State, __name__, **STATE)
+
+
+def make_constants(params: Any, phases: tuple[Phase, ...], **model: Any) -> Any:
+    """Assemble the constants of a game with these ``phases``; the rest as in ``ventures``."""
+    own: dict[str, Any] = {"kind": Constants, "jitter": np.asarray(params.jitter, np.float64)}
+    for name in ("level", "factor", "length"):
+        own[name] = np.array([getattr(phase, name) for phase in phases], np.float64)
+    return ventures.make_constants(params, **(own | model))
+
+
+def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
+    """Arrays of the fields that every game with phases has."""
+    return ventures.common(c, lanes) | {
+        "ends": np.zeros((lanes, len(c.level))),
+        "missed": np.zeros(lanes),
+        "good_steps": np.zeros(lanes),
+        "phase": np.zeros(lanes, np.int64),
+    }
+
+
+def allocate(c: Any, lanes: int) -> Any:
+    """Allocate the state of ``lanes`` games."""
+    return State(**common(c, lanes))
+
+
+@kernel
+def reset(c, s, i, rng):
+    """Draw the constants of the episode, the lengths of its phases, and the first times."""
+    ventures.reset(c, s, i, rng)
+    s.missed[i] = 0.0
+    s.good_steps[i] = 0.0
+    draw_lengths(c, s, i, rng)
+    find_phase(c, s, i, 0)
+    s.productivity[i] *= c.factor[s.phase[i]]
+
+
+@kernel
+def draw_lengths(c, s, i, rng):
+    """Vary the mean lengths randomly, and scale them to the horizon in whole steps."""
+    width = ventures.within(c.jitter, rng, i)
+    total = 0.0
+    for p in range(len(c.level)):
+        total += c.length[p] * (1.0 + width * (2.0 * uniform(rng, i) - 1.0))
+        s.ends[i, p] = total
+    for p in range(len(c.level)):
+        s.ends[i, p] = math.floor(c.horizon * (s.ends[i, p] / total) + 0.5)
+
+
+@kernel
+def find_phase(c, s, i, played):
+    """Set the phase of the step after ``played`` steps; after the last step keep its phase."""
+    begun = min(played, c.horizon - 1)
+    s.phase[i] = 0
+    for p in range(len(c.level) - 1):
+        if begun >= s.ends[i, p]:
+            s.phase[i] = p + 1
+
+
+@kernel
+def prepare(c, s, i):
+    ventures.prepare(c, s, i)
+    find_phase(c, s, i, s.time[i])
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    """Play one step of the common model in the present phase, then set the next phase."""
+    invest(c, s, i, rng, actions)
+    earn(c, s, i, rewards)
+    judge(c, s, i)
+    ventures.update_records(c, s, i)
+    turn(c, s, i, rng)
+    ventures.go_on(c, i, terminated)
+
+
+@kernel
+def invest(c, s, i, rng, actions):
+    """Invest for all agents; in good times the norm is a part of the level of the phase."""
+    level = c.level[s.phase[i]]
+    ventures.invest(c, s, i, rng, actions)
+    s.expected[i] *= level
+    if s.good[i]:
+        s.good_steps[i] += 1.0
+        s.missed[i] += distance(c, s, i, level)
+
+
+@kernel
+def distance(c, s, i, level):
+    """Return the mean distance of the fractions from the level, over the largest possible one."""
+    total = 0.0
+    for a in range(c.num_agents):
+        total += abs(s.fraction[i, a] - level)
+    return total / (c.num_agents * max(level, 1.0 - level))
+
+
+@kernel
+def earn(c, s, i, rewards):
+    """Pay for investments up to the level; investments beyond it are lost."""
+    level = c.level[s.phase[i]]
+    units = 0.0
+    for a in range(c.num_agents):
+        units += c.endowment[a] * min(s.fraction[i, a], level)
+    ventures.pay(c, s, i, s.productivity[i] * units, rewards)
+
+
+@kernel
+def judge(c, s, i):
+    """Judge each investment as it was observed, relative to the level, in good times alone."""
+    for a in range(c.num_agents):
+        s.conduct[i, a] = relative(c, s, i, a)
+        s.weight[i, a] = c.weight if s.good[i] else 0.0
+
+
+@kernel
+def relative(c, s, i, a):
+    """Return the observed investment of ``a`` relative to the level of the phase, at most 1."""
+    return min(s.blurred[i, a] / c.level[s.phase[i]], 1.0)
+
+
+@kernel
+def turn(c, s, i, rng):
+    """Draw the next times, set the next phase, and announce the coming step."""
+    ventures.turn(c, s, i, rng)
+    find_phase(c, s, i, s.time[i] + 1)
+    s.productivity[i] *= c.factor[s.phase[i]]
+
+
+@kernel
+def observe(c, s, i, obs):
+    """Write the common observation, then the phase (one-hot) and its level."""
+    ventures.observe(c, s, i, obs)
+    first = obs.shape[2] - len(c.level) - 1
+    for a in range(c.num_agents):
+        for p in range(len(c.level)):
+            obs[i, a, first + p] = 1.0 if p == s.phase[i] else 0.0
+        obs[i, a, first + len(c.level)] = c.level[s.phase[i]]
+
+
+@kernel
+def global_state(c, s, i, out):
+    """Write the common global state, then the phase and its level as agents observe them."""
+    ventures.global_state(c, s, i, out)
+    first = out.shape[1] - len(c.level) - 1
+    for p in range(len(c.level)):
+        out[i, first + p] = 1.0 if p == s.phase[i] else 0.0
+    out[i, first + len(c.level)] = c.level[s.phase[i]]
+
+
+@kernel
+def measure(c, s, i, measures):
+    ventures.measure(c, s, i, measures)
+    # Where times were never good nothing was missed, as without any distance.
+    measures[i, 4] = 1.0 - s.missed[i] / max(1.0, s.good_steps[i])
+
+
+KERNELS = ventures.KERNELS._replace(
+    allocate=allocate,
+    reset=reset,
+    step=step,
+    observe=observe,
+    measure=measure,
+    prepare=prepare,
+    global_state=global_state,
+)
+
+
+def layout(c: Any) -> dict[str, Part]:
+    """Named parts of one agent's observation."""
+    return consecutive(ventures.sizes(c) | {"phase": len(c.level), "level": 1})
+
+
+def facts(
+    phases: tuple[Phase, ...], c: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]
+) -> list[str]:
+    """Return the lines that a picture shows in addition to those of all games."""
+    phase = int((min(fields["time"], c.horizon - 1) >= fields["ends"][:-1]).sum())
+    level = 100 * float(c.level[phase])
+    count = f"{phase + 1} of {len(phases)}"
+    return [f"phase {count}: {phases[phase].name}", f"it takes in {level:.0f} % of endowments"]
+
+
+def game(*, phases: tuple[Phase, ...], metrics: Mapping[str, str] = METRICS, **own: Any) -> EnvSpec:
+    """Describe a game with ``phases``; the rest as in ``ventures``."""
+    usual: dict[str, Any] = {
+        "kernels": KERNELS,
+        "scratch": SCRATCH,
+        "layout": layout,
+        "world": lambda c: 2 * c.num_agents + 2 + len(c.level) + 1,
+        "facts": partial(facts, phases),
+    }
+    return ventures.game(metrics=metrics, **(usual | own))

@@ -1,0 +1,485 @@
+"""The model that all version 1 games share: a common venture with changing productivity.
+
+In each step every agent invests a fraction of its endowment. In good times an invested unit is
+worth more than a unit to all together but less to the investor, in bad ones it is worth less even
+to all. Others observe investments with errors, and a public record sums up the conduct of every
+agent. A record pays nobody: it acts through what other agents do. Equations and reasons:
+docs/environments/ventures.md.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from coopbench_envs.coopetition import picture
+from coopbench_envs.coopetition.trajectories import AGENT, EPISODE
+from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
+from coopbench_envs.layouts import Part, consecutive
+from coopbench_envs.parameters import between, span
+
+Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
+Range = tuple[float, ...]
+InitialTrust = Annotated[Range, span(0, 1, "record at the start, drawn for each agent")]
+High = Annotated[Range, span(0, 100, "value of a unit in good times, drawn for each episode")]
+Low = Annotated[Range, span(0, 100, "value of a unit in bad times, drawn for each episode")]
+Good = Annotated[float, between(0, 1, "long-run share of good times")]
+Persistence = Annotated[
+    Range, span(0, 1, "how long times last, drawn per episode; at 1 for ever, see ``turn``")
+]
+Shock = Annotated[Range, span(0, 1, "largest relative shock of a step, drawn for each episode")]
+Noise = Annotated[
+    Range, span(0, 1, "largest error of observed investments, drawn for each episode")
+]
+Trembles = Annotated[
+    float, between(0, 1, "probability that a uniform draw replaces an agent's investment")
+]
+Delay = Annotated[int, between(0, 20, "steps until others observe an investment")]
+
+
+class Constants(NamedTuple):
+    """Numbers and arrays of one game, as the kernels read them; ranges are [lowest, highest]."""
+
+    num_agents: int
+    horizon: int
+    endowment: np.ndarray  # (agents,) units that an agent can invest each step
+    share: np.ndarray  # (agents,) part of the venture's worth that is an agent's, sum 1
+    initial_trust: np.ndarray  # (2,)
+    high: np.ndarray  # (2,)
+    low: np.ndarray  # (2,)
+    good: float  # long-run share of good times
+    persistence: np.ndarray  # (2,)
+    shock: np.ndarray  # (2,)
+    noise: np.ndarray  # (2,)
+    trembles: float  # probability that a uniform draw replaces an investment
+    delay: int  # steps until others observe an investment
+    public: bool  # whether all agents observe the times; else only those that are informed
+    norm: float  # fraction that is expected in good times
+    weight: float  # of a judged step in a record
+    drift: float  # part of the way that records return to ``rest`` in each step
+    rest: float
+
+
+class State(NamedTuple):
+    """Arrays over lanes; axis 0 is always the lane ``i``."""
+
+    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
+    record: np.ndarray  # (lanes, agents) public record of an agent's conduct, in [0, 1]
+    high: np.ndarray  # (lanes,) value of a unit in good times
+    low: np.ndarray  # (lanes,) value of a unit in bad times
+    persistence: np.ndarray  # (lanes,) see ``turn``
+    shock: np.ndarray  # (lanes,) largest relative shock of a step
+    noise: np.ndarray  # (lanes,) largest error of observed investments
+    good: np.ndarray  # (lanes,) bool, the coming step is in good times
+    productivity: np.ndarray  # (lanes,) value of a unit in the coming step
+    informed: np.ndarray  # (lanes, agents) bool, observes the productivity of the coming step
+    fraction: np.ndarray  # (lanes, agents) last investment, share of own endowment
+    blurred: np.ndarray  # (lanes, agents) the same with the error of observation, in [0, 1]
+    seen: np.ndarray  # (lanes, agents) what others observe: ``blurred``, ``delay`` steps late
+    expected: np.ndarray  # (lanes,) fraction that was expected in the last step
+    income: np.ndarray  # (lanes, agents) last reward
+    pending: np.ndarray  # (lanes, delay + 1, agents, 3) blurred, conduct, weight; 0 without delay
+    invested: np.ndarray  # (lanes,) running sum of mean fractions, for the cooperation rate
+    trusted: np.ndarray  # (lanes,) running sum of mean records
+    conduct: np.ndarray  # (lanes, agents) scratch: conduct of the last step, in [0, 1]
+    weight: np.ndarray  # (lanes, agents) scratch: its weight in the record, in [0, 1]
+    mean_trust: np.ndarray  # (lanes,) scratch: mean of all records
+
+
+SCRATCH = frozenset({"conduct", "weight", "mean_trust"})
+METRICS = {
+    "final_trust": "mean record of conduct after the last step, in [0, 1]",
+    "cooperation_rate": "mean over steps and agents of investment as a share of own endowment",
+    "mean_trust": "mean over steps of the mean record of conduct, in [0, 1]",
+    "length": "steps played",
+}
+
+
+def make_constants(
+    params: Any,
+    *,
+    endowment: Sequence[float],
+    share: Sequence[float] | None = None,
+    public: bool = True,
+    norm: float = 0.5,
+    weight: float = 0.25,
+    drift: float = 0.0,
+    rest: float = 0.0,
+    kind: Any = Constants,
+    **model: Any,
+) -> Any:
+    """Assemble the constants of a game from its parameters and its ``model`` numbers.
+
+    Without ``share`` it is proportional to the endowment. ``kind`` is the game's own tuple if it
+    has one; ``model`` then has its fields too.
+    """
+    units = np.asarray(endowment, np.float64)
+    names = ("initial_trust", "high", "low", "persistence", "shock", "noise")
+    return kind(
+        num_agents=len(units),
+        horizon=params.horizon,
+        endowment=units,
+        share=units / units.sum() if share is None else np.asarray(share, np.float64),
+        good=params.good,
+        trembles=params.trembles,
+        delay=params.delay,
+        public=public,
+        norm=norm,
+        weight=weight,
+        drift=drift,
+        rest=rest,
+        **{name: np.asarray(getattr(params, name), np.float64) for name in names},
+        **model,
+    )
+
+
+def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
+    """Arrays of the fields that every game has."""
+    n = c.num_agents
+    drawn = ("high", "low", "persistence", "shock", "noise")
+    played = ("productivity", "expected", "invested", "trusted", "mean_trust")
+    agents = ("record", "fraction", "blurred", "seen", "income", "conduct", "weight")
+    return {
+        "time": np.zeros(lanes, np.int64),
+        "good": np.zeros(lanes, np.bool_),
+        "informed": np.ones((lanes, n), np.bool_),
+        "pending": np.zeros((lanes, c.delay + 1, n, 3)),
+        **{name: np.zeros(lanes) for name in (*drawn, *played)},
+        **{name: np.zeros((lanes, n)) for name in agents},
+    }
+
+
+def allocate(c: Any, lanes: int) -> State:
+    """Allocate the state of ``lanes`` games."""
+    return State(**common(c, lanes))
+
+
+@kernel
+def within(ends, rng, i):
+    """Draw uniformly from the range ``ends``."""
+    return ends[0] + (ends[1] - ends[0]) * uniform(rng, i)
+
+
+@kernel
+def reset(c, s, i, rng):
+    """Draw the constants of the episode, the records and the first times."""
+    s.high[i] = within(c.high, rng, i)
+    s.low[i] = within(c.low, rng, i)
+    s.persistence[i] = within(c.persistence, rng, i)
+    s.shock[i] = within(c.shock, rng, i)
+    s.noise[i] = within(c.noise, rng, i)
+    s.expected[i] = 0.0
+    s.invested[i] = 0.0
+    s.trusted[i] = 0.0
+    for a in range(c.num_agents):
+        s.record[i, a] = within(c.initial_trust, rng, i)
+        s.informed[i, a] = True
+        s.fraction[i, a] = 0.0
+        s.blurred[i, a] = 0.0
+        s.seen[i, a] = 0.0
+        s.income[i, a] = 0.0
+    s.good[i] = uniform(rng, i) < c.good
+    announce(c, s, i, rng)
+
+
+@kernel
+def prepare(c, s, i):
+    """Set what follows from the rest of the state."""
+    total = 0.0
+    for a in range(c.num_agents):
+        s.conduct[i, a] = 0.0
+        s.weight[i, a] = 0.0
+        total += s.record[i, a]
+    s.mean_trust[i] = total / c.num_agents
+
+
+@kernel
+def announce(c, s, i, rng):
+    """Set the value of a unit in the coming step."""
+    level = s.high[i] if s.good[i] else s.low[i]
+    s.productivity[i] = level * (1.0 + s.shock[i] * (2.0 * uniform(rng, i) - 1.0))
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    """Play one step of the common model, which ends only at the horizon."""
+    invest(c, s, i, rng, actions)
+    earn(c, s, i, rewards)
+    judge_in_good_times(c, s, i)
+    update_records(c, s, i)
+    turn(c, s, i, rng)
+    go_on(c, i, terminated)
+
+
+@kernel
+def invest(c, s, i, rng, actions):
+    """Invest for all agents, with trembles, and blur what others will observe.
+
+    Expected is the norm in good times and nothing in bad ones.
+    """
+    s.expected[i] = c.norm if s.good[i] else 0.0
+    total = 0.0
+    for a in range(c.num_agents):
+        fraction = min(max(actions[i, a, 0], 0.0), 1.0)
+        if uniform(rng, i) < c.trembles:
+            fraction = uniform(rng, i)
+        blurred = fraction + s.noise[i] * (2.0 * uniform(rng, i) - 1.0)
+        s.fraction[i, a] = fraction
+        s.blurred[i, a] = min(max(blurred, 0.0), 1.0)
+        total += fraction
+    s.invested[i] += total / c.num_agents
+
+
+@kernel
+def pool(c, s, i):
+    """Return the units that all agents have invested in this step."""
+    units = 0.0
+    for a in range(c.num_agents):
+        units += c.endowment[a] * s.fraction[i, a]
+    return units
+
+
+@kernel
+def earn(c, s, i, rewards):
+    """Pay for all that was invested."""
+    pay(c, s, i, s.productivity[i] * pool(c, s, i), rewards)
+
+
+@kernel
+def pay(c, s, i, worth, rewards):
+    """Pay what agents kept, and their shares of ``worth``."""
+    for a in range(c.num_agents):
+        rewards[i, a] = c.endowment[a] * (1.0 - s.fraction[i, a]) + c.share[a] * worth
+        s.income[i, a] = rewards[i, a]
+
+
+@kernel
+def judge_in_good_times(c, s, i):
+    """Judge each investment as it was observed, in good times alone."""
+    for a in range(c.num_agents):
+        s.conduct[i, a] = s.blurred[i, a]
+        s.weight[i, a] = c.weight if s.good[i] else 0.0
+
+
+@kernel
+def judge_answers(c, s, i, received):
+    """Judge each investment as it was observed, by the weight of what it had ``received`` (agents).
+
+    For games in which not all know the times: an investment is expected of those whose partners
+    have just invested.
+    """
+    for a in range(c.num_agents):
+        s.conduct[i, a] = s.blurred[i, a]
+        s.weight[i, a] = c.weight * received[i, a]
+
+
+@kernel
+def update_records(c, s, i):
+    """Show the investments of ``delay`` steps ago, and move records by the conduct in them.
+
+    Conduct and weight are afterwards those that were judged in this step.
+    """
+    if c.delay > 0:
+        queue(c, s, i)
+    else:
+        for a in range(c.num_agents):
+            s.seen[i, a] = s.blurred[i, a]
+    total = 0.0
+    for a in range(c.num_agents):
+        s.record[i, a] += s.weight[i, a] * (s.conduct[i, a] - s.record[i, a])
+        s.record[i, a] += c.drift * (c.rest - s.record[i, a])
+        total += s.record[i, a]
+    s.mean_trust[i] = total / c.num_agents
+    s.trusted[i] += s.mean_trust[i]
+
+
+@kernel
+def queue(c, s, i):
+    """Put off what was invested in this step, and take out what is due; at first nothing is."""
+    slots = c.delay + 1
+    now, then = s.time[i] % slots, (s.time[i] + 1) % slots
+    for a in range(c.num_agents):
+        s.pending[i, now, a, 0] = s.blurred[i, a]
+        s.pending[i, now, a, 1] = s.conduct[i, a]
+        s.pending[i, now, a, 2] = s.weight[i, a]
+        s.weight[i, a] = 0.0
+        if s.time[i] >= c.delay:
+            s.seen[i, a] = s.pending[i, then, a, 0]
+            s.conduct[i, a] = s.pending[i, then, a, 1]
+            s.weight[i, a] = s.pending[i, then, a, 2]
+
+
+@kernel
+def turn(c, s, i, rng):
+    """Draw the next times, and announce the coming step.
+
+    Good times end with probability 2 (1 - persistence) (1 - good), bad ones with
+    2 (1 - persistence) good; at good = 1/2 times persist with probability ``persistence``.
+    """
+    other = 1.0 - c.good if s.good[i] else c.good
+    ends = uniform(rng, i) < 2.0 * (1.0 - s.persistence[i]) * other
+    s.good[i] = s.good[i] != ends
+    announce(c, s, i, rng)
+
+
+@kernel
+def go_on(c, i, terminated):
+    """Terminate no agent: episodes end only at the horizon."""
+    for a in range(c.num_agents):
+        terminated[i, a] = False
+
+
+@kernel
+def observe(c, s, i, obs):
+    """Write the observation of each agent, in the order of ``layout``."""
+    n = c.num_agents
+    for a in range(n):
+        obs[i, a, 0] = s.fraction[i, a]
+        k = 0
+        for b in range(n):
+            if b != a:
+                obs[i, a, 1 + k] = s.seen[i, b]
+                obs[i, a, n + k] = s.record[i, b]
+                k += 1
+        obs[i, a, 2 * n - 1] = s.record[i, a]
+        productivity = s.productivity[i] / (1.0 + s.productivity[i])
+        obs[i, a, 2 * n] = productivity if s.informed[i, a] else 0.0
+        obs[i, a, 2 * n + 1] = s.time[i] / c.horizon
+        if c.public:
+            income = s.income[i, a] / c.endowment[a]
+            obs[i, a, 2 * n + 2] = income / (1.0 + income)
+        else:  # an income would tell the times
+            show_informed(c, s, i, a, obs)
+
+
+@kernel
+def show_informed(c, s, i, a, obs):
+    """Write who observes the productivity: ``a`` first, then the others."""
+    first = 2 * c.num_agents + 2
+    obs[i, a, first] = 1.0 if s.informed[i, a] else 0.0
+    k = first + 1
+    for b in range(c.num_agents):
+        if b != a:
+            obs[i, a, k] = 1.0 if s.informed[i, b] else 0.0
+            k += 1
+
+
+@kernel
+def global_state(c, s, i, out):
+    """Fractions, records, productivity and time, all in [0, 1]."""
+    n = c.num_agents
+    for a in range(n):
+        out[i, a] = s.fraction[i, a]
+        out[i, n + a] = s.record[i, a]
+    out[i, 2 * n] = s.productivity[i] / (1.0 + s.productivity[i])
+    out[i, 2 * n + 1] = s.time[i] / c.horizon
+
+
+@kernel
+def measure(c, s, i, measures):
+    played = max(1, s.time[i])
+    measures[i, 0] = s.mean_trust[i]
+    measures[i, 1] = s.invested[i] / played
+    measures[i, 2] = s.trusted[i] / played
+    measures[i, 3] = s.time[i]
+
+
+KERNELS = Kernels(
+    allocate=allocate,
+    reset=reset,
+    step=step,
+    observe=observe,
+    measure=measure,
+    prepare=prepare,
+    global_state=global_state,
+)
+
+
+def sizes(c: Any) -> dict[str, int]:
+    """Sizes of the common parts of one agent's observation; ``others`` are in index order.
+
+    Parts of a game's own stand behind them.
+    """
+    others = c.num_agents - 1
+    common = {
+        "own_action": 1,
+        "others_actions": others,
+        "trust_in_others": others,
+        "trust_in_me": 1,
+        "productivity": 1,
+        "time": 1,
+    }
+    return common | ({"income": 1} if c.public else {"informed": c.num_agents})
+
+
+def layout(c: Any) -> dict[str, Part]:
+    """Named parts of one agent's observation."""
+    return consecutive(sizes(c))
+
+
+def unit_box(size: int) -> Box:
+    """Vectors of ``size`` numbers in [0, 1]."""
+    return Box(0.0, 1.0, (size,), np.float32)
+
+
+def game(
+    *,
+    id: str,
+    module: str,
+    params: type,
+    constants: Callable[[Any], Any],
+    agents: Callable[[Any], tuple[str, ...]],
+    kernels: Kernels = KERNELS,
+    metrics: Mapping[str, str] = METRICS,
+    scratch: frozenset[str] = SCRATCH,
+    layout: Callable[[Any], Mapping[str, Part]] = layout,
+    actions: Callable[[Any], Mapping[str, int]] | None = None,
+    world: Callable[[Any], int] = lambda c: 2 * c.num_agents + 2,
+    facts: picture.Facts | None = None,
+    **own: Any,
+) -> EnvSpec:
+    """Describe a game of this model.
+
+    ``actions`` gives the sizes of the parts of an action, ``{"investment": 1, ...}``, if there are
+    more than that one; in all further parts 0.5 means what is customary. ``world`` is the size of
+    the global state; ``facts(constants, fields, agents)`` returns what else a picture should say;
+    ``own`` goes to ``EnvSpec`` as it is.
+    """
+    acted = actions or (lambda c: {"investment": 1})
+    usual: dict[str, Any] = {
+        "observation_space": lambda c, agent: unit_box(max(p.stop for p in layout(c).values())),
+        "action_space": lambda c, agent: unit_box(sum(acted(c).values())),
+        "action_layout": lambda c: consecutive(acted(c)),
+        "layout": layout,
+        "picture": partial(picture.venture, facts=facts),
+        "text": partial(picture.venture_text, facts=facts),
+        "global_state_space": lambda c: unit_box(world(c)),
+        "trace": trace,
+        "episode_metrics": EPISODE,
+        "agent_metrics": AGENT,
+        "source": f"coopbench, {id.split('/')[1]}",
+    }
+    return EnvSpec(
+        id=id,
+        module=module,
+        kernels=kernels,
+        params=params,
+        constants=constants,
+        agents=agents,
+        metrics=metrics,
+        scratch=scratch,
+        **(usual | own),
+    )
+
+
+def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
+    """Return the input of the trajectory metrics, (lanes, agents) each."""
+    others = c.num_agents - 1
+    return {
+        "fraction": s.fraction,
+        "baseline": np.broadcast_to(s.expected[:, None], s.fraction.shape),
+        "trust_given": (s.record.sum(axis=1, keepdims=True) - s.record) / others,
+        "trust_received": s.record,
+    }

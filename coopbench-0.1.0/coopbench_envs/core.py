@@ -1,0 +1,266 @@
+"""What every environment file is written with: the kernel decorator, lane random numbers, EnvSpec.
+
+Of this package it imports ``layouts`` only.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numba
+import numpy as np
+from numba.core.registry import CPUDispatcher
+
+from coopbench_envs.layouts import Part
+
+__all__ = [
+    "Discs",
+    "EnvSpec",
+    "Kernels",
+    "MapFiles",
+    "TrajectoryMetric",
+    "draw",
+    "integer",
+    "kernel",
+    "mix",
+    "routine",
+    "stream",
+    "streams",
+    "subroutine",
+    "uniform",
+]
+
+# One place for flags. Never fastmath (it changes bits); caching belongs to the drivers. Kernels get
+# tuples of some fifty arrays: without inlining each call would copy them, and reference counts of
+# arrays (which only code that allocates needs) would take most of the time. So kernels cannot
+# allocate: numba says "NRT required but not enabled" where one tries to.
+_FLAGS = {"error_model": "numpy", "_nrt": False}
+# A kernel is merged into its caller before compilation: the least to compile, the fastest code.
+kernel = numba.njit(inline="always", **_FLAGS)
+
+
+class _Inner(CPUDispatcher):
+    """A compiled function that other compiled functions call; from Python it runs as Python.
+
+    It has no wrapper for calls from Python, which saves a third of the compile time.
+    """
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.py_func(*arguments)
+
+
+def _inner(function: Callable[..., Any], **flags: Any) -> Any:
+    made = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **flags, **_FLAGS)(function)
+    if not numba.config.DISABLE_JIT:
+        made.__class__ = _Inner
+    return made
+
+
+def routine(function: Callable[..., Any]) -> Any:
+    """Compile a function that is merged into its callers after it has been compiled.
+
+    For functions that are called in several places or in loops, where merging their source would
+    compile it several times (pathfinding: half the compile time, twice the speed).
+    """
+    return _inner(function, forceinline=True)
+
+
+def subroutine(function: Callable[..., Any]) -> Any:
+    """Compile a function that is called and not merged into its callers.
+
+    For long code on a few arrays that runs once per episode: the call costs little there, and a
+    merged copy would cost compile time.
+    """
+    return _inner(function)
+
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_ONE, _S11, _S27, _S30, _S31, _S32 = (np.uint64(k) for k in (1, 11, 27, 30, 31, 32))
+_UNIT = 1.0 / 9007199254740992.0  # 2**-53
+
+
+@kernel
+def mix(z):
+    """Finaliser of SplitMix64 (Steele, Lea & Flood 2014): a bijection of uint64."""
+    z = (z ^ (z >> _S30)) * _MIX_1
+    z = (z ^ (z >> _S27)) * _MIX_2
+    return z ^ (z >> _S31)
+
+
+@kernel
+def stream(seed, episode):
+    """First random state of an episode of the environment seeded ``seed`` (both uint64)."""
+    return mix(mix(seed + _GAMMA) + (episode + _ONE) * _GAMMA)
+
+
+@kernel
+def uniform(rng, i):
+    """Next float64 in [0, 1) of lane ``i`` (SplitMix64, one uint64 of state per lane)."""
+    rng[i] += _GAMMA
+    return np.float64(mix(rng[i]) >> _S11) * _UNIT
+
+
+@kernel
+def integer(rng, i, n):
+    """Next integer in [0, n) of lane ``i``, n < 2**32 (multiply-shift, bias < n / 2**32)."""
+    rng[i] += _GAMMA
+    return np.int64(((mix(rng[i]) >> _S32) * np.uint64(n)) >> _S32)
+
+
+def streams(seeds: np.ndarray, episodes: np.ndarray | int, salt: int = 0) -> np.ndarray:
+    """Random states for many (seed, episode) pairs at once; ``salt`` separates their users."""
+    salted = np.asarray(seeds, np.uint64) ^ _mix_array(np.asarray([salt], np.uint64))
+    ordinal = np.asarray(episodes, np.int64).astype(np.uint64) + _ONE
+    return _mix_array(_mix_array(salted + _GAMMA) + ordinal * _GAMMA)
+
+
+def draw(states: np.ndarray) -> np.ndarray:
+    """Advance every state in place and return one float64 in [0, 1) per state, like ``uniform``."""
+    states += _GAMMA
+    return (_mix_array(states) >> _S11).astype(np.float64) * _UNIT
+
+
+def _mix_array(z: np.ndarray) -> np.ndarray:
+    # The same formula in plain Python: uint64 arrays wrap silently.
+    return getattr(mix, "py_func", mix)(z)
+
+
+class Kernels(NamedTuple):
+    """The functions that are the dynamics of an environment; one that is None has a default.
+
+    ``c`` are the constants derived from the parameters, ``s`` is the state, ``i`` the lane. All but
+    ``allocate`` are compiled (``kernel``), write every element of their outputs in lane ``i``, and
+    neither allocate nor raise. A game that shares most of a model's kernels replaces the others:
+    ``kernels=dynamics.KERNELS._replace(step=step)``.
+    """
+
+    allocate: Callable[[Any, int], Any]  # (c, lanes) -> state, a NamedTuple of arrays, lane first
+    reset: Any  # (c, s, i, rng): the first state of an episode
+    step: Any  # (c, s, i, rng, actions, rewards, terminated)
+    observe: Any  # (c, s, i, obs)
+    measure: Any  # (c, s, i, measures), in the order of EnvSpec.metrics
+    # (c, s, i): what follows from the other fields, after a reset and after a restored state.
+    prepare: Any = None
+    mask: Any = None  # (c, s, i, masks), for discrete actions; without it all are legal
+    global_state: Any = None  # (c, s, i, out); without it the observations of all agents
+    # (c, s, i, alive): which agents take part, after a reset, a restored state and each step; False
+    # for one that has fallen or was not drawn, whose episode goes on without it: the driver shows
+    # it zeros, leaves it the first choice of its mask alone, replaces its choice by -1 and pays it
+    # nothing but a common reward. ``step`` then says of every agent at every step whether it is
+    # terminated, which without this kernel is the only way to drop out.
+    present: Any = None
+    # (c, s, i) -> steps after which the lane's episode is truncated; at most, and without it,
+    # ``c.horizon``.
+    late: Any = None
+
+
+class MapFiles(NamedTuple):
+    """Files that an environment can be played on: the package's own, or those of a user.
+
+    The functions take the parameters of a task as a protocol or a user gives them, by name.
+    """
+
+    condition: str  # what tasks that read files have among their parameters: "map = 'movingai'"
+    bundled: str  # what the package's own files are, in the plural
+    # Files that a task reads; none if it reads no files. Raises ValueError where there is no file.
+    paths: Callable[[Mapping[str, Any]], Sequence[Path]]
+    place: Callable[[Mapping[str, Any]], str | None]  # file or folder of the user; None: our own
+    moved: Callable[[Mapping[str, Any], str], dict[str, Any]]  # parameters, but with another place
+
+
+class TrajectoryMetric(NamedTuple):
+    """A metric over the whole course of an episode, from what ``EnvSpec.trace`` returns.
+
+    ``function`` takes ``played``, (steps, episodes) bool, whether step t + 1 was part of the
+    episode, and then each trace that is needed, (steps + 1, episodes, agents), whose entry 0 is
+    that after the reset. It returns (episodes,) or, for a metric of every agent, (episodes,
+    agents).
+    """
+
+    meaning: str
+    needs: tuple[str, ...]  # names of the traces
+    function: Callable[..., np.ndarray]
+
+
+class Discs(NamedTuple):
+    """A game in the plane, as the player of recordings draws it: one lane at one time.
+
+    Agents, their goals and walls are discs, in the units of the world, whose origin is its middle.
+    The arrays may be views of the state.
+    """
+
+    world: tuple[float, float]  # half of its width and of its height
+    positions: np.ndarray  # (agents, 2)
+    radii: np.ndarray  # (agents,)
+    goals: np.ndarray  # (agents, 2)
+    goal_radii: np.ndarray  # (agents,)
+    walls: np.ndarray  # (walls, 2), the same throughout an episode
+    wall_radius: float
+    arrived: np.ndarray  # (agents,) bool, on their goals
+    touching: np.ndarray  # (agents,) bool, in contact during the last step
+    headings: np.ndarray | None = None  # (agents,) radians; None or all 0: nobody has a front
+    duration: float | None = None  # of a step, in units of time of the model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvSpec:
+    """One environment as data: the engine and the shells need nothing else."""
+
+    id: str
+    # __name__ of the environment's own file: its docstring begins with the one-line description,
+    # and the last part of its name is that of the documentation page.
+    module: str
+    kernels: Kernels
+    params: type  # a NamedTuple of Annotated fields with defaults; num_agents or alike, and horizon
+    constants: Callable[[Any], Any]  # Params -> NamedTuple of numbers and arrays for the kernels
+    agents: Callable[[Any], tuple[str, ...]]  # constants -> names "word_number", word = role
+    observation_space: Callable[[Any, int], gym.spaces.Box]  # (constants, agent) -> one agent's
+    action_space: Callable[[Any, int], Any]  # (constants, agent) -> Box or Discrete
+    layout: Callable[[Any], Mapping[str, Part]]  # named parts of one agent's observation
+    metrics: Mapping[str, str]  # name -> meaning, in the order that ``measure`` writes them
+    # Metrics that mean nothing alone -> the metric directly after which they must be reported.
+    dependent: Mapping[str, str] = field(default_factory=dict)
+    # Metric whose value labels the stratum of an episode, such as a hidden type that the seed fixes
+    # in equal shares: intervals then leave out the variation between strata. "": none.
+    stratum: str = ""
+    # (constants, lane's fields, agents) -> uint8 (height, width, 3), of one size throughout an
+    # episode; None: what the agents observe, as bars.
+    picture: Callable[..., np.ndarray] | None = None
+    text: Callable[..., str] | None = None  # the same for render_mode="ansi"; None: as numbers
+    scene: Callable[[Any, Any, int], Discs] | None = (
+        None  # (constants, state, lane); None: pictures
+    )
+    global_state_space: Callable[[Any], gym.spaces.Box] | None = None  # None: all observations
+    instances: Callable[..., dict[str, np.ndarray]] | None = None  # (constants, arrays) -> state
+    # Named parts of one agent's Box action; None: it has one part, or choices.
+    action_layout: Callable[[Any], Mapping[str, Part]] | None = None
+    # (constants, state) -> what the metrics over a trajectory need, by name, (lanes, agents) or, if
+    # alike in all lanes, (agents,); called after the reset and after every step.
+    trace: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
+    # Metrics over a trajectory, of an episode and of every agent; those whose traces ``trace``
+    # gives are offered. One that is also in ``metrics`` is taken from there.
+    episode_metrics: Mapping[str, TrajectoryMetric] = field(default_factory=dict)
+    agent_metrics: Mapping[str, TrajectoryMetric] = field(default_factory=dict)
+    # (constants, state) -> what ``info`` tells each agent beside its observation, by name, (lanes,
+    # agents, ...) each: views or new arrays; the names are the same at every step.
+    info: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
+    # (constants, fractions (lanes, agents, parts)) -> state fields, lane first, at the values that
+    # these investments would keep up permanently; for games in which they move step by step.
+    steady: Callable[[Any, np.ndarray], dict[str, np.ndarray]] | None = None
+    files: MapFiles | None = None  # None: no parameter names files
+    # The parameter whose values a protocol can hold out of training; "" if there is none.
+    held_out: str = ""
+    # One reward for the whole team: ``step`` writes it to rewards[i, 0], the driver gives it to
+    # every agent, also to one that is no longer alive, and it counts once: as the reward of joint
+    # control, as ``return``, as ``control.team``.
+    common_reward: bool = False
+    scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
+    source: str = ""  # publication and section that the model comes from
+
+    @property
+    def name(self) -> str:
+        """The id without its namespace, for instance ``TrustDilemma-v0``."""
+        return self.id.split("/", 1)[1]

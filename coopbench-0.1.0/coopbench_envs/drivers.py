@@ -1,0 +1,279 @@
+"""Drivers: the loop over lanes, written once, compiled once per environment.
+
+A driver owns what means the same in every environment: time, truncation, automatic reset, the
+random stream of each episode, returns, dead agents and illegal actions. The kernels own the
+dynamics.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coopbench_envs.compiling import bound
+from coopbench_envs.core import Kernels, kernel, stream
+
+__all__ = [
+    "DISABLED",
+    "LOOK",
+    "NEXT_STEP",
+    "RENEW",
+    "RESET",
+    "RESTORE",
+    "Control",
+    "driver",
+]
+
+# What one call of a driver does. Step: a finished lane begins its next episode, or rests.
+NEXT_STEP, DISABLED = 0, 1
+# In the chosen lanes: begin the episode that is set; begin the next one but leave the outcome of
+# the last step to be reported; recompute what follows from a state that was restored. In all lanes:
+# write the global state and change nothing.
+RESET, RENEW, RESTORE, LOOK = 2, 3, 4, 5
+
+
+class Control(NamedTuple):
+    """What the driver keeps per lane; axis 0 is the lane, ``agents`` follows where it applies."""
+
+    seed: np.ndarray  # (lanes,) uint64, of the lane's environment
+    episode: np.ndarray  # (lanes,) int64, 0 for the first after a seeded reset
+    rng: np.ndarray  # (lanes,) uint64, state of the episode's random stream
+    done: np.ndarray  # (lanes,) bool, episode is over
+    alive: np.ndarray  # (lanes, agents) bool, takes part in the coming step
+    returns: np.ndarray  # (lanes, agents) float64, sum of rewards so far
+    invalid: np.ndarray  # (lanes, agents) int64, illegal actions so far
+    chosen: np.ndarray  # (lanes,) bool, lanes that RESET, RENEW and RESTORE act on
+    moved: np.ndarray  # (lanes,) bool, lanes that the present call has changed
+    rewards: np.ndarray  # (lanes, agents) float64
+    terminated: np.ndarray  # (lanes, agents) bool
+    truncated: np.ndarray  # (lanes,) bool
+    ended: np.ndarray  # (lanes,) bool, all agents are terminated
+    team: np.ndarray  # (lanes,) float64, sum of the agents' rewards, or their common one
+    obs: np.ndarray  # (lanes, agents, features) float32
+    measures: np.ndarray  # (lanes, metrics) float64
+    masks: np.ndarray  # (lanes, agents, actions) int8, 1 = legal; last axis empty for Box
+    state: np.ndarray  # (lanes, size) float32, global state; empty unless the engine keeps it
+
+
+# What the template below calls, bound anew for every environment: its kernels, or these stand-ins.
+reset: Any = None
+step: Any = None
+observe: Any = None
+measure: Any = None
+global_state: Any = None
+prepare: Any = None
+mask: Any = None
+present: Any = None
+late: Any = None
+legalise: Any = None
+is_finite: Any = None
+survey: Any = None
+common_reward = False  # EnvSpec.common_reward
+falling = False  # whether agents may be absent from an episode that goes on
+
+
+def drive(p, s, c, actions, op, start, stop):
+    """Do ``op`` in the lanes from ``start`` to ``stop``.
+
+    Returns False, and has done nothing, if an action that a step takes is not finite.
+    """
+    if op < RESET and not is_finite(actions, start, stop):
+        return False
+    # Two loops, and every kernel in one place: as one loop it runs at half the speed, because the
+    # compiler loses sight of so many arrays, and a kernel that stands twice is compiled twice.
+    for i in range(start, stop):
+        starting = c.chosen[i] if op >= RESET else c.done[i] and op == NEXT_STEP
+        c.moved[i] = starting or (op < RESET and not c.done[i])
+        if starting:
+            if op != RESTORE:
+                begin(c, i, op)
+                s.time[i] = 0
+                reset(p, s, i, c.rng)
+            prepare(p, s, i)
+        elif c.moved[i]:
+            legalise(c, i, actions)
+            step(p, s, i, c.rng, actions, c.rewards, c.terminated)
+            s.time[i] += 1
+            settle(c, i, s.time[i] >= min(late(p, s, i), p.horizon), common_reward, falling)
+        elif op < RESET:
+            wait(c, i)
+        if falling and c.moved[i]:
+            present(p, s, i, c.alive)
+            retire(c, i, not starting)
+    for i in range(start, stop):
+        if c.moved[i]:
+            mask(p, s, i, c.masks)
+            observe(p, s, i, c.obs)
+            if falling:
+                hide(c, i)
+            measure(p, s, i, c.measures)
+        if c.state.shape[1] > 0 and (c.moved[i] or op == LOOK):
+            global_state(p, s, i, c.state)
+            survey(c, i)
+    return True
+
+
+@kernel
+def begin(c, i, op):
+    """Start the next episode of lane ``i``, or for RESET the one that the engine has set."""
+    if op != RESET:
+        c.episode[i] += 1
+    c.rng[i] = stream(c.seed[i], np.uint64(c.episode[i]))
+    c.done[i] = False
+    if op != RENEW:  # which still has to report the step that ended the last episode
+        c.truncated[i] = False
+        c.ended[i] = False
+        c.team[i] = 0.0
+    for a in range(c.alive.shape[1]):
+        c.alive[i, a] = True
+        c.returns[i, a] = 0.0
+        c.invalid[i, a] = 0
+        if op != RENEW:
+            c.rewards[i, a] = 0.0
+            c.terminated[i, a] = False
+
+
+@kernel
+def settle(c, i, at_limit, common, fall):
+    """Book the step just played: dead agents stay dead, and the episode may be over.
+
+    ``common``: the first agent's reward is the team's. ``fall``: the dead are not terminated.
+    """
+    over = True
+    c.team[i] = 0.0
+    for a in range(c.alive.shape[1]):
+        if common:
+            c.rewards[i, a] = c.rewards[i, 0]
+        elif not c.alive[i, a]:
+            c.rewards[i, a] = 0.0
+        if not c.alive[i, a] and not fall:
+            c.terminated[i, a] = True
+        c.alive[i, a] = not c.terminated[i, a]
+        c.returns[i, a] += c.rewards[i, a]
+        c.team[i] += c.rewards[i, a]
+        over = over and c.terminated[i, a]
+    if common:
+        c.team[i] = c.rewards[i, 0]
+    c.ended[i] = over
+    c.truncated[i] = at_limit
+    c.done[i] = over or at_limit
+
+
+@kernel
+def retire(c, i, stepped):
+    """Let nobody take part whom the step just played has terminated."""
+    for a in range(c.alive.shape[1]):
+        c.alive[i, a] = c.alive[i, a] and not (stepped and c.terminated[i, a])
+
+
+@kernel
+def wait(c, i):
+    """Let a finished lane rest: nothing more is earned."""
+    c.team[i] = 0.0
+    for a in range(c.rewards.shape[1]):
+        c.rewards[i, a] = 0.0
+
+
+@kernel
+def hide(c, i):
+    """Show absent agents zeros, and leave them the first of their choices."""
+    for a in range(c.alive.shape[1]):
+        if not c.alive[i, a]:
+            for k in range(c.obs.shape[2]):
+                c.obs[i, a, k] = 0.0
+            for k in range(c.masks.shape[2]):
+                c.masks[i, a, k] = k == 0
+
+
+@kernel
+def _no_prepare(p, s, i):
+    pass
+
+
+@kernel
+def _no_mask(p, s, i, masks):
+    for a in range(masks.shape[1]):
+        for k in range(masks.shape[2]):
+            masks[i, a, k] = 1
+
+
+@kernel
+def _all_present(p, s, i, alive):
+    pass
+
+
+@kernel
+def _at_horizon(p, s, i):
+    return p.horizon
+
+
+@kernel
+def _no_global_state(p, s, i, out):
+    pass
+
+
+@kernel
+def _all_observations(c, i):
+    """Write the observations of all agents, one after the other, as the global state."""
+    features = c.obs.shape[2]
+    for a in range(c.obs.shape[1]):
+        for k in range(features):
+            c.state[i, a * features + k] = c.obs[i, a, k]
+
+
+@kernel
+def _is_written(c, i):
+    pass
+
+
+@kernel
+def _any_box(c, i, actions):
+    pass
+
+
+@kernel
+def _legal_discrete(c, i, actions):
+    """Replace what is illegal, or the action of a dead agent, by -1: do nothing."""
+    for a in range(c.alive.shape[1]):
+        k = actions[i, a]
+        if not c.alive[i, a]:
+            actions[i, a] = -1
+        elif k < 0 or k >= c.masks.shape[2] or c.masks[i, a, k] == 0:
+            c.invalid[i, a] += 1
+            actions[i, a] = -1
+
+
+@kernel
+def _finite_box(actions, start, stop):
+    finite = True
+    for i in range(start, stop):
+        for a in range(actions.shape[1]):
+            for k in range(actions.shape[2]):
+                finite &= actions[i, a, k] - actions[i, a, k] == 0.0
+    return finite
+
+
+@kernel
+def _finite_discrete(actions, start, stop):
+    return True
+
+
+def driver(kernels: Kernels, discrete: bool, common: bool) -> Any:
+    """Return ``drive``, compiled with the ``kernels`` as its globals.
+
+    Environments that have all their kernels in common share one driver.
+    """
+    own_state = kernels.global_state is not None
+    names = {
+        **{name: getattr(kernels, name) for name in ("step", "reset", "observe", "measure")},
+        "prepare": kernels.prepare or _no_prepare,
+        "mask": kernels.mask or _no_mask,
+        "late": kernels.late or _at_horizon,
+        "present": kernels.present or _all_present,
+        "falling": kernels.present is not None,
+        "common_reward": common,
+        "global_state": kernels.global_state or _no_global_state,
+        "survey": _is_written if own_state else _all_observations,
+        "legalise": _legal_discrete if discrete else _any_box,
+        "is_finite": _finite_discrete if discrete else _finite_box,
+    }
+    return bound(drive, tuple(names.items()))

@@ -1,0 +1,350 @@
+"""Engine: parameters, state and buffers of many lanes of one environment, stepped by one driver."""
+
+from collections.abc import Mapping
+from functools import cached_property, partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from coopbench_envs.compiling import entry
+from coopbench_envs.drivers import DISABLED, LOOK, NEXT_STEP, RENEW, RESET, RESTORE, Control, driver
+from coopbench_envs.memory import ORDERS, arranged, control_of, laid_out
+from coopbench_envs.parameters import resolve, unknown
+from coopbench_envs.registration import spec
+from coopbench_envs.threads import Crew
+
+__all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine"]
+
+SAME_STEP = 6  # a way to step like NEXT_STEP and DISABLED, made of two calls of the driver
+_MODES = frozenset((NEXT_STEP, SAME_STEP, DISABLED))
+
+# What a snapshot holds besides the environment's own fields: enough to go on bit for bit.
+_SNAPSHOT = ("seed", "episode", "rng", "done", "alive", "returns", "invalid")
+
+# Attributes that a copy or a pickle leaves out and makes anew: compiled code, and views, which
+# would become arrays of their own.
+# Names of infos that the interfaces, or the frameworks behind them, give a meaning.
+_TAKEN = frozenset(
+    (
+        *("action_mask", "alive", "episode", "final_info", "final_obs", "invalid_actions"),
+        *("metrics", "rewards", "state", "terminal_observation", "TimeLimit.truncated"),
+    )
+)
+
+_DERIVED = ("_launch", "_views", "first")
+
+
+class Engine:
+    """``lanes`` independent games of one environment; lane i seeded s is a single game seeded s.
+
+    All arrays in ``control`` belong to the engine and are overwritten by the next call: copy what
+    you keep. Parameters are those of the environment, by name. ``threads`` share the lanes of calls
+    that are long enough, without an effect on the result. ``order`` is the layout of all arrays in
+    memory: "C" (the last axis innermost) or "F" (the lane innermost). With ``global_state`` every
+    call also writes ``control.state``.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        lanes: int = 1,
+        *,
+        threads: int = 1,
+        order: str = "C",
+        global_state: bool = False,
+        **parameters: Any,
+    ) -> None:
+        if lanes < 1 or threads < 1:
+            raise ValueError(f"lanes and threads must be >= 1; given {lanes} and {threads}.")
+        if order not in ORDERS:
+            raise ValueError(f"order was {order!r}; allowed: 'C' (lanes outermost), 'F'.")
+        self.spec = spec(env_id)
+        self.lanes, self.threads, self.order = lanes, threads, order
+        self.parameters = resolve(self.spec.params, parameters, self.spec.id)
+        self.constants = self.spec.constants(self.parameters)
+        self.agents = self.spec.agents(self.constants)
+        self.layout = dict(self.spec.layout(self.constants))
+        named = self.spec.action_layout
+        self.action_layout = {} if named is None else dict(named(self.constants))
+        seats = range(len(self.agents))
+        self.observation_spaces = [self.spec.observation_space(self.constants, a) for a in seats]
+        self.action_spaces = [self.spec.action_space(self.constants, a) for a in seats]
+        self._check_agents()
+        self.discrete = isinstance(self.action_spaces[0], gym.spaces.Discrete)
+        self.state_space = self._state_space()
+        self.horizon = int(self.constants.horizon)
+        # Whether agents may be absent from an episode that goes on, as EnvSpec's ``present`` says.
+        self.falling = self.spec.kernels.present is not None
+        self._crew = Crew(threads, lanes)
+        self._allocate(global_state)
+
+    def _allocate(self, global_state: bool) -> None:
+        """Make every array that the driver reads or writes."""
+        control = control_of(
+            self.lanes,
+            len(self.agents),
+            features=self.observation_spaces[0].shape[0],
+            choices=max(space.n for space in self.action_spaces) if self.discrete else 0,
+            metrics=len(self.spec.metrics),
+            state=self.state_space.shape[0] if global_state else 0,
+        )
+        self.state = arranged(self.spec.kernels.allocate(self.constants, self.lanes), self.order)
+        self.control: Control = arranged(control, self.order)
+        self._shape = (self.lanes, len(self.agents), *self.action_spaces[0].shape)
+        kind = np.int64 if self.discrete else np.float64
+        self.actions = laid_out(np.zeros(self._shape, kind), self.order)
+        self._numbers = frozenset("iub" if self.discrete else "fiub")  # kinds of dtypes
+        # What SAME_STEP keeps of the last step of a finished episode.
+        self.final_obs = np.zeros_like(self.control.obs)
+        self.final_measures = np.zeros_like(self.control.measures)
+        self.final_returns = np.zeros_like(self.control.returns)
+        self.final_masks = np.zeros_like(self.control.masks)
+        self.final_alive = np.zeros_like(self.control.alive)
+        self.final_state = np.zeros_like(self.control.state)
+        self.final_info = {name: values.copy() for name, values in self._checked_info().items()}
+
+    def _check_agents(self) -> None:
+        """Raise ``ValueError`` if agents share a name or see vectors of different lengths."""
+        if len(set(self.agents)) < len(self.agents):
+            twice = next(name for name in self.agents if self.agents.count(name) > 1)
+            raise ValueError(f"{self.spec.id} names {twice!r} twice; each agent needs its own.")
+        shapes = dict.fromkeys(space.shape for space in self.observation_spaces)
+        if len(shapes) > 1:
+            raise ValueError(
+                f"All agents of {self.spec.id} must observe vectors of one length; given "
+                f"{', '.join(map(str, shapes))}. Fill the shorter ones up with zeros."
+            )
+
+    @cached_property
+    def _launch(self) -> Any:
+        """Compiled code with its arrays, made when it is first needed: to look takes none."""
+        arguments = (self.constants, self.state, self.control, self.actions)
+        drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward)
+        return partial(entry(drive, *arguments, RESET, 0, self.lanes), *arguments)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
+        state["spec"] = self.spec.id  # from which compiled code is found again
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.spec = spec(state["spec"])
+
+    def close(self) -> None:
+        """End the threads that share the lanes, if there are any."""
+        self._crew.close()
+
+    # -- playing ---------------------------------------------------------------------------------
+
+    def reset(
+        self,
+        seeds: np.ndarray | None = None,
+        *,
+        chosen: np.ndarray | None = None,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Begin an episode in every ``chosen`` lane (default: all).
+
+        With ``seeds`` (one per lane) a lane becomes the environment of that seed at its episode 0;
+        without, it starts its next episode. Fields in ``state`` then override the seeded state.
+        """
+        fields = self._checked_state(state)
+        control = self.control
+        control.chosen[:] = True if chosen is None else chosen
+        lanes = control.chosen
+        if seeds is not None:
+            control.seed[lanes] = np.asarray(seeds, np.uint64)[lanes]
+            control.episode[lanes] = 0
+        else:
+            control.episode[lanes] += 1
+        self._crew.run(self._launch, RESET)
+        if fields:
+            self._restore(fields, lanes)
+
+    def _restore(self, fields: Mapping[str, np.ndarray], lanes: np.ndarray) -> None:
+        """Write checked ``fields`` into the state of ``lanes`` and recompute what follows."""
+        for name, value in fields.items():
+            self._field(name)[lanes] = value[lanes]
+        self._crew.run(self._launch, RESTORE)
+
+    def step(self, actions: Any, mode: int = NEXT_STEP) -> None:
+        """Play one step in every lane whose episode runs; ``mode`` defines what finished lanes do.
+
+        ``actions`` is (lanes, agents, dim) for Box and (lanes, agents) for Discrete actions. Raises
+        ``ValueError`` for a wrong shape or a value that is not finite; illegal discrete actions are
+        replaced by "do nothing" and counted in ``control.invalid``.
+        """
+        array = np.asarray(actions)
+        if array.shape != self._shape or array.dtype.kind not in self._numbers:
+            raise ValueError(self._misfit(array))
+        self.actions[...] = array
+        if mode == SAME_STEP:
+            self._advance(DISABLED)
+            if self.control.done.any():
+                self._renew()
+        elif mode in _MODES:
+            self._advance(mode)
+        else:
+            raise ValueError(
+                f"mode was {mode!r}; allowed: NEXT_STEP ({NEXT_STEP}), SAME_STEP ({SAME_STEP}), "
+                f"DISABLED ({DISABLED})."
+            )
+
+    def _misfit(self, array: np.ndarray) -> str:
+        """Say why ``array`` cannot be the actions of a step."""
+        if array.shape != self._shape:
+            return (
+                f"Actions of {self.spec.id} must have shape {self._shape} "
+                f"(lanes, agents{'' if self.discrete else ', dim'}); given {array.shape}."
+            )
+        kind = "integers" if self.discrete else "numbers"
+        return f"Actions of {self.spec.id} must be {kind}; given an array of {array.dtype}."
+
+    def _advance(self, op: int) -> None:
+        """Step all lanes, or raise for an action that is not finite before anything changes."""
+        if self._crew.works_alone(op):  # the driver looks through the actions before it steps
+            if self._launch(op, 0, self.lanes):
+                return
+        elif self.discrete or np.isfinite(self.actions).all():
+            self._crew.run(self._launch, op)
+            return
+        lane, agent, *rest = np.argwhere(~np.isfinite(self.actions))[0]
+        raise ValueError(
+            f"Actions of {self.spec.id} must be finite; lane {lane}, agent "
+            f"{self.agents[agent]!r} gave {self.actions[(lane, agent, *rest)]}."
+        )
+
+    def _renew(self) -> None:
+        """Keep what the finished episodes came to aside, and begin the next ones."""
+        control, over = self.control, self.control.done.copy()
+        self.final_obs[over] = control.obs[over]
+        self.final_measures[over] = control.measures[over]
+        self.final_returns[over] = control.returns[over]
+        self.final_masks[over] = control.masks[over]
+        self.final_alive[over] = control.alive[over]
+        self.final_state[over] = control.state[over]
+        for name, values in self.info().items():
+            self.final_info[name][over] = values[over]
+        control.chosen[:] = over
+        self._crew.run(self._launch, RENEW)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def global_state(self) -> np.ndarray:
+        """Global state of every lane, float32 (lanes, size); by default all observations."""
+        control = self.control
+        if control.state.shape[1]:
+            return control.state.copy(order="C")
+        if self.spec.kernels.global_state is None:
+            return control.obs.reshape(self.lanes, -1).copy()
+        out = laid_out(np.zeros((self.lanes, *self.state_space.shape), np.float32), self.order)
+        nothing = np.zeros_like(control.chosen)
+        view = control._replace(state=out, chosen=nothing, moved=nothing)
+        launch = self._launch
+        launch.func(self.constants, self.state, view, self.actions, LOOK, 0, self.lanes)
+        return np.ascontiguousarray(out)
+
+    def _state_space(self) -> gym.spaces.Box:
+        if self.spec.global_state_space is not None:
+            return self.spec.global_state_space(self.constants)
+        low = np.concatenate([space.low for space in self.observation_spaces])
+        high = np.concatenate([space.high for space in self.observation_spaces])
+        return gym.spaces.Box(low, high, dtype=np.float32)
+
+    def metrics(self, lane: int = 0, *, final: bool = False) -> dict[str, float]:
+        """Metrics of the episode in ``lane`` so far; ``final``: of the one SAME_STEP just ended."""
+        values = (self.final_measures if final else self.control.measures)[lane]
+        return dict(zip(self.spec.metrics, values.tolist(), strict=True))
+
+    def info(self) -> dict[str, np.ndarray]:
+        """Return what agents are told beside their observations, by name, (lanes, agents, ...).
+
+        The arrays may follow the game: copy what you keep. Empty for most environments.
+        """
+        tell = self.spec.info
+        if tell is None:
+            return {}
+        arrays = tell(self.constants, self.state)
+        return {name: np.asarray(values) for name, values in arrays.items()}
+
+    def _checked_info(self) -> dict[str, np.ndarray]:
+        """Return ``info``; raise ``ValueError`` for a name or a shape that cannot be shown."""
+        arrays, shape = self.info(), (self.lanes, len(self.agents))
+        for name, values in arrays.items():
+            if name in _TAKEN or name.startswith("_"):
+                raise ValueError(
+                    f"{self.spec.id} calls a part of its info {name!r}; another meaning has that "
+                    f"name, as have {', '.join(sorted(_TAKEN))} and names that begin with '_'."
+                )
+            if values.shape[:2] != shape:
+                raise ValueError(
+                    f"Info {name!r} of {self.spec.id} must have shape {shape}, lanes and agents, "
+                    f"and further axes; given {values.shape}."
+                )
+        return arrays
+
+    def view(self) -> Any:
+        """State of all lanes, lane first: read-only arrays that follow the game."""
+        return self._views
+
+    @cached_property
+    def first(self) -> Control:
+        """The arrays of ``control`` without the lane axis: those of lane 0, which follow it."""
+        return Control(*(array[0, ...] for array in self.control))
+
+    @cached_property
+    def _views(self) -> Any:
+        views = [array.view() for array in self.state]
+        for array in views:
+            array.flags.writeable = False
+        return self.state._make(views)
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Copy of everything that a game resumes from, as {field: array}; axis 0 is the lane."""
+        return {name: self._field(name).copy() for name in self.fields}
+
+    def lane_state(self, lane: int = 0) -> dict[str, np.ndarray]:
+        """Like ``get_state``, but of one lane and without the lane axis."""
+        return {name: self._field(name)[lane].copy() for name in self.fields}
+
+    def action_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lower and the upper bounds of Box actions, both float32 (agents, dim)."""
+        spaces = self.action_spaces
+        return np.stack([s.low for s in spaces]), np.stack([s.high for s in spaces])
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields that ``get_state`` returns and ``reset(state=...)`` accepts."""
+        names = [name for name in self.state._fields if name not in self.spec.scratch]
+        return (*names, *_SNAPSHOT)
+
+    def _field(self, name: str) -> np.ndarray:
+        array: np.ndarray = getattr(self.control if name in _SNAPSHOT else self.state, name)
+        return array
+
+    def _checked_state(self, state: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
+        """Fields as arrays, lane first; every problem is found before anything is changed."""
+        checked = {}
+        for name, value in (state or {}).items():
+            if name not in self.fields:
+                raise ValueError(unknown("state field", name, self.fields, self.spec.id))
+            target = self._field(name)
+            array = np.asarray(value)
+            if array.shape not in (target.shape, target.shape[1:]):
+                raise ValueError(
+                    f"State field {name!r} of {self.spec.id} must have shape {target.shape[1:]} "
+                    f"for each lane; given {array.shape}."
+                )
+            with np.errstate(invalid="ignore"):
+                exact = array.astype(target.dtype)
+            if not np.array_equal(exact, array) or (
+                exact.dtype.kind == "f" and not np.isfinite(exact).all()
+            ):
+                raise ValueError(
+                    f"State field {name!r} of {self.spec.id} must hold finite {target.dtype}; "
+                    f"given {array.dtype} with values that are not."
+                )
+            checked[name] = np.broadcast_to(exact, target.shape)
+        return checked

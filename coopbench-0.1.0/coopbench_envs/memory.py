@@ -1,0 +1,52 @@
+"""Memory: the one place that lays out the arrays of an engine."""
+
+from typing import Any
+
+import numpy as np
+
+from coopbench_envs.drivers import Control
+
+__all__ = ["ORDERS", "arranged", "control_of", "laid_out"]
+
+# Which axis lies innermost in memory: the last one, or the lane. Shapes and indices are the same.
+ORDERS = ("C", "F")
+
+
+def laid_out(array: np.ndarray, order: str) -> np.ndarray:
+    """Return ``array`` in ``order``, itself if it is already."""
+    return np.asfortranarray(array) if order == "F" else np.ascontiguousarray(array)
+
+
+def arranged(arrays: Any, order: str) -> Any:
+    """Return the NamedTuple ``arrays`` with every array in ``order``.
+
+    Fields that are one array stay one array.
+    """
+    copies = {id(array): laid_out(array, order) for array in arrays}
+    return type(arrays)(*(copies[id(array)] for array in arrays))
+
+
+def control_of(
+    lanes: int, agents: int, *, features: int, choices: int, metrics: int, state: int
+) -> Control:
+    """Allocate what a driver keeps; nothing has begun, every lane waits for its first reset."""
+    return Control(
+        seed=np.zeros(lanes, np.uint64),
+        episode=np.full(lanes, -1, np.int64),
+        rng=np.zeros(lanes, np.uint64),
+        done=np.ones(lanes, np.bool_),
+        alive=np.zeros((lanes, agents), np.bool_),
+        returns=np.zeros((lanes, agents)),
+        invalid=np.zeros((lanes, agents), np.int64),
+        chosen=np.ones(lanes, np.bool_),
+        moved=np.zeros(lanes, np.bool_),
+        rewards=np.zeros((lanes, agents)),
+        terminated=np.zeros((lanes, agents), np.bool_),
+        truncated=np.zeros(lanes, np.bool_),
+        ended=np.zeros(lanes, np.bool_),
+        team=np.zeros(lanes),
+        obs=np.zeros((lanes, agents, features), np.float32),
+        measures=np.zeros((lanes, metrics)),
+        masks=np.ones((lanes, agents, choices), np.int8),
+        state=np.zeros((lanes, state), np.float32),
+    )

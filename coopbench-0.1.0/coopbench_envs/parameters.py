@@ -1,0 +1,185 @@
+"""Parameters as data: what a user may write, checked once, with errors that say what to do."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+__all__ = [
+    "Allowed",
+    "between",
+    "describe",
+    "listing",
+    "mapping",
+    "named",
+    "one_of",
+    "resolve",
+    "span",
+    "unknown",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Which values a parameter may take and what it means; stands in ``Annotated`` types."""
+
+    text: str
+    low: float = -math.inf
+    high: float = math.inf
+    above: bool = False  # True: low itself is not allowed
+    choices: tuple[str, ...] = ()
+    pair: bool = False  # True: two numbers, the first not above the second
+
+    def __str__(self) -> str:
+        if self.choices:
+            return "one of " + ", ".join(repr(c) for c in self.choices)
+        if self.pair:
+            return f"two numbers {self.low:g} <= lowest <= highest <= {self.high:g}"
+        if self.low == -math.inf and self.high == math.inf:
+            return "any finite number"
+        if self.high == math.inf:
+            return f"{'>' if self.above else '>='} {self.low:g}"
+        return f"in {'(' if self.above else '['}{self.low:g}, {self.high:g}]"
+
+    def admits(self, value: Any) -> bool:
+        """Tell whether ``value`` (already of the right type) may be used."""
+        if self.choices:
+            return value in self.choices
+        if self.pair:
+            ordered = len(value) == 2 and self.low <= value[0] <= value[1] <= self.high
+            return ordered and all(map(math.isfinite, value))
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            return True
+        above_low = value > self.low if self.above else value >= self.low
+        return math.isfinite(value) and above_low and value <= self.high
+
+
+def between(low: float, high: float, text: str, *, above: bool = False) -> Allowed:
+    """Allow numbers from ``low`` (excluded if ``above``) to ``high``."""
+    return Allowed(text, low, high, above)
+
+
+def one_of(choices: Iterable[str], text: str) -> Allowed:
+    """Allow one of a few names."""
+    return Allowed(text, choices=tuple(choices))
+
+
+def span(low: float, high: float, text: str) -> Allowed:
+    """Allow a pair of numbers in order, the ends of a range inside [``low``, ``high``]."""
+    return Allowed(text, low, high, pair=True)
+
+
+def mapping(text: str) -> Allowed:
+    """Allow a mapping with parameters of its own, which are checked by whoever reads them."""
+    return Allowed(text)
+
+
+def listing(text: str) -> Allowed:
+    """Allow a list whose entries are checked by whoever reads them."""
+    return Allowed(text)
+
+
+def unknown(kind: str, name: str, valid: Iterable[str], where: str = "") -> str:
+    """Sentence for an unknown name: the kind, what was given, the nearest name, all names."""
+    names = sorted(valid)
+    place = f" in {where}" if where else ""
+    hint = _nearest(name, names)
+    return f"Unknown {kind} {name!r}{place}.{hint} Known: {', '.join(names) or 'none'}."
+
+
+def _nearest(name: Any, names: Iterable[str]) -> str:
+    near = get_close_matches(str(name), list(names), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def named(kind: str, name: str, table: Mapping[str, Any], where: str = "") -> Any:
+    """Look ``name`` up in ``table``; raise ``ValueError`` with the nearest name if it is absent."""
+    if name not in table:
+        raise ValueError(unknown(kind, name, table, where))
+    return table[name]
+
+
+def describe(params: type) -> dict[str, tuple[str, Any, Allowed]]:
+    """Map each parameter of a ``Params`` class to (type name, default, allowed)."""
+    hints = get_type_hints(params, include_extras=True)
+    defaults = getattr(params, "_field_defaults", {})
+    rows = {}
+    for name, hint in hints.items():
+        kind, allowed = _unpacked(hint)
+        rows[name] = (_type_name(kind), defaults.get(name), allowed)
+    return rows
+
+
+def resolve(params: type, chosen: Mapping[str, Any], where: str) -> Any:
+    """Build ``params`` from the ``given`` values.
+
+    Raises:
+        TypeError: a key is unknown; the message names the nearest parameter.
+        ValueError: a value has the wrong type or lies outside what is allowed.
+    """
+    hints = get_type_hints(params, include_extras=True)
+    values = {}
+    for name, value in chosen.items():
+        if name not in hints:
+            raise TypeError(unknown("parameter", name, hints, where))
+        values[name] = _checked(name, value, hints[name], where)
+    return params(**values)
+
+
+_WORDS = {dict: "a mapping", tuple: "a list", str: "text"}
+
+
+def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
+    kind, allowed = _unpacked(hint)
+    try:
+        result = _plain(value, kind)
+    except TypeError:
+        result = None
+        fits = False
+    else:
+        fits = result is None or allowed.admits(result)
+    if not fits:
+        text = str(allowed) if allowed.choices else f"{_type_name(kind)} {allowed}".strip()
+        if kind in _WORDS and not allowed.choices:
+            text = _WORDS[kind]
+        hint = _nearest(value, allowed.choices)
+        raise ValueError(f"Parameter {name!r} of {where} was {value!r}; allowed: {text}.{hint}")
+    return result
+
+
+def _unpacked(hint: Any) -> tuple[Any, Allowed]:
+    """Split a hint into its type and what is allowed."""
+    return get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, Allowed(""))
+
+
+def _type_name(kind: Any) -> str:
+    return getattr(kind, "__name__", str(kind)) if not get_args(kind) else str(kind)
+
+
+def _plain(value: Any, kind: Any) -> Any:
+    """Convert to plain data of ``kind`` or raise TypeError; 3.0 is a valid int, True is not."""
+    options = get_args(kind) if get_args(kind) and get_origin(kind) is not tuple else (kind,)
+    if value is None and type(None) in options:
+        return None
+    for option in options:
+        if option is bool and type(value).__name__ in ("bool", "bool_"):
+            return bool(value)
+        if type(value).__name__ in ("bool", "bool_"):
+            continue
+        if option is int and (
+            isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
+        ):
+            return int(value)
+        if option is float and isinstance(value, Real):
+            return float(value)
+        if option is str and isinstance(value, str):
+            return value
+        if option is dict and isinstance(value, Mapping):
+            return dict(value)
+        if get_origin(option) is tuple and isinstance(value, (list, tuple)):
+            return tuple(_plain(v, get_args(option)[0]) for v in value)
+        if option is tuple and isinstance(value, (list, tuple)):
+            return tuple(value)
+    raise TypeError(kind)

@@ -1,0 +1,1 @@
+"""Pathfinding: many agents move to individual goals without colliding."""

@@ -1,0 +1,174 @@
+"""Neighbours: pairs that may touch in the coming substeps, and the objects that an agent observes.
+
+Landmarks are sorted into square bins once per episode, agents at every survey; an agent searches
+the bins around it instead of all objects. The list of possible contacts holds until some agent has
+moved by half the skin; then the state is ``stale``. Objects are numbered: agents, then landmarks.
+"""
+
+import math
+
+import numpy as np
+
+from coopbench_envs.core import routine
+from coopbench_envs.pathfinding.maps.common import ABSENT
+
+SLACK = 1e-4  # length added to search radii; covers the rounding of float32 positions
+
+
+@routine
+def bin_of(x, low, per_length, bins):
+    """Return the index of the bin that contains ``x``; the nearest if outside, 0 for nan."""
+    v = (x - low) * per_length
+    if not v > 0.0:
+        return 0
+    return bins - 1 if v >= bins else int(v)
+
+
+@routine
+def bin_at(c, x, y):
+    """Return the number of the bin at a point; bins are numbered row by row along x."""
+    column = bin_of(x, c.x_low, c.bins_per_length, c.bins_x)
+    return bin_of(y, c.y_low, c.bins_per_length, c.bins_y) * c.bins_x + column
+
+
+@routine
+def sort_landmarks(c, s, i):
+    """Sort the landmarks by bin (counting sort); within a bin they keep their order."""
+    first, order, pos = s.bin_first, s.bin_landmark, s.landmark_pos
+    bins = c.bins_x * c.bins_y
+    for b in range(bins):
+        s.bin_agent[i, b] = -1
+        first[i, b] = 0
+    present = 0
+    for k in range(pos.shape[1]):
+        if pos[i, k, 0] != ABSENT:
+            first[i, bin_at(c, pos[i, k, 0], pos[i, k, 1])] += 1
+            present += 1
+    for b in range(1, bins):  # counts become ends
+        first[i, b] += first[i, b - 1]
+    first[i, bins] = present
+    for k in range(pos.shape[1] - 1, -1, -1):  # ends become beginnings
+        if pos[i, k, 0] != ABSENT:
+            b = bin_at(c, pos[i, k, 0], pos[i, k, 1])
+            first[i, b] -= 1
+            order[i, first[i, b]] = k
+    s.stale[i] = True
+
+
+@routine
+def survey(c, s, i):
+    """List every agent's possible contacts and nearest visible objects at present positions."""
+    n, pos, rad, head = c.num_agents, s.agent_pos, s.agent_rad, s.bin_agent
+    largest = 0.0
+    for a in range(n - 1, -1, -1):  # chains then run upwards
+        b = bin_at(c, pos[i, a, 0], pos[i, a, 1])
+        s.next_agent[i, a] = head[i, b]
+        head[i, b] = a
+        largest = max(largest, rad[i, a])
+    s.stale[i] = False
+    s.crowded[i] = False
+    s.touch_first[i, 0] = 0
+    for a in range(n):
+        look_around(c, s, i, a, largest)
+    for a in range(n):
+        head[i, bin_at(c, pos[i, a, 0], pos[i, a, 1])] = -1
+
+
+@routine
+def look_around(c, s, i, a, largest):
+    """Fill the lists of agent ``a`` from the bins within its largest search radius."""
+    first, order, head, after = s.bin_first, s.bin_landmark, s.bin_agent, s.next_agent
+    x, y, rad = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_rad[i, a]
+    s.survey_pos[i, a, 0], s.survey_pos[i, a, 1] = x, y
+    s.touch_first[i, a + 1] = s.touch_first[i, a]
+    forget(s.seen, s.seen_distance, i, a)
+    forget(s.seen_walls, s.seen_wall_distance, i, a)
+    sight = c.window + rad + max(largest, c.landmark_rad) + SLACK
+    r = max(sight, rad + max(largest, c.landmark_rad) + c.skin + SLACK)
+    x_0 = bin_of(x - r, c.x_low, c.bins_per_length, c.bins_x)
+    x_1 = bin_of(x + r, c.x_low, c.bins_per_length, c.bins_x)
+    y_0 = bin_of(y - r, c.y_low, c.bins_per_length, c.bins_y)
+    y_1 = bin_of(y + r, c.y_low, c.bins_per_length, c.bins_y)
+    for row in range(y_0 * c.bins_x, (y_1 + 1) * c.bins_x, c.bins_x):
+        for b in range(row + x_0, row + x_1 + 1):
+            o = head[i, b]
+            while o >= 0:
+                if o != a:
+                    meet_agent(c, s, i, a, o, sight)
+                o = after[i, o]
+        for k in range(first[i, row + x_0], first[i, row + x_1 + 1]):
+            meet_landmark(c, s, i, a, order[i, k], sight)
+
+
+@routine
+def meet_agent(c, s, i, a, o, sight):
+    """Add agent ``o`` to the possible contacts and the visible objects of ``a`` if it is."""
+    pos, rad = s.agent_pos, s.agent_rad
+    dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
+    close = rad[i, a] + rad[i, o] + c.skin + SLACK
+    # A pair is listed for its first agent only.
+    if o > a and dx * dx + dy * dy <= close * close:
+        note_touch(s.touch_first, s.touch, s.crowded, i, a, o)
+    if dx * dx + dy * dy <= sight * sight:
+        note_sight(s.seen, s.seen_distance, i, a, o, distance32(pos, pos, i, a, o))
+
+
+@routine
+def meet_landmark(c, s, i, a, o, sight):
+    """Add landmark ``o`` to the possible contacts and the visible objects of ``a`` if it is."""
+    pos, landmarks = s.agent_pos, s.landmark_pos
+    dx, dy = landmarks[i, o, 0] - pos[i, a, 0], landmarks[i, o, 1] - pos[i, a, 1]
+    close = s.agent_rad[i, a] + c.landmark_rad + 0.5 * c.skin + SLACK  # only one of the two moves
+    if dx * dx + dy * dy <= close * close:
+        note_touch(s.touch_first, s.touch, s.crowded, i, a, c.num_agents + o)
+    if dx * dx + dy * dy <= sight * sight:
+        distance = distance32(pos, landmarks, i, a, o)
+        note_sight(s.seen_walls, s.seen_wall_distance, i, a, c.num_agents + o, distance)
+
+
+@routine
+def distance32(one, other, i, a, o):
+    """Return a distance as the published code does: float32, from positions in float32."""
+    dx = np.float32(other[i, o, 0]) - np.float32(one[i, a, 0])
+    dy = np.float32(other[i, o, 1]) - np.float32(one[i, a, 1])
+    return np.float32(math.sqrt(dx * dx + dy * dy))
+
+
+@routine
+def forget(seen, distances, i, a):
+    """Empty the list of visible objects of agent ``a``."""
+    for k in range(seen.shape[2]):
+        seen[i, a, k] = -1
+        distances[i, a, k] = np.inf
+
+
+@routine
+def note_touch(first, touch, crowded, i, a, o):
+    """Insert object ``o`` into the sorted list of ``a``; a full list makes the lane ``crowded``."""
+    k = first[i, a + 1]
+    if k == touch.shape[1]:
+        crowded[i] = True
+        return
+    while k > first[i, a] and touch[i, k - 1] > o:
+        touch[i, k] = touch[i, k - 1]
+        k -= 1
+    touch[i, k] = o
+    first[i, a + 1] += 1
+
+
+@routine
+def note_sight(seen, distances, i, a, o, distance):
+    """Insert object ``o`` among the nearest of ``a``: by float32 distance, then by number."""
+    k = seen.shape[2] - 1
+    last = distances[i, a, k]
+    if distance > last or (distance == last and o > seen[i, a, k]):
+        return
+    while k > 0 and (
+        distance < distances[i, a, k - 1]
+        or (distance == distances[i, a, k - 1] and o < seen[i, a, k - 1])
+    ):
+        seen[i, a, k] = seen[i, a, k - 1]
+        distances[i, a, k] = distances[i, a, k - 1]
+        k -= 1
+    seen[i, a, k] = o
+    distances[i, a, k] = distance

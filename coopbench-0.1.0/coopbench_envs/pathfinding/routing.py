@@ -1,0 +1,473 @@
+"""Routing: disc-shaped agents steer around obstacles to individual goals at the same time.
+
+Each agent observes its nearest objects and the direction of its goal. Agents in contact push each
+other apart and receive a negative reward; the episode ends when all are on their goals at once.
+Equations, defaults and provenance: docs/environments/routing.md. Source: CAMAR.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
+from coopbench_envs.layouts import consecutive
+from coopbench_envs.parameters import Allowed, between, mapping, named, one_of, resolve
+from coopbench_envs.pathfinding import picture
+from coopbench_envs.pathfinding.contacts import apart, push_apart
+from coopbench_envs.pathfinding.dynamics import (
+    DYNAMICS,
+    face_goal,
+    first_angles,
+    longest_way,
+    make_drives,
+    move,
+    read_blocks,
+)
+from coopbench_envs.pathfinding.lattice import columns_of, label, mark_barriers, send_on
+from coopbench_envs.pathfinding.maps import (
+    batched_string_grid,
+    caves_cont,
+    labmaze_grid,
+    mazes,
+    movingai,
+    random_grid,
+    string_grid,
+)
+from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
+
+MAPS = {
+    "random_grid": random_grid,
+    "caves_cont": caves_cont,
+    "string_grid": string_grid,
+    "batched_string_grid": batched_string_grid,
+    "labmaze_grid": labmaze_grid,
+    "movingai": movingai,
+}
+# A map's code is its position in MAPS; all after these two are mazes, drawn in the same way.
+RANDOM_GRID, CAVES_CONT = range(2)
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    num_agents: Annotated[int, between(1, 10_000, "agents, each with its own goal")] = 8
+    map: Annotated[str, one_of(MAPS, "how instances are drawn")] = "random_grid"
+    map_params: Annotated[dict, mapping("parameters of the map")] = {}  # noqa: RUF012
+    dynamics: Annotated[str, one_of(DYNAMICS, "how actions move agents")] = "holonomic"
+    dynamics_params: Annotated[dict, mapping("parameters of the dynamics")] = {}  # noqa: RUF012
+    window: Annotated[
+        float, between(0, 1e3, "range of sight, measured from disc to disc", above=True)
+    ] = 0.3
+    frameskip: Annotated[int, between(0, 10_000, "substeps per step beyond the first")] = 15
+    max_obs: Annotated[
+        int, between(1, 1000, "number of nearest objects that an agent observes")
+    ] = 3
+    pos_shaping_factor: Annotated[
+        float, between(-1e6, 1e6, "reward per unit of length of progress towards the goal")
+    ] = 1.0
+    contact_force: Annotated[float, between(0, 1e9, "force per length of overlap")] = 500.0
+    contact_margin: Annotated[
+        float, between(0, 1e3, "length over which contact softens", above=True)
+    ] = 0.001
+    lifelong: Annotated[bool, Allowed("an agent that arrives gets a new goal")] = False
+    horizon: Annotated[int, between(1, 1_000_000, "steps of an episode")] = 1000
+
+
+class Constants(NamedTuple):
+    """Numbers and arrays of one task, as the kernels read them."""
+
+    num_agents: int
+    horizon: int
+    map_code: int
+    centres: np.ndarray  # the fields of Map in maps/common.py
+    num_landmarks: int
+    landmark_rad: float
+    agent_rad_low: float
+    agent_rad_high: float
+    goal_rad_low: float
+    goal_rad_high: float
+    goal_share: float
+    width: float
+    height: float
+    num_obstacles: int
+    outline: np.ndarray
+    border: np.ndarray
+    discs: np.ndarray
+    free: np.ndarray
+    starts: np.ndarray
+    goals: np.ndarray
+    waves_x: int
+    waves_y: int
+    num_columns: int
+    first_wall: int
+    num_free: int
+    dynamics_code: np.ndarray  # the fields of Drives in dynamics.py
+    accel: np.ndarray
+    max_speed: np.ndarray
+    retained: np.ndarray
+    impulse: np.ndarray
+    slowest: np.ndarray
+    fastest: np.ndarray
+    turn_low: np.ndarray
+    turn_high: np.ndarray
+    block_first: np.ndarray
+    dt: float  # duration of a substep
+    substeps: int
+    step_dt: float  # duration of a step
+    max_time: float  # time of arrival of an agent that never arrives
+    window: float
+    max_obs: int
+    pos_shaping_factor: float
+    contact_force: float
+    contact_margin: float
+    lifelong: bool
+    shortens: bool  # forces longer than 1 are shortened to length 1
+    stops: bool  # agents that have arrived can no longer move
+    columns: int  # of the cells, which are numbered row by row along x
+    skin: float  # extra range of the lists of possible contacts; affects speed, not results
+    x_low: float  # corner of the bins
+    y_low: float
+    bins_per_length: float
+    bins_x: int
+    bins_y: int
+    room: int  # entries in the lists of possible contacts of all agents together
+
+
+def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
+    """Return the constants, from the checked map and dynamics; ``where`` names them in errors.
+
+    Raises:
+        TypeError: a parameter of the map or of the dynamics is unknown.
+        ValueError: a value is not allowed, or values do not fit together.
+    """
+    module = named("map", p.map, MAPS, where)
+    m = module.make_map(resolve(module.Params, p.map_params, module.NAME), p.num_agents)
+    if not m.agent_rad_high < p.window:
+        raise ValueError(
+            f"Parameter 'window' of {where} was {p.window:g} with agents of radius up to "
+            f"{m.agent_rad_high:g}; allowed: more than that radius."
+        )
+    blocks = read_blocks(p.dynamics, p.dynamics_params, p.num_agents, where)
+    drives = make_drives(blocks)
+    substeps = p.frameskip + 1
+    step_dt = drives.dt * substeps
+    sight = p.window + m.agent_rad_high + max(m.agent_rad_high, m.landmark_rad)
+    # With bins as wide as the sight, an agent searches nine of them; no more bins than cells.
+    bin_size = max(sight, math.sqrt(m.width * m.height / len(m.centres)))
+    skin = min(2 * longest_way(blocks, substeps), 0.5 * sight)
+    return Constants(
+        num_agents=p.num_agents,
+        horizon=p.horizon,
+        map_code=list(MAPS).index(p.map),
+        **m._asdict(),
+        **drives._asdict(),
+        substeps=substeps,
+        step_dt=step_dt,
+        max_time=(p.horizon - 1) * step_dt,
+        window=p.window,
+        max_obs=min(p.max_obs, p.num_agents + m.num_landmarks - 1),
+        pos_shaping_factor=p.pos_shaping_factor,
+        contact_force=p.contact_force,
+        contact_margin=p.contact_margin,
+        lifelong=p.lifelong,
+        shortens=False,
+        stops=False,
+        columns=columns_of(m.centres),
+        skin=skin,
+        x_low=-0.5 * m.width,
+        y_low=-0.5 * m.height,
+        bins_per_length=1 / bin_size,
+        bins_x=math.ceil(m.width / bin_size),
+        bins_y=math.ceil(m.height / bin_size),
+        room=p.num_agents * (8 + _landmarks_at_hand(m, skin)),
+    )
+
+
+def _landmarks_at_hand(m: Any, skin: float) -> int:
+    """Return a generous estimate of the landmarks that one agent may come into contact with."""
+    if len(m.outline) > 1:
+        return 8 * (len(m.outline) // 4)
+    reach = (m.agent_rad_high + m.landmark_rad + 0.5 * skin) / (2 * m.landmark_rad)  # in cells
+    return min(math.ceil(math.pi * (reach + 0.5) ** 2), m.num_landmarks)
+
+
+class State(NamedTuple):
+    """Arrays over lanes; axis 0 is always the lane ``i``. Fields from ``deck`` on are scratch."""
+
+    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
+    agent_pos: np.ndarray  # (lanes, agents, 2) centres
+    agent_vel: np.ndarray  # (lanes, agents, 2) velocities
+    agent_angle: np.ndarray  # (lanes, agents) heading in [-pi, pi]; 0 where there is none
+    goal_pos: np.ndarray  # (lanes, agents, 2)
+    landmark_pos: np.ndarray  # (lanes, landmarks, 2) fixed discs: obstacles, walls, absent ones
+    agent_rad: np.ndarray  # (lanes, agents)
+    goal_rad: np.ndarray  # (lanes, agents) an agent whose centre is nearer is on its goal
+    on_goal: np.ndarray  # (lanes, agents) bool
+    time_to_reach_goal: np.ndarray  # (lanes, agents) of the last arrival; max_time before any
+    num_collisions: np.ndarray  # (lanes, agents) int64, steps with a contact
+    collided: np.ndarray  # (lanes, agents) bool, contact in the last step
+    deck: np.ndarray  # (lanes, cells) int32, cells in drawn order
+    slopes: np.ndarray  # (lanes, nodes, 2) slopes of the noise of caves, column by column
+    noise: np.ndarray  # (lanes, cells) noise of caves
+    bin_first: np.ndarray  # (lanes, bins + 1) int32, where a bin begins in bin_landmark
+    bin_landmark: np.ndarray  # (lanes, landmarks) int32, landmarks bin by bin
+    bin_agent: np.ndarray  # (lanes, bins) int32, first agent in a bin; -1 between surveys
+    next_agent: np.ndarray  # (lanes, agents) int32, next agent in the same bin or -1
+    survey_pos: np.ndarray  # (lanes, agents, 2) where agents were when contacts were listed
+    stale: np.ndarray  # (lanes,) bool, the lists below no longer hold
+    touch_first: np.ndarray  # (lanes, agents + 1) int32, where an agent's contacts begin in touch
+    touch: np.ndarray  # (lanes, room) int32, objects that may come into contact
+    crowded: np.ndarray  # (lanes,) bool, contacts did not fit into the list: all pairs are tried
+    seen: np.ndarray  # (lanes, agents, max_obs) int32, nearest visible objects, -1 behind the last
+    seen_distance: np.ndarray  # (lanes, agents, max_obs) float32, their distances
+    seen_walls: np.ndarray  # where landmarks are noted: the same list, all objects compete
+    seen_wall_distance: np.ndarray
+    hit_agent: np.ndarray  # (lanes, agents) bool, contact with an agent in the last step
+    hit_wall: np.ndarray  # (lanes, agents) bool, contact with a landmark in the last step
+    barriers: np.ndarray  # (lanes, cells) int32, see lattice.py; no cells unless lifelong
+    floor: np.ndarray  # (lanes, cells) int32, number of each cell's connected part; 0: closed
+    queue: np.ndarray  # (lanes, cells) int32, for searches on the lattice
+    force: np.ndarray  # (lanes, agents, 2) of contacts, in the present substep
+
+
+_LATTICE = ("barriers", "floor", "queue")
+
+
+def allocate(c: Constants, lanes: int) -> State:
+    """Return a new state for ``lanes`` games."""
+    n, landmarks, bins = c.num_agents, c.num_landmarks, c.bins_x * c.bins_y
+    cells, nodes = len(c.centres), (c.waves_x + 1) * (c.waves_y + 1)
+    caves = c.map_code == CAVES_CONT
+    seen = np.zeros((lanes, n, c.max_obs), np.int32)
+    seen_distance = np.zeros((lanes, n, c.max_obs), np.float32)
+    return State(
+        time=np.zeros(lanes, np.int64),
+        agent_pos=np.zeros((lanes, n, 2)),
+        agent_vel=np.zeros((lanes, n, 2)),
+        agent_angle=np.zeros((lanes, n)),
+        goal_pos=np.zeros((lanes, n, 2)),
+        landmark_pos=np.zeros((lanes, landmarks, 2)),
+        agent_rad=np.zeros((lanes, n)),
+        goal_rad=np.zeros((lanes, n)),
+        on_goal=np.zeros((lanes, n), np.bool_),
+        time_to_reach_goal=np.zeros((lanes, n)),
+        num_collisions=np.zeros((lanes, n), np.int64),
+        collided=np.zeros((lanes, n), np.bool_),
+        deck=np.zeros((lanes, cells), np.int32),
+        slopes=np.zeros((lanes, nodes if caves else 0, 2)),
+        noise=np.zeros((lanes, cells if caves else 0)),
+        bin_first=np.zeros((lanes, bins + 1), np.int32),
+        bin_landmark=np.zeros((lanes, landmarks), np.int32),
+        bin_agent=np.full((lanes, bins), -1, np.int32),
+        next_agent=np.zeros((lanes, n), np.int32),
+        survey_pos=np.zeros((lanes, n, 2)),
+        stale=np.ones(lanes, np.bool_),
+        touch_first=np.zeros((lanes, n + 1), np.int32),
+        touch=np.zeros((lanes, c.room), np.int32),
+        crowded=np.zeros(lanes, np.bool_),
+        seen=seen,
+        seen_distance=seen_distance,
+        seen_walls=seen,
+        seen_wall_distance=seen_distance,
+        hit_agent=np.zeros((lanes, n), np.bool_),
+        hit_wall=np.zeros((lanes, n), np.bool_),
+        **{name: np.zeros((lanes, cells if c.lifelong else 0), np.int32) for name in _LATTICE},
+        force=np.zeros((lanes, n, 2)),
+    )
+
+
+@routine
+def draw_instance(c, s, i, rng):
+    """Draw obstacles, positions of agents and goals, and radii, as the map does it."""
+    if c.map_code == RANDOM_GRID:
+        random_grid.place(c, s, i, rng)
+    elif c.map_code == CAVES_CONT:
+        caves_cont.place(c, s, i, rng)
+    else:
+        mazes.place(c, s, i, rng)
+
+
+@kernel
+def reset(c, s, i, rng):
+    draw_instance(c, s, i, rng)
+    face_goal(c, s, i)
+    velocity = s.agent_vel
+    for a in range(c.num_agents):
+        velocity[i, a, 0] = 0.0
+        velocity[i, a, 1] = 0.0
+        s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
+        s.time_to_reach_goal[i, a] = c.max_time
+        s.num_collisions[i, a] = 0
+        s.collided[i, a] = False
+
+
+@kernel
+def prepare(c, s, i):
+    sort_landmarks(c, s, i)
+    if c.lifelong:
+        explore(c, s, i)
+
+
+@routine
+def explore(c, s, i):
+    """Number the connected parts of the map; return the number of the largest."""
+    landmarks, rad = s.landmark_pos, s.agent_rad
+    mark_barriers(s.barriers, i, c.centres, c.columns, landmarks, c.landmark_rad, rad)
+    return label(s.barriers, s.floor, i, c.columns, s.queue)
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    for a in range(c.num_agents):
+        rewards[i, a] = c.pos_shaping_factor * apart(s.goal_pos, s.agent_pos, i, a)
+    advance(c, s, i, actions)
+    judge(c, s, i, rng, rewards, terminated)
+
+
+@routine
+def advance(c, s, i, actions):
+    """Move all agents by one step; mark those that hit an agent or a wall during it."""
+    for a in range(c.num_agents):
+        s.hit_agent[i, a] = False
+        s.hit_wall[i, a] = False
+    for _ in range(c.substeps):
+        if s.stale[i]:
+            survey(c, s, i)
+        push_apart(c, s, i)
+        move(c, s, i, actions)
+    for a in range(c.num_agents):
+        s.collided[i, a] = s.hit_agent[i, a] or s.hit_wall[i, a]
+
+
+@routine
+def judge(c, s, i, rng, rewards, terminated):
+    """Record arrivals and collisions, add rewards, and end the episode if all have arrived."""
+    n, shaping, on_goal = c.num_agents, c.pos_shaping_factor, s.on_goal
+    together = True
+    for a in range(n):
+        distance, hit = apart(s.goal_pos, s.agent_pos, i, a), s.collided[i, a]
+        arrived = distance < s.goal_rad[i, a]
+        if arrived and not on_goal[i, a]:
+            s.time_to_reach_goal[i, a] = (s.time[i] + 1) * c.step_dt
+        on_goal[i, a] = arrived
+        s.num_collisions[i, a] += hit
+        together = together and arrived
+        rewards[i, a] += 0.5 * arrived - hit - shaping * distance
+        if arrived and c.lifelong:
+            send_on(c, s, i, a, rng)
+    for a in range(n):
+        rewards[i, a] += 0.5 * together
+        terminated[i, a] = together and not c.lifelong
+
+
+@kernel
+def observe(c, s, i, obs):
+    survey(c, s, i)
+    goal, pos, window = s.goal_pos, s.agent_pos, c.window
+    for a in range(c.num_agents):
+        scale = max(apart(goal, pos, i, a), window)
+        obs[i, a, 0] = (goal[i, a, 0] - pos[i, a, 0]) / scale
+        obs[i, a, 1] = (goal[i, a, 1] - pos[i, a, 1]) / scale
+        for k in range(c.max_obs):
+            see(c, s, i, a, k, obs)
+
+
+@routine
+def see(c, s, i, a, k, obs):
+    """Write the ``k``-th nearest object of agent ``a``: a vector of length 1 at contact.
+
+    It points away from the object, and is shorter the farther the object is.
+    """
+    o, rad, pos, landmarks = s.seen[i, a, k], s.agent_rad[i, a], s.agent_pos, s.landmark_pos
+    n, window, dx, dy, scale = c.num_agents, c.window, 0.0, 0.0, 0.0
+    if o >= 0:
+        if o < n:
+            other = rad  # as published, the observer assumes that others have its radius
+            dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
+        else:
+            other = c.landmark_rad
+            dx, dy = landmarks[i, o - n, 0] - pos[i, a, 0], landmarks[i, o - n, 1] - pos[i, a, 1]
+        distance = math.sqrt(dx * dx + dy * dy)
+        # In float32, like the order of the objects: agents start exactly at the window's edge.
+        gap = abs(s.seen_distance[i, a, k] - np.float32(rad + other))
+        if gap < np.float32(window) and distance > 0.0:
+            scale = (1.0 - (window + other) / distance) / (window - rad)
+    obs[i, a, 2 + 2 * k] = dx * scale
+    obs[i, a, 3 + 2 * k] = dy * scale
+
+
+@kernel
+def measure(c, s, i, measures):
+    reached, collisions, total, last = 0, 0, 0.0, 0.0
+    for a in range(c.num_agents):
+        reached += s.on_goal[i, a]
+        collisions += s.num_collisions[i, a]
+        total += s.time_to_reach_goal[i, a]
+        last = max(last, s.time_to_reach_goal[i, a])
+    measures[i, 0] = reached / c.num_agents
+    measures[i, 1] = total
+    measures[i, 2] = last
+    measures[i, 3] = 1.0 - collisions / (c.num_agents * max(1, s.time[i]))
+
+
+def observation_space(c: Constants, agent: int) -> Box:
+    """Return the bounds: the goal's direction in the unit disc, objects up to full overlap."""
+    largest = max(c.landmark_rad, c.agent_rad_high)
+    limit = np.float32((c.window + largest) / (c.window - c.agent_rad_high) * (1 + 1e-6))
+    high = np.concatenate([np.ones(2), np.full(2 * c.max_obs, limit)]).astype(np.float32)
+    return Box(-high, high, dtype=np.float32)
+
+
+def instances(c: Constants, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Turn exported instance arrays into initial states with a leading axis of episodes.
+
+    Arrays and errors are those of the map's own ``instances``; the fields go into
+    ``reset(options={"state": ...})``.
+    """
+    module = list(MAPS.values())[c.map_code]
+    fields = module.instances(c, arrays)
+    away = np.sqrt(((fields["goal_pos"] - fields["agent_pos"]) ** 2).sum(-1))
+    return {
+        **fields,
+        "agent_angle": first_angles(c, fields["agent_pos"], fields["goal_pos"]),
+        "on_goal": away < fields["goal_rad"],
+        "time_to_reach_goal": np.full(away.shape, c.max_time),
+    }
+
+
+SPEC = EnvSpec(
+    id="coopbench/Routing-v0",
+    module=__name__,
+    kernels=Kernels(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=observe,
+        measure=measure,
+        prepare=prepare,
+    ),
+    params=Params,
+    constants=constants,
+    agents=lambda c: tuple(f"agent_{a}" for a in range(c.num_agents)),
+    observation_space=observation_space,
+    action_space=lambda c, agent: Box(-1.0, 1.0, (2,), np.float32),
+    layout=lambda c: consecutive({"goal": 2, "objects": (c.max_obs, 2)}),
+    metrics={
+        "success_rate": "share of agents on their goals at the end, in [0, 1]",
+        "flowtime": "sum over agents of the time of their last arrival; max_time if none",
+        "makespan": "latest arrival time over agents; max_time if one has never arrived",
+        "coordination": "1 - share of steps with a contact, mean over agents, in [0, 1]",
+    },
+    dependent={"coordination": "success_rate"},  # a team that does not move has no contacts
+    scratch=frozenset(State._fields[State._fields.index("deck") :]),
+    picture=picture.picture,
+    text=picture.text,
+    scene=picture.scene,
+    instances=instances,
+    files=movingai.FILES,
+    held_out="map",
+    source="CAMAR 0.4.0",
+)

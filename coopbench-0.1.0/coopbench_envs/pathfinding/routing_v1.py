@@ -1,0 +1,594 @@
+"""Routing, version 1: the model of version 0 on solvable instances, with richer observations.
+
+Agents start clear of walls, of each other and of their goals, and every goal can be reached. They
+see their own motion, the distance of the goal, and the nearest agents apart from the nearest
+obstacles. An agent that arrives stops, stays in play, or gets a new goal. Rewards pay for arriving,
+and for the progress along the shortest way; time and contacts cost. Differences from version 0 and
+what they are for: docs/environments/routing_v1.md.
+"""
+
+import math
+from collections import namedtuple
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
+from coopbench_envs.layouts import Part, consecutive
+from coopbench_envs.parameters import between, mapping, one_of
+from coopbench_envs.pathfinding import picture, routing
+from coopbench_envs.pathfinding.angles import sine_cosine
+from coopbench_envs.pathfinding.contacts import apart, push_apart
+from coopbench_envs.pathfinding.dynamics import (
+    DIFFDRIVE,
+    DYNAMICS,
+    HOLONOMIC,
+    face_goal,
+    first_angles,
+    move,
+)
+from coopbench_envs.pathfinding.geodesics import (
+    DIAGONAL,
+    STRAIGHT,
+    UNREACHED,
+    WAYS,
+    WIDTH,
+    blocks_of,
+    bound_ways,
+    extend_fields,
+    find_way,
+    list_moves,
+    measure_fields,
+)
+from coopbench_envs.pathfinding.lattice import cell_at, send_on, spacing
+from coopbench_envs.pathfinding.maps import movingai
+from coopbench_envs.pathfinding.maps.mazes import roomy_cells
+from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
+from coopbench_envs.pathfinding.routing import MAPS, draw_instance, explore
+from coopbench_envs.pathfinding.solvable import settle
+
+ON_GOAL = ("stay", "stop", "lifelong")
+
+_INSTANCES = 50  # draws of a whole instance before one with unreachable goals is accepted
+_FASTEST = 2.0  # largest velocity that is observed, in units of the top speed
+_PER_AGENT, _PER_OBSTACLE = 6, 3  # numbers by which an agent and an obstacle are observed
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    num_agents: Annotated[int, between(1, 10_000, "agents, each with its own goal")] = 8
+    map: Annotated[str, one_of(MAPS, "how instances are drawn")] = "random_grid"
+    map_params: Annotated[dict, mapping("parameters of the map")] = {}  # noqa: RUF012
+    dynamics: Annotated[str, one_of(DYNAMICS, "how actions move agents")] = "holonomic"
+    dynamics_params: Annotated[dict, mapping("parameters of the dynamics")] = {}  # noqa: RUF012
+    on_goal: Annotated[
+        str,
+        one_of(
+            ON_GOAL, "an agent that arrives stays in play, stops permanently, or gets a new goal"
+        ),
+    ] = "stop"
+    window: Annotated[
+        float, between(0, 1e3, "range of sight, measured from disc to disc", above=True)
+    ] = 0.3
+    frameskip: Annotated[int, between(0, 10_000, "substeps per step beyond the first")] = 15
+    max_agents: Annotated[
+        int, between(1, 1000, "number of nearest agents that an agent observes")
+    ] = 4
+    max_obstacles: Annotated[
+        int, between(1, 1000, "number of nearest obstacles that an agent observes")
+    ] = 4
+    shaping: Annotated[
+        float, between(0, 1e6, "reward per diagonal of the world by which ways become shorter")
+    ] = 1.0
+    arrival_bonus: Annotated[float, between(0, 1e6, "reward for arriving, paid once")] = 1.0
+    time_cost: Annotated[float, between(0, 1e6, "cost of a whole episode off the goal")] = 1.0
+    contact_cost: Annotated[
+        float, between(0, 1e6, "cost of a whole episode in contact with agents, off the goal")
+    ] = 1.0
+    contact_force: Annotated[float, between(0, 1e9, "force per length of overlap")] = 500.0
+    contact_margin: Annotated[
+        float, between(0, 1e3, "length over which contact softens", above=True)
+    ] = 0.001
+    patience: Annotated[
+        int, between(1, 1_000_000, "steps in one place, off the goal, that count as a deadlock")
+    ] = 100
+    horizon: Annotated[int, between(1, 1_000_000, "steps of an episode")] = 1000
+
+
+class Own(NamedTuple):
+    """What the kernels read beside the constants of version 0."""
+
+    patience: int
+    top_speed: np.ndarray  # (agents,) at a constant action of length 1
+    pace: float  # largest of them; velocities are observed in units of it
+    diagonal: float  # of the world; distances of goals are observed in units of it
+    half_cell: float  # less a little
+    max_agents: int
+    max_obstacles: int
+    shaping: float  # reward of an agent per length by which its way becomes shorter
+    arrival_bonus: float  # of an agent
+    time_cost: float  # of an agent's step off its goal
+    contact_cost: float  # of an agent's step off its goal in contact with another agent
+
+
+Constants: Any = namedtuple("Constants", (*routing.Constants._fields, *Own._fields))  # type: ignore[misc]
+
+
+def constants(p: Params) -> Any:
+    """Check the map and the dynamics against the task and derive what the kernels read."""
+    shared = {name: getattr(p, name) for name in routing.Params._fields if name in p._fields}
+    c = routing.constants(routing.Params(**shared), SPEC.id)
+    if c.free.size:
+        _check_room(c, p.map)
+    speeds = top_speeds(c)
+    diagonal = math.hypot(c.width, c.height)
+    own = Own(
+        patience=p.patience,
+        top_speed=speeds,
+        pace=max(speeds.max(), 1e-12),
+        diagonal=diagonal,
+        half_cell=0.499999 * float(spacing(c.centres)),
+        max_agents=p.max_agents,
+        max_obstacles=p.max_obstacles,
+        # An agent is paid its share of the team, so that teams of all sizes have like returns.
+        shaping=p.shaping / (diagonal * p.num_agents),
+        arrival_bonus=p.arrival_bonus / p.num_agents,
+        time_cost=p.time_cost / (p.horizon * p.num_agents),
+        contact_cost=p.contact_cost / (p.horizon * p.num_agents),
+    )
+    c = c._replace(
+        max_time=p.horizon * c.step_dt,
+        lifelong=p.on_goal == "lifelong",
+        stops=p.on_goal == "stop",
+        shortens=True,
+    )
+    return Constants(**c._asdict(), **own._asdict())
+
+
+def _check_room(c: Any, name: str) -> None:
+    """Raise ``ValueError`` if the smallest possible agents do not all fit into some fixed map."""
+    roomy = np.take_along_axis(roomy_cells(c, c.agent_rad_low), c.free, 1).sum(1)
+    maze = int(roomy.argmin())
+    if roomy[maze] < c.num_agents:
+        which = f", entry {maze}," if len(roomy) > 1 else ""
+        raise ValueError(
+            f"map {name!r}{which} has {roomy[maze]} free cells in whose middle an agent of radius "
+            f"{c.agent_rad_low:g} touches no wall; num_agents was {c.num_agents}; allowed: "
+            f"num_agents <= {roomy[maze]}, a smaller 'agent_rad_range', or a wider map."
+        )
+
+
+def top_speeds(c: Any) -> np.ndarray:
+    """Speed of every agent (agents,) that a constant action of length 1 leads to, untouched."""
+    gain, substeps = c.accel * c.impulse, c.horizon * c.substeps
+    # Without damping the speed grows as long as the episode lasts.
+    pushed = gain * np.where(c.retained < 1.0, 1.0 / np.maximum(1.0 - c.retained, 1e-300), substeps)
+    pushed = np.where(c.max_speed >= 0.0, np.minimum(pushed, c.max_speed), pushed)
+    driven = np.maximum(np.abs(c.slowest), np.abs(c.fastest))
+    return np.where(c.dynamics_code == DIFFDRIVE, driven, pushed)
+
+
+class Record(NamedTuple):
+    """Arrays over lanes beside those of version 0. Fields from ``explored`` on are scratch."""
+
+    arrivals: np.ndarray  # (lanes, agents) int64, times that an agent came to its goal
+    agent_contacts: np.ndarray  # (lanes, agents) int64, steps with a contact with an agent
+    wall_contacts: np.ndarray  # (lanes, agents) int64, steps with a contact with a landmark
+    path_length: np.ndarray  # (lanes, agents) way so far
+    path_before: np.ndarray  # (lanes, agents) of it, what led to earlier goals
+    reachable: np.ndarray  # (lanes, agents) bool, the goal can be reached
+    shortest: np.ndarray  # (lanes, agents) lower bound of the way to the present goal
+    efficiency: np.ndarray  # (lanes, agents) shortest / own way, summed over goals reached
+    anchor_pos: np.ndarray  # (lanes, agents, 2) place that an agent has not left since
+    anchor_time: np.ndarray  # (lanes, agents) int64, steps played when it came there
+    explored: np.ndarray  # (lanes,) bool, the lattice has just been made
+    before: np.ndarray  # (lanes, agents, 3) place and heading at the beginning of the step
+    moves: np.ndarray  # (lanes, 2, cells) uint8, neighbours that open sides, and ways, lead to
+    # (lanes, blocks + 1, cells + 1, WIDTH) uint16, how far every cell is from an agent's goal, by
+    # blocks of agents; the last block is scratch.
+    ways: np.ndarray
+    goal_cell: np.ndarray  # (lanes, agents) int32, cell that an agent's goal is in
+    way_cell: np.ndarray  # (lanes, agents) int32, cell that an agent is in
+    way_over: np.ndarray  # (lanes, agents, 2, 3) middles of it and of the next: x, y, way from it
+    way_left: np.ndarray  # (lanes, agents) length of the shortest way to the goal; 0 on it
+
+
+_BASE = tuple(name for name in routing.State._fields if name not in routing.SPEC.scratch)
+_SCRATCH = tuple(name for name in routing.State._fields if name in routing.SPEC.scratch)
+State: Any = namedtuple("State", (*_BASE, *Record._fields, *_SCRATCH))  # type: ignore[misc]
+
+
+def allocate(c: Any, lanes: int) -> Any:
+    """Allocate the state of ``lanes`` games."""
+    n, cells = c.num_agents, len(c.centres)
+    record = Record(
+        arrivals=np.zeros((lanes, n), np.int64),
+        agent_contacts=np.zeros((lanes, n), np.int64),
+        wall_contacts=np.zeros((lanes, n), np.int64),
+        path_length=np.zeros((lanes, n)),
+        path_before=np.zeros((lanes, n)),
+        reachable=np.zeros((lanes, n), np.bool_),
+        shortest=np.zeros((lanes, n)),
+        efficiency=np.zeros((lanes, n)),
+        anchor_pos=np.zeros((lanes, n, 2)),
+        anchor_time=np.zeros((lanes, n), np.int64),
+        explored=np.zeros(lanes, np.bool_),
+        before=np.zeros((lanes, n, 3)),
+        moves=np.zeros((lanes, 2, cells), np.uint8),
+        ways=np.full((lanes, blocks_of(n) + 1, cells + 1, WIDTH), UNREACHED, np.uint16),
+        goal_cell=np.zeros((lanes, n), np.int32),
+        way_cell=np.zeros((lanes, n), np.int32),
+        way_over=np.zeros((lanes, n, 2, 3)),
+        way_left=np.zeros((lanes, n)),
+    )
+    fields = routing.allocate(c, lanes)._asdict() | record._asdict()
+    for kind, count in (("seen", c.max_agents), ("seen_walls", c.max_obstacles)):
+        fields[kind] = np.zeros((lanes, n, count), np.int32)
+    fields["seen_distance"] = np.zeros((lanes, n, c.max_agents), np.float32)
+    fields["seen_wall_distance"] = np.zeros((lanes, n, c.max_obstacles), np.float32)
+    for name in ("barriers", "floor", "queue"):
+        fields[name] = np.zeros((lanes, cells), np.int32)
+    return State(**fields)
+
+
+# --- the beginning of an episode ------------------------------------------------------------------
+
+
+@kernel
+def reset(c, s, i, rng):
+    for _ in range(_INSTANCES):
+        draw_instance(c, s, i, rng)
+        if settle(c, s, i, rng):
+            break
+    face_goal(c, s, i)
+    for a in range(c.num_agents):
+        s.agent_vel[i, a, 0] = 0.0
+        s.agent_vel[i, a, 1] = 0.0
+
+
+@kernel
+def prepare(c, s, i):
+    sort_landmarks(c, s, i)
+    if not s.explored[i]:
+        explore(c, s, i)
+    s.explored[i] = False
+    list_moves(s.barriers, s.moves, i, c.columns)
+    if s.time[i] == 0:
+        open_records(c, s, i)
+    for first in range(0, c.num_agents, WIDTH):
+        last = min(first + WIDTH, c.num_agents)
+        open_ways(c, s, i, first, last, s.time[i] == 0)
+
+
+@routine
+def open_records(c, s, i):
+    """Set everything that an episode adds up to its beginning, as agents and goals now stand."""
+    for a in range(c.num_agents):
+        s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
+        # Whoever begins on its goal has arrived, unless it gets a new one at once.
+        has_arrived = s.on_goal[i, a] and not c.lifelong
+        s.time_to_reach_goal[i, a] = 0.0 if has_arrived else c.max_time
+        s.num_collisions[i, a] = 0
+        s.collided[i, a] = False
+        s.arrivals[i, a] = has_arrived
+        s.agent_contacts[i, a] = 0
+        s.wall_contacts[i, a] = 0
+        s.path_length[i, a] = 0.0
+        s.efficiency[i, a] = has_arrived
+        drop_anchor(s, i, a)
+
+
+@routine
+def drop_anchor(s, i, a):
+    """Take the present place as the one that agent ``a`` has to leave."""
+    s.anchor_pos[i, a, 0] = s.agent_pos[i, a, 0]
+    s.anchor_pos[i, a, 1] = s.agent_pos[i, a, 1]
+    s.anchor_time[i, a] = s.time[i]
+
+
+@routine
+def open_ways(c, s, i, first, last, is_new):
+    """Measure how far agents ``first`` to ``last`` - 1, all of one block, have to go.
+
+    With ``is_new`` their goals are: note also whether they can be reached, and lower bounds.
+    """
+    block, agents = s.ways[i, first // WIDTH], (first, last)
+    for a in range(first, last):
+        goal = cell_at(c.centres, c.columns, s.goal_pos[i, a, 0], s.goal_pos[i, a, 1])
+        s.goal_cell[i, a] = goal
+        if is_new:
+            here = cell_at(c.centres, c.columns, s.agent_pos[i, a, 0], s.agent_pos[i, a, 1])
+            s.path_before[i, a] = s.path_length[i, a]
+            s.reachable[i, a] = s.floor[i, here] > 0 and s.floor[i, here] == s.floor[i, goal]
+    if is_new:
+        bound_ways(c, s, i, first, last)
+    lengths, cells = (np.uint16(STRAIGHT), np.uint16(DIAGONAL)), s.goal_cell[i]
+    measure_fields(s.moves[i, WAYS], block, cells, agents, lengths, c.columns, s.queue[i])
+    extend_fields(block, s.floor[i], cells, agents, c.columns)
+    for a in range(first, last):
+        s.way_cell[i, a] = -1
+        stands = s.on_goal[i, a] and not c.lifelong
+        s.way_left[i, a] = 0.0 if stands else find_way(c, s, i, a)
+
+
+# --- a step ---------------------------------------------------------------------------------------
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    holds = False
+    for a in range(c.num_agents):
+        clip(c, i, a, actions)
+        holds = holds or (c.stops and s.on_goal[i, a])
+        s.hit_agent[i, a] = False
+        s.hit_wall[i, a] = False
+        s.before[i, a, 0], s.before[i, a, 1] = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1]
+        s.before[i, a, 2] = s.agent_angle[i, a]
+    for _ in range(c.substeps):
+        if s.stale[i]:
+            survey(c, s, i)
+        push_apart(c, s, i)
+        move(c, s, i, actions)
+        if holds:
+            hold(s, i)
+    for a in range(c.num_agents):
+        keep_record(s, i, a)
+    judge(c, s, i, rng, rewards, terminated)
+
+
+@routine
+def clip(c, i, a, actions):
+    """Shorten a force to length 1, so that no direction is faster than another."""
+    length = math.sqrt(actions[i, a, 0] ** 2 + actions[i, a, 1] ** 2)
+    if c.dynamics_code[a] == HOLONOMIC and length > 1.0:
+        actions[i, a, 0] /= length
+        actions[i, a, 1] /= length
+
+
+@routine
+def hold(s, i):
+    """Keep agents that have arrived where they were: they are in the way and cannot be pushed."""
+    for a in range(s.on_goal.shape[1]):
+        if s.on_goal[i, a]:
+            s.agent_angle[i, a] = s.before[i, a, 2]
+            for k in range(2):
+                s.agent_pos[i, a, k] = s.before[i, a, k]
+                s.agent_vel[i, a, k] = 0.0
+
+
+@routine
+def keep_record(s, i, a):
+    """Add up contacts and the way of agent ``a``; move its anchor if it has left the place."""
+    s.collided[i, a] = s.hit_agent[i, a] or s.hit_wall[i, a]
+    s.num_collisions[i, a] += s.collided[i, a]
+    s.agent_contacts[i, a] += s.hit_agent[i, a]
+    s.wall_contacts[i, a] += s.hit_wall[i, a]
+    s.path_length[i, a] += apart(s.agent_pos, s.before, i, a)
+    if s.on_goal[i, a] or apart(s.agent_pos, s.anchor_pos, i, a) > 2 * s.agent_rad[i, a]:
+        drop_anchor(s, i, a)
+
+
+@routine
+def judge(c, s, i, rng, rewards, terminated):
+    """Pay rewards and note arrivals; the episode ends once all agents are on their goals."""
+    together = True
+    for a in range(c.num_agents):
+        arrived = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
+        arrived = arrived or (c.stops and s.on_goal[i, a])
+        rewards[i, a] = pay(c, s, i, a, arrived)
+        if arrived and (c.lifelong or not s.on_goal[i, a]):
+            arrive(c, s, i, a)
+        s.on_goal[i, a] = arrived
+        together = together and arrived
+        if arrived and c.lifelong:
+            send_on(c, s, i, a, rng)
+            open_ways(c, s, i, a, a + 1, True)
+    for a in range(c.num_agents):
+        terminated[i, a] = together and not c.lifelong
+
+
+@routine
+def pay(c, s, i, a, arrived):
+    """Return the reward of agent ``a``; note how long its way to the goal is now."""
+    way = s.way_left[i, a]
+    s.way_left[i, a] = 0.0 if arrived else find_way(c, s, i, a)
+    reward = c.shaping * (way - s.way_left[i, a])
+    if not arrived:
+        return reward - c.time_cost - c.contact_cost * s.hit_agent[i, a]
+    if c.lifelong or s.arrivals[i, a] == 0:
+        reward += c.arrival_bonus
+    return reward
+
+
+@routine
+def arrive(c, s, i, a):
+    """Note when agent ``a`` came to its goal, and how its way compares with the shortest one."""
+    s.time_to_reach_goal[i, a] = (s.time[i] + 1) * c.step_dt
+    s.arrivals[i, a] += 1
+    way = s.path_length[i, a] - s.path_before[i, a]
+    ratio = 1.0
+    if way > s.shortest[i, a]:
+        ratio = s.shortest[i, a] / way
+    s.efficiency[i, a] = ratio + (s.efficiency[i, a] if c.lifelong else 0.0)
+
+
+# --- what is seen and measured --------------------------------------------------------------------
+
+
+@kernel
+def observe(c, s, i, obs):
+    survey(c, s, i)
+    goal, pos, velocity = s.goal_pos, s.agent_pos, s.agent_vel
+    for a in range(c.num_agents):
+        distance = apart(goal, pos, i, a)
+        obs[i, a, 0] = pace_of(velocity[i, a, 0], c.pace)
+        obs[i, a, 1] = pace_of(velocity[i, a, 1], c.pace)
+        obs[i, a, 2], obs[i, a, 3] = 0.0, 0.0
+        if c.dynamics_code[a] == DIFFDRIVE:
+            sine, cosine = sine_cosine(s.agent_angle[i, a])
+            obs[i, a, 2], obs[i, a, 3] = cosine, sine
+        obs[i, a, 4] = (goal[i, a, 0] - pos[i, a, 0]) / max(distance, c.window)
+        obs[i, a, 5] = (goal[i, a, 1] - pos[i, a, 1]) / max(distance, c.window)
+        obs[i, a, 6] = min(distance / c.diagonal, 1.0)
+        for k in range(c.max_agents):
+            see_agent(c, s, i, a, k, obs)
+        for k in range(c.max_obstacles):
+            see_obstacle(c, s, i, a, k, obs)
+
+
+@routine
+def pace_of(speed, pace):
+    """Speed along an axis in units of the top speed; pushes can make it much higher."""
+    return min(max(speed / pace, -_FASTEST), _FASTEST)
+
+
+@routine
+def see_agent(c, s, i, a, k, obs):
+    """Write where the ``k``-th nearest agent in sight is, how it moves and how large it is."""
+    o, pos, rad, velocity, at = s.seen[i, a, k], s.agent_pos, s.agent_rad, s.agent_vel, 7
+    at += _PER_AGENT * k
+    for j in range(_PER_AGENT):
+        obs[i, a, at + j] = 0.0
+    if o >= 0:
+        dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
+        reach = c.window + rad[i, a] + rad[i, o]
+        if dx * dx + dy * dy < reach * reach:
+            obs[i, a, at], obs[i, a, at + 1] = dx / reach, dy / reach
+            obs[i, a, at + 2] = pace_of(velocity[i, o, 0], c.pace)
+            obs[i, a, at + 3] = pace_of(velocity[i, o, 1], c.pace)
+            obs[i, a, at + 4] = rad[i, o] / c.window
+            obs[i, a, at + 5] = 1.0
+
+
+@routine
+def see_obstacle(c, s, i, a, k, obs):
+    """Write where the ``k``-th nearest obstacle in sight is."""
+    o, pos, landmarks = s.seen_walls[i, a, k] - c.num_agents, s.agent_pos, s.landmark_pos
+    at = 7 + _PER_AGENT * c.max_agents + _PER_OBSTACLE * k
+    for j in range(_PER_OBSTACLE):
+        obs[i, a, at + j] = 0.0
+    if o >= 0:
+        dx, dy = landmarks[i, o, 0] - pos[i, a, 0], landmarks[i, o, 1] - pos[i, a, 1]
+        reach = c.window + s.agent_rad[i, a] + c.landmark_rad
+        if dx * dx + dy * dy < reach * reach:
+            obs[i, a, at], obs[i, a, at + 1], obs[i, a, at + 2] = dx / reach, dy / reach, 1.0
+
+
+@kernel
+def measure(c, s, i, measures):
+    n, steps = c.num_agents, max(1, s.time[i])
+    for m in range(measures.shape[1]):
+        measures[i, m] = 0.0
+    for a in range(n):
+        measures[i, 0] += s.on_goal[i, a]
+        measures[i, 1] += s.time_to_reach_goal[i, a]
+        measures[i, 2] = max(measures[i, 2], s.time_to_reach_goal[i, a])
+        measures[i, 3] += steps - s.num_collisions[i, a]
+        measures[i, 4] += s.arrivals[i, a] > 0
+        measures[i, 5] += s.agent_contacts[i, a]
+        measures[i, 6] += s.wall_contacts[i, a]
+        measures[i, 7] += s.path_length[i, a]
+        measures[i, 8] += way_share(c, s, i, a)
+        stood = s.time[i] - s.anchor_time[i, a]
+        measures[i, 9] += stood >= c.patience and not s.on_goal[i, a]
+        measures[i, 10] += s.arrivals[i, a]
+        measures[i, 11] += s.reachable[i, a]
+        quickest = s.shortest[i, a] / max(c.top_speed[a], 1e-12)
+        measures[i, 12] = max(measures[i, 12], min(quickest, c.max_time))
+    for m in (0, 4, 7, 8, 9, 11):
+        measures[i, m] /= n
+    for m in (3, 5, 6):
+        measures[i, m] /= n * steps
+    measures[i, 10] /= steps
+
+
+@routine
+def way_share(c, s, i, a):
+    """Shortest way over own way: of the goal that agent ``a`` stands on, or mean over its goals."""
+    if c.lifelong:
+        return s.efficiency[i, a] / (s.arrivals[i, a] + 1)
+    return s.efficiency[i, a] if s.on_goal[i, a] else 0.0
+
+
+def layout(c: Any) -> Mapping[str, Part]:
+    """Parts of one agent's observation."""
+    return consecutive(
+        {
+            "velocity": 2,
+            "heading": 2,
+            "goal": 2,
+            "distance": 1,
+            "agents": (c.max_agents, _PER_AGENT),
+            "obstacles": (c.max_obstacles, _PER_OBSTACLE),
+        }
+    )
+
+
+def observation_space(c: Any, agent: int) -> Box:
+    """Every part inside its own bounds; vectors of position have length 1 at most."""
+    size = min(1.0, c.agent_rad_high / c.window)
+    seen = [1.0, 1.0, _FASTEST, _FASTEST, size, 1.0] * c.max_agents
+    high = [_FASTEST, _FASTEST, 1.0, 1.0, 1.0, 1.0, 1.0, *seen, *[1.0, 1.0, 1.0] * c.max_obstacles]
+    low = -np.array(high)
+    low[6] = 0.0
+    low[11 : 7 + len(seen) : _PER_AGENT] = low[12 : 7 + len(seen) : _PER_AGENT] = 0.0
+    low[9 + len(seen) :: _PER_OBSTACLE] = 0.0
+    room = np.float32(1 + 1e-6)  # for the rounding to float32
+    return Box(low.astype(np.float32) * room, np.array(high, np.float32) * room, dtype=np.float32)
+
+
+def instances(c: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Turn exported instance arrays into initial states with a leading axis of episodes.
+
+    Arrays and errors are those of the map's own ``instances``. They are taken as they are: agents
+    may overlap, and what cannot be reached shows in the metric ``solvable``.
+    """
+    fields = list(MAPS.values())[c.map_code].instances(c, arrays)
+    return {**fields, "agent_angle": first_angles(c, fields["agent_pos"], fields["goal_pos"])}
+
+
+SPEC = EnvSpec(
+    id="coopbench/Routing-v1",
+    module=__name__,
+    kernels=Kernels(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=observe,
+        measure=measure,
+        prepare=prepare,
+    ),
+    params=Params,
+    constants=constants,
+    agents=lambda c: tuple(f"agent_{a}" for a in range(c.num_agents)),
+    observation_space=observation_space,
+    action_space=lambda c, agent: Box(-1.0, 1.0, (2,), np.float32),
+    layout=layout,
+    metrics={
+        "success_rate": "share of agents on their goals at the end, in [0, 1]",
+        "flowtime": "sum over agents of the time of their last arrival; max_time if none",
+        "makespan": "latest arrival time over agents; max_time if one has never arrived",
+        "coordination": "1 - share of steps with a contact, mean over agents, in [0, 1]",
+        "ever_arrived": "share of agents that reached a goal at some time, in [0, 1]",
+        "agent_contacts": "share of steps with a contact with an agent, mean over agents",
+        "wall_contacts": "share of steps with a contact with an obstacle, mean over agents",
+        "path_length": "distance travelled, mean over agents",
+        "spl": "success times shortest path over path taken, mean over agents, in [0, 1]",
+        "deadlock_rate": "share of agents that end off their goals without recent progress",
+        "throughput": "arrivals at goals per step, sum over agents",
+        "solvable": "share of agents whose goals are reachable, in [0, 1]",
+        "shortest_time": "lower bound of the makespan: the longest of the shortest paths",
+    },
+    dependent={"coordination": "success_rate"},  # a team that does not move has no contacts
+    scratch=frozenset((*_SCRATCH, *Record._fields[Record._fields.index("explored") :])),
+    picture=picture.picture,
+    text=picture.text,
+    scene=picture.scene,
+    instances=instances,
+    files=movingai.FILES,
+    held_out="map",
+    source="after CAMAR 0.4.0",
+)

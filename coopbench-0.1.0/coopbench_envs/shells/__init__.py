@@ -1,0 +1,1 @@
+"""Shells: the interfaces of Gymnasium, PettingZoo and Stable-Baselines3 over one engine."""

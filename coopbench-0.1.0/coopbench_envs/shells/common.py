@@ -1,0 +1,62 @@
+"""Seeds, options and rendering, which are the same on every interface."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from coopbench_envs.engine import Engine
+from coopbench_envs.pictures import picture, text
+
+__all__ = ["RENDER_MODES", "check_options", "draw_seed", "rendered", "seed_of"]
+
+RENDER_MODES = ("rgb_array", "ansi")
+
+
+def seed_of(seed: Any, lanes: int = 1) -> np.ndarray:
+    """Seeds of all lanes: lane i of a batch seeded s is the single environment seeded s + i."""
+    if isinstance(seed, (list, tuple, np.ndarray)):
+        if len(seed) != lanes:
+            raise ValueError(f"A list of seeds must name one per lane: {lanes}; given {len(seed)}.")
+        numbers = [_whole(s) for s in seed]
+    else:
+        numbers = [_whole(seed) + lane for lane in range(lanes)]
+    return np.array([number % 2**64 for number in numbers], np.uint64)
+
+
+def _whole(seed: Any) -> int:
+    if isinstance(seed, (bool, np.bool_)) or int(seed) != seed or seed < 0:
+        raise ValueError(f"A seed must be a whole number >= 0; given {seed!r}.")
+    return int(seed)
+
+
+def draw_seed(generator: np.random.Generator) -> int:
+    """Seed for an environment that nobody has seeded."""
+    return int(generator.integers(2**62))
+
+
+def check_options(options: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return ``options["state"]``; other keys are left to wrappers and ignored."""
+    if options is None:
+        return None
+    state = options.get("state")
+    if state is not None and not isinstance(state, Mapping):
+        raise ValueError(
+            f"options['state'] must map field names to arrays; given {type(state).__name__}."
+        )
+    return state
+
+
+def rendered(engine: Engine, mode: str | None, lane: int = 0) -> Any:
+    """Picture or text of one lane; ``human`` prints the text."""
+    if mode is None:
+        raise ValueError(
+            "Nothing to render: make the environment with render_mode='rgb_array' or 'ansi'."
+        )
+    if mode == "rgb_array":
+        return picture(engine, lane)
+    page = text(engine, lane)
+    if mode == "ansi":
+        return page
+    print(page)
+    return None

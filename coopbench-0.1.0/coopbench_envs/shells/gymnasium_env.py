@@ -1,0 +1,112 @@
+"""Gymnasium: one environment, under joint control of all agents or focal control of one."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
+from coopbench_envs.shells.seats import Seats
+
+__all__ = ["GymnasiumEnv"]
+
+
+class GymnasiumEnv(gym.Env):
+    """One game as an ordinary Gymnasium environment.
+
+    Joint control (default): the action is (agents, dim) or MultiDiscrete, the observation
+    (agents, features), the reward the sum over agents. Focal control: one learner ``ego`` beside a
+    ``partner`` policy by name, with that agent's own spaces and reward. ``info["rewards"]`` holds
+    every agent's reward (float64, a fresh copy) at every step, ``info["metrics"]`` the episode's
+    metrics on the last one; discrete environments add ``action_mask`` and ``invalid_actions``,
+    those whose agents may fall ``alive``, (agents,) bool, and ``global_state=True`` adds ``state``.
+    What else the environment tells its agents comes by name, (agents, ...) under joint control and
+    the ego's under focal control. A common reward counts once. An episode terminates when all
+    agents are done, also under focal control.
+    """
+
+    # gymnasium.make looks here before there is an environment
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
+
+    def __init__(
+        self,
+        env_id: str,
+        render_mode: str | None = None,
+        *,
+        control: str = "joint",
+        ego: int = 0,
+        partner: Any = "random",
+        **parameters: Any,
+    ) -> None:
+        self.render_mode = render_mode
+        self.engine = Engine(env_id, **parameters)
+        self.seats = Seats(self.engine, control, ego, partner)
+        self.observation_space, self.action_space = self.seats.spaces()
+        engine = self.engine
+        beside = engine.falling or engine.control.state.size or engine.spec.info
+        self._bare = not (engine.discrete or beside)  # info has nothing but rewards and metrics
+        self._seeded = False
+
+    def set_partner(self, partner: Any) -> None:
+        """Seat a policy beside the ego agent: a name, a callable or an object with ``act``."""
+        self.seats.set_partner(partner)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode.
+
+        With ``seed``: the first episode of that seed. Without: the next one (of a seed drawn from
+        the operating system if there never was one). ``options={"state": {field: array}}`` starts
+        from a given state.
+        """
+        super().reset(seed=seed)
+        if seed is None and not self._seeded:
+            seed = draw_seed(self.np_random)
+        state = check_options(options)
+        self.engine.reset(None if seed is None else seed_of(seed), state=state)
+        self._seeded = True
+        self.seats.restart()
+        return self.seats.seen(), self._info()
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Play one step; raises ``ResetNeeded`` after the end of the episode."""
+        engine = self.engine
+        lane = engine.first
+        if lane.done.item():
+            raise gym.error.ResetNeeded("The episode is over: call reset() before the next step().")
+        engine.step(self.seats.complete(np.asarray(action)[None]), DISABLED)
+        info = {} if self._bare else self._info()
+        info["rewards"] = lane.rewards.copy()
+        if lane.done.item():
+            info["metrics"] = engine.metrics()
+        reward = self.seats.earned()
+        return self.seats.seen(), reward, lane.ended.item(), lane.truncated.item(), info
+
+    def _info(self) -> dict[str, Any]:
+        engine = self.engine
+        info: dict[str, Any] = {}
+        if engine.discrete:
+            info["action_mask"] = self.seats.view(engine.control.masks)[0]
+            info["invalid_actions"] = engine.first.invalid.copy()
+        if engine.falling:
+            info["alive"] = engine.first.alive.copy()
+        if engine.control.state.shape[1]:
+            info["state"] = engine.first.state.copy()
+        for name, values in engine.info().items():
+            info[name] = self.seats.view(values)[0]
+        return info
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Copy of everything the game goes on from; ``reset(options={"state": ...})`` takes it."""
+        return self.engine.lane_state()
+
+    def state(self) -> np.ndarray:
+        """Global state as one float32 vector."""
+        vector: np.ndarray = self.engine.global_state()[0]
+        return vector
+
+    def render(self) -> Any:
+        """Picture (uint8, height x width x 3) or text of the present state."""
+        return rendered(self.engine, self.render_mode)

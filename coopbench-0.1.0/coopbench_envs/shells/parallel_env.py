@@ -1,0 +1,61 @@
+"""PettingZoo's Parallel interface: all agents act at once."""
+
+from typing import Any
+
+import numpy as np
+from pettingzoo import ParallelEnv as PettingZooParallelEnv
+
+from coopbench_envs.shells.named_agents import NamedAgents
+
+__all__ = ["ParallelEnv"]
+
+
+class ParallelEnv(NamedAgents, PettingZooParallelEnv[str, np.ndarray, Any]):
+    """One game in which every agent acts at every step.
+
+    ``dead_agents="remove"`` (PettingZoo's rule): an agent that is done, or falls while the episode
+    goes on, is reported as terminated once and leaves ``agents``. ``"keep"``: all agents stay until
+    the joint end, dead ones with zero observations, an empty action mask but for its first entry,
+    and ``info["alive"]`` False. ``info["metrics"]`` comes with the last step. ``max_cycles`` is
+    PettingZoo's word for ``horizon``.
+    """
+
+    def _set_up(self) -> None:
+        self.agents: list[str] = []
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
+        """Begin an episode; seeds and ``options["state"]`` as in the Gymnasium environment."""
+        self._roster.begin(seed, options)
+        self.agents = self._roster.live.copy()
+        return {a: self._roster.observation(a) for a in self.agents}, self._roster.infos
+
+    def step(
+        self, actions: dict[str, Any]
+    ) -> tuple[
+        dict[str, np.ndarray],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        """Play one step with the actions of all agents that are alive."""
+        if not self.agents:
+            raise RuntimeError("The episode is over: call reset() before the next step().")
+        roster = self._roster
+        for agent in roster.live:
+            if agent not in actions:
+                raise ValueError(f"No action for {agent!r}; given for {', '.join(actions)}.")
+            roster.put(agent, actions[agent])
+        acted = roster.live
+        roster.play()
+        self.agents = roster.live.copy()
+        observations = {agent: roster.observation(agent) for agent in acted}
+        return (
+            observations,
+            roster.rewards,
+            roster.terminations,
+            roster.truncations,
+            roster.infos,
+        )

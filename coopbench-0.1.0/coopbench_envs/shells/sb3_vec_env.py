@@ -1,0 +1,185 @@
+"""Stable-Baselines3's VecEnv over the engine, for parameter sharing: every agent is a row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "sb3_vec_env needs Stable-Baselines3, the extra 'train' of coopbench: "
+        'pip install ".[train]" in a checkout.',
+        name=error.name,
+    ) from error
+
+from coopbench_envs.engine import SAME_STEP, Engine
+from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
+
+__all__ = ["SB3VecEnv", "sb3_vec_env"]
+
+
+def sb3_vec_env(env_id: str, num_envs: int, **parameters: Any) -> "SB3VecEnv":
+    """Make ``num_envs`` games as a VecEnv of num_envs * agents rows, the agent index fastest."""
+    return SB3VecEnv(env_id, num_envs, **parameters)
+
+
+class SB3VecEnv(VecEnv):
+    """One network plays every seat: row ``lane * agents + agent`` is that agent in that lane.
+
+    Rows of all agents share the spaces of the widest agent; what an action beyond an agent's own
+    bounds does is the environment's rule. Finished lanes are reset in the same step, with
+    ``terminal_observation``, ``TimeLimit.truncated`` and ``episode`` in the info of their rows.
+    ``info["alive"]`` says whether the row's agent took part in the step just played; where agents
+    may fall it comes with every step. What else the environment tells an agent stands in the info
+    of its row: at the end of an episode the last of it, the next episode's in ``reset_infos``.
+    """
+
+    def __init__(
+        self, env_id: str, num_envs: int, *, render_mode: str | None = None, **parameters: Any
+    ) -> None:
+        self.engine = Engine(env_id, num_envs, **parameters)
+        self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}
+        self.render_mode = render_mode
+        agents = len(self.engine.agents)
+        rows = num_envs * agents
+        self.reset_infos: list[dict[str, Any]] = []
+        self._quiet: list[dict[str, Any]] = [{} for _ in range(rows)]
+        self._steps = np.zeros(num_envs, np.int64)
+        self._seeded = False
+        super().__init__(rows, *_widest(self.engine))
+
+    def reset(self) -> np.ndarray:
+        """Begin an episode in every lane; a seed and options given before are used now.
+
+        ``set_options({"state": {field: array}})`` makes the next reset start from given states.
+        """
+        seed = self._seeds[0]
+        if seed is None and not self._seeded:
+            seed = draw_seed(np.random.default_rng())
+        seeds = None if seed is None else seed_of(seed, self.engine.lanes)
+        self.engine.reset(seeds, state=check_options(self._options[0]))
+        self._seeded = True
+        self._steps[:] = 0
+        self._reset_seeds()
+        self._reset_options()
+        self.reset_infos = self._infos_of(self.engine.info())
+        return self._rows(self.engine.control.obs)
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Keep the rows' actions for ``step_wait``."""
+        self._actions = np.asarray(actions).reshape(self.engine.actions.shape)
+
+    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        """Play one step in every lane."""
+        control = self.engine.control
+        alive = control.alive.copy()
+        self.engine.step(self._actions, SAME_STEP)
+        self._steps += 1
+        ended = control.ended | control.truncated
+        rewards = control.rewards.astype(np.float32).reshape(-1)
+        dones = np.repeat(ended, len(self.engine.agents))
+        # Rows without news share one list of empty infos: building them costs more than the step.
+        engine = self.engine
+        news = engine.discrete or engine.falling or engine.spec.info or ended.any()
+        infos = self._infos(ended, alive) if news else self._quiet
+        self._steps[ended] = 0
+        return self._rows(control.obs), rewards, dones, infos
+
+    def _infos(self, ended: np.ndarray, alive: np.ndarray) -> list[dict[str, Any]]:
+        control, agents = self.engine.control, len(self.engine.agents)
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        if self.engine.discrete:
+            for row, mask in enumerate(control.masks.reshape(self.num_envs, -1)):
+                infos[row]["action_mask"] = mask.copy()
+        if self.engine.falling:
+            for info, acted in zip(infos, alive.reshape(-1).tolist(), strict=True):
+                info["alive"] = acted
+        if self.engine.spec.info is not None:
+            self._add_facts(infos, ended)
+        for lane in np.flatnonzero(ended).tolist():
+            metrics = self.engine.metrics(lane, final=True)
+            for a in range(agents):
+                terminated = bool(control.terminated[lane, a])
+                infos[lane * agents + a] |= {
+                    "terminal_observation": self.engine.final_obs[lane, a].copy(),
+                    "TimeLimit.truncated": bool(control.truncated[lane]) and not terminated,
+                    "episode": {
+                        "r": float(self.engine.final_returns[lane, a]),
+                        "l": int(self._steps[lane]),
+                    },
+                    "metrics": dict(metrics),
+                    "alive": bool(alive[lane, a]),
+                }
+        return infos
+
+    def _add_facts(self, infos: list[dict[str, Any]], ended: np.ndarray) -> None:
+        """Add what the environment tells each row's agent; of an episode that ended, the last."""
+        now, last = self._infos_of(self.engine.info()), self._infos_of(self.engine.final_info)
+        over = np.repeat(ended, len(self.engine.agents)).tolist()
+        for row, info in enumerate(infos):
+            info |= last[row] if over[row] else now[row]
+            if over[row]:
+                self.reset_infos[row] = now[row]
+
+    def _infos_of(self, arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+        """Copies of each row's part of ``arrays``, (lanes, agents, ...)."""
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for name, values in arrays.items():
+            parts = values.reshape(self.num_envs, *values.shape[2:])
+            for info, part in zip(infos, parts, strict=True):
+                info[name] = part.copy() if part.ndim else part.item()
+        return infos
+
+    def _rows(self, per_agent: np.ndarray) -> np.ndarray:
+        return per_agent.reshape(self.num_envs, *per_agent.shape[2:]).copy()
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Copy of everything the games go on from, lane first."""
+        return self.engine.get_state()
+
+    def action_masks(self) -> np.ndarray:
+        """Legal actions of every row, bool (rows, actions)."""
+        masks = self.engine.control.masks
+        return masks.reshape(self.num_envs, -1).astype(np.bool_)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Return an attribute of this environment once per row asked for."""
+        return [getattr(self, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Set an attribute; the rows share one engine, so it holds for all of them."""
+        setattr(self, attr_name, value)
+
+    def env_method(
+        self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any
+    ) -> list[Any]:
+        """Call a method; ``action_masks`` returns each row's own."""
+        if method_name == "action_masks":
+            masks = self.action_masks()
+            return [masks[row] for row in self._get_indices(indices)]
+        result = getattr(self, method_name)(*args, **kwargs)
+        return [result for _ in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        """Tell that no row is wrapped."""
+        return [False for _ in self._get_indices(indices)]
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """Pictures of all lanes."""
+        return [rendered(self.engine, "rgb_array", i) for i in range(self.engine.lanes)]
+
+
+def _widest(engine: Engine) -> tuple[gym.spaces.Box, gym.Space[Any]]:
+    obs, act = engine.observation_spaces, engine.action_spaces
+    low = np.min([s.low for s in obs], axis=0)
+    observation = gym.spaces.Box(low, np.max([s.high for s in obs], axis=0), dtype=np.float32)
+    if engine.discrete:
+        return observation, gym.spaces.Discrete(max(s.n for s in act))
+    low, high = np.min([s.low for s in act], axis=0), np.max([s.high for s in act], axis=0)
+    return observation, gym.spaces.Box(low, high, dtype=np.float32)

@@ -1,0 +1,104 @@
+"""Seats: which agents a Gymnasium environment lets its user control; policies play the others."""
+
+import importlib
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from coopbench_envs.engine import Engine
+
+__all__ = ["Seats"]
+
+
+class Seats:
+    """Which agents the outside controls: all of them (joint), or ``ego`` beside a partner policy.
+
+    The partner's random numbers depend on the seed and the episode of its lane alone, so a focal
+    environment reproduces like any other.
+    """
+
+    def __init__(self, engine: Engine, control: str, ego: int, partner: Any) -> None:
+        if control not in ("joint", "focal"):
+            raise ValueError(f"Parameter 'control' was {control!r}; allowed: 'joint', 'focal'.")
+        if control == "focal" and not 0 <= ego < len(engine.agents):
+            raise ValueError(
+                f"Parameter 'ego' of {engine.spec.id} was {ego!r}; allowed: 0 to "
+                f"{len(engine.agents) - 1} ({', '.join(engine.agents)})."
+            )
+        self.engine, self.ego = engine, ego if control == "focal" else None
+        if self.ego is not None:
+            self.set_partner(partner)
+
+    def set_partner(self, partner: Any) -> None:
+        """Seat ``partner`` (a name, a callable or a policy object) beside the ego agent."""
+        if self.ego is None:
+            raise ValueError(
+                "A partner needs control='focal'; this environment is under joint control."
+            )
+        # The only use of the baselines in this package, which they import: by name, when needed.
+        players = importlib.import_module("coopbench.baselines.player")
+        self.player = players.seated(partner, self.engine)
+        self._episode = np.full(self.engine.lanes, -1, np.int64)
+
+    def complete(self, actions: Any) -> Any:
+        """Return the actions of all agents, from those (lanes, ...) of the ego or of all."""
+        if self.ego is None:
+            return actions
+        control = self.engine.control
+        fresh = control.episode != self._episode
+        if fresh.any():
+            self.player.begin(control.seed, control.episode, fresh)
+            self._episode = control.episode.copy()
+        joint: np.ndarray = self.player.act(control.obs, self.engine.view(), control.masks)
+        chosen = np.asarray(actions)
+        if chosen.shape != joint[:, self.ego].shape:
+            raise ValueError(
+                f"Actions of agent {self.engine.agents[self.ego]!r} in {self.engine.spec.id} must "
+                f"have shape {joint[:, self.ego].shape}, lanes first; given {chosen.shape}."
+            )
+        joint[:, self.ego] = chosen
+        return joint
+
+    def restart(self, lanes: Any = slice(None)) -> None:
+        """Forget the episodes of ``lanes``: there the partner begins anew with the next action."""
+        if self.ego is not None:
+            self._episode[lanes] = -1
+
+    def spaces(self) -> tuple[Any, Any]:
+        """Observation and action space of one lane, as the outside sees them."""
+        if self.ego is not None:
+            engine = self.engine
+            return engine.observation_spaces[self.ego], engine.action_spaces[self.ego]
+        return joint_spaces(self.engine)
+
+    def view(self, per_agent: np.ndarray) -> np.ndarray:
+        """Copy of the outside's part of an array (lanes, agents, ...)."""
+        return per_agent.copy() if self.ego is None else per_agent[:, self.ego].copy()
+
+    def seen(self) -> np.ndarray:
+        """Copy of the outside's observation in the first lane."""
+        obs = self.engine.first.obs
+        return obs.copy() if self.ego is None else obs[self.ego].copy()
+
+    def earned(self) -> float:
+        """The outside's reward in the first lane."""
+        first = self.engine.first
+        return float(first.team.item() if self.ego is None else first.rewards.item(self.ego))
+
+    def reward(self) -> np.ndarray:
+        """The outside's reward in every lane: the ego's, or the team's."""
+        control = self.engine.control
+        return (control.team if self.ego is None else control.rewards[:, self.ego]).copy()
+
+
+def joint_spaces(engine: Engine) -> tuple[Any, Any]:
+    """Spaces of joint control: observations (agents, features), actions (agents, dim)."""
+    obs, act = engine.observation_spaces, engine.action_spaces
+    observation = gym.spaces.Box(
+        np.stack([s.low for s in obs]), np.stack([s.high for s in obs]), dtype=np.float32
+    )
+    if engine.discrete:
+        return observation, gym.spaces.MultiDiscrete([s.n for s in act])
+    low, high = engine.action_bounds()
+    return observation, gym.spaces.Box(low, high, dtype=np.float32)

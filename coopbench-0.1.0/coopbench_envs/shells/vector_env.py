@@ -1,0 +1,209 @@
+"""Gymnasium's vector interface, native: many games advanced by one call."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP, Engine
+from coopbench_envs.parameters import named
+from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
+from coopbench_envs.shells.seats import Seats
+
+__all__ = ["VectorEnv"]
+
+_MODES = {
+    AutoresetMode.NEXT_STEP: NEXT_STEP,
+    AutoresetMode.SAME_STEP: SAME_STEP,
+    AutoresetMode.DISABLED: DISABLED,
+}
+
+
+def _autoreset(mode: str | AutoresetMode) -> AutoresetMode:
+    modes = {option.value: option for option in AutoresetMode}
+    return mode if isinstance(mode, AutoresetMode) else named("autoreset_mode", mode, modes)
+
+
+class VectorEnv(gym.vector.VectorEnv):
+    """``num_envs`` games; lane i seeded s is, bit for bit, the single environment seeded s + i.
+
+    ``autoreset_mode`` is "NextStep" (default), "SameStep" or "Disabled". Arrays are fresh copies
+    unless ``copy=False``: then observations and ``infos["rewards"]`` are the engine's own buffers,
+    valid until the next call. ``threads`` share the lanes; the result does not depend on them.
+    Infos are those of the Gymnasium environment; under "SameStep" ``final_info`` has the rewards,
+    metrics, masks, ``alive``, ``state`` and further infos of the episodes that have ended.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int = 1,
+        *,
+        render_mode: str | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        max_episode_steps: int | None = None,
+        copy: bool = True,
+        threads: int = 1,
+        control: str = "joint",
+        ego: int = 0,
+        partner: Any = "random",
+        **parameters: Any,
+    ) -> None:
+        if max_episode_steps is not None:
+            parameters.setdefault("horizon", max_episode_steps)
+        mode = _autoreset(autoreset_mode)
+        self.metadata = type(self).metadata | {"autoreset_mode": mode}
+        self.num_envs, self.render_mode, self.copy = num_envs, render_mode, copy
+        self._mode = _MODES[mode]
+        self.engine = Engine(env_id, num_envs, threads=threads, **parameters)
+        self.seats = Seats(self.engine, control, ego, partner)
+        self.single_observation_space, self.single_action_space = self.seats.spaces()
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._seeded = False
+
+    def set_partner(self, partner: Any) -> None:
+        """Seat a policy beside the ego agent: a name, a callable or an object with ``act``."""
+        self.seats.set_partner(partner)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode in every lane, or in those of ``options["reset_mask"]``.
+
+        ``seed`` is one number (lane i gets seed + i) or a list with one per lane.
+        ``options={"state": {field: array}}`` gives states, (num_envs, ...) or the same for all.
+        """
+        mask = self._reset_mask(options)
+        single = seed if isinstance(seed, (int, np.integer)) else None
+        super().reset(seed=None if single is None else int(single))
+        if seed is None and not self._seeded:
+            seed = draw_seed(self.np_random)
+        state = check_options(options)
+        seeds = None if seed is None else seed_of(seed, self.num_envs)
+        self.engine.reset(seeds, chosen=mask, state=state)
+        self._seeded = True
+        self.seats.restart(mask)
+        return self._obs(), self._infos()
+
+    def step(
+        self, actions: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Play one step in every lane; finished lanes do what the autoreset mode says."""
+        control = self.engine.control
+        over = control.done.copy()
+        if self._mode == DISABLED and over.any():
+            raise gym.error.ResetNeeded(
+                f"Lanes {np.flatnonzero(over).tolist()} are over and autoreset is disabled: reset "
+                "them with options={'reset_mask': mask} before the next step()."
+            )
+        self.engine.step(self.seats.complete(actions), self._mode)
+        began = over if self._mode == NEXT_STEP else np.zeros_like(over)
+        infos = self._infos()
+        infos |= {"rewards": self._out(control.rewards), "_rewards": ~began}
+        ended = control.truncated | control.ended
+        if self._mode == SAME_STEP:
+            self._add_finals(infos, ended)
+        elif ended.any():
+            infos |= self._metrics(ended, control.measures)
+        return (
+            self._obs(),
+            self.seats.reward(),
+            control.ended.copy(),
+            control.truncated.copy(),
+            infos,
+        )
+
+    def _add_finals(self, infos: dict[str, Any], ended: np.ndarray) -> None:
+        """Add the finished episodes' last observation and info, as Gymnasium lays them out."""
+        if not ended.any():
+            return
+        control = self.engine.control
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        view = self.seats.view(self.engine.final_obs)
+        for lane in np.flatnonzero(ended):
+            final_obs[lane] = view[lane]
+        final = {"rewards": control.rewards.copy(), "_rewards": ended.copy()}
+        final |= self._metrics(ended, self.engine.final_measures)
+        engine = self.engine
+        final |= self._facts(engine.final_masks, engine.final_alive, engine.final_state, ended)
+        final |= self._named(engine.final_info, ended)
+        infos |= {"final_obs": final_obs, "_final_obs": ended.copy()}
+        infos |= {"final_info": final, "_final_info": ended.copy()}
+
+    def _metrics(self, where: np.ndarray, measures: np.ndarray) -> dict[str, Any]:
+        table: dict[str, Any] = {}
+        for column, name in enumerate(self.engine.spec.metrics):
+            table[name] = np.where(where, measures[:, column], 0.0)
+            table[f"_{name}"] = where.copy()
+        return {"metrics": table, "_metrics": where.copy()}
+
+    def _infos(self) -> dict[str, Any]:
+        control = self.engine.control
+        everywhere = np.ones(self.num_envs, np.bool_)
+        infos = self._facts(control.masks, control.alive, control.state, everywhere)
+        if self.engine.discrete:
+            infos["invalid_actions"] = control.invalid.copy()
+            infos["_invalid_actions"] = everywhere.copy()
+        return infos | self._named(self.engine.info(), everywhere)
+
+    def _named(self, info: dict[str, np.ndarray], where: np.ndarray) -> dict[str, Any]:
+        """Copies of what the environment tells the outside, in the lanes ``where``."""
+        table: dict[str, Any] = {}
+        for name, values in info.items():
+            table |= {name: self.seats.view(values), f"_{name}": where.copy()}
+        return table
+
+    def _facts(
+        self, masks: np.ndarray, alive: np.ndarray, state: np.ndarray, where: np.ndarray
+    ) -> dict[str, Any]:
+        """Copies of what the game has of these beside its observations, in the lanes ``where``."""
+        facts: dict[str, Any] = {}
+        if self.engine.discrete:
+            facts |= {"action_mask": self.seats.view(masks), "_action_mask": where.copy()}
+        if self.engine.falling:
+            facts |= {"alive": alive.copy(), "_alive": where.copy()}
+        if state.shape[1]:
+            facts |= {"state": state.copy(order="C"), "_state": where.copy()}
+        return facts
+
+    def _obs(self) -> np.ndarray:
+        if self.copy or self.seats.ego is not None:
+            return self.seats.view(self.engine.control.obs)
+        return self.engine.control.obs
+
+    def _out(self, array: np.ndarray) -> np.ndarray:
+        return array.copy() if self.copy else array
+
+    def _reset_mask(self, options: dict[str, Any] | None) -> np.ndarray:
+        mask = (options or {}).get("reset_mask")
+        if mask is None:
+            return np.ones(self.num_envs, np.bool_)
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+            raise ValueError("options['reset_mask'] must be a numpy array of bool.")
+        if mask.shape != (self.num_envs,) or not mask.any():
+            raise ValueError(
+                f"options['reset_mask'] must have shape ({self.num_envs},) with at least one True; "
+                f"given shape {mask.shape} with {int(mask.sum())} True."
+            )
+        return mask
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Copy of everything the games go on from, lane first."""
+        return self.engine.get_state()
+
+    def state(self) -> np.ndarray:
+        """Global state of every lane, float32 (num_envs, size)."""
+        return self.engine.global_state()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the threads of the engine."""
+        self.engine.close()
+
+    def render(self) -> tuple[Any, ...]:
+        """Pictures or texts of all lanes."""
+        return tuple(rendered(self.engine, self.render_mode, i) for i in range(self.num_envs))

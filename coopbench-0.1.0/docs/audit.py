@@ -1,0 +1,30 @@
+"""Tables of docs/validity.md about the version 1 games, from their certificates.
+
+They are those of ``python benchmarks/validity.py games``, group by group.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from coopbench.protocol.loading import load_protocol
+from coopbench.report.markdown import rows_table
+from coopbench.theory.certificates import PROTOCOL
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+
+import validity_games as games
+
+
+def parts() -> dict[str, str]:
+    """Return every generated part of the page."""
+    certificates = games.stored()
+    tables = {"classes": games.group_rows(certificates), "returns": games.return_rows(certificates)}
+    for group in load_protocol(PROTOCOL).groups:
+        tables[group.replace("-", "_")] = games.score_rows(certificates, group)
+    return {name: table(rows) for name, rows in tables.items()}
+
+
+def table(rows: Iterator[list[str]]) -> str:
+    """Write rows as Markdown, the head first."""
+    return rows_table(next(rows), rows)

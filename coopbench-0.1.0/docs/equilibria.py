@@ -1,0 +1,67 @@
+"""Print the table of docs/games.md: equilibria, optimum and best constant of the version 0 games.
+
+    python docs/equilibria.py
+
+Investments are in units (``x 4``: four agents alike), W is welfare per step; then the best common
+fraction of the endowments and its return over an episode.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from coopbench.theory import (
+    best_constant,
+    coopetitive_equilibrium,
+    price_of_anarchy,
+    social_optimum,
+    static_nash,
+)
+from coopbench_envs.registration import ids, spec
+
+# The published weight is drawn anew each episode; the table uses the mean of its range.
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "coopbench/SynergySearch-v0": {"gamma_range": (0.55, 0.55)}
+}
+
+
+def row(env_id: str) -> str:
+    """Return the line of one game."""
+    parameters = _PARAMETERS.get(env_id, {})
+    nash, coopetitive = (
+        static_nash(env_id, **parameters),
+        coopetitive_equilibrium(env_id, **parameters),
+    )
+    optimum, constant = social_optimum(env_id, **parameters), best_constant(env_id, **parameters)
+    cells = [env_id.split("/")[1].removesuffix("-v0")]
+    for stage in (nash, coopetitive, optimum):
+        cells += [units(stage.actions), f"{stage.welfare:.1f}"]
+    price = price_of_anarchy(env_id, **parameters)
+    cells += [f"{price:.4f}", f"{constant.fraction:.4f}", f"{constant.value:.0f}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def units(actions: np.ndarray) -> str:
+    """Write investments in order, runs of equal ones as one number with a count."""
+    runs: list[list[Any]] = []
+    for text in (f"{action:.2f}" for action in actions):
+        if runs and runs[-1][0] == text:
+            runs[-1][1] += 1
+        else:
+            runs.append([text, 1])
+    return ", ".join(text if count == 1 else f"{text} x {count}" for text, count in runs)
+
+
+def main() -> None:
+    """Print the equilibria, optimum, price of anarchy and best constant of every published game."""
+    heads = ["game", "Nash", "W", "coopetitive", "W", "optimum", "W", "price of anarchy"]
+    heads += ["best constant", "return"]
+    print("| " + " | ".join(heads) + " |")
+    print("|---" * len(heads) + "|")
+    for env_id in ids():
+        if spec(env_id).source.startswith("Coopetition-Gym"):
+            print(row(env_id), flush=True)
+
+
+if __name__ == "__main__":
+    main()

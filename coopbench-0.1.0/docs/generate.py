@@ -1,0 +1,200 @@
+"""Fill the generated parts of the documentation from the code; ``--check`` only compares.
+
+A generated part stands between ``<!-- generated: begin -->`` and ``<!-- generated: end -->``; on
+the page of an environment it contains the facts, in README.md the table of its name.
+"""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import audit
+import plots
+import results_tables
+
+import coopbench_envs
+from coopbench import catalogue
+from coopbench.analysis.findings import MAKERS, row_types
+from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.registry import learners, preset
+from coopbench.describe import describe_environment, describe_protocol
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.report.markdown import rows_table
+from coopbench.theory import load_certificate
+from coopbench.theory.pages import certificate_page
+from coopbench_envs.parameters import Allowed
+from coopbench_envs.parameters import describe as describe_parameters
+
+ROOT = Path(__file__).resolve().parent.parent
+_PART = re.compile(r"(<!-- generated: begin ?(\w*) -->\n).*?(<!-- generated: end -->)", re.DOTALL)
+
+
+def page_name(env_id: str) -> str:
+    """File name of an environment's page: its module's name."""
+    return f"{plots.stem(env_id)}.md"
+
+
+def environments() -> str:
+    """Table of all environments with their first sentences."""
+    rows = []
+    for env_id in coopbench_envs.ids():
+        module = importlib.import_module(coopbench_envs.spec(env_id).module)
+        text = (module.__doc__ or "").split("\n", 1)[0]
+        what = text.split(": ", 1)[-1]
+        link = f"[`{env_id}`](docs/environments/{page_name(env_id)})"
+        rows.append((link, what[:1].upper() + what[1:]))
+    return rows_table(["Environment", "What happens"], rows)
+
+
+def policies() -> str:
+    """Table of all policies."""
+    return rows_table(
+        ["Policy", "What it does"], [(f"`{n}`", t) for n, t in catalogue.policies().items()]
+    )
+
+
+def trainers() -> str:
+    """Table of all learners."""
+    rows = [(f"`{name}`", text) for name, text in catalogue.learners().items()]
+    return rows_table(["Learner", "What it does"], rows)
+
+
+def hyperparameters() -> str:
+    """Tables of the hyperparameters of all learners; one for learners that share them."""
+    shared: dict[type, list[LearnerEntry]] = {}
+    for entry in learners().values():
+        shared.setdefault(entry.params, []).append(entry)
+    parts = [
+        f"### {' and '.join(f'`{entry.name}`' for entry in entries)}\n\n{learner_table(entries[0])}"
+        for entries in shared.values()
+    ]
+    return "\n\n".join(parts)
+
+
+def learner_table(entry: LearnerEntry) -> str:
+    """Hyperparameters of a learner, with its default and the presets of the protocols."""
+    presets = {name: preset(name, entry.name) for name in catalogue.protocols()}
+    presets = {name: values for name, values in presets.items() if values}
+    rows = [
+        (
+            f"`{key}`",
+            str(default),
+            *(str(values.get(key, default)) for values in presets.values()),
+            text,
+        )
+        for key, (kind, default, allowed) in describe_parameters(entry.params).items()
+        for text in [f"{allowed.text}; {allowed}" if has_range(kind, allowed) else allowed.text]
+    ]
+    return rows_table(["Hyperparameter", "Default", *presets, "Meaning"], rows)
+
+
+def has_range(kind: str, allowed: Allowed) -> bool:
+    """Whether the allowed values of a parameter are narrower than its type."""
+    return bool(allowed.choices) or kind in ("int", "float")
+
+
+def protocols() -> str:
+    """Table of all protocols."""
+    loaded = [load_protocol(name) for name in catalogue.protocols()]
+    return rows_table(
+        ["Protocol", "Tasks", "Episodes", "What it is"],
+        [
+            (
+                f"`{p.protocol.name}`",
+                str(len(p.task)),
+                str(p.seeds.evaluation.count),
+                p.protocol.description,
+            )
+            for p in loaded
+        ],
+    )
+
+
+def facts(env_id: str) -> str:
+    """Facts of an environment, then its plot, if any."""
+    text = describe_environment(env_id)
+    return f"{text}\n\n{plots.section(env_id)}" if plots.is_drawn(env_id) else text
+
+
+def certificate(env_id: str) -> str:
+    """Tables of an environment's certificate; nothing if it has none."""
+    try:
+        stored = load_certificate(env_id)
+    except FileNotFoundError:
+        return ""
+    command = f"`coopbench certify {env_id.split('/')[1]}`:"
+    return f"{command}\n\n{certificate_page(stored)}"
+
+
+def listing() -> str:
+    """Facts of all protocols; tasks that two of them share are listed once."""
+    parts: list[str] = []
+    shown: list[Protocol] = []
+    for protocol in map(load_protocol, catalogue.protocols()):
+        same = [other.protocol.name for other in shown if other.task == protocol.task]
+        parts.append(f"## {protocol.protocol.name}\n\n{describe_protocol(protocol, *same[:1])}")
+        shown.append(protocol)
+    return "\n\n".join(parts)
+
+
+def pages() -> dict[Path, dict[str, str]]:
+    """Return the content of every generated part as {file: {name: text}}."""
+    tables = {"environments": environments(), "policies": policies(), "protocols": protocols()}
+    contents = {ROOT / "README.md": tables}
+    for env_id in coopbench_envs.ids():
+        contents[ROOT / "docs" / "environments" / page_name(env_id)] = {
+            "": facts(env_id),
+            "certificate": certificate(env_id),
+        }
+    contents[ROOT / "docs" / "protocol-tables.md"] = {"": listing()}
+    parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
+    contents[ROOT / "docs" / "training.md"] = parts
+    contents[ROOT / "docs" / "results.md"] = results_tables.parts()
+    contents[ROOT / "docs" / "validity.md"] = audit.parts()
+    contents[ROOT / "docs" / "reports.md"] = {"parts": report_parts()}
+    structure = ROOT / "tests" / "structure.py"
+    if structure.is_file():
+        contents[ROOT / "docs" / "architecture.md"] = {"rooms": rooms(structure)}
+    return contents
+
+
+def report_parts() -> str:
+    """Table of the parts of a report and how their rows are made."""
+    rows = []
+    for name, make in MAKERS.items():
+        text = (make.__doc__ or "").partition("\n")[0].replace("``", "`")
+        rows.append((f"`{name}.csv`", f"`{row_types()[name].__name__}`", text))
+    return rows_table(["File", "Rows", "How they are made"], rows)
+
+
+def rooms(structure: Path) -> str:
+    """Modules and folders of all packages by layer, from the table of the test."""
+    sys.path.insert(0, str(structure.parent))
+    return f"```text\n{importlib.import_module(structure.stem).picture()}\n```"
+
+
+def filled(text: str, parts: dict[str, str]) -> str:
+    """Return ``text`` with its generated parts replaced."""
+    return _PART.sub(lambda m: f"{m[1]}{parts[m[2]]}\n{m[3]}", text)
+
+
+def main() -> int:
+    """Write the pages, or with ``--check`` name those that are out of date."""
+    stale = []
+    for file, parts in pages().items():
+        old = file.read_text(encoding="utf-8")
+        new = filled(old, parts)
+        if new != old:
+            stale.append(str(file.relative_to(ROOT)))
+            if "--check" not in sys.argv:
+                file.write_text(new, encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        print(f"Out of date, run 'make docs': {', '.join(stale)}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

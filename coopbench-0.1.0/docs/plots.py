@@ -1,0 +1,241 @@
+"""Draw the figures of the pages.
+
+Trust and reward over an episode under three policies, for every game with trust; and all maps of
+pathfinding. ``make docs`` runs it before the pages are built; the output is reproducible.
+"""
+
+import io
+import math
+import re
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import coopbench_envs
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
+from coopbench.report.plots import style
+from coopbench_envs.engine import Engine
+from coopbench_envs.pathfinding.routing import MAPS
+
+FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
+RESULTS = Path(__file__).resolve().parent.parent / "baselines" / "results"
+EPISODES = 256
+INNER = (10, 90)  # percentiles: the ends of a band
+MOST = 100  # points of a line, which keeps the files small
+WIDTH, HEIGHT = 6.4, 5.0  # inches
+LABELS = ("mean trust (0 to 1)", "mean reward per agent (units)")
+# In order of preference; the first one that can play the game is shown.
+RECIPROCAL = ("reciprocator", "tit_for_tat")
+LOOKS = style.styles(["random", "always_defect", *RECIPROCAL])
+
+SHEET = "maps.png"
+_ROOMS = """
+.....#.....
+.....#.....
+.....#.....
+...........
+.....#.....
+##.#####.##
+.....#.....
+.....#.....
+...........
+.....#.....
+.....#.....
+"""
+_PILLARS = "\n".join("#.#.#.#.#.#" if row % 2 else "..........." for row in range(11))
+# Parameters with which a map is shown, where its defaults need them or are too large to be seen.
+SHOWN: dict[str, dict[str, Any]] = {
+    "string_grid": {"map_str": _ROOMS},
+    "batched_string_grid": {"map_str_batch": [_PILLARS, _ROOMS]},
+    "labmaze_grid": {"width": 21, "height": 21},
+    "caves_cont": {"num_rows": 64, "num_cols": 64, "scale": 10.0},
+}
+
+
+class Course(NamedTuple):
+    """Course of the episodes; axis 0 is the step, from 0, axis 1 the episode."""
+
+    trust: np.ndarray  # mean trust, or record; after the end of an episode its last value
+    reward: np.ndarray  # mean over agents; 0 after the end, nan at the start
+
+
+def stem(env_id: str) -> str:
+    """Name of an environment's page and plot: its module's name."""
+    return coopbench_envs.spec(env_id).module.rsplit(".", 1)[1]
+
+
+def is_drawn(env_id: str) -> bool:
+    """Whether an environment has a plot: all that measure trust have one."""
+    return "final_trust" in coopbench_envs.spec(env_id).metrics
+
+
+def policies(env_id: str) -> list[str]:
+    """Names of the policies that are shown."""
+    return ["random", "always_defect", *[p for p in RECIPROCAL if _plays(p, env_id)][:1]]
+
+
+def _plays(policy: str, env_id: str) -> bool:
+    try:
+        make_policy(policy, Game.at(env_id))
+    except ValueError:
+        return False
+    return True
+
+
+def section(env_id: str) -> str:
+    """Markdown that shows the plot and describes it."""
+    names = ", ".join(f"`{name}`" for name in policies(env_id))
+    alt = (
+        f"Two line plots over the steps of an episode of {coopbench_envs.spec(env_id).name}, "
+        f"mean trust above and mean reward below, with a line for each policy: {names}."
+    ).replace("`", "")
+    return (
+        f"![{alt}](plots/{stem(env_id)}.svg)\n\n"
+        f"All agents play the same policy, at default parameters. Lines: mean of {EPISODES} "
+        f"episodes; bands: {INNER[0]}th to {INNER[1]}th percentile. After its end an episode "
+        "counts with its last trust and zero reward; a cross marks when all episodes have ended."
+    )
+
+
+def course(env_id: str, policy: str) -> Course:
+    """Play the episodes of seeds 0, 1, ... with one policy in every seat."""
+    engine = Engine(env_id, EPISODES)
+    control, match = engine.control, Match(engine, [Player(policy, Game.of(engine))])
+    match.begin(np.arange(EPISODES, dtype=np.uint64))
+    place = list(engine.spec.metrics).index("final_trust")
+    trust, reward = [control.measures[:, place].copy()], [np.full(EPISODES, np.nan)]
+    running = ~control.done
+    for _ in match.steps():
+        trust.append(control.measures[:, place].copy())
+        reward.append(np.where(running, control.rewards.mean(axis=1), 0.0))
+        running = ~control.done
+    return Course(np.array(trust), np.array(reward))
+
+
+def figure(env_id: str) -> Any:
+    """Draw trust above reward; return the figure."""
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+    axes = drawn.subplots(2, 1, sharex=True)
+    horizon = Engine(env_id).horizon
+    for name in policies(env_id):
+        played = course(env_id, name)
+        for ax, values in zip(axes, (played.trust, played.reward), strict=True):
+            _line(ax, values, LOOKS[name], name, horizon)
+    for ax, label in zip(axes, LABELS, strict=True):
+        style.frame(ax)
+        ax.set_ylabel(label, fontsize=style.SMALL)
+    axes[0].set_ylim(-0.03, 1.03)
+    axes[1].set_xlim(-0.01 * horizon, 1.01 * horizon)
+    axes[1].set_xlabel("step", fontsize=style.SMALL)
+    drawn.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside upper left",
+        ncols=3,
+        frameon=False,
+        fontsize=style.SMALL,
+        handlelength=3.2,
+    )
+    return drawn
+
+
+def _line(ax: Any, values: np.ndarray, look: style.Style, name: str, horizon: int) -> None:
+    stride = math.ceil((len(values) - 1) / MOST)
+    steps = np.unique([0, *range(1, len(values), stride), len(values) - 1])
+    part = values[steps]
+    low, high = np.percentile(part, INNER, axis=1)
+    if not np.allclose(low, high, equal_nan=True):
+        ax.fill_between(steps, low, high, color=look.colour, alpha=0.16, linewidth=0)
+    ax.plot(
+        steps,
+        part.mean(axis=1),
+        color=look.colour,
+        linestyle=look.line,
+        linewidth=1.8,
+        label=name,
+    )
+    if len(values) <= horizon:
+        ax.plot(steps[-1:], part[-1:].mean(axis=1), "X", color=look.colour, markersize=7)
+
+
+def written(env_id: str) -> str:
+    """Draw an environment's plot as SVG, with coordinates to a hundredth of a point."""
+    text = style.svg(figure(env_id), stem(env_id))
+    return re.sub(r'(?<= d=")[^"]+', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)
+
+
+def sheet() -> bytes:
+    """Draw all maps of pathfinding beside each other, with eight agents each; return the PNG."""
+    from matplotlib.figure import Figure
+
+    maps = list(MAPS)
+    columns = 3
+    rows = math.ceil(len(maps) / columns)
+    drawn = Figure(figsize=(9.6, 3.4 * rows), layout="constrained")
+    places = drawn.subplots(rows, columns, squeeze=False).ravel()
+    for ax in places:
+        ax.axis("off")
+    for ax, name in zip(places, maps, strict=False):
+        _map(ax, name)
+    buffer = io.BytesIO()
+    drawn.savefig(buffer, format="png", dpi=140, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _map(ax: Any, name: str) -> None:
+    """Draw the first episode of a map on ``ax``: obstacles, agents, rings for their goals."""
+    from matplotlib.collections import EllipseCollection
+
+    engine = Engine("Routing-v0", map=name, map_params=SHOWN.get(name, {}))
+    engine.reset(np.zeros(1, np.uint64))
+    fields, c = engine.lane_state(), engine.constants
+
+    def discs(at: np.ndarray, radius: Any, **look: Any) -> None:
+        wide = np.broadcast_to(2 * np.asarray(radius, np.float64), len(at))
+        ax.add_collection(
+            EllipseCollection(
+                wide,
+                wide,
+                np.zeros(len(at)),
+                units="xy",
+                offsets=at,
+                transOffset=ax.transData,
+                **look,
+            )
+        )
+
+    colours = [style.COLOURS[a % 6] for a in range(len(engine.agents))]
+    # Enlarged where they would be too small to see.
+    least = 0.008 * max(c.width, c.height)
+    agents = np.maximum(fields["agent_rad"], least)
+    discs(fields["landmark_pos"], c.landmark_rad, facecolors="#acacac", linewidths=0)
+    lines = np.stack([fields["agent_pos"], fields["goal_pos"]], axis=1)
+    for line, colour in zip(lines, colours, strict=True):
+        ax.plot(*line.T, color=colour, alpha=0.45, linewidth=0.9)
+    discs(fields["goal_pos"], agents, facecolors="white", edgecolors=colours, linewidths=1.2)
+    discs(fields["agent_pos"], agents, facecolors=colours, edgecolors=style.INK, linewidths=0.6)
+    edge = c.landmark_rad
+    ax.set_xlim(-0.5 * c.width - edge, 0.5 * c.width + edge)
+    ax.set_ylim(-0.5 * c.height - edge, 0.5 * c.height + edge)
+    ax.set_aspect("equal")
+    ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
+
+
+def main() -> None:
+    """Write the figures of all pages."""
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / SHEET).write_bytes(sheet())
+    for chart in sorted(RESULTS.glob("*/plots/*.svg")):
+        shutil.copyfile(chart, FOLDER / f"{chart.parts[-3]}-{chart.name}")
+    for env_id in filter(is_drawn, coopbench_envs.ids()):
+        (FOLDER / f"{stem(env_id)}.svg").write_text(written(env_id), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Tables of docs/results.md, from the reference results of ``baselines/results``."""
+
+import csv
+from pathlib import Path
+
+from coopbench.protocol.loading import load_protocol
+from coopbench.report.markdown import rows_table
+
+RESULTS = Path(__file__).resolve().parent.parent / "baselines" / "results"
+GAMES = "coopetition-standard"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+def parts() -> dict[str, str]:
+    """Return every generated part of the page."""
+    names = ("routing-easy", "routing-hard", "routing-standard")
+    return {
+        **{name.partition("-")[2]: planners(name) for name in names},
+        "pathfinders": pathfinders(),
+        "published": tasks("coopetition-published"),
+        "groups": groups(GAMES, "episodes"),
+        "tasks": tasks(GAMES),
+        "learners_own": groups(GAMES, "runs"),
+        "learners_team": groups("coopetition-team", "runs"),
+    }
+
+
+def planners(name: str) -> str:
+    """Mean success and coordination of every reference policy on every task of a protocol."""
+    rows = read(name, "estimates.csv")
+    means = {(row["task"], row["policy"], row["metric"]): float(row["mean"]) for row in rows}
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+
+    def cell(task: str, policy: str) -> str:
+        if (task, policy, "success_rate") not in means:
+            return "—"  # not played
+        return " / ".join(f"{means[task, policy, m]:.3f}" for m in ("success_rate", "coordination"))
+
+    played = dict.fromkeys(row["task"] for row in rows)
+    body = [(f"`{task}`", *(cell(task, policy) for policy in policies)) for task in played]
+    return rows_table(["Task", *(policy.replace("_", " ") for policy in policies)], body)
+
+
+def groups(name: str, unit: str) -> str:
+    """Mean score over tasks and interval of every policy in every group of tasks.
+
+    ``unit`` is "episodes" for fixed policies, "runs" for learned ones.
+    """
+    rows = {
+        (row["group"], row["policy"]): row
+        for row in stored(name, "aggregates.csv", unit)
+        if row["statistic"] == "mean"
+    }
+    if not rows:
+        return missing(name, unit)
+    names, policies = (list(dict.fromkeys(key[k] for key in rows)) for k in (0, 1))
+
+    def cell(group: str, policy: str) -> str:
+        if (group, policy) not in rows:
+            return "—"  # has not played all tasks of the group
+        row = rows[group, policy]
+        return interval(*(float(row[key]) for key in ("estimate", "low", "high")), ".2f")
+
+    body = [(f"`{policy}`", *(cell(group, policy) for group in names)) for policy in policies]
+    return rows_table(["Policy", *(f"`{group}`" for group in names)], body)
+
+
+def tasks(name: str) -> str:
+    """Score of every fixed policy on every task of a protocol."""
+    protocol = load_protocol(name)
+    rows = {
+        (row["task"], row["policy"]): float(row["mean"])
+        for row in stored(name, "estimates.csv", "episodes")
+        if row["metric"] == protocol.report.score
+    }
+    if not rows:
+        return missing(name, "episodes")
+    policies = list(dict.fromkeys(policy for _, policy in rows))
+
+    def cell(task: str, policy: str) -> str:
+        if (task, policy) not in rows:
+            return "—"  # not played
+        bounds = protocol.task_of(task).bounds
+        return f"{(rows[task, policy] - bounds.low) / (bounds.high - bounds.low):.2f}"
+
+    body = [
+        (f"`{task.id}`", *(cell(task.id, policy) for policy in policies)) for task in protocol.task
+    ]
+    return rows_table(["Task", *(f"`{policy}`" for policy in policies)], body)
+
+
+def pathfinders() -> str:
+    """Success and return of learners and planners on the tasks of routing-learned."""
+    rows = read("routing-learned", "estimates.csv")
+    estimates = {(row["task"], row["policy"], row["metric"]): row for row in rows}
+    played, policies = (list(dict.fromkeys(row[key] for row in rows)) for key in ("task", "policy"))
+
+    def cell(task: str, policy: str, metric: str, places: int) -> str:
+        row = estimates[task, policy, metric]
+        return interval(*(float(row[key]) for key in ("mean", "low", "high")), f".{places}f")
+
+    measures = (("success_rate", 3), ("return", 0))
+    head = [f"`{task}`: {metric}" for task in played for metric, _ in measures]
+    body = [
+        (f"`{policy}`", *(cell(task, policy, *measure) for task in played for measure in measures))
+        for policy in policies
+    ]
+    return rows_table(["Policy", *head], body)
+
+
+def stored(name: str, file: str, unit: str) -> list[dict[str, str]]:
+    """Return the rows of policies with this unit; none where no results are stored."""
+    if not (RESULTS / name / file).is_file():
+        return []
+    return [row for row in read(name, file) if row["unit"] == unit]
+
+
+def missing(name: str, unit: str) -> str:
+    """Return the sentence that stands where there are no results."""
+    part = "--fixed" if unit == "episodes" else "--trained"
+    command = f"python benchmarks/reference.py {name} {part}"
+    return f"Not in this version of the package; `{command}` computes and stores these results."
+
+
+def read(name: str, file: str) -> list[dict[str, str]]:
+    """Return the rows of a table of reference results."""
+    with (RESULTS / name / file).open(encoding="utf-8") as opened:
+        return list(csv.DictReader(opened))
+
+
+def interval(mean: float, low: float, high: float, form: str) -> str:
+    """Return an estimate with its interval, whose limits stay on one line."""
+    return f"{mean:{form}} [{low:{form}},{_NO_BREAK}{high:{form}}]"

@@ -1,0 +1,100 @@
+"""RLlib's PPO in all seats of a game, through the PettingZoo interface.
+
+    make interop                                      # makes the environment, runs the examples
+    build/interop/rllib/bin/python examples/rllib_ppo.py --steps 40000
+
+Trains one network for all agents on RLlib's new API stack. Then prints the mean return, summed over
+agents, of 100 episodes in which one policy has all seats: for what was learned, for the best
+constant policy and for a random one, on the same seeds. ``--steps 0`` shows the network before
+training. Needs ``requirements-rllib.txt``.
+"""
+
+import argparse
+
+import gymnasium as gym
+import pettingzoo
+import ray
+import torch
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.columns import Columns
+from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
+
+import coopbench
+import coopbench_envs  # registers the environments
+
+BATCH = 2000  # steps of the game between two updates
+
+
+class Game(ParallelPettingZooEnv):
+    """RLlib's wrapper of a game, with the agents in the game's order.
+
+    The wrapper takes them from a set, whose order differs from process to process. Agents that are
+    done stay to the joint end, as RLlib wants all of them in every episode.
+    """
+
+    def __init__(self, config):
+        game = pettingzoo.make("parallel", config["env_id"], dead_agents="keep")
+        super().__init__(game)
+        self.agents = list(game.possible_agents)
+        self.possible_agents = list(game.possible_agents)
+
+
+def train(env_id, steps, seed):
+    """Return the algorithm after ``steps`` steps of the game, in whole batches."""
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    torch.set_num_threads(1)  # small networks gain nothing from more
+    config = (
+        PPOConfig()
+        .environment(Game, env_config={"env_id": env_id})
+        .multi_agent(policies={"shared"}, policy_mapping_fn=lambda agent, *_, **__: "shared")
+        .env_runners(num_env_runners=0)
+        .training(train_batch_size_per_learner=BATCH, minibatch_size=500, num_epochs=5, lr=1e-3)
+        .debugging(seed=seed, log_level="ERROR")
+    )
+    algorithm = config.build_algo()
+    for _ in range(steps // BATCH):
+        algorithm.train()
+    return algorithm
+
+
+def as_policy(algorithm, env_id):
+    """Turn the network into what coopbench plays: a function of all seats of a batch of games."""
+    network = algorithm.get_module("shared")
+    bounds = gym.make(env_id).action_space  # low and high are (agents, dim)
+
+    def ppo(observations):
+        rows = torch.as_tensor(observations).reshape(-1, observations.shape[-1])
+        with torch.no_grad():
+            logits = network.forward_inference({Columns.OBS: rows})[Columns.ACTION_DIST_INPUTS]
+        mean, _ = logits.chunk(2, dim=-1)  # the other half are logarithms of deviations
+        fractions = (mean.clamp(-1.0, 1.0).numpy() + 1.0) / 2.0  # RLlib learns actions in [-1, 1]
+        fractions = fractions.reshape(*observations.shape[:2], -1)
+        return bounds.low + fractions * (bounds.high - bounds.low)
+
+    return ppo
+
+
+def show(env_id, ppo):
+    """Print a row per policy: the mean return of all agents together under self-play."""
+    report = coopbench.evaluate(env_id, [ppo, "best_constant", "random"])
+    print(f"{'in all seats':<24}{'mean return':>12}  95 % interval")
+    for row in report.estimates:
+        if row.metric == "return":
+            print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
+
+
+def main():
+    """Read the command line, train, show."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default="coopbench/TrustDilemma-v1")
+    parser.add_argument("--steps", type=int, default=40_000, help="of the game")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    algorithm = train(arguments.env, arguments.steps, arguments.seed)
+    show(arguments.env, as_policy(algorithm, arguments.env))
+    algorithm.stop()
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()

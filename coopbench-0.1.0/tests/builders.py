@@ -1,0 +1,229 @@
+"""What many tests need: small protocols, blocks of episodes, policies and played games.
+
+Every part has a default; a test names only what it is about.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coopbench.episodes.table import Cell, Episodes
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench_envs.engine import Engine
+
+TRUST = "coopbench/TrustDilemma-v1"
+
+
+# -- protocols -----------------------------------------------------------------------------------
+
+
+def make_task(
+    name: str = "dilemma",
+    env: str = TRUST,
+    *,
+    horizon: int = 6,
+    low: float = 0.0,
+    high: float = 20.0,
+    **fields: Any,
+) -> dict[str, Any]:
+    """Return a task of a protocol; ``fields`` are added or replace those named here."""
+    bounds = {"low": float(low), "high": float(high)}
+    return {"id": name, "env": env, "parameters": {"horizon": horizon}, "bounds": bounds} | fields
+
+
+def make_training(
+    runs: int = 2, episodes: int = 2, steps: int = 20, interval: int = 10, **fields: Any
+) -> dict[str, Any]:
+    """Return the section on training, with one budget for all learners."""
+    budgets = {"any": {"steps": steps, "interval": interval}}
+    counts = {"runs": runs, "episodes": episodes}
+    return {"on": "each", "plays": "own", **counts, "budgets": budgets} | fields
+
+
+def content(
+    name: str = "small",
+    *,
+    citation: str = "",
+    tasks: Any = None,
+    train: Any = (50, 51),
+    first: int = 0,
+    count: int = 6,
+    selection: tuple[int, int] | None = None,
+    training: dict[str, Any] | None = None,
+    limits: dict[str, Any] | None = None,
+    **report: Any,
+) -> dict[str, Any]:
+    """Return the content of a protocol file.
+
+    ``train`` are the training seeds (None: none), ``first`` and ``count`` the evaluation seeds,
+    ``selection`` the first and the number of the selection seeds; ``training`` and ``limits`` are
+    sections. ``report`` adds to the section on the report or replaces its defaults; a value None
+    removes a key.
+    """
+    seeds: dict[str, Any] = {"evaluation": {"first": first, "count": count}}
+    if train is not None:
+        seeds["training"] = list(train)
+    if selection is not None:
+        seeds["selection"] = dict(zip(("first", "count"), selection, strict=True))
+    defaults = {
+        "score": "return",
+        "metrics": ["return", "length"],
+        "curve": "mean_trust",
+        "baselines": ["random"],
+    }
+    shown = {key: value for key, value in (defaults | report).items() if value is not None}
+    identity = {"name": name, "version": 1, "description": "Small tasks."}
+    sections: dict[str, Any] = {
+        "protocol": identity | ({"citation": citation} if citation else {}),
+        "seeds": seeds,
+        "report": shown,
+    }
+    optional = {"training": training, "limits": limits}
+    sections |= {key: value for key, value in optional.items() if value is not None}
+    return sections | {"task": [make_task()] if tasks is None else list(tasks)}
+
+
+def protocol_of(*name: str, **parts: Any) -> Protocol:
+    """Return a protocol without a file; the arguments are those of ``content``."""
+    return Protocol.model_validate(content(*name, **parts))
+
+
+def toml_of(value: Any) -> str:
+    """Return a value as TOML on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f'"{key}" = {toml_of(part)}' for key, part in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_of, value)) + "]"
+    return json.dumps(value)
+
+
+def toml_text(content: dict[str, Any]) -> str:
+    """Return the content of a file as TOML."""
+    return "\n".join(f"{key} = {toml_of(part)}" for key, part in content.items())
+
+
+def protocol_file(folder: Path, *name: str, **parts: Any) -> Path:
+    """Write a protocol into ``folder`` and return its file; arguments as for ``content``."""
+    file = folder / f"{name[0] if name else 'small'}.toml"
+    file.write_text(toml_text(content(*name, **parts)), encoding="utf-8")
+    return file
+
+
+def small_protocol(folder: Path, *name: str, **parts: Any) -> Protocol:
+    """Write a protocol into ``folder`` and load it; arguments as for ``content``."""
+    return load_protocol(protocol_file(folder, *name, **parts))
+
+
+def loaded(folder: Path, text: str, name: str = "small") -> Protocol:
+    """Write the text of a protocol into ``folder`` and load it."""
+    file = folder / f"{name}.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_protocol(file)
+
+
+def first_task(protocol: Protocol, **parts: Any) -> Protocol:
+    """Return a protocol with the first of its tasks alone; ``parts`` replace other sections."""
+    return protocol.model_copy(update={"task": protocol.task[:1]} | parts)
+
+
+# -- episodes ------------------------------------------------------------------------------------
+
+
+def make_block(cell: Cell, returns: Any, **fields: Any) -> Episodes:
+    """Return episodes of one cell with these ``returns`` (episodes, agents) and nothing of note."""
+    earned = np.asarray(returns, np.float64)
+    count, agents = earned.shape
+    values = {
+        "agents": tuple(f"agent_{a}" for a in range(agents)),
+        "seeds": np.arange(count, dtype=np.uint64),
+        "lengths": np.full(count, 4),
+        "terminated": np.zeros(count, np.bool_),
+        "seats": np.ones((count, agents), np.bool_),
+        "metrics": {},
+        "curves": {},
+    }
+    return Episodes(cell=cell, returns=earned, **(values | fields))
+
+
+# -- groups of tasks -----------------------------------------------------------------------------
+
+GROUP_TASKS = {"a-one": ("a", 5), "a-two": ("a", 6), "b-one": ("b", 7)}  # group and horizon
+GROUP_LEVELS = {"low": 3.0, "middle": 5.0, "high": 5.5}  # mean returns of three policies
+GROUP_EPISODES, GROUP_HIGH = 20, 10.0  # a return of GROUP_HIGH counts as 1
+GROUP_CURVE = "mean_trust"
+
+
+def group_protocol(**parts: Any) -> Protocol:
+    """Return a protocol with two tasks in one group and one in another."""
+    tasks = [
+        make_task(name, group=group, horizon=horizon, high=GROUP_HIGH)
+        for name, (group, horizon) in GROUP_TASKS.items()
+    ]
+    defaults: dict[str, Any] = {"metrics": ["return"], "baselines": None, "resamples": 500}
+    seeds: dict[str, Any] = {"train": (900, 901, 902), "first": 5, "count": GROUP_EPISODES}
+    return protocol_of("invented", tasks=tasks, **(seeds | defaults | parts))
+
+
+def group_block(name: str, policy: str, returns: np.ndarray, run: int | None = None) -> Episodes:
+    """Return episodes of one cell with these returns of the team."""
+    return make_block(
+        Cell(name, policy, run),
+        np.stack([returns, np.zeros(len(returns))], axis=1),
+        agents=("left_0", "right_0"),
+        seeds=np.arange(5, 5 + len(returns), dtype=np.uint64),
+        metrics={GROUP_CURVE: np.zeros(len(returns))},
+        curves={GROUP_CURVE: np.zeros(5)},
+    )
+
+
+def group_blocks(
+    levels: dict[str, float], runs: tuple[int | None, ...] = (None,), shared: bool = True
+) -> list[Episodes]:
+    """Return blocks of policies with these mean returns; ``shared`` luck is the same for all."""
+    rng = np.random.default_rng(3)
+    luck = {name: rng.normal(0.0, 2.0, GROUP_EPISODES) for name in GROUP_TASKS}
+    blocks = []
+    for policy, level in levels.items():
+        for name in GROUP_TASKS:
+            for k, run in enumerate(runs):
+                chance = luck[name] if shared else rng.normal(0.0, 2.0, GROUP_EPISODES)
+                wobble = rng.normal(0.0, 0.2, GROUP_EPISODES) + 0.1 * k
+                blocks.append(group_block(name, policy, level + chance + wobble, run))
+    return blocks
+
+
+# -- play ----------------------------------------------------------------------------------------
+
+
+class Invests:
+    """A policy that always invests one amount; further facts become attributes of the policy."""
+
+    def __init__(self, amount: float, name: str = "invests", **facts: Any) -> None:
+        self.amount, self.name = amount, name
+        if facts:
+            self.hyperparameters = facts
+
+    def act(self, observations: np.ndarray) -> np.ndarray:
+        return np.full((*observations.shape[:2], 1), self.amount)
+
+
+def begun(env: str, lanes: int = 1, *, state: Any = None, **parameters: Any) -> Engine:
+    """Return an engine whose lane i has begun the episode of seed i."""
+    engine = Engine(env, lanes, **parameters)
+    engine.reset(np.arange(lanes, dtype=np.uint64), state=state)
+    return engine
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def edit_meta(cell: Path, **changes: Any) -> dict[str, Any]:
+    """Change the metadata in the folder of a cell; return what they were."""
+    file = cell / "meta.json"
+    meta: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    if changes:
+        file.write_text(json.dumps(meta | changes, indent=2) + "\n", encoding="utf-8")
+    return meta

@@ -1,0 +1,87 @@
+"""What all tests share: the registry, with discrete toys among the shipped environments."""
+
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import coopbench_envs
+from coopbench.cli.main import main
+from coopbench_envs import threads
+
+sys.path.insert(0, str(Path(__file__).parent))
+import toy_pennies
+import toy_squad
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # So it is behind a shell's "&", and in all processes from there on; tests send that signal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+GOLDEN = Path(__file__).parent / "golden"
+
+for spec in (toy_pennies.SPEC, toy_squad.SPEC, toy_squad.SPEC_FREELANCERS):
+    coopbench_envs.register(spec)
+IDS = coopbench_envs.ids()
+
+
+@pytest.fixture(params=IDS, ids=lambda env_id: env_id.split("/")[1])
+def env_id(request):
+    return request.param
+
+
+@pytest.fixture
+def sharing(monkeypatch):
+    """Threads share all calls but the first of each kind, however short they are."""
+    monkeypatch.setattr(threads, "gains", lambda alone, shared: True)
+    monkeypatch.setattr(threads, "TRIALS", 1)
+
+
+class Printed(NamedTuple):
+    """What a command wrote to its two streams."""
+
+    out: str
+    err: str
+
+    @property
+    def message(self):
+        """The error as one line, however it was wrapped."""
+        return " ".join(self.err.split())
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Run a command in ``tmp_path``: all of the entry point, but in this process.
+
+    The command must end with the exit status ``status``.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(*words, status=0):
+        monkeypatch.setattr(sys, "argv", ["coopbench", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = Printed(*capsys.readouterr())
+        assert (stop.value.code or 0) == status, printed.err
+        return printed
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def golden():
+    return GOLDEN
+
+
+def pytest_collection_modifyitems(items):
+    """Keep the tests of one environment in one process: it compiles once, not in each of them."""
+    for item in items:
+        values = getattr(item, "callspec", None)
+        named = [v for v in (values.params.values() if values else ()) if isinstance(v, str)]
+        games = [v.split("/")[-1] for v in named if re.search(r"-v\d+$", v)]
+        group = games[0] if games else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))

@@ -1,0 +1,335 @@
+"""Two-way intervals equal slow loops over runs and episodes, and what they must not claim."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from coopbench.statistics import (
+    Crossed,
+    Grid,
+    binomial_interval,
+    complete_grid,
+    gap_weights,
+    half_widths,
+    iqm,
+    iqm_of_runs,
+    iqm_weights,
+    mean_weights,
+    median_weights,
+    one_sided,
+    p_values,
+    runs_behind_best,
+    survives_unseen,
+    t_interval,
+    unseen_interval,
+    unseen_share,
+)
+
+rng = np.random.default_rng(11)
+RUNS, EPISODES = 4, 7
+Y = rng.normal(size=(RUNS, EPISODES)) + rng.normal(size=(RUNS, 1)) + rng.normal(size=EPISODES)
+
+
+def slow(y):
+    """V_R, V_E and V_I by double loops."""
+    runs, episodes = len(y), len(y[0])
+    mean = sum(y[r][e] for r in range(runs) for e in range(episodes)) / (runs * episodes)
+    m = [sum(y[r][e] for e in range(episodes)) / episodes for r in range(runs)]
+    g = [sum(y[r][e] for r in range(runs)) / runs for e in range(episodes)]
+    v_r = sum((a - mean) ** 2 for a in m) / (runs - 1) / runs
+    v_e = sum((a - mean) ** 2 for a in g) / (episodes - 1) / episodes
+    squares = 0.0
+    for r in range(runs):
+        for e in range(episodes):
+            squares += (y[r][e] - m[r] - g[e] + mean) ** 2
+    return mean, v_r, v_e, squares / ((runs - 1) * (episodes - 1) * runs * episodes)
+
+
+def rule(v_r, df_r, v_e, df_e, v_i, tail):
+    """Half width by the formula."""
+    t_r, t_e = (stats.t.ppf(1 - tail, df) if np.isfinite(df) else 0.0 for df in (df_r, df_e))
+    z = stats.norm.ppf(1 - tail)
+    both = t_r**2 * v_r + t_e**2 * v_e - z**2 * v_i
+    return np.sqrt(max(both, t_r**2 * v_r, t_e**2 * v_e))
+
+
+def test_one_task_is_the_closed_rule():
+    mean, v_r, v_e, v_i = slow(Y.tolist())
+    crossed = Crossed([Grid(Y)])
+    spread = crossed.spread([1.0])
+    assert crossed.means[0] == pytest.approx(mean, rel=1e-14)
+    assert spread.runs[0] == pytest.approx(v_r, rel=1e-12)
+    assert spread.episodes[0] == pytest.approx(v_e, rel=1e-12)
+    assert spread.interaction[0] == pytest.approx(v_i, rel=1e-12)
+    assert (spread.runs_df[0], spread.episodes_df[0]) == (RUNS - 1, EPISODES - 1)
+    for confidence in (0.8, 0.95, 0.99):
+        expected = rule(v_r, RUNS - 1, v_e, EPISODES - 1, v_i, (1 - confidence) / 2)
+        assert half_widths(spread, confidence)[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("which", ["runs", "episodes"])
+def test_it_is_never_narrower_than_student_over_either(which):
+    noise = rng.normal(size=(RUNS, EPISODES))
+    y = noise * 1e-3 + (noise[:, :1] if which == "runs" else noise[:1])
+    half = half_widths(Crossed([Grid(y)]).spread([1.0]))[0]
+    student = t_interval(y.mean(axis=1 if which == "runs" else 0))
+    assert half >= (student.high - student.low) / 2 * (1 - 1e-12)
+    assert half == pytest.approx((student.high - student.low) / 2, rel=0.01)
+
+
+def test_a_fixed_policy_has_students_interval_over_episodes():
+    spread = Crossed([Grid(Y[0])]).spread([1.0])
+    student = t_interval(Y[0])
+    assert half_widths(spread)[0] == pytest.approx((student.high - student.low) / 2, rel=1e-12)
+    assert spread.runs[0] == spread.interaction[0] == 0.0
+
+
+def test_differences_are_paired_by_episodes_and_add_runs():
+    other, fixed = rng.normal(size=(RUNS + 2, EPISODES)) + Y[0], rng.normal(size=EPISODES)
+    grids = [Grid(Y, "e"), Grid(other, "e"), Grid(fixed, "e")]
+    crossed = Crossed(grids)
+    forms = [[1, -1, 0], [1, 0, -1], [0, 1, -1]]
+    spread = crossed.spread(forms)
+    parts = [slow(Y.tolist()), slow(other.tolist()), (fixed.mean(), 0.0, 0.0, 0.0)]
+    for k, (i, j) in enumerate(((0, 1), (0, 2), (1, 2))):
+        series = grids[i].matrix.mean(axis=0) - grids[j].matrix.mean(axis=0)
+        v_r = parts[i][1] + parts[j][1]
+        squares = [
+            parts[s][1] ** 2 / (len(grids[s].matrix) - 1) for s in (i, j) if not grids[s].fixed
+        ]
+        df = v_r**2 / sum(squares)
+        assert spread.episodes[k] == pytest.approx(np.var(series, ddof=1) / EPISODES, rel=1e-10)
+        assert spread.runs[k] == pytest.approx(v_r)
+        assert spread.runs_df[k] == pytest.approx(df)
+        assert spread.interaction[k] == pytest.approx(parts[i][3] + parts[j][3])
+        expected = rule(v_r, df, spread.episodes[k], EPISODES - 1, spread.interaction[k], 0.025)
+        assert half_widths(spread)[k] == pytest.approx(expected)
+
+
+def test_p_is_the_level_at_which_the_interval_touches_zero():
+    crossed = Crossed([Grid(Y + shift) for shift in (0.3, 1.0, 4.0, 0.0)])
+    crossed.means[3] = 0.0
+    spread = crossed.spread(np.eye(4))
+    levels = p_values(crossed.means, spread)
+    for k in range(3):
+        touching = optimize.brentq(
+            lambda p, k=k: rule(*(part[k] for part in spread), p / 2) - abs(crossed.means[k]),
+            1e-12,
+            1 - 1e-9,
+            xtol=1e-15,
+        )
+        assert levels[k] == pytest.approx(touching, rel=1e-6)
+    assert levels[3] == 1.0
+    assert np.all(np.diff(levels[:3]) < 0) == np.all(np.diff(np.abs(crossed.means[:3])) > 0)
+    assert one_sided(crossed.means, spread)[2] == pytest.approx(levels[2] / 2)
+    assert one_sided(-crossed.means, spread)[2] == pytest.approx(1 - levels[2] / 2)
+
+
+def test_p_of_a_fixed_policy_is_students():
+    x, y = rng.normal(size=30), rng.normal(0.4, 1.0, size=30)
+    crossed = Crossed([Grid(x, "e"), Grid(y, "e")])
+    form = np.array([[1.0, -1.0]])
+    expected = stats.ttest_rel(x, y).pvalue
+    assert p_values(crossed.estimates(form), crossed.spread(form))[0] == pytest.approx(expected)
+
+
+def test_groups_add_tasks_and_pool_degrees_of_freedom():
+    grids = [
+        Grid(rng.normal(size=(r, e)) + rng.normal(size=(r, 1)))
+        for r, e in ((4, 7), (6, 9), (5, 30))
+    ]
+    weights = mean_weights(np.zeros(3))
+    spread = Crossed(grids).spread(weights)
+    parts = np.array([slow(g.values.tolist())[1:] for g in grids]) / 9.0
+    runs, episodes = np.array([4, 6, 5]), np.array([7, 9, 30])
+    assert [spread.runs[0], spread.episodes[0], spread.interaction[0]] == pytest.approx(
+        parts.sum(axis=0).tolist()
+    )
+    assert spread.runs_df[0] == pytest.approx(
+        parts[:, 0].sum() ** 2 / np.sum(parts[:, 0] ** 2 / (runs - 1))
+    )
+    assert spread.episodes_df[0] == pytest.approx(
+        parts[:, 1].sum() ** 2 / np.sum(parts[:, 1] ** 2 / (episodes - 1))
+    )
+
+
+def test_tasks_on_the_same_episodes_and_runs_are_summed_first():
+    one, two = Y, 2.0 * Y + rng.normal(size=Y.shape)
+    weights = np.array([0.5, 0.25])
+    crossed = Crossed([Grid(one, "seeds", "runs"), Grid(two, "seeds", "runs")])
+    spread, total = crossed.spread(weights), 0.5 * one + 0.25 * two
+    _, v_r, v_e, v_i = slow(total.tolist())
+    assert (spread.runs[0], spread.episodes[0], spread.interaction[0]) == pytest.approx(
+        (v_r, v_e, v_i)
+    )
+    assert (spread.runs_df[0], spread.episodes_df[0]) == (RUNS - 1, EPISODES - 1)
+    apart = Crossed([Grid(one), Grid(two)]).spread(weights)
+    assert apart.episodes[0] < spread.episodes[0]  # they share their luck
+
+
+def test_strata_count_only_the_variance_within():
+    labels = np.array([0, 1, 0, 1, 1, 0, 1, 0])
+    effects = rng.normal(size=(4, 8))
+    y = effects + 10.0 * labels
+    spread = Crossed([Grid(y, strata=labels)]).spread([1.0])
+    expected = v_i = 0.0
+    for label in (0, 1):
+        part = y[:, labels == label]
+        expected += 4 * np.var(part.mean(axis=0), ddof=1) / 8**2
+        v_i += slow(part.tolist())[3] * 4**2 / 8**2
+    assert spread.episodes[0] == pytest.approx(expected)
+    assert spread.interaction[0] == pytest.approx(v_i)
+    assert spread.episodes_df[0] == 6
+    assert spread.episodes[0] < Crossed([Grid(y)]).spread([1.0]).episodes[0] / 5
+    both = Crossed([Grid(y, "e", strata=labels), Grid(y * 2, "e")]).spread(np.eye(2))
+    assert both.episodes[0] > 5 * expected  # strata that not all grids have are not used
+    alone = np.array([0, 0, 0, 0, 0, 0, 0, 1])
+    assert np.isnan(half_widths(Crossed([Grid(y, strata=alone)]).spread([1.0]))[0])
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 4, 5, 8, 13])
+def test_weights_reproduce_the_statistics(tasks):
+    means = rng.normal(0.8, 0.5, size=tasks)
+    assert mean_weights(means) @ means == pytest.approx(means.mean())
+    assert iqm_weights(means) @ means == pytest.approx(iqm(means[None]))
+    assert median_weights(means) @ means == pytest.approx(np.median(means))
+    above = np.mean(means >= 1.0)
+    assert gap_weights(means) @ means + (1 - above) == pytest.approx(
+        1 - np.minimum(means, 1).mean()
+    )
+
+
+def test_few_runs_and_episodes_are_refused():
+    for values in (Y[:2], Y[:1], Y[:, :1]):
+        crossed = Crossed([Grid(values), Grid(Y)])
+        spread = crossed.spread([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+        assert np.isnan(half_widths(spread)).tolist() == [True, False, True]
+        assert np.isnan(p_values(crossed.estimates(np.eye(2)), crossed.spread(np.eye(2)))[0])
+
+
+@pytest.mark.parametrize(
+    ("grids", "message"),
+    [
+        ([Grid(np.array([[1.0, np.nan], [1.0, 2.0]]))], "grid 0 has missing"),
+        ([Grid(np.zeros((0, 3)))], r"grid 0 has shape \(0, 3\)"),
+        ([Grid(np.zeros((3, 2)), "e"), Grid(np.zeros((3, 4)), "e")], "grid 1 has 4 episodes"),
+        ([Grid(Y, runs="r"), Grid(Y[:3], runs="r")], "grid 1 has 3 runs"),
+        ([Grid(Y, strata=np.zeros(3))], r"allowed is \(7,\)"),
+    ],
+)
+def test_what_is_not_crossed_is_refused(grids, message):
+    with pytest.raises(ValueError, match=message):
+        Crossed(grids)
+
+
+@pytest.mark.parametrize("level", [0.0, 46266.819949874385, 1e-9, -3.3])
+def test_what_does_not_vary_has_no_width_and_no_p(level):
+    still = Grid(np.full((5, 9), level), "e")
+    crossed = Crossed([still, Grid(np.full(9, level + 1), "e")])
+    form = np.array([[1.0, -1.0], [1.0, 0.0]])
+    spread = crossed.spread(form)
+    assert half_widths(spread).tolist() == [0.0, 0.0]
+    assert np.isnan(p_values(crossed.estimates(form), spread)[0])
+
+
+def test_equal_play_differs_by_nothing():
+    y = rng.normal(1e4, 3.0, size=(5, 9))
+    crossed = Crossed([Grid(y[0], "e"), Grid(y[0].copy(), "e"), Grid(y[0] + 2.0, "e")])
+    forms = [[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]
+    spread = crossed.spread(forms)
+    assert half_widths(spread).tolist() == [0.0, 0.0]  # their difference does not vary
+    assert crossed.estimates(forms).tolist() == pytest.approx([0.0, -2.0])
+
+
+def test_undefined_episodes_keep_the_means_of_the_runs():
+    y = Y.copy()
+    y[1, 2] = y[3, 4] = np.nan
+    y[:, 6] = np.nan
+    grid = complete_grid(y)
+    assert grid.shape == (RUNS, EPISODES - 1)
+    assert grid.mean(axis=1) == pytest.approx(np.nanmean(y, axis=1))
+    single = np.array([1.0, np.nan, 3.0, np.inf])
+    assert complete_grid(single).tolist() == [1.0, 3.0]
+    assert np.array_equal(complete_grid(Y), Y)
+    assert complete_grid(np.full(3, np.nan)).size == 0
+
+
+def test_the_variance_of_a_mean_over_defined_episodes_is_that_of_a_ratio():
+    """Against many samples: a metric that is undefined in a third of the episodes."""
+    chances, means, variances = np.random.default_rng(5), [], []
+    for _ in range(2000):
+        y = chances.normal(size=(4, 60)) + chances.normal(size=60)
+        y[chances.uniform(size=y.shape) < 1 / 3] = np.nan
+        crossed = Crossed([Grid(complete_grid(y))])
+        spread = crossed.spread([1.0])
+        means.append(crossed.means[0])
+        variances.append((spread.runs + spread.episodes - spread.interaction)[0])
+    assert np.mean(variances) == pytest.approx(np.var(means), rel=0.1)
+
+
+def test_the_iqm_of_runs_is_the_pooled_one():
+    grids = [Grid(rng.normal(k, 0.3, size=(8, 1)) + rng.normal(size=50)) for k in range(4)]
+    value, spread = iqm_of_runs(grids)
+    means = np.stack([g.values.mean(axis=1) for g in grids], axis=1)
+    assert value == iqm(means)
+    assert half_widths(spread)[0] > 0
+    with pytest.raises(ValueError, match="fixed policy"):
+        iqm_of_runs([Grid(Y[0])])
+
+
+def test_unseen_failures_at_the_ends_of_the_scale():
+    shares = [unseen_share(n) for n in (3, 5, 10, 30)]
+    assert shares == pytest.approx([0.708, 0.522, 0.308, 0.116], abs=5e-4)
+    assert [unseen_share(n, 0.05) for n in (3, 5, 10, 30)] == pytest.approx(
+        [0.632, 0.451, 0.259, 0.095], abs=5e-4
+    )
+    low, high = unseen_interval(0.9, 0.02, 5, (0.0, 1.0))
+    assert (low, high) == pytest.approx((0.9 * (1 - shares[1]), 0.9 + 0.1 * shares[1]))
+    assert unseen_interval(0.5, 2.0, 5, (0.0, 1.0)) == (-1.5, 2.5)  # never narrower
+
+
+@pytest.mark.parametrize(
+    ("estimate", "runs", "end", "rival", "holds"),
+    [
+        (0.9, 5, 0.0, 0.4, True),  # 0.9 * 0.549 = 0.494
+        (0.9, 5, 0.0, 0.6, False),
+        (0.9, 10, 0.0, 0.6, True),
+        (0.1, 5, 1.0, 0.6, True),  # 0.1 * 0.549 + 0.451 = 0.506
+        (0.1, 5, 1.0, 0.4, False),
+        (0.5, 5, 0.0, 0.5, False),
+    ],
+)
+def test_a_claim_survives_unseen_failures(estimate, runs, end, rival, holds):
+    assert survives_unseen(estimate, runs, end, rival) is holds
+
+
+def test_binomial_interval_is_exact():
+    for count, hits in ((5, 5), (10, 10), (10, 0), (7, 3)):
+        exact = stats.binomtest(hits, count).proportion_ci(0.95, method="exact")
+        assert binomial_interval(hits, count) == pytest.approx((exact.low, exact.high))
+    assert binomial_interval(5, 5)[0] == pytest.approx(0.478, abs=5e-4)
+    with pytest.raises(ValueError, match="6 of 5"):
+        binomial_interval(6, 5)
+
+
+def test_runs_far_below_the_best_of_their_task():
+    assert runs_behind_best(np.array([0.9, 0.66, 0.64, 0.1]), 0.25) == 2
+
+
+def test_a_hundred_and_seventy_differences_take_no_loop():
+    """All forms at once equal one form at a time."""
+    grids = [Grid(rng.normal(size=(5, 20)), episodes=t) for _ in range(4) for t in range(3)]
+    crossed = Crossed(grids)
+    forms = []
+    for one, two in itertools.combinations(range(4), 2):
+        for task in range(3):
+            form = np.zeros(12)
+            form[3 * one + task], form[3 * two + task] = 1.0, -1.0
+            forms.append(form)
+    together = half_widths(crossed.spread(forms))
+    for form, half in zip(forms, together, strict=True):
+        pair = [grids[k] for k in np.flatnonzero(form)]
+        alone = half_widths(Crossed(pair).spread([1.0, -1.0]))[0]
+        assert half == pytest.approx(alone)

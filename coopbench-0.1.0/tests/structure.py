@@ -1,0 +1,410 @@
+"""The structure of the packages: rooms on floors, files, imports, names; and what violates it.
+
+    python tests/structure.py
+
+prints every violation. A room is a module or a folder directly below a package; it may import the
+rooms on lower floors, of its own package and of the packages below it.
+"""
+
+import ast
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from folders import FOLDERS, ROOT, sources
+
+# Packages and their rooms from the ground up; a room may import what stands above it in this table.
+# "" is the package's own __init__.py, FAMILIES are all folders that the table does not name. The
+# same table stands in docs/architecture.md.
+FAMILIES = "<families of environments>"
+FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "coopbench_envs": (
+        ("errors", "parameters", "layouts", "roles", "rendering", "arrays", "threads", "compiling"),
+        ("core",),
+        ("drivers",),
+        ("memory",),
+        (FAMILIES,),
+        ("registration",),
+        ("engine",),
+        ("pictures",),
+        ("shells",),
+        ("",),
+    ),
+    "coopbench.baselines": (
+        ("", "errors"),
+        ("game",),
+        ("policy",),
+        ("own_code",),
+        ("rules",),
+        ("networks", "strategies", "planners"),
+        ("learner",),
+        ("registry",),
+        ("player",),
+        ("match",),
+        ("learners",),
+        ("train_ippo",),
+    ),
+    "coopbench.protocols": (("",),),
+    "coopbench": (
+        ("",),
+        ("errors", "provenance"),
+        ("files", "statistics"),
+        ("episodes",),
+        ("protocol",),
+        ("playing",),
+        ("results",),
+        ("analysis",),
+        ("report",),
+        ("theory", "exchange"),
+        ("workflows",),
+        ("catalogue",),
+        ("describe", "bench"),
+        ("cli",),
+        ("__main__",),
+    ),
+}
+# Libraries that are slow to import or optional: imported by the function that needs them.
+HEAVY = (
+    "IPython",
+    "jinja2",
+    "markupsafe",
+    "matplotlib",
+    "numba",
+    "pandas",
+    "PIL",
+    "ray",
+    "rich",
+    "scipy",
+    "stable_baselines3",
+    "tensorboard",
+    "torch",
+)
+# Other imports inside functions: (file or folder, module or its beginning) -> why.
+LATE_IMPORTS = {
+    ("coopbench/cli", "coopbench"): "a command imports what it runs; the help stays quick",
+    ("coopbench/statistics", "coopbench.statistics.kernels"): "imports numba",
+    ("coopbench_envs/__init__.py", "coopbench_envs"): "importing registers environments, no more",
+    ("coopbench/workflows", "fcntl"): "exists on POSIX systems only",
+}
+# Modules that are imported by a name that is made at run time.
+IMPORT_BY_NAME = {
+    "baselines/registry.py": "policies and learners register by lying in the folder",
+    "coopbench/__init__.py": "public names are loaded when they are first used",
+    "baselines/own_code.py": "the user names a module",
+    "coopbench_envs/registration.py": "environments register by lying in the folder",
+    "coopbench_envs/shells/seats.py": "partners of an environment need policies, which lie above",
+}
+LINES, INIT_LINES, ROOMS = 600, 40, 20
+UNCLEAR = ("found", "there", "given", "told")
+UNCLEAR_IN_PACKAGES = ("each", "own", "kept", "asked", "known")
+# Where a name of UNCLEAR_IN_PACKAGES may stand, as a term of a formula or as part of a format.
+NAMES_ALLOWED = (
+    "coopbench/report/checklist.py",  # the column "known" of checklist.csv
+    "coopbench/statistics/",
+    "coopbench_envs/coopetition/ventures/",
+    "coopbench_envs/pathfinding/routing_v1.py",
+)
+CHECKED_FOR_NAMES = (*FOLDERS.values(), "tests", "docs", "benchmarks", "examples")
+
+
+class Import(NamedTuple):
+    """One import statement of a module of the packages."""
+
+    importer: str
+    imported: str  # a module of the packages if it is one, else the name as written
+    line: int
+    late: bool  # inside a function
+
+
+@cache
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def imports(module: str, file: Path) -> Iterator[Import]:
+    """Yield the imports of a module, those in functions and for types included."""
+    functions = [n for n in ast.walk(_tree(file)) if isinstance(n, ast.FunctionDef)]
+    late = {id(node) for function in functions for node in ast.walk(function)}
+    lazy = _lazy_names(module, file)
+    for node in ast.walk(_tree(file)):
+        if id(node) in lazy:
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            names = ["." * node.level + (node.module or "")]
+        elif isinstance(node, ast.ImportFrom):
+            # ``from package import module`` imports the module, any other name the package.
+            below = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = list(dict.fromkeys(n if n in _modules() else str(node.module) for n in below))
+        else:
+            continue
+        for name in names:
+            yield Import(module, name, node.lineno, id(node) in late)
+
+
+def _lazy_names(module: str, file: Path) -> set[int]:
+    """Return the nodes of imports that tell type checkers what ``coopbench`` imports by name."""
+    blocks = [n for n in _tree(file).body if module == "coopbench" and _is_for_types(n)]
+    return {id(node) for block in blocks for node in ast.walk(block)}
+
+
+def _is_for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING"
+
+
+@cache
+def _modules() -> dict[str, Path]:
+    return sources()
+
+
+@cache
+def all_imports() -> tuple[Import, ...]:
+    """Return every import of the packages."""
+    return tuple(i for module, file in _modules().items() for i in imports(module, file))
+
+
+def _where(module: str) -> str:
+    return str(_modules()[module].relative_to(ROOT))
+
+
+def place(module: str) -> tuple[str, str]:
+    """Return the package and the room of a module."""
+    package = max((p for p in FOLDERS if f"{module}.".startswith(f"{p}.")), key=len)
+    return package, module.removeprefix(package).lstrip(".").split(".")[0]
+
+
+def floor(module: str) -> tuple[int, int] | None:
+    """Return the numbers of a module's package and floor; None for a room that has no floor."""
+    package, room = place(module)
+    floors = FLOORS[package]
+    number = next((k for k, rooms in enumerate(floors) if room in rooms), None)
+    if number is None and _is_family(package, room):
+        number = next(k for k, rooms in enumerate(floors) if FAMILIES in rooms)
+    return None if number is None else (list(FLOORS).index(package), number)
+
+
+def rooms_without_floor() -> list[str]:
+    """Rooms that the table does not name, and names in the table that are no rooms."""
+    rooms = {place(module) for module in _modules()}
+    table = {(p, room) for p, floors in FLOORS.items() for names in floors for room in names}
+    missing = [room for room in sorted(rooms - table) if not _is_family(*room)]
+    superfluous = sorted(room for room in table - rooms if room[1] != FAMILIES)
+    return [f"{package}: {room} has no floor" for package, room in missing] + [
+        f"{package}: there is no {room}" for package, room in superfluous
+    ]
+
+
+def _is_family(package: str, room: str) -> bool:
+    """Whether a room is a folder of environments."""
+    return package == "coopbench_envs" and (ROOT / package / room / "__init__.py").is_file()
+
+
+def upward_imports() -> list[str]:
+    """Imports of a room that does not lie on a lower floor."""
+    violations = []
+    for i in all_imports():
+        if i.imported not in _modules() or place(i.importer) == place(i.imported):
+            continue
+        importer, imported = floor(i.importer), floor(i.imported)
+        if importer is not None and imported is not None and imported >= importer:
+            violations.append(f"{_where(i.importer)}:{i.line} imports {i.imported}")
+    return violations
+
+
+def circles() -> list[str]:
+    """Groups of files that import each other, directly or through others."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    for i in all_imports():
+        if i.imported in _modules():
+            graph[i.importer].add(i.imported)
+    reach = {module: _reachable(graph, module) for module in _modules()}
+    groups = {
+        tuple(sorted(m for m in reach[module] if module in reach[m]))
+        for module in _modules()
+        if module in reach[module]
+    }
+    return [", ".join(map(_where, group)) for group in sorted(groups)]
+
+
+def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    """Return the modules that ``start`` imports, directly or through others."""
+    reached: set[str] = set()
+    waiting = list(graph[start])
+    while waiting:
+        module = waiting.pop()
+        if module not in reached:
+            reached.add(module)
+            waiting += graph[module]
+    return reached
+
+
+def late_imports() -> list[str]:
+    """Imports inside functions that are neither heavy nor listed with a reason."""
+    return [
+        f"{_where(i.importer)}:{i.line} imports {i.imported}"
+        for i in all_imports()
+        if i.late
+        and i.imported.split(".")[0] not in HEAVY
+        and not any(_is_listed(entry, i) for entry in LATE_IMPORTS)
+    ]
+
+
+def _is_listed(entry: tuple[str, str], i: Import) -> bool:
+    folder, module = entry
+    return f"{_where(i.importer)}/".startswith(f"{folder}/") and i.imported.startswith(module)
+
+
+def superfluous_exceptions() -> list[str]:
+    """Entries of the lists of exceptions that nothing needs."""
+    late = [i for i in all_imports() if i.late]
+    lines = [
+        f"{entry}: nothing is imported late"
+        for entry in LATE_IMPORTS
+        if not any(_is_listed(entry, i) for i in late)
+    ]
+    return lines + [f"{f}: nothing is imported by name" for f in IMPORT_BY_NAME if not _by_name(f)]
+
+
+def imports_by_name() -> list[str]:
+    """Calls of import_module outside the listed files."""
+    files = [str(file.relative_to(ROOT)) for file in _modules().values()]
+    return [f"{f}:{line}" for f in files if f not in IMPORT_BY_NAME for line in _by_name(f)]
+
+
+def _by_name(file: str) -> list[int]:
+    path = ROOT / file
+    if not path.is_file():
+        return []
+    names = ("import_module", "__import__")
+    return [
+        node.lineno
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Call)
+        and (getattr(node.func, "id", None) in names or getattr(node.func, "attr", None) in names)
+    ]
+
+
+def relative_imports() -> list[str]:
+    """Imports that begin with a dot."""
+    return [f"{_where(i.importer)}:{i.line}" for i in all_imports() if i.imported.startswith(".")]
+
+
+def long_modules() -> list[str]:
+    """Modules with too many lines; an __init__.py may have fewer, apart from lists of names."""
+    violations = []
+    for module, file in _modules().items():
+        lines = len(file.read_text(encoding="utf-8").splitlines())
+        if file.name == "__init__.py":
+            lines -= sum(map(_lines_of_data, _tree(file).body))
+        most = INIT_LINES if file.name == "__init__.py" else LINES
+        if lines > most:
+            violations.append(f"{_where(module)}: {lines} lines, at most {most}")
+    return violations
+
+
+def _lines_of_data(node: ast.stmt) -> int:
+    """Count the lines of a statement that re-exports names or lists them; 0 for any other."""
+    listing = isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Dict)
+    if _is_for_types(node):
+        return sum(map(_lines_of_data, getattr(node, "body", [])))
+    if isinstance(node, ast.ImportFrom) or listing:
+        return (node.end_lineno or node.lineno) - node.lineno + 1
+    return 0
+
+
+def crowded() -> list[str]:
+    """Report if the package coopbench has too many rooms."""
+    rooms = {room for p, room in map(place, _modules()) if p == "coopbench"} - {"", "__main__"}
+    return [f"coopbench: {len(rooms)} rooms, at most {ROOMS}"] if len(rooms) > ROOMS else []
+
+
+def unclear_names() -> list[str]:
+    """Values whose name says how they came about and not what they are."""
+    return [
+        f"{file.relative_to(ROOT)}:{line} {name}"
+        for folder in CHECKED_FOR_NAMES
+        for file in sorted((ROOT / folder).rglob("*.py"))
+        for name, line in _names_bound(_tree(file))
+        if name.strip("_") in _unclear(file.relative_to(ROOT).as_posix())
+    ]
+
+
+def _unclear(file: str) -> tuple[str, ...]:
+    """Return the names that a file must not give to its values."""
+    in_package = any(file.startswith(f"{folder}/") for folder in FOLDERS.values())
+    if in_package and not file.startswith(NAMES_ALLOWED):
+        return UNCLEAR + UNCLEAR_IN_PACKAGES
+    return UNCLEAR
+
+
+def _names_bound(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield every name that a module binds: variables, parameters, attributes, functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name.strip("_"), node.lineno
+
+
+def ignored_unused_imports() -> list[str]:
+    """Lines that silence the check for unused imports."""
+    mark = "noqa: " + "F401"
+    return [
+        f"{file.relative_to(ROOT)}:{number}"
+        for folder in CHECKED_FOR_NAMES
+        for file in sorted((ROOT / folder).rglob("*.py"))
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+        if mark in line
+    ]
+
+
+CHECKS = (
+    rooms_without_floor,
+    upward_imports,
+    circles,
+    late_imports,
+    imports_by_name,
+    superfluous_exceptions,
+    relative_imports,
+    long_modules,
+    crowded,
+    unclear_names,
+    ignored_unused_imports,
+)
+
+
+def picture() -> str:
+    """Write the table of floors as text, the ground floor last."""
+    lines = []
+    for package, floors in reversed(FLOORS.items()):
+        lines.append(f"{package}/")
+        for rooms in reversed(floors):
+            names = [room for room in rooms if room not in ("", "__main__")]
+            if names:
+                lines.append(f"    {'  '.join(names)}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Print all violations; the exit status is 1 if there are any."""
+    number = 0
+    for check in CHECKS:
+        violations = check()
+        number += len(violations)
+        print(f"{check.__name__}: {len(violations)}")
+        for violation in violations:
+            print(f"    {violation}")
+    print(f"{number} violations")
+    return int(number > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,543 @@
+"""Backends: the same results in several processes, whatever happens to them; nothing is lost."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from builders import make_task, protocol_file
+
+import coopbench
+from coopbench.errors import WorkerError
+from coopbench.playing.backends.choice import BACKENDS
+from coopbench.playing.backends.jobs import TRIES, Resources, in_turn
+from coopbench.playing.plan import plan
+from coopbench.playing.rollout import PlayJob
+from coopbench.protocol.loading import load_protocol
+from coopbench.provenance import usable_cores
+
+TASKS = (("one", "TrustDilemma-v0", 8), ("two", "TrustDilemma-v0", 20), ("slow", "SLCD-v0", 9))
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Three small tasks: two of one environment, the larger one second."""
+    tasks = [make_task(name, f"coopbench/{env}", horizon=h, high=100_000) for name, env, h in TASKS]
+    return protocol_file(tmp_path, tasks=tasks, train=[50], baselines=["random", "tit_for_tat"])
+
+
+class Steady:
+    """Invests ten; in games of ``steps`` steps something happens to it, ``times`` times."""
+
+    name = "steady"
+
+    def __init__(self, folder=None, steps=None, times=0):
+        self.folder, self.steps, self.times = folder, steps, times
+
+    def initial(self, game, seeds):
+        if game.parameters.horizon == self.steps:
+            marks = Path(self.folder)
+            count = len(list(marks.glob("happened-*")))
+            if count < self.times:
+                (marks / f"happened-{count}").touch()
+                self.happens(marks)
+
+    def act(self, observations, memory):
+        return np.full((*observations.shape[:2], 1), 10.0), memory
+
+    def happens(self, marks):
+        raise NotImplementedError
+
+
+class Killed(Steady):
+    def happens(self, marks):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class OddError(Exception):
+    """Can be pickled, but not unpickled."""
+
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+class Raises(Steady):
+    """Raises when another cell is at work."""
+
+    def happens(self, marks):
+        _wait_for(marks / "playing")
+        raise OddError("this", "that")
+
+    def act(self, observations, memory):
+        (Path(self.folder) / "playing").touch()
+        _wait_for(Path(self.folder) / "happened-0")
+        time.sleep(0.02)
+        return super().act(observations, memory)
+
+
+def _wait_for(file):
+    while not file.exists():
+        time.sleep(0.01)
+
+
+def _results(folder):
+    """Contents of all files of cells but the metadata, which have times."""
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for meta in folder.rglob("meta.json")
+        for file in meta.parent.iterdir()
+        if file != meta
+    }
+
+
+def _finished(folder):
+    return sorted(file.parent.relative_to(folder).as_posix() for file in folder.rglob("meta.json"))
+
+
+def test_results_do_not_depend_on_the_backend(file, tmp_path):
+    policies = ["random", "tit_for_tat", Steady()]
+    events = []
+    serial = coopbench.evaluate(file, policies, tmp_path / "serial")
+    several = coopbench.evaluate(
+        file,
+        policies,
+        tmp_path / "processes",
+        "processes",
+        lambda *event: events.append(event),
+        workers=2,
+    )
+    expected = _results(tmp_path / "serial")
+    assert len(expected) == 3 * 9
+    assert _results(tmp_path / "processes") == expected
+    assert several.estimates == serial.estimates
+    assert [b.cell for b in several.episodes] == [b.cell for b in serial.episodes]
+    for name in _finished(tmp_path / "serial"):
+        one, two = (
+            json.loads((tmp_path / backend / name / "meta.json").read_bytes())
+            for backend in ("serial", "processes")
+        )
+        assert {key for key in one if one[key] != two[key]} <= {"seconds", "created"}
+    assert sum(what == "done" for _, _, what in events) == 9
+    for cell in (block.cell for block in several.episodes):
+        shares = [done for about, done, what in events if about == cell and what == "plays"]
+        assert shares == sorted(shares)
+        assert shares[-1] == 1.0
+
+
+def test_cross_play_does_not_depend_on_the_backend(file):
+    from coopbench.workflows.crossplay import crossplay
+
+    events = []
+    results = [
+        crossplay(
+            file,
+            ["random", Steady()],
+            ["one", "slow"],
+            lambda *event: events.append(event),
+            backend=backend,
+            workers=workers,
+        )
+        for backend, workers in (("serial", None), ("processes", 2))
+    ]
+    assert repr(results[0].meetings) == repr(results[1].meetings)  # nan equals nan in text
+    assert sorted(events[:8]) == sorted(events[8:])
+
+
+def test_a_dead_worker_is_replaced_and_its_cell_played_again(file, tmp_path):
+    policies = ["random", Killed(str(tmp_path), steps=20, times=TRIES - 1)]
+    with pytest.warns(RuntimeWarning, match="policy 'steady' on task 'two' died") as caught:
+        report = coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=2)
+    assert len([w for w in caught if w.category is RuntimeWarning]) == TRIES - 1
+    assert len(report.episodes.blocks) == 6
+    coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
+    assert _results(tmp_path / "r") == _results(tmp_path / "serial") != {}
+
+
+def test_a_cell_that_kills_its_worker_is_named(file, tmp_path):
+    policies = [Killed(str(tmp_path), steps=9, times=TRIES)]
+    with (
+        pytest.warns(RuntimeWarning, match="is done again"),
+        pytest.raises(WorkerError, match=r"3 times with policy 'steady' on task 'slow' .*signal 9"),
+    ):
+        coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=1)
+    assert _finished(tmp_path / "r") == ["two/steady"]  # after the error no other one begins
+    assert len(coopbench.evaluate(file, policies, tmp_path / "r").episodes.blocks) == 3
+
+
+def test_an_error_names_its_cell_and_the_running_ones_are_kept(file, tmp_path):
+    policies = [Raises(str(tmp_path), steps=9, times=1)]
+    with pytest.raises(RuntimeError, match="OddError: this and that") as caught:
+        coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=2)
+    assert caught.value.__notes__ == ["It came from policy 'steady' on task 'slow'."]
+    assert "in happens" in str(caught.value.__cause__)  # the traceback of the worker
+    assert "two/steady" in _finished(tmp_path / "r")
+
+
+def test_an_error_names_its_cell_in_this_process(file, tmp_path):
+    (tmp_path / "playing").touch()
+    with pytest.raises(OddError) as caught:
+        coopbench.evaluate(file, [Raises(str(tmp_path), steps=8, times=1)])
+    assert caught.value.__notes__ == ["It came from policy 'steady' on task 'one'."]
+
+
+def test_what_cannot_be_pickled_is_refused_before_anything_starts(file, tmp_path):
+    def local(observations):
+        return np.full((*observations.shape[:2], 1), 10.0)
+
+    message = r"Cannot send policy 'local' on task 'one'.*at the top level of a module.*'serial'"
+    with pytest.raises(TypeError, match=message):
+        coopbench.evaluate(file, ["random", local], tmp_path / "r", backend="processes")
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("backend", "workers", "message"),
+    [
+        ("processes", 0, r"'workers' was 0; allowed: a whole number >= 1"),
+        ("processes", 1.5, r"'workers' was 1\.5; allowed"),
+        ("processes", True, r"'workers' was True; allowed"),
+        ("serial", 2, r"'workers' was 2 with backend 'serial'.*choose backend 'processes'"),
+    ],
+)
+def test_a_wrong_number_of_workers_is_refused(file, tmp_path, backend, workers, message):
+    with pytest.raises(ValueError, match=message):
+        coopbench.evaluate(file, ["random"], tmp_path / "r", backend=backend, workers=workers)
+    assert not (tmp_path / "r").exists()
+    assert 1 <= usable_cores() <= os.cpu_count()
+
+
+def test_one_job_of_each_kind_and_the_largest_come_first(file):
+    """One of each kind first, the largest before the others in both parts."""
+    protocol = load_protocol(file)
+    cells = plan(protocol, ["random", "tit_for_tat"])
+    jobs = [PlayJob(protocol, cell, policy) for cell, policy in cells]
+    assert [job.cost for job in jobs] == [2 * steps * 6 for steps in (8, 8, 20, 20, 9, 9)]
+    assert in_turn(jobs) == [2, 4, 3, 5, 0, 1]
+
+
+def test_finished_cells_are_not_played_again_in_processes(file, tmp_path):
+    coopbench.evaluate(file, ["random"], tmp_path / "r")
+    before = {
+        name: (tmp_path / "r" / name / "meta.json").stat().st_mtime_ns
+        for name in _finished(tmp_path / "r")
+    }
+    events = []
+    coopbench.evaluate(
+        file, ["random"], tmp_path / "r", "processes", lambda *event: events.append(event)
+    )
+    assert [what for *_, what in events] == ["kept"] * 3
+    assert before == {
+        name: (tmp_path / "r" / name / "meta.json").stat().st_mtime_ns
+        for name in _finished(tmp_path / "r")
+    }
+
+
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+import numpy as np
+import coopbench
+
+class Stays:
+    name = "stays"
+
+    def initial(self, game, seeds):
+        if game.parameters.horizon == 20:
+            libraries = [os.environ[name] for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")]
+            Path("worker").write_text(" ".join(libraries))
+            Path("worker").rename("running")
+            time.sleep(600)
+
+    def act(self, observations, memory):
+        return np.full((*observations.shape[:2], 1), 10.0), memory
+
+GUARD
+    coopbench.evaluate("small.toml", [Stays()], "r", backend="processes", workers=WORKERS)
+"""
+GUARD = "if __name__ == '__main__':"
+
+
+def _script(file, guard, workers=2):
+    script = file.with_name("script.py")
+    text = SCRIPT.replace("GUARD", guard).replace("WORKERS", str(workers))
+    script.write_text(text, encoding="utf-8")
+    return [sys.executable, script.name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_the_one_that_started_it(file, number):
+    """Also when a terminal sends Ctrl-C to all of them: no noise, and what is finished is kept."""
+    folder = file.parent
+    process = subprocess.Popen(
+        _script(file, GUARD), cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    for name in ("running", "r/slow/stays/meta.json", "r/one/stays/meta.json"):
+        while not (folder / name).exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+    assert (folder / "running").read_text() == "1 1"  # threads for the libraries
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)  # the stream ends when all who share it have ended
+    assert process.returncode == -number
+    assert stderr.count("Traceback") == (number == signal.SIGINT)
+    assert len(coopbench.load_report(folder / "r").episodes.blocks) == 2
+
+
+def test_a_script_without_a_main_guard_is_refused(file):
+    done = subprocess.run(
+        _script(file, "if True:"), cwd=file.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "if __name__ == '__main__':" in done.stderr.splitlines()[-1]
+    assert not list(file.parent.rglob("meta.json"))
+
+
+def test_a_script_that_cannot_be_loaded_again_is_named(file):
+    refuses = "if __name__ != '__main__':\n    sys.exit(3)\nelse:"
+    done = subprocess.run(
+        _script(file, refuses, workers=1), cwd=file.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "ended before it began to work (exit status 3)" in done.stderr
+
+
+def test_a_policy_without_a_module_is_refused(file):
+    """As in a notebook: it can be sent, but the worker does not find it."""
+    code = (
+        "import coopbench\ndef mine(observations): ...\n"
+        "coopbench.evaluate('small.toml', [mine], 'r', backend='processes', workers=1)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=file.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()[-2:]
+    assert "cannot load its job" in lines[0]
+    assert "at the top level of a module" in lines[0]
+    assert lines[1] == "It came from policy 'mine' on task 'two'."
+
+
+def test_command_line(file):
+    """Lines for what is done on the error stream, the report on the other one."""
+    chosen = ["-p", "random", "--out", "r", "--backend", "processes", "--workers", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "coopbench", "evaluate", "small.toml", *chosen],
+        cwd=file.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stderr.splitlines() if "done" in line]
+    assert sorted(lines) == [[name, "/", "random", "done"] for name in ("one", "slow", "two")]
+    assert "Report:" in done.stdout
+
+
+# --- Ray, where a stand-in does the tasks in this process -----------------------------------------
+
+
+class FakeRay:
+    """The part of Ray that the backend uses; a task is done when it is waited for."""
+
+    cloudpickle = pickle
+    names = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError")
+    exceptions = SimpleNamespace(**{name: type(name, (Exception,), {}) for name in names})
+
+    def __init__(self):
+        self.connected = False
+        self.calls, self.options, self.cancelled = Counter(), {}, []
+        self.at_work, self.most = {}, 0
+        self.deaths = []  # names of errors that the tasks to come end with
+
+    def is_initialized(self):
+        return self.connected
+
+    def init(self):
+        self.calls["init"] += 1
+        self.connected = True
+
+    def shutdown(self):
+        self.calls["shutdown"] += 1
+        self.connected = False
+
+    def cluster_resources(self):
+        return {"CPU": 3.0, "memory": 1e9}
+
+    def remote(self, **options):
+        self.options = options
+        return lambda function: SimpleNamespace(remote=lambda *values: self._add(function, values))
+
+    def _add(self, function, values):
+        reference = object()
+        self.at_work[reference] = function, values
+        self.most = max(self.most, len(self.at_work))
+        return reference
+
+    def wait(self, references):
+        return references[-1:], references[:-1]
+
+    def get(self, reference):
+        function, values = self.at_work.pop(reference)
+        if self.deaths:
+            raise getattr(self.exceptions, self.deaths.pop(0))("gone")
+        return function(*values)
+
+    def cancel(self, reference, force):
+        assert force
+        self.cancelled.append(self.at_work.pop(reference))
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    fake = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    return fake
+
+
+def test_results_of_ray_tasks(file, tmp_path, fake):
+    events = []
+    policies = ["random", Steady()]
+    coopbench.evaluate(file, policies, tmp_path / "serial")
+    coopbench.evaluate(file, policies, tmp_path / "ray", "ray", lambda *event: events.append(event))
+    assert _results(tmp_path / "ray") == _results(tmp_path / "serial") != {}
+    assert fake.most == 3  # one for each core of the cluster
+    assert (fake.options["num_cpus"], fake.options["max_retries"]) == (1, 0)
+    assert set(fake.options["runtime_env"]["env_vars"].values()) == {"1"}
+    assert "NUMBA_NUM_THREADS" in fake.options["runtime_env"]["env_vars"]
+    assert fake.calls == {"init": 1, "shutdown": 1}
+    for cell in {about for about, _, _ in events}:
+        progress = [(done, what) for about, done, what in events if about == cell]
+        assert progress == [(0.0, "plays"), (1.0, "plays"), (1.0, "done")]
+    coopbench.evaluate(file, ["random"], tmp_path / "ray", "ray")
+    assert fake.calls["init"] == 1  # nothing was left to do
+
+
+def test_ray_reserves_the_resources_of_a_job(file, fake, monkeypatch):
+    monkeypatch.setattr(PlayJob, "resources", Resources(cores=2, gpus=0.5))
+    coopbench.evaluate(file, ["random"], backend="ray")
+    assert (fake.options["num_cpus"], fake.options["num_gpus"]) == (2, 0.5)
+    assert set(fake.options["runtime_env"]["env_vars"].values()) == {"2"}
+
+
+def test_a_connection_to_ray_is_left_as_it_was(file, fake):
+    fake.connected = True
+    coopbench.evaluate(file, ["random"], backend="ray", workers=2)
+    assert fake.calls == {}
+    assert fake.most == 2
+
+
+@pytest.mark.parametrize("name", FakeRay.names)
+def test_a_ray_task_whose_worker_died_is_given_out_again(file, fake, name):
+    fake.deaths = [name] * (TRIES - 1)
+    with pytest.warns(RuntimeWarning, match=rf"on task 'two' died \({name}\)") as caught:
+        report = coopbench.evaluate(file, ["random"], backend="ray", workers=1)
+    assert len([w for w in caught if w.category is RuntimeWarning]) == TRIES - 1
+    assert len(report.episodes.blocks) == 3
+
+
+def test_a_ray_task_that_kills_its_workers_is_named(file, tmp_path, fake):
+    fake.deaths = ["OutOfMemoryError"] * TRIES
+    message = rf"{TRIES} times with policy 'random' on task 'slow' .*OutOfMemoryError"
+    with pytest.warns(RuntimeWarning, match="again"), pytest.raises(WorkerError, match=message):
+        coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray", workers=2)
+    assert _finished(tmp_path / "r") == ["two/random"]  # was at work, too
+    assert fake.calls["shutdown"] == 1
+
+
+def test_an_error_of_a_ray_task_names_its_cell(file, tmp_path, fake):
+    (tmp_path / "playing").touch()
+    policies = [Raises(str(tmp_path), steps=20, times=1)]
+    with pytest.raises(RuntimeError, match="OddError: this and that") as caught:
+        coopbench.evaluate(file, policies, tmp_path / "r", backend="ray", workers=1)
+    assert caught.value.__notes__ == ["It came from policy 'steady' on task 'two'."]
+    assert "in happens" in str(caught.value.__cause__)
+    assert _finished(tmp_path / "r") == []
+
+
+def test_ray_tasks_end_with_their_iterator(file, fake):
+    protocol = load_protocol(file)
+    jobs = [PlayJob(protocol, *pair) for pair in plan(protocol, ["random", "tit_for_tat"])]
+    with closing(BACKENDS["ray"](jobs, None, None)) as results:
+        assert not fake.calls  # nothing is started before a result is asked for
+        next(results)
+    assert len(fake.cancelled) == 2
+    assert not fake.at_work
+    assert fake.calls["shutdown"] == 1
+
+
+def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
+    monkeypatch.setattr(
+        "coopbench.playing.backends.ray_tasks.versions", lambda: {"numba": "1.0", "numpy": "1.0"}
+    )
+    jobs = [PlayJob(load_protocol(file), *plan(load_protocol(file), ["random"])[0])]
+    results = BACKENDS["ray"](jobs, None, None)
+    monkeypatch.setattr(
+        "coopbench.playing.backends.ray_tasks.versions", lambda: {"numba": "1.0", "numpy": "1.1"}
+    )
+    with pytest.raises(RuntimeError, match=r"has numpy 1\.1 instead of 1\.0: its results could"):
+        next(results)
+
+
+def test_a_missing_ray_is_named(file, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ValueError, match=r'pip install "coopbench\[ray\]"'):
+        coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray")
+    assert not (tmp_path / "r").exists()
+
+
+# --- Ray itself, where it is installed ------------------------------------------------------------
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """The library; its workers find this module, and no secret goes into the home directory."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    return pytest.importorskip("ray")
+
+
+@pytest.fixture
+def cluster(ray, monkeypatch):
+    """A cluster of its own on this machine, as on several ones."""
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:26379")
+    command = "from ray.scripts.scripts import main; main()"
+    start = ["start", "--head", "--block", "--num-cpus=2", "--port=26379", "--disable-usage-stats"]
+    with tempfile.TemporaryDirectory() as folder:  # its sockets need a short name
+        options = [*start, f"--temp-dir={folder}"]
+        process = subprocess.Popen([sys.executable, "-c", command, *options])
+        yield process
+        process.terminate()  # and so all that it started
+        process.wait(60)
+
+
+def test_a_ray_cluster_gives_the_same_results_and_stays(file, tmp_path, cluster):
+    """A worker is killed meanwhile: nothing is lost."""
+    policies = ["random", Killed(str(tmp_path), steps=20, times=1)]
+    with pytest.warns(RuntimeWarning, match=r"'two' died \(WorkerCrashedError\); it is done again"):
+        coopbench.evaluate(file, policies, tmp_path / "ray", "ray")
+    coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
+    assert _results(tmp_path / "ray") == _results(tmp_path / "serial") != {}
+    policies = [Raises(str(tmp_path), steps=9, times=2)]
+    with pytest.raises(RuntimeError, match="OddError: this and that"):
+        coopbench.evaluate(file, policies, backend="ray", workers=2)
+    assert cluster.poll() is None
+
+
+def test_ray_is_started_and_stopped(file, ray):
+    report = coopbench.evaluate(file, [Steady()], backend="ray", workers=2)
+    assert len(report.episodes.blocks) == 3
+    assert not ray.is_initialized()

@@ -1,0 +1,168 @@
+"""Training beside partners: who sits where, what is learned from, protocols, and resuming."""
+
+import builders
+import numpy as np
+import pytest
+
+from coopbench.baselines.learners.experience import RowOptions, Rows
+from coopbench.baselines.match import OWN, seating
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_learner
+from coopbench.errors import ProtocolError
+from coopbench.playing.plan import game_of
+from coopbench.protocol.loading import load_protocol
+from coopbench.workflows.training_plan import Scope, runs
+
+POOL = ("always_defect", "cooperator", "unforgiving:0.4", "random")
+GAME = ("TrustDilemma-v1", {"horizon": 3})
+OPTIONS = RowOptions(shared=False, scaled=False, partners=POOL, share=0.5)
+SETTINGS = {"lanes": 8, "partners": POOL, "share": 0.5}
+TINY = {
+    "ippo": {"rollout": 32, "batch_size": 16, "epochs": 1, "layers": "8"},
+    "ippo_shared": {"rollout": 32, "batch_size": 16, "epochs": 1, "layers": "8"},
+    "isac": {"warmup": 8, "train_every": 8, "batch_size": 8, "updates": 1, "layers": "8"},
+}
+
+
+def played(rows, steps):
+    """Play noise; yield the seats of the learner and the rows of every model."""
+    rng = np.random.default_rng(0)
+    for _ in range(steps):
+        learning = rows._learning().copy()
+        before = rows.engine.control.obs.copy()
+        parts = rows.step([rng.uniform(-1, 1, (8, 1)) for _ in range(2)])
+        yield learning, before, parts
+
+
+def test_lanes_with_partners_go_through_all_line_ups():
+    rows = Rows(*GAME, 0, 8, OPTIONS)
+    met = {lane: [] for lane in range(8)}
+    for learning, _, _ in played(rows, 3 * 8):
+        for lane in range(8):
+            met[lane].append(tuple(learning[lane]))
+    assert all(seats == (True, True) for lane in range(4) for seats in met[lane])
+    table = [tuple(row) for row in seating(8, 2, 4) == OWN]
+    for lane in range(4, 8):  # 8 episodes of 3 steps
+        assert met[lane][::3] == [table[(lane - 4 + e * 4) % 8] for e in range(8)]
+
+
+def test_rows_of_partners_are_not_learned_from():
+    rows = Rows(*GAME, 0, 8, OPTIONS)
+    for learning, _, parts in played(rows, 7):
+        np.testing.assert_array_equal(np.stack([part.valid for part in parts], axis=1), learning)
+
+
+def test_partners_act_as_they_do_elsewhere():
+    """In a lane with partners the game goes as if they had been seated in a match."""
+    rows = Rows(*GAME, 0, 8, OPTIONS._replace(partners=("always_defect",), share=1.0))
+    for learning, _, _ in played(rows, 5):
+        invested = rows.engine.state.fraction if hasattr(rows.engine.state, "fraction") else None
+        assert learning.sum() == 8
+        if invested is not None and not rows.engine.control.done.any():
+            assert (rows.engine.actions[~learning] == 0.0).all()
+
+
+def test_without_partners_nothing_changes():
+    plain = Rows(*GAME, 0, 8, RowOptions(shared=False, scaled=False))
+    beside = Rows(*GAME, 0, 8, OPTIONS._replace(share=0.25))
+    for (_, _, first), (_, _, second) in zip(played(plain, 7), played(beside, 7), strict=True):
+        for one, other in zip(first, second, strict=True):
+            np.testing.assert_array_equal(one.rewards[:6], other.rewards[:6])
+            np.testing.assert_array_equal(one.following[:6], other.following[:6])
+    assert not any(name.startswith("partners") for name in plain.save())
+
+
+@pytest.mark.parametrize("learner", TINY)
+def test_a_resumed_training_is_the_same(learner):
+    """Also in the middle of an episode, where partners remember what they have seen."""
+    settings = SETTINGS | TINY[learner]
+    whole = make_learner(learner, *GAME, 3, **settings)
+    whole.learn(200)
+    first = make_learner(learner, *GAME, 3, **settings)
+    first.learn(104)
+    second = make_learner(learner, *GAME, 3, **settings)
+    second.load(first.save())
+    second.learn(200)
+    assert second.policy().pack() == whole.policy().pack()
+    assert whole.policy().facts["hyperparameters"]["partners"] == list(POOL)
+
+
+def test_a_player_continues_from_what_it_saved():
+    task = load_protocol("coopetition-standard").task_of("trust-dilemma.focal")
+    game = game_of(task)
+    rng = np.random.default_rng(1)
+    seeds, episodes = np.arange(4, dtype=np.uint64), np.zeros(4, np.int64)
+    for name in task.partner_names:
+        players = [Player(name, game), Player(name, game)]
+        for player in players:
+            player.begin(seeds, episodes, np.ones(4, np.bool_))
+        features = max(part.stop for part in game.layout.values())
+        seen = rng.uniform(0, 1, (3, 4, 2, features)).astype(np.float32)
+        players[0].act(seen[0])
+        saved = players[0].save()
+        for number, array in players[1].save().items():
+            assert array.dtype == saved[number].dtype, name
+            assert array.shape == saved[number].shape, name
+        players[1].load(saved)
+        for observations in seen[1:]:
+            first, second = (player.act(observations) for player in players)
+            np.testing.assert_array_equal(first, second, err_msg=name)
+
+
+def test_partners_and_share_go_together():
+    for settings in ({"partners": POOL}, {"share": 0.5}):
+        with pytest.raises(ValueError, match="partners with a share above 0, or neither"):
+            make_learner("ippo", *GAME, 0, **settings)
+
+
+# -- protocols -----------------------------------------------------------------------------------
+
+
+def pooled(folder, met=("always_defect", "cooperator"), trained_on="alone", **training):
+    """A protocol with partners that are met and one that is held out."""
+    tasks = [
+        builders.make_task("alone", group="self-play"),
+        builders.make_task("met", partners=met, trained_on=trained_on, group="focal"),
+        builders.make_task("new", partners=["bully"], trained_on=trained_on, group="held-out"),
+    ]
+    return builders.small_protocol(
+        folder, tasks=tasks, training=builders.make_training(**training), learned=["ippo"]
+    )
+
+
+BUDGET = {"steps": 12_500, "interval": 12_500}
+
+
+def test_a_protocol_fixes_the_partners_of_all_learners(tmp_path):
+    protocol = pooled(tmp_path, partners="focal", share=0.25, **BUDGET)
+    jobs = runs(protocol, "ippo", tmp_path, Scope(), {})
+    assert len(jobs) == 2
+    assert all(job.settings["partners"] == ["always_defect", "cooperator"] for job in jobs)
+    assert all(job.settings["share"] == 0.25 for job in jobs)
+    with pytest.raises(ValueError, match=r"share was 0.5; .* trains every learner on 'partners of"):
+        runs(protocol, "ippo", tmp_path, Scope(), {"share": 0.5})
+
+
+def test_without_the_key_nobody_is_met_and_the_digest_stays(tmp_path):
+    plain = pooled(tmp_path, **BUDGET)
+    assert "partners" not in runs(plain, "ippo", tmp_path, Scope(), {})[0].settings
+    assert "share" not in plain.model_dump(mode="json")["training"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"partners": "held-out", "share": 0.5}, r"'held-out', which are held out"),
+        ({"partners": "focal"}, "partners go with share"),
+        ({"partners": "fokal", "share": 0.5}, r"Did you mean 'focal'"),
+        ({"partners": "self-play", "share": 0.5}, r"no task with trained_on = 'alone'"),
+        ({"partners": "focal", "share": 0.5, "met": ("random", "bully")}, "held out in 'new'"),
+        (
+            {"partners": "focal", "share": 0.5, "met": {"firm": ["random"]}},
+            "task 'met' has partners by role",
+        ),
+    ],
+)
+def test_what_training_partners_may_not_be(tmp_path, parts, message):
+    with pytest.raises(ProtocolError, match=message):
+        pooled(tmp_path, **parts)

@@ -1,0 +1,176 @@
+"""Pages in a browser: quiet, self-contained, of the width of a phone or a desk, and alive.
+
+Debian's chromium is driven; without it these tests are skipped, but in CI they fail.
+"""
+
+import os
+import re
+import shutil
+from contextlib import contextmanager
+
+import pytest
+from builders import make_task, make_training, small_protocol
+from playwright.sync_api import expect, sync_playwright
+
+import coopbench
+
+WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = shutil.which("chromium")
+    if path is None and "CI" in os.environ:
+        pytest.fail("There is no chromium, with which CI must look at pages: apt install chromium.")
+    if path is None:
+        pytest.skip("no chromium here")
+    with sync_playwright() as playwright:
+        # Root, as in most containers, has no sandbox; only pages made here are opened.
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Watch:
+    """Notes what a page complains of, and what it asks for beside itself."""
+
+    def __init__(self, page):
+        self.page, self.complaints, self.requests = page, [], []
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def _said(self, message):
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def open(self, file):
+        self.page.goto(file.as_uri())
+        return self
+
+    def outside(self):
+        return [url for url in self.requests if url != self.page.url and url[:5] != "data:"]
+
+    def widths(self):
+        return self.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+
+
+@contextmanager
+def watched(browser, size):
+    page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+    page.set_default_timeout(10_000)
+    yield Watch(page)
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """A report with a policy that is missing, runs, and one of them failed."""
+    folder = tmp_path_factory.mktemp("browser")
+    protocol = small_protocol(
+        folder,
+        tasks=[make_task(horizon=12, low=30, high=31)],
+        count=4,
+        selection=(500, 2),
+        training=make_training(),
+        baselines=["random", "constant:0.02", "tit_for_tat"],
+    )
+    runs = {50: "constant:0.4", 51: coopbench.Failed("no memory")}
+    models = coopbench.Models("learner", {"dilemma": runs})
+    report = coopbench.evaluate(protocol, ["random", "constant:0.02", models])
+    return report.save(folder / "report")["html"]
+
+
+@pytest.fixture(params=WIDTHS)
+def opened(request, browser, report):
+    with watched(browser, WIDTHS[request.param]) as watch:
+        yield watch.open(report)
+        assert watch.complaints == []
+        assert watch.outside() == []
+
+
+def test_the_watch_sees_what_is_wrong(browser, tmp_path):
+    """If these passed, no other test here would mean anything."""
+    file = tmp_path / "bad.html"
+    file.write_text(
+        "<body><div style='width: 3000px'>wide</div><img src='http://127.0.0.1:9/x.png'>"
+        "<script>console.error('said'); undefined.thrown;</script></body>"
+    )
+    with watched(browser, WIDTHS["phone"]) as watch:
+        watch.open(file)
+        assert any("said" in text for text in watch.complaints)
+        assert any("thrown" in text for text in watch.complaints)
+        assert watch.outside() == ["http://127.0.0.1:9/x.png"]
+        assert watch.widths()[0] > 390
+
+
+def test_a_page_fits_its_window_even_unfolded(opened):
+    assert opened.widths()[0] <= opened.widths()[1]
+    page = opened.page
+    folded = page.locator("details")
+    assert folded.count() >= 6
+    while (closed := page.locator("details:not([open])")).count():
+        closed.first.locator("> summary").click()
+    assert page.locator("details[open]").count() == folded.count()
+    page.locator("iframe").nth(1).wait_for()
+    for place in ("#checklist table", "#policies dd", "#protocol pre", "iframe"):
+        assert page.locator(place).first.is_visible()
+    assert opened.widths()[0] <= opened.widths()[1]
+    page.emulate_media(media="print")
+    assert not page.locator("iframe").first.is_visible()
+
+
+def test_tables_sort_by_value_and_what_is_missing_stays_last(opened):
+    table = opened.page.locator("#all-tasks table").first
+    body, head = table.locator("tbody").first, table.locator("thead th").nth(1)
+
+    def column():
+        cells = body.locator("td:nth-child(2)").all()
+        return [(c.get_attribute("data-value"), c.inner_text()) for c in cells]
+
+    before = column()
+    assert before[-1] == (None, "missing")
+    values = [float(value) for value, _ in before[:-1]]
+    assert len(values) == 3
+    assert sorted(values) == sorted(values, key=str)[::-1]  # negative: an order of texts shows
+    for state, descending in (("ascending", False), ("descending", True)):
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == state
+        order = sorted(values, reverse=descending)
+        assert [float(value) for value, _ in column()[:-1]] == order
+        assert column()[-1] == (None, "missing")
+    head.locator("button").click()
+    assert column() == before
+
+
+def test_a_replay_plays_while_it_is_open(opened):
+    page, replay = opened.page, opened.page.locator("details.replay").first
+    assert page.locator("iframe").count() == 0
+    replay.locator("> summary").click()
+    frame = replay.frame_locator("iframe")
+    frame.get_by_role("button", name="To the start (Home)").click()
+    page.wait_for_timeout(600)  # of a step every quarter of a second, if it played
+    assert _steps(frame).inner_text() == "0 / 12"
+    frame.get_by_role("button", name="Play", exact=True).click()
+    expect(_steps(frame)).not_to_have_text(re.compile("^0 /"))
+    inside = replay.locator("iframe").bounding_box()["height"]
+    assert inside >= frame.locator("body").bounding_box()["height"] - 1  # no scrolling in it
+    replay.locator("> summary").click()
+    expect(page.locator("iframe")).to_have_count(0)  # the page hears of it a moment later
+
+
+def _steps(player):
+    return player.locator("#now dd").first
+
+
+@pytest.mark.parametrize("size", WIDTHS.values(), ids=WIDTHS)
+def test_the_page_of_an_episode_plays(browser, tmp_path, size):
+    world = {"num_agents": 3, "horizon": 40, "map_params": {"num_rows": 6, "num_cols": 6}}
+    made = coopbench.record("Routing-v0", "greedy", seed=3, **world)
+    with watched(browser, size) as watch:
+        watch.open(made.to_html(tmp_path / "episode.html"))
+        expect(_steps(watch.page)).not_to_have_text(re.compile("^0 /"))
+        assert watch.page.locator("h1").is_visible()
+        assert watch.widths()[0] <= watch.widths()[1]
+        assert watch.complaints == []
+        assert watch.outside() == []

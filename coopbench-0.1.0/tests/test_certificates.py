@@ -1,0 +1,162 @@
+"""Certificates: the figures on the pages are those of the code, and hold what is required."""
+
+import dataclasses
+import json
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
+from coopbench.protocol.loading import load_protocol
+from coopbench.theory import (
+    Criterion,
+    Sizes,
+    certificates,
+    certify,
+    load_certificate,
+    read_certificate,
+)
+from coopbench.theory.pages import bounds_lines, certificate_page
+from coopbench_envs import Engine
+
+GAMES = sorted(
+    file.name.removesuffix(".json")
+    for file in (resources.files("coopbench.baselines") / "certificates").iterdir()
+)
+FEW = Sizes(bounds=1_040, others=520, bayesian=130)
+
+
+def _compare(again, stored):
+    """Compare figures of fewer episodes with stored ones, by their standard errors."""
+    assert again.figures.keys() == stored.figures.keys()
+    for section, table in stored.figures.items():
+        assert again.figures[section].keys() == table.keys()
+        for name, value in table.items():
+            other = again.figures[section][name]
+            if name.endswith(".invests"):
+                assert other.value == pytest.approx(value.value, abs=0.1), (section, name)
+                continue
+            error = np.hypot(value.error, other.error)
+            assert abs(other.value - value.value) <= 4.5 * error + 1e-9, (section, name)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_certificate_is_met_and_computed_again(name):
+    stored = load_certificate(name)
+    assert stored.met, certificate_page(stored)
+    again = certify(name, stored=stored, sizes=FEW)
+    _compare(again, stored)
+    assert again.rules == stored.rules
+    assert {c.name for c in again.criteria} == {c.name for c in stored.criteria}
+
+
+def test_every_figure_of_a_game_is_the_stored_one():
+    stored = load_certificate("TrustDilemma-v1")
+    again = certify("TrustDilemma-v1", stored=stored)
+    for section, table in stored.figures.items():
+        for name, value in table.items():
+            other = again.figures[section][name]
+            assert dataclasses.astuple(other) == pytest.approx(dataclasses.astuple(value), rel=1e-6)
+    groups = {task.id: task.group for task in load_protocol(stored.protocol).task}
+    groups = {task: group for task, group in groups.items() if task in stored.figures}
+    assert certificates.criteria(stored.figures, groups, False, 2) == stored.criteria
+
+
+def test_every_task_of_the_protocol_is_certified():
+    certified = [task for name in GAMES for task in load_certificate(name).bounds()]
+    assert sorted(certified) == sorted(
+        task.id for task in load_protocol("coopetition-standard").task
+    )
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_bounds_of_the_protocol_are_those_of_the_certificates(name):
+    tasks = {task.id: task for task in load_protocol("coopetition-standard").task}
+    for task, (low, high) in load_certificate(name).bounds().items():
+        assert tasks[task].bounds.low == pytest.approx(low, abs=0.006)
+        assert tasks[task].bounds.high == pytest.approx(high, abs=0.006)
+
+
+def test_policies_play_what_the_certificate_says():
+    game = Game.of(Engine("TrustDilemma-v1"))
+    stored = load_certificate("TrustDilemma-v1")
+    width = max(part.stop for part in game.layout.values())
+    observations = np.zeros((3, 2, width), np.float32)
+    constant, _ = make_policy("best_constant", game).act(observations, None)
+    np.testing.assert_array_equal(constant, np.full((3, 2, 1), stored.best_constant["firm"][0]))
+    policy = make_policy("open_loop", game)
+    memory = np.array([0, 7, 10_000])
+    actions, after = policy.act(observations, memory)
+    loop = stored.open_loop["firm"]
+    np.testing.assert_array_equal(actions[:, 1, 0], [loop[0], loop[7], loop[-1]])
+    np.testing.assert_array_equal(after, memory + 1)
+
+
+def test_a_stored_rule_earns_its_figure_as_a_policy():
+    stored = load_certificate("TrustDilemma-v1")
+    engine = Engine("TrustDilemma-v1", 1_000)
+    for name in ("blind", "memory"):
+        player = Player(f"rule:trust-dilemma/{name}", Game.of(engine))
+        returns = Match(engine, [player]).play(np.arange(1_000_000, 1_001_000))
+        value = stored.figures["trust-dilemma"][name]
+        assert returns.mean() == pytest.approx(value.value, abs=8 * value.error)
+
+
+@pytest.mark.parametrize("agents", [2, 3, 64])
+def test_policies_play_what_the_certificate_says_at_other_sizes(agents):
+    """Wishes grow with the number of agents and stay customary; investments are the role's."""
+    game = Game.at("DynamicPartnerSelection-v1", num_agents=agents)
+    stored = load_certificate("DynamicPartnerSelection-v1")
+    width = max(part.stop for part in game.layout.values())
+    observations = np.zeros((1, agents, width), np.float32)
+    for name, invested in (
+        ("best_constant", stored.best_constant["partner"][0]),
+        ("open_loop", stored.open_loop["partner"][0]),
+    ):
+        policy = make_policy(name, game)
+        memory = policy.initial(game, np.zeros(1, np.uint64))
+        actions, _ = policy.act(observations, memory)
+        np.testing.assert_array_equal(actions[0, :, 0], invested)
+
+
+@pytest.mark.parametrize("name", ["best_constant", "open_loop", "rule:trust-dilemma/blind"])
+def test_policies_without_a_certificate_say_so(name):
+    with pytest.raises(ValueError, match=r"cannot play"):
+        make_policy(name, Game.of(Engine("TrustDilemma-v0")))
+
+
+def test_search_is_deterministic_and_kept_in_its_file(tmp_path):
+    """On a game of one short task, with the least budget."""
+    arguments = {"tasks": ["trust-dilemma"], "sizes": Sizes(260, 130, 26)}
+    first = certify("TrustDilemma-v1", **arguments)
+    path = tmp_path / "certificate.json"
+    path.write_text(first.to_json(), encoding="utf-8")
+    again = certify("TrustDilemma-v1", stored=read_certificate(path), **arguments)
+    assert again == first
+    assert json.loads(again.to_json()).keys() == json.loads(first.to_json()).keys()
+    assert bounds_lines(first)[0].startswith("trust-dilemma  bounds = { low = ")
+
+
+def test_a_missed_criterion_shows():
+    stored = load_certificate("TrustDilemma-v1")
+    missed = Criterion("gain", -0.1, 0.01, 0.0, True, False)
+    other = dataclasses.replace(stored, criteria=(*stored.criteria, missed))
+    assert not other.met
+    assert "| gain | -0.100 ± 0.010 | >= 0 | **no** |" in certificate_page(other)
+
+
+def test_errors_name_what_is_wrong(tmp_path):
+    with pytest.raises(ValueError, match="Routing-v0"):
+        certify("Routing-v0")
+    with pytest.raises(ValueError, match="no task of coopbench/TrustDilemma-v0"):
+        certify("TrustDilemma-v0")
+    with pytest.raises(ValueError, match="is one of coopbench/SLCD-v1"):
+        certify("TrustDilemma-v1", tasks=["slcd"])
+    path = tmp_path / "none.json"
+    path.write_text("[]", encoding="utf-8")
+    with pytest.raises(ValueError, match="cannot be read as a certificate"):
+        read_certificate(path)

@@ -1,0 +1,202 @@
+"""The command line as a stranger would use it, right and wrong; and the README as written."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import builders
+import pytest
+
+import coopbench
+from coopbench.cli.main import COMMANDS
+from coopbench.protocol import loading
+from coopbench.theory import Sizes, certificates
+from coopbench_envs.engine import Engine
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SMALL = ["--env", "TrustDilemma-v0", "--episodes", "5", "--param", "horizon=6"]
+
+
+@pytest.fixture
+def shorter_work(tmp_path_factory, monkeypatch):
+    """Shorten what is evaluated whole elsewhere: by ``make wheel`` and in test_certificates."""
+    name = "coopetition-standard"
+    whole, sizes = loading.load_protocol(name), Sizes(bounds=2_000, others=1_000, bayesian=260)
+    monkeypatch.setattr(certificates, "load_protocol", lambda _: whole)
+    monkeypatch.setattr(certificates, "Sizes", lambda: sizes)
+    files = loading.protocol_files()
+    content = tomllib.loads(files[name].read_text(encoding="utf-8"))
+    chosen = ("trust-dilemma", "trust-dilemma.focal")
+    tasks = [task for task in content["task"] if task["id"] in chosen]
+    content["task"] = [task | {"parameters": {"horizon": 20}} for task in tasks]
+    content["seeds"]["evaluation"]["count"] = 6
+    short = tmp_path_factory.mktemp("standard") / f"{name}.toml"
+    short.write_text(builders.toml_text(content), encoding="utf-8")
+    monkeypatch.setattr(loading, "protocol_files", lambda: files | {name: short})
+
+
+def test_a_module_is_a_command(tmp_path):
+    words = [sys.executable, "-m", "coopbench", "evaluate", "coopetition-standart"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Did you mean 'coopetition-standard'" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_help_names_every_command(command):
+    listed = command("--help").out
+    for name in COMMANDS:
+        assert re.search(rf"^\W*{name}\b", listed, re.MULTILINE), name
+        assert command(name, "--help").out
+
+
+def test_everything_is_listed_shown_and_planned(command):
+    listed = command("list").out
+    for name in (*coopbench.environments(), *coopbench.policies(), *coopbench.protocols()):
+        if not name.startswith("test/"):
+            assert name in listed
+    assert "`horizon`" in command("show", "Routing-v0").out
+    assert "fraction" in command("show", "constant").out
+    assert "Digest" in command("show", "routing-easy").out
+    planned = command("plan", "coopetition-standard", "-p", "random").out
+    assert planned.count("random") == len(coopbench.load_protocol("coopetition-standard").task)
+
+
+def test_a_report_made_again_holds_the_same_estimates(command, tmp_path):
+    done = command("evaluate", *SMALL, "-p", "random", "-p", "constant:0.35", "--out", "r")
+    assert "not a standard report" in done.out.lower()
+    assert "constant:0.35" in done.out
+    for name in ("report.html", "report.md", "report.json", "estimates.csv", "episodes.csv"):
+        assert (tmp_path / "r" / name).stat().st_size > 0
+    first = json.loads((tmp_path / "r" / "report.json").read_text())
+    command("report", "r")
+    second = json.loads((tmp_path / "r" / "report.json").read_text())
+    assert {str(e) for e in first["estimates"]} == {str(e) for e in second["estimates"]}
+
+
+def test_without_a_folder_nothing_is_written(command, tmp_path):
+    assert "Nothing was written" in command("evaluate", *SMALL, "-p", "random").out
+    assert not list(tmp_path.iterdir())
+
+
+def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
+    chosen = ("-p", "constant:0.5", "-p", "tit_for_tat", "--task", "slcd", "--out", "x")
+    done = command("crossplay", "coopetition-published", *chosen)
+    assert "tit_for_tat" in done.out
+    assert "self-play" in done.out
+    for name in ("crossplay.md", "crossplay.csv", "crossplay.json"):
+        assert (tmp_path / "x" / name).stat().st_size > 0
+    assert (tmp_path / "x" / "plots" / "crossplay-slcd.svg").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evaluate"], "PROTOCOL or an environment with --env"),
+        (["evaluate", "coopetition-standart"], "Did you mean 'coopetition-standard'"),
+        (["evaluate", "coopetition-standard", "-p", "randm"], "Did you mean 'random'"),
+        (["evaluate", "coopetition-standard", "--episodes", "3"], "go with --env"),
+        (["evaluate", *SMALL, "-p", "constant:7"], "'fraction' of policy 'constant' was 7"),
+        (["evaluate", *SMALL, "--param", "horizn=3"], "Did you mean 'horizon'"),
+        (["evaluate", *SMALL, "--param", "horizon"], "--param takes NAME=VALUE"),
+        (["evaluate", *SMALL, "--backend", "rays"], "Did you mean 'ray'"),
+        (["evaluate", *SMALL, "--shard", "1/2"], "--shard needs a folder"),
+        (["evaluate", *SMALL, "--out", "r", "--shard", "2"], "--shard takes I/N"),
+        (["evaluate", *SMALL, "--out", "r", "--shard", "3/2"], "'shard' was 3 of 2; allowed"),
+        (["merge", "nowhere", "--out", "r"], "nowhere holds no results"),
+        (["evaluate", "--env", "TrustDilema-v0"], "Did you mean 'coopbench/TrustDilemma-v0'"),
+        (["evaluate", "--polcy", "random"], "--polcy"),
+        (["crossplay", "coopetition-published", "--task", "slcdd"], "Did you mean 'slcd'"),
+        (["crossplay", "coopetition-published", "-p", "randm"], "Did you mean 'random'"),
+        (["report", "nowhere"], "nowhere holds no results"),
+        (["show", "Routng-v0"], "Did you mean"),
+        (["evaluat"], "evaluat"),
+    ],
+)
+def test_wrong_calls_say_what_to_do(command, arguments, message, tmp_path):
+    assert message in command(*arguments, status=2).message
+    assert not list(tmp_path.iterdir())
+
+
+def test_interrupt_keeps_what_is_finished(tmp_path):
+    """Ctrl-C in the middle: exit status 130, one sentence, and a second run goes on."""
+    words = ["evaluate", "routing-easy", "--out", "r", "-p", "random"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coopbench", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(600):  # until it has begun to play
+        if (tmp_path / "r" / "protocol.json").exists():
+            break
+        time.sleep(0.1)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
+    assert "Finished cells are kept" in stderr
+    assert "Traceback" not in stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "work", "left"),
+    [
+        ("verify", "workflows.verification.verify", "Nothing was written."),
+        ("report", "report.loading.load_report", "Files of the report may be missing;"),
+        ("evaluate", "workflows.evaluation.evaluate_cells", "Finished cells are kept;"),
+    ],
+)
+def test_an_interruption_tells_what_is_left(command, name, work, left, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"coopbench.{work}", stop)
+    assert f"Interrupted. {left}" in command(name, "routing-easy", status=130).message
+
+
+def test_an_unwritable_folder_is_named(command, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    for place, status, message in (
+        ("taken", 2, "taken is not a folder; name one"),
+        ("taken/r", 1, "Could not read or write taken/r: Not a directory. Finished cells are kept"),
+    ):
+        assert message in command("evaluate", *SMALL, "--out", place, status=status).message
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+def test_python_code_of_the_readme_runs(code, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_readme_policy_looks_at_the_productivity():
+    part = Engine("TrustDilemma-v1", 1).layout["productivity"]
+    assert f"observations[:, :, {part.start}:{part.stop}]" in README
+
+
+def _chains():
+    """Commands of the README that use one results folder, in their order; others stand alone."""
+    chains = {}
+    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL):
+        for line in block.splitlines():
+            words = line.split("#")[0].split()
+            named = re.search(r"results/(\w+)", line.split("#")[0])
+            chains.setdefault(named[1] if named else line, []).append(words)
+    return list(chains.values())
+
+
+@pytest.mark.parametrize("commands", _chains(), ids=lambda commands: "-".join(commands[0][:3]))
+def test_commands_of_the_readme_run(command, shorter_work, commands):
+    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for program, *arguments in commands:
+        if program == "make":
+            assert f"\n{arguments[0]}:" in targets
+            continue
+        assert program == "coopbench"
+        command(*arguments)

@@ -1,0 +1,154 @@
+"""Cross-play: every entry is the mean return of one seat, whoever has the others."""
+
+import csv
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from builders import make_task, protocol_of
+from scipy import stats
+
+import coopbench
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.report import plots
+from coopbench_envs import Engine
+from coopbench_envs.engine import DISABLED
+
+NAMES = ["random", "constant:0.5", "tit_for_tat"]
+ENV = "coopbench/PlatformEcosystem-v0"
+
+
+def one_task():
+    """One game of four agents, in which the policy takes the seats in turn."""
+    parameters = {"horizon": 9, "num_developers": 3}
+    return protocol_of(
+        "focal",
+        tasks=[make_task("one", ENV, parameters=parameters, partners=[], high=5000)],
+        train=None,
+        first=3,
+        count=8,
+        score="own_return",
+        metrics=["own_return", "return"],
+        curve="final_trust",
+        baselines=None,
+    )
+
+
+@pytest.fixture(scope="module")
+def protocol():
+    """Three tasks, two of which are the same game."""
+    small = one_task()
+    one = small.task[0]
+    twin = one.model_copy(update={"id": "twin", "partners": ("random",), "group": "focal"})
+    other = one.model_copy(
+        update={"id": "pair", "env": "coopbench/TrustDilemma-v0", "parameters": {"horizon": 9}}
+    )
+    return small.model_copy(update={"task": (one, twin, other)})
+
+
+@pytest.fixture(scope="module")
+def result(protocol):
+    return coopbench.crossplay(protocol, NAMES)
+
+
+def test_a_game_is_played_once(protocol, result):
+    assert result.tasks == ("one", "pair")
+    assert len(result.meetings) == 2 * 9
+    assert coopbench.crossplay(protocol, ["constant:0.5"], tasks=["twin"]).tasks == ("twin",)
+
+
+def test_the_diagonal_is_self_play(protocol, result):
+    report = coopbench.evaluate(one_task(), NAMES)
+    for k, name in enumerate(NAMES):
+        block = report.episodes.of("one", name)
+        own = block.returns[np.arange(8), np.arange(8) % 4]
+        assert result.matrix("one")[k, k] == own.mean()
+        if name != "random":  # 8 episodes of 4 equal games: every seat twice
+            estimate = next(
+                row for row in report.estimates if (row.policy, row.metric) == (name, "own_return")
+            )
+            assert result.matrix("one")[k, k] == pytest.approx(estimate.mean, rel=1e-12)
+
+
+def test_an_entry_by_other_means(result):
+    """Constant in one seat, mirrors in the others; and the interval around their mean."""
+    own = []
+    for k in range(8):
+        engine = Engine(ENV, 1, horizon=9, num_developers=3)
+        engine.reset(np.array([3 + k]))
+        control, game = engine.control, Game.of(engine)
+        one, others = Player("constant:0.5", game), Player("tit_for_tat", game)
+        for player in (one, others):
+            player.begin(control.seed, control.episode, np.ones(1, bool))
+        while not control.done.all():
+            actions = others.act(control.obs)
+            actions[:, k % 4] = one.act(control.obs)[:, k % 4]
+            engine.step(actions, DISABLED)
+        own.append(control.returns[0, k % 4])
+    meeting = result.of("one")[1][2]
+    assert (meeting.policy, meeting.partner, meeting.count) == ("constant:0.5", "tit_for_tat", 8)
+    assert meeting.mean == pytest.approx(np.mean(own))
+    low, high = stats.t.interval(0.95, 7, np.mean(own), stats.sem(own))
+    assert (meeting.low, meeting.high) == pytest.approx((low, high))
+
+
+def test_objects_meet_names(protocol):
+    def nothing(observations):
+        return np.zeros((*observations.shape[:2], 1))
+
+    result = coopbench.crossplay(protocol, [nothing, "always_defect"], tasks=["pair"])
+    assert result.policies == ("nothing", "always_defect")
+    assert np.ptp(result.matrix("pair")) == 0.0  # they do the same
+
+
+def test_what_cannot_be_played_is_told(protocol):
+    with pytest.raises(ValueError, match=r"Unknown task 'pairs'.*Did you mean 'pair'"):
+        coopbench.crossplay(protocol, NAMES, tasks=["pairs"])
+    with pytest.raises(ValueError, match="cannot play"):
+        coopbench.crossplay(protocol, ["random", "greedy"])
+    with pytest.raises(ValueError, match="Two policies are called random"):
+        coopbench.crossplay(protocol, ["random", "random"])
+    with pytest.raises(ValueError, match="No policies"):
+        coopbench.crossplay(protocol)  # this one has no baselines
+
+
+def test_files(result, tmp_path):
+    files = result.save(tmp_path)
+    assert {"md", "csv", "json"} < set(files)
+    read = list(csv.DictReader(files["csv"].open(encoding="utf-8")))
+    content = json.loads(files["json"].read_text(encoding="utf-8"))
+    for line, kept, meeting in zip(read, content["meetings"], result.meetings, strict=True):
+        assert (line["policy"], line["partner"]) == (meeting.policy, meeting.partner)
+        assert float(line["mean"]) == kept["mean"] == meeting.mean
+    text = files["md"].read_text(encoding="utf-8")
+    for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        assert {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()} == {5}
+    for task in result.tasks:
+        picture = files[f"plots/crossplay-{task}.svg"]
+        assert f"plots/{picture.name}" in text
+        ElementTree.fromstring(picture.read_text(encoding="utf-8"))
+        assert files[f"plots/crossplay-{task}.png"].read_bytes().startswith(b"\x89PNG")
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(files.values())
+
+
+def test_text_shows_every_mean(result):
+    text = str(result)
+    assert "self-play" in text
+    for task in result.tasks:
+        assert task in text
+    assert "±" in text
+    assert "a width of zero is not certainty" in text
+
+
+def test_heat_maps_have_a_number_in_every_cell(result):
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    assert plots.heat_map(result, "one", ax=ax) is ax
+    shown = [float(text.get_text().replace(",", "")) for text in ax.texts]
+    np.testing.assert_allclose(shown, result.matrix("one").ravel(), rtol=2e-3)
+    assert [label.get_text() for label in ax.get_yticklabels()] == NAMES
+    assert ax.get_ylim() == (3, 0)  # the first policy on top

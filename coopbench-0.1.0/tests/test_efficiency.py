@@ -1,0 +1,273 @@
+"""Learning curves, how early a policy learns, and the late scores of a skirmish-style report."""
+
+import json
+
+import numpy as np
+import pytest
+from builders import first_task, make_block, make_task, protocol_of
+from scipy import stats
+
+from coopbench.analysis import learning as efficiency
+from coopbench.episodes.table import Cell, EpisodeTable, Progress
+from coopbench.protocol.schema import Protocol
+from coopbench.report import plots
+from coopbench.report.data import as_json
+from coopbench.report.plots.pictures import pictures
+from coopbench.report.reading import reading
+from coopbench.report.report import Report
+from coopbench.report.tables.learning import NEVER, efficiency_table, late_table
+
+STEPS = np.array([100_000, 200_000, 400_000, 800_000])
+RUNS = 6
+TASKS = ("first", "second")
+
+
+def make_protocol(**report) -> Protocol:
+    """Two tasks of one group; a score of 200 is 1."""
+    return protocol_of(
+        "invented",
+        tasks=[make_task(name, horizon=5 + k, high=200) for k, name in enumerate(TASKS)],
+        train=range(900, 900 + RUNS),
+        count=4,
+        selection=(50, 3),
+        **({"metrics": ["return"], "baselines": None, "resamples": 200} | report),
+    )
+
+
+def make_progress(task, policy, run, means, steps=STEPS) -> Progress:
+    """A run with the given mean scores; its three episodes differ."""
+    scores = np.asarray(means, float)[:, None] + np.array([-9.0, 2.0, 7.0])
+    return Progress(Cell(task, policy, run), np.asarray(steps), {"return": scores})
+
+
+def make_table(means, **other) -> EpisodeTable:
+    """Runs of a policy on both tasks, {policy: (tasks, runs, points)}; ``other`` steps by run."""
+    return EpisodeTable(
+        (),
+        progress=tuple(
+            make_progress(task, policy, 900 + r, *other.get(f"{task}_{r}", (row,)))
+            for policy, values in means.items()
+            for task, runs in zip(TASKS, values, strict=True)
+            for r, row in enumerate(runs)
+        ),
+    )
+
+
+@pytest.fixture
+def means():
+    """Rising scores, (tasks, runs, points)."""
+    rng = np.random.default_rng(3)
+    return np.sort(rng.uniform(0.0, 200.0, (2, RUNS, 4)), axis=-1)
+
+
+def find(curves, task):
+    return next(curve for curve in curves if curve.task == task)
+
+
+def learning_of(protocol, table):
+    """Learning curves, and the rows of sample efficiency."""
+    return efficiency.learning_curves(protocol, table), efficiency.efficiencies(protocol, table)
+
+
+def test_the_curve_of_a_task_is_the_mean_over_runs_with_its_two_way_interval(means):
+    curves, _ = learning_of(make_protocol(), make_table({"mine": means}))
+    curve = find(curves, "second")
+    assert curve.steps.tolist() == STEPS.tolist()
+    assert (curve.runs, curve.flag) == (RUNS, "")
+    for k in range(4):
+        runs = means[1, :, k]
+        # The three episodes differ alike in all runs: both parts add, and nothing is in common.
+        parts = [stats.t.ppf(0.975, len(x) - 1) * stats.sem(x) for x in (runs, [-9.0, 2.0, 7.0])]
+        half = np.hypot(*parts)
+        assert (curve.low[k], curve.high[k]) == pytest.approx(
+            (runs.mean() - half, runs.mean() + half)
+        )
+        assert curve.estimate[k] == pytest.approx(runs.mean())
+
+
+def test_the_curve_of_a_group_is_the_iqm_of_task_means(means):
+    curves, rows = learning_of(make_protocol(), make_table({"mine": means}))
+    curve, (row,) = find(curves, ""), rows
+    tasks = means.mean(axis=1) / 200
+    expected = [stats.trim_mean(tasks[:, k], 0.25) for k in range(4)]
+    assert curve.estimate == pytest.approx(expected)
+    assert (curve.low < curve.estimate).all()
+    assert (curve.high > curve.estimate).all()
+    area = np.trapezoid(expected, STEPS) / (STEPS[-1] - STEPS[0])  # by the true steps
+    assert row.area == pytest.approx(area)
+    assert row.area_low < row.area < row.area_high
+    assert row.steps == STEPS[np.argmax(np.array(expected) >= efficiency.THRESHOLD)]
+    assert (row.first, row.last, row.runs) == (100_000, 800_000, RUNS)
+
+
+def test_a_run_counts_with_its_whole_curve():
+    """Runs differ by a constant: the area is as uncertain as every single point."""
+    levels = np.linspace(40.0, 160.0, RUNS)
+    flat = np.broadcast_to(levels[None, :, None], (2, RUNS, 4))
+    curves, (row,) = learning_of(make_protocol(), make_table({"mine": flat}))
+    curve = find(curves, "")
+    assert row.area_high - row.area_low == pytest.approx(curve.high[0] - curve.low[0])
+
+
+def test_a_group_of_one_task_has_the_interval_of_the_task(means):
+    protocol = make_protocol()
+    protocol = first_task(protocol)
+    curves, (row,) = learning_of(protocol, make_table({"mine": means}))
+    curve = find(curves, "")
+    task = find(curves, "first")
+    np.testing.assert_allclose(curve.estimate, task.estimate / 200)
+    np.testing.assert_allclose(curve.high - curve.low, (task.high - task.low) / 200)
+    assert row.area_low < row.area < row.area_high
+
+
+def test_a_threshold_that_is_not_reached_is_said(means):
+    report = make_report(make_table({"mine": means / 4}))
+    (row,) = report.efficiency
+    assert row.steps == row.steps_high == np.inf
+    assert np.isfinite(row.area)
+    text = str(report)
+    assert NEVER in text
+    assert "training runs, n = 6" in text
+
+
+def test_other_steps_are_named_and_the_common_ones_used(means):
+    half = make_progress("first", "mine", 902, means[0, 2, :2], STEPS[:2])
+    others = tuple(
+        p
+        for p in make_table({"mine": means}).progress
+        if (p.cell.task, p.cell.run) != ("first", 902)
+    )
+    table = EpisodeTable((), progress=(*others, half))
+    curves, (row,) = learning_of(make_protocol(), table)
+    assert find(curves, "first").steps.tolist() == STEPS[:2].tolist()
+    assert "run 902 has other checkpoints" in find(curves, "first").flag
+    assert find(curves, "second").steps.tolist() == STEPS.tolist()
+    assert find(curves, "second").flag == ""
+    assert find(curves, "").steps.tolist() == STEPS[:2].tolist()
+    assert row.last == STEPS[1]
+    assert "first: run 902" in row.flag
+    assert "over the 2 steps that all tasks have" in row.flag
+
+
+def test_runs_without_a_common_step_have_no_curve_but_are_named(means):
+    table = make_table({"mine": means[:, :1]})
+    late = tuple(
+        make_progress(task, "mine", 901, means[k, 1], STEPS + 1) for k, task in enumerate(TASKS)
+    )
+    curves, rows = learning_of(make_protocol(), EpisodeTable((), progress=table.progress + late))
+    assert not rows
+    assert all(len(curve.steps) == 0 and "other checkpoints" in curve.flag for curve in curves)
+
+
+def test_missing_runs_leave_the_others(means):
+    short = EpisodeTable((), progress=make_table({"mine": means}).progress[:-2])
+    curves, (row,) = learning_of(make_protocol(), short)
+    assert (find(curves, "first").runs, find(curves, "second").runs) == (RUNS, RUNS - 2)
+    assert row.runs == RUNS - 2
+    tasks = [means[0, :, 0].mean() / 200, means[1, :-2, 0].mean() / 200]
+    assert find(curves, "").estimate[0] == pytest.approx(np.mean(tasks))
+
+
+def test_two_runs_have_no_interval(means):
+    few = EpisodeTable((), progress=make_table({"mine": means[:, :2]}).progress)
+    curves, (row,) = learning_of(make_protocol(), few)
+    assert all(np.isnan(curve.low).all() and np.isfinite(curve.estimate).all() for curve in curves)
+    assert np.isnan([row.area_low, row.steps_low, row.steps_high]).all()
+    assert "it needs 3 runs" in row.flag
+
+
+def test_steps_to_the_threshold_lie_between_those_of_the_ends_of_the_band(means):
+    curves, (row,) = learning_of(make_protocol(), make_table({"mine": means}))
+    curve = find(curves, "")
+    for ends, steps in ((curve.high, row.steps_low), (curve.low, row.steps_high)):
+        reached = STEPS[ends >= efficiency.THRESHOLD]
+        assert steps == (reached[0] if len(reached) else np.inf)
+    assert row.steps_low <= row.steps <= row.steps_high
+
+
+def test_a_policy_that_lacks_a_task_has_no_group_curve(means):
+    half = EpisodeTable((), progress=make_table({"mine": means}).progress[:RUNS])
+    curves, rows = learning_of(make_protocol(), half)
+    assert [curve.task for curve in curves] == ["first"]
+    assert not rows
+
+
+def test_late_scores_are_the_highest_late_medians():
+    """Only checkpoints of the last 250,000 steps count, and medians before maxima."""
+    steps = np.array([100_000, 551_000, 700_000, 800_000])
+    runs = np.array([[199, 60, 80, 10], [199, 70, 20, 90], [199, 80, 50, 40.0]])
+    values = np.broadcast_to(runs, (2, 3, 4))
+    close = values - 0.9 * 200 / 32
+    table = EpisodeTable(
+        (),
+        progress=tuple(
+            make_progress(task, policy, 900 + r, row, steps)
+            for policy, each in (("mine", values), ("close", close), ("poor", values - 50))
+            for task, block in zip(TASKS, each, strict=True)
+            for r, row in enumerate(block)
+        ),
+    )
+    protocol = make_protocol(skirmish=True)
+    rows = {(row.task, row.policy): row for row in efficiency.late_scores(protocol, table)}
+    row = rows["first", "mine"]
+    assert (row.median, row.low, row.high, row.step) == (70.0, 65.0, 75.0, 551_000)
+    assert not any(row.leads for row in rows.values())  # 0.9 of 1/32 is too little
+    without = EpisodeTable(
+        (), progress=tuple(p for p in table.progress if p.cell.policy != "close")
+    )
+    led = [row.policy for row in efficiency.late_scores(protocol, without) if row.leads]
+    assert led == ["mine", "mine"]
+    assert efficiency.late_scores(make_protocol(), table) == ()
+
+
+def make_report(table, **settings):
+    """The part of a report that is about training."""
+    protocol = make_protocol(**settings)
+    table = EpisodeTable(
+        tuple(make_block(p.cell, np.ones((4, 2))) for p in table.progress), table.progress
+    )
+    curves, rows = learning_of(protocol, table)
+    late = efficiency.late_scores(protocol, table)
+    return Report(protocol, table, (), (), (), (), learning=curves, efficiency=rows, late=late)
+
+
+def test_tables_show_what_was_found(means):
+    report = make_report(make_table({"mine": means, "other": means / 2}), skirmish=True)
+    early, late = efficiency_table(report), late_table(report)
+    assert [row[0].text for row in early.groups[0].rows] == ["mine", "other"]
+    assert [column.name for column in late.columns] == ["Task", "mine", "other"]
+    assert late.groups[0].rows[0][1].value == report.late[0].median
+    led = [entry.value for entry in late.groups[1].rows[0][1:]]
+    assert led == [
+        sum(row.leads for row in report.late if row.policy == p) for p in ("mine", "other")
+    ]
+    assert "250,000" in late.unit
+    assert "1/32" in late.unit
+    nothing = make_report(EpisodeTable(()))
+    assert efficiency_table(nothing) is None
+    assert late_table(nothing) is None
+    stored = json.loads(as_json(report))
+    assert [row["leads"] for row in stored["late"]] == [row.leads for row in report.late]
+    assert stored["learning"][0]["steps"] == STEPS.tolist()
+    assert stored["efficiency"][0]["area"] == report.efficiency[0].area
+
+
+def test_plots_draw_every_line_at_its_true_steps(means):
+    from matplotlib.figure import Figure
+
+    report = make_report(make_table({"mine": means, "other": means / 2}))
+    ax = Figure().add_subplot()
+    assert plots.learning_curves(report, "first", ax=ax) is ax
+    assert [line.get_label() for line in ax.lines] == ["mine", "other"]
+    assert list(ax.lines[0].get_xdata()) == STEPS.tolist()
+    assert len({(line.get_marker(), str(line.get_linestyle())) for line in ax.lines}) == 2  # grey
+    ax = plots.efficiency(report, ax=Figure().add_subplot())
+    assert ax.lines[1].get_ydata()[0] == pytest.approx(find(report.learning, "").estimate[0] / 2)
+    names = [picture.name for picture in pictures(report)]
+    assert names[-3:] == ["efficiency", "learning-first", "learning-second"]
+
+
+def test_reading_names_curves_only_where_they_are(means):
+    terms = ["Learning curves", "Area, steps to 0.5"]
+    assert list(reading(make_report(make_table({"mine": means}))))[-2:] == terms
+    assert not set(terms) & set(reading(make_report(EpisodeTable(()))))

@@ -1,0 +1,431 @@
+"""The engine: team rewards, agents that fall, limits by lane, global state, memory, threads."""
+
+import ast
+import copy
+import os
+import pickle
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pettingzoo
+import pytest
+import toy_squad
+
+import coopbench
+import coopbench_envs
+from coopbench.episodes.metrics import known_metrics, missing_metric, values
+from coopbench.episodes.table import Cell
+from coopbench.playing.rollout import play
+from coopbench.protocol.loading import ad_hoc
+from coopbench_envs import Engine, threads
+from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
+
+ROOT = Path(__file__).resolve().parent.parent
+SQUAD, APART = "test/Squad-v0", "test/Freelancers-v0"
+LANES = 16
+
+
+def played(env_id, steps=30, mode=NEXT_STEP, lanes=LANES, each=lambda engine: None, **how):
+    """An engine after some random steps; ``each`` is called after every one."""
+    engine = Engine(env_id, lanes, **how)
+    engine.reset(np.arange(lanes))
+    draws = np.random.default_rng(5)
+    for _ in range(steps):
+        if engine.discrete:
+            actions = draws.integers(0, engine.action_spaces[0].n, engine.actions.shape)
+        else:
+            low, high = engine.action_bounds()
+            actions = draws.uniform(low, high, engine.actions.shape)
+        engine.step(actions, mode)
+        each(engine)
+    return engine
+
+
+# --- one reward for the team ----------------------------------------------------------------------
+
+
+def test_a_common_reward_is_everybodys_and_counts_once():
+    seen = []
+
+    def check(engine):
+        control = engine.control
+        np.testing.assert_array_equal(control.rewards, np.tile(control.team[:, None], (1, 4)))
+        np.testing.assert_array_equal(control.returns, np.tile(control.returns[:, :1], (1, 4)))
+        seen.append((control.team[:, None] > 0) & ~control.alive & ~control.terminated)
+
+    played(SQUAD, each=check)
+    assert np.any(seen)  # agents that have fallen are paid, too
+
+
+def test_without_it_the_team_earns_the_sum_and_the_fallen_earn_nothing():
+    fallen = [np.zeros((LANES, 4), np.bool_)]
+
+    def check(engine):
+        control = engine.control
+        np.testing.assert_array_equal(control.team, control.rewards.sum(axis=1))
+        went_on = fallen[-1] & (engine.state.time > 0)[:, None]
+        assert (control.rewards[went_on] == 0).all()
+        fallen.append(~control.alive)
+
+    played(APART, each=check)
+    assert np.any(fallen)
+
+
+def test_a_common_reward_on_every_interface():
+    rest = np.full((1, 4), toy_squad.WORK)
+    single, many = gymnasium.make(SQUAD), gymnasium.make_vec(SQUAD, num_envs=1)
+    focal = gymnasium.make(SQUAD, control="focal", ego=3, partner=lambda obs: rest)
+    parallel = pettingzoo.make("parallel", SQUAD, dead_agents="keep")
+    rows = coopbench_envs.sb3_vec_env(SQUAD, 1)
+    rows.seed(3)
+    for env in (single, many, focal, parallel):
+        env.reset(seed=3)
+    rows.reset()
+    done = False
+    while not done:
+        _, reward, ended, cut, info = single.step(rest[0])
+        done = ended or cut
+        assert info["rewards"].tolist() == [reward] * 4
+        assert many.step(rest)[1].tolist() == [reward]
+        assert set(parallel.step(dict.fromkeys(parallel.agents, 1))[1].values()) == {reward}
+        assert rows.step(rest[0])[1].tolist() == [reward] * 4
+    assert single.unwrapped.engine.control.returns[0, 0] > 0
+
+
+def test_the_return_of_a_team_is_its_reward_once_and_fairness_is_not_offered():
+    protocol = ad_hoc(SQUAD, episodes=6)
+    block = play(protocol, Cell(protocol.task[0].id, "random"), "random")
+    np.testing.assert_array_equal(values(block, "return"), block.returns[:, 0])
+    np.testing.assert_array_equal(values(block, "own_return"), block.returns[:, 0])
+    assert not {"fairness", "gini"} & set(known_metrics(SQUAD))
+    assert {"fairness", "gini"} <= set(known_metrics(APART))
+    with pytest.raises(ValueError, match=r"no metric 'gini' in task .* same team reward"):
+        values(block, "gini")
+
+
+def test_results_that_are_read_back_count_it_once(tmp_path):
+    report = coopbench.evaluate(ad_hoc(SQUAD, episodes=4), ["random"], tmp_path)
+    again = coopbench.load_report(tmp_path)
+    for block in (*report.episodes, *again.episodes):
+        np.testing.assert_array_equal(values(block, "return"), block.returns[:, 2])
+    rows = list(again.episodes.rows())
+    assert [row["return"] for row in rows] == [row["return_hand_0"] for row in rows]
+    text = missing_metric(SQUAD, "fairness", "task 'squad'")
+    assert "no metric 'fairness' in task 'squad': it compares what agents earn" in text
+    assert "Did you mean 'gini'" in missing_metric(APART, "ginni", "task 'apart'")
+
+
+# --- agents that fall -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env_id", [SQUAD, APART])
+def test_absent_agents_see_nothing_choose_nothing_and_are_not_terminated(env_id):
+    seen = []
+
+    def check(engine):
+        control = engine.control
+        expected = (engine.state.health > 0) & ~control.terminated
+        np.testing.assert_array_equal(control.alive, expected)
+        gone = ~control.alive
+        assert (control.obs[gone] == 0).all()
+        assert (control.obs[~gone] > 0).any(axis=1).all()
+        assert (control.masks[gone] == [1, 0, 0]).all()
+        seen.append((gone & ~control.terminated).any())
+
+    engine = played(env_id, each=check)
+    assert all(seen)
+    invalid, health = engine.control.invalid.copy(), engine.state.health.copy()
+    gone = ~engine.control.alive & ~engine.control.done[:, None]
+    engine.step(np.full(engine.actions.shape, 99), DISABLED)
+    assert gone.any()
+    np.testing.assert_array_equal(engine.control.invalid[gone], invalid[gone])
+    np.testing.assert_array_equal(engine.state.health[gone], health[gone])
+
+
+def test_who_is_terminated_takes_no_further_part():
+    engine = Engine(SQUAD, goal=1)
+    engine.reset(np.array([0]))
+    engine.step(np.full((1, 4), toy_squad.WORK))
+    assert engine.control.ended[0]
+    assert not engine.control.alive.any()
+
+
+def test_a_restored_state_says_who_is_present():
+    engine = Engine(SQUAD)
+    engine.reset(np.array([0]), state={"health": np.array([0, 2, 0, 1])})
+    assert engine.control.alive[0].tolist() == [False, True, False, True]
+    assert (engine.control.obs[0, 0] == 0).all()
+
+
+def test_info_says_who_is_alive_on_gymnasium_interfaces():
+    work = np.full(4, toy_squad.WORK)
+    single = gymnasium.make(SQUAD, control="focal", partner=lambda obs: np.ones((1, 4), np.int64))
+    many = gymnasium.make_vec(SQUAD, num_envs=2)
+    same = gymnasium.make_vec(SQUAD, num_envs=2, autoreset_mode="SameStep")
+    rows = coopbench_envs.sb3_vec_env(SQUAD, 2)
+    rows.seed(8)
+    before = rows.reset() is None
+    infos = [env.reset(seed=8)[1] for env in (single, many, same)]
+    over = False
+    while not over:
+        expected = infos[0]["alive"]
+        assert expected.shape == (4,)
+        np.testing.assert_array_equal(infos[1]["alive"][0], expected)
+        np.testing.assert_array_equal(infos[2]["alive"][0], expected)
+        before = expected
+        _, _, ended, cut, info = single.step(1)
+        over = ended or cut
+        infos = [info, *(env.step(np.tile(work, (2, 1)))[4] for env in (many, same))]
+        of_rows = rows.step(np.tile(work, 2))[3]
+        assert [info["alive"] for info in of_rows[:4]] == before.tolist()
+    np.testing.assert_array_equal(infos[2]["final_info"]["alive"][0], infos[0]["alive"])
+
+
+@pytest.mark.parametrize("kind", ["parallel", "aec"])
+def test_pettingzoo_removes_the_fallen_once_or_keeps_them(kind):
+    removed = pettingzoo.make(kind, SQUAD)
+    kept = pettingzoo.make(kind, SQUAD, dead_agents="keep")
+    single = gymnasium.make(SQUAD)
+    seed = next(s for s in range(99) if _falls_early(s))
+    _, info = single.reset(seed=seed)
+    for env in (removed, kept):
+        env.reset(seed=seed)
+    assert set(removed.agents) == {f"hand_{a}" for a in np.flatnonzero(info["alive"])}
+    assert len(kept.agents) == 4
+    before, gone = info["alive"], []
+    for _ in range(20):
+        _, _, ended, cut, info = single.step(np.ones(4, np.int64))
+        flags = [_round(env, kind) for env in (removed, kept)]
+        if ended or cut:
+            break
+        fell = {f"hand_{a}" for a in np.flatnonzero(before & ~info["alive"])}
+        assert {a for a, flag in flags[0].items() if flag} == fell
+        assert not any(flags[1].values())
+        assert set(removed.agents) == {f"hand_{a}" for a in np.flatnonzero(info["alive"])}
+        before = info["alive"]
+        gone += fell
+    assert gone
+    assert not kept.agents
+
+
+def _falls_early(seed):
+    single = gymnasium.make(SQUAD)
+    before = single.reset(seed=seed)[1]["alive"]
+    _, _, ended, cut, info = single.step(np.ones(4, np.int64))
+    return not (ended or cut) and (before & ~info["alive"]).any()
+
+
+def _round(env, kind):
+    """Play a round of work; returns who is reported as terminated, {agent: flag}."""
+    if kind == "parallel":
+        return env.step(dict.fromkeys(env.agents, 1))[2]
+    for _ in range(len(env.agents)):
+        env.step(1)
+    flags = dict(env.terminations)
+    while env.agents and any(env.last(observe=False)[2:4]):
+        env.step(None)
+    return flags
+
+
+# --- limits by lane -------------------------------------------------------------------------------
+
+
+def test_every_lane_ends_at_its_own_limit_and_none_after_the_horizon():
+    engine = Engine(SQUAD, LANES, goal=1000, horizon=9)
+    engine.reset(np.arange(LANES), state={"health": np.full(4, 3)})
+    limit = np.minimum(engine.state.limit, 9)
+    assert len(set(limit.tolist())) > 3
+    for t in range(1, 12):
+        engine.step(np.zeros((LANES, 4), np.int64), DISABLED)
+        np.testing.assert_array_equal(engine.control.truncated, t >= limit)
+        np.testing.assert_array_equal(engine.control.done, t >= limit)
+    assert not engine.control.terminated.any()
+    np.testing.assert_array_equal(engine.state.time, limit)
+
+
+# --- global state ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env_id", [SQUAD, APART, "coopbench/TrustDilemma-v1"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_driver_writes_the_global_state_when_asked(env_id, order):
+    plain = []
+    played(env_id, each=lambda e: plain.append(e.global_state()), horizon=9)
+    kept = []
+
+    def check(engine):
+        np.testing.assert_array_equal(engine.control.state, engine.global_state())
+        kept.append(engine.global_state())
+
+    played(env_id, each=check, horizon=9, global_state=True, order=order)
+    np.testing.assert_array_equal(kept, plain)
+    space = Engine(env_id, horizon=9).state_space
+    assert all(space.contains(row) for row in kept[-1])
+
+
+def test_looking_at_the_global_state_changes_nothing():
+    engine = played(SQUAD)
+    before = [array.copy() for array in (*engine.control, *engine.state)]
+    engine.global_state()
+    for old, now in zip(before, (*engine.control, *engine.state), strict=True):
+        np.testing.assert_array_equal(old, now)
+
+
+def test_same_step_keeps_the_last_state_and_masks():
+    many = gymnasium.make_vec(SQUAD, num_envs=4, autoreset_mode="SameStep", global_state=True)
+    singles = [gymnasium.make(SQUAD, global_state=True) for _ in range(4)]
+    _, infos = many.reset(seed=2)
+    for lane, env in enumerate(singles):
+        _, info = env.reset(seed=2 + lane)
+        np.testing.assert_array_equal(infos["state"][lane], info["state"])
+    ended = 0
+    for _ in range(30):
+        actions = many.action_space.sample()
+        infos = many.step(actions)[4]
+        for lane, env in enumerate(singles):
+            _, _, terminated, truncated, info = env.step(actions[lane])
+            if terminated or truncated:
+                ended += 1
+                final = infos["final_info"]
+                for name in ("state", "action_mask", "alive"):
+                    assert final[f"_{name}"][lane]
+                    np.testing.assert_array_equal(final[name][lane], info[name])
+                info = env.reset()[1]
+            np.testing.assert_array_equal(infos["state"][lane], info["state"])
+    assert ended > 4
+
+
+def test_other_interfaces_tell_the_state_that_the_driver_wrote():
+    parallel = pettingzoo.make("parallel", SQUAD, global_state=True)
+    parallel.reset(seed=1)
+    engine = parallel.unwrapped.engine
+    np.testing.assert_array_equal(parallel.state(), engine.control.state[0])
+    assert parallel.state().shape == (6,)
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [SQUAD, "coopbench/TrustDilemma-v1", "coopbench/CoalitionFormation-v0", "coopbench/Routing-v0"],
+)
+def test_the_lane_may_lie_innermost_in_memory(env_id):
+    one, other = (played(env_id, 12, SAME_STEP, order=order, horizon=5) for order in ("C", "F"))
+    for name in ("obs", "masks", "rewards", "final_obs", "final_returns"):
+        ours, theirs = (getattr(e, name, None) for e in (one, other))
+        if ours is None:
+            ours, theirs = (getattr(e.control, name) for e in (one, other))
+        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+    for name, value in one.get_state().items():
+        np.testing.assert_array_equal(value, other.get_state()[name], err_msg=name)
+    for array in (*other.state, *other.control, other.actions):
+        assert array.flags.f_contiguous
+    for array in (*one.state, *one.control, one.actions):
+        assert array.flags.c_contiguous
+    twin = pickle.loads(pickle.dumps(other))
+    twin.step(np.zeros(twin.actions.shape, twin.actions.dtype))
+    other.step(np.zeros(twin.actions.shape, twin.actions.dtype))
+    np.testing.assert_array_equal(twin.control.obs, other.control.obs)
+
+
+def test_an_unknown_order_is_refused():
+    with pytest.raises(ValueError, match="order was 'K'; allowed: 'C'"):
+        Engine(SQUAD, order="K")
+
+
+def test_only_three_methods_write_to_control_arrays():
+    """Everything else would have to be done again for a driver on a device."""
+    writers = set()
+    for folder in ("coopbench_envs", "baselines", "coopbench"):
+        for file in (ROOT / folder).rglob("*.py"):
+            if file.name == "drivers.py":
+                continue
+            for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(function, ast.FunctionDef) and _writes_control(function):
+                    writers.add((file.name, function.name))
+    assert writers == {("engine.py", name) for name in ("reset", "_renew", "_restore")}
+
+
+def _writes_control(function):
+    for node in ast.walk(function):
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        for target in targets:
+            if isinstance(target, ast.Subscript) and isinstance(node, ast.Assign | ast.AugAssign):
+                words = {n.attr for n in ast.walk(target.value) if isinstance(n, ast.Attribute)}
+                words |= {n.id for n in ast.walk(target.value) if isinstance(n, ast.Name)}
+                if words & {"control", "_field"}:
+                    return True
+    return False
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+
+def test_threads_are_kept_and_change_no_bits(sharing):
+    pools = []
+    many = played(SQUAD, threads=3, each=lambda e: pools.append(e._crew._pool))
+    assert pools[2] is not None
+    assert all(pool is pools[2] for pool in pools[2:])
+    alone = played(SQUAD)
+    for name, value in alone.get_state().items():
+        np.testing.assert_array_equal(value, many.get_state()[name], err_msg=name)
+    many.close()
+    many.step(np.zeros((LANES, 4), np.int64))
+    assert many._crew._pool is not pools[2]
+
+
+def test_closing_a_vector_environment_ends_its_threads(sharing):
+    many = gymnasium.make_vec(SQUAD, num_envs=4, threads=2)
+    many.reset(seed=0)
+    for _ in range(3):
+        many.step(many.action_space.sample())
+    crew = many.unwrapped.engine._crew
+    assert crew._pool is not None
+    many.close()
+    assert crew._pool is None
+
+
+def test_engines_with_threads_are_copied_and_pickled(sharing):
+    engine = played(SQUAD, threads=2)
+    twins = [copy.deepcopy(engine), pickle.loads(pickle.dumps(engine))]
+    for each in (engine, *twins):
+        each.step(np.ones((LANES, 4), np.int64))
+    for twin in twins:
+        np.testing.assert_array_equal(twin.control.obs, engine.control.obs)
+        assert twin._crew._pool is not engine._crew._pool
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_makes_threads_of_its_own(sharing):
+    engine = played(SQUAD, threads=2)
+    child = os.fork()
+    if child == 0:
+        engine.step(np.ones((LANES, 4), np.int64))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_work_is_shared_only_where_that_is_faster(monkeypatch):
+    assert not threads.gains([9e-5, 3e-4], [])  # of little work it is not tried
+    assert threads.gains([2e-4, 3e-4], [])
+    assert threads.gains([3e-4, 4e-4], [9e-4, 2e-4])
+    assert not threads.gains([3e-4, 4e-4], [4e-4])
+    monkeypatch.setattr(threads, "gains", lambda alone, shared: False)
+    engine = played(SQUAD, threads=2)
+    assert engine._crew._pool is None
+    assert engine._crew.works_alone(NEXT_STEP)
+
+
+def test_actions_that_are_not_finite_are_refused_before_anything_changes(sharing):
+    for count in (1, 2):
+        engine = played("coopbench/TrustDilemma-v1", 3, threads=count)
+        before = engine.get_state()
+        actions = np.full(engine.actions.shape, 0.5)
+        actions[-1, 1, 0] = np.inf
+        with pytest.raises(ValueError, match=r"must be finite; lane 15, agent 'firm_1' gave inf"):
+            engine.step(actions)
+        for name, value in engine.get_state().items():
+            np.testing.assert_array_equal(value, before[name], err_msg=name)

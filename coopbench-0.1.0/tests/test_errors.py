@@ -1,0 +1,213 @@
+"""Errors are part of the interface: they name the thing, what was given, what is allowed."""
+
+import ast
+import pickle
+import re
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pettingzoo
+import pytest
+
+import coopbench_envs
+from coopbench import errors
+from coopbench.cli import main as command_line
+from coopbench_envs import Engine
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _bases(name):
+    """Names of the bases of an exception other than ``CoopbenchError``."""
+    return [base.__name__ for base in getattr(errors, name).__bases__ if base.__module__ != _ROOT]
+
+
+_ROOT = errors.CoopbenchError.__module__
+
+
+def test_all_exceptions_are_in_one_tree():
+    """Every exception of the three packages that users can meet is listed in the tree."""
+    # The one is the cause of an error and never raised, the other is caught where it is raised.
+    beside = {"WorkerTraceback", "EpisodeLost"}
+    for folder in ("coopbench_envs", "baselines", "coopbench"):
+        for file in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                bases = [ast.unparse(b) for b in node.bases] if type(node) is ast.ClassDef else []
+                if any(re.search(r"(Error|Exception)$", base) for base in bases):
+                    private = node.name.startswith("_") or node.name in beside
+                    assert private or node.name in errors.__all__, f"{file} defines {node.name}"
+    for name in errors.__all__:
+        assert issubclass(getattr(errors, name), errors.CoopbenchError)
+
+
+@pytest.mark.parametrize("page", ["docs/running.md", "coopbench/errors.py"])
+def test_the_tree_of_exceptions_is_documented(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    row = r"\| `(\w+)` \| (?:`(\w+)`)? ?\|" if page.endswith(".md") else r"── (\w+) +\((\w+)\)"
+    documented = {name: base or "Exception" for name, base in re.findall(row, text)}
+    defined = {name: (_bases(name) or ["Exception"])[0] for name in errors.__all__}
+    assert documented == {n: base for n, base in defined.items() if n != "CoopbenchError"}
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_exceptions_travel_between_processes(name):
+    error = getattr(errors, name)("this and that")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == "this and that"
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_the_command_line_prints_every_exception_as_a_message(name, monkeypatch, capsys):
+    def app(**options):
+        raise getattr(errors, name)("this and that")
+
+    monkeypatch.setattr(command_line, "app", app)
+    with pytest.raises(SystemExit) as stop:
+        command_line.main()
+    assert stop.value.code == (1 if name == "WorkerError" else 2)
+    assert capsys.readouterr().err == "Error: this and that\n"
+
+
+def test_unknown_parameter_names_the_nearest(env_id):
+    for make in (
+        lambda: gymnasium.make(env_id, horizn=5),
+        lambda: gymnasium.make_vec(env_id, num_envs=2, horizn=5),
+        lambda: pettingzoo.make("parallel", env_id, horizn=5),
+    ):
+        with pytest.raises(TypeError, match=r"'horizn'.*Did you mean 'horizon'"):
+            make()
+
+
+@pytest.mark.parametrize("value", [0, -3, 2.5, "ten", None, True, float("nan")])
+def test_value_out_of_range(env_id, value):
+    with pytest.raises(ValueError, match=r"'horizon'.*was .*allowed: int in \[1, "):
+        Engine(env_id, horizon=value)
+
+
+def test_choices_are_listed():
+    with pytest.raises(ValueError, match=r"'reward_type'.*'selfish'.*'integrated', 'private'"):
+        Engine("TrustDilemma-v0", reward_type="selfish")
+
+
+def test_unknown_environment_names_the_nearest():
+    with pytest.raises(ValueError, match="Did you mean 'coopbench/TrustDilemma-v0'"):
+        coopbench_envs.spec("TrustDilema-v0")
+
+
+def test_actions_of_wrong_shape_or_kind(env_id):
+    engine = Engine(env_id, 2)
+    engine.reset(np.arange(2))
+    before = engine.get_state()
+    with pytest.raises(ValueError, match=r"must have shape .*given \(7,\)"):
+        engine.step(np.zeros(7))
+    with pytest.raises(ValueError, match=r"must be (integers|numbers)"):
+        engine.step(np.full(engine.actions.shape, "x"))
+    if not engine.discrete:
+        for bad in (np.nan, np.inf, -np.inf):
+            actions = np.ones(engine.actions.shape)
+            actions[1, 1, 0] = bad
+            with pytest.raises(ValueError, match=f"finite; lane 1, agent '{engine.agents[1]}'"):
+                engine.step(actions)
+    for name, value in engine.get_state().items():
+        np.testing.assert_array_equal(value, before[name])  # nothing was corrupted
+
+
+def test_one_bad_number_in_a_large_batch():
+    engine = Engine("TrustDilemma-v0", 9000)
+    engine.reset(np.arange(9000))
+    actions = np.ones(engine.actions.shape)
+    actions[8999, 1, 0] = np.nan
+    with pytest.raises(ValueError, match="finite; lane 8999, agent 'firm_1' gave nan"):
+        engine.step(actions)
+    assert not engine.state.time.any()
+
+
+def test_unknown_step_mode(env_id):
+    engine = Engine(env_id)
+    engine.reset(np.arange(1))
+    with pytest.raises(ValueError, match=r"mode was 2; allowed"):
+        engine.step(np.zeros(engine.actions.shape, engine.actions.dtype), 2)
+
+
+def test_illegal_discrete_actions_do_nothing_and_are_counted():
+    env = gymnasium.make("test/Pennies-v0", num_agents=2, horizon=9, disable_env_checker=True)
+    env.reset(seed=0)
+    before = env.unwrapped.engine.state.pennies.copy()
+    for count, action in enumerate(([99, 0], [-5, 0], [3, 0]), start=1):
+        *_, info = env.step(np.array(action))
+        assert info["invalid_actions"].tolist() == [count, 0]
+    np.testing.assert_array_equal(env.unwrapped.engine.state.pennies, before)
+    parallel = pettingzoo.make("parallel", "test/Pennies-v0", num_agents=2)
+    parallel.reset(seed=0)
+    *_, infos = parallel.step({"player_0": 7, "player_1": 0})
+    assert infos["player_0"]["invalid_actions"] == 1
+    assert infos["player_1"]["invalid_actions"] == 0
+    assert infos["player_0"]["action_mask"].dtype == np.int8
+
+
+def test_bad_state_changes_nothing(env_id):
+    engine = Engine(env_id)
+    engine.reset(np.array([1]))
+    before = engine.get_state()
+    field = engine.state._fields[1]
+    shape = before[field].shape[1:]
+    with pytest.raises(ValueError, match=r"Unknown state field 'tme'.*Did you mean 'time'"):
+        engine.reset(state={"tme": 3})
+    with pytest.raises(ValueError, match=f"'{field}' .*must have shape"):
+        engine.reset(state={field: np.zeros((9, 9, 9, 9))})
+    with pytest.raises(ValueError, match=f"'{field}' .*must hold finite"):
+        engine.reset(state={field: np.full(shape, np.nan)})
+    for name, value in engine.get_state().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_seeds_and_masks(env_id):
+    with pytest.raises(ValueError, match=r"Unknown autoreset_mode 'NextSteps'. Did you mean"):
+        gymnasium.make_vec(env_id, num_envs=3, autoreset_mode="NextSteps")
+    env = gymnasium.make_vec(env_id, num_envs=3)
+    with pytest.raises(ValueError, match="one per lane: 3; given 2"):
+        env.reset(seed=[1, 2])
+    env.reset(seed=1)
+    for mask in (np.ones(3), np.zeros(3, np.bool_), np.ones(2, np.bool_)):
+        with pytest.raises(ValueError, match="reset_mask"):
+            env.reset(options={"reset_mask": mask})
+    parallel = pettingzoo.make("parallel", env_id)
+    with pytest.raises(ValueError, match="seed must be a whole number"):
+        parallel.reset(seed=-1)
+    with pytest.raises(ValueError, match="options\\['state'\\] must map"):
+        parallel.reset(seed=1, options={"state": 3})
+    parallel.reset(seed=2**64 + 5, options={"anything": 1})  # large seeds and foreign options pass
+
+
+def test_control_and_partner(env_id):
+    with pytest.raises(ValueError, match="'control' was 'both'; allowed: 'joint', 'focal'"):
+        gymnasium.make(env_id, control="both")
+    with pytest.raises(ValueError, match=r"'ego' .* was 99; allowed: 0 to"):
+        gymnasium.make(env_id, control="focal", ego=99)
+    with pytest.raises(ValueError, match=r"Unknown policy 'randm'. Did you mean 'random'"):
+        gymnasium.make(env_id, control="focal", partner="randm")
+    with pytest.raises(ValueError, match="control='focal'"):
+        gymnasium.make(env_id).unwrapped.set_partner("random")
+    with pytest.raises(ValueError, match="'dead_agents' was 'bury'"):
+        pettingzoo.make("parallel", env_id, dead_agents="bury")
+
+
+def test_missing_action_and_finished_episode(env_id):
+    env = pettingzoo.make("parallel", env_id, horizon=1)
+    env.reset(seed=0)
+    actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+    first, *others = env.agents
+    with pytest.raises(ValueError, match=f"No action for '{first}'"):
+        env.step({agent: actions[agent] for agent in others})
+    env.step(actions)
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step(actions)
+
+
+def test_rendering_needs_a_mode(env_id):
+    env = pettingzoo.make("parallel", env_id)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="render_mode='rgb_array'"):
+        env.render()

@@ -1,0 +1,343 @@
+"""Evaluation end to end: the finished is kept, the damaged redone, nothing is made up."""
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+from builders import make_task, small_protocol
+
+import coopbench
+from coopbench.analysis.aggregates import aggregates
+from coopbench.analysis.departures import departures
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.errors import OtherProtocolError, ProtocolError
+from coopbench.playing.plan import plan
+from coopbench.protocol.loading import ad_hoc, load_protocol
+
+POLICIES = ["random", "constant:0.5", "tit_for_tat"]
+
+
+@pytest.fixture
+def protocol(tmp_path):
+    """Two small tasks, one of them without any chance in it."""
+    platform = {"horizon": 8, "num_developers": 2}
+    return small_protocol(
+        tmp_path,
+        tasks=[
+            make_task(env="coopbench/TrustDilemma-v0", horizon=8, high=4000),
+            make_task("platform", "coopbench/PlatformEcosystem-v0", parameters=platform, high=8000),
+        ],
+        train=[50],
+        count=12,
+        metrics=["return", "final_trust", "fairness", "length"],
+        baselines=POLICIES,
+    )
+
+
+def _watch():
+    events = []
+    return events, lambda cell, done, what: events.append((cell.task, cell.policy, done, what))
+
+
+def _ends(events, what):
+    return [(task, policy) for task, policy, _, happened in events if happened == what]
+
+
+def test_numbers_of_the_report(protocol):
+    """Every estimate is recomputed from the episodes by other means."""
+    from scipy import stats
+
+    report = coopbench.evaluate(protocol, POLICIES)
+    assert len(report.episodes) == 2 * 3 * 12
+    for estimate in report.estimates:
+        sample = values(report.episodes.of(estimate.task, estimate.policy), estimate.metric)
+        assert estimate.mean == pytest.approx(sample.mean())
+        assert estimate.count == 12
+        if sample.std() > 1e-9:
+            low, high = stats.t.interval(0.95, 11, sample.mean(), stats.sem(sample))
+            assert (estimate.low, estimate.high) == pytest.approx((low, high))
+            assert estimate.std == pytest.approx(sample.std(ddof=1))
+            assert not estimate.flag
+        else:
+            assert estimate.std == 0.0
+            assert "equal" in estimate.flag
+    for c in report.comparisons:
+        a, b = (values(report.episodes.of(c.task, p), "return") for p in (c.first, c.second))
+        if c.flag:  # no variation: no test, and never p = 0
+            assert np.isnan(c.p_value)
+            assert np.isnan(c.p_holm)
+            assert np.isnan(c.hedges_g)
+        else:
+            spread = [sample.std(ddof=1) if np.ptp(sample) else 0.0 for sample in (a, b)]
+            test = stats.ttest_ind_from_stats(
+                a.mean(), spread[0], 12, b.mean(), spread[1], 12, equal_var=False
+            )
+            assert c.p_value == pytest.approx(test.pvalue, rel=1e-6)
+            assert c.p_protocol >= c.p_holm >= c.p_value > 0
+    for aggregate in (each for each in report.aggregates if each.statistic == "iqm"):
+        scores = [
+            task.bounds.normalise(values(report.episodes.of(task.id, aggregate.policy), "return"))
+            for task in protocol.task
+        ]
+        means = [part.mean() for part in scores]
+        assert aggregate.estimate == pytest.approx(stats.trim_mean(means, 0.25))
+        of_tasks = report.scores[aggregate.policy]
+        np.testing.assert_array_equal(list(of_tasks.values()), scores)
+        assert aggregate.low <= aggregate.estimate + 1e-12
+        assert aggregate.high >= aggregate.estimate - 1e-12
+
+
+def test_curves_and_lengths(protocol):
+    report = coopbench.evaluate(protocol, ["constant:0.5"])
+    for block in report.episodes:
+        assert block.curves["mean_trust"].shape == (9,)
+        assert block.curves["final_trust"][-1] == pytest.approx(block.metrics["final_trust"].mean())
+        assert (block.lengths == 8).all()
+        assert not block.terminated.any()
+
+
+def test_finished_cells_are_kept_and_the_report_is_found_again(protocol, tmp_path):
+    events, watch = _watch()
+    first = coopbench.evaluate(protocol, POLICIES[:2], out=tmp_path / "r", progress=watch)
+    assert len(_ends(events, "done")) == 4
+    events, watch = _watch()
+    second = coopbench.evaluate(protocol, POLICIES, out=tmp_path / "r", progress=watch)
+    assert len(_ends(events, "kept")) == 4
+    assert _ends(events, "done") == [("dilemma", "tit_for_tat"), ("platform", "tit_for_tat")]
+    for estimate in first.estimates:
+        assert estimate in second.estimates
+    again = coopbench.load_report(tmp_path / "r")
+    assert again.estimates == second.estimates
+    assert again.aggregates == second.aggregates
+    assert repr(again.comparisons) == repr(second.comparisons)  # nan equals nan in text
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("results.jsonl", lambda text: text[: len(text) // 2]),
+        ("results.jsonl", lambda text: text.replace(b'"length": 8', b'"length": 7', 1)),
+        ("curves.npz", lambda text: b"nothing"),
+        ("meta.json", lambda text: text[:-20]),
+        ("meta.json", lambda text: b"[]"),
+    ],
+)
+def test_a_damaged_file_is_named_and_that_cell_alone_redone(protocol, tmp_path, name, damage):
+    coopbench.evaluate(protocol, POLICIES, out=tmp_path / "r")
+    file = tmp_path / "r" / "platform" / "tit_for_tat" / name
+    file.write_bytes(damage(file.read_bytes()))
+    left = coopbench.load_report(tmp_path / "r")
+    assert left.episodes.of("platform", "tit_for_tat") is None
+    assert str(file.parent) in left.notes[0]
+    assert any("lacks the tasks platform" in reason for reason in left.departures)
+    events, watch = _watch()
+    report = coopbench.evaluate(protocol, POLICIES, out=tmp_path / "r", progress=watch)
+    assert _ends(events, "done") == [("platform", "tit_for_tat")]
+    assert str(file.parent) in report.notes[0]
+    assert not coopbench.evaluate(protocol, POLICIES, out=tmp_path / "r").notes
+
+
+def test_an_interruption_loses_only_the_cell_at_work(protocol, tmp_path):
+    def interrupt(cell, done, what):
+        if (cell.task, cell.policy, what) == ("platform", "constant:0.5", "plays"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        coopbench.evaluate(protocol, POLICIES, out=tmp_path / "r", progress=interrupt)
+    partial = coopbench.load_report(tmp_path / "r")
+    assert len(partial.episodes.blocks) == 4
+    assert partial.aggregates[0].policy == "random"
+    # The others have not finished all tasks.
+    assert {row.policy for row in partial.aggregates} == {"random"}
+    events, watch = _watch()
+    coopbench.evaluate(protocol, POLICIES, out=tmp_path / "r", progress=watch)
+    assert len(_ends(events, "kept")) == 4
+    assert len(_ends(events, "done")) == 2
+
+
+def test_a_full_disk_leaves_no_half_written_cell(protocol, tmp_path, monkeypatch):
+    def full(source, target):
+        if str(target).endswith("curves.npz"):
+            raise OSError(28, "No space left on device")
+        return real(source, target)
+
+    real = os.replace
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*/curves\.npz'"):
+        coopbench.evaluate(protocol, ["random"], out=tmp_path / "r")
+    monkeypatch.undo()
+    assert not list((tmp_path / "r").rglob("*.tmp"))
+    with pytest.raises(FileNotFoundError, match="no finished cells"):
+        coopbench.load_report(tmp_path / "r")
+    assert len(coopbench.evaluate(protocol, ["random"], out=tmp_path / "r").episodes) == 24
+
+
+def test_a_damaged_protocol_is_named(protocol, tmp_path):
+    coopbench.evaluate(protocol, ["random"], out=tmp_path / "r")
+    file = tmp_path / "r" / "protocol.json"
+    text = file.read_text()
+    for damaged, message in (
+        (text[:300], "Invalid JSON"),
+        (text.replace('"alpha"', '"alpa"'), "Did you mean 'alpha'"),
+    ):
+        file.write_text(damaged)
+        for use in (
+            lambda: coopbench.load_report(tmp_path / "r"),
+            lambda: coopbench.evaluate(protocol, ["random"], out=tmp_path / "r"),
+            lambda: coopbench.find_episode(f"{tmp_path}/r/{protocol.task[0].id}/random/0"),
+        ):
+            with pytest.raises(ProtocolError, match=rf"(?s)protocol\.json.*{message}.*Remove it"):
+                use()
+
+
+def test_other_protocols_do_not_share_a_folder(protocol, tmp_path):
+    coopbench.evaluate(protocol, ["random"], out=tmp_path / "r")
+    other = protocol.model_copy(
+        update={"report": protocol.report.model_copy(update={"alpha": 0.1})}
+    )
+    with pytest.raises(OtherProtocolError, match="Choose another folder"):
+        coopbench.evaluate(other, ["random"], out=tmp_path / "r")
+
+
+def test_departures(protocol, tmp_path):
+    assert coopbench.evaluate(protocol, POLICIES).departures == (
+        "small-v1 is not a protocol of this package",
+    )
+    assert any(
+        "baseline tit_for_tat" in r
+        for r in departures(protocol, coopbench.evaluate(protocol, POLICIES[:2]).episodes)
+    )
+    standard = load_protocol("coopetition-standard")
+    edited = standard.model_copy(
+        update={"seeds": standard.seeds.model_copy(update={"training": (500,)})}
+    )
+    table = coopbench.evaluate(protocol, ["random"]).episodes
+    assert any("differs from" in reason for reason in departures(edited, table))
+    adhoc = coopbench.evaluate("TrustDilemma-v0", ["constant:0.5"])
+    assert not adhoc.is_standard
+    assert not adhoc.aggregates
+    assert "ad-hoc" in adhoc.departures[0]
+
+
+def test_learned_baselines_have_to_be_there(protocol):
+    learned = protocol.model_copy(
+        update={"report": protocol.report.model_copy(update={"learned": ("ippo",)})}
+    )
+    report = coopbench.evaluate(learned, POLICIES)
+    reason = "the required baseline ippo (to be trained) is missing"
+    assert report.departures[1:] == (reason,)
+    assert "missing" in str(report)
+
+    class Trained:
+        name = "ippo:best"
+
+        def act(self, observations):
+            return np.full((*observations.shape[:2], 1), 30.0)
+
+    assert reason not in coopbench.evaluate(learned, [*POLICIES, Trained()]).departures
+
+
+def test_other_seeds_seats_and_tasks_are_departures(protocol):
+    table = coopbench.evaluate(protocol, POLICIES).episodes
+    blocks = list(table.blocks)
+    blocks[1] = dataclasses.replace(blocks[1], seeds=blocks[1].seeds + np.uint64(1))
+    blocks[2] = dataclasses.replace(blocks[2], seats=~blocks[2].seats)
+    short = blocks.pop()
+    cut = {
+        name: getattr(short, name)[:6]
+        for name in ("seeds", "lengths", "terminated", "seats", "returns")
+    }
+    reasons = departures(protocol, EpisodeTable(tuple(blocks)))
+    assert reasons[1:] == (
+        "tit_for_tat lacks the tasks platform",
+        "constant:0.5 played other seeds than the protocol's in dilemma",
+        "tit_for_tat played other seats than the protocol's in dilemma",
+    )
+    fewer = EpisodeTable((*blocks, dataclasses.replace(short, **cut)))
+    assert "tit_for_tat played other seeds than the protocol's in platform" in departures(
+        protocol, fewer
+    )
+
+
+def test_aggregates_are_made_per_group(protocol):
+    from scipy import stats
+
+    groups = ("small", "large", "large")
+    third = protocol.task[1].model_copy(update={"id": "more", "parameters": {"horizon": 5}})
+    tasks = tuple(
+        task.model_copy(update={"group": group})
+        for task, group in zip((*protocol.task, third), groups, strict=True)
+    )
+    grouped = protocol.model_copy(update={"task": tasks})
+    report = coopbench.evaluate(grouped, POLICIES)
+    sizes = {"small": 1, "large": 2}
+    rows = [row for row in report.aggregates if row.statistic == "iqm"]
+    assert [(row.group, row.policy, row.tasks) for row in rows] == [
+        (group, policy, count) for group, count in sizes.items() for policy in POLICIES
+    ]
+    for row in rows:
+        scores = [
+            task.bounds.normalise(values(report.episodes.of(task.id, row.policy), "return"))
+            for task in grouped.groups[row.group]
+        ]
+        means = [part.mean() for part in scores]
+        assert row.estimate == pytest.approx(stats.trim_mean(means, 0.25))
+    kept = EpisodeTable(report.episodes.blocks[:-1])  # the last policy has not played all of large
+    rows = aggregates(grouped, kept)
+    assert [(row.group, row.policy) for row in rows if row.statistic == "iqm"][-2:] == [
+        ("large", policy) for policy in POLICIES[:2]
+    ]
+
+
+def test_one_episode_has_no_interval():
+    report = coopbench.evaluate(ad_hoc("TrustDilemma-v0", episodes=1, horizon=4), ["random"])
+    for estimate in report.estimates:
+        assert np.isnan(estimate.low)
+        assert np.isnan(estimate.std)
+        assert estimate.flag
+
+
+def test_plans_are_checked_before_anything_runs(protocol):
+    with pytest.raises(ValueError, match="No policies"):
+        plan(protocol, [])
+    with pytest.raises(ValueError, match="Two policies are called random"):
+        plan(protocol, ["random", "random"])
+    with pytest.raises(ValueError, match=r"greedy.* cannot play"):
+        coopbench.evaluate(protocol, ["random", "greedy"])
+    with pytest.raises(ValueError, match=r"Unknown backend 'serail'.*'serial'"):
+        coopbench.evaluate(protocol, ["random"], backend="serail")
+    with pytest.raises(ValueError, match="Did you mean 'coopetition-standard'"):
+        coopbench.evaluate("coopetition-standart", ["random"])
+
+
+def test_folders_never_collide():
+    names = ["constant:0.5", "constant-0.5", "constant 0.5", "../x", "a/b", "a-b"]
+    folders = [Cell("t", name).folder for name in names]
+    assert len(set(folders)) == len(names)
+    assert all(folder.count("/") == 1 and ".." not in folder for folder in folders)
+
+
+def test_callables_are_played_anew(protocol, tmp_path):
+    level = [10.0]
+
+    def player(observations):
+        return np.full((*observations.shape[:2], 1), level[0])
+
+    first = coopbench.evaluate(protocol, [player], out=tmp_path / "r")
+    level[0] = 20.0
+    second = coopbench.evaluate(protocol, [player], out=tmp_path / "r")
+    assert first.estimates[0].mean != second.estimates[0].mean
+
+
+def test_results_are_plain_data(protocol, tmp_path):
+    coopbench.evaluate(protocol, ["random"], out=tmp_path / "r")
+    folder = tmp_path / "r" / "dilemma" / "random"
+    meta = json.loads((folder / "meta.json").read_text())
+    assert meta["digest"] == protocol.digest
+    assert meta["versions"]["coopbench"] == coopbench.__version__
+    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    assert [row["seed"] for row in rows] == list(range(12))
+    assert np.load(folder / "curves.npz", allow_pickle=False)["mean_trust"].shape == (9,)

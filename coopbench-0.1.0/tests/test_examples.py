@@ -1,0 +1,182 @@
+"""Examples: what they print, that a seed decides it, and that their pages and pins name them."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+HERE = ("sb3_focal.py", "sb3_parameter_sharing.py", "cleanrl_ppo.py")  # the others need more
+ELSEWHERE = {"rllib_ppo.py": "rllib", "torchrl_ippo.py": "torchrl", "benchmarl_mappo.py": "torchrl"}
+ROW = re.compile(r"(\w+) +(-?[\d.]+)  (-?[\d.]+) to (-?[\d.]+)")
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def printed(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return printed
+
+
+@pytest.fixture(scope="module")
+def cleanrl():
+    return runpy.run_path(str(EXAMPLES / "cleanrl_ppo.py"))
+
+
+def rows(text):
+    """Mean, low and high by policy."""
+    rows = [ROW.fullmatch(line) for line in text.splitlines()[1:]]
+    return {row[1]: tuple(map(float, row.groups()[1:])) for row in rows}
+
+
+def focal_constant(actions, seeds):
+    """Mean return of the seats k mod 2 of games seeded k, beside tit for tat, in Gymnasium."""
+    returns = []
+    for seed in range(seeds):
+        game = gym.make(
+            "coopbench/TrustDilemma-v1", control="focal", ego=seed % 2, partner="tit_for_tat"
+        )
+        game.reset(seed=seed)
+        earned, over = 0.0, False
+        while not over:
+            _, reward, terminated, truncated, _ = game.step(actions)
+            earned, over = earned + reward, terminated or truncated
+        returns.append(earned)
+    return np.mean(returns)
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_the_table_holds_three_policies_with_finite_numbers(run, name):
+    table_rows = rows(run(name, "--steps", 0))
+    assert list(table_rows) == ["ppo", "best_constant", "random"]
+    for mean, low, high in table_rows.values():
+        assert np.isfinite([mean, low, high]).all()
+        assert low <= mean <= high
+    if name == "sb3_parameter_sharing.py":
+        # In all seats the best constant is to invest nothing and keep 1 a step each, but for
+        # trembles, which cost a little in bad times and earn a little in good ones.
+        assert table_rows["best_constant"][0] == pytest.approx(200.0, abs=0.5)
+    else:
+        expected = focal_constant(np.zeros(1), 100)
+        assert table_rows["best_constant"][0] == pytest.approx(expected, abs=0.005)
+    assert table_rows["random"][0] < table_rows["best_constant"][0]
+
+
+def test_a_partner_who_is_in_the_table_anyway(run):
+    text = run("cleanrl_ppo.py", "--steps", 0, "--partner", "random")
+    assert text.startswith("beside random ")
+    assert list(rows(text)) == ["ppo", "best_constant", "random"]
+
+
+def test_the_seed_decides_what_is_printed(run):
+    first = run("cleanrl_ppo.py", "--steps", 2000, "--seed", 3)
+    assert run("cleanrl_ppo.py", "--steps", 2000, "--seed", 3) == first
+    assert run("cleanrl_ppo.py", "--steps", 2000, "--seed", 4) != first
+
+
+@pytest.mark.parametrize(("name", "steps"), [(HERE[0], 1600), (HERE[1], 6400)])
+def test_the_seed_decides_what_stable_baselines_learns(run, name, steps):
+    """One update each: enough to depend on the games, the network and the order of the rows."""
+    first = run(name, "--steps", steps)
+    assert run(name, "--steps", steps) == first
+    assert run(name, "--steps", 0) != first
+
+
+def test_the_learner_improves_on_its_start_and_beats_every_constant(run):
+    start = rows(run("cleanrl_ppo.py", "--steps", 0, "--seed", 1))
+    after = rows(run("cleanrl_ppo.py", "--steps", 40_000, "--seed", 1))
+    assert after["ppo"][1] > start["ppo"][2]
+    assert after["ppo"][1] > after["best_constant"][2]
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_unknown_flags_and_names_are_refused(run, capsys, name):
+    with pytest.raises(SystemExit) as stop:
+        run(name, "--stepps", 10)
+    assert stop.value.code == 2
+    assert "--stepps" in capsys.readouterr().err
+    with pytest.raises((gym.error.NameNotFound, ValueError), match=r"mean.*TrustDilemma"):
+        run(name, "--steps", 0, "--env", "coopbench/TrustDilema-v1")
+
+
+def test_the_step_after_the_end_is_no_transition(cleanrl):
+    """Sixteen games of 100 steps: in a rollout of 125, step 100 only brings a new episode."""
+    import torch
+
+    games = gym.make_vec(
+        "coopbench/TrustDilemma-v1", num_envs=16, control="focal", ego=0, partner="tit_for_tat"
+    )
+    agent = cleanrl["Agent"](7, 1)
+    observations, _ = games.reset(seed=0)
+    parts, last, over = cleanrl["collect"](games, agent, observations, np.zeros(16, np.bool_))
+    _, _, _, _, rewards, terminated, truncated, real = parts
+    assert (~real).nonzero()[:, 0].unique().tolist() == [100]
+    assert not real[100].any()
+    assert truncated.nonzero()[:, 0].unique().tolist() == [99]
+    assert not terminated.any()
+    assert (rewards[100] == 0).all()
+    assert not over.any()
+    assert np.isclose(last[:, 5], 24 / 100, atol=0.02).all()  # the observation part "time"
+    assert torch.isfinite(rewards).all()
+
+
+def test_advantages_are_those_of_every_episode_alone(cleanrl):
+    """Against sums over single episodes, cut where they end, with the bootstrap of truncated ones.
+
+    Game 0 terminates at step 2 and game 1 is truncated there; step 3 is no transition in both.
+    """
+    import torch
+
+    rng = np.random.default_rng(0)
+    rewards, values = rng.normal(size=(7, 2)), rng.normal(size=(8, 2))
+    ends, cuts = np.zeros((7, 2), np.bool_), np.zeros((7, 2), np.bool_)
+    ends[2, 0], cuts[2, 1] = True, True
+    computed = cleanrl["advantages"](*map(torch.as_tensor, (rewards, values, ends, cuts))).numpy()
+    gamma, trace = cleanrl["GAMMA"], cleanrl["LAMBDA"]
+    for game in range(2):
+        for first, stop in ((0, 3), (4, 7)):
+            for start in range(first, stop):
+                expected = 0.0
+                for t in range(start, stop):
+                    following = 0.0 if ends[t, game] else values[t + 1, game]
+                    surprise = rewards[t, game] + gamma * following - values[t, game]
+                    expected += (gamma * trace) ** (t - start) * surprise
+                assert computed[start, game] == pytest.approx(expected, abs=1e-12)
+
+
+def test_every_example_has_its_place():
+    page = (ROOT / "docs" / "training-elsewhere.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    names = {file.name for file in EXAMPLES.glob("*.py")}
+    assert names == {*HERE, *ELSEWHERE}
+    for name in names:
+        assert f"examples/{name}" in page
+        assert f"examples/{name} --" in (EXAMPLES / name).read_text(encoding="utf-8")
+    for name, environment in ELSEWHERE.items():
+        assert f"build/interop/{environment}/bin/python examples/{name}" in makefile
+    assert "training-elsewhere.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+def test_pins_are_exact_and_agree_with_those_of_the_release():
+    page = (ROOT / "docs" / "training-elsewhere.md").read_text(encoding="utf-8")
+    release = pins(ROOT / "constraints.txt")
+    assert f"stable-baselines3 {release['stable-baselines3']}" in page
+    for environment in set(ELSEWHERE.values()):
+        asked = pins(EXAMPLES / f"requirements-{environment}.txt")
+        for package, version in asked.items():
+            assert f"{package} {version}" in page
+            if package != "gymnasium":  # the one that `make interop` leaves to these files
+                assert release.get(package, version) == version
+
+
+def pins(file):
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))

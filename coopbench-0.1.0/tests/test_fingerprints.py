@@ -1,0 +1,79 @@
+"""Fingerprints: the same for an episode however it is played, another for whatever differs."""
+
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench.episodes import fingerprints
+from coopbench.episodes.fingerprints import Fingerprints
+from coopbench.playing.rollout import play
+from coopbench.protocol.loading import ad_hoc
+from coopbench_envs.engine import DISABLED, Engine
+
+GAMES = {
+    "TrustDilemma-v0": {"horizon": 9},
+    "Routing-v1": {"num_agents": 2, "horizon": 40, "map_params": {"num_rows": 6, "num_cols": 6}},
+}
+
+
+def played(env, seeds, bump=None):
+    """Fingerprints of random play; ``bump`` is a (step, lane) whose action is another one."""
+    engine = Engine(env, len(seeds), **GAMES[env])
+    engine.reset(np.array(seeds, np.uint64))
+    prints = Fingerprints(engine)
+    low, high = (np.asarray(x) for x in _bounds(engine))
+    for step in range(engine.horizon):
+        if engine.control.done.all():
+            break
+        draws = [np.random.default_rng([seed, step]).random(low.shape) for seed in seeds]
+        actions = low + np.stack(draws) * (high - low)
+        if bump is not None and bump[0] == step:
+            actions[bump[1], 0, 0] += 1e-9
+        engine.step(actions, DISABLED)
+        prints.note()
+    return prints.trace(engine.control.returns.sum(axis=1), engine.state.time), engine
+
+
+def _bounds(engine):
+    spaces = [engine.spec.action_space(engine.constants, a) for a in range(len(engine.agents))]
+    return [s.low for s in spaces], [s.high for s in spaces]
+
+
+@pytest.mark.parametrize("env", GAMES)
+def test_an_episode_has_one_fingerprint(env, monkeypatch):
+    together, _ = played(env, [5, 6, 7])
+    alone, _ = played(env, [6])
+    assert alone.episodes[0] == together.episodes[1]
+    assert len(set(together.episodes)) == 3
+    monkeypatch.setattr(fingerprints, "_BLOCK", 1)  # rows are hashed one by one
+    assert played(env, [5, 6, 7])[0].episodes == together.episodes
+
+
+@pytest.mark.parametrize("env", GAMES)
+def test_a_difference_is_found_in_its_step_and_episode(env):
+    right, _ = played(env, [5, 6, 7])
+    wrong, _ = played(env, [5, 6, 7], bump=(4, 1))
+    differ = [a != b for a, b in zip(right.episodes, wrong.episodes, strict=True)]
+    assert differ == [False, True, False]
+    assert np.flatnonzero(right.steps[: len(wrong.steps)] != wrong.steps)[0] == 4
+
+
+def test_the_best_and_the_worst_episode_are_recorded(monkeypatch):
+    trace, engine = played("TrustDilemma-v0", [5, 6, 7, 8])
+    scores = engine.control.returns.sum(axis=1)
+    assert list(trace.recorded) == [np.argmax(scores), np.argmin(scores)]
+    for k, (actions, rewards) in trace.recorded.items():
+        assert actions.shape == (engine.state.time[k], 2, 1)
+        assert np.array_equal(np.cumsum(rewards, axis=0)[-1], engine.control.returns[k])
+    monkeypatch.setattr(fingerprints, "_COURSE", 1)  # memory for the first episode only
+    assert list(played("TrustDilemma-v0", [5, 6, 7, 8])[0].recorded) == [0]
+    assert fingerprints.extremes(np.array([np.nan, 2.0, 2.0])) == (1,)
+    assert fingerprints.extremes(np.array([np.nan, np.nan])) == (0,)
+
+
+def test_the_fingerprints_of_a_cell_do_not_depend_on_its_size():
+    few, many = (ad_hoc("TrustDilemma-v0", count, horizon=6) for count in (2, 5))
+    cell = coopbench.playing.plan.plan(few, ["random"])[0][0]
+    one, two = (play(protocol, cell, "random").trace for protocol in (few, many))
+    assert one.episodes == two.episodes[:2]
+    assert len(one.steps) == len(two.steps) == 6

@@ -1,0 +1,139 @@
+"""Rankings over groups of tasks: whole groups only, one unit of inference, never a bare rank."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from builders import GROUP_EPISODES, GROUP_LEVELS, group_blocks, group_protocol
+
+from coopbench.analysis import rankings
+from coopbench.analysis.samples import group_scores
+from coopbench.episodes.table import Cell, EpisodeTable, Failure
+
+
+@pytest.fixture(scope="module")
+def protocol():
+    return group_protocol()
+
+
+@pytest.fixture(scope="module")
+def table(protocol):
+    return EpisodeTable(tuple(group_blocks(GROUP_LEVELS)))
+
+
+def scores_of(protocol, table, group, policy):
+    return [each.values for each in group_scores(protocol, table)[group, policy]]
+
+
+def test_improvement_is_the_share_of_pairs_that_win(protocol, table):
+    from scipy.stats import mannwhitneyu
+
+    rows = rankings.improvements(protocol, table)
+    assert [(row.group, row.first, row.second) for row in rows] == [
+        (group, one, two)
+        for group in ("a", "b")
+        for one, two in (("low", "middle"), ("low", "high"), ("middle", "high"))
+    ]
+    for row in rows:
+        x, y = (scores_of(protocol, table, row.group, name) for name in (row.first, row.second))
+        shares = [
+            mannwhitneyu(a, b).statistic / (len(a) * len(b)) for a, b in zip(x, y, strict=True)
+        ]
+        assert row.estimate == pytest.approx(np.mean(shares))
+        assert row.low <= row.estimate <= row.high
+        assert (row.tasks, row.count, row.unit) == (len(x), GROUP_EPISODES, "episodes")
+
+
+def test_a_policy_takes_part_where_it_has_finished_the_group(protocol, table):
+    partial = EpisodeTable(
+        tuple(b for b in table if (b.cell.task, b.cell.policy) != ("a-two", "middle"))
+    )
+    pairs = [(r.group, r.first, r.second) for r in rankings.improvements(protocol, partial)]
+    assert pairs[0] == ("a", "low", "high")
+    assert len(pairs) == 1 + 3
+    assert {r.contestants for r in rankings.ranks(protocol, partial) if r.group == "a"} == {2}
+    alone = EpisodeTable(tuple(b for b in table if b.cell.policy == "low"))
+    assert rankings.ranks(protocol, alone) == ()
+    assert rankings.improvements(protocol, alone) == ()
+    assert {p.policy for p in rankings.profile_points(protocol, alone)} == {"low"}
+    adhoc = protocol.model_copy(update={"ad_hoc": True})
+    assert rankings.profile_points(adhoc, table) == rankings.ranks(adhoc, table) == ()
+
+
+def test_profiles_count_the_scores_above(protocol, table):
+    points = rankings.profile_points(protocol, table)
+    for group in ("a", "b"):
+        for policy in GROUP_LEVELS:
+            own = [p for p in points if (p.group, p.policy) == (group, policy)]
+            cells = np.concatenate(scores_of(protocol, table, group, policy))
+            assert [p.estimate for p in own] == [np.mean(cells > p.threshold) for p in own]
+            assert all(p.low <= p.estimate <= p.high for p in own)
+            assert len(own) == rankings.THRESHOLDS
+            taus = [p.threshold for p in own]
+            assert min(taus) <= 0.0 < 1.0 <= max(taus)
+            assert taus == sorted(taus)
+
+
+def test_thresholds_reach_as_far_as_scores_but_not_further_than_is_useful():
+    inside, outside = np.linspace(0.2, 0.8, 50), np.linspace(-9.0, 9.0, 50)
+    assert rankings._thresholds([inside])[[0, -1]].tolist() == [0.0, 1.0]
+    assert rankings._thresholds([inside, inside - 0.37])[0] == pytest.approx(-0.2)
+    assert rankings._thresholds([outside])[[0, -1]].tolist() == list(rankings.WIDEST)
+
+
+def test_shared_luck_does_not_blur_ranks(protocol, table):
+    """Policies are compared on the same episodes, if all have played the same seeds."""
+    paired = {(r.group, r.policy): r for r in rankings.ranks(protocol, table)}
+    rows = [paired["a", name] for name in GROUP_LEVELS]
+    assert [(row.tie, row.low, row.high) for row in rows] == [
+        ("C", 3, 3),
+        ("B", 2, 2),
+        ("A", 1, 1),
+    ]
+    other = [
+        dataclasses.replace(b, seeds=b.seeds + np.uint64(1)) if b.cell.policy == "low" else b
+        for b in table
+    ]
+    welch = group_protocol(comparison="welch")
+    rows = {(r.group, r.policy): r for r in rankings.ranks(welch, table)}
+    assert (rows["a", "high"].low, rows["a", "high"].high) == (1, 2)
+    assert rows["a", "middle"].tie == rows["a", "high"].tie == "A"
+    assert (rows["a", "low"].low, rows["a", "low"].tie) == (3, "B")
+    shifted = {(r.group, r.policy): r for r in rankings.ranks(protocol, EpisodeTable(tuple(other)))}
+    assert shifted["a", "low"].low == 3  # on the 19 episodes that it shares with the others
+
+
+def test_units_are_not_mixed(protocol):
+    blocks = group_blocks(GROUP_LEVELS)
+    blocks += group_blocks({"mine": 6.0, "theirs": 2.0}, runs=(900, 901, 902))
+    failure = Failure(Cell("a-one", "theirs", 903), "out of memory")
+    table = EpisodeTable(tuple(blocks), failures=(failure,))
+    rows = {
+        (r.first, r.second): r for r in rankings.improvements(protocol, table) if r.group == "a"
+    }
+    assert len(rows) == 10
+    mixed = rows["low", "mine"]
+    assert all(map(math.isnan, (mixed.estimate, mixed.low, mixed.high)))
+    assert mixed.flag == "not compared: low stands for its episodes, mine for its runs"
+    own = rows["mine", "theirs"]
+    assert (own.unit, own.count, own.estimate) == ("runs", 3, 1.0)
+    assert "no variation" in own.flag
+    # Means have one estimand: learners and fixed policies are ranked together.
+    ranks = {r.policy: r for r in rankings.ranks(protocol, table) if r.group == "a"}
+    assert {name: ranks[name].contestants for name in ranks} == dict.fromkeys(ranks, 5)
+    assert {p.unit for p in rankings.profile_points(protocol, table)} == {"episodes", "runs"}
+
+
+def test_models_of_one_method_are_not_compared():
+    training = {
+        "on": "each",
+        "runs": 3,
+        "episodes": 4,
+        "budgets": {"any": {"steps": 9, "interval": 3}},
+    }
+    protocol = group_protocol(training=training)
+    names = {"mine:a-one": 3.0, "mine:a-two": 4.0, "other": 5.0}
+    table = EpisodeTable(tuple(group_blocks(names)))
+    pairs = {(r.first, r.second) for r in rankings.improvements(protocol, table)}
+    assert pairs == {("mine:a-one", "other"), ("mine:a-two", "other")}

@@ -1,0 +1,188 @@
+"""Named arrays per agent in ``info``: every interface shows the same, as fresh copies."""
+
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pettingzoo
+import pytest
+import toy_pennies
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.vector import SyncVectorEnv
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
+
+import coopbench_envs
+from coopbench_envs import Engine
+from coopbench_envs.registration import register
+
+SPEC = replace(
+    toy_pennies.SPEC,
+    id="test/PenniesTold-v0",
+    info=lambda c, s: {
+        "pennies": s.pennies,
+        "rich": s.pennies > 2,
+        "shares": s.pennies[:, :, None] / np.array([1.0, 2.0]),
+    },
+)
+PARAMETERS = {"num_agents": 3, "horizon": 9}
+NAMES = ("pennies", "rich", "shares")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def toys():
+    register(SPEC)
+
+
+def expected(engine, lane=0):
+    """What the agents of one lane are told, from the state."""
+    held = engine.state.pennies[lane].copy()
+    return {"pennies": held, "rich": held > 2, "shares": held[:, None] / np.array([1.0, 2.0])}
+
+
+def same(info, arrays):
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(info[name], values)
+        assert np.asarray(info[name]).dtype == values.dtype
+
+
+def played(env, steps, seed=0):
+    """Yield the info of every call of a single environment under random actions."""
+    env.action_space.seed(seed)
+    yield env.reset(seed=seed)[1]
+    for _ in range(steps):
+        if env.unwrapped.engine.control.done[0]:
+            yield env.reset()[1]
+        else:
+            yield env.step(env.action_space.sample())[4]
+
+
+def test_gymnasium_joint_and_focal():
+    joint = gymnasium.make(SPEC.id, **PARAMETERS).unwrapped
+    for info in played(joint, 30):
+        same(info, expected(joint.engine))
+    focal = gymnasium.make(SPEC.id, control="focal", ego=1, **PARAMETERS).unwrapped
+    for info in played(focal, 30):
+        same(info, {name: values[1] for name, values in expected(focal.engine).items()})
+    check_env(joint)
+    check_env(focal)
+
+
+def test_infos_are_fresh_copies():
+    env = gymnasium.make(SPEC.id, **PARAMETERS).unwrapped
+    _, first = env.reset(seed=1)
+    before = {name: first[name].copy() for name in NAMES}
+    for name in NAMES:
+        assert not np.shares_memory(first[name], env.engine.state.pennies)
+    _, _, _, _, second = env.step([1, 1, 1])
+    same(first, before)
+    assert all(not np.shares_memory(first[name], second[name]) for name in NAMES)
+    for kind in ("parallel", "aec"):
+        zoo = pettingzoo.make(kind, SPEC.id, **PARAMETERS)
+        zoo.reset(seed=1)
+        info = zoo.reset(seed=1)[1] if kind == "parallel" else zoo.infos
+        assert not np.shares_memory(info["player_0"]["shares"], zoo.engine.state.pennies)
+        assert type(info["player_0"]["pennies"]) is int
+        assert type(info["player_0"]["rich"]) is bool
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("control", ["joint", "focal"])
+def test_vectors_are_laid_out_as_gymnasium_does(mode, control):
+    """Against Gymnasium's own vector of single environments: arrays, masks, final infos."""
+    options = {"control": control, **PARAMETERS}
+    many = gymnasium.make_vec(SPEC.id, num_envs=3, autoreset_mode=mode, **options)
+    singles = [lambda: gymnasium.make(SPEC.id, **options).unwrapped for _ in range(3)]
+    sync = SyncVectorEnv(singles, autoreset_mode=mode)
+    many.action_space.seed(4)
+    infos, others = many.reset(seed=2)[1], sync.reset(seed=2)[1]
+    ended = 0
+    for _ in range(40):
+        for name in NAMES:
+            np.testing.assert_array_equal(infos[name], others[name])
+            np.testing.assert_array_equal(infos[f"_{name}"], others[f"_{name}"])
+        if "final_info" in others:
+            where = others["_final_info"]
+            ended += where.sum()
+            for name in NAMES:
+                final, theirs = infos["final_info"][name], others["final_info"][name]
+                np.testing.assert_array_equal(final[where], theirs[where])
+                np.testing.assert_array_equal(infos["final_info"][f"_{name}"], where)
+        actions = many.action_space.sample()
+        infos, others = many.step(actions)[4], sync.step(actions)[4]
+    assert ended or mode == "NextStep"
+
+
+@pytest.mark.parametrize("dead_agents", ["remove", "keep"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_pettingzoo_tells_each_agent_its_own(dead_agents):
+    options = {"dead_agents": dead_agents, "num_agents": 3, "horizon": 30}
+    parallel, turns = (pettingzoo.make(kind, SPEC.id, **options) for kind in ("parallel", "aec"))
+    rng = np.random.default_rng(0)
+    _, infos = parallel.reset(seed=3)
+    turns.reset(seed=3)
+    while parallel.agents:
+        arrays = expected(parallel.engine)
+        for agent, info in infos.items():
+            index = parallel.possible_agents.index(agent)
+            same(info, {name: values[index] for name, values in arrays.items()})
+        assert data_equivalence(turns.infos, {a: infos[a] for a in turns.infos})
+        choices = {agent: int(rng.integers(3)) for agent in parallel.agents}
+        infos = parallel.step(choices)[4]
+        for agent in choices:
+            turns.step(choices[agent])
+        while turns.agents and turns.terminations[turns.agent_selection]:
+            turns.step(None)
+    parallel_api_test(pettingzoo.make("parallel", SPEC.id, **options), num_cycles=40)
+    parallel_seed_test(lambda: pettingzoo.make("parallel", SPEC.id, **options), num_cycles=40)
+    api_test(pettingzoo.make("aec", SPEC.id, **options), num_cycles=40)
+    seed_test(lambda: pettingzoo.make("aec", SPEC.id, **options), num_cycles=40)
+
+
+def test_rows_of_stable_baselines():
+    """The last info of an episode at its end, the next episode's first one in ``reset_infos``."""
+    pytest.importorskip("stable_baselines3")
+    rows = coopbench_envs.sb3_vec_env(SPEC.id, 2, **PARAMETERS)
+    singles = [gymnasium.make(SPEC.id, **PARAMETERS).unwrapped for _ in range(2)]
+    rows.seed(7)
+    rows.reset()
+    first = [env.reset(seed=7 + lane)[1] for lane, env in enumerate(singles)]
+    rng, ended = np.random.default_rng(1), 0
+
+    def same_rows(infos, lane, info):
+        for a in range(3):
+            same(infos[3 * lane + a], {name: info[name][a] for name in NAMES})
+
+    for lane in range(2):
+        same_rows(rows.reset_infos, lane, first[lane])
+    for _ in range(40):
+        actions = rng.integers(0, 3, 6)
+        _, _, dones, infos = rows.step(actions)
+        for lane, env in enumerate(singles):
+            info = env.step(actions[3 * lane : 3 * lane + 3])[4]
+            same_rows(infos, lane, info)
+            if dones[3 * lane]:
+                ended += 1
+                same_rows(rows.reset_infos, lane, env.reset()[1])
+    assert ended >= 4
+
+
+@pytest.mark.parametrize(
+    ("info", "message"),
+    [
+        ({"rewards": np.zeros((2, 3))}, r"calls a part of its info 'rewards'; another meaning"),
+        ({"_mask": np.zeros((2, 3))}, r"names that begin with '_'"),
+        (
+            {"speed": np.zeros(3)},
+            r"'speed' of test/Wrong-v1 must have shape \(2, 3\).*given \(3,\)",
+        ),
+    ],
+)
+def test_what_cannot_be_told(info, message):
+    register(replace(SPEC, id="test/Wrong-v1", info=lambda c, s: info))
+    with pytest.raises(ValueError, match=message):
+        Engine("test/Wrong-v1", 2, **PARAMETERS)
+
+
+def test_environments_without_it_show_nothing_more():
+    assert Engine("test/Pennies-v0").info() == {}
+    assert not set(NAMES) & set(gymnasium.make("test/Pennies-v0").reset(seed=0)[1])

@@ -1,0 +1,207 @@
+"""Every registered environment passes the checkers of the frameworks. Nothing here names one."""
+
+import copy
+import importlib
+import pickle
+import types
+import warnings
+
+import gymnasium
+import numpy as np
+import pettingzoo
+import pytest
+from gymnasium.utils.env_checker import check_env
+from pettingzoo.test import (
+    api_test,
+    max_cycles_test,
+    parallel_api_test,
+    parallel_seed_test,
+    render_test,
+    seed_test,
+)
+from pettingzoo.test.state_test import state_test
+
+import coopbench_envs
+
+CYCLES = 40  # more than one short episode
+SHORT = {"horizon": 15}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        # The checkers advise on style (symmetric boxes, infinite bounds) by warning.
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+@pytest.mark.parametrize("control", ["joint", "focal"])
+def test_gymnasium_checker(env_id, control):
+    check_env(gymnasium.make(env_id, control=control, **SHORT).unwrapped)
+
+
+@pytest.mark.parametrize("control", ["joint", "focal"])
+def test_sb3_checker(env_id, control):
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    checker.check_env(gymnasium.make(env_id, control=control, **SHORT), warn=False)
+
+
+def test_pettingzoo_parallel(env_id):
+    parallel_api_test(pettingzoo.make("parallel", env_id, **SHORT), num_cycles=CYCLES)
+    parallel_seed_test(lambda: pettingzoo.make("parallel", env_id, **SHORT), num_cycles=CYCLES)
+
+
+def test_pettingzoo_aec(env_id):
+    api_test(pettingzoo.make("aec", env_id, **SHORT), num_cycles=CYCLES)
+    seed_test(lambda: pettingzoo.make("aec", env_id, **SHORT), num_cycles=CYCLES)
+
+
+def test_pettingzoo_cycles_render_and_state(env_id):
+    if coopbench_envs.spec(env_id).kernels.present is None:  # else agents may lack from the start
+        seed = _seed_of_a_long_game(env_id, 4)
+        module = types.SimpleNamespace(
+            parallel_env=lambda **kw: _seeded(pettingzoo.make("parallel", env_id, **kw), seed),
+            env=lambda **kw: _seeded(pettingzoo.make("aec", env_id, **kw), seed),
+        )
+        max_cycles_test(module)
+    render_test(lambda **kw: pettingzoo.make("aec", env_id, **SHORT, **kw))
+    aec = pettingzoo.make("aec", env_id, **SHORT)
+    state_test(aec, pettingzoo.make("parallel", env_id, **SHORT))
+
+
+def _seeded(env, seed):
+    for agent in env.possible_agents:
+        env.action_space(agent).seed(seed)
+    return env
+
+
+def _seed_of_a_long_game(env_id, steps):
+    """Seed of random actions under which nobody is done within ``steps`` steps."""
+    for seed in range(100):
+        env = _seeded(pettingzoo.make("parallel", env_id, max_cycles=steps + 1), seed)
+        env.reset(seed=0)
+        for _ in range(steps):
+            env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+            if len(env.agents) < len(env.possible_agents):
+                break
+        else:
+            return seed
+    raise AssertionError(f"random play of {env_id} always ends within {steps} steps")
+
+
+def test_renders_in_gymnasium(env_id):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a mode that is not declared only warns
+        warnings.filterwarnings("ignore", message=".*is out of date")
+        picture = gymnasium.make(env_id, render_mode="rgb_array")
+    picture.reset(seed=1)
+    image = picture.render()
+    assert image.dtype == np.uint8
+    assert image.ndim == 3
+    assert image.std() > 1  # something is drawn
+    text = gymnasium.make(env_id, render_mode="ansi")
+    text.reset(seed=1)
+    assert text.render().strip()
+
+
+def test_make_vec_is_native_and_spec_round_trips(env_id):
+    many = gymnasium.make_vec(env_id, num_envs=3)
+    assert isinstance(many.unwrapped, gymnasium.vector.VectorEnv)
+    assert type(many.unwrapped).__module__.startswith("coopbench_envs")
+    spec = gymnasium.make(env_id, **SHORT).spec
+    remade = type(spec).from_json(spec.to_json()).make()
+    assert remade.unwrapped.engine.horizon == SHORT["horizon"]
+
+
+def test_info_of_a_whole_episode(env_id):
+    env = gymnasium.make(env_id, **SHORT).unwrapped
+    env.action_space.seed(0)
+    env.reset(seed=0)
+    total, done = 0.0, False
+    while not done:
+        _, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        done = terminated or truncated
+        assert type(reward) is float
+        assert type(terminated) is bool
+        assert type(truncated) is bool
+        assert info["rewards"].dtype == np.float64
+        assert info["rewards"].shape == (len(env.engine.agents),)
+        assert not np.shares_memory(info["rewards"], env.engine.control.rewards)
+        assert ("metrics" in info) == done
+        total += reward
+    assert list(info["metrics"]) == list(env.engine.spec.metrics)
+    returns = env.engine.control.returns[0]
+    assert total == pytest.approx(returns[0] if env.engine.spec.common_reward else returns.sum())
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(env.action_space.sample())
+
+
+def test_pickle_and_deepcopy_mid_episode(env_id):
+    env = gymnasium.make(env_id).unwrapped
+    focal = gymnasium.make(env_id, control="focal").unwrapped
+    parallel = pettingzoo.make("parallel", env_id).unwrapped
+    for shell in (env, focal):
+        shell.action_space.seed(5)
+        shell.reset(seed=5)
+        shell.step(shell.action_space.sample())
+        action = shell.action_space.sample()
+        twins = [copy.deepcopy(shell), pickle.loads(pickle.dumps(shell))]
+        expected = shell.step(action)
+        for twin in twins:
+            got = twin.step(action)
+            np.testing.assert_array_equal(got[0], expected[0])
+            assert got[1:4] == expected[1:4]
+    parallel.reset(seed=5)
+    actions = {a: parallel.action_space(a).sample() for a in parallel.agents}
+    twins = [copy.deepcopy(parallel), pickle.loads(pickle.dumps(parallel))]
+    expected = parallel.step(actions)
+    for twin in twins:
+        assert twin.step(actions)[1] == expected[1]
+
+
+def test_the_scan_of_the_sources_finds_what_the_modules_define():
+    # Other tests may have registered variants of toys by hand.
+    ids = [env_id for env_id in coopbench_envs.ids() if env_id.startswith("coopbench/")]
+    for env_id in ids:
+        assert coopbench_envs.spec(env_id).id == env_id
+    modules = {coopbench_envs.spec(env_id).module for env_id in ids}
+    from coopbench_envs.registration import specs_of
+
+    specs = [s for m in modules for s in specs_of(importlib.import_module(m))]
+    assert sorted(s.id for s in specs) == ids
+    assert all(s.params.__module__ == s.module for s in specs)
+
+
+def test_sb3_vec_env_rows_and_infos(env_id):
+    pytest.importorskip("stable_baselines3")
+    rows = coopbench_envs.sb3_vec_env(env_id, 3, **SHORT)
+    agents = len(rows.engine.agents)
+    assert rows.num_envs == 3 * agents
+    rows.seed(4)
+    first = rows.reset()
+    single = gymnasium.make(env_id, **SHORT).unwrapped
+    np.testing.assert_array_equal(first[agents : 2 * agents], single.reset(seed=5)[0])
+    rows.action_space.seed(0)
+    seen = 0
+    for _ in range(2 * SHORT["horizon"]):
+        actions = np.stack([rows.action_space.sample() for _ in range(rows.num_envs)])
+        obs, rewards, dones, infos = rows.step(actions)
+        assert obs.dtype == np.float32
+        assert rewards.dtype == np.float32
+        assert dones.dtype == np.bool_
+        for row in np.flatnonzero(dones):
+            seen += 1
+            assert infos[row]["terminal_observation"].shape == rows.observation_space.shape
+            assert set(infos[row]["episode"]) >= {"r", "l"}
+            assert 1 <= infos[row]["episode"]["l"] <= SHORT["horizon"]
+            late = rows.engine.spec.kernels.late  # lets lanes end before the horizon
+            if infos[row]["episode"]["l"] < SHORT["horizon"] and late is None:
+                assert not infos[row]["TimeLimit.truncated"]
+    assert seen
+    state = single.get_state()
+    rows.set_options({"state": state})
+    again = rows.reset()
+    np.testing.assert_array_equal(again[:agents], single.engine.control.obs[0])
+    assert set(rows.get_state()) == set(state)
+    assert rows.env_is_wrapped(object) == [False] * rows.num_envs
+    assert len(rows.get_attr("engine", [0, 1])) == 2

@@ -1,0 +1,448 @@
+"""PPO: known values and optima, the same bits again, and what it must not learn from."""
+
+import numpy as np
+import pytest
+import toy_echo
+import toy_meeting
+
+from coopbench.baselines import train_ippo
+from coopbench.baselines.game import Game
+from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
+from coopbench.baselines.learners.ippo import IPPO, Params
+from coopbench.baselines.learners.row_learner import RewardScale
+from coopbench.baselines.learners.torch_tools import layer_sizes
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.registry import make_learner
+from coopbench.errors import Diverged
+from coopbench_envs import Engine, registration
+from coopbench_envs.engine import DISABLED
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("stable_baselines3")
+
+ECHO, MEETING, PENNIES = "test/Echo-v0", "test/Meeting-v0", "test/Pennies-v0"
+BOTH = ("ippo", "ippo_shared")
+SMALL = {"lanes": 16, "rollout": 128, "batch_size": 64, "epochs": 2, "layers": "16"}
+QUICK = {"lanes": 32, "rollout": 512, "batch_size": 256, "epochs": 5, "layers": "32"}
+QUICK |= {"learning_rate": 5e-3, "entropy": 0.0}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _toys():
+    """Make the toys known to the tests of this file alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        for toy in (toy_echo, toy_meeting):
+            patch.setitem(registration._modules, toy.SPEC.id, toy.__name__)
+            patch.setitem(registration._specs, toy.SPEC.id, toy.SPEC)
+        yield
+
+
+def test_what_is_not_seen_any_more_needs_a_history():
+    game = {"horizon": 10, "memory": True, "late": True}
+    settings = QUICK | {"learning_rate": 1e-2}
+
+    def reached(history):
+        learner = make_learner("ippo", ECHO, game, 0, gamma=0.0, history=history, **settings)
+        learner.learn(30_000)
+        return _played(learner.policy(), ECHO, 64, **game)
+
+    assert reached(1) == pytest.approx(-2.5, abs=0.2)  # 1/2 is the best guess at every step
+    assert reached(2) == pytest.approx(-0.5, abs=0.2)  # the first step remains a guess
+
+
+def _played(policy, env_id, lanes=8, **parameters):
+    """Mean return of an agent, over episodes of seeds that no training has."""
+    engine, seeds = Engine(env_id, lanes, **parameters), np.arange(lanes, dtype=np.uint64)
+    engine.reset(seeds)
+    memory = policy.initial(Game.of(engine), seeds)
+    while not engine.control.done.all():
+        masks = engine.control.masks != 0 if engine.discrete else None
+        actions, memory = policy.act(engine.control.obs, memory, masks)
+        engine.step(actions, DISABLED)
+    return engine.control.returns.mean()
+
+
+def _same(a, b):
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def _constant_values(learner, value):
+    """Make the estimates of all models a constant."""
+    for model in learner._models:
+        torch.nn.init.zeros_(model.policy.value_net.weight)
+        torch.nn.init.constant_(model.policy.value_net.bias, value)
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+def test_rows_are_scaled_numbered_and_begin_with_seeds_of_their_own():
+    parameters = {"num_agents": 3}
+    shared = Rows(PENNIES, parameters, 7, 5, RowOptions(shared=True, scaled=True))
+    alone = Rows(PENNIES, parameters, 7, 5, RowOptions(shared=False, scaled=False))
+    (inputs,) = shared.observe()
+    assert inputs.shape == (15, 6)
+    obs = shared.engine.control.obs
+    np.testing.assert_array_equal(inputs[:, 3:], np.tile(np.eye(3), (5, 1)))
+    # The box of each feature is [-1, 27].
+    np.testing.assert_allclose(inputs[:, :3], (obs.reshape(15, 3) - 13.0) / 14.0, rtol=1e-6)
+    for a, seat_inputs in enumerate(alone.observe()):
+        np.testing.assert_array_equal(seat_inputs, obs[:, a])
+    assert len(np.unique(shared.engine.control.seed)) == 5
+    assert shared.engine.control.seed.min() > 2**32
+    other = Rows(PENNIES, parameters, 8, 5, RowOptions(shared=True, scaled=True))
+    assert not np.intersect1d(other.engine.control.seed, shared.engine.control.seed).size
+
+
+def test_rows_take_actions_in_units_of_each_seat_and_clip_them():
+    rows = Rows("coopbench/RenaultNissan-v1", {}, 0, 1, RowOptions(shared=False, scaled=False))
+    low, high = rows.engine.action_bounds()
+    for share, action in ((0.0, -1.0), (0.75, 0.5), (1.0, 3.0)):
+        rows.step([np.full((1, rows.outputs), action, np.float32)] * rows.agents)
+        np.testing.assert_allclose(rows.engine.actions[0], low + share * (high - low), rtol=1e-6)
+
+
+def test_rows_tell_the_end_of_time_from_the_end_of_an_agent():
+    """Against an engine that plays the same episodes one by one, and rests at their ends."""
+    rows = Rows(PENNIES, {"horizon": 9}, 3, 6, RowOptions(shared=True, scaled=False))
+    twin = Engine(PENNIES, 6, horizon=9)
+    twin.reset(rows.engine.control.seed.copy())
+    numbers, ends = np.random.default_rng(0), set()
+    for _ in range(60):
+        actions = numbers.integers(0, 3, 18)
+        (moved,) = rows.step([actions])
+        alive = twin.control.alive.copy()
+        twin.step(actions.reshape(6, 3), DISABLED)
+        control = twin.control
+        np.testing.assert_array_equal(moved.valid, alive.ravel())
+        np.testing.assert_array_equal(moved.rewards, control.rewards.ravel().astype(np.float32))
+        over = np.repeat(control.done, 3)
+        dead = control.terminated.ravel()
+        np.testing.assert_array_equal(moved.done, dead | over)
+        np.testing.assert_array_equal(moved.truncated, over & ~dead)
+        seen = moved.valid & (over | ~dead)
+        np.testing.assert_array_equal(moved.following[seen, :3], control.obs.reshape(18, 3)[seen])
+        gone = ~rows.engine.control.alive.ravel()
+        assert (rows.observe()[0][gone, :3] == 0.0).all()
+        assert rows.legal()[0][gone].all()
+        ends |= set(zip(dead[over].tolist(), moved.valid[over].tolist(), strict=True))
+        twin.reset(chosen=control.done.copy())
+    assert ends >= {(False, True), (True, False)}  # living ones and dead ones when time was over
+
+
+def test_the_scale_of_rewards_is_the_deviation_of_discounted_sums():
+    scale, numbers = RewardScale(4, 0.9), np.random.default_rng(1)
+    sums, seen = np.zeros(4), []
+    for t in range(50):
+        rewards = numbers.normal(3.0, 2.0, 4).astype(np.float32)
+        done = np.full(4, t % 10 == 9)
+        valid = np.array([True, True, t % 3 == 0, False])
+        scaled = scale(Transition(rewards, done, done, np.zeros((4, 1)), valid))
+        sums = 0.9 * sums + rewards
+        seen += sums[valid].tolist()
+        sums[done] = 0.0
+        np.testing.assert_allclose(scaled, rewards / np.std(seen), rtol=1e-5)
+
+
+def test_layers_are_read_or_refused():
+    assert layer_sizes("64x32x8") == [64, 32, 8]
+    for text in ("", "64x", "0", "64x-3", "8x8x8x8x8", "5000", "²"):
+        with pytest.raises(ValueError, match=r"'layers'.*allowed: 1 to 4 widths"):
+            layer_sizes(text)
+
+
+# -- known values --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("last", [0, 3])
+def test_time_limits_are_bootstrapped_and_terminations_are_not(last):
+    """Rewards of 1 and estimates of 2, by hand: gamma 0.9, lambda 0.8, episodes of 3 steps."""
+    game = {"weight": 0.0, "base": 1.0, "horizon": 10 if last else 3, "last": last}
+    settings = {"lanes": 2, "rollout": 8, "batch_size": 8, "epochs": 1, "layers": "4"}
+    learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=0.8, **settings)
+    _constant_values(learner, 2.0)
+    learner.learn(8)
+    end = -1.0 if last else 0.8  # 1 - 2 or 1 + 0.9 * 2 - 2, which is that of other steps too
+    third = 0.8 + 0.72 * end
+    expected = [0.8 + 0.72 * third, third, end, 0.8]
+    for row in range(2):
+        np.testing.assert_allclose(learner._rollouts[0].advantages[:, row], expected, rtol=1e-5)
+        np.testing.assert_allclose(learner._rollouts[0].targets[:, row], np.add(expected, 2.0))
+
+
+def test_the_last_observation_is_judged_not_the_first_of_the_next_episode(monkeypatch):
+    game = {"weight": 0.0, "base": 1.0, "horizon": 3}
+    learner = make_learner("ippo", ECHO, game, 0, gamma=0.5, **SMALL)
+    monkeypatch.setattr(learner._models[0].policy, "predict_values", lambda x: 10.0 * x[:, 1:2])
+    learner.learn(3 * 16)
+    engine = learner._rows.engine
+    assert (engine.final_obs != engine.control.obs).any()
+    expected = 1.0 + 0.5 * 10.0 * engine.final_obs[:, 0, 1]
+    np.testing.assert_allclose(learner._rollouts[0].rewards[2], expected)
+
+
+@pytest.mark.parametrize("last", [0, 5])
+def test_values_learned_for_rewards_of_one(last):
+    """Forever: 1 / (1 - 0.9). Five steps, without seeing which: the mean of their finite sums."""
+    game = {"weight": 0.0, "base": 1.0, "horizon": 50 if last else 5, "last": last}
+    # A rollout of 15 steps holds whole episodes: nothing but rewards enters the finite sums.
+    settings = QUICK | {"learning_rate": 1e-2, "rollout": 480, "batch_size": 240}
+    learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=1.0, **settings)
+    learner.learn(50 * 480)
+    values = learner._models[0].policy.predict_values(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
+    finite = np.mean([sum(0.9**k for k in range(left)) for left in range(1, 6)])
+    np.testing.assert_allclose(values.detach().numpy(), finite if last else 10.0, rtol=0.03)
+
+
+def test_the_best_action_of_a_game_of_one_step_is_found():
+    learner = make_learner("ippo", ECHO, {"target": 0.3}, 0, **QUICK)
+    learner.learn(20_000)
+    engine = Engine(ECHO, 1, target=0.3)
+    engine.reset(np.zeros(1))
+    policy = learner.policy()
+    game = Game.of(engine)
+    actions, _ = policy.act(engine.control.obs, policy.initial(game, np.zeros(1)), None)
+    assert actions[0, 0, 0] == pytest.approx(1.5, abs=0.1)  # 0.3 of [0, 5]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_two_learn_to_meet_at_the_best_place(name):
+    learner = make_learner(name, MEETING, {}, 0, **QUICK | {"entropy": 0.02})
+    before = _played(learner.policy(), MEETING)
+    report = learner.learn(10_000)
+    assert before < 3.0
+    assert _played(learner.policy(), MEETING) > 3.5  # of 1 in each of four steps; 2.4 at the next
+    assert report["episode_length"] == 4.0
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_what_the_partner_did_is_used(name):
+    """A constant gets -1/4 per step at best, and who repeats the partner's action gets 0."""
+    game = {"memory": True, "horizon": 10, "num_agents": 2}
+    constant = np.array([-np.mean((x - np.array([0.0, 1.0])) ** 2) for x in np.linspace(0, 1, 11)])
+    assert constant.max() == -0.25
+    learner = make_learner(name, ECHO, game, 0, gamma=0.5, **QUICK | {"learning_rate": 1e-2})
+    learner.learn(8_000)
+    assert _played(learner.policy(), ECHO, 64, **game) / 10 > -0.01
+
+
+def test_a_scaled_learner_copes_with_features_of_a_hundred():
+    game = "coopbench/TrustDilemma-v0"
+    learner = make_learner("ippo_shared", game, {}, 0, scale_observations=True, **SMALL)
+    learner.learn(16)
+    (inputs,) = learner._rows.observe()
+    assert learner._rows.engine.control.obs.max() > 20.0
+    assert np.abs(inputs).max() <= 1.0
+
+
+# -- dead agents and masks -----------------------------------------------------------------------
+
+
+def _disturbed(learner, living):
+    """Put garbage into the observations and rewards of the dead, or of the living; count them."""
+    rows, numbers, count = learner._rows, np.random.default_rng(0), [0]
+    step, observe = rows.step, rows.observe
+    seats = rows.groups
+
+    def garbled_step(actions):
+        transitions = []
+        for moved in step(actions):
+            chosen = moved.valid if living else ~moved.valid
+            count[0] += int(chosen.sum())
+            rewards, following = moved.rewards.copy(), moved.following.copy()
+            rewards[chosen] = numbers.normal(0.0, 100.0, chosen.sum())
+            following[chosen] = 100.0
+            transitions.append(moved._replace(rewards=rewards, following=following))
+        return transitions
+
+    def garbled_observe():
+        garbled = []
+        for inputs, group in zip(observe(), seats, strict=True):
+            alive = rows.engine.control.alive[:, group].ravel()
+            inputs[alive if living else ~alive] = 50.0
+            garbled.append(inputs)
+        return garbled
+
+    rows.step, rows.observe = garbled_step, garbled_observe
+    return count
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_nothing_is_learned_from_the_dead(name):
+    settings = SMALL | {"scale_rewards": True}
+    states = {}
+    for case in ("plain", "dead", "living"):
+        learner = make_learner(name, PENNIES, {}, 4, **settings)
+        count = [1] if case == "plain" else _disturbed(learner, case == "living")
+        learner.learn(3 * 128)
+        saved = learner.save()
+        states[case] = {k: v for k, v in saved.items() if k.startswith(("model", "optimiser"))}
+        assert count[0] > 0
+    assert _same(states["plain"], states["dead"])
+    assert not _same(states["plain"], states["living"])
+
+
+def test_a_rollout_of_the_dead_alone_is_passed_over(monkeypatch):
+    learner = make_learner("ippo_shared", PENNIES, {}, 0, **SMALL)
+    step = learner._rows.step
+    monkeypatch.setattr(
+        learner._rows, "step", lambda a: [m._replace(valid=np.zeros_like(m.valid)) for m in step(a)]
+    )
+    before = learner.save()
+    report = learner.learn(128)
+    after = learner.save()
+    assert "policy_loss" not in report
+    assert all(np.array_equal(before[k], after[k]) for k in before if k.startswith("model"))
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_an_illegal_choice_is_never_made(name):
+    learner = make_learner(name, PENNIES, {}, 1, **SMALL)
+    rows, illegal, masked = learner._rows, 0, 0
+    step = rows.step
+
+    def watched(actions):
+        nonlocal illegal, masked
+        alive = rows.engine.control.alive
+        masks = rows.engine.control.masks
+        for seats, choices in zip(rows.groups, actions, strict=True):
+            chosen = choices.reshape(rows.lanes, len(seats))
+            legal = np.take_along_axis(masks[:, seats], chosen[:, :, None], axis=2)[:, :, 0] != 0
+            illegal += int((~legal & alive[:, seats]).sum())
+            masked += int(((masks[:, seats] == 0).any(axis=2) & alive[:, seats]).sum())
+        return step(actions)
+
+    rows.step = watched
+    learner.learn(3 * 128)
+    assert masked > 100
+    assert illegal == 0
+    policy, engine = learner.policy(), Engine(PENNIES, 32)
+    engine.reset(np.arange(32))
+    memory = policy.initial(Game.of(engine), np.arange(32))
+    while not engine.control.done.all():
+        actions, memory = policy.act(engine.control.obs, memory, engine.control.masks != 0)
+        engine.step(actions, DISABLED)
+        assert engine.control.invalid.sum() == 0
+
+
+def test_probabilities_and_entropy_are_those_of_legal_choices():
+    learner = make_learner("ippo_shared", PENNIES, {}, 0, **SMALL)
+    policy = learner._models[0].policy
+    inputs = torch.randn(4, learner._rows.inputs, generator=torch.Generator().manual_seed(0))
+    legal = torch.tensor([[1, 1, 1], [1, 0, 1], [0, 0, 1], [1, 1, 0]], dtype=torch.bool)
+    logits = policy.action_net(policy.mlp_extractor.policy_net(inputs)).detach().numpy()
+    weights = np.where(legal.numpy(), np.exp(logits), 0.0)
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    chosen = torch.tensor([1, 2, 2, 0])
+    _, log_probs, entropy = policy.evaluate_actions((inputs, legal), chosen)
+    expected = np.log(shares[np.arange(4), chosen])
+    np.testing.assert_allclose(log_probs.detach(), expected, rtol=1e-4, atol=1e-6)
+    surprise = -np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1.0)), 0.0)
+    np.testing.assert_allclose(entropy.detach(), surprise.sum(axis=1), rtol=1e-4, atol=1e-6)
+    (log_probs.sum() + entropy.sum()).backward()
+    assert all(torch.isfinite(p.grad).all() for p in policy.action_net.parameters())
+
+
+# -- what is left --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize(
+    ("game", "more"),
+    [
+        ("coopbench/TrustDilemma-v1", {"activation": "relu"}),
+        ("coopbench/TrustDilemma-v1", {"squash": True}),
+        (PENNIES, {}),
+    ],
+)
+def test_the_policy_does_what_torch_would_do(name, game, more):
+    settings = SMALL | {"layers": "16x8", "scale_observations": True} | more
+    learner = make_learner(name, game, {}, 0, **settings)
+    learner.learn(512)
+    policy = learner.policy()
+    again = read_policy(policy.pack())
+    assert again.facts == policy.facts
+    assert again.facts["steps"] == 512
+    assert again.hyperparameters["layers"] == "16x8"
+    rows = learner._rows
+    outputs = again.network.outputs(rows.engine.control.obs)
+    for model, inputs, seats in zip(learner._models, rows.observe(), rows.groups, strict=True):
+        inputs = torch.from_numpy(inputs)
+        if rows.discrete:
+            expected = model.policy.action_net(model.policy.mlp_extractor.policy_net(inputs))
+        else:
+            expected = model.policy.get_distribution(inputs).mode().clip(-1.0, 1.0)
+        of_model = outputs[:, seats].reshape(len(inputs), -1)
+        alive = rows.engine.control.alive[:, seats].ravel()  # the others' inputs are zeros
+        np.testing.assert_allclose(of_model[alive], expected.detach()[alive], atol=1e-5)
+        assert np.ptp(of_model) > 0.0
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def test_a_state_of_another_shape_is_not_taken_over():
+    same = make_learner("ippo", ECHO, {}, 0, **SMALL)
+    saved = same.save()
+    other = make_learner("ippo", ECHO, {}, 0, **SMALL | {"epochs": 3})
+    with pytest.raises(ValueError, match=r"it is of ippo on test/Echo-v0.*; allowed: ippo"):
+        other.load(saved)
+    with pytest.raises(ValueError, match=r"'counts' is int64 \(3,\); allowed: int64 \(2,\)"):
+        same.load(saved | {"counts": np.zeros(3, np.int64)})
+
+
+def test_training_that_comes_to_no_numbers_is_reported():
+    learner = make_learner("ippo", ECHO, {}, 0, **SMALL)
+    step, control = learner._rows.engine.step, learner._rows.engine.control
+
+    def broken(actions, mode):
+        step(actions, mode)
+        control.rewards[3, 0] = np.nan if learner.steps == 64 else 0.0
+
+    learner._rows.engine.step = broken
+    with pytest.raises(Diverged, match=r"'ippo' on test/Echo-v0 .* step 64: A reward is not fin"):
+        learner.learn(1000)
+    for game in (ECHO, MEETING):
+        params = Params(**SMALL)._replace(learning_rate=1e38)
+        with pytest.raises(Diverged, match=r"step 128: The .* is not finite"):
+            IPPO("ippo", game, {}, 0, params).learn(256)
+    params = Params(**SMALL)._replace(learning_rate=1e25, epochs=1, batch_size=128)
+    with pytest.raises(Diverged, match=r"is not finite"):
+        IPPO("ippo", MEETING, {}, 0, params).learn(1024)
+
+
+def test_numbers_that_do_not_fit_together_are_refused():
+    wrong = {
+        "rollout was 100 and lanes 16; allowed: a rollout that is a multiple": {"rollout": 100},
+        "batch_size was 200 and rollout 128, which makes 128 rows": {"batch_size": 200},
+        "'layers' was '8,8'": {"layers": "8,8"},
+        "'activation'.*Did you mean 'tanh'": {"activation": "tan"},
+    }
+    for message, change in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            make_learner("ippo", ECHO, {}, 0, **SMALL | change)
+
+
+def test_the_learning_rate_falls_and_a_large_divergence_ends_an_update():
+    learner = make_learner("ippo", ECHO, {}, 0, anneal=256, **SMALL)
+    rates = [learner.learn(steps)["learning_rate"] for steps in (128, 256, 384)]
+    np.testing.assert_allclose(rates, [3e-4, 1.5e-4, 0.0], atol=1e-12)
+    wild = QUICK | {"learning_rate": 0.1}
+    free = make_learner("ippo", ECHO, {}, 0, **wild).learn(512)
+    bound = make_learner("ippo", ECHO, {}, 0, target_kl=0.01, **wild).learn(512)
+    assert free["approx_kl"] > 0.1
+    assert bound["approx_kl"] < free["approx_kl"]
+
+
+def test_the_script_trains_compares_and_saves(tmp_path, capsys):
+    for env_id, other in (("TrustDilemma-v1", "best_constant"), (PENNIES, "random")):
+        file = tmp_path / "policy.npz"
+        script = ["--env", env_id, "--steps", "4096", "--interval", "2048", "--out", str(file)]
+        train_ippo.main([*script, "--layers", "8"])
+        lines = capsys.readouterr().out.splitlines()
+        assert f"{other}: " in lines[0]
+        assert [line.split()[0] for line in lines[2:4]] == ["2,048", "4,096"]
+        policy = read_policy(file.read_bytes())
+        assert policy.facts["steps"] == 4096
+        evaluation = train_ippo.mean_return(policy, policy.facts["environment"])
+        assert f"{evaluation:.2f}" == lines[3].split()[2]

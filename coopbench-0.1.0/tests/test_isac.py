@@ -1,0 +1,249 @@
+"""SAC: known values and optima, the same bits again, and what it must not remember."""
+
+import numpy as np
+import pytest
+import toy_echo
+import toy_lift
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.learners.isac import ISAC, Params
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.registry import make_learner
+from coopbench.errors import Diverged
+from coopbench_envs import Engine, registration
+from coopbench_envs.engine import DISABLED
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("stable_baselines3")
+
+ECHO, LIFT, PENNIES = "test/Echo-v0", "test/Lift-v0", "test/Pennies-v0"
+BOTH = ("isac", "isac_shared")
+SMALL = {"lanes": 4, "warmup": 40, "train_every": 8, "updates": 1, "batch_size": 16}
+SMALL |= {"layers": "16", "buffer_size": 150}
+QUICK = {"lanes": 8, "warmup": 80, "train_every": 16, "updates": 4, "batch_size": 64}
+QUICK |= {"layers": "32", "learning_rate": 1e-2, "tau": 0.05, "gamma": 0.5}
+# No worth of entropy: what is learned are plain sums of rewards.
+PLAIN = QUICK | {"entropy": 0.0, "adapt_entropy": False, "scale_rewards": False}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _toys():
+    """Make the toys known to the tests of this file alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        for toy in (toy_echo, toy_lift):
+            patch.setitem(registration._modules, toy.SPEC.id, toy.__name__)
+            patch.setitem(registration._specs, toy.SPEC.id, toy.SPEC)
+        yield
+
+
+def _played(policy, env_id, lanes=4, **parameters):
+    """Mean return of every agent, and the last actions, of seeds that no training has."""
+    engine, seeds = Engine(env_id, lanes, **parameters), np.arange(lanes, dtype=np.uint64)
+    engine.reset(seeds)
+    memory = policy.initial(Game.of(engine), seeds)
+    while not engine.control.done.all():
+        actions, memory = policy.act(engine.control.obs, memory, None)
+        engine.step(actions, DISABLED)
+    return engine.control.returns.mean(axis=0), actions
+
+
+def _same(a, b):
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def _remembered(learner):
+    """Seen, done, seen next, terminated and reward of every model's rows."""
+    columns = []
+    for replay in learner._replays:
+        cuts = np.cumsum(replay._columns)[:-1]
+        columns.append(np.split(replay.save()["table"], cuts, axis=1))
+    return columns
+
+
+# -- what is remembered --------------------------------------------------------------------------
+
+
+def test_the_end_of_time_has_a_future_and_the_end_of_an_agent_has_none():
+    """Carrier 0 lives two steps, carrier 1 four, and time is over after three."""
+    game = {"lives": 2, "horizon": 3}
+    learner = make_learner("isac", LIFT, game, 0, scale_observations=False, **SMALL)
+    learner.learn(4 * 6)  # two episodes in each lane
+    first, second = _remembered(learner)
+    for (seen, done, following, terminated, rewards), lived in ((first, 2), (second, 3)):
+        times = np.repeat(np.tile(np.arange(lived), 2), 4)
+        np.testing.assert_array_equal(seen[:, 0], times)
+        alive = slice(None) if lived == 3 else times == 0
+        # The last observation of an episode, not the first of the next one.
+        np.testing.assert_array_equal(following[alive, 0], times[alive] + 1)
+        shares = (done[:, 0] + 1) / 2
+        np.testing.assert_allclose(following[alive, 1], shares[alive], rtol=1e-6)
+        np.testing.assert_array_equal(terminated[:, 0], (lived == 2) & (times == 1))
+        assert len(rewards) == len(times)
+    # While both live, what one gets from the other follows from the actions of both.
+    both = second[0][:, 0] < 2
+    x, y = (first[1][:, 0] + 1) / 2, (second[1][both, 0] + 1) / 2
+    np.testing.assert_allclose(first[4][:, 0], (x + y) / 2 - (x - y) ** 2, atol=1e-5)
+
+
+def test_a_shared_memory_holds_the_rows_of_the_living_and_who_they_are():
+    learner = make_learner("isac_shared", LIFT, {"lives": 2, "horizon": 3}, 0, **SMALL)
+    learner.learn(4 * 6)
+    ((seen, _, _, _, _),) = _remembered(learner)
+    np.testing.assert_array_equal(seen[:, 2:].sum(axis=0), [4 * 4, 4 * 6])
+    assert (seen[:, 2:].sum(axis=1) == 1.0).all()
+
+
+def test_a_full_memory_forgets_the_oldest():
+    learner = make_learner("isac", LIFT, {"horizon": 1000}, 0, scale_observations=False, **SMALL)
+    learner.learn(4 * 60)
+    for seen, *_ in _remembered(learner):
+        assert len(seen) == 150
+        counts = np.bincount(seen[:, 0].astype(int), minlength=60)
+        np.testing.assert_array_equal(counts, [0] * 22 + [2] + [4] * 37)  # 150 = 2 + 37 * 4
+
+
+@pytest.mark.parametrize("lives", [0, 1])
+def test_the_worth_of_a_state_is_known(lives):
+    """Rewards of 1: forever 1 / (1 - 0.5), as time alone ends an episode; else the only one."""
+    game = {"base": 1.0, "weight": 0.0, "horizon": 1, "last": lives}
+    learner = make_learner("isac", ECHO, game, 0, **PLAIN)
+    learner.learn(1500)
+    inputs = torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
+    worths = learner._models[0].critic(2 * inputs - 1, torch.tensor([[-0.5], [0.0], [0.5]]))
+    for worth in worths:
+        np.testing.assert_allclose(worth.detach().numpy(), 1.0 if lives else 2.0, rtol=0.03)
+
+
+# -- known optima --------------------------------------------------------------------------------
+
+
+def test_the_best_action_of_a_game_of_one_step_is_found():
+    learner = make_learner("isac", ECHO, {"target": 0.3}, 0, entropy=0.1, **QUICK)
+    learner.learn(1500)
+    _, actions = _played(learner.policy(), ECHO, target=0.3)
+    np.testing.assert_allclose(actions, 1.5, atol=0.25)  # 0.3 of [0, 5]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_two_learn_to_lift_together(name):
+    """At random they get 1/2 - 1/6 per step, at best 1; the second has twice the range."""
+    learner = make_learner(name, LIFT, {}, 0, **QUICK)
+    before, _ = _played(learner.policy(), LIFT)
+    report = learner.learn(1200)
+    after, actions = _played(learner.policy(), LIFT)
+    assert (before < 3.5).all()
+    assert (after > 4.5).all()
+    assert (actions[..., 0] > [0.9, 1.8]).all()
+    assert report["episode_length"] == 5.0
+    assert {"actor_loss", "critic_loss", "entropy_coefficient"} < set(report)
+
+
+def test_entropy_is_held_at_what_is_wanted():
+    """Nothing to earn: the worth of entropy falls from high and rises from low."""
+    game = {"weight": 0.0}
+    for begin, rises in ((1e-3, True), (10.0, False)):
+        learner = make_learner("isac", ECHO, game, 0, entropy=begin, **QUICK)
+        if rises:  # actions of hardly any spread; else they have about log(2) nats, more than -1
+            with torch.no_grad():
+                learner._models[0].actor.log_std.weight.zero_()
+                learner._models[0].actor.log_std.bias.fill_(-5.0)
+        coefficient = learner.learn(160)["entropy_coefficient"]
+        assert coefficient > begin if rises else coefficient < begin
+    fixed = make_learner("isac", ECHO, game, 0, entropy=0.5, adapt_entropy=False, **QUICK)
+    assert fixed.learn(160)["entropy_coefficient"] == 0.5
+
+
+def test_the_unit_of_rewards_does_not_matter_if_they_are_scaled():
+    """A factor of 2**20 leaves all bits as they are; without scaling it does not."""
+    for scaled in (True, False):
+        models = []
+        for worth in (1.0, 2.0**20):
+            learner = make_learner("isac", LIFT, {"worth": worth}, 3, scale_rewards=scaled, **SMALL)
+            learner.learn(200)
+            saved = learner.save()
+            models.append({k: saved[k] for k in saved if k.startswith("model")})
+        assert _same(*models) == scaled
+
+
+# -- what is left --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_the_policy_does_what_torch_would_do(name, activation):
+    settings = SMALL | {"layers": "16x8", "activation": activation, "learning_rate": 0.01}
+    learner = make_learner(name, "coopbench/TrustDilemma-v0", {}, 0, **settings)
+    learner.learn(400)
+    policy = learner.policy()
+    again = read_policy(policy.pack())
+    assert again.facts == policy.facts
+    assert again.facts["steps"] == 400
+    assert again.hyperparameters["layers"] == "16x8"
+    rows = learner._rows
+    outputs = again.network.outputs(rows.engine.control.obs)
+    for model, inputs, seats in zip(learner._models, rows.observe(), rows.groups, strict=True):
+        expected, _ = model.predict(inputs, deterministic=True)
+        np.testing.assert_allclose(outputs[:, seats].reshape(len(inputs), -1), expected, atol=1e-5)
+        assert np.ptp(expected) > 0.0
+
+
+# -- the same bits -------------------------------------------------------------------------------
+
+
+def test_models_of_independent_learners_share_nothing():
+    learner = make_learner("isac", LIFT, {}, 0, **SMALL)
+    learner.learn(80)
+    before = learner.save()
+    learner._update(1)
+    after = learner.save()
+    changed = {name for name in before if not np.array_equal(before[name], after[name])}
+    assert {name.split(".")[1] for name in changed - {"numbers"}} == {"1"}
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def test_a_state_of_another_shape_is_not_taken_over():
+    begun = make_learner("isac", LIFT, {}, 0, **SMALL)
+    begun.learn(100)
+    saved = begun.save()
+    same = make_learner("isac", LIFT, {}, 0, **SMALL)
+    table = saved["replay.1.table"]
+    for name, wrong in {
+        "replay.0.added": saved | {"replay.0.added": np.array([1, 2])},
+        "replay.1.table": saved | {"replay.1.table": table[1:]},
+    }.items():
+        with pytest.raises(ValueError, match=rf"'isac' on test/Lift-v0: '{name}' is"):
+            same.load(wrong)
+    assert same.save()["steps"] == 0
+
+
+def test_training_that_comes_to_no_numbers_is_reported():
+    # Rewards that are too large for the numbers of a network.
+    learner = make_learner("isac", LIFT, {"worth": 1e30}, 0, **SMALL | {"scale_rewards": False})
+    with pytest.raises(Diverged, match=r"'isac' on test/Lift-v0 .* step 48: The critic_loss is n"):
+        learner.learn(1000)
+    with pytest.raises(Diverged, match=r"is not finite"):
+        ISAC("isac", LIFT, {}, 0, Params(**SMALL)._replace(learning_rate=1e30)).learn(400)
+    learner = make_learner("isac_shared", LIFT, {}, 0, **SMALL)
+    learner.learn(80)
+    with torch.no_grad():
+        learner._models[0].critic_target.qf0[0].weight[0, 0] = np.nan
+    learner._models[0].train = lambda *_: None  # its losses are still those of the last update
+    with pytest.raises(Diverged, match=r"step 88: A parameter is not finite"):
+        learner.learn(200)
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(ValueError, match=r"'isac' learns continuous.*Pennies-v0 are.*'ippo'"):
+        make_learner("isac", PENNIES, {}, 0)
+    wrong = {
+        "train_every was 10 and lanes 4; allowed: a train_every": {"train_every": 10},
+        "buffer_size was 15, batch_size 16, and a step has 4 rows": {"buffer_size": 15},
+        "entropy was 0.0 and adapt_entropy True": {"entropy": 0.0},
+        r"buffer_size was 10000000,.*take up 56 bytes together; allowed": {"buffer_size": 10**7},
+        "'layers' was '8,8'": {"layers": "8,8"},
+    }
+    for message, change in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            make_learner("isac", LIFT, {}, 0, **SMALL | change)

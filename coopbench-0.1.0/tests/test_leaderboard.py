@@ -1,0 +1,139 @@
+"""The leaderboard: only verified results of one protocol, estimated anew over all policies."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+from builders import Invests, make_task, small_protocol
+from typer.testing import CliRunner
+
+import coopbench
+from coopbench.cli.main import app
+from coopbench.playing.models import Failed, Models
+from coopbench.protocol.loading import ad_hoc
+from coopbench.results.manifest import NAME
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Two folders with some policies in common, and the protocol of both."""
+    place = tmp_path_factory.mktemp("leaderboard")
+    protocol = small_protocol(
+        place, tasks=[make_task("short"), make_task("long", horizon=7)], count=8
+    )
+    runs = {50: Invests(0.2), 51: Invests(0.9), 52: Failed("out of <b>memory</b>")}
+    coopbench.evaluate(protocol, ["random", "tit_for_tat", Invests(0.1)], place / "one")
+    coopbench.evaluate(protocol, ["random", Invests(0.8), Models("trained", runs)], place / "two")
+    return protocol, place
+
+
+@pytest.fixture
+def folders(results, tmp_path):
+    _, place = results
+    return [shutil.copytree(place / name, tmp_path / name) for name in ("one", "two")]
+
+
+def test_the_numbers_are_those_of_one_evaluation_of_all(results):
+    protocol, place = results
+    board = coopbench.leaderboard([place / "one", place / "two"])
+    digests = [source.results for source in board.sources]
+    assert digests == [coopbench.load_report(place / n).results for n in ("one", "two")]
+    names = [f"invests ({digest[:8]})" for digest in digests]
+    investors = [Invests(0.1, names[0]), Invests(0.8, names[1])]
+    trained = Models("trained", {50: Invests(0.2), 51: Invests(0.9)})
+    whole = coopbench.evaluate(protocol, ["random", "tit_for_tat", *investors, trained])
+    rows = {row.policy: row for row in board.rows}
+    means = {row.policy: row for row in whole.aggregates if row.statistic == "mean"}
+    iqm = {row.policy: row for row in whole.aggregates if row.statistic == "iqm"}
+    assert set(rows) == set(means)
+    ranks = {row.policy: (row.tie, row.low, row.high) for row in whole.ranks}
+    for name, row in rows.items():
+        one = means[name]
+        shown = [row.mean, row.low, row.high, row.iqm]
+        expected = [one.estimate, one.low, one.high, iqm[name].estimate]
+        np.testing.assert_array_equal(shown, expected)  # two runs have no interval
+        assert (row.unit, row.count) == (one.unit, one.count)
+        assert (row.tie, row.first, row.last) == ranks[name]
+    assert [row.mean for row in board.rows] == sorted((r.mean for r in board.rows), reverse=True)
+    assert rows["random"].results == tuple(digests)
+    assert rows["random"].verified == rows["tit_for_tat"].verified == "all episodes"
+    assert (rows["random"].acts_on, rows["trained"].acts_on) == ("none", "")
+    assert rows["trained"].verified == "8 of 32 episodes"
+    assert any("run 52 of trained" in note for note in board.notes)
+
+
+def test_pages(results, tmp_path):
+    _, place = results
+    board = coopbench.leaderboard([place / "one", place / "two"])
+    page, data = board.save(tmp_path / "page.html")
+    text, content = page.read_text(), json.loads(data.read_text())
+    assert "default-src 'none'" in text
+    assert "<script" not in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert "out of &lt;b&gt;memory" in text
+    for row in content["rows"]:
+        assert row["policy"] in text
+    assert [row["mean"] for row in content["rows"]] == [row.mean for row in board.rows]
+    assert content["rows"][-1].keys() == {f.name for f in dataclasses.fields(board.rows[0])}
+    with pytest.raises(ValueError, match=r"has to end in \.html"):
+        board.save(tmp_path / "page.pdf")
+
+
+def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
+    one, two = folders
+    (two / NAME).unlink()
+    with pytest.raises(ValueError, match=r"two is not verified: manifest\.json is missing"):
+        coopbench.leaderboard(folders)
+    board = coopbench.leaderboard(folders, unverified="mark")
+    rows = {row.policy.partition(" ")[0]: row for row in board.rows}
+    assert rows["trained"].verified == "unverified folder; 8 of 32 episodes"
+    assert rows["random"].verified == "all episodes"  # it stands in a verified folder, too
+    assert [source.unverified for source in board.sources] == ["", "manifest.json is missing"]
+    assert "unverified: manifest.json is missing" in board.to_html()
+    assert len(json.loads(board.to_json())["sources"]) == 2
+    file = two / "short" / "random" / "results.jsonl"
+    file.write_text(file.read_text().replace('"length": 6', '"length": 5', 1))
+    with pytest.raises(ValueError, match="two did not pass verification: short/random"):
+        coopbench.leaderboard(folders, unverified="mark")
+    with pytest.raises(ValueError, match="Did you mean 'refuse'"):
+        coopbench.leaderboard([one], unverified="refuze")
+    with pytest.raises(ValueError, match="No folders"):
+        coopbench.leaderboard([])
+
+
+def test_one_protocol_with_bounds(results, folders, tmp_path):
+    tasks = [make_task("short", high=30), make_task("long", horizon=7, high=30)]
+    other = small_protocol(tmp_path, tasks=tasks, count=8)
+    coopbench.evaluate(other, ["random"], tmp_path / "other")
+    with pytest.raises(ValueError, match=r"Folders of two protocols: .*one has .*other has"):
+        coopbench.leaderboard([folders[0], tmp_path / "other"])
+    coopbench.evaluate(ad_hoc("TrustDilemma-v1", 4, horizon=5), ["random"], tmp_path / "ad-hoc")
+    with pytest.raises(ValueError, match="no agreed bounds"):
+        coopbench.leaderboard([tmp_path / "ad-hoc"])
+
+
+def test_nobody_takes_the_name_of_another(results, folders):
+    """Names of policies with different results end in the digests of their folders."""
+    protocol, place = results
+    digest = coopbench.load_report(folders[1]).results
+    coopbench.evaluate(protocol, [Invests(0.5, f"invests ({digest[:8]})")], place / "third")
+    with pytest.raises(ValueError, match="Two policies are called"):
+        coopbench.leaderboard([*folders, place / "third"])
+
+
+def test_who_lacks_a_task_has_no_place(folders):
+    one, _ = folders
+    shutil.rmtree(one / "long" / "tit_for_tat")
+    board = coopbench.leaderboard([one], unverified="mark")
+    assert "tit_for_tat" not in {row.policy for row in board.rows}
+    assert "tit_for_tat lacks tasks: long" in board.notes
+
+
+def test_the_command(folders, tmp_path):
+    page = tmp_path / "board.html"
+    run = CliRunner().invoke(app, ["leaderboard", *map(str, folders), "--out", str(page)])
+    assert run.exit_code == 0, run.output
+    assert "Note: invests (" in run.output
+    assert page.is_file()

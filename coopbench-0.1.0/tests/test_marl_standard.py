@@ -1,0 +1,229 @@
+"""The published protocol: its numbers, and runs with checkpoints from end to end."""
+
+import numpy as np
+import pytest
+from builders import make_task, make_training, protocol_file, small_protocol
+
+import coopbench
+from coopbench.analysis.samples import sample
+from coopbench.baselines.game import Game
+from coopbench.describe import describe_protocol
+from coopbench.episodes.metrics import values
+from coopbench.errors import ProtocolError
+from coopbench.playing.models import Checkpoints, Failed, Models
+from coopbench.protocol.loading import load_protocol
+from coopbench.report.loading import load_report
+
+BAD = {"horizon": 8, "good": 0.0, "trembles": 0.0}  # who invests more earns less
+# A protocol of the same form as the published one: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
+SMALL = {
+    "citation": "Gorsane et al. 2022",
+    "tasks": [
+        make_task(group="pair", parameters=BAD, high=200),
+        make_task("race", "coopbench/RecoveryRace-v1", group="race", parameters=BAD, high=200),
+    ],
+    "train": [10, 11, 12],
+    "first": 100,
+    "selection": (200, 4),
+    "training": make_training(runs=3, episodes=4, steps=400, interval=100),
+    "metrics": ["return"],
+    "resamples": 200,
+    "normalisation": "minmax",
+    "bootstrap": "percentile",
+    "skirmish": True,
+    "domain": {"pair": {"metrics": ["final_trust"], "curve": "final_trust"}},
+}
+
+
+def learned(*levels) -> Checkpoints:
+    """Checkpoints that invest so much, after 100, 200, ... steps."""
+    return Checkpoints({100 * (k + 1): f"constant:{level}" for k, level in enumerate(levels)})
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return small_protocol(tmp_path_factory.mktemp("protocol"), "marl-standard", **SMALL)
+
+
+@pytest.fixture(scope="module")
+def mine():
+    """Runs of which one failed, one stopped early, and one is missing on the second task."""
+    return Models(
+        "mine",
+        {
+            "dilemma": {
+                10: learned(0.5, 0.4, 0.1, 0.3),
+                11: learned(0.4, 0.2),
+                12: Failed("out of memory"),
+            },
+            "race": {10: learned(0.4, 0.1, 0.1, 0.2), 11: learned(0.4, 0.3, 0.2, 0.1)},
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("results")
+
+
+@pytest.fixture(scope="module")
+def report(small, mine, folder):
+    return coopbench.evaluate(small, ["random", mine], out=folder)
+
+
+def test_the_numbers_are_the_published_ones():
+    """Gorsane et al. 2022, section 5 and its summary of the protocol."""
+    protocol = load_protocol("marl-standard")
+    (budget,) = protocol.training.budgets.values()
+    assert (budget.steps, budget.interval) == (2_000_000, 10_000)
+    assert protocol.training.runs == len(protocol.seeds.training) == 10
+    assert protocol.training.episodes == protocol.seeds.selection.count == 32
+    assert all(protocol.episodes(task) == 320 for task in protocol.task)
+    settings = protocol.report
+    assert (settings.score, settings.confidence) == ("return", 0.95)
+    assert (settings.normalisation, settings.bootstrap) == ("minmax", "percentile")
+    assert (protocol.training.on, protocol.training.plays) == ("each", "own")
+    assert settings.learned
+    assert {name: len(tasks) for name, tasks in protocol.groups.items()} == {
+        "coopetition": 8,
+        "pathfinding": 8,
+    }
+
+
+def test_its_tasks_are_those_of_the_other_protocols():
+    theirs = {
+        (task.id, task.env, str(task.parameters))
+        for name in ("coopetition-standard", "routing-standard")
+        for task in load_protocol(name).task
+        if not task.partners
+    }
+    tasks = load_protocol("marl-standard").task
+    assert {(task.id, task.env, str(task.parameters)) for task in tasks} <= theirs
+
+
+def test_its_bounds_of_games_are_those_of_all_agents_in_the_standard_protocol():
+    """Returns of all agents are the mean own return times their number, up to rounding."""
+    standard = {task.id: task for task in load_protocol("coopetition-standard").task}
+    games = load_protocol("marl-standard").groups["coopetition"]
+    assert len(games) == 8
+    for task in games:
+        agents = len(Game.at(task.env, **task.parameters).agents)
+        bounds = standard[task.id].bounds
+        assert task.bounds.low == pytest.approx(agents * bounds.low, abs=0.006 * agents), task.id
+        assert task.bounds.high == pytest.approx(agents * bounds.high, abs=0.006 * agents), task.id
+
+
+def test_its_seeds_are_nobody_elses():
+    protocol = load_protocol("marl-standard")
+    seeds = protocol.seeds
+    own = {*seeds.training, *seeds.evaluation.seeds, *seeds.selection.seeds}
+    assert len(own) == 10 + 320 + 32
+    for name in coopbench.protocols():
+        other = load_protocol(name).seeds
+        if name != "marl-standard":
+            assert own.isdisjoint({*other.training, *other.evaluation.seeds}), name
+
+
+def test_it_is_described():
+    text = describe_protocol(load_protocol("marl-standard"))
+    for part in ("50000 to 50031", "lowest and the highest", "`success_rate`", "2,000,000"):
+        assert part in text, part
+
+
+def test_scores_between_lowest_and_highest_need_a_publication(tmp_path):
+    file = tmp_path / "other.toml"
+    text = 'extends = "marl-standard"\n[protocol]\nname = "other"\n'
+    file.write_text(text, encoding="utf-8")
+    assert load_protocol(file).report.normalisation == "minmax"
+    file.write_text(f'{text}citation = ""\n', encoding="utf-8")
+    with pytest.raises(ProtocolError, match=r"only to reproduce a publication.*'citation'"):
+        load_protocol(file)
+    domain = {"pear": SMALL["domain"]["pair"]}
+    file = protocol_file(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))
+    with pytest.raises(ProtocolError, match="'pair'"):
+        load_protocol(file)
+    domain = {"pair": {"metrics": ["final_trst"], "curve": "final_trust"}}
+    file = protocol_file(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))
+    with pytest.raises(ProtocolError, match="'final_trust'"):
+        load_protocol(file)
+
+
+def test_the_best_checkpoint_is_the_earliest_of_the_highest(report):
+    """It is chosen by the mean return of its selection episodes and plays fresh ones."""
+    chosen = {
+        (cell.task, cell.run): meta["chosen_step"]
+        for cell, meta in report.metadata.items()
+        if cell.policy == "mine"
+    }
+    assert chosen == {
+        ("dilemma", 10): 300,
+        ("dilemma", 11): 200,
+        ("race", 10): 200,
+        ("race", 11): 400,
+    }
+    for course in report.episodes.progress:
+        returns = course.metrics["return"].mean(axis=1)
+        step = chosen[course.cell.task, course.cell.run]
+        assert returns[course.steps == step] == returns.max()
+        assert (returns[course.steps < step] < returns.max()).all()
+        block = report.episodes.of(course.cell.task, "mine", course.cell.run)
+        assert block.seeds.tolist() == list(range(100, 106))
+
+
+def test_what_is_missing_is_listed_and_the_rest_analysed(report):
+    text = "; ".join(report.departures)
+    assert "run 12 of mine on dilemma failed: out of memory" in text
+    assert "run 11 of mine on dilemma has 2 checkpoints up to step 200" in text
+    assert "mine lacks the runs 12 on race" in text
+    assert "differs from the marl-standard-v1 of this package" in text
+    rows = {
+        row.task: (row.count, row.unit)
+        for row in report.estimates
+        if (row.policy, row.metric) == ("mine", "return")
+    }
+    assert rows == {"dilemma": (2, "runs"), "race": (2, "runs")}
+    curves = {(c.group, c.task): c for c in report.learning}
+    assert curves["pair", "dilemma"].steps.tolist() == [100, 200]
+    assert "run 11" in curves["pair", "dilemma"].flag or "run 10" in curves["pair", "dilemma"].flag
+    assert curves["race", ""].steps.tolist() == [100, 200, 300, 400]
+    assert {row.group for row in report.efficiency} == {"pair", "race"}
+    assert {row.task for row in report.late} == {"dilemma", "race"}
+
+
+def test_scores_lie_between_the_lowest_and_highest_episode(report):
+    """Of all policies, runs and checkpoints, as published: with 1e-6 in the divisor."""
+    episodes = [values(block, "return") for block in report.episodes if block.cell.task == "race"]
+    episodes += [
+        p.metrics["return"].ravel() for p in report.episodes.progress if p.cell.task == "race"
+    ]
+    low, high = np.concatenate(episodes).min(), np.concatenate(episodes).max()
+    runs = sample(report.episodes, "race", "mine", "return").values
+    shares = (runs - low) / (high - low + 1e-6)
+    np.testing.assert_allclose(report.scores["mine"]["race"], shares)
+    rows = {r.statistic: r for r in report.aggregates if (r.group, r.policy) == ("race", "mine")}
+    assert rows["iqm"].estimate == pytest.approx(shares.mean())
+    assert rows["iqm"].method == "two-way"
+    assert rows["iqm_of_runs"].estimate == pytest.approx(shares.mean())
+    assert rows["iqm_of_runs"].method == "percentile"  # as published, over runs alone
+
+
+def test_metrics_of_a_domain_are_those_of_its_tasks(report):
+    shown = {(row.task, row.metric) for row in report.estimates}
+    assert shown == {("dilemma", "return"), ("dilemma", "final_trust"), ("race", "return")}
+    assert set(report.episodes.progress[0].metrics) == {"return", "final_trust"}
+
+
+def test_the_report_is_found_again_and_saved_whole(report, folder, tmp_path):
+    again = load_report(folder)
+    assert repr(again.efficiency) == repr(report.efficiency)  # nan equals nan
+    assert again.late == report.late
+    assert again.departures == report.departures
+    files = again.save(tmp_path)
+    points = sum(len(curve.steps) for curve in again.learning)
+    assert len(files["learning"].read_text().splitlines()) == 1 + points
+    assert {"efficiency", "late", "plots/efficiency-pair.svg", "plots/learning-race.png"} <= set(
+        files
+    )
+    page = files["html"].read_text()
+    assert "Sample efficiency" in page
+    assert "Late return" in page

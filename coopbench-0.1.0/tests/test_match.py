@@ -1,0 +1,81 @@
+"""The loop in which policies play: seats, streams of random numbers, ends of episodes."""
+
+import numpy as np
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import OWN, Match, Script, begin_players
+from coopbench.baselines.player import Player
+from coopbench_envs.engine import Engine
+
+PENNIES = "test/Pennies-v0"
+WAIT, GIVE = 0, 1
+
+
+def _constant(choice, lanes=4):
+    return Script(lambda step: np.full((lanes, 3), choice))
+
+
+def test_every_seat_is_played_by_its_player():
+    engine = Engine(PENNIES, 4)
+    seats = np.array([[OWN, 0, 1], [0, OWN, 1], [1, 0, OWN], [OWN, OWN, OWN]])
+    match = Match(engine, [_constant(0), _constant(1), _constant(2)], seats)
+    match.begin(np.arange(4))
+    np.testing.assert_array_equal(match.actions(), seats + 1)
+
+
+def test_the_first_player_has_all_seats_unless_others_are_seated():
+    match = Match(Engine(PENNIES, 4), [_constant(WAIT), _constant(GIVE)])
+    match.begin(np.arange(4))
+    assert (match.actions() == WAIT).all()
+
+
+def test_a_match_ends_with_the_last_episode_and_can_be_repeated():
+    engine = Engine(PENNIES, 4)
+    match = Match(engine, [Player("random", Game.of(engine))])
+    match.begin(np.arange(4))
+    running, steps = ~engine.control.done, 0
+    for actions in match.steps():
+        assert running.any()
+        assert actions.shape == (4, 3)
+        running, steps = ~engine.control.done, steps + 1
+    assert not running.any()
+    assert steps == engine.state.time.max()
+    first = engine.control.returns.copy()
+    np.testing.assert_array_equal(match.play(np.arange(4)), first)
+    assert not np.array_equal(match.play(np.arange(4, 8)), first)
+
+
+def test_players_of_one_policy_draw_different_numbers():
+    engine = Engine(PENNIES, 64)
+    players = [Player("random", Game.of(engine)) for _ in range(2)]
+    match = Match(engine, players)
+    match.begin(np.arange(64))
+    inputs = engine.control.obs, engine.view(), engine.control.masks
+    first, second = (player.act(*inputs) for player in players)
+    assert not np.array_equal(first, second)
+    begin_players(engine, players[::-1])
+    np.testing.assert_array_equal(players[1].act(*inputs), first)
+    begin_players(engine, players[1:], first=1)
+    np.testing.assert_array_equal(players[1].act(*inputs), second)
+
+
+def test_a_match_can_begin_in_a_given_state():
+    engine = Engine(PENNIES, 2)
+    match = Match(engine, [_constant(WAIT, 2)])
+    match.begin(np.arange(2), {"pennies": np.array([[1, 2, 3], [3, 2, 1]])})
+    next(match.steps())
+    np.testing.assert_allclose(engine.control.rewards, [[0.25, 0.5, 0.75], [0.75, 0.5, 0.25]])
+
+
+def test_a_script_counts_the_steps_of_each_episode():
+    engine, numbers = Engine(PENNIES, 1), []
+
+    def choose(step):
+        numbers.append(step)
+        return np.full((1, 3), WAIT)
+
+    match = Match(engine, [Script(choose)])
+    for _ in range(2):
+        match.play(np.zeros(1))
+    length = int(engine.state.time[0])
+    assert numbers == [*range(length), *range(length)]

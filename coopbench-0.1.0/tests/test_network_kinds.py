@@ -1,0 +1,257 @@
+"""A second kind of network: trained, stored, verified and played like the one that is shipped."""
+
+import json
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import pytest
+from builders import make_task, make_training, small_protocol
+
+import coopbench
+from coopbench.baselines import registry
+from coopbench.baselines.game import Game
+from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.networks import kinds
+from coopbench.baselines.networks.policy import (
+    Content,
+    Shape,
+    actions_of,
+    check_game,
+    content_of,
+)
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
+from coopbench.episodes.table import Cell
+from coopbench.errors import DamagedResultError
+from coopbench.results import store
+from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.parameters import between
+
+TRUST = "coopbench/TrustDilemma-v1"
+
+
+class LeakyPolicy:
+    """Acts on a leaky sum of everything that it has seen: its memory is a hidden state."""
+
+    uses_masks = True
+
+    def __init__(self, facts, decay, weights):
+        self.facts, self.decay, self.weights = dict(facts), decay, weights
+        self.name = facts["learner"]
+
+    @property
+    def hyperparameters(self):
+        return dict(self.facts["hyperparameters"])
+
+    def check(self, game):
+        shape = Shape(self.facts["environment"], None, len(self.weights), 1, False)
+        check_game(self.name, shape, game)
+
+    def initial(self, game, seeds):
+        self.check(game)
+        lanes = len(seeds)
+        bounds = (np.broadcast_to(b, (lanes, *b.shape)) for b in (game.low, game.high))
+        return (np.zeros((lanes, len(game.agents)), np.float32), *bounds)
+
+    def act(self, observations, memory, masks):
+        hidden, low, high = memory
+        hidden = self.decay * hidden + (observations * self.weights).sum(axis=2)
+        outputs = np.clip(hidden, -1.0, 1.0)[:, :, None]
+        return actions_of(outputs, "clip", (low, high), masks), (hidden, low, high)
+
+    def pack(self):
+        arrays = {"weights": self.weights}
+        return content_of("leaky", Content(self.facts, {"decay": self.decay}, arrays))
+
+    @classmethod
+    def read(cls, content):
+        weights = content.arrays["weights"]
+        if weights.ndim != 1 or not np.isfinite(weights).all():
+            raise ValueError("its weights are not a row of finite numbers")
+        return cls(content.facts, float(content.settings["decay"]), weights)
+
+
+class Params(NamedTuple):
+    decay: Annotated[float, between(0, 1, "how much of the hidden state is left")] = 0.5
+
+
+class Leaky:
+    """A learner whose policies are of that kind; its weights grow with the steps."""
+
+    def __init__(self, env_id, parameters, seed, params):
+        self._game, self._seed, self._params = Game.at(env_id, **parameters), seed, params
+        self.steps = 0
+
+    def learn(self, steps):
+        self.steps = steps
+        return {"loss": 1.0 / steps}
+
+    def policy(self):
+        facts = {"environment": self._game.env_id, "learner": "leaky", "seed": self._seed}
+        facts |= {"steps": self.steps, "hyperparameters": self._params._asdict()}
+        features = max(part.stop for part in self._game.layout.values())
+        weights = np.full(features, 0.01 * self.steps, np.float32)
+        return LeakyPolicy(facts, self._params.decay, weights)
+
+    def save(self):
+        return {"steps": np.array(self.steps)}
+
+    def load(self, arrays):
+        self.steps = int(arrays["steps"])
+
+
+LEAKY = LearnerEntry("leaky", Leaky, "learns to sum up", "on_policy", Params)
+
+
+@pytest.fixture(autouse=True)
+def leaky(monkeypatch):
+    monkeypatch.setattr(registry, "_learners", lambda: {"leaky": LEAKY})
+    monkeypatch.setitem(kinds.KINDS, "leaky", LeakyPolicy.read)
+
+
+@pytest.fixture
+def protocol(tmp_path):
+    return small_protocol(
+        tmp_path,
+        "trial",
+        tasks=[make_task("trust", high=8)],
+        train=[5],
+        first=100,
+        count=4,
+        selection=(200, 3),
+        training=make_training(runs=1, episodes=3, steps=60, interval=20),
+        score="own_return",
+        metrics=["own_return"],
+        baselines=None,
+        resamples=200,
+    )
+
+
+def learned(steps=30):
+    learner = Leaky(TRUST, {"horizon": 6}, 5, Params())
+    learner.learn(steps)
+    return learner.policy()
+
+
+def changed(**changes):
+    """The file of a policy with other entries in its header."""
+    arrays = unpack(learned().pack())
+    header = json.loads(arrays["header"].tobytes()) | changes
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    return pack(arrays)
+
+
+def test_what_was_seen_before_decides_and_lanes_do_not_matter():
+    """The hidden state is kept from step to step, and lane by lane."""
+    engine = Engine(TRUST, 3, horizon=6)
+    engine.reset(np.arange(3, dtype=np.uint64))
+    player = Player(learned(), Game.of(engine))
+    player.begin(engine.control.seed, engine.control.episode, np.ones(3, np.bool_))
+    hidden = np.zeros((3, 2), np.float32)
+    weights = np.full(engine.control.obs.shape[2], 0.3, np.float32)
+    for step in range(4):
+        if step == 2:  # one lane begins anew
+            fresh = np.array([False, True, False])
+            player.begin(engine.control.seed, engine.control.episode, fresh)
+            hidden[1] = 0.0
+        hidden = 0.5 * hidden + (engine.control.obs * weights).sum(axis=2)
+        actions = player.act(engine.control.obs, engine.view(), engine.control.masks)
+        low, high = engine.action_bounds()
+        expected = low + (np.clip(hidden, -1, 1)[:, :, None] + 1) / 2 * (high - low)
+        np.testing.assert_allclose(actions, expected, rtol=1e-5)
+        engine.step(actions, DISABLED)
+
+
+def test_it_is_trained_stored_verified_and_played(protocol, tmp_path):
+    out = tmp_path / "out"
+    coopbench.train(protocol, "leaky", out)
+    cell = Cell("trust", "leaky", 5)
+    stored = store.read(out, protocol, cell)
+    assert isinstance(stored.policy, LeakyPolicy)
+    content = (out / cell.folder / "policy.npz").read_bytes()
+    assert kinds.read_policy(content).pack() == content
+    verification = coopbench.verify(out)
+    assert verification.holds, str(verification)
+    assert {check.how for check in verification.checks if check.played} == {
+        "all episodes played again"
+    }
+    name = f"leaky:{out / cell.folder}"
+    again = coopbench.evaluate(protocol, [name], tmp_path / "again").episodes.of("trust", name)
+    assert again.trace.episodes == stored.episodes.trace.episodes
+    assert (tmp_path / "again" / again.cell.folder / "policy.npz").read_bytes() == content
+    assert coopbench.verify(tmp_path / "again").holds
+
+
+def test_a_run_is_resumed_with_its_best_policy(protocol, tmp_path, monkeypatch):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    coopbench.train(protocol, "leaky", whole)
+
+    def interrupted(self, steps, learn=Leaky.learn):
+        if steps > 40:
+            raise KeyboardInterrupt
+        return learn(self, steps)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Leaky, "learn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            coopbench.train(protocol, "leaky", stopped)
+    coopbench.train(protocol, "leaky", stopped)
+    folder = Cell("trust", "leaky", 5).folder
+    for name in ("policy.npz", "results.jsonl", "progress.npz"):
+        assert (stopped / folder / name).read_bytes() == (whole / folder / name).read_bytes()
+
+
+def test_a_kind_that_is_not_installed_is_named_with_the_file(protocol, tmp_path, monkeypatch):
+    coopbench.train(protocol, "leaky", tmp_path)
+    cell = Cell("trust", "leaky", 5)
+    monkeypatch.delitem(kinds.KINDS, "leaky")
+    remedy = r"Unknown kind of network 'leaky'\. Known: .*perceptron\. Install the package"
+    with pytest.raises(DamagedResultError, match=rf"run-5: cannot be read .*{remedy}"):
+        store.read(tmp_path, protocol, cell)
+    with pytest.raises(ValueError, match=rf"run-5/policy\.npz cannot be read \({remedy}"):
+        make_policy(f"leaky:{tmp_path / cell.folder}", Game.at(TRUST))
+    broken = [check for check in coopbench.verify(tmp_path).checks if not check.holds]
+    assert "trust/leaky/run-5" in {check.what for check in broken}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (changed(kind="leakey"), "Did you mean 'leaky'"),
+        (changed(kind=["leaky"]), "it is not a policy"),
+        (changed(kind="perceptron"), r"it states \['decay'\], not"),
+        (changed(decay="half"), "could not convert"),
+        (changed(decay=None), "it is not a policy"),
+        (changed(format=2), "another format"),
+        (changed(steps="many"), "it states steps 'many'"),
+        (changed(learner=3), "it states learner 3"),
+        (pack({"header": np.frombuffer(b"[1]", np.uint8)}), "it is not a policy"),
+        (pack({"header": np.frombuffer(b"\xff", np.uint8)}), "codec"),
+        (pack(unpack(learned().pack()) | {"weights": np.array([np.nan])}), "finite numbers"),
+    ],
+)
+def test_damaged_files_are_refused(content, message):
+    with pytest.raises(ValueError, match=message):
+        kinds.read_policy(content)
+
+
+def test_the_header_of_a_perceptron_names_no_kind():
+    """The first files did not, and are compared byte for byte."""
+    from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
+
+    network = Network(
+        seats=np.zeros(2, np.int64),
+        weights=(np.zeros((1, 8, 1), np.float32),),
+        biases=(np.zeros((1, 1), np.float32),),
+        centre=np.zeros(8, np.float32),
+        scale=np.ones(8, np.float32),
+        identity=False,
+        activation="tanh",
+        head="clip",
+    )
+    content = NetworkPolicy(network, learned().facts).pack()
+    header = json.loads(unpack(content)["header"].tobytes())
+    assert "kind" not in header
+    assert header["format"] == 1
+    assert kinds.read_policy(content).pack() == content

@@ -1,0 +1,345 @@
+"""One game, many faces: all of them give the same bits."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pettingzoo
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from coopbench_envs import Engine
+
+LANES, STEPS, SEED = 3, 40, 7
+SHORT = {"horizon": 13}  # several episodes in one run
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Trajectories of single environments, by id: the truth that every other face must meet."""
+    cache = {}
+
+    def of(env_id):
+        if env_id not in cache:
+            cache[env_id] = [_single(env_id, SEED + lane, lane) for lane in range(LANES)]
+        return cache[env_id]
+
+    return of
+
+
+def _actions(env_id):
+    """Actions (steps, lanes, agents, ...) that every face plays."""
+    env = gymnasium.make(env_id, **SHORT).unwrapped
+    env.action_space.seed(11)
+    return np.array([[env.action_space.sample() for _ in range(LANES)] for _ in range(STEPS)])
+
+
+def _single(env_id, seed, lane):
+    """Play episode after episode; the step after an end is the reset, as in NEXT_STEP."""
+    env = gymnasium.make(env_id, **SHORT).unwrapped
+    actions = _actions(env_id)
+    obs, _ = env.reset(seed=seed)
+    rows, done = [(obs, np.zeros(len(env.engine.agents)), False, False)], False
+    for t in range(STEPS):
+        if done:
+            obs, _ = env.reset()
+            rows.append((obs, np.zeros(len(env.engine.agents)), False, False))
+            done = False
+            continue
+        obs, _, terminated, truncated, info = env.step(actions[t, lane])
+        rows.append((obs, info["rewards"], terminated, truncated))
+        done = terminated or truncated
+    return rows
+
+
+def _same(row, obs, rewards, terminated, truncated):
+    np.testing.assert_array_equal(row[0], obs)
+    np.testing.assert_array_equal(row[1], rewards)
+    assert (row[2], row[3]) == (bool(terminated), bool(truncated))
+
+
+@pytest.mark.parametrize(("extra", "threads"), [(0, 1), (0, 2), (70, 3)])
+def test_vector_next_step(env_id, reference, sharing, extra, threads):
+    """Whatever the number of lanes and threads, lane i is the environment seeded s + i."""
+    many = gymnasium.make_vec(env_id, num_envs=LANES + extra, threads=threads, **SHORT)
+    actions = _actions(env_id)
+    filler = np.repeat(actions[:, :1], extra, axis=1)
+    obs, _ = many.reset(seed=SEED)
+    for lane in range(LANES):
+        np.testing.assert_array_equal(reference(env_id)[lane][0][0], obs[lane])
+    for t in range(STEPS):
+        obs, _, terminated, truncated, infos = many.step(np.concatenate([actions[t], filler[t]], 0))
+        for lane in range(LANES):
+            row = reference(env_id)[lane][t + 1]
+            rewards = infos["rewards"][lane]
+            _same(row, obs[lane], rewards, terminated[lane], truncated[lane])
+
+
+def test_vector_same_step(env_id):
+    """SAME_STEP returns the next episode's first observation and keeps the last one aside."""
+    many = gymnasium.make_vec(env_id, num_envs=LANES, autoreset_mode="SameStep", **SHORT)
+    actions = _actions(env_id)
+    obs, _ = many.reset(seed=SEED)
+    singles = [gymnasium.make(env_id, **SHORT).unwrapped for _ in range(LANES)]
+    for lane, env in enumerate(singles):
+        env.reset(seed=SEED + lane)
+    ended = 0
+    for t in range(STEPS):
+        obs, _, terminated, truncated, infos = many.step(actions[t])
+        for lane, env in enumerate(singles):
+            expected = env.step(actions[t, lane])
+            np.testing.assert_array_equal(infos["rewards"][lane], expected[4]["rewards"])
+            assert (terminated[lane], truncated[lane]) == expected[2:4]
+            if expected[2] or expected[3]:
+                ended += 1
+                np.testing.assert_array_equal(infos["final_obs"][lane], expected[0])
+                metrics = infos["final_info"]["metrics"]
+                assert {k: metrics[k][lane] for k in expected[4]["metrics"]} == expected[4][
+                    "metrics"
+                ]
+                np.testing.assert_array_equal(obs[lane], env.reset()[0])
+            else:
+                np.testing.assert_array_equal(obs[lane], expected[0])
+    assert ended >= LANES
+
+
+def test_vector_disabled_and_reset_mask(env_id, reference):
+    many = gymnasium.make_vec(env_id, num_envs=LANES, autoreset_mode="Disabled", **SHORT)
+    assert many.metadata["autoreset_mode"] is AutoresetMode.DISABLED
+    actions = _actions(env_id)
+    many.reset(seed=SEED)
+    for t in range(STEPS):
+        over = many.unwrapped.engine.control.done.copy()
+        if over.any():
+            with pytest.raises(gymnasium.error.ResetNeeded):
+                many.step(actions[t])
+            obs, _ = many.reset(options={"reset_mask": over})
+            return
+        obs, _, terminated, truncated, infos = many.step(actions[t])
+        for lane in range(LANES):
+            row = reference(env_id)[lane][t + 1]
+            _same(row, obs[lane], infos["rewards"][lane], terminated[lane], truncated[lane])
+    raise AssertionError("no episode ended")
+
+
+def test_reset_mask_restarts_only_those_lanes(env_id):
+    many = gymnasium.make_vec(env_id, num_envs=LANES, **SHORT)
+    actions = _actions(env_id)
+    many.reset(seed=SEED)
+    before, *_ = many.step(actions[0])
+    mask = np.array([False, True, False])
+    after, _ = many.reset(options={"reset_mask": mask})
+    np.testing.assert_array_equal(after[~mask], before[~mask])
+    single = gymnasium.make(env_id, **SHORT).unwrapped
+    single.reset(seed=SEED + 1)
+    np.testing.assert_array_equal(after[1], single.reset()[0])  # its second episode
+    fresh, _ = many.reset(seed=[3, 1, 4])
+    for lane, seed in enumerate([3, 1, 4]):
+        np.testing.assert_array_equal(fresh[lane], single.reset(seed=seed)[0])
+
+
+def test_gymnasium_sync_vector_env_agrees(env_id):
+    """Gymnasium's own loop over single environments sees the very same games."""
+    native = gymnasium.make_vec(env_id, num_envs=2, **SHORT)
+    loop = gymnasium.make_vec(env_id, num_envs=2, vectorization_mode="sync", **SHORT)
+    actions = _actions(env_id)[:, :2]
+    np.testing.assert_array_equal(native.reset(seed=SEED)[0], loop.reset(seed=SEED)[0])
+    for t in range(STEPS):
+        ours, theirs = native.step(actions[t]), loop.step(actions[t])
+        for k in range(4):
+            np.testing.assert_array_equal(ours[k], theirs[k])
+
+
+@pytest.mark.parametrize("dead_agents", ["remove", "keep"])
+def test_pettingzoo_parallel(env_id, reference, dead_agents):
+    env = pettingzoo.make("parallel", env_id, dead_agents=dead_agents, **SHORT)
+    actions = _actions(env_id)
+    obs, _ = env.reset(seed=SEED)
+    alive = set(env.agents)
+    for t in range(STEPS):
+        if not env.agents:
+            break
+        live = list(env.agents)
+        index = {a: k for k, a in enumerate(env.possible_agents)}
+        obs, rewards, terminated, truncated, infos = env.step(
+            {a: actions[t, 0, index[a]] for a in live}
+        )
+        row = reference(env_id)[0][t + 1]
+        for a in live:
+            assert rewards[a] == row[1][index[a]]
+            if a in alive:
+                if not infos[a].get("alive", True):
+                    alive.discard(a)
+                else:
+                    np.testing.assert_array_equal(obs[a], row[0][index[a]])
+            if terminated[a]:
+                alive.discard(a)
+        assert row[3] == all(truncated.values())
+    assert not env.agents
+
+
+def test_pettingzoo_aec(env_id, reference):
+    env = pettingzoo.make("aec", env_id, **SHORT)
+    actions = _actions(env_id)
+    env.reset(seed=SEED)
+    totals, t = dict.fromkeys(env.possible_agents, 0.0), dict.fromkeys(env.possible_agents, 0)
+    for agent in env.agent_iter():
+        obs, reward, terminated, truncated, _ = env.last()
+        index = env.possible_agents.index(agent)
+        row = reference(env_id)[0][t[agent]]
+        np.testing.assert_array_equal(obs, row[0][index])
+        totals[agent] += reward
+        if terminated or truncated:
+            env.step(None)
+        else:
+            env.step(actions[t[agent], 0, index])
+            t[agent] += 1
+    paid = np.cumsum([row[1] for row in reference(env_id)[0]], axis=0)
+    for index, agent in enumerate(env.possible_agents):
+        assert totals[agent] == pytest.approx(paid[t[agent], index], rel=1e-12)
+
+
+def test_state_moves_between_faces_and_goes_on_bit_for_bit(env_id):
+    actions = _actions(env_id)
+    env = gymnasium.make(env_id, **SHORT).unwrapped
+    env.reset(seed=SEED)
+    for t in range(3):
+        env.step(actions[t, 0])
+    state = env.get_state()
+    parallel = pettingzoo.make("parallel", env_id, dead_agents="keep", **SHORT).unwrapped
+    many = gymnasium.make_vec(env_id, num_envs=2, **SHORT).unwrapped
+    turns = pettingzoo.make("aec", env_id, **SHORT)
+    turns.reset(seed=99, options={"state": state})
+    for name, value in turns.get_state().items():
+        np.testing.assert_array_equal(value, state[name], err_msg=name)
+    assert set(parallel.get_state()) == set(many.get_state()) == set(state)
+    parallel.reset(seed=99, options={"state": state})
+    many.reset(seed=99, options={"state": state})
+    for t in range(3, STEPS):
+        if env.engine.control.done[0]:
+            env.reset()
+            parallel.reset()
+            many.reset()
+            continue
+        expected = env.step(actions[t, 0])
+        rewards = parallel.step(
+            {a: actions[t, 0, k] for k, a in enumerate(parallel.possible_agents)}
+        )[1]
+        obs, _, _, _, infos = many.step(np.stack([actions[t, 0]] * 2))
+        assert list(rewards.values()) == expected[4]["rewards"].tolist()
+        for lane in range(2):
+            np.testing.assert_array_equal(obs[lane], expected[0])
+            np.testing.assert_array_equal(infos["rewards"][lane], expected[4]["rewards"])
+
+
+def test_reset_forgets_everything(env_id):
+    """After any play, reset(seed) is the same as in a fresh environment."""
+    used = gymnasium.make(env_id, **SHORT).unwrapped
+    used.action_space.seed(3)
+    used.reset(seed=1)
+    for _ in range(5):
+        if used.engine.control.done[0]:
+            used.reset()
+        used.step(used.action_space.sample())
+    used.reset(seed=SEED)
+    fresh = gymnasium.make(env_id, **SHORT).unwrapped
+    fresh.reset(seed=SEED)
+    for name, value in used.get_state().items():
+        np.testing.assert_array_equal(value, fresh.get_state()[name], err_msg=name)
+
+
+def _short_play(env_id, steps):
+    """Observations, rewards and final state of a few steps, by name."""
+    engine = Engine(env_id, 2, **SHORT)
+    engine.reset(np.array([SEED, SEED + 1]))
+    low_high = np.random.default_rng(0)
+    values = {"obs_0": engine.control.obs.copy()}
+    for t in range(1, steps + 1):
+        if engine.discrete:
+            actions = low_high.integers(0, engine.action_spaces[0].n, engine.actions.shape)
+        else:
+            low = np.stack([space.low for space in engine.action_spaces])
+            high = np.stack([space.high for space in engine.action_spaces])
+            actions = low_high.uniform(low, high, engine.actions.shape)
+        engine.step(actions)
+        values[f"obs_{t}"] = engine.control.obs.copy()
+        values[f"rewards_{t}"] = engine.control.rewards.copy()
+        values[f"measures_{t}"] = engine.control.measures.copy()
+    return values | engine.get_state()
+
+
+def test_compiled_equals_python(env_id, tmp_path):
+    """The kernels mean the same without numba: the compiler invents and drops nothing."""
+    script = (
+        "import sys, warnings; warnings.simplefilter('ignore'); sys.path.insert(0, sys.argv[1]);"
+        "import coopbench_envs, numba, numpy as np; assert numba.config.DISABLE_JIT;"
+        "import conftest;"
+        "from test_parity import _short_play;"
+        "np.savez(sys.argv[2], **_short_play(sys.argv[3], 4))"
+    )
+    target = tmp_path / "python.npz"
+    here = str(Path(__file__).parent)
+    subprocess.run(
+        [sys.executable, "-c", script, here, str(target), env_id],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        check=True,
+    )
+    python = np.load(target)
+    compiled = _short_play(env_id, 4)
+    assert set(python.files) == set(compiled)
+    for name, value in compiled.items():
+        # Elementary functions may differ in the last digit; integers and flags may not.
+        np.testing.assert_allclose(python[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_focal_random_partner_reproduces(env_id):
+    def play(env):
+        env.action_space.seed(2)
+        obs, _ = env.reset(seed=SEED)
+        rows = [obs]
+        for _ in range(6):
+            obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+            rows += [obs, reward, info["rewards"]]
+            if terminated or truncated:
+                break
+        return rows
+
+    a, b = (
+        play(gymnasium.make(env_id, control="focal", ego=1, partner="random", **SHORT))
+        for _ in range(2)
+    )
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_focal_vector_equals_focal_single(env_id, mode):
+    many = gymnasium.make_vec(env_id, num_envs=2, control="focal", autoreset_mode=mode, **SHORT)
+    singles = [gymnasium.make(env_id, control="focal", **SHORT).unwrapped for _ in range(2)]
+    many.action_space.seed(1)
+    obs, _ = many.reset(seed=SEED)
+    for lane, env in enumerate(singles):
+        np.testing.assert_array_equal(obs[lane], env.reset(seed=SEED + lane)[0])
+    for _ in range(STEPS):
+        actions = many.action_space.sample()
+        obs, rewards, *_ = many.step(actions)
+        for lane, env in enumerate(singles):
+            if mode == "NextStep" and env.engine.control.done[0]:
+                expected, reward = env.reset()[0], 0.0
+            else:
+                expected, reward, *_ = env.step(actions[lane])
+            if mode == "SameStep" and env.engine.control.done[0]:
+                expected = env.reset()[0]
+            np.testing.assert_array_equal(obs[lane], expected)
+            assert rewards[lane] == reward
+
+
+def test_zero_copy_only_when_asked(env_id):
+    own = gymnasium.make_vec(env_id, num_envs=2).unwrapped
+    first, _ = own.reset(seed=0)
+    assert not np.shares_memory(first, own.engine.control.obs)
+    bare = gymnasium.make_vec(env_id, num_envs=2, copy=False).unwrapped
+    assert np.shares_memory(bare.reset(seed=0)[0], bare.engine.control.obs)

@@ -1,0 +1,160 @@
+"""Pictures: frames of one size throughout an episode, games of any size, plots of the pages."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import gymnasium
+import numpy as np
+import pettingzoo
+import pytest
+import toy_lift
+import toy_pennies
+from gymnasium.spaces import Box
+
+from coopbench_envs import Engine
+from coopbench_envs.layouts import consecutive
+from coopbench_envs.pictures import picture, text
+from coopbench_envs.registration import register
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def test_frames_of_an_episode_have_one_size(env_id):
+    engine = Engine(env_id, horizon=5)
+    engine.reset(np.array([3]))
+    frames = [picture(engine)]
+    rng = np.random.default_rng(0)
+    while not engine.control.done.all():
+        if engine.discrete:
+            engine.step(np.zeros(engine.actions.shape, np.int64))
+        else:
+            engine.step(rng.uniform(*engine.action_bounds(), engine.actions.shape))
+        frames.append(picture(engine))
+    assert {frame.shape for frame in frames} == {frames[0].shape}
+    assert all(frame.dtype == np.uint8 for frame in frames)
+    assert engine.discrete or (frames[0] != frames[-1]).any()
+
+
+@pytest.mark.parametrize("agents", [2, 12, 13, 64])
+def test_many_agents_fit_into_a_picture(agents):
+    engine = Engine("DynamicPartnerSelection-v1", num_agents=agents)
+    engine.reset(np.array([0]))
+    engine.step(np.full(engine.actions.shape, 0.5))
+    image = picture(engine)
+    assert image.shape[0] < 500
+    assert image.shape[1] < 1300
+    page = engine.spec.text(engine.constants, engine.lane_state(), engine.agents)
+    assert all(name in page for name in engine.agents)
+
+
+BARE = replace(toy_lift.SPEC, id="test/LiftBare-v0", picture=None, text=None)
+
+
+def test_a_game_without_a_picture_shows_what_agents_observe():
+    engine = Engine("test/Pennies-v0", 2, num_agents=4, horizon=20)
+    engine.reset(np.array([0, 1]))
+    engine.reset(state={"pennies": [[3, 0, 2, 1], [1, 1, 1, 1]]})
+    assert text(engine).splitlines() == [
+        "Pennies-v0  step 0 of 20  return 0",
+        "player_0: own_pennies 3; others_pennies 0 2 1",
+        "player_1: own_pennies 0; others_pennies 2 1 3",
+        "player_2: own_pennies 2; others_pennies 1 3 0",
+        "player_3: own_pennies 1; others_pennies 3 0 2",
+    ]
+    first, second = picture(engine, 0), picture(engine, 1)
+    assert first.shape == second.shape
+    assert (first != second).any()
+    rows = [blue_pixels(row) for row in (first, second)]
+    assert rows[0] > rows[1]  # 6 pennies against 4, seen four times
+
+
+def blue_pixels(image):
+    return int((image == (0, 114, 178)).all(axis=2).sum())
+
+
+def test_bars_go_from_the_lowest_to_the_highest_value():
+    """Bounds of the observation space; without bounds x / (1 + |x|)."""
+    ends = {"bounded": Box(0.0, 2.0, (2,), np.float32), "open": Box(-np.inf, np.inf, (2,))}
+    heights = {}
+    for name, space in ends.items():
+        register(
+            replace(
+                BARE,
+                id=f"test/Lift{name.title()}-v0",
+                observation_space=lambda p, a, space=space: space,
+                layout=lambda p: consecutive({"grid": (1, 2)}),
+            )
+        )
+        engine = Engine(f"test/Lift{name.title()}-v0", num_agents=2)
+        engine.reset(np.array([0]))
+        for value in (0.0, 1.0, 2.0):
+            engine.control.obs[:] = value
+            heights[name, value] = blue_pixels(picture(engine))
+    assert heights["bounded", 0.0] == 0
+    full = heights["bounded", 2.0]
+    assert heights["bounded", 1.0] == pytest.approx(full / 2, rel=0.1)
+    assert heights["open", 0.0] == pytest.approx(full / 2, rel=0.1)
+    assert heights["open", 1.0] == pytest.approx(0.75 * full, rel=0.1)
+
+
+def test_many_agents_and_large_observations_fit_into_the_default():
+    wide = replace(
+        toy_pennies.SPEC,
+        id="test/PenniesWide-v0",
+        agents=lambda p: tuple(f"player_{a}" for a in range(60)),
+        layout=lambda p: consecutive(dict.fromkeys(map(str, range(30)), 40)),
+    )
+
+    large = SimpleNamespace(
+        spec=wide,
+        agents=wide.agents(None),
+        layout=wide.layout(None),
+        observation_spaces=[Box(0, 1, (1200,), np.float32)] * 60,
+        horizon=3,
+        state=SimpleNamespace(time=np.zeros(1, np.int64)),
+        control=SimpleNamespace(obs=np.ones((1, 60, 1200), np.float32), returns=np.zeros((1, 60))),
+    )
+    image = picture(large)
+    assert image.shape[0] < 1000
+    assert image.shape[1] < 1500
+    lines = text(large).splitlines()
+    assert len(lines) == 61
+    assert "0 1 1 1 1 1 1 1 1 ... (40);" in lines[1]
+
+
+def test_the_default_is_shown_on_every_interface():
+    register(BARE)
+    single = gymnasium.make(BARE.id, render_mode="rgb_array")
+    many = gymnasium.make_vec(BARE.id, num_envs=2, render_mode="rgb_array")
+    both = [pettingzoo.make(kind, BARE.id, render_mode="rgb_array") for kind in ("parallel", "aec")]
+    for env in (single, many, *both):
+        env.reset(seed=0)
+    images = [single.render(), many.render()[0], *(env.render() for env in both)]
+    assert all(image.dtype == np.uint8 for image in images)
+    for image in images[1:]:
+        np.testing.assert_array_equal(image, images[0])
+    ansi = gymnasium.make(BARE.id, render_mode="ansi")
+    ansi.reset(seed=0)
+    assert "carrier_1: time 0; own_share 0" in ansi.render()
+
+
+@pytest.mark.parametrize("name", ["TrustDilemma-v0", "TrustDilemma-v1"])
+def test_plots_of_the_pages(name, monkeypatch):
+    """Small files, the same every time, with all three policies and both axes named."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    try:
+        import plots
+    finally:
+        sys.modules.pop("plots", None)
+    env_id = f"coopbench/{name}"
+    drawn = plots.written(env_id)
+    assert len(drawn) < 60_000
+    assert drawn == plots.written(env_id)
+    words = "".join(ElementTree.fromstring(drawn).itertext())
+    assert len(plots.policies(env_id)) == 3
+    for word in (*plots.policies(env_id), *plots.LABELS, "step"):
+        assert word in words
+    assert f"plots/{plots.stem(env_id)}.svg" in plots.section(env_id)

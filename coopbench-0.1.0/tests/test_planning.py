@@ -1,0 +1,176 @@
+"""What runs can show before they are trained, and the registration of a study."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from builders import group_blocks, group_protocol
+from scipy import stats
+from typer.testing import CliRunner
+
+from coopbench.analysis.findings import Findings
+from coopbench.analysis.planning import Variation, prospects, variation
+from coopbench.analysis.registered import deviations, outcomes
+from coopbench.cli.main import app
+from coopbench.episodes.table import EpisodeTable
+from coopbench.errors import DamagedResultError
+from coopbench.protocol.registration import FILE, registration
+from coopbench.report.data import as_json
+from coopbench.report.tables.registered import registered_table, registration_text
+from coopbench.results.registration import read_registration, write_registration
+from coopbench.statistics import detectable, power
+
+DATE = "2026-01-02T03:04:05+00:00"
+TEN = tuple(range(900, 910))
+
+
+@pytest.fixture(scope="module")
+def protocol():
+    return group_protocol(margin=0.05)
+
+
+@pytest.fixture(scope="module")
+def table():
+    blocks = group_blocks({"low": 3.0, "same": 3.0}) + group_blocks({"mine": 8.0}, runs=TEN)
+    return EpisodeTable(tuple(blocks))
+
+
+@pytest.fixture(scope="module")
+def findings(protocol, table):
+    study = registration(
+        protocol,
+        ["low", "same", "mine"],
+        ["mine > low on a", "low > mine on a-one", "mine > same on b", "low = same on a-two"],
+        DATE,
+    )
+    metadata = {block.cell: {"created": "2026-01-03T00:00:00+00:00"} for block in table}
+    return dataclasses.replace(Findings.of(protocol, table, (), metadata), registration=study)
+
+
+# -- power ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runs", [3, 5, 10, 30])
+def test_what_is_detectable_is_found_with_the_wanted_chance(runs):
+    difference = detectable(runs, 0.1)
+    assert power(difference / 0.1, runs) == pytest.approx(0.8, abs=1e-6)
+    one = detectable(runs, 0.1, sides=1)
+    limit = stats.t.ppf(0.975, runs - 1)
+    shift = one / (0.1 / np.sqrt(runs))
+    chance = stats.nct.sf(limit, runs - 1, shift) + stats.nct.cdf(-limit, runs - 1, shift)
+    assert chance == pytest.approx(0.8, abs=1e-6)
+    assert detectable(runs, 0.1, tasks=8) < difference / 2.5
+    assert detectable(runs, 0.1, episode_error=0.05) > difference * 0.99
+    assert detectable(runs, 0.0) == 0.0
+    many = detectable(runs, 0.0, episode_error=0.05)  # runs do not vary: a normal test
+    assert many == pytest.approx(0.05 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)), rel=1e-3)
+
+
+@pytest.mark.parametrize("changes", [{"runs": 2}, {"run_sd": -1.0}, {"sides": 3}, {"power": 0.01}])
+def test_what_cannot_be_planned_is_refused(changes):
+    with pytest.raises(ValueError, match="allowed"):
+        detectable(**({"runs": 5, "run_sd": 0.1} | changes))
+
+
+def test_prospects_and_the_variation_of_a_pilot(protocol, table):
+    spread = variation(protocol, table)
+    assert spread.runs == pytest.approx(0.03, abs=0.01)  # wobble of 0.1 per run, of 10
+    assert spread.episodes == pytest.approx(0.021, abs=0.01)
+    five, ten = prospects(protocol, spread, (5, 10))
+    assert five.unseen == pytest.approx(1 - 0.05 ** (1 / 5))
+    assert five.rival == pytest.approx(0.9 * 0.05 ** (1 / 5))
+    assert five.group_rival == pytest.approx(0.9 * 0.05 ** (1 / 10))  # two tasks
+    for better, worse in ((ten, five),):
+        assert better.against_fixed < worse.against_fixed < worse.between
+        assert better.over_group < worse.over_group < worse.between
+        assert better.rival > worse.rival
+    fixed = EpisodeTable(tuple(group_blocks({"low": 3.0})))
+    assert variation(protocol, fixed) is None
+    assert prospects(protocol, Variation(0.0, 0.0), (3,))[0].between == 0.0
+
+
+def test_the_command_power():
+    run = CliRunner().invoke(
+        app, ["power", "coopetition-standard", "--runs", "5", "--run-sd", "0.1"]
+    )
+    assert run.exit_code == 0, run.output
+    assert "0.451" in run.output  # unseen of five runs
+    assert "What runs can show under coopetition-standard" in run.output
+
+
+# -- registration ---------------------------------------------------------------------------------
+
+
+def test_a_registered_study_is_shown_as_such(findings):
+    assert registration_text(findings) == f"registered on {DATE} with 4 hypotheses"
+    rows = outcomes(
+        findings.registration, findings.protocol, findings.comparisons, findings.group_comparisons
+    )
+    assert [row.outcome for row in rows] == ["supported", "refuted", "supported", "supported"]
+    shown = [entry.text for row in registered_table(findings).groups[0].rows for entry in row[:2]]
+    assert shown[:2] == ["mine > low on a", "supported"]
+    content = json.loads(as_json(findings))["registration"]
+    assert (content["schema"], content["date"], content["deviations"]) == (1, DATE, [])
+    assert content["outcomes"][1]["outcome"] == "refuted"
+
+
+def test_few_runs_leave_a_hypothesis_open(protocol):
+    blocks = group_blocks({"low": 3.0}) + group_blocks({"mine": 8.0}, runs=(900, 901, 902))
+    few = Findings.of(protocol, EpisodeTable(tuple(blocks)))
+    study = registration(protocol, ["low", "mine"], ["mine > low on b"], DATE)
+    (row,) = outcomes(study, protocol, few.comparisons, few.group_comparisons)
+    assert (row.outcome, row.reason[:9]) == ("not shown", "not shown")
+
+
+def test_deviations_are_named(findings, protocol, table):
+    study = registration(protocol, ["low", "absent"], [], DATE)
+    early = {cell: {"created": "2025-12-31T00:00:00+00:00"} for cell in findings.metadata}
+    other = protocol.model_copy(update={"ad_hoc": True})
+    text = "; ".join(deviations(study, other, table, early))
+    for words in ("another digest", "absent are missing", "same, mine were not", "before 2026"):
+        assert words in text
+    assert deviations(study, protocol, table, {})[-1] == "the results have no dates"
+    changed = dataclasses.replace(findings, registration=study, metadata=early)
+    assert registration_text(changed).startswith("deviates from the registration of 2026")
+    without = dataclasses.replace(findings, registration=None)
+    assert registration_text(without) == "not registered"
+    assert registered_table(without) is None
+    assert json.loads(as_json(without))["registration"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mine beats low", "FIRST > SECOND on PLACE"),
+        ("mine > lwo on a", "Did you mean 'low'"),
+        ("mine > low on c", "task or group 'c'"),
+        ("mine > low", "name one"),
+        ("mine = low on a", "equality is tested on single tasks"),
+    ],
+)
+def test_hypotheses_that_are_refused(protocol, text, message):
+    with pytest.raises(ValueError, match=message):
+        registration(protocol, ["low", "mine"], [text], DATE)
+
+
+def test_a_registration_is_written_once_and_read_again(protocol, tmp_path):
+    study = registration(protocol, ["low", "mine"], ["mine > low on a"], DATE)
+    assert read_registration(tmp_path / "results") is None
+    file = write_registration(tmp_path / "results", study)
+    assert read_registration(tmp_path / "results") == study
+    with pytest.raises(FileExistsError, match="is not edited"):
+        write_registration(tmp_path / "results", study)
+    file.write_text('{"schema": 1}')
+    with pytest.raises(DamagedResultError, match="is not a registration"):
+        read_registration(tmp_path / "results")
+
+
+def test_the_command_register(tmp_path):
+    command = ["register", "coopetition-standard", "-p", "ippo", "-p", "best_constant"]
+    command += ["--hypothesis", "ippo > best_constant on trust-dilemma", "--out", str(tmp_path)]
+    run = CliRunner().invoke(app, command)
+    assert run.exit_code == 0, run.output
+    content = json.loads((tmp_path / FILE).read_text())
+    assert content["contestants"] == ["ippo", "best_constant"]
+    assert content["hypotheses"][0]["where"] == "trust-dilemma"

@@ -1,0 +1,194 @@
+"""Runs crossed with episodes in reports: strata, common seeds, claims, ties, runs behind."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from builders import (
+    GROUP_HIGH,
+    TRUST,
+    group_block,
+    group_protocol,
+    make_block,
+    make_task,
+    protocol_of,
+)
+
+import coopbench_envs
+from coopbench.analysis.aggregates import aggregates
+from coopbench.analysis.comparisons import comparisons, group_comparisons
+from coopbench.analysis.estimates import estimates
+from coopbench.analysis.plays import count_runs, group_plays, play, scale_ends
+from coopbench.analysis.rankings import _ties
+from coopbench.baselines.match import OWN
+from coopbench.episodes.table import Cell, EpisodeTable
+
+EPISODES = 40
+FIVE, TEN = range(900, 905), range(900, 910)
+
+
+@pytest.fixture(scope="module")
+def protocol():
+    return group_protocol()
+
+
+def learner(name, level, runs, task="b-one", spread=0.05, shift=0):
+    """Runs of one learner around a level (of 10), on shared luck; ``shift`` moves their seeds."""
+    rng = np.random.default_rng(17)
+    luck = rng.normal(0.0, 0.3, EPISODES)
+    offsets = np.linspace(-spread, spread, len(runs))
+    scores = [(level + luck + offset, run) for offset, run in zip(offsets, runs, strict=True)]
+    blocks = [group_block(task, name, returns, run) for returns, run in scores]
+    return [dataclasses.replace(b, seeds=b.seeds + np.uint64(shift)) for b in blocks]
+
+
+def fixed(name, level, task="b-one"):
+    return learner(name, level, (None,), task)
+
+
+# -- strata ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def focal():
+    """A task with two partners, and a block whose returns depend on seat and partner alone."""
+    task = make_task(partners=["random", "always_defect"])
+    protocol = protocol_of(tasks=[task], count=EPISODES, metrics=["own_return"], score="own_return")
+    game = protocol.task[0]
+    agents = ("left_0", "right_0")
+    seating = game.seating(EPISODES, agents)
+    returns = 5.0 * (seating == OWN) * (1 + seating[:, ::-1])
+    noise = np.random.default_rng(2).normal(0.0, 0.1, (EPISODES, 2))
+    block = make_block(
+        Cell("dilemma", "mine"), returns + noise, agents=agents, seats=seating == OWN
+    )
+    return protocol, block
+
+
+def test_seats_and_partners_are_strata(focal):
+    protocol, block = focal
+    one = play(protocol, EpisodeTable((block,)), protocol.task[0], "mine", "own_return")
+    assert sorted(np.bincount(one.strata)) == [EPISODES // 4] * 4
+    (row,) = estimates(protocol, EpisodeTable((block,)))
+    earned = block.returns.mean(axis=1, where=block.seats)
+    within = [np.var(earned[one.strata == k], ddof=1) for k in range(4)]
+    error = np.sqrt(np.mean(within) / EPISODES)
+    assert row.mean == pytest.approx(earned.mean())
+    assert (row.high - row.low) / 2 == pytest.approx(2.03 * error, rel=0.01)  # t, 36 df
+    assert row.std > 10 * np.sqrt(np.mean(within))
+    others = dataclasses.replace(block, seats=~block.seats)  # not the protocol's: no strata
+    assert (
+        play(protocol, EpisodeTable((others,)), protocol.task[0], "mine", "length").strata is None
+    )
+
+
+def test_an_environment_names_a_stratum(protocol, monkeypatch):
+    spec = dataclasses.replace(coopbench_envs.spec(TRUST), stratum="hidden")
+    registry = SimpleNamespace(spec=lambda name: spec)
+    monkeypatch.setattr("coopbench.analysis.plays.coopbench_envs", registry)
+    (block,) = fixed("mine", 5.0)
+    hidden = np.arange(EPISODES) % 4.0
+    typed = dataclasses.replace(
+        block, metrics=block.metrics | {"hidden": hidden}, returns=block.returns + hidden[:, None]
+    )
+    one = play(protocol, EpisodeTable((typed,)), protocol.task_of("b-one"), "mine", "return")
+    assert np.array_equal(one.strata, hidden)
+    (with_strata,) = estimates(protocol, EpisodeTable((typed,)))
+    (without,) = estimates(protocol, EpisodeTable((block,)))
+    assert with_strata.high - with_strata.low == pytest.approx(without.high - without.low, rel=0.2)
+    single = dataclasses.replace(typed, metrics={**typed.metrics, "hidden": np.arange(EPISODES)})
+    (row,) = estimates(protocol, EpisodeTable((single,)))  # strata of one episode are not used
+    assert np.isfinite(row.low)
+
+
+# -- episodes in common ---------------------------------------------------------------------------
+
+
+def test_runs_with_other_seeds_are_crossed_on_common_ones(protocol):
+    blocks = learner("mine", 5.0, FIVE[:4]) + learner("mine", 5.0, FIVE[4:], shift=10)
+    one = play(protocol, EpisodeTable(tuple(blocks)), protocol.task_of("b-one"), "mine", "return")
+    assert one.values.shape == (5, EPISODES - 10)
+    assert one.note == f"over the {EPISODES - 10} episodes that all runs have played"
+    for run, block in enumerate(blocks):
+        place = {seed: k for k, seed in enumerate(block.seeds)}
+        expected = [block.team_returns[place[seed]] for seed in one.seeds]
+        assert one.values[run] == pytest.approx(expected)
+
+
+def test_models_that_play_several_tasks_count_once(protocol):
+    blocks = [b for task in ("a-one", "a-two") for b in learner("mine", 5.0, FIVE, task)]
+    plays = group_plays(protocol, EpisodeTable(tuple(blocks)))["a"]["mine"]
+    assert count_runs(plays) == 5  # the protocol says nothing: one model may play both
+    training = {"on": "each", "plays": "own", "runs": 3, "episodes": 4}
+    budgets = {"any": {"steps": 9, "interval": 3}}
+    apart = group_protocol(training=training | {"budgets": budgets})
+    plays = group_plays(apart, EpisodeTable(tuple(blocks)))["a"]["mine"]
+    assert count_runs(plays) == 10
+
+
+def test_the_scale_ends_where_a_run_has_been(protocol):
+    blocks = learner("mine", 5.0, FIVE) + fixed("high", 1.2 * GROUP_HIGH)
+    table, task = EpisodeTable(tuple(blocks)), protocol.task_of("b-one")
+    plays = [play(protocol, table, task, name, "return") for name in ("mine", "high")]
+    assert scale_ends(protocol, task, plays[:1]) == (0.0, GROUP_HIGH)
+    low, high = scale_ends(protocol, task, plays)
+    assert (low, high) == (0.0, pytest.approx(1.2 * GROUP_HIGH, rel=0.02))
+
+
+# -- claims ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("runs", "rival", "shown"),
+    [(FIVE, 4.0, True), (FIVE, 6.0, False), (TEN, 6.0, True), (TEN, 8.0, False)],
+)
+def test_a_claim_is_shown_if_unseen_runs_cannot_undo_it(protocol, runs, rival, shown):
+    """A learner at .9 of the scale: five runs are enough against .4, ten against .6."""
+    table = EpisodeTable((*learner("mine", 9.0, runs), *fixed("rival", rival)))
+    (row,) = comparisons(protocol, table)
+    assert row.p_value < 1e-4
+    assert row.shown is shown
+    share = {5: "45 % of 5", 10: "26 % of 10"}[len(runs)]
+    assert row.not_shown == ("" if shown else f"not shown: {share} runs could fail unseen")
+    assert (row.above, row.runs) == (len(runs), len(runs))
+    (group,) = group_comparisons(protocol, table)
+    assert group.shown is shown  # a group of one task
+    assert group.difference == pytest.approx(row.difference / GROUP_HIGH)
+
+
+def test_worse_than_a_policy_is_a_claim_as_well(protocol):
+    table = EpisodeTable((*learner("mine", 1.0, TEN), *fixed("rival", 4.0), *fixed("near", 2.0)))
+    rows = {row.second: row for row in comparisons(protocol, table) if row.first == "mine"}
+    assert rows["rival"].shown  # even with 26 % of the runs at the top of the scale
+    assert not rows["near"].shown
+    assert rows["near"].above == 0
+
+
+def test_adjustment_over_the_protocol_is_stricter(protocol):
+    blocks = [b for t in ("a-one", "a-two", "b-one") for b in fixed("one", 3.0, t)]
+    rng = np.random.default_rng(1)
+    for task in ("a-one", "a-two", "b-one"):
+        block = group_block(task, "two", 3.1 + rng.normal(0.0, 0.4, EPISODES))
+        blocks.append(block)
+    rows = comparisons(protocol, EpisodeTable(tuple(blocks)))
+    assert [row.p_holm for row in rows] == [row.p_value for row in rows]  # one pair per task
+    ordered = sorted(rows, key=lambda row: row.p_value)
+    assert ordered[0].p_protocol == pytest.approx(min(1.0, 3 * ordered[0].p_value))
+
+
+def test_runs_behind_the_best_of_their_task(protocol):
+    blocks = learner("mine", 9.0, TEN[:8]) + learner("mine", 3.0, TEN[8:])
+    rows = {r.statistic: r for r in aggregates(protocol, EpisodeTable(tuple(blocks)))}
+    assert (rows["mean"].behind, rows["mean"].played, rows["mean"].runs) == (2, 10, 10)
+    assert rows["iqm_of_runs"].estimate == pytest.approx(0.9, abs=0.02)  # the typical run
+    assert rows["mean"].estimate == pytest.approx(0.78, abs=0.02)  # the expectation
+    assert rows["iqm"].estimate == rows["mean"].estimate  # of one task
+
+
+def test_ties_end_where_everybody_before_is_better():
+    names = ["a", "b", "c", "d"]
+    nobody = {name: set() for name in names}
+    assert set(_ties(names, nobody).values()) == {"A"}
+    chain = nobody | {"c": {"a"}, "d": {"a", "b", "c"}}  # a and c differ, but b is like both
+    assert _ties(names, chain) == {"a": "A", "b": "A", "c": "A", "d": "B"}

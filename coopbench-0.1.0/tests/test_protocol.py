@@ -1,0 +1,418 @@
+"""Protocols: every shipped one is usable, and a wrong one says where and what to do."""
+
+import hashlib
+import json
+import re
+import runpy
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coopbench
+import coopbench_envs
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import OWN
+from coopbench.episodes.metrics import known_metrics
+from coopbench.errors import ProtocolError
+from coopbench.protocol.instances import instance_state
+from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
+from coopbench.theory import search, sections
+from coopbench_envs import Engine
+
+ROOT = Path(__file__).resolve().parent.parent
+
+GOOD = """
+[protocol]
+name = "trial"
+version = 1
+description = "A trial."
+
+[seeds]
+training = [100, 101]
+evaluation = { first = 0, count = 5 }
+
+[report]
+score = "return"
+metrics = ["return", "final_trust"]
+curve = "mean_trust"
+baselines = ["random"]
+
+[[task]]
+id = "one"
+env = "coopbench/TrustDilemma-v0"
+parameters = { horizon = 9 }
+bounds = { low = 0.0, high = 4000.0 }
+"""
+
+
+@pytest.mark.parametrize("name", coopbench.protocols())
+def test_shipped_protocols_load_and_their_metrics_exist(name):
+    protocol = load_protocol(name)
+    assert protocol.protocol.name == name
+    assert load_protocol(protocol.name).digest == protocol.digest
+    assert protocol.report.baselines
+    assert set(protocol.seeds.training)
+    for task in protocol.task:
+        engine = Engine(task.env, **task.parameters)
+        assert {*protocol.report.metrics, protocol.report.score} <= set(known_metrics(task.env))
+        state = instance_state(task, engine.constants, protocol.episodes(task))
+        if state is not None:
+            assert all(len(value) == protocol.episodes(task) for value in state.values())
+
+
+def test_digests_of_shipped_protocols_never_change(golden):
+    recorded = json.loads((golden / "digests.json").read_text())
+    assert {name: load_protocol(name).digest for name in coopbench.protocols()} == recorded
+
+
+@pytest.mark.parametrize("name", coopbench.protocols())
+def test_seeds_of_different_uses_are_disjoint(name):
+    """Training, evaluation, selection; those of certificates lie above all of them."""
+    protocol = load_protocol(name)
+    uses = [
+        set(protocol.seeds.training),
+        set().union(*(protocol.seeds_of(task).tolist() for task in protocol.task)),
+    ]
+    if protocol.seeds.selection is not None:
+        uses.append(set(protocol.seeds.selection.seeds))
+    assert all(uses)
+    every = set().union(*uses)
+    assert len(every) == sum(map(len, uses))
+    firsts = (sections._JUDGED, sections._SHADOWED, search.SEARCH, search.CHOICE)
+    assert max(every) < min(firsts)
+
+
+def test_bounds_of_certificates_are_written_into_the_text_of_a_protocol():
+    measure = runpy.run_path(str(ROOT / "benchmarks" / "bounds.py"))
+    text = """[protocol]
+[[task]]
+id = "one"
+bounds = { low = 0.0, high = 1.0 }
+[[task]]
+id = "two"
+bounds = { low = 0.0, high = 1.0 }
+"""
+    changed = measure["written"](text, {"two": (2.004, 3.006)})
+    assert changed.count("bounds = { low = 0.0, high = 1.0 }") == 1
+    assert changed.endswith('id = "two"\nbounds = { low = 2.00, high = 3.01 }\n')
+
+
+def test_the_standard_protocol_shifts_its_ranges():
+    """Both ends move, in one direction, away from the ranges that are trained on."""
+    protocol = load_protocol("coopetition-standard")
+    assert len(protocol.groups["shifted"]) == len(protocol.groups["self-play"]) == 8
+    for task in protocol.groups["shifted"]:
+        usual = coopbench_envs.spec(task.env).params._field_defaults
+        for parameter, ends in task.parameters.items():
+            moved = np.sign(np.subtract(ends, usual[parameter]))
+            assert np.all(moved == moved.flat[0]), (task.id, parameter)
+            expected = {"high": -1, "persistence": -1, "noise": 1, "trembles": 1}
+            assert moved.flat[0] == expected.get(parameter, moved.flat[0]) != 0, task.id
+
+
+def test_focal_play_of_the_standard_protocol_is_balanced():
+    """Every seat is the policy's about as often, and every partner sits in as many seats."""
+    protocol = load_protocol("coopetition-standard")
+    focal = [task for task in protocol.task if task.partners]
+    assert len(focal) == 3 / 4 * len(protocol.task)
+    for task in focal:
+        agents = Game.at(task.env, **task.parameters).agents
+        seats = task.seating(protocol.episodes(task), agents)
+        played = (seats == OWN).sum(axis=0)
+        assert (seats == OWN).sum() == len(seats)
+        assert np.ptp(played) <= 1, task.id
+        met = [(seats == partner).sum() for partner in range(len(task.partner_names))]
+        # The last round of the rotation may be incomplete.
+        assert np.ptp(met) <= len(agents) * (len(agents) - 1), task.id
+
+
+def test_partners_held_out_are_no_partners_that_training_may_meet():
+    protocol = load_protocol("coopetition-standard")
+    for task in protocol.groups["focal"]:
+        (other,) = (t for t in protocol.groups["focal-held-out"] if t.env == task.env)
+        assert not {*task.partner_names} & {*other.partner_names}
+        assert len({*task.partner_names, *other.partner_names}) >= 20
+
+
+def test_instances_are_the_recorded_cells():
+    """The files hold cells; the states must put agents, goals and walls on their centres."""
+    protocol = load_protocol("routing-easy")
+    for task in protocol.task:
+        path = Path(str(resources.files("coopbench.protocols"))) / "instances" / task.instances.file
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == task.instances.sha256
+        cells = np.load(path)
+        engine = Engine(task.env, **task.parameters)
+        state = instance_state(task, engine.constants, 1000)
+        grid = task.parameters["map"] == "random_grid"
+        columns, side = (20, 0.4) if grid else (21, 0.2)
+        for who in ("agent", "goal"):
+            cell = cells[f"{who}_cell"]
+            expected = np.stack([cell % columns, cell // columns], axis=-1) + 0.5 - columns / 2
+            np.testing.assert_allclose(state[f"{who}_pos"], expected * side, atol=1e-12)
+        if grid:
+            walls = state["landmark_pos"].shape[1] - 160
+            assert walls == 8 * cells["obstacle_cell"].shape[1]
+        else:
+            mazes = engine.constants.discs[cells["map_index"]]
+            np.testing.assert_array_equal(state["landmark_pos"], mazes)
+
+
+def _load(tmp_path, text):
+    file = tmp_path / "trial.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_protocol(file)
+
+
+def test_a_digest_depends_on_content_not_on_comments(tmp_path):
+    protocol = _load(tmp_path, GOOD)
+    assert protocol.name == "trial-v1"
+    assert protocol.seeds_of(protocol.task[0]).tolist() == [0, 1, 2, 3, 4]
+    assert _load(tmp_path, GOOD + "\n# a remark\n").digest == protocol.digest
+    assert _load(tmp_path, GOOD.replace("count = 5", "count = 6")).digest != protocol.digest
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("version = 1", "version = 1\nauthor = 'x'", r"protocol.author: Unknown key 'author'"),
+        ("version = 1", "version = '1'", r"protocol.version: .*integer"),
+        ("version = 1", "", r"protocol.version: is missing"),
+        ('description = "A trial."', "", r"protocol.description: is missing"),
+        ("count = 5", "coun = 5", r"seeds.evaluation.coun: .*Did you mean 'count'"),
+        ("training = [100, 101]", "training = [3, 101]", r"training seeds \[3\] are also"),
+        ("training = [100, 101]", "training = [100, 100]", r"training seeds repeat"),
+        ('"final_trust"', '"final_thrust"', r"Unknown metric .*Did you mean 'final_trust'"),
+        ('score = "return"', 'score = "retrun"', r"Did you mean 'return'"),
+        ("horizon = 9", "horzion = 9", r"Unknown parameter 'horzion'.*Did you mean 'horizon'"),
+        ("horizon = 9", "horizon = -9", r"'horizon' .* was -9; allowed: int in"),
+        ("TrustDilemma-v0", "TrustDilema-v0", r"Did you mean 'coopbench/TrustDilemma-v0'"),
+        ("low = 0.0, high = 4000.0", "low = 0.0", r"task.0.bounds.high: is missing"),
+        ("low = 0.0, high = 4000.0", "low = 9.0, high = 4.0", r"low must lie below high"),
+        ("bounds = { low = 0.0, high = 4000.0 }", "", r"task.0.bounds: is missing"),
+        ("horizon = 9 }", "horizon = 9 }\nepisodes = 6", r"wants 6 episodes, but there are only 5"),
+        (
+            "version = 1",
+            "version = 1\n[sedes]",
+            r"sedes: Unknown key 'sedes'.*Did you mean 'seeds'",
+        ),
+        ('"random"]', '"random"]\nlearned = ["random"]', r"'random' is listed in baselines and"),
+        ('id = "one"', 'id = "one"\ngroup = "A b"', r"task.0.group: .*given 'A b'"),
+        ('id = "one"', 'id = "one"\npartners = ["tit_for_tt"]', r"Did you mean 'tit_for_tat'"),
+        ('id = "one"', 'id = "one"\npartners = ["greedy"]', r"'greedy' cannot play"),
+        ('id = "one"', 'id = "one"\npartners = ["constant:2"]', r"was 2; allowed: float in"),
+        ('id = "one"', 'id = "one"\npartners = ["random", "random"]', r"partners repeat 'random'"),
+        ('id = "one"', 'id = "one"\npartners = 3', r"task.0.partners: takes a list .*given 3"),
+        ('id = "one"', 'id = "one"\npartners = { firm = [3] }', r"partners: takes a list .*table"),
+        ('id = "one"', 'id = "one"\npartners = { firn = ["random"] }', r"Did you mean 'firm'"),
+        ('id = "one"', 'id = "one"\npartners = { firm = [] }', r"role 'firm' has no partners"),
+        ('id = "one"', 'id = "one"\npartners = {}', r"no partners for 'firm'; every role of"),
+        ('id = "one"', 'id = "one"\npartners = { firm = ["greedy"] }', r"'greedy' cannot play"),
+    ],
+)
+def test_wrong_entries_of_a_protocol_are_named(tmp_path, old, new, message):
+    assert old in GOOD
+    with pytest.raises(ProtocolError, match=message) as error:
+        _load(tmp_path, GOOD.replace(old, new, 1))
+    assert "trial.toml" in str(error.value)
+
+
+def test_tasks_are_looked_up_by_their_id(tmp_path):
+    protocol = _load(tmp_path, GOOD)
+    assert protocol.task_of("one") is protocol.task[0]
+    with pytest.raises(ValueError, match=r"Unknown task 'on' .*trial.* Did you mean 'one'"):
+        protocol.task_of("on")
+
+
+def test_equal_tasks_are_refused(tmp_path):
+    task = GOOD[GOOD.index("[[task]]") :]
+    with pytest.raises(ProtocolError, match="two tasks are called 'one'"):
+        _load(tmp_path, GOOD + task)
+    with pytest.raises(ProtocolError, match="'one' and 'two' are the same"):
+        _load(tmp_path, GOOD + task.replace('"one"', '"two"'))
+
+
+def test_tasks_differ_by_their_partners_and_are_grouped(tmp_path):
+    task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"two"')
+    focal = task.replace("bounds", 'partners = ["random"]\nbounds')
+    protocol = _load(tmp_path, GOOD + focal)
+    assert [t.partners for t in protocol.task] == [(), ("random",)]
+    assert list(protocol.groups) == [""]
+    grouped = (GOOD + focal).replace('id = "one"', 'id = "one"\ngroup = "self-play"')
+    with pytest.raises(ProtocolError, match="task 'two' has no group, but others have"):
+        _load(tmp_path, grouped)
+    protocol = _load(tmp_path, grouped.replace('id = "two"', 'id = "two"\ngroup = "focal"'))
+    assert {name: [t.id for t in tasks] for name, tasks in protocol.groups.items()} == {
+        "self-play": ["one"],
+        "focal": ["two"],
+    }
+
+
+def test_a_lone_agent_has_no_partners(tmp_path):
+    task = """
+[[task]]
+id = "lone"
+env = "coopbench/Routing-v0"
+parameters = { num_agents = 1 }
+partners = ["random"]
+bounds = { low = 0.0, high = 1.0 }
+"""
+    with pytest.raises(ProtocolError, match=r"partners need seats.*has one agent"):
+        _load(tmp_path, GOOD + task)
+
+
+def test_a_trained_partner_is_refused_before_it_is_read(tmp_path):
+    """The digest names a folder, not what lies in it."""
+    task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"two"')
+    focal = task.replace("bounds", 'partners = ["ippo:/nowhere"]\nbounds')
+    with pytest.raises(
+        ProtocolError, match=r"partner 'ippo:/nowhere' is a trained policy.*allowed"
+    ):
+        _load(tmp_path, GOOD + focal)
+
+
+def test_the_example_of_the_documentation(tmp_path):
+    page = Path(__file__).resolve().parent.parent / "docs" / "protocols.md"
+    text = page.read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml title=.*?\n(.*?)```", text, re.DOTALL)
+    protocol = _load(tmp_path, example)
+    assert list(protocol.groups) == ["self-play", "focal"]
+    assert len(protocol.task[1].partners) == 5
+
+
+# --- extending -----------------------------------------------------------------------------------
+
+SHORTER = """
+extends = "trial.toml"
+[protocol]
+name = "shorter"
+[seeds]
+evaluation = { first = 7, count = 2 }
+[report]
+alpha = 0.01
+"""
+
+
+def _extended(tmp_path, text, base=GOOD):
+    (tmp_path / "trial.toml").write_text(base, encoding="utf-8")
+    file = tmp_path / "shorter.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_protocol(file)
+
+
+def test_extending_replaces_key_by_key(tmp_path):
+    extended, base = _extended(tmp_path, SHORTER), load_protocol(tmp_path / "trial.toml")
+    assert extended.name == "shorter-v1"
+    assert extended.protocol.description == base.protocol.description
+    assert extended.seeds.training == base.seeds.training
+    assert extended.seeds_of(extended.task[0]).tolist() == [7, 8]
+    assert (extended.report.alpha, extended.report.metrics) == (0.01, base.report.metrics)
+    assert extended.task == base.task
+
+
+def test_the_digest_is_of_what_comes_out(tmp_path):
+    whole = GOOD.replace('"trial"', '"shorter"').replace('"random"]', '"random"]\nalpha = 0.01')
+    whole = whole.replace("first = 0, count = 5", "first = 7, count = 2")
+    assert _extended(tmp_path, SHORTER).digest == _load(tmp_path, whole).digest
+
+
+def test_tasks_of_an_extending_protocol_replace_all(tmp_path):
+    task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"mine"')
+    extended = _extended(
+        tmp_path, SHORTER + task, GOOD + task.replace('"mine"', '"two"').replace("9", "8")
+    )
+    assert [t.id for t in extended.task] == ["mine"]
+
+
+def test_a_protocol_can_extend_one_that_extends_another(tmp_path):
+    (tmp_path / "middle.toml").write_text(SHORTER, encoding="utf-8")
+    extended = _extended(tmp_path, 'extends = "middle.toml"\n[report]\nconfidence = 0.9\n')
+    assert (extended.report.confidence, extended.report.alpha, extended.name) == (
+        0.9,
+        0.01,
+        "shorter-v1",
+    )
+
+
+def test_shipped_protocols_can_be_extended(tmp_path):
+    name = coopbench.protocols()[0]
+    for written in (name, load_protocol(name).name):
+        extended = _load(tmp_path, f'extends = "{written}"\n[protocol]\nname = "mine"\n')
+        assert extended.task == load_protocol(name).task
+    assert _load(tmp_path, f'extends = "{name}"').digest == load_protocol(name).digest
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ('"absent.toml"', "extends 'absent.toml'; there is no file .*absent.toml"),
+        ('"routing-esy"', "extends 'routing-esy': Unknown protocol.*Did you mean 'routing-easy'"),
+        ('"routing-easy-v9"', "extends 'routing-easy-v9': There is no version 9"),
+        ('"TrustDilemma-v0"', "an ad-hoc evaluation cannot be extended"),
+        ('"coopbench/TrustDilemma-v0"', "an ad-hoc evaluation cannot be extended"),
+        ('"ad-hoc"', "an ad-hoc evaluation cannot be extended"),
+        ("3", "'extends' takes the name of a protocol; given 3"),
+        ('"trial.toml"', "trial.toml extends trial.toml, a circle"),
+    ],
+)
+def test_wrong_bases_are_named(tmp_path, name, message):
+    with pytest.raises(ProtocolError, match=message) as error:
+        _load(tmp_path, f"extends = {name}")
+    assert "trial.toml" in str(error.value)
+
+
+def test_circles_are_named_in_full(tmp_path):
+    for one, two in ("ab", "bc", "ca"):
+        (tmp_path / f"{one}.toml").write_text(f'extends = "{two}.toml"', encoding="utf-8")
+    with pytest.raises(ProtocolError, match=r"a.toml extends b.toml extends c.toml extends a.toml"):
+        load_protocol(tmp_path / "a.toml")
+
+
+def test_ad_hoc_files_cannot_be_extended(tmp_path):
+    with pytest.raises(ProtocolError, match="'ad_hoc' cannot be set in a file"):
+        _extended(tmp_path, SHORTER, "ad_hoc = true\n" + GOOD)
+
+
+def test_missing_files_and_files_that_are_not_toml_are_refused(tmp_path):
+    with pytest.raises(ProtocolError, match="no protocol file"):
+        load_protocol(tmp_path / "absent.toml")
+    with pytest.raises(ProtocolError, match="not valid TOML"):
+        _load(tmp_path, "[protocol\n")
+    with pytest.raises(ProtocolError, match="Did you mean 'coopetition-standard'"):
+        load_protocol("coopetition-standrad")
+    with pytest.raises(ProtocolError, match="no version 7 of coopetition-standard"):
+        load_protocol("coopetition-standard-v7")
+
+
+def test_changed_instances_are_refused():
+    task = load_protocol("routing-easy").task[0]
+    changed = task.model_copy(
+        update={"instances": task.instances.model_copy(update={"sha256": "0" * 64})}
+    )
+    engine = Engine(task.env, **task.parameters)
+    with pytest.raises(ProtocolError, match="checksum differs"):
+        instance_state(changed, engine.constants, 10)
+
+
+def test_the_error_of_a_refused_task_appears_once():
+    with pytest.raises(ProtocolError, match="'horizon'") as error:
+        ad_hoc("TrustDilemma-v1", horizon=-1)
+    assert len(str(error.value).splitlines()) == 2  # not also: a protocol needs a task
+
+
+def test_ad_hoc_protocols_take_parameters_and_seeds():
+    protocol = ad_hoc("TrustDilemma-v0", episodes=3, seed=8, horizon=5)
+    assert protocol.ad_hoc
+    assert protocol.seeds_of(protocol.task[0]).tolist() == [8, 9, 10]
+    with pytest.raises(ProtocolError, match="Did you mean 'horizon'"):
+        ad_hoc("TrustDilemma-v0", horizonn=5)
+
+
+def test_the_package_of_protocols_can_be_called():
+    """Whether it has been imported or not: importing puts the package in the function's place."""
+    import coopbench.protocols
+
+    names = tuple(sorted(protocol_files()))
+    assert coopbench.protocols() == names
+    assert Path(coopbench.protocols.__file__).parent.joinpath(f"{names[0]}.toml").is_file()

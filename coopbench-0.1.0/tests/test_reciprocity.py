@@ -1,0 +1,164 @@
+"""Policies of the version 1 games' pools: what they play in situations with known answers."""
+
+import numpy as np
+import pytest
+
+import coopbench_envs
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
+from coopbench_envs import Engine
+from coopbench_envs.core import streams
+
+VENTURES = [i for i in coopbench_envs.ids() if i.endswith("-v1") and coopbench_envs.spec(i).trace]
+GAME = Game.at("TrustDilemma-v1")
+POLICIES = [
+    "reciprocator",
+    "cooperator",
+    "unforgiving",
+    "matcher",
+    "bully",
+    "switcher:cooperator,always_defect",
+]
+
+
+def observed(game=GAME, **parts):
+    """Return the observations (1, agents, features) with these parts, alike for all agents."""
+    defaults = {"productivity": 0.6} | parts
+    row = np.zeros(max(part.stop for part in game.layout.values()), np.float32)
+    for name, value in defaults.items():
+        row[game.layout[name].index] = value
+    return np.tile(row, (1, len(game.agents), 1))
+
+
+def played(name, *steps, game=GAME):
+    """Return the investments (steps, agents) of a policy for the observed parts of each step."""
+    policy = make_policy(name, game)
+    memory = policy.initial(game, streams(np.zeros(1, np.uint64), np.zeros(1, np.int64)))
+    investments = []
+    for parts in steps:
+        actions, memory = policy.act(observed(game, **parts), memory)
+        investments.append(actions[0, :, 0])
+    return np.array(investments)
+
+
+@pytest.mark.parametrize(
+    ("other", "own", "fraction"),
+    [
+        (0.9, 0.9, 1.0),
+        (0.3, 0.9, 0.0),
+        (0.6, 0.9, 0.5),
+        (0.6, 0.75, 0.75),  # 0.15 of the other's lack is excused
+        (0.0, 0.0, 1.0),  # its own record excuses everything
+        (0.0, 0.6, 0.0),
+    ],
+)
+def test_a_reciprocator_compares_the_records(other, own, fraction):
+    parts = {"trust_in_others": other, "trust_in_me": own}
+    np.testing.assert_allclose(played("reciprocator:0.3,0.9", parts)[0], fraction, atol=1e-6)
+
+
+def test_a_plain_reciprocator_excuses_nothing_and_a_forgiving_one_keeps_a_floor():
+    low = {"trust_in_others": 0.1, "trust_in_me": 0.1}
+    assert (played("reciprocator:contrite=0", low) == 0.0).all()
+    np.testing.assert_allclose(played("reciprocator:contrite=0,floor=0.4", low), 0.4)
+
+
+def test_a_slow_reciprocator_moves_its_opinion_by_a_tenth():
+    good, bad = ({"trust_in_others": r, "trust_in_me": 0.9} for r in (0.9, 0.3))
+    course = played("reciprocator:0.3,0.9,smooth=0.1", good, bad, bad)[:, 0]
+    np.testing.assert_allclose(course, [1.0, 0.9, 0.81], atol=1e-6)
+
+
+def test_a_suspicious_reciprocator_begins_with_its_own_opinion():
+    good = {"trust_in_others": 0.9, "trust_in_me": 0.9}
+    course = played("reciprocator:0.3,0.9,smooth=0.5,opinion=0.3", good, good)[:, 0]
+    np.testing.assert_allclose(course, [0.5, 0.75], atol=1e-6)
+
+
+def test_nobody_invests_in_bad_times():
+    bad = {"productivity": 0.1, "trust_in_others": 0.9, "trust_in_me": 0.9}
+    for name in POLICIES:
+        assert (played(name, bad, bad) == 0.0).all(), name
+
+
+def test_an_unforgiving_agent_never_invests_again():
+    low, high = {"trust_in_others": 0.3}, {"trust_in_others": 0.9}
+    assert played("unforgiving:0.4", high, low, high)[:, 0].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_a_matcher_gives_a_share_of_what_it_got_in_good_times():
+    steps = [
+        {},
+        {"others_actions": 0.8},
+        {"others_actions": 0.5, "productivity": 0.1},  # a step of bad times follows
+        {"others_actions": 0.0},  # nobody invested in it, and nobody is blamed
+    ]
+    course = played("matcher:0.6", *steps)[:, 0]
+    np.testing.assert_allclose(course, [0.6, 0.48, 0.0, 0.3], atol=1e-6)
+
+
+def test_a_bully_gives_more_to_worse_records():
+    records = [{"trust_in_others": r} for r in (0.1, 0.4, 0.9)]
+    np.testing.assert_allclose(played("bully:0.2,0.6", *records)[:, 0], [1.0, 0.5, 0.0], atol=1e-6)
+
+
+def test_a_switcher_plays_one_policy_and_then_the_other():
+    game = Game.at("TrustDilemma-v1", horizon=4)
+    course = played("switcher:cooperator,always_defect,0.5", *[{}] * 4, game=game)[:, 0]
+    assert course.tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_trembles_are_of_the_episode_and_the_seat():
+    engine = Engine("TrustDilemma-v1", 500)
+    match = Match(engine, [Player("cooperator:1,trembles=0.2", Game.of(engine))])
+    match.begin(np.arange(500, dtype=np.uint64), {"good": np.ones(500, np.bool_)})
+    engine.control.obs[:, :, engine.layout["productivity"].index] = 0.6
+    actions = match.actions()[:, :, 0]
+    assert (actions < 1.0).mean() == pytest.approx(0.2, abs=0.05)
+    assert (actions[:, 0] != actions[:, 1]).any()
+
+
+@pytest.mark.parametrize("name", ["SynergySearch-v1", "SLCD-v1", "PlatformEcosystem-v1"])
+def test_uninformed_agents_follow_what_informed_ones_invest(name):
+    """From 1/3 of the level on they take investments as a sign of good times."""
+    game = Game.at(name)
+    others = len(game.agents) - 1
+    parts = {
+        "productivity": 0.0,
+        "informed": [0.0, *[1.0] * others],
+        "trust_in_others": 0.9,
+        "trust_in_me": 0.9,
+    }
+    if "level" in game.layout:
+        parts["level"] = 1.0
+    steps = [parts | {"others_actions": seen} for seen in (0.3, 0.5, 0.7)]
+    course = played("reciprocator", *steps, game=game)[:, 0]
+    np.testing.assert_allclose(course, [0.0, 0.5, 1.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("env_id", VENTURES)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_they_play_all_games(env_id, policy):
+    engine = Engine(env_id, 4)
+    returns = Match(engine, [Player(policy, Game.of(engine))]).play(np.arange(4, dtype=np.uint64))
+    assert np.isfinite(returns).all()
+
+
+def test_cooperation_pays_together_and_defection_alone():
+    """The order of a dilemma: temptation, reward, punishment, sucker's payoff."""
+    engine = Engine("TrustDilemma-v1", 2000)
+    game, seeds = Game.of(engine), np.arange(2000, dtype=np.uint64)
+    alone = np.tile([-1, 0], (2000, 1))
+
+    def mean(first, second):
+        players = [Player(first, game), Player(second, game)]
+        return float(Match(engine, players, alone).play(seeds)[:, 0].mean())
+
+    temptation = mean("always_defect", "cooperator")
+    reward = mean("cooperator", "cooperator")
+    punishment = mean("always_defect", "always_defect")
+    sucker = mean("cooperator", "always_defect")
+    assert temptation > 1.05 * reward > 1.05 * 1.2 * punishment
+    assert sucker < 0.95 * punishment

@@ -1,0 +1,566 @@
+"""Episodes played again: recordings, addresses, the page and the GIF; and files that are wrong."""
+
+import base64
+import hashlib
+import io
+import json
+import re
+import sys
+import zipfile
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import builders
+import numpy as np
+import pytest
+import toy_lift
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+import coopbench
+import coopbench_envs
+from coopbench.cli.main import main
+from coopbench.errors import ReplayError
+from coopbench.playing.recording import load
+from coopbench.playing.rollout import play
+from coopbench.protocol.loading import find_protocol
+from coopbench.report import player
+from coopbench.report.gif import as_gif
+from coopbench_envs import Engine
+from coopbench_envs.core import Discs
+from coopbench_envs.pathfinding.routing import MAPS
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+WORLD = {"num_agents": 5, "map_params": {"num_rows": 6, "num_cols": 6, "obstacle_density": 0.1}}
+POLICIES = {"focal": ["random", "constant:0.5"], "routes": ["random", "greedy"]}
+
+
+@pytest.fixture(scope="module")
+def episode():
+    return coopbench.record("Routing-v0", "greedy", seed=3, horizon=60, **WORLD)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Results of a game among partners and of one with frozen starts, five episodes each."""
+    folder = tmp_path_factory.mktemp("replay")
+    frozen = coopbench.load_protocol("routing-easy").task_of("random_grid_a8_o20").instances
+    games = {
+        "focal": builders.make_task("focal", horizon=8, high=1, partners=["random", "tit_for_tat"]),
+        "routes": builders.make_task(
+            "routes",
+            "coopbench/Routing-v0",
+            high=1,
+            parameters={"num_agents": 8, "map_params": {"obstacle_density": 0.05}, "horizon": 250},
+            instances=frozen.model_dump(),
+        ),
+    }
+    for name, curve in (("focal", "length"), ("routes", "success_rate")):
+        file = builders.protocol_file(
+            folder, name, tasks=[games[name]], train=None, first=40, count=5, curve=curve
+        )
+        coopbench.evaluate(file, POLICIES[name], folder / name)
+    return folder
+
+
+def _page(recording, tmp_path):
+    text = recording.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    return text, json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def _numbers(text, kind):
+    return np.frombuffer(base64.b64decode(text), kind)
+
+
+# --- recordings -----------------------------------------------------------------------------------
+
+
+def test_a_recording_plays_again_bit_for_bit(env_id, tmp_path):
+    path = tmp_path / "episode.npz"
+    made = coopbench.record(env_id, "random", seed=5, path=path, horizon=4)
+    read = load(path)
+    engine = Engine(env_id, horizon=4)
+    engine.reset(np.array([5]))
+    for again in read.play():
+        states = zip(engine.get_state().values(), again.get_state().values(), strict=True)
+        assert all(np.array_equal(one, two, equal_nan=True) for one, two in states)
+        if not engine.control.done[0]:
+            engine.step(made.actions[engine.state.time[0]][None])
+    assert len(read) == len(made) >= 1
+    assert read.players == ("random",) * len(engine.agents)
+    assert (read.title, read.env, read.seed) == (made.title, env_id, 5)
+
+
+def test_every_episode_of_results_comes_out_as_it_did(results):
+    for name, policies in POLICIES.items():
+        protocol = find_protocol(results / f"{name}.toml")
+        report = coopbench.load_report(results / name)
+        for policy in policies:
+            block = report.episodes.of(name, policy)
+            for k in range(5):
+                episode = coopbench.find_episode(f"{results}/{name}/{name}/{policy}/{k}")
+                assert len(episode) == block.lengths[k]
+                assert np.array_equal(np.cumsum(episode.rewards, axis=0)[-1], block.returns[k])
+                own = np.array(episode.players)[block.seats[k]]
+                assert own.tolist() == [policy] * block.seats[k].sum()
+                alone = coopbench.find_episode(f"{results}/{name}.toml/{name}/{policy}/{k}")
+                assert np.array_equal(alone.actions, episode.actions)
+                assert episode.about["protocol"] == protocol.name
+
+
+def test_an_episode_of_a_shipped_protocol_is_the_one_of_its_batch():
+    protocol = coopbench.load_protocol("coopetition-published")
+    task = protocol.task[0].id
+    cell = next(c for c, _ in coopbench.playing.plan.plan(protocol, ["random"]) if c.task == task)
+    block = play(protocol, cell, "random")
+    episode = coopbench.find_episode(f"coopetition-published/{task}/random/17")
+    assert np.array_equal(np.cumsum(episode.rewards, axis=0)[-1], block.returns[17])
+
+
+def test_results_that_cannot_be_reproduced_are_named(results, tmp_path):
+    import shutil
+
+    root = shutil.copytree(results / "focal", tmp_path / "focal")
+    rows, meta = (
+        root / "focal" / "random" / "results.jsonl",
+        root / "focal" / "random" / "meta.json",
+    )
+    lines = [json.loads(line) for line in rows.read_text().splitlines()]
+    lines[2]["returns"][0] += 1e-9
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(ReplayError, match="checksum differs"):
+        coopbench.find_episode(f"{root}/focal/random/2")
+    words = json.loads(meta.read_text())
+    words["sha256"]["results.jsonl"] = hashlib.sha256(rows.read_bytes()).hexdigest()
+    meta.write_text(json.dumps(words))
+    with pytest.raises(ReplayError, match="could not be reproduced: returns"):
+        coopbench.find_episode(f"{root}/focal/random/2")
+    assert len(coopbench.find_episode(f"{root}/focal/random/1")) == 8
+
+
+def test_an_object_is_shown_where_its_actions_are_recorded(results, tmp_path):
+    def mine(observations):
+        return 40.0 + 5 * observations[..., :1]
+
+    protocol = coopbench.load_protocol(results / "focal.toml")
+    report = coopbench.evaluate(protocol, [mine], out=tmp_path)
+    task = protocol.task[0].id
+    block = report.episodes.of(task, "mine")
+    recorded = list(block.trace.recorded)
+    for k in recorded:
+        episode = coopbench.find_episode(f"{tmp_path}/{task}/mine/{k}")
+        for engine in episode.play():
+            returns = engine.control.returns[0].copy()
+        assert np.array_equal(returns, block.returns[k])
+        assert [player == "mine" for player in episode.players] == block.seats[k].tolist()
+    other = next(k for k in range(len(block)) if k not in recorded)
+    with pytest.raises(ReplayError, match=r"do not keep the policy 'mine' .*coopbench\.record"):
+        coopbench.find_episode(f"{tmp_path}/{task}/mine/{other}")
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("routing-esy/x/greedy/0", "Did you mean 'routing-easy'"),
+        ("routing-esy/x/greedy/0", "There is no results folder routing-esy either"),
+        ("coopbench/Rooting-v1/routing-v1/greedy/0", "Did you mean 'coopbench/Routing-v1'"),
+        ("coopbench/Routing-v1/routing-v1/greedy/100", "allowed: 0 to 99"),
+        ("routing-easy/labmaze_a8_c04/greedy/0", "Did you mean 'labmaze_a8_c0.4'"),
+        ("routing-easy/labmaze_a8_c0.4/gredy/0", "Did you mean 'greedy'"),
+        ("routing-easy/labmaze_a8_c0.4/tit_for_tat/0", "cannot play"),
+        ("routing-easy/labmaze_a8_c0.4/greedy/1000", "allowed: 0 to 999"),
+        ("routing-easy/labmaze_a8_c0.4/greedy/-1", "allowed: 0 to 999"),
+        ("routing-easy/labmaze_a8_c0.4/greedy/first", "allowed: 0 to 999"),
+        ("routing-easy/labmaze_a8_c0.4/greedy", "FOLDER/TASK/POLICY/K"),
+        ("", "FOLDER/TASK/POLICY/K"),
+        ("nothing.npz", "There is no recording nothing.npz"),
+        ("{root}/nowhere/focal/random/0", "no protocol.json"),
+        ("{root}/focal/focl/random/0", "Did you mean 'focal'"),
+        ("{root}/focal/focal/randm/0", "Did you mean 'random'"),
+        ("{root}/focal/focal/random/5", "allowed: 0 to 4"),
+        ("{root}/focal.toml/focal/random/5", "allowed: 0 to 4"),
+    ],
+)
+def test_wrong_addresses_say_what_to_do(address, message, results):
+    with pytest.raises((ValueError, FileNotFoundError), match=re.escape(message)):
+        coopbench.find_episode(address.replace("{root}", str(results)))
+
+
+def test_a_wrong_seed_or_place_is_refused_before_play(tmp_path):
+    for seed in (-1, 0.5, True):
+        with pytest.raises(ValueError, match="whole number"):
+            coopbench.record("Routing-v0", "greedy", seed=seed)
+    with pytest.raises(ReplayError, match="There is no folder"):
+        coopbench.record("Routing-v0", "nobody", path=tmp_path / "no" / "episode.npz")
+
+
+def test_the_policy_may_be_written_as_its_folder(results):
+    one, two = (
+        coopbench.find_episode(f"{results}/focal/focal/{name}/1/").actions
+        for name in ("constant:0.5", "constant@0.5")
+    )
+    assert np.array_equal(one, two)
+
+
+# --- files that are wrong -------------------------------------------------------------------------
+
+
+def _rewritten(episode, words=None, **arrays):
+    """Bytes of a recording with some words of its description and some arrays replaced."""
+    buffer = io.BytesIO()
+    content = {"actions": episode.actions, "rewards": episode.rewards} | arrays
+    description = {
+        "schema": 1,
+        "title": episode.title,
+        "env": episode.env,
+        "parameters": episode.parameters,
+        "seed": episode.seed,
+        "agents": episode.agents,
+        "players": episode.players,
+        "about": {},
+        "versions": {},
+    } | (words or {})
+    text = json.dumps(description).encode()
+    content.setdefault("description", np.frombuffer(text, np.uint8))
+    np.savez(buffer, **content)
+    return buffer.getvalue()
+
+
+WRONG = [
+    ({"schema": 9}, {}, "schema 1"),
+    ({"env": "coopbench/Rooting-v0"}, {}, "Did you mean 'coopbench/Routing-v0'"),
+    ({"env": "antigravity:coopbench/Routing-v0"}, {}, "Unknown environment"),
+    ({"parameters": {"num_agents": "many"}}, {}, "num_agents"),
+    ({"parameters": {"agents": 3}}, {}, "Did you mean 'num_agents'"),
+    ({"agents": ["a"]}, {}, "agents or players"),
+    ({"seed": -1}, {}, "whole number >= 0"),
+    ({"seed": "x"}, {}, "cannot be used"),
+    ({"seed": None}, {}, "cannot be used"),
+    ({"surprise": 1}, {}, "surprise"),
+    ({"title": 7}, {}, "does not hold text"),
+    ({"about": {"x": ["y"]}}, {}, "does not hold text"),
+    ({"versions": "none"}, {}, "cannot be used"),
+    ({"parameters": 5}, {}, "cannot be used"),
+    ({}, {"actions": np.zeros((0, 5, 2)), "rewards": np.zeros((0, 5))}, "steps"),
+    ({}, {"actions": np.zeros((61, 5, 2)), "rewards": np.zeros((61, 5))}, "steps"),
+    ({}, {"actions": np.zeros((60, 4, 2))}, "steps"),
+    ({}, {"actions": np.array([{}], object)}, "not an array of numbers"),
+    ({}, {"rewards": np.array("text")}, "not an array of numbers"),
+    ({}, {"start.agent_pos": np.full((5, 2), np.nan)}, "agent_pos"),
+    ({}, {"start.agent_poz": np.zeros((5, 2))}, "Did you mean 'agent_pos'"),
+    ({}, {"description": np.frombuffer(b"[" * 100_000, np.uint8)}, "cannot be used"),
+    ({}, {"description": np.frombuffer(b"\xff\xfe", np.uint8)}, "cannot be used"),
+]
+
+
+@pytest.mark.parametrize(("words", "arrays", "message"), WRONG)
+def test_wrong_files_are_refused(words, arrays, message, episode, tmp_path):
+    path = tmp_path / "wrong.npz"
+    path.write_bytes(_rewritten(episode, words, **arrays))
+    with pytest.raises(ReplayError, match=re.escape(message)):
+        load(path)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_damaged_files_are_named(data, episode, tmp_path_factory):
+    """A changed byte, or a missing end: never another error, never another episode."""
+    path = tmp_path_factory.getbasetemp() / "damaged.npz"
+    content = bytearray(_rewritten(episode))
+    place = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        content[place] ^= data.draw(st.integers(1, 255))
+    else:
+        del content[place:]
+    path.write_bytes(content)
+    try:
+        read = load(path)
+    except ReplayError:
+        return
+    assert np.array_equal(read.actions, episode.actions)
+    assert np.array_equal(read.rewards, episode.rewards)
+
+
+def test_a_file_that_claims_more_than_it_holds(episode, tmp_path):
+    path = tmp_path / "large.npz"
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000, 1000), }"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "actions.npy", b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head
+        )
+    with pytest.raises(ReplayError, match="does not hold"):
+        load(path)
+
+
+def test_other_rewards_stop_the_replay(episode, tmp_path):
+    path = tmp_path / "other.npz"
+    rewards = episode.rewards.copy()
+    rewards[6, 2] += 1e-12
+    path.write_bytes(_rewritten(episode, {"versions": {"numpy": "0.1"}}, rewards=rewards))
+    with pytest.raises(ReplayError, match=r"rewards of step 7 differ.*numpy 0\.1 \(now "):
+        coopbench.find_episode(path).to_html(tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_actions_that_nobody_can_take_stop_the_replay(episode, tmp_path):
+    path = tmp_path / "other.npz"
+    actions = episode.actions.copy()
+    actions[6, 2, 0] = np.nan
+    path.write_bytes(_rewritten(episode, {}, actions=actions))
+    with pytest.raises(ReplayError, match=r"step 7 is refused .*'agent_2' gave nan"):
+        coopbench.find_episode(path).to_html(tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_an_episode_longer_than_its_game_is_refused(tmp_path):
+    made = coopbench.record(
+        "Routing-v0", "greedy", seed=1, num_agents=1, map_params={"num_rows": 3}
+    )
+    twice = {n: np.concatenate([getattr(made, n)] * 2) for n in ("actions", "rewards")}
+    (tmp_path / "long.npz").write_bytes(_rewritten(made, **twice))
+    with pytest.raises(ReplayError, match=f"over before step {len(made) + 1}"):
+        list(load(tmp_path / "long.npz").play())
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def test_the_page_of_discs_holds_the_whole_episode(episode, tmp_path):
+    text, data = _page(episode, tmp_path)
+    states = [(e.lane_state(), e.control.measures[0].copy()) for e in episode.play()]
+    stage, shape = data["stage"], (len(states), 5, 2)
+    assert data["steps"] == list(range(len(episode) + 1))
+    ticks = _numbers(stage["positions"], "<u2").reshape(shape)
+    shown = np.array(stage["low"]) + ticks / 65535 * np.array(stage["span"])
+    true = np.array([fields["agent_pos"] for fields, _ in states])
+    assert np.abs(shown - true).max() <= 0.51 * max(stage["span"]) / 65535
+    flags = _numbers(stage["flags"], "u1").reshape(shape[:2])
+    assert np.array_equal(flags & 1, [fields["on_goal"] for fields, _ in states])
+    assert np.array_equal(flags & 2 > 0, [fields["collided"] for fields, _ in states])
+    assert flags.max() > 1
+    assert stage["goalsFrom"] == [0]
+    assert stage["headings"] is None
+    rates = _numbers(data["series"]["success_rate"], "<f4")
+    assert np.array_equal(rates, np.array([m[0] for _, m in states], np.float32))
+    returns = _numbers(data["series"]["return"], "<f4")
+    assert returns[-1] == pytest.approx(episode.rewards.sum(), rel=1e-6)
+    assert not re.search(r"https?:|//cdn|src=\"(?!data:)", text)
+
+
+def test_headings_and_moving_goals_are_shown(tmp_path):
+    world = WORLD | {"map_params": {"num_rows": 4, "num_cols": 4, "obstacle_density": 0.0}}
+    made = coopbench.record(
+        "Routing-v1", "greedy", seed=2, horizon=120, on_goal="lifelong", **world
+    )
+    stage = _page(made, tmp_path)[1]["stage"]
+    true = np.array([engine.lane_state()["goal_pos"] for engine in made.play()])
+    assert len(stage["goalsFrom"]) > 1
+    rows = np.searchsorted(stage["goalsFrom"], np.arange(len(true)), side="right") - 1
+    ticks = _numbers(stage["goals"], "<u2").reshape(-1, 5, 2)[rows]
+    shown = np.array(stage["low"]) + ticks / 65535 * np.array(stage["span"])
+    assert np.abs(shown - true).max() <= 0.51 * max(stage["span"]) / 65535
+    driven = coopbench.record(
+        "Routing-v0", "random", seed=2, horizon=20, dynamics="diffdrive", **WORLD
+    )
+    turns = _numbers(_page(driven, tmp_path)[1]["stage"]["headings"], "<u2").reshape(21, 5)
+    angles = np.array([engine.lane_state()["agent_angle"] for engine in driven.play()])
+    away = (turns / 65536 * 2 * np.pi - angles + np.pi) % (2 * np.pi) - np.pi
+    assert np.abs(away).max() < 1e-4
+
+
+def test_a_toy_with_a_scene_is_drawn_as_discs(tmp_path):
+    """Carriers stand side by side, and rise with what they lift; nothing else is in their world."""
+
+    def scene(c, s, lane):
+        n = c.num_agents
+        places = np.stack([np.arange(n), s.shares[lane]], axis=1).astype(np.float64)
+        return Discs(
+            world=(n, 1.0),
+            positions=places,
+            radii=np.full(n, 0.25),
+            goals=np.stack([np.arange(n), np.ones(n)], axis=1),
+            goal_radii=np.full(n, 0.1),
+            walls=np.zeros((0, 2)),
+            wall_radius=0.5,
+            arrived=s.shares[lane] > 0.5,
+            touching=s.shares[lane] > 0.9,
+        )
+
+    spec = replace(toy_lift.SPEC, id="test/LiftSeen-v0", scene=scene)
+    coopbench_envs.register(spec)
+    made = coopbench.record(spec.id, "random", seed=1, horizon=9, num_agents=3)
+    shares = np.array([engine.state.shares[0].copy() for engine in made.play()])
+    data = _page(made, tmp_path)[1]
+    stage = data["stage"]
+    assert (stage["kind"], data["duration"]) == ("discs", None)
+    assert stage["world"] == [3, 1.0]
+    assert stage["headings"] is None
+    assert _numbers(stage["walls"], "<u2").size == 0
+    flags = _numbers(stage["flags"], "u1").reshape(shares.shape)
+    np.testing.assert_array_equal(flags, 1 * (shares > 0.5) + 2 * (shares > 0.9))
+    ticks = _numbers(stage["positions"], "<u2").reshape(*shares.shape, 2)
+    heights = stage["low"][1] + ticks[..., 1] / 65535 * stage["span"][1]
+    np.testing.assert_allclose(heights, shares, atol=1e-4)
+
+
+def test_a_long_episode_keeps_its_contacts(episode, tmp_path, monkeypatch):
+    """Fewer steps are kept, but what happened between them is not lost."""
+    whole = _page(episode, tmp_path)[1]
+    rows = len(episode) + 1
+    monkeypatch.setattr(player, "_MOST_BYTES", player._PLACE_BYTES * rows * 5 // 4)
+    text, data = _page(episode, tmp_path)
+    steps = data["steps"]
+    assert steps == player.kept_steps(len(episode), steps[1])
+    assert 4 <= steps[1] <= 6
+    assert f"one in {steps[1]} is shown" in text
+    every = _numbers(whole["stage"]["flags"], "u1").reshape(rows, 5) & 2
+    some = _numbers(data["stage"]["flags"], "u1").reshape(-1, 5) & 2
+    parts = [every[:1], *(every[a + 1 : b + 1] for a, b in pairwise(steps))]
+    assert np.array_equal(some, [part.max(axis=0) for part in parts])
+
+
+def test_goals_that_move_count_for_the_size_of_a_page(tmp_path, monkeypatch):
+    world = WORLD | {"map_params": {"num_rows": 4, "num_cols": 4, "obstacle_density": 0.0}}
+    made = coopbench.record(
+        "Routing-v1", "greedy", seed=2, horizon=300, on_goal="lifelong", **world
+    )
+    monkeypatch.setattr(player, "_MOST_BYTES", 1000)
+    stage = _page(made, tmp_path)[1]["stage"]
+    assert len(stage["goalsFrom"]) > 5
+    content = [base64.b64decode(stage[name]) for name in ("positions", "goals", "flags")]
+    assert 400 < sum(map(len, content)) <= 1000
+
+
+def test_other_games_are_shown_by_their_pictures(tmp_path, monkeypatch):
+    made = coopbench.record("TrustDilemma-v1", "tit_for_tat", seed=0, horizon=7)
+    _, data = _page(made, tmp_path)
+    assert data["stage"]["kind"] == "pictures"
+    assert data["steps"] == list(range(8))
+    pictures = [Image.open(io.BytesIO(_png(text))) for text in data["stage"]["pictures"]]
+    engines = made.play()
+    for picture, engine in zip(pictures, engines, strict=True):
+        true = engine.spec.picture(engine.constants, engine.lane_state(), engine.agents)
+        assert np.abs(np.asarray(picture.convert("RGB")).astype(int) - true).mean() < 3
+    kept = [_png(data["stage"]["pictures"][k]) for k in (0, 4, 7)]
+    monkeypatch.setattr(player, "_MOST_BYTES", sum(map(len, kept)))
+    _, fewer = _page(made, tmp_path)
+    assert fewer["steps"] == [0, 4, 7]
+    assert len(fewer["stage"]["pictures"]) == 3
+    assert len(_numbers(fewer["series"]["return"], "<f4")) == 3
+
+
+def _png(text):
+    return base64.b64decode(text.removeprefix("data:image/png;base64,"))
+
+
+def test_names_cannot_break_out_of_the_page(episode, tmp_path):
+    import dataclasses
+
+    evil = "</script><script>alert(1)</script>"
+    made = dataclasses.replace(episode, title=evil, players=(evil,) * 5, about={evil: evil})
+    text, data = _page(made, tmp_path)
+    assert "<script>alert" not in text
+    assert data["players"] == [evil] * 5
+    assert re.fullmatch(r"[\w.=@-]+", made.name)
+
+
+# --- the GIF --------------------------------------------------------------------------------------
+
+
+def test_the_gif_shows_every_kth_step_and_the_last(episode):
+    made = as_gif(episode, stride=25, fps=10, side=300)
+    image = Image.open(io.BytesIO(made.content))
+    assert (image.format, image.n_frames, made.pictures) == ("GIF", 4, 4)  # 0, 25, 50, last
+    assert max(image.size) == 300
+    assert image.info["loop"] == 0
+    assert image.info["duration"] == 100
+    *_, engine = episode.play()
+    true = engine.spec.picture(engine.constants, engine.lane_state(), engine.agents)
+    image.seek(3)
+    shown = np.asarray(image.convert("RGB")).astype(int)
+    reduced = np.asarray(Image.fromarray(true).resize(image.size)).astype(int)
+    assert np.abs(shown - reduced).mean() < 4
+    assert image.info["duration"] == 1500
+
+
+def test_the_default_stride_of_a_gif_keeps_it_small(episode, monkeypatch):
+    from coopbench.report import gif
+
+    monkeypatch.setattr(gif, "_PICTURES", 20)
+    made = as_gif(episode, side=200)
+    assert made.stride == -(-len(episode) // 20) > 1
+    assert made.pictures == len(player.kept_steps(len(episode), made.stride))
+    monkeypatch.setattr(gif, "_MOST_BYTES", len(made.content) - 1)
+    less = as_gif(episode, side=200)
+    assert less.stride == 2 * made.stride
+    assert less.pictures == len(player.kept_steps(len(episode), less.stride))
+    assert len(less.content) < len(made.content)
+
+
+@pytest.mark.parametrize("options", [{"fps": 0}, {"fps": 51}, {"side": 8}, {"stride": 0}])
+def test_wrong_options_of_a_gif_are_refused(options, episode):
+    with pytest.raises(ValueError, match="allowed"):
+        as_gif(episode, **options)
+
+
+# --- command line and pages -----------------------------------------------------------------------
+
+
+def _replay(*arguments):
+    """Exit status of the command, run in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["coopbench", "replay", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    return stop.value.code
+
+
+def test_the_command_writes_what_is_asked_for(results, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    address = f"{results}/routes/routes/greedy/3"
+    options = ("--gif", "e.gif", "--stride", "50", "--size", "200")
+    assert _replay(address, "--save", "e.npz", *options) == 0
+    assert "stride 50" in capsys.readouterr().out
+    assert {file.name for file in tmp_path.iterdir()} == {"e.npz", "e.gif"}
+    assert _replay("e.npz") == 0
+    assert (tmp_path / "routes-greedy-episode-3.html").stat().st_size > 30_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["routing-easy/labmaze_a8_c0.4/gredy/0"], "Did you mean 'greedy'"),
+        (["nothing.npz"], "There is no recording"),
+        (["nothing.npz", "--html", "no/where.html"], "There is no folder no"),
+        (["nothing.npz", "--gif", "."], "is a folder"),
+        (["nothing.npz", "--gif", "a.png"], "a.png is to be a .gif file"),
+        (["nothing.npz", "--save", "a"], "a is to be a .npz file"),
+        (["nothing.npz", "--gif", "a.gif", "--fps", "99"], "allowed: 1 to 50"),
+    ],
+)
+def test_wrong_calls_say_what_to_do(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _replay(*arguments) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_contact_sheet_shows_every_map(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    try:
+        import plots
+    finally:
+        sys.modules.pop("plots", None)
+    assert set(plots.SHOWN) <= set(MAPS)
+    pixels = np.asarray(Image.open(io.BytesIO(plots.sheet())).convert("L"))
+    high, wide = pixels.shape
+    cells = pixels[: high // 2 * 2, : wide // 3 * 3].reshape(2, high // 2, 3, wide // 3)
+    drawn = (cells < 200).mean(axis=(1, 3))
+    assert drawn.size == len(MAPS)
+    assert drawn.min() > 0.02
+    assert f"plots/{plots.SHEET}" in (DOCS / "environments" / "routing.md").read_text()

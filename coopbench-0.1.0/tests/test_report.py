@@ -1,0 +1,829 @@
+"""Reports show the numbers that were found, what is missing, and nothing that was not tested."""
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from builders import group_blocks, group_protocol, make_block
+
+import coopbench_envs
+from coopbench.analysis import rankings
+from coopbench.analysis.aggregates import Aggregate, aggregates
+from coopbench.analysis.comparisons import comparisons
+from coopbench.analysis.estimates import agent_estimates, estimates
+from coopbench.analysis.missing_runs import missing_runs
+from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
+from coopbench.protocol.schema import Protocol
+from coopbench.report import numbers as formats
+from coopbench.report import plots
+from coopbench.report.data import as_csv, as_json
+from coopbench.report.markdown import as_markdown
+from coopbench.report.page import as_html
+from coopbench.report.plots import overall, pictures
+from coopbench.report.plots.overall import drawn_pairs
+from coopbench.report.plots.style import styles
+from coopbench.report.reading import reading
+from coopbench.report.report import Report
+from coopbench.report.tables.aggregates import aggregate_table, information_entry
+from coopbench.report.tables.model import Column, Entry, Group, Table
+from coopbench.report.tables.overall import missing_table, overview_table
+from coopbench.report.tables.tasks import agent_table, comparison_table, task_table
+from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, SAME, policies, unit_text
+from coopbench.report.terminal import as_text, encodable, print_table, printed, show
+
+NASTY = 'a|b $x$ <i>&"[bold]_y*'
+NOISY, STILL, ALSO_STILL, ABSENT = "noisy", "still:0.5", NASTY, "absent"
+EPISODES = 12
+AGENTS = ("left_0", "right_0")
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+
+TASKS = (("first", "", 7), ("second-task", "", 9))
+MANY = tuple((f"task-{k}", ("few", "large", "large", "large")[k % 4], 7 + k) for k in range(8))
+
+
+def make_protocol(ad_hoc=False, count=EPISODES, tasks=TASKS):
+    env = coopbench_envs.ids()[0]
+    own = list(coopbench_envs.spec(env).metrics)
+    return Protocol.model_validate(
+        {
+            "protocol": {
+                "name": "invented",
+                "version": 3,
+                "description": "Two tasks that nobody plays & <more>.",
+                "citation": "Nobody 2020, https://example.org/paper",
+            },
+            "seeds": {"evaluation": {"first": 5, "count": count}, "training": [900, 901]},
+            "report": {
+                "score": "return",
+                "metrics": ["return", "fairness", "length", own[0]],
+                "curve": own[0],
+                "baselines": [] if ad_hoc else [NOISY, ABSENT],
+            },
+            "task": [
+                {
+                    "id": name,
+                    "group": group,
+                    "env": env,
+                    "parameters": {"horizon": horizon},
+                    "bounds": {"low": 0.0, "high": 2e5},
+                }
+                for name, group, horizon in tasks
+            ],
+            "ad_hoc": ad_hoc,
+        }
+    )
+
+
+def cell_block(protocol, task, policy, rng):
+    count = protocol.seeds.evaluation.count
+    noise = rng.normal(size=(count, 2)) if policy == NOISY else np.zeros((count, 2))
+    level = {NOISY: 10.0, STILL: 46266.819949874385, ALSO_STILL: 1234.5}[policy]
+    returns = level / 2 + 3.0 * noise
+    if policy == NOISY:
+        returns[0] = (-5.0, 5.0)  # fairness is undefined where signs differ
+    metric = protocol.report.curve
+    return make_block(
+        Cell(task.id, policy),
+        returns,
+        agents=AGENTS,
+        seeds=protocol.seeds_of(task),
+        metrics={metric: 0.25 + 0.01 * noise[:, 0]},
+        curves={metric: np.linspace(0.0, 0.5, 5)},
+        agent_metrics={"mean_trust": np.array([0.25, 0.5]) + 0.01 * noise},
+    )
+
+
+def make_report(
+    ad_hoc=False, names=(NOISY, STILL, ALSO_STILL), count=EPISODES, notes=(), tasks=TASKS
+):
+    protocol = make_protocol(ad_hoc, count, tasks)
+    rng = np.random.default_rng(1)
+    table = EpisodeTable(
+        tuple(cell_block(protocol, task, name, rng) for task in protocol.task for name in names)
+    )
+    return Report.of(protocol, table, notes)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return make_report(notes=("redone: a <damaged> file",))
+
+
+@pytest.fixture(scope="module")
+def drawn(report):
+    return pictures.pictures(report)
+
+
+@pytest.fixture(scope="module")
+def page(report, drawn):
+    return as_html(report, drawn)
+
+
+def number(text):
+    return float(text.replace(",", ""))
+
+
+def rows_of(table):
+    return [row for group in table.groups for row in group.rows]
+
+
+# --- numbers as text -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "errors", "text"),
+    [
+        ((46266.8, 947.0), (310.0,), "46,267"),
+        ((0.036, 1.0), (0.0016,), "0.0361"),
+        ((0.5, 0.75), (), "0.5000"),
+        ((46266.8,), (1e-13,), "46,267"),  # an error of rounding asks for no decimals
+        ((2.5e10,), (), "2.500e+10"),
+        ((0.0,), (), "0"),
+    ],
+)
+def test_decimals_follow_the_error(values, errors, text):
+    shown = 0.03612 if values[0] == 0.036 else values[0]
+    assert formats.scale_of(values, errors)(shown) == text
+
+
+def test_special_numbers():
+    assert formats.Scale(1)(-0.01) == "0.0"  # no minus before a zero
+    assert formats.Scale(1)(math.nan) == formats.MISSING
+    assert formats.p_text(1e-300) == "< 0.0001"
+    assert formats.p_text(math.nan) == formats.MISSING
+    assert formats.p_text(0.03125) == "0.0312"
+    assert formats.interval_text(3.0, 3.0 + 1e-15, formats.Scale(1)) == "zero width"
+    assert formats.interval_text(math.nan, 3.0, formats.Scale(1)) == formats.MISSING
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def test_task_tables_hold_the_estimates(report):
+    by_key = {(row.task, row.metric, row.policy): row for row in report.estimates}
+    for task in report.protocol.task:
+        table = task_table(report, task)
+        assert [group.name for group in table.groups] == list(report.protocol.metrics_of(task))
+        for group in table.groups:
+            for name, mean, interval, count, of_runs, std in group.rows:
+                if name.value == ABSENT:
+                    assert [mean.text, std.text] == ["missing", formats.MISSING]
+                    continue
+                row = by_key[task.id, group.name, name.value]
+                assert (mean.value, std.value, count.value) == (row.mean, row.std, row.count)
+                assert of_runs.text == formats.MISSING  # a fixed policy has no runs
+                decimals = len(mean.text.partition(".")[2])
+                assert number(mean.text) == pytest.approx(row.mean, abs=0.5001 * 10**-decimals)
+                assert interval.value == row.high - row.low
+                assert bool(interval.marks) == bool(row.flag)
+            texts = [row[1].text for row in group.rows if row[1].text != "missing"]
+            assert len({len(text.partition(".")[2]) for text in texts}) == 1
+
+
+def test_flags_become_footnotes(report):
+    table = task_table(report, report.protocol.task[0])
+    notes = dict(table.footnotes)
+    flags = {row.flag for row in report.estimates if row.flag}
+    assert set(notes.values()) == flags
+    assert any("undefined in 1 of" in text for text in flags)
+    still = [row for row in rows_of(table) if row[0].value == STILL]
+    assert still
+    for row in still:
+        assert row[2].text == "zero width"
+        assert "zero is not certainty" in notes[row[2].marks[0]]
+
+
+def test_no_test_is_not_a_p_value(report):
+    task = report.protocol.task[0]
+    table = comparison_table(report, task)
+    rows = [row for row in report.comparisons if row.task == task.id]
+    by_pair = {f"{row.first} vs {row.second}": row for row in rows}
+    untested = 0
+    for row in rows_of(table):
+        source = by_pair[row[0].value]
+        assert row[1].value == source.difference
+        if not source.flag:
+            assert row[3].value == source.p_value
+            assert row[4].strong == (source.p_holm < report.protocol.report.alpha)
+            assert row[5].value == source.p_protocol
+            continue
+        untested += 1
+        assert row[3].text == "no test"
+        assert dict(table.footnotes)[row[3].marks[0]] == source.flag
+        assert [row[k].text for k in (2, 4, 5, 6)] == [formats.MISSING] * 4
+        assert all(row[k].value is None for k in range(2, 7))
+    assert untested == 1
+
+
+def test_tiny_p_values_are_bounds(report):
+    tiny = [dataclasses.replace(row, p_value=1e-144) for row in report.comparisons]
+    changed = dataclasses.replace(report, comparisons=tuple(tiny))
+    table = comparison_table(changed, report.protocol.task[0])
+    assert {row[3].text for row in rows_of(table)} == {"< 0.0001"}
+
+
+def test_aggregates_and_their_gaps(report):
+    table = aggregate_table(report)
+    rows = {row[0].value: row for row in rows_of(table)}
+    place = {"mean": 1, "iqm": 3}
+    for source in report.aggregates:
+        row = rows[source.policy]
+        if source.statistic in place:
+            shown = row[place[source.statistic] : place[source.statistic] + 2]
+            assert [entry.value for entry in shown] == [source.estimate, source.high - source.low]
+        assert row[6].value == source.count == EPISODES
+        assert row[7].text == "—"  # not a registered policy
+    assert rows[ABSENT][1].text == "missing"
+    assert "two-way" in table.columns[2].meaning
+
+
+def test_ranks_are_shown_with_their_intervals_only(report):
+    rows = {row[0].value: row[5] for row in rows_of(aggregate_table(report))}
+    assert rows[NOISY].text == "B: 3 to 3"
+    # The difference between the other two does not vary: no test can tell them apart.
+    assert rows[STILL].text == rows[ALSO_STILL].text == "A: 1 to 2"
+    assert rows[STILL].marks
+    assert {rows[row.policy].text for row in report.ranks} == {
+        f"{row.tie}: {row.low} to {row.high}" for row in report.ranks
+    }
+    alone = make_report(names=(NOISY,))
+    assert rows_of(aggregate_table(alone))[0][5].text == formats.MISSING
+
+
+def test_aggregates_say_what_policies_act_on():
+    names = ("random", "constant:0.5", "tit_for_tat", "orca", "astar_pibt:8")
+    information = [information_entry(name).value for name in names]
+    assert information == ["none", "none", "local", "neighbours", "global"]
+
+
+def test_a_width_of_zero_is_explained_even_without_a_flag(report):
+    flat = [dataclasses.replace(row, low=0.5, high=0.5, flag="") for row in report.aggregates]
+    table = aggregate_table(dataclasses.replace(report, aggregates=tuple(flat)))
+    assert table.footnotes[0] == ("a", SAME)
+
+
+def test_every_table_names_its_unit(report):
+    for task in report.protocol.task:
+        for table in (
+            aggregate_table(report),
+            task_table(report, task),
+            comparison_table(report, task),
+        ):
+            assert "episodes of a fixed policy, n = " in table.unit
+            assert "not training runs" in table.unit
+
+
+def test_agent_tables_hold_the_estimates(report):
+    by_key = {(row.task, row.policy, row.agent, row.metric): row for row in report.agents}
+    assert len(by_key) == len(report.agents) == 2 * 3 * 2 * 2
+    for task in report.protocol.task:
+        table = agent_table(report, task)
+        assert [column.name for column in table.columns[4:]] == ["mean_trust"]
+        assert [group.name for group in table.groups] == [NOISY, STILL, ALSO_STILL, ABSENT]
+        *present, absent = table.groups
+        assert absent.rows[0][1].text == "missing"
+        for group in present:
+            assert [row[0].value for row in group.rows] == list(AGENTS)
+            for agent, mean, interval, count, trust in group.rows:
+                row = by_key[task.id, group.name, agent.value, "return"]
+                assert (mean.value, interval.value) == (row.mean, row.high - row.low)
+                assert count.value == row.count == EPISODES
+                assert trust.value == by_key[task.id, group.name, agent.value, "mean_trust"].mean
+
+
+def test_agents_count_in_the_seats_of_the_policy(report):
+    block = report.episodes.blocks[0]
+    seats = np.zeros((EPISODES, 2), np.bool_)
+    seats[:5, 0] = True  # and never in the other seat
+    table = EpisodeTable((dataclasses.replace(block, seats=seats),))
+    left, right = (
+        [row for row in agent_estimates(report.protocol, table) if row.agent == agent]
+        for agent in AGENTS
+    )
+    assert [row.count for row in left] == [5, 5]
+    assert left[0].mean == pytest.approx(block.returns[:5, 0].mean())
+    assert left[1].mean == pytest.approx(block.agent_metrics["mean_trust"][:5, 0].mean())
+    assert [row.count for row in right] == [0, 0]
+    assert all(math.isnan(row.mean) and row.flag == "no episodes" for row in right)
+
+
+def test_ad_hoc_has_no_aggregate():
+    report = make_report(ad_hoc=True)
+    assert aggregate_table(report) is None
+    for text in (str(report), as_markdown(report), as_html(report, ())):
+        assert NO_AGGREGATE in " ".join(text.split())  # wherever lines break
+        assert "it is an ad-hoc evaluation, not a protocol" in text
+
+
+def test_one_policy_one_episode():
+    report = make_report(names=(NOISY,), count=1)
+    assert comparison_table(report, report.protocol.task[0]) is None
+    row = task_table(report, report.protocol.task[0]).groups[0].rows[0]
+    assert [row[k].text for k in (2, 5)] == [formats.MISSING] * 2
+    assert NO_COMPARISON in as_html(report, ())
+    assert NO_COMPARISON in str(report)
+
+
+# --- training runs -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Fixed policies beside one with three runs and one of whose two one failed."""
+    protocol = group_protocol(margin=0.05)
+    blocks = group_blocks({"low": 3.0, "middle": 3.05})
+    blocks += group_blocks({"mine": 6.0}, runs=(900, 901, 902))
+    blocks += group_blocks({"theirs": 5.0}, runs=(900, 902))
+    failures = (Failure(Cell("a-one", "theirs", 901), "out of memory"),)
+    courses = [
+        Progress(Cell("b-one", "mine", run), steps, {"return": np.zeros((len(steps), 2))})
+        for run, steps in ((900, np.arange(1, 5)), (901, np.arange(1, 3)))
+    ]
+    table = EpisodeTable(tuple(blocks), tuple(courses), failures)
+    return Report(
+        protocol=protocol,
+        episodes=table,
+        estimates=estimates(protocol, table),
+        comparisons=comparisons(protocol, table),
+        aggregates=aggregates(protocol, table),
+        departures=("run 901 of theirs on a-one failed: out of memory",),
+        improvements=rankings.improvements(protocol, table),
+        profiles=rankings.profile_points(protocol, table),
+        ranks=rankings.ranks(protocol, table),
+    )
+
+
+def test_units_of_inference_are_told_apart(trained):
+    table = aggregate_table(trained)
+    assert table.unit == (
+        "Unit of inference: episodes of a fixed policy, n = 20 per task; training runs "
+        "of learned policies, n = 2 to 3 per task; each is a mean over its evaluation episodes. "
+        "Intervals are for new runs and new episodes."
+    )
+    counts = {row[0].value: row[6].text for row in table.groups[0].rows}
+    assert counts == {"low": "20 episodes", "middle": "20 episodes"} | {
+        "mine": "3 runs",
+        "theirs": "2 runs",
+    }
+    assert unit_text([("runs", 10)]) == (
+        "Unit of inference: training runs, n = 10; each is a mean over its evaluation episodes."
+    )
+    assert "none here" in unit_text([])
+    text = reading(trained)["Unit of inference"]
+    assert "would change with other episodes" in text
+    assert "would change with other training runs and other episodes" in text
+    content = json.loads(as_json(trained), parse_constant=refuse)
+    units = {"low": "episodes", "middle": "episodes", "mine": "runs", "theirs": "runs"}
+    assert content["unit_of_inference"] == units
+    assert content["schema"] == 3
+
+
+def test_missing_runs_are_listed_everywhere(trained):
+    missing = missing_runs(trained.protocol, trained.episodes)
+    rows = [(row.task, row.policy, row.run, row.state) for row in missing]
+    assert rows == [
+        ("a-one", "theirs", 901, "failed"),
+        ("a-two", "theirs", 901, "missing"),
+        ("b-one", "mine", 901, "partial"),
+        ("b-one", "mine", 902, "partial"),
+        ("b-one", "theirs", 901, "missing"),
+    ]
+    reasons = {row.state: row.reason for row in reversed(missing)}
+    assert reasons["failed"] == "out of memory"
+    assert reasons["partial"] == "2 of 4 checkpoints, to step 2"
+    shown = [[entry.text for entry in row] for row in rows_of(missing_table(trained))]
+    assert shown[0] == ["a-one", "theirs", "failed", "901", "out of memory"]
+    assert len(shown) == 5
+    for text in (as_text(trained, 60), as_markdown(trained)):
+        assert "Missing runs" in text
+        assert "2 of 4 checkpoints" in text
+    content = json.loads(as_json(trained))
+    assert [row["state"] for row in content["missing_runs"]] == [row[3] for row in rows]
+    assert missing_table(make_report()) is None
+
+
+def test_names_are_whole_where_there_is_room(report):
+    name = "a-task-with-a-long-name/a-policy-with-a-longer-one"
+    row = Entry(name), Entry("0.5")
+    columns = Column("Part", "", numeric=False), Column("Mean", "")
+    table = Table("Any", columns, (Group("", "", (row,)),), (), "Unit.")
+    for width, whole in ((80, True), (40, False)):
+        text = printed(lambda console: print_table(table, console), width)
+        assert (name in text) == whole
+    assert repr(report) == "<Report of invented-v3: tasks 2, policies 3>"
+
+
+def test_no_difference_is_claimed_only_through_a_test(trained, report):
+    task = trained.protocol.task[0]
+    table = comparison_table(trained, task)
+    rows = {row[0].value: row for row in rows_of(table)}
+    assert table.columns[-1].name == "Equivalence p"
+    assert '"No difference" is claimed only through this test' in table.unit
+    for source in (row for row in trained.comparisons if row.task == task.id):
+        entry = rows[f"{source.first} vs {source.second}"][-1]
+        assert entry.value == (None if math.isnan(source.p_equivalence) else source.p_equivalence)
+        assert entry.strong == (source.p_equivalence < 0.05)
+    assert rows["low vs middle"][-1].strong
+    assert not rows["low vs mine"][-1].strong
+    assert rows["low vs middle"][8].value == pytest.approx(1.0, abs=0.02)  # correlation
+    assert "in bold only of fixed policies" in table.unit
+    names = [c.name for c in comparison_table(report, report.protocol.task[0]).columns]
+    assert names[-1] == "Hedges g"  # no margin; and no correlation, as all but one hold still
+    assert "declares no margin" in reading(report)["Equivalence"]
+    assert "0.05 of normalised score" in reading(trained)["Equivalence"]
+
+
+def test_profiles_are_written_as_curves(trained):
+    content = json.loads(as_json(trained), parse_constant=refuse)
+    first = content["profiles"][0]
+    own = [p for p in trained.profiles if (p.group, p.policy) == ("a", first["policy"])]
+    assert first["threshold"] == [point.threshold for point in own]
+    assert first["estimate"] == [point.estimate for point in own]
+    assert len(content["profiles"]) == 2 * 4
+
+
+# --- groups, and more tasks than one can look at -------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many():
+    return make_report(tasks=MANY)
+
+
+def test_aggregates_are_shown_per_group(many):
+    table = aggregate_table(many)
+    assert [(group.name, group.meaning) for group in table.groups] == [
+        ("few", "2 tasks"),
+        ("large", "6 tasks"),
+    ]
+    means = {(r.group, r.policy): r for r in many.aggregates if r.statistic == "mean"}
+    for group in table.groups:
+        for row in group.rows:
+            if row[0].value == ABSENT:
+                assert row[1].text == "missing"
+            else:
+                assert row[1].value == means[group.name, row[0].value].estimate
+    read = csv.DictReader(io.StringIO(as_csv(many.aggregates, Aggregate)))
+    lines = [line for line in read if line["statistic"] == "mean"]
+    assert [(line["group"], line["policy"]) for line in lines] == list(means)
+    assert [row["group"] for row in json.loads(as_json(many))["aggregates"]] == [
+        row.group for row in many.aggregates
+    ]
+    assert not aggregate_table(make_report()).grouped
+
+
+def test_every_group_has_its_plot(many):
+    drawn = [picture.name for picture in pictures._group_pictures(many, "95 %")]
+    kinds = ("iqm", "profiles", "improvements")
+    assert drawn == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]
+    for statistic in ("iqm", "optimality_gap"):
+        ax = plots.aggregate(many, new_axes(), "large", statistic)
+        assert ax.get_title(loc="left") == "large"
+        wanted = ("large", NOISY, statistic)
+        row = next(r for r in many.aggregates if (r.group, r.policy, r.statistic) == wanted)
+        assert list(series(ax)[NOISY].get_xdata()) == [row.estimate]
+    with pytest.raises(ValueError, match="large"):
+        plots.profiles(many, "larg")
+    with pytest.raises(ValueError, match="iqm"):
+        plots.aggregate(many, statistic="iqmm")
+
+
+def test_profiles_are_drawn_as_they_are(many):
+    lines = series(plots.profiles(many, "few", new_axes()))
+    points = [p for p in many.profiles if (p.group, p.policy) == ("few", NOISY)]
+    assert list(lines[NOISY].get_xdata()) == [point.threshold for point in points]
+    assert list(lines[NOISY].get_ydata()) == [point.estimate for point in points]
+    assert len(lines) == 3
+
+
+def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
+    rows = [row for row in many.improvements if row.group == "large"]
+    ax = plots.improvements(many, "large", new_axes())
+    assert [label.get_text().count("\nover ") for label in ax.get_yticklabels()] == [1] * 3
+    assert ax.get_xlabel() == "chance that the first scores higher"
+    monkeypatch.setattr(overall, "PAIRS", 2)
+    drawn = drawn_pairs(many, "large")
+    assert [(row.first, row.second) for row in drawn] == [(STILL, NOISY), (STILL, ALSO_STILL)]
+    assert (rows[0].first, rows[0].estimate) == (NOISY, 0.0)
+    assert drawn[0].estimate == 1.0  # the same pair seen from the other side
+    ax = plots.improvements(many, "large", new_axes())
+    assert ax.get_yticklabels()[0].get_text() == NOISY
+    assert STILL in ax.get_xlabel()
+    caption = pictures._improvement_caption(many, "large", drawn, "95 %")
+    assert "Of 3 pairs those with the best policy" in caption
+
+
+def test_the_overview_holds_all_scores(many):
+    table = overview_table(many)
+    assert [column.name for column in table.columns] == ["Task", NOISY, STILL, ALSO_STILL]
+    assert [row[0].value for row in rows_of(table)] == [
+        task.id for tasks in many.protocol.groups.values() for task in tasks
+    ]
+    for row in rows_of(table):
+        for entry, name in zip(row[1:], (NOISY, STILL, ALSO_STILL), strict=True):
+            assert entry.value == pytest.approx(many.scores[name][row[0].value].mean())
+
+
+def test_many_tasks_are_folded(many):
+    checker = Checker()
+    text = as_html(many, ())
+    checker.feed(text)
+    assert text.count('<details class="task">') == 8
+    assert checker.count["table"] == 3 + 2 + 3 * 8  # two groups of comparisons
+    for words in ("Tasks of few", "Tasks of large", "Every task", "task-7"):
+        assert words in checker.text
+    printed, written = str(many), as_markdown(many)
+    assert "Mean normalised return on every task" in printed
+    assert "all 8 tasks in full" in printed
+    assert "Results on" not in printed
+    assert written.count("Results on") == 8
+    assert "every task" in written
+    assert "every task" not in str(make_report())
+
+
+# --- terminal and Markdown -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_text_fits_and_is_plain(report, width, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    text = as_text(report, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "\x1b" not in text
+    assert "NOT A STANDARD REPORT" in text
+    for reason in report.departures:
+        assert reason in " ".join(text.split())
+    assert "46,2" in text
+    assert "zero width (" in text
+
+
+def test_text_survives_narrow_encodings():
+    assert encodable("— é ─", "ascii") == "-- ? -"
+    assert encodable("— é", "utf-8") == "— é"
+
+
+def test_show_takes_names_literally(report):
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=160)
+    show(report, console)
+    assert NASTY in console.file.getvalue()
+
+
+def test_markdown_tables_are_rectangular(report, drawn):
+    text = as_markdown(report, drawn)
+    blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+    assert len(blocks) == 3 + 3 * len(report.protocol.task)
+    for block in blocks:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
+    assert "**Not a standard report:**" in text
+    assert "plots/score-first.svg" in text
+    assert "<damaged>" not in text.replace("\\<damaged\\>", "")
+
+
+# --- files for machines --------------------------------------------------------------------------
+
+
+def refuse(name):
+    raise AssertionError(f"{name} is not JSON")
+
+
+def same(text, value):
+    if isinstance(value, float):
+        return text == "" if math.isnan(value) else float(text) == value
+    return text == ("" if value is None else str(value))
+
+
+def test_json_round_trip(report):
+    content = json.loads(as_json(report), parse_constant=refuse)
+    assert content["digest"] == report.protocol.digest
+    assert content["departures"] == list(report.departures)
+    assert content["standard"] is False
+    undefined = 0
+    parts = ("estimates", "comparisons", "group_comparisons", "aggregates", "agents", "ranks")
+    for name in (*parts, "improvements"):
+        for read, row in zip(content[name], getattr(report, name), strict=True):
+            for key, value in dataclasses.asdict(row).items():
+                missing = isinstance(value, float) and math.isnan(value)
+                undefined += missing
+                assert read[key] == (None if missing else value)
+    assert undefined > 0
+    assert (
+        content["curves"][0]["values"]
+        == report.episodes.blocks[0].curves[report.protocol.report.curve].tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["estimates", "comparisons", "aggregates", "agents", "improvements", "profiles", "ranks"],
+)
+def test_csv_keeps_every_bit(report, name):
+    rows = getattr(report, name)
+    read = list(csv.DictReader(io.StringIO(as_csv(rows, type(rows[0])))))
+    for line, row in zip(read, rows, strict=True):
+        assert all(same(line[key], value) for key, value in dataclasses.asdict(row).items())
+
+
+def test_csv_of_episodes(report):
+    read = list(csv.DictReader(io.StringIO(as_csv(report.episodes.rows()))))
+    assert len(read) == len(report.episodes)
+    for line, row in zip(read, report.episodes.rows(), strict=True):
+        assert all(same(line[key], value) for key, value in row.items())
+
+
+def test_csv_without_rows_has_a_header():
+    text = as_csv((), Aggregate)
+    names = "group,policy,estimate,low,high,tasks,count,flag,statistic,unit,method"
+    assert text == f"{names},runs,low_unseen,high_unseen,behind,played\n"
+
+
+def test_save_is_complete_and_repeatable(report, tmp_path):
+    first, second = report.save(tmp_path / "a"), report.save(tmp_path / "deep" / "b")
+    keys = {"html", "md", "json", "estimates", "comparisons", "aggregates", "episodes", "agents"}
+    keys |= {"charts", "models", "published", "improvements", "profiles", "ranks", "tex"}
+    keys |= {"learning", "efficiency", "late", "group_comparisons"}
+    assert keys < set(first)
+    assert {name.rpartition(".")[2] for name in set(first) - keys} == {"svg", "png"}
+    for name, path in first.items():
+        assert path.read_bytes() == second[name].read_bytes(), name
+    written = {path for path in (tmp_path / "a").rglob("*") if path.is_file()}
+    assert written == set(first.values())  # nothing temporary is left
+
+
+# --- page ----------------------------------------------------------------------------------------
+
+
+class Checker(HTMLParser):
+    """Collects what a page opens, closes, loads and says."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.stack, self.loads, self.ids, self.words, self.count = [], [], [], [], {}
+
+    def handle_starttag(self, tag, attrs):
+        self.count[tag] = self.count.get(tag, 0) + 1
+        self.loads += [
+            value
+            for name, value in attrs
+            if name in {"src", "href", "xlink:href", "srcset", "action"}
+        ]
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.stack.pop()
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.stack):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def checked(page):
+    checker = Checker()
+    checker.feed(page)
+    checker.close()
+    assert checker.stack == []
+    return checker
+
+
+def test_page_is_self_contained(page, checked):
+    assert all(load.startswith("#") or load == "data:," for load in checked.loads)
+    assert {load[1:] for load in checked.loads if load.startswith("#")} <= set(checked.ids)
+    assert len(set(checked.ids)) == len(checked.ids)
+    assert "@import" not in page
+    assert set(re.findall(r"url\((.)", page)) <= {"#"}
+    assert not re.search(r"https?://(?!example\.org/paper)", page)
+
+
+def test_page_says_everything_in_order(report, checked):
+    text = checked.text
+    expected = [
+        report.protocol.name,
+        "Not a standard report",
+        *report.departures,
+        report.protocol.digest,
+        "Nobody 2020",
+        "Mean, interquartile mean and rank",
+        "first",
+        "Pairwise comparisons",
+        "By agent",
+        "right_0",
+        "second-task",
+        "How to read it",
+        "Holm 1979",
+        "Hedges 1981",
+        "Evaluation seeds",
+        "5 to 16",
+        "numba",
+        "redone: a <damaged> file",
+    ]
+    place = 0
+    for words in expected:
+        place = text.index(words, place)
+    assert NASTY in text
+    assert "no test" in text
+    assert not re.search(r"\bnan\b", text)
+
+
+def test_page_has_a_plot_for_everything(report, checked):
+    tasks = len(report.protocol.task)
+    assert checked.count["svg"] == 3 + 2 * tasks
+    assert checked.count["table"] == 3 + 3 * tasks
+    # Comparisons over the group; by agent; policies; the protocol: all in a part that folds.
+    assert checked.count["details"] == 1 + tasks + len(policies(report)) + 1
+
+
+def test_standard_report_is_marked_quietly(report):
+    text = as_html(dataclasses.replace(report, departures=()), ())
+    assert "Standard report" in text
+    assert "Not a standard report" not in text
+
+
+# --- plots ---------------------------------------------------------------------------------------
+
+
+def new_axes():
+    from matplotlib.figure import Figure
+
+    return Figure().add_subplot()
+
+
+def series(ax):
+    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+
+
+DRAW = [
+    plots.aggregate,
+    lambda report, ax: plots.scores(report, "first", ax=ax),
+    lambda report, ax: plots.curves(report, "first", ax=ax),
+]
+
+
+@pytest.mark.parametrize("draw", DRAW)
+def test_plots_draw_every_policy_on_the_given_axes(report, draw):
+    from matplotlib import _pylab_helpers
+
+    managed = len(_pylab_helpers.Gcf.figs)
+    ax = new_axes()
+    assert draw(report, ax) is ax
+    assert len(series(ax)) == 3  # the fourth policy has no results
+    assert len(_pylab_helpers.Gcf.figs) == managed
+
+
+def test_a_policy_looks_the_same_everywhere(report):
+    looks = [
+        [
+            (line.get_color(), line.get_marker())
+            for line in series(draw(report, new_axes())).values()
+        ]
+        for draw in DRAW
+    ]
+    assert looks[0] == looks[1] == looks[2]
+    assert len(set(looks[0])) == 3
+    names = [f"policy {k}" for k in range(60)]
+    assert len({(s.colour, s.marker) for s in styles(names).values()}) == 60
+
+
+def test_intervals_are_drawn_only_where_they_are(report):
+    ax = plots.scores(report, "first", ax=new_axes())
+    points = series(ax)
+    assert points[NOISY].get_markerfacecolor() == points[NOISY].get_color()
+    assert points[STILL].get_markerfacecolor() == "white"
+    row = next(row for row in report.estimates if row.policy == NOISY)
+    ends = [tuple(line.get_xdata()) for line in ax.lines if len(line.get_xdata()) == 2]
+    assert ends[0] == (row.low, row.high)
+    assert "missing" in {text.get_text() for text in ax.texts}
+
+
+def test_curves_start_after_the_first_step(report):
+    line = series(plots.curves(report, "first", ax=new_axes()))[STILL]
+    assert list(line.get_xdata()) == [1, 2, 3, 4]
+    assert line.get_ydata()[-1] == 0.5
+
+
+def test_svg_is_small_and_well_formed(drawn):
+    for picture in drawn:
+        ElementTree.fromstring(picture.svg)
+        assert len(picture.svg) < 60_000
+        assert picture.png.startswith(b"\x89PNG")
+        assert "dc:date" not in picture.svg

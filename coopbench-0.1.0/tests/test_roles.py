@@ -1,0 +1,123 @@
+"""Agents named by kind: every interface, groups by name, partners by role."""
+
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pettingzoo
+import pytest
+import toy_pennies
+from gymnasium.utils.env_checker import check_env
+from pettingzoo.test import api_test, parallel_api_test
+
+import coopbench_envs
+from coopbench.describe import describe_environment
+from coopbench_envs import Engine
+from coopbench_envs.registration import register
+from coopbench_envs.roles import members_of_roles, role_of
+
+NAMES = ("stalker_0", "stalker_1", "zealot_2", "high_templar_3")
+KINDS = replace(toy_pennies.SPEC, id="test/PenniesByKind-v0", agents=lambda p: NAMES)
+PARAMETERS = {"num_agents": 4, "horizon": 15}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def toys():
+    register(KINDS)
+    register(toy_pennies.SPEC)
+
+
+def grouped(agents):
+    """Groups as frameworks make them: the words in front of the numbers."""
+    groups = {}
+    for agent in agents:
+        groups.setdefault("_".join(agent.split("_")[:-1]), []).append(agent)
+    return groups
+
+
+def test_a_role_is_the_word_in_a_name():
+    assert [role_of(name) for name in NAMES] == ["stalker", "stalker", "zealot", "high_templar"]
+    assert members_of_roles(NAMES) == {"stalker": [0, 1], "zealot": [2], "high_templar": [3]}
+    assert members_of_roles(("a_1", "b_1", "a_2")) == {"a": [0, 2], "b": [1]}
+
+
+def test_frameworks_see_the_kinds_with_equal_spaces():
+    env = pettingzoo.make("parallel", KINDS.id, **PARAMETERS)
+    groups = grouped(env.possible_agents)
+    assert {word: len(names) for word, names in groups.items()} == {
+        "stalker": 2,
+        "zealot": 1,
+        "high_templar": 1,
+    }
+    spaces = [(env.observation_space(a), env.action_space(a)) for a in env.possible_agents]
+    assert all(pair == spaces[0] for pair in spaces)
+
+
+def test_names_change_nothing_but_the_names():
+    """Numbered through the team or through one word: the same game on every interface."""
+    plain, kinds = (
+        pettingzoo.make("parallel", env_id, **PARAMETERS)
+        for env_id in (toy_pennies.SPEC.id, KINDS.id)
+    )
+    turns = pettingzoo.make("aec", KINDS.id, **PARAMETERS)
+    one, other = plain.reset(seed=3), kinds.reset(seed=3)
+    turns.reset(seed=3)
+    index = dict(zip(kinds.possible_agents, plain.possible_agents, strict=True))
+    rng = np.random.default_rng(0)
+    while kinds.agents:
+        for mine, theirs in zip(one, other, strict=True):
+            assert [index[name] for name in theirs] == list(mine)
+        choices = {name: int(rng.integers(3)) for name in kinds.agents}
+        for name in kinds.agents:
+            assert turns.agent_selection == name
+            turns.step(choices[name])
+        one = plain.step({index[name]: choice for name, choice in choices.items()})
+        other = kinds.step(choices)
+        assert turns.rewards == other[1]
+        while turns.agents and turns.terminations[turns.agent_selection]:
+            turns.step(None)
+        assert list(one[1].values()) == list(other[1].values())
+
+
+def test_checkers_and_other_interfaces():
+    check_env(gymnasium.make(KINDS.id, **PARAMETERS).unwrapped)
+    focal = gymnasium.make(KINDS.id, control="focal", ego=2, **PARAMETERS).unwrapped
+    check_env(focal)
+    with pytest.raises(ValueError, match="0 to 3 \\(stalker_0, stalker_1, zealot_2"):
+        gymnasium.make(KINDS.id, control="focal", ego=4, **PARAMETERS)
+    parallel_api_test(pettingzoo.make("parallel", KINDS.id, **PARAMETERS), num_cycles=30)
+    api_test(pettingzoo.make("aec", KINDS.id, **PARAMETERS), num_cycles=30)
+    many = gymnasium.make_vec(KINDS.id, num_envs=3, **PARAMETERS)
+    assert many.reset(seed=0)[0].shape == (3, 4, 4)
+    assert many.unwrapped.engine.agents == NAMES
+    pytest.importorskip("stable_baselines3")
+    rows = coopbench_envs.sb3_vec_env(KINDS.id, 3, **PARAMETERS)
+    rows.seed(0)
+    np.testing.assert_array_equal(rows.reset().reshape(3, 4, 4), many.reset(seed=0)[0])
+
+
+def test_pages_show_each_role_of_a_large_team():
+    names = (*(f"marine_{a}" for a in range(9)), "medivac_9", "tank_10", "tank_11")
+    register(replace(KINDS, id="test/PenniesLargeTeam-v0", agents=lambda p: names))
+    page = describe_environment("test/PenniesLargeTeam-v0")
+    assert "`marine_0`, `marine_1`, ..., `marine_8`, `medivac_9`, `tank_10`, `tank_11` |" in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"agents": lambda p: ("a_0", "a_1", "a_0")}, r"test/Wrong-v0 names 'a_0' twice"),
+        (
+            {
+                "observation_space": lambda p, a: gymnasium.spaces.Box(
+                    0, 9, (p.num_agents + a,), np.float32
+                )
+            },
+            r"vectors of one length; given \(3,\), \(4,\), \(5,\)",
+        ),
+    ],
+)
+def test_names_differ_and_observations_have_one_width(changes, message):
+    register(replace(KINDS, id="test/Wrong-v0", **changes))
+    with pytest.raises(ValueError, match=message):
+        Engine("test/Wrong-v0")

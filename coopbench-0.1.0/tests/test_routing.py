@@ -1,0 +1,538 @@
+"""Routing: recorded trajectories, an all-pairs model in plain numpy, symmetries and errors."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import coopbench_envs
+from coopbench_envs import Engine
+from coopbench_envs.drivers import DISABLED
+from coopbench_envs.parameters import describe
+from coopbench_envs.pathfinding import contacts, dynamics, routing
+from coopbench_envs.pathfinding.maps.common import ABSENT
+
+ID = routing.SPEC.id
+RECORDINGS = (
+    "random_grid_h20_w20_a8_o0",
+    "random_grid_h20_w20_a8_o60",
+    "random_grid_h20_w20_a32_o20",
+    "random_grid_h20_w20_a32_o60",
+    "dense_8x6_a16",
+    "truncation_max20",
+    "success_3agents",
+    "wild_actions_frameskip2",
+    "grain4_maxspeed",
+    "hetero_agents",
+    "hetero_goals_only",
+    "string_grid_a8",
+    "labmaze_h21_w21_a8_c0.65",
+    "labmaze_h21_w21_a32_c1.0",
+    "caves_default_a16",
+    "diffdrive_8x8_a8",
+    "diffdrive_asym_wild",
+)
+# Where one agent sees two objects in another order, or one instead of the other, at first.
+TIED = ("labmaze_h21_w21_a8_c0.65", "diffdrive_8x8_a8")
+SMALL = {"num_agents": 6, "map_params": {"num_rows": 5, "num_cols": 6, "obstacle_density": 0.2}}
+
+
+@pytest.fixture(scope="module", params=RECORDINGS)
+def recording(request, golden):
+    with np.load(golden / "routing" / f"{request.param}.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    still = np.zeros(arrays["agent_pos"].shape[:2])  # without heading
+    return {"name": request.param, "agent_angle": still, **arrays}
+
+
+def parameters(recording):
+    return json.loads(str(recording["parameters"]))
+
+
+def before(recording):
+    """Recorded state before each step, lane by lane."""
+    fixed = ("goal_pos", "landmark_pos", "agent_rad", "goal_rad")
+    moving = ("agent_pos", "agent_vel", "agent_angle", "on_goal", "time_to_reach_goal")
+    moving = [name for name in (*moving, "num_collisions") if name in recording]
+    steps = len(recording["actions"])
+    state = {
+        name: np.broadcast_to(recording[name], (steps, *recording[name].shape)) for name in fixed
+    }
+    return state | {name: recording[name][:-1] for name in moving} | {"time": np.arange(steps)}
+
+
+def close(value, recorded, tolerance):
+    np.testing.assert_allclose(value, recorded, rtol=0, atol=tolerance)
+
+
+# -- the published model -------------------------------------------------------------------------
+
+
+def test_every_recorded_step_from_its_recorded_start(recording):
+    steps = len(recording["actions"])
+    engine = Engine(ID, steps, **parameters(recording))
+    engine.reset(np.arange(steps), state=before(recording))
+    engine.step(recording["actions"], DISABLED)
+    state, control = engine.state, engine.control
+    close(state.agent_pos, recording["agent_pos"][1:], 1e-5)
+    close(state.agent_vel, recording["agent_vel"][1:], 5e-5)
+    close(state.agent_angle, recording["agent_angle"][1:], 1e-5)
+    close(control.rewards, recording["rewards"], 1e-5)
+    close(state.time_to_reach_goal, recording["time_to_reach_goal"][1:], 1e-5)
+    np.testing.assert_array_equal(state.on_goal, recording["on_goal"][1:])
+    np.testing.assert_array_equal(state.collided, recording["collided"])
+    np.testing.assert_array_equal(state.num_collisions, recording["num_collisions"][1:])
+    np.testing.assert_array_equal(control.done, recording["done"])
+    seen = len(recording["obs"]) - 1
+    close(control.obs[:seen], recording["obs"][1:], 1e-5)
+
+
+def test_initial_observations_with_their_ties(recording):
+    engine = Engine(ID, **parameters(recording))
+    state = before(recording)
+    engine.reset(np.zeros(1), state={name: value[0] for name, value in state.items()})
+    off = np.abs(engine.control.obs[0] - recording["obs"][0]).max(-1) > 1e-5
+    # One agent sees others of two landmarks that float32 cannot tell apart than the published code.
+    objects = np.concatenate([recording["agent_pos"][0], recording["landmark_pos"]])
+    for a in np.flatnonzero(off):
+        distance = np.sort(np.hypot(*(objects - recording["agent_pos"][0, a]).T))
+        nearest = engine.constants.max_obs
+        assert np.diff(distance[1 : nearest + 2]).min() < 1e-6
+    assert off.sum() == (recording["name"] in TIED)
+
+
+def test_final_metrics(recording):
+    steps = len(recording["actions"])
+    engine = Engine(ID, **parameters(recording))
+    last = {name: value[-1] for name, value in before(recording).items()}
+    engine.reset(np.zeros(1), state=last)
+    engine.step(recording["actions"][-1:], DISABLED)
+    assert engine.state.time[0] == steps
+    np.testing.assert_allclose(list(engine.metrics().values()), recording["final"], rtol=1e-6)
+
+
+def test_whole_episode_without_contacts(golden):
+    with np.load(golden / "routing" / "success_3agents.npz") as file:
+        recording = {name: file[name] for name in file.files}
+    engine = Engine(ID, **parameters(recording))
+    engine.reset(np.zeros(1), state={name: value[0] for name, value in before(recording).items()})
+    for t, action in enumerate(recording["actions"]):
+        assert not engine.control.done[0]
+        engine.step(action[None], DISABLED)
+        close(engine.state.agent_pos[0], recording["agent_pos"][t + 1], 1e-5)
+    assert engine.control.terminated.all()
+    assert not engine.control.truncated[0]
+    assert engine.metrics()["success_rate"] == 1.0
+
+
+def test_soft_plus_is_exact_to_fourteen_digits():
+    x = np.concatenate([[0.0], np.geomspace(1e-12, 100, 4000), np.linspace(0, 45, 4001)])
+    ours = np.array([contacts.softplus(value) for value in x])
+    reference = np.array([value + math.log1p(math.exp(-value)) for value in x])
+    np.testing.assert_allclose(ours, reference, rtol=1e-14)
+
+
+# -- an all-pairs model in plain numpy -----------------------------------------------------------
+
+
+def naive_step(c, state, actions):
+    """Positions, velocities, headings and contacts of one lane after a step, from all pairs."""
+    pos, vel, angle = state["agent_pos"], state["agent_vel"], state["agent_angle"]
+    n, rad = len(pos), state["agent_rad"]
+    radii = np.concatenate([rad, np.full(len(state["landmark_pos"]), c.landmark_rad)])
+    collided = np.zeros(n, bool)
+    for _ in range(c.substeps):
+        objects = np.concatenate([pos, state["landmark_pos"]])
+        delta = pos[:, None] - objects
+        distance = np.sqrt((delta**2).sum(-1))
+        touch = distance <= rad[:, None] + radii
+        touch[np.arange(n), np.arange(n)] = False
+        depth = (rad[:, None] + radii - distance) / c.contact_margin
+        overlap = c.contact_margin * np.logaddexp(0, depth)
+        push = np.where(touch, c.contact_force * overlap / np.maximum(distance, 1e-8), 0)
+        force = (push[..., None] * delta).sum(1)
+        collided |= touch.any(1)
+        vel = naive_velocity(c, vel, angle, force, actions)
+        pos = pos + c.dt * vel
+        turn = 0.5 * (c.turn_high - c.turn_low) * (actions[:, 1] + 1) + c.turn_low
+        angle = angle + c.dt * np.clip(turn, c.turn_low, c.turn_high)
+    return pos, vel, angle, collided
+
+
+def naive_velocity(c, vel, angle, force, actions):
+    """Velocities after a substep, of agents that drive and of those that are pushed."""
+    ahead = 0.5 * (c.fastest - c.slowest) * (actions[:, 0] + 1) + c.slowest
+    ahead = np.clip(ahead, c.slowest, c.fastest)
+    rolling = np.stack([ahead * np.cos(angle), ahead * np.sin(angle)], -1)
+    kept, impulse, accel, cap = (
+        column[:, None] for column in (c.retained, c.impulse, c.accel, c.max_speed)
+    )
+    pushed = kept * vel + impulse * (force + accel * actions)
+    speed = np.sqrt((pushed**2).sum(-1, keepdims=True))
+    slower = pushed * cap / np.maximum(speed, 1e-300)
+    pushed = np.where((cap >= 0) & (speed > cap), slower, pushed)
+    driven = (c.dynamics_code == dynamics.DIFFDRIVE)[:, None]
+    return np.where(driven, rolling + impulse * force, pushed)
+
+
+def naive_observation(c, state):
+    """Observations of one lane by sorting all objects."""
+    pos, rad, n = state["agent_pos"], state["agent_rad"], len(state["agent_pos"])
+    objects = np.concatenate([pos, state["landmark_pos"]])
+    rows = []
+    for a in range(n):
+        offset = objects - pos[a]
+        near = objects.astype(np.float32) - pos[a].astype(np.float32)
+        distance = np.sqrt((near * near).sum(-1))
+        distance[a] = -1  # the observer comes first and is dropped
+        row = [(state["goal_pos"][a] - pos[a])]
+        row[0] = row[0] / max(np.hypot(*row[0]), c.window)
+        for o in np.argsort(distance, kind="stable")[1 : c.max_obs + 1]:
+            other = rad[a] if o < n else c.landmark_rad
+            gap = abs(distance[o] - np.float32(rad[a] + other))
+            exact = np.hypot(*offset[o])
+            seen = gap < np.float32(c.window) and exact > 0
+            scale = (1 - (c.window + other) / exact) / (c.window - rad[a]) if seen else 0.0
+            row.append(offset[o] * scale)
+        rows.append(np.concatenate(row))
+    return np.array(rows)
+
+
+BLOCKS = [
+    {"count": 2},
+    {"dynamics": "diffdrive", "count": 3, "dynamics_params": {"linear_speed": [-0.1, 0.4]}},
+    {"dynamics": "holonomic", "dynamics_params": {"accel": 9.0, "max_speed": 0.1, "mass": 2.0}},
+]
+CASES = {
+    "spread": (SMALL, 1.0),
+    "heap": ({**SMALL, "num_agents": 12}, 0.15),
+    "many in one place": ({"num_agents": 100}, 0.03),
+    "mixed sizes": (
+        {**SMALL, "map_params": {"num_rows": 7, "num_cols": 4, "agent_rad_range": (0.02, 0.15)}},
+        0.5,
+    ),
+    "wild": ({**SMALL, "max_obs": 40, "dynamics_params": {"damping": 0.01, "accel": 80.0}}, 1.0),
+    "fast and coarse": ({**SMALL, "frameskip": 3, "dynamics_params": {"max_speed": -1.0}}, 0.4),
+    "driving": ({**SMALL, "dynamics": "diffdrive", "frameskip": 5}, 0.5),
+    "mixed": ({**SMALL, "dynamics": "mixed", "dynamics_params": {"blocks": BLOCKS}}, 0.5),
+    "fine grain": ({"num_agents": 9, "map_params": {"grain_factor": 9, "num_cols": 8}}, 0.3),
+}
+
+
+def scattered(engine, spread, seed):
+    """Random states over the middle part of the world, or beyond its walls, with random speeds."""
+    rng = np.random.default_rng(seed)
+    c, shape = engine.constants, engine.state.agent_pos.shape
+    half = 0.5 * spread * np.array([c.width, c.height])
+    engine.reset(
+        np.arange(engine.lanes),
+        state={
+            "agent_pos": rng.uniform(-1.1, 1.1, shape) * half,
+            "agent_vel": rng.normal(0, 0.3, shape),
+            "agent_angle": np.pi * np.sin(np.arange(shape[1]) + np.arange(shape[0])[:, None]),
+        },
+    )
+    return rng.uniform(-1, 1, shape)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cell_lists_find_what_all_pairs_find(name):
+    given_parameters, spread = CASES[name]
+    engine = Engine(ID, 6, **given_parameters)
+    actions = scattered(engine, spread, 5)
+    # One case must not fit into the lists of neighbours, the others must.
+    assert engine.state.crowded.any() == (name == "many in one place")
+    for _ in range(2):
+        state = engine.get_state()
+        for lane in range(engine.lanes):
+            one = {field: value[lane] for field, value in state.items()}
+            close(engine.control.obs[lane], naive_observation(engine.constants, one), 1e-5)
+        engine.step(actions, DISABLED)
+        for lane in range(engine.lanes):
+            one = {field: value[lane] for field, value in state.items()}
+            pos, vel, angle, collided = naive_step(engine.constants, one, actions[lane])
+            close(engine.state.agent_pos[lane], pos, 1e-9)
+            close(engine.state.agent_vel[lane], vel, 1e-7)
+            turned = angle - engine.state.agent_angle[lane]
+            close(turned, 2 * np.pi * np.rint(turned / (2 * np.pi)), 1e-9)
+            np.testing.assert_array_equal(engine.state.collided[lane], collided)
+
+
+def variant(name, **changes):
+    """Register Routing with constants replaced that must not change a bit."""
+    changed = dataclasses.replace(
+        routing.SPEC,
+        id=f"coopbench/{name}-v0",
+        constants=lambda p: routing.constants(p)._replace(**changes),
+    )
+    coopbench_envs.register(changed)
+    return changed.id
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"room": 3},
+        {"skin": 0.0},
+        {"skin": 1.5},
+        {"bins_per_length": 9.0, "bins_x": 40, "bins_y": 30},
+    ],
+    ids=["no room", "no skin", "thick skin", "fine bins"],
+)
+@pytest.mark.parametrize("moves", [{}, {"dynamics": "diffdrive"}], ids=["holonomic", "diffdrive"])
+def test_lists_change_no_bit(changes, moves):
+    name = "".join(word.capitalize() for word in "_".join([*changes, *moves]).split("_"))
+    other = variant(f"Routing{name}{round(10 * next(iter(changes.values())))}", **changes)
+    runs = []
+    for env_id in (ID, other):
+        engine = Engine(env_id, 8, **{**SMALL, "num_agents": 10, **moves})
+        actions = scattered(engine, 0.6, 9)
+        hashes = []
+        for _ in range(12):
+            engine.step(actions, DISABLED)
+            hashes.append((engine.state.agent_pos.tobytes(), engine.control.obs.tobytes()))
+        runs.append(hashes)
+    assert runs[0] == runs[1]
+
+
+# -- what must hold in any state -----------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**31), spread=st.floats(0.2, 1.2), data=st.data())
+def test_names_of_agents_do_not_matter(seed, spread, data):
+    order = np.array(data.draw(st.permutations(range(6))))
+    engine = Engine(ID, 4, **SMALL)
+    actions = scattered(engine, spread, seed)
+    start, first = engine.get_state(), engine.control.obs.copy()
+    engine.step(actions, DISABLED)
+    rewards, pos = engine.control.rewards.copy(), engine.state.agent_pos.copy()
+    per_agent = ("agent_pos", "agent_vel", "goal_pos", "agent_rad", "goal_rad")
+    swapped = {name: start[name][:, order] for name in per_agent}
+    engine.reset(np.arange(4), state=swapped | {"landmark_pos": start["landmark_pos"]})
+    close(engine.control.obs, first[:, order], 1e-5)
+    engine.step(actions[:, order], DISABLED)
+    close(engine.state.agent_pos, pos[:, order], 1e-9)
+    close(engine.control.rewards, rewards[:, order], 1e-9)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**31), spread=st.floats(0.2, 1.2))
+def test_mirror_image(seed, spread):
+    engine = Engine(ID, 4, **SMALL)
+    actions = scattered(engine, spread, seed)
+    start, flip = engine.get_state(), np.array([-1.0, 1.0])
+    engine.step(actions, DISABLED)
+    pos, rewards = engine.state.agent_pos.copy(), engine.control.rewards.copy()
+    names = ("agent_pos", "agent_vel", "goal_pos", "landmark_pos")
+    engine.reset(np.arange(4), state={name: start[name] * flip for name in names})
+    engine.step(actions * flip, DISABLED)
+    close(engine.state.agent_pos, pos * flip, 1e-9)
+    close(engine.control.rewards, rewards, 1e-9)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**31))
+def test_agents_that_collide_in_the_open_keep_their_momentum(seed):
+    engine = Engine(ID, 4, num_agents=8, map_params={"obstacle_density": 0.0})
+    scattered(engine, 0.05, seed)
+    before_step = engine.state.agent_vel.sum(1)
+    engine.step(np.zeros_like(engine.state.agent_pos), DISABLED)
+    c = engine.constants
+    assert engine.state.collided.any()
+    close(engine.state.agent_vel.sum(1), before_step * c.retained[0] ** c.substeps, 1e-9)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**31),
+    spread=st.floats(0.0, 1.5),
+    force=st.floats(0, 30),
+    max_obs=st.integers(1, 12),
+)
+def test_observations_stay_inside_their_space(seed, spread, force, max_obs):
+    engine = Engine(ID, 4, max_obs=max_obs, **SMALL)
+    actions = force * scattered(engine, spread, seed)
+    for _ in range(3):
+        for lane in range(4):
+            for a, space in enumerate(engine.observation_spaces):
+                assert space.contains(engine.control.obs[lane, a])
+        engine.step(actions)
+
+
+# -- instances, episodes -------------------------------------------------------------------------
+
+
+def test_reset_draws_distinct_cells():
+    engine = Engine(ID, 50, **SMALL)
+    engine.reset(np.arange(50))
+    c, state = engine.constants, engine.state
+    corners = state.landmark_pos[:, : c.num_obstacles] - c.outline[0]
+    cells = np.concatenate([state.agent_pos, state.goal_pos, corners], 1)
+    assert cells.shape[1] == 2 * 6 + 6
+    for lane in cells.round(6):
+        assert len(np.unique(lane, axis=0)) == len(lane)
+    away = np.abs(cells[:, :, None] - c.centres).max(-1).min(-1)
+    close(away, 0.0, 1e-9)
+    assert len({lane.tobytes() for lane in cells}) == 50
+    assert not state.on_goal.any()
+    assert (state.time_to_reach_goal == c.max_time).all()
+
+
+def test_radii_follow_their_ranges():
+    ranges = {"agent_rad_range": [0.02, 0.08]}
+    engine = Engine(ID, 40, map_params=ranges)
+    engine.reset(np.arange(40))
+    rad = engine.state.agent_rad
+    assert rad.min() >= 0.02
+    assert rad.max() <= 0.08
+    assert 0.045 < rad.mean() < 0.055
+    close(engine.state.goal_rad, rad / 2.5, 1e-15)
+    engine = Engine(ID, map_params={**ranges, "goal_rad_range": [0.03, 0.03]})
+    engine.reset(np.zeros(1))
+    assert (engine.state.goal_rad == 0.03).all()
+
+
+def test_landmarks_are_where_the_recordings_have_them(recording):
+    """Rebuilds the recorded instance from its cells: order of discs and walls, up to float32."""
+    engine = Engine(ID, **parameters(recording))
+    c = engine.constants
+
+    def cell(points):
+        nearest = [np.abs(c.centres - point).sum(-1).argmin() for point in points]
+        return np.array(nearest, int)[None]
+
+    start, landmarks = recording["agent_pos"][0], recording["landmark_pos"].copy()
+    landmarks[landmarks[:, 0] == -100] = ABSENT  # where the published code puts discs aside
+    arrays = {
+        "agent_cell": cell(start),
+        "goal_cell": cell(recording["goal_pos"]),
+        "agent_rad": recording["agent_rad"][None],
+        "goal_rad": recording["goal_rad"][None],
+    }
+    if len(c.outline):
+        arrays["obstacle_cell"] = cell(landmarks[: c.num_obstacles] - c.outline[0])
+    else:
+        arrays["map_index"] = np.abs(c.discs - landmarks).max((1, 2)).argmin()[None]
+        drawn_from = set(c.free[arrays["map_index"][0]])
+        assert {*arrays["agent_cell"][0], *arrays["goal_cell"][0]} <= drawn_from
+    fields = routing.instances(c, arrays)
+    close(fields["agent_pos"][0], start, 1e-6)
+    close(fields["goal_pos"][0], recording["goal_pos"], 1e-6)
+    close(fields["landmark_pos"][0], landmarks, 1e-6)
+    assert c.step_dt * (c.horizon - 1) == c.max_time
+    close(c.max_time, recording["time_to_reach_goal"][0], 1e-5)
+
+
+def test_official_instances_start_episodes(golden):
+    engine = Engine(ID, 5, map_params={"obstacle_density": 0.15}, horizon=1001)
+    with np.load(golden / "routing" / "instances_a8_o60.npz") as arrays:
+        cells = {name: arrays[name] for name in arrays.files}
+    fields = routing.instances(engine.constants, cells)
+    engine.reset(np.arange(5), state=fields)
+    c = engine.constants
+    assert c.max_time == pytest.approx(160.0)
+    index = cells["agent_cell"].astype(int)
+    where = np.stack([-3.8 + 0.4 * (index % 20), -3.8 + 0.4 * (index // 20)], -1)
+    close(engine.state.agent_pos, where, 1e-12)
+    # Every obstacle is surrounded by the discs of its own outline.
+    centre = c.centres[cells["obstacle_cell"]]
+    discs = engine.state.landmark_pos[:, : 8 * c.num_obstacles].reshape(5, 8, -1, 2)
+    close(np.abs(discs - centre[:, None]).max(-1), 0.2, 1e-12)
+    assert not engine.state.on_goal.any()
+
+
+def test_horizon_is_exact():
+    engine = Engine(ID, horizon=7, frameskip=0)
+    engine.reset(np.zeros(1))
+    for t in range(7):
+        assert not engine.control.done[0], t
+        engine.step(np.zeros((1, 8, 2)))
+    assert engine.control.truncated[0]
+    assert not engine.control.terminated.any()
+
+
+@pytest.mark.parametrize(
+    ("given_parameters", "words"),
+    [
+        ({"num_agents": 200}, ("num_agents was 200", "400 cells", "num_agents <= 160")),
+        ({"map_params": {"obstacle_density": 0.99}}, ("obstacle_density=0.99", "<= 0.96")),
+        ({"map_params": {"grain_factor": 2}}, ("'grain_factor'", "was 2", "agent_rad_range")),
+        ({"map_params": {"grain": 3}}, ("'grain'", "map 'random_grid'", "grain_factor")),
+        ({"map_params": {"num_rows": 0}}, ("'num_rows'", "was 0", "[1, 1000]")),
+        (
+            {"map_params": {"agent_rad_range": (0.1, 0.05)}},
+            ("'agent_rad_range'", "0 < low <= high"),
+        ),
+        ({"map_params": {"goal_rad_range": (0.1,)}}, ("'goal_rad_range'", "two numbers")),
+        ({"map": "random_gird"}, ("'map'", "'random_gird'", "'random_grid'")),
+        ({"window": 0.05}, ("'window'", "was 0.05", "radius up to 0.05")),
+        ({"dynamics": "flying"}, ("'dynamics'", "'flying'", "'holonomic'")),
+        ({"dynamics_params": {"mass": 0}}, ("'mass'", "dynamics 'holonomic'", "was 0")),
+        ({"contact_margin": 0.0}, ("'contact_margin'", "was 0.0")),
+    ],
+)
+def test_errors_say_what_was_given_and_what_is_allowed(given_parameters, words):
+    with pytest.raises((ValueError, TypeError)) as error:
+        Engine(ID, **given_parameters)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"agent_cell": None}, ("'agent_cell'", "goal_cell, obstacle_cell")),
+        ({"agent_cell": np.zeros((2, 3), int)}, ("'agent_cell'", "(episodes, 6)", "(2, 3)")),
+        ({"goal_cell": np.full((2, 6), 30)}, ("'goal_cell'", "[0, 29]", "30 to 30")),
+        ({"obstacle_cell": np.zeros((3, 6), int)}, ("number of episodes", "2, 2 and 3")),
+    ],
+)
+def test_instance_errors(changes, words):
+    arrays = {name: np.zeros((2, 6), int) for name in ("agent_cell", "goal_cell", "obstacle_cell")}
+    arrays = {name: value for name, value in (arrays | changes).items() if value is not None}
+    with pytest.raises(ValueError, match="random_grid") as error:
+        routing.instances(Engine(ID, **SMALL).constants, arrays)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_instances_need_radii_that_the_map_would_draw():
+    constants = Engine(ID, **CASES["mixed sizes"][0]).constants
+    arrays = {name: np.zeros((1, 6), int) for name in ("agent_cell", "goal_cell")}
+    arrays["obstacle_cell"] = np.full((1, constants.num_obstacles), 20)
+    with pytest.raises(ValueError, match="agent_rad"):
+        routing.instances(constants, arrays)
+
+
+def test_page_documents_the_parameters_of_maps_and_dynamics():
+    page = (Path(__file__).parents[1] / "docs/environments/routing.md").read_text("utf-8")
+    maps = [module.Params for module in routing.MAPS.values()]
+    for params in (*maps, *routing.DYNAMICS.values(), dynamics.Block):
+        for name, (_, default, allowed) in describe(params).items():
+            assert f"| `{name}` | `{default}` |" in page
+            assert f"| {allowed.text} |" in page
+
+
+# -- pictures ------------------------------------------------------------------------------------
+
+
+def test_picture_and_text_show_the_state():
+    engine = Engine(ID, **SMALL)
+    scattered(engine, 0.2, 1)
+    engine.step(np.zeros((1, 6, 2)))
+    state = {name: value[0] for name, value in engine.get_state().items()}
+    image = engine.spec.picture(engine.constants, state, engine.agents)
+    assert image.dtype == np.uint8
+    assert image.ndim == 3
+    assert image.shape[2] == 3
+    assert len(np.unique(image.reshape(-1, 3), axis=0)) > 20
+    page = engine.spec.text(engine.constants, state, engine.agents)
+    assert page.startswith("step 1 / 1000")
+    assert "x" in page.split("\n", 1)[1]
+    assert page.count("#") > 20

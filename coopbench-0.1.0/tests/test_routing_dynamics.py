@@ -1,0 +1,250 @@
+"""Routing: how agents move, computed by hand, in blocks, and what its errors say."""
+
+import math
+
+import numpy as np
+import pytest
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.planners.greedy import Greedy
+from coopbench_envs import Engine
+from coopbench_envs.drivers import DISABLED
+from coopbench_envs.pathfinding import angles, routing
+
+ID = routing.SPEC.id
+EMPTY = {"num_rows": 10, "num_cols": 10, "obstacle_density": 0.0}
+DRIVE = {"linear_speed": [-0.2, 0.6], "angular_speed": [-1.0, 3.0]}
+BLOCKS = [
+    {"dynamics": "holonomic", "count": 2, "dynamics_params": {"accel": 10.0, "damping": 0.5}},
+    {"dynamics": "diffdrive", "count": 2, "dynamics_params": DRIVE},
+    {"dynamics": "holonomic", "count": 1, "dynamics_params": {"mass": 4.0}},
+]
+
+
+def close(value, expected, tolerance=1e-12):
+    np.testing.assert_allclose(value, expected, rtol=0, atol=tolerance)
+
+
+def mixed(blocks, num_agents=5, **more):
+    return {
+        "num_agents": num_agents,
+        "dynamics": "mixed",
+        "dynamics_params": {"blocks": blocks},
+        "map_params": EMPTY,
+        "frameskip": 0,
+        **more,
+    }
+
+
+def placed(pos, angle, **parameters):
+    """One game with agents far from walls at rest."""
+    engine = Engine(ID, **parameters)
+    state = {"agent_pos": np.array(pos, float), "agent_angle": np.array(angle, float)}
+    engine.reset(np.zeros(1), state=state)
+    return engine
+
+
+def stepped(engine, actions):
+    engine.step(np.array([actions], float), DISABLED)
+    return {name: value[0] for name, value in engine.get_state().items()}
+
+
+# -- angles --------------------------------------------------------------------------------------
+
+
+def test_angles_are_exact_to_fifteen_digits():
+    x = np.concatenate([np.linspace(-10, 10, 4001), np.pi / 4 * np.arange(-9, 10), [1e-12]])
+    ours = np.array([angles.sine_cosine(value) for value in x])
+    close(ours, np.stack([np.sin(x), np.cos(x)], -1), 1e-15)
+    rng = np.random.default_rng(0)
+    way = rng.normal(size=(2000, 2)) * 10.0 ** rng.integers(-9, 9, (2000, 2))
+    ours = [angles.heading(dx, dy) for dx, dy in way]
+    close(ours, np.arctan2(way[:, 1], way[:, 0]), 1e-15)
+    assert [angles.heading(dx, dy) for dx, dy in ((0.0, 0.0), (-1.0, 0.0))] == [0.0, math.pi]
+    ours = np.array([angles.wrapped(value) for value in x])
+    assert (ours >= -math.pi).all()
+    assert (ours < math.pi).all()
+    close(np.exp(1j * ours), np.exp(1j * x), 1e-14)
+
+
+# -- differential drive --------------------------------------------------------------------------
+
+
+def test_agents_face_their_goals_at_reset():
+    engine = Engine(ID, 20, dynamics="diffdrive")
+    engine.reset(np.arange(20))
+    way = engine.state.goal_pos - engine.state.agent_pos
+    close(engine.state.agent_angle, np.arctan2(way[..., 1], way[..., 0]))
+    holonomic = Engine(ID, 20)
+    holonomic.reset(np.arange(20))
+    assert (holonomic.state.agent_angle == 0).all()
+    close(holonomic.state.goal_pos, engine.state.goal_pos, 0)
+
+
+def test_driving_by_hand():
+    """Middle action, full left ahead, clipped right back; the old heading leads."""
+    engine = placed(
+        [(-1, 0), (0, 0), (1, 0)],
+        [0.0, math.pi / 2, math.pi - 0.01],
+        **mixed([{"dynamics": "diffdrive", "count": 3, "dynamics_params": DRIVE}], 3),
+    )
+    state = stepped(engine, [(0, 0), (1, 1), (-7, 5)])
+    close(state["agent_vel"], [(0.2, 0), (0, 0.6), (0.2 * math.cos(0.01), -0.2 * math.sin(0.01))])
+    close(state["agent_pos"], np.array([(-1, 0), (0, 0), (1, 0)]) + 0.01 * state["agent_vel"])
+    close(state["agent_angle"], [0.01, math.pi / 2 + 0.03, -math.pi + 0.02])
+
+
+def test_a_push_lasts_one_substep():
+    """Two that stand still in contact: velocity is the impulse alone, and no part of it is kept."""
+    engine = placed(
+        [(-0.049, 0), (0.049, 0)],
+        [0.0, 0.0],
+        num_agents=2,
+        dynamics="diffdrive",
+        dynamics_params={"mass": 0.5},
+        map_params=EMPTY,
+        frameskip=0,
+    )
+    push = 500 * 0.001 * math.log1p(math.exp(2)) * 0.01 / 0.5
+    state = stepped(engine, [(0, 0), (0, 0)])
+    close(state["agent_vel"], [(-push, 0), (push, 0)])
+    assert state["collided"].all()
+    away = np.array([(-0.06, 0), (0.06, 0)])
+    engine.reset(np.zeros(1), state={"agent_vel": state["agent_vel"], "agent_pos": away})
+    close(stepped(engine, [(0, 0), (0, 0)])["agent_vel"], 0)
+
+
+# -- blocks --------------------------------------------------------------------------------------
+
+
+def test_mixed_by_hand():
+    """Consecutive blocks: agents 0 and 1 pushed, 2 and 3 driving, 4 pushed with another mass."""
+    pos = np.array([(-1, -1), (-1, 1), (1, -1), (1, 1), (0, 0)], float)
+    engine = placed(pos, [0, 0, 0, math.pi / 2, 0], **mixed(BLOCKS))
+    actions = [(1, 0), (0, -0.5), (1, 0), (-1, -1), (0.5, 1)]
+    state = stepped(engine, actions)
+    vel = np.array([(0.1, 0), (0, -0.05), (0.6, 0), (0, -0.2), (0.00625, 0.0125)])
+    close(state["agent_vel"], vel)
+    close(state["agent_pos"], pos + 0.01 * vel)
+    close(state["agent_angle"], [0, 0, 0.01, math.pi / 2 - 0.01, 0])
+    state = stepped(engine, np.zeros((5, 2)))
+    again = np.array([(0.05, 0), (0, -0.025), (0.2 * math.cos(0.01), 0.2 * math.sin(0.01))])
+    close(state["agent_vel"][:3], again)
+    close(state["agent_vel"][4], 0.75 * vel[4])
+
+
+def test_mixed_of_one_kind_changes_no_bit():
+    halves = [{"dynamics": "diffdrive", "count": 3, "dynamics_params": {"mass": 2}}] * 2
+    runs = []
+    for parameters in (
+        {"dynamics": "diffdrive", "dynamics_params": {"mass": 2}},
+        {"dynamics": "mixed", "dynamics_params": {"blocks": halves}},
+    ):
+        engine = Engine(ID, 4, num_agents=6, frameskip=3, **parameters)
+        engine.reset(np.arange(4))
+        actions = np.random.default_rng(0).uniform(-1, 1, (20, *engine.actions.shape))
+        for action in actions:
+            engine.step(action)
+        runs.append((engine.state.agent_pos.tobytes(), engine.control.obs.tobytes()))
+    assert runs[0] == runs[1]
+
+
+def test_only_driving_agents_of_a_mixture_have_a_heading():
+    engine = Engine(ID, 9, **mixed(BLOCKS))
+    engine.reset(np.arange(9))
+    assert (engine.state.agent_angle[:, [0, 1, 4]] == 0).all()
+    way = engine.state.goal_pos - engine.state.agent_pos
+    bearing = np.arctan2(way[..., 1], way[..., 0])
+    close(engine.state.agent_angle[:, 2:4], bearing[:, 2:4])
+    cells = {
+        name: np.arange(5)[None] + first for name, first in (("agent_cell", 0), ("goal_cell", 50))
+    }
+    cells["obstacle_cell"] = np.zeros((1, 0), int)
+    fields = routing.instances(engine.constants, cells)
+    close(fields["agent_angle"][0], [0, 0, math.pi / 2, math.pi / 2, 0])
+
+
+def test_lists_look_ahead_as_far_as_the_fastest_block_goes():
+    slow = {"dynamics": "diffdrive", "dynamics_params": {"linear_speed": [-0.7, 0.1]}}
+    engine = Engine(ID, **mixed([{"count": 4}, slow], frameskip=3))
+    assert engine.constants.skin == pytest.approx(2 * 0.7 * 0.04)
+
+
+def test_greedy_pushes_each_block_as_hard_as_it_needs():
+    gentle = {"count": 2, "dynamics_params": {"accel": 0.05}}
+    game = Game.at(ID, **mixed([{"count": 3}, gentle], frameskip=15))
+    near = np.zeros((1, 5, len(game.agents) + 3))
+    near[..., 0] = 0.05
+    forces, _ = Greedy(game, None).act(near, None)
+    assert (forces[0, :3, 0] < 1).all()
+    assert (forces[0, 3:, 0] == 1).all()
+    with pytest.raises(ValueError, match=r"greedy.*holonomic"):
+        Greedy(Game.at(ID, **mixed(BLOCKS)), None)
+
+
+def test_picture_shows_where_driving_agents_look():
+    pictures = []
+    for angle in (0.0, 2.0):
+        engine = placed(np.zeros((1, 2)), [angle], **mixed([{"dynamics": "diffdrive"}], 1))
+        engine.reset(np.zeros(1), state={"agent_angle": np.full((1, 1), angle)})
+        state = {name: value[0] for name, value in engine.get_state().items()}
+        pictures.append(engine.spec.picture(engine.constants, state, engine.agents))
+    assert 5 < (pictures[0] != pictures[1]).any(-1).sum() < 400
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        ([], ("'blocks'", "dynamics 'mixed'", "[]", "num_agents=5")),
+        ([{"count": 2}, {"count": 2}], ("[2, 2]", "together 4", "num_agents=5")),
+        (3, ("'blocks'", "dynamics 'mixed'", "was 3", "a list")),
+        ([{"count": 5}, 7], ("blocks[1]", "was 7", "dynamics, count, dynamics_params")),
+        ([{"cuont": 5}], ("blocks[0]", "'cuont'", "'count'")),
+        ([{"count": 0}], ("blocks[0]", "'count'", "was 0", "[1, 10000]")),
+        ([{"dynamics": "difdrive", "count": 5}], ("blocks[0]", "'difdrive'", "mean 'diffdrive'")),
+        ([{"dynamics": "mixed", "count": 5}], ("blocks[0]", "'mixed'", "diffdrive, holonomic")),
+        ([{"count": 5, "dynamics_params": 4}], ("blocks[0]", "'dynamics_params'", "a mapping")),
+        (
+            [{"count": 4}, {"dynamics": "diffdrive", "dynamics_params": {"speed": 1}}],
+            ("blocks[1]", "diffdrive", "'speed'", "linear_speed"),
+        ),
+        (
+            [{"count": 4}, {"dynamics": "diffdrive", "dynamics_params": {"mass": -1}}],
+            ("blocks[1]", "diffdrive", "'mass'", "was -1"),
+        ),
+        (
+            [{"count": 4}, {"dynamics": "diffdrive", "dynamics_params": {"dt": 0.02}}],
+            ("blocks[1]", "'dt'", "0.02", "0.01", "blocks[0]"),
+        ),
+    ],
+)
+def test_errors_name_the_block(blocks, words):
+    with pytest.raises((ValueError, TypeError)) as error:
+        Engine(ID, **mixed(blocks))
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"dynamics": "difdrive"}, ("'dynamics'", "'difdrive'", "Did you mean 'diffdrive'?")),
+        (
+            {"dynamics": "diffdrive", "dynamics_params": {"linear_speed": (1, -1)}},
+            ("'linear_speed'", "dynamics 'diffdrive'", "(1, -1)", "lowest <= highest"),
+        ),
+        (
+            {"dynamics": "diffdrive", "dynamics_params": {"accel": 1}},
+            ("'accel'", "dynamics 'diffdrive'", "linear_speed"),
+        ),
+        ({"dynamics": "mixed", "dynamics_params": {"block": []}}, ("'block'", "'blocks'")),
+    ],
+)
+def test_errors_of_dynamics(parameters, words):
+    with pytest.raises((ValueError, TypeError)) as error:
+        Engine(ID, **parameters)
+    for word in words:
+        assert word in str(error.value)

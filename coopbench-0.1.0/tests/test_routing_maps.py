@@ -1,0 +1,378 @@
+"""Maps of Routing: what they read, what they draw, what they refuse."""
+
+import numpy as np
+import pytest
+
+from coopbench_envs import Engine
+from coopbench_envs.pathfinding import routing
+from coopbench_envs.pathfinding.maps import caves_cont, labmaze_grid, mazes, movingai
+from coopbench_envs.pathfinding.maps.common import ABSENT
+
+ID = routing.SPEC.id
+ROOM = "....\n.##.\n....\n"
+PUBLISHED = {
+    "height": 21,
+    "width": 21,
+    "room_min_size": 4,
+    "room_max_size": 9,
+    "extra_connection_probability": 0.65,
+    "max_free_pos": 50,
+}
+
+
+def make(name, lanes=1, num_agents=3, **map_params):
+    return Engine(ID, lanes, num_agents=num_agents, map=name, map_params=map_params)
+
+
+def cells_of(c, places):
+    return np.abs(c.centres - places[..., None, :]).sum(-1).argmin(-1)
+
+
+@pytest.fixture
+def octile(tmp_path):
+    def write(rows, name="one", head=None):
+        text = head or f"type octile\nheight {len(rows)}\nwidth {len(rows[0])}\nmap\n"
+        (tmp_path / f"{name}.map").write_text(text + "\n".join(rows) + "\n")
+        return str(tmp_path / f"{name}.map")
+
+    return write
+
+
+# -- drawing -------------------------------------------------------------------------------------
+
+DRAWN = {
+    "string_grid": {"map_str": ROOM},
+    "batched_string_grid": {"map_str_batch": [ROOM, "....\n####\n..#.\n"]},
+    "labmaze_grid": PUBLISHED,
+    "caves_cont": {"num_rows": 30, "num_cols": 40, "scale": 8},
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_agents_and_goals_lie_on_distinct_free_cells(name):
+    engine = make(name, 200, **DRAWN[name])
+    engine.reset(np.arange(200))
+    c, s = engine.constants, engine.state
+    agents, goals = cells_of(c, s.agent_pos), cells_of(c, s.goal_pos)
+    for cells, places in ((agents, s.agent_pos), (goals, s.goal_pos)):
+        np.testing.assert_allclose(c.centres[cells], places, atol=1e-12)
+        assert (np.diff(np.sort(cells, axis=1)) > 0).all()
+    # Goals are drawn independently of agents: sometimes both have the same cell.
+    shared = (agents[:, :, None] == goals[:, None]).any((1, 2))
+    assert 0 < shared.sum() < 200
+    assert (s.on_goal == (agents == goals)).all()
+    for lane in range(200):
+        landmarks = s.landmark_pos[lane][s.landmark_pos[lane, :, 0] != ABSENT]
+        discs = landmarks[: c.num_obstacles] if c.num_obstacles else landmarks
+        assert not np.isin([*agents[lane], *goals[lane]], cells_of(c, discs)).any()
+
+
+@pytest.mark.parametrize("name", ["batched_string_grid", "labmaze_grid"])
+def test_every_map_and_free_cell_is_drawn_equally_often(name):
+    engine = make(name, 6000, num_agents=2, **DRAWN[name])
+    engine.reset(np.arange(6000))
+    c = engine.constants
+    landmarks = engine.state.landmark_pos
+    counts = np.array([(landmarks == discs).all((1, 2)).sum() for discs in c.discs])
+    assert counts.sum() == 6000
+    assert abs(counts - 6000 / len(counts)).max() < 250
+    drawn = [cells_of(c, places) for places in (engine.state.agent_pos, engine.state.goal_pos)]
+    for cells in drawn:
+        first = (landmarks == c.discs[0]).all((1, 2))
+        frequency = np.bincount(cells[first].ravel(), minlength=len(c.centres))
+        expected = 2 * first.sum() / c.free.shape[1]
+        assert set(np.flatnonzero(frequency)) == set(c.free[0])
+        assert abs(frequency[c.free[0]] - expected).max() < 5 * np.sqrt(expected)
+
+
+def test_discs_that_are_not_there_are_never_met():
+    """A map with fewer walls plays like the same map alone, wherever agents are."""
+    both = make("batched_string_grid", 40, num_agents=2, map_str_batch=[ROOM, "####\n#..#\n#..#\n"])
+    both.reset(np.arange(40))
+    s = both.state
+    lane = int(np.flatnonzero(s.landmark_pos[:, -1, 0] == ABSENT)[0])
+    alone = make("string_grid", num_agents=2, map_str=ROOM)
+    corner = [[-0.35, -0.3], [-9.0, -9.0]]  # also far outside, beside the last bin
+    fields = {"agent_pos": [corner], "goal_pos": [s.goal_pos[lane]]}
+    alone.reset(np.zeros(1), state=fields)
+    assert both.state.bin_first[lane, -1] == alone.constants.num_landmarks
+    both.reset(
+        state={
+            "landmark_pos": s.landmark_pos[lane],
+            "agent_pos": corner,
+            "goal_pos": s.goal_pos[lane],
+        }
+    )
+    for t in range(30):
+        np.testing.assert_array_equal(both.control.obs[lane], alone.control.obs[0])
+        action = np.full((1, 2, 2), [[-1.0, 1.0]]) * (1 if t % 2 else -1)
+        alone.step(action)
+        both.step(np.broadcast_to(action, (40, 2, 2)))
+        np.testing.assert_array_equal(both.state.agent_pos[lane], alone.state.agent_pos[0])
+    state = {name: value[lane] for name, value in both.get_state().items()}
+    assert both.spec.picture(both.constants, state, both.agents).dtype == np.uint8
+    assert "#" in both.spec.text(both.constants, state, both.agents)
+
+
+def test_walls_of_caves_have_the_middle_ranks():
+    engine = make("caves_cont", 3, num_agents=4, num_rows=30, num_cols=40, scale=8)
+    engine.reset(np.arange(3))
+    c, s = engine.constants, engine.state
+    x, y = c.centres[:, 0] / 0.1 + 19.5, c.centres[:, 1] / 0.1 + 14.5
+    u, v = x * 5 / 40, y * 3 / 30
+    for lane in range(3):
+        slopes = s.slopes[lane].reshape(6, 4, 2)
+        np.testing.assert_allclose((slopes**2).sum(-1), 1, atol=1e-12)
+        i, j = (u + 1e-9).astype(int), (v + 1e-9).astype(int)
+
+        def corner(a, b, i=i, j=j, slopes=slopes):
+            g = slopes[i + a, j + b]
+            return g[:, 0] * (u - i - a) + g[:, 1] * (v - j - b)
+
+        def fade(t):
+            return 6 * t**5 - 15 * t**4 + 10 * t**3
+
+        f, g = fade(u - i), fade(v - j)
+        near = corner(0, 0) * (1 - f) + corner(1, 0) * f
+        far = corner(0, 1) * (1 - f) + corner(1, 1) * f
+        noise = np.abs(near * (1 - g) + far * g)
+        ranked = np.sort(noise)
+        walls = cells_of(c, s.landmark_pos[lane, : c.num_obstacles])
+        assert (np.diff(walls) > 0).all()
+        assert len(walls) == int(0.72 * 1200) - int(0.55 * 1200)
+        assert noise[walls].min() >= ranked[int(0.55 * 1200)] - 1e-9
+        assert noise[walls].max() <= ranked[int(0.72 * 1200) - 1] + 1e-9
+        agents = cells_of(c, s.agent_pos[lane])
+        assert noise[agents].max() <= ranked[int(0.2 * 1200) - 1] + 1e-9
+    assert c.num_landmarks == c.num_obstacles + 2 * (30 + 40)
+    without = caves_cont.make_map(caves_cont.Params(add_borders=False), 3)
+    assert without.num_landmarks == 2785
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def test_string_grid_has_row_zero_at_the_bottom_and_a_border():
+    engine = make("string_grid", map_str="\n  ..#\n\n  ...\n")
+    c = engine.constants
+    assert (c.width, c.height) == pytest.approx((0.5, 0.4))
+    inner = mazes.wall_cells(c).reshape(4, 5)[1:-1, 1:-1]
+    assert inner.tolist() == [[False, False, True], [False, False, False]]
+    assert c.num_landmarks == 14 + 1
+    assert (c.agent_rad_low, c.goal_rad_low) == pytest.approx((0.03, 0.012))
+
+
+def test_explicit_and_fixed_cells():
+    engine = make(
+        "string_grid", 5, map_str=ROOM, agent_idx=[[0, 0], [0, 3], [2, 1]], random_goals=False
+    )
+    engine.reset(np.arange(5))
+    assert (cells_of(engine.constants, engine.state.agent_pos) == [7, 10, 20]).all()
+    goals = cells_of(engine.constants, engine.state.goal_pos)
+    assert (goals == goals[0]).all()
+    assert len(set(goals[0])) == 3
+
+
+def test_free_pos_str_and_max_free_pos_keep_cells():
+    c = make("string_grid", map_str=ROOM, free_pos_str="...#\n####\n####\n").constants
+    assert c.free.tolist() == [[7, 8, 9]]
+    c = make("string_grid", map_str=ROOM, max_free_pos=4).constants
+    assert len(set(c.free[0])) == 4
+    assert not mazes.wall_cells(c)[0, c.free[0]].any()
+
+
+def test_dug_mazes_are_connected_deterministic_and_follow_their_parameters():
+    opened = []
+    for probability in (0.0, 0.5, 1.0):
+        p = labmaze_grid.Params(height=25, width=31, extra_connection_probability=probability)
+        total = 0
+        for number in range(8):
+            walls, rooms = labmaze_grid.dig(p, number)
+            again = labmaze_grid.dig(p, number)
+            assert (walls == again[0]).all()
+            assert walls[[0, -1]].all()
+            assert walls[:, [0, -1]].all()
+            assert len(rooms) > 60
+            assert not walls.ravel()[rooms].any()
+            reached = np.zeros_like(walls)
+            reached.ravel()[rooms[0]] = True
+            for _ in range(walls.size):
+                grown = reached.copy()
+                grown[1:] |= reached[:-1]
+                grown[:-1] |= reached[1:]
+                grown[:, 1:] |= reached[:, :-1]
+                grown[:, :-1] |= reached[:, 1:]
+                grown &= ~walls
+                if (grown == reached).all():
+                    break
+                reached = grown
+            assert (reached == ~walls).all()
+            total += int((~walls).sum())
+        opened.append(total)
+    assert opened[0] < opened[1] < opened[2]
+    few = labmaze_grid.Params(height=25, width=31, max_rooms=1)
+    assert len(labmaze_grid.dig(few, 3)[1]) <= 25
+
+
+def test_published_mazes_have_their_published_numbers_of_walls():
+    for probability, walls in ((0.4, 170), (0.65, 158), (1.0, 140)):
+        settings = {**PUBLISHED, "extra_connection_probability": probability}
+        assert make("labmaze_grid", **settings).constants.num_landmarks == walls
+    later = make("labmaze_grid", **PUBLISHED, seed=5).constants
+    first = make("labmaze_grid", **PUBLISHED).constants
+    assert (later.free[0] == first.free[5]).all()
+
+
+def test_movingai_reads_scales_and_outlines(octile, tmp_path):
+    rows = ["..........", ".@@@@@@@@."] + [".@@@@@@@@."] * 7 + [".....TWGS."]
+    path = octile(rows)
+    walls = movingai.is_wall(movingai.read_octile(tmp_path / "one.map", "map"), "@")
+    assert walls.sum() == 64
+    c = make("movingai", path=path, height=20, width=30).constants
+    assert (c.width, c.height) == pytest.approx((2.8, 1.8))
+    cells = mazes.wall_cells(c).reshape(18, 28)
+    assert cells[8, 1:3].all()  # both sides of the left edge, which is at column 3
+    assert not cells[8, 4:23].any()  # the inside is hollow
+    free = set(c.free[0])
+    assert 8 * 28 + 12 not in free  # but nobody begins there
+    assert 0 in free
+    octile(["...", ".@.", "..."], "two")
+    both = make("movingai", path=str(tmp_path), height=20, width=30, only_edges=False).constants
+    assert len(both.discs) == 2
+    assert (
+        mazes.wall_cells(both)[0].reshape(18, 28)[8] == ([False] * 2 + [True] * 24 + [False] * 2)
+    ).all()
+
+
+def test_sobel_against_convolution():
+    from scipy.signal import convolve2d
+
+    solid = np.random.default_rng(1).random((15, 22)) < 0.4
+    kernel = np.array([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]])
+    gx, gy = (convolve2d(solid.astype(float), k, "same") for k in (kernel, kernel.T))
+    expected = np.sqrt(gx**2 + gy**2) > 3.7
+    np.testing.assert_array_equal(movingai.outlines(solid, 3.7), expected)
+
+
+# -- instances -----------------------------------------------------------------------------------
+
+
+def test_instances_of_mazes():
+    c = make("labmaze_grid", num_agents=2, **PUBLISHED).constants
+    arrays = {"map_index": np.array([3, 9], np.int8)}
+    arrays |= {name: c.free[[3, 9], :2].astype(np.int16) for name in ("agent_cell", "goal_cell")}
+    fields = routing.instances(c, arrays)
+    np.testing.assert_array_equal(fields["landmark_pos"], c.discs[[3, 9]])
+    assert fields["on_goal"].all()
+    for changes, words in (
+        ({"map_index": np.array([3, 10])}, ("'map_index'", "[0, 9]", "3 to 10")),
+        ({"map_index": np.array([[3], [9]])}, ("'map_index'", "(episodes,)")),
+        ({"map_index": np.array([3])}, ("number of episodes", "2, 2 and 1")),
+        ({"goal_cell": np.zeros((2, 2), int)}, ("'goal_cell'", "episode 0", "agent 0", "a wall")),
+        ({"agent_cell": np.full((2, 2), 441)}, ("'agent_cell'", "[0, 440]")),
+    ):
+        with pytest.raises(ValueError, match="labmaze_grid") as error:
+            routing.instances(c, arrays | changes)
+        for word in words:
+            assert word in str(error.value)
+    del arrays["map_index"]
+    with pytest.raises(ValueError, match="map_index"):
+        routing.instances(c, arrays)
+
+
+@pytest.mark.parametrize("name", ["random_grid", "caves_cont"])
+def test_nobody_begins_or_ends_on_an_obstacle(name):
+    small = {"num_rows": 14, "num_cols": 14}
+    c = make(name, num_agents=2, **small).constants
+    cells = np.arange(c.num_obstacles + 4)
+    arrays = {"agent_cell": cells[:2], "goal_cell": cells[2:4], "obstacle_cell": cells[4:]}
+    arrays = {key: np.stack([each, each]) for key, each in arrays.items()}
+    routing.instances(c, arrays)
+    for key in ("agent_cell", "goal_cell"):
+        wrong = arrays[key].copy()
+        wrong[1, 0] = 6
+        with pytest.raises(ValueError, match=f"'{key}' of map '{name}' .* episode 1 .* agent 0"):
+            routing.instances(c, arrays | {key: wrong})
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "words"),
+    [
+        ("string_grid", {}, ("'map_str'", "missing")),
+        ("string_grid", {"map_str": " \n"}, ("no rows",)),
+        ("string_grid", {"map_str": "...\n\n..\n"}, ("ragged", "line 3 has 2", "line 1 has 3")),
+        ("string_grid", {"map_str": "##\n##"}, ("0 free cells", "num_agents was 3")),
+        ("string_grid", {"map_str": "..\n##"}, ("2 free cells", "num_agents <= 2")),
+        ("string_grid", {"map_str": ROOM, "max_free_pos": 2}, ("max_free_pos keeps 2",)),
+        ("string_grid", {"map_str": ROOM, "free_pos_str": "..."}, ("1 rows of 3", "3 rows of 4")),
+        (
+            "string_grid",
+            {"map_str": ROOM, "goal_idx": [[0, 0], [1, 1], [0, 1]]},
+            ("'goal_idx'", "entry 1, row 1, column 1", "a wall"),
+        ),
+        (
+            "string_grid",
+            {"map_str": ROOM, "agent_idx": [[0, 0], [3, 9], [0, 1]]},
+            ("'agent_idx'", "outside of the map"),
+        ),
+        ("string_grid", {"map_str": ROOM, "agent_idx": [[0, 0]]}, ("'agent_idx'", "3 agents")),
+        ("string_grid", {"map_str": ROOM, "goal_idx": [[0, 0]] * 3}, ("'goal_idx'", "twice")),
+        ("string_grid", {"map_str": "..", "remove_border": True}, ("1 x 2", "3 x 3")),
+        (
+            "string_grid",
+            {"map_str": ROOM, "agent_rad_range": [0.0, 0.0]},
+            ("'agent_rad_range'", "0 < low <= high"),
+        ),
+        ("string_grid", {"map_str": ROOM, "landmark_rad": 0.0}, ("'landmark_rad'", "was 0.0")),
+        ("batched_string_grid", {}, ("'map_str_batch'", "no map")),
+        (
+            "batched_string_grid",
+            {"map_str_batch": [ROOM, "...\n..."]},
+            ("entry 1", "4 x 5", "5 x 6"),
+        ),
+        (
+            "batched_string_grid",
+            {"map_str_batch": [ROOM, "...\n.."]},
+            ("entry 1", "line 2"),
+        ),
+        (
+            "batched_string_grid",
+            {"map_str_batch": [ROOM], "free_pos_str_batch": [ROOM, ROOM]},
+            ("2 entries", "allowed: 1"),
+        ),
+        ("labmaze_grid", {"height": 12}, ("'height'", "was 12", "odd")),
+        ("labmaze_grid", {"room_min_size": 7}, ("'room_min_size'", "7 and 5")),
+        ("labmaze_grid", {"max_rooms": 0}, ("maze 0", "0 free cells")),
+        ("caves_cont", {"free_ratio": 0.6}, ("free_ratio=0.6", "landmark_low_ratio=0.55")),
+        ("caves_cont", {"scale": 200}, ("'scale'", "was 200", "<= 128")),
+        ("caves_cont", {"free_ratio": 0.0}, ("0 free cells", "free_ratio=0")),
+        ("movingai", {"path": "nowhere.map"}, ("'nowhere.map'", "Nothing is downloaded")),
+    ],
+)
+def test_errors_name_the_map_and_the_reason(name, parameters, words):
+    with pytest.raises(ValueError, match=name) as error:
+        make(name, **parameters)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "head", "words"),
+    [
+        (["...", ".X.", "..."], None, ("line 6, column 2", "'X'", ". G S W @ O T * #")),
+        (["...", "..", "..."], None, ("ragged", "line 6 has 2", "allowed: 3")),
+        (["..."] * 3, "type octile\nheight 4\nwidth 3\nmap\n", ("3 rows", "allowed: 4")),
+        (["..."] * 3, "type octile\nheight x\nwidth 3\nmap\n", ("line 2", "'height x'")),
+        (["..."] * 3, "height 3\nwidth 3\nmap\n", ("line 1", "'height 3'", "'type'")),
+        (["@@@"] * 3, None, ("0 free cells",)),
+    ],
+)
+def test_errors_in_files_name_the_line(octile, rows, head, words):
+    path = octile(rows, head=head)
+    with pytest.raises(ValueError, match="movingai") as error:
+        make("movingai", path=path, height=9, width=9, only_edges=False)
+    for word in ("one.map", *words):
+        assert word in str(error.value)

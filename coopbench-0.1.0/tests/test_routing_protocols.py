@@ -1,0 +1,513 @@
+"""Routing protocols: cities, frozen starts, training data, models, charts, maps of the user."""
+
+import dataclasses
+import hashlib
+import re
+import runpy
+from pathlib import Path
+
+import builders
+import numpy as np
+import pytest
+from scipy import ndimage, stats
+
+import coopbench
+import coopbench_envs
+from coopbench import statistics
+from coopbench.analysis.comparisons import comparisons
+from coopbench.analysis.departures import departures
+from coopbench.analysis.models import ChartPoint, published_returns
+from coopbench.describe import describe
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import EpisodeTable
+from coopbench.errors import ProtocolError
+from coopbench.playing.plan import plan
+from coopbench.protocol.instances import instance_state
+from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.protocol.map_files import checksum
+from coopbench.protocol.user_maps import maps_text, with_maps
+from coopbench.report import plots
+from coopbench.report.data import as_csv
+from coopbench.report.facts import training_text
+from coopbench.report.markdown import as_markdown
+from coopbench.report.page import as_html
+from coopbench.report.plots.pictures import pictures
+from coopbench.report.reading import reading
+from coopbench.report.tables.overall import published_table
+from coopbench.report.tables.tasks import comparison_table
+from coopbench_envs.parameters import resolve
+from coopbench_envs.pathfinding.maps import mazes, movingai
+
+ROOT = Path(__file__).resolve().parent.parent
+HARD = load_protocol("routing-hard")
+CITIES = 12
+
+SMALL = """
+[protocol]
+name = "small"
+version = 1
+description = "Four small settings."
+
+[seeds]
+training = [900, 901]
+evaluation = {{ first = 0, count = 12 }}
+
+[report]
+score = "success_rate"
+metrics = ["success_rate", "coordination", "return"]
+curve = "success_rate"
+published_return = true
+comparison = "paired"
+resamples = 200
+chart = [
+  {{ metric = "success_rate", x = "agents" }},
+  {{ metric = "coordination", x = "agents" }},
+  {{ metric = "return", x = "density", per = "agents", scale = "log2" }},
+]
+
+[training]
+on = "each"
+runs = 2
+episodes = 10
+
+[training.budgets]
+short = {{ steps = 100, interval = 10 }}
+
+{tasks}
+"""
+TASK = """
+[[task]]
+id = "a{a}_d{d}"
+axes = {{ agents = {a}, density = {d} }}
+env = "coopbench/Routing-v0"
+bounds = {{ low = 0.0, high = 0.5 }}
+[task.parameters]
+num_agents = {a}
+map_params = {{ num_rows = 6, num_cols = 6, obstacle_density = {d} }}
+horizon = 30
+"""
+TEXT = SMALL.format(tasks="".join(TASK.format(a=a, d=d) for a in (2, 4) for d in (0.125, 0.25)))
+TASKS = ("a2_d0.125", "a2_d0.25", "a4_d0.125", "a4_d0.25")
+
+
+def still(observations):
+    return np.zeros((*observations.shape[:-1], 2), np.float32)
+
+
+def constants(task):
+    spec = coopbench_envs.spec(task.env)
+    return spec.constants(resolve(spec.params, task.parameters, spec.id))
+
+
+def load(folder, text):
+    file = folder / "small.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_protocol(file)
+
+
+@pytest.fixture(scope="module")
+def cities():
+    return runpy.run_path(str(ROOT / "benchmarks" / "cities.py"))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return load(tmp_path_factory.mktemp("small"), TEXT)
+
+
+@pytest.fixture(scope="module")
+def report(small):
+    trained = dict(zip(TASKS, ("greedy", "random", still, "greedy"), strict=True))
+    return coopbench.evaluate(small, ["random", "greedy", coopbench.Models("mine", trained)])
+
+
+# --- cities --------------------------------------------------------------------------------------
+
+
+def test_cities_and_starts_are_remade_byte_for_byte(cities):
+    files = dict(cities["files"](agents=(8,)))
+    assert sorted(path.suffix for path in files) == [".map"] * CITIES + [".npz"]
+    for path, content in files.items():
+        assert path.read_bytes() == content, path.name
+
+
+def test_walls_of_cities_are_closed_and_all_cells_connected(cities):
+    c = movingai.make_map(movingai.Params(), 8)
+    assert len(c.discs) == CITIES
+    assert (c.width, c.height) == pytest.approx((12.6, 12.6))
+    for maze, free in zip(mazes.wall_cells(c), c.free, strict=True):
+        parts, _ = ndimage.label(~maze.reshape(126, 126))
+        inside = np.unique(parts.ravel()[free])
+        assert len(inside) == 1
+        reached = np.flatnonzero(parts.ravel() == inside[0])
+        assert set(free) <= set(reached)
+    for name in cities["MAKERS"]:
+        free = cities["open_cells"](cities["raster"](name))
+        away = ndimage.label(~free)[0]
+        assert free.sum() > 6000
+        assert len(np.unique(away[[0, -1]])) == 1
+        assert cities["farthest"](free) <= cities["FARTHEST"]
+
+
+def test_nobody_gets_from_the_streets_into_a_building(cities):
+    c = movingai.make_map(movingai.Params(), 8)
+    names = sorted(cities["MAKERS"])
+    for name, walls in zip(names, mazes.wall_cells(c).reshape(-1, 126, 126), strict=True):
+        solid = cities["raster"](name)[1:-1, 1:-1]
+        parts, _ = ndimage.label(~walls)
+        streets = np.unique(parts[~solid & ~walls])
+        assert not np.isin(parts[solid & ~walls], streets).any(), name
+
+
+def test_frozen_starts_are_fair():
+    for task in HARD.task:
+        count, agents = HARD.episodes(task), task.parameters["num_agents"]
+        c = constants(task)
+        state = instance_state(task, c, count)
+        starts, goals = state["agent_pos"], state["goal_pos"]
+        assert starts.shape == goals.shape == (120, agents, 2)
+        assert np.linalg.norm(starts - goals, axis=-1).min() > 2.0 - 1e-9
+        assert not state["on_goal"].any()
+        for places in (starts, goals):
+            assert all(len(np.unique(each.round(3), axis=0)) == agents for each in places)
+        walls = [hashlib.sha256(each.tobytes()).hexdigest() for each in state["landmark_pos"]]
+        assert sorted(walls.count(one) for one in set(walls)) == [10] * CITIES
+
+
+def test_hard_has_the_published_numbers_of_agents():
+    assert [task.parameters["num_agents"] for task in HARD.task] == [8, 16, 32, 64, 128, 256]
+    drawn = {name for chart in HARD.report.chart for name in chart.panels(HARD.task)}
+    assert drawn == {
+        f"{metric}-by-agents" for metric in ("success_rate", "flowtime", "makespan", "coordination")
+    }
+
+
+# --- protocols as data ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["routing-easy", "routing-medium", "routing-hard"])
+def test_published_parameters(name):
+    protocol = load_protocol(name)
+    training = protocol.training
+    assert (training.runs, training.episodes) == (3, 1000)
+    assert {k: (b.steps, b.interval) for k, b in training.budgets.items()} == {
+        "off_policy": (2_000_000, 10_000),
+        "on_policy": (20_000_000, 100_000),
+    }
+    assert protocol.report.published_return
+    assert "2,000,000 steps, evaluated every 10,000" in training_text(protocol)
+
+
+def test_easy_and_medium_differ_in_what_models_play():
+    easy, medium = load_protocol("routing-easy"), load_protocol("routing-medium")
+    assert easy.task == medium.task
+    assert list(easy.groups) == ["random_grid", "labmaze"]
+    trained = {task.id: "greedy" for task in easy.task}
+    assert len(plan(easy, ["random", coopbench.Models("mine", trained)])) == 12 + 12
+    cells = [cell for cell, _ in plan(medium, ["random", coopbench.Models("mine", trained)])]
+    assert len(cells) == 12 + 12 * 12
+    assert len({cell.folder for cell in cells}) == len(cells)
+    assert {medium.family(cell.policy) for cell in cells} == {
+        ("random", ""),
+        *(("mine", task) for task in trained),
+    }
+
+
+def test_the_standard_protocol_compares_pairs():
+    protocol = load_protocol("routing-standard")
+    assert protocol.report.comparison == "paired"
+    assert not protocol.report.published_return
+    assert len(protocol.seeds.training) == protocol.training.runs == 10
+    assert {task.env for task in protocol.task} == {"coopbench/Routing-v1"}
+    assert list(protocol.groups) == ["random_grid", "labmaze", "caves", "cities"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("runs = 2", "runs = 3", r"3 runs.*2 training seeds"),
+        ("runs = 2", "runs = 2\nepoch = 1", r"'epoch'.*episodes"),
+        ("interval = 10", "interval = 1000", r"interval 1000 is longer than the 100"),
+        ('on = "each"', 'on = "any"', r"held_out goes with on = 'any'"),
+        ('on = "each"', 'on = "any"\nheld_out = ["caves"]', r"held-out map 'caves'"),
+        (
+            'on = "each"',
+            'on = "any"\nheld_out = ["a"]\nplays = "own"',
+            r"allowed with 'any': 'all'",
+        ),
+        (
+            'x = "density"',
+            'x = "densty"',
+            r"axis 'densty'.*Did you mean 'density'.*'axes' of a task",
+        ),
+        ('"return", x', '"length", x', r"metric 'length'.*a chart"),
+        (
+            '"success_rate", "coordination"',
+            '"coordination", "success_rate"',
+            "placed right after it",
+        ),
+        ('{ metric = "success_rate", x = "agents" },', "", r"needs one of 'success_rate'"),
+        ('score = "success_rate"', 'score = "coordination"', "score .* means nothing alone"),
+        (
+            'metrics = ["success_rate"',
+            'metrics = ["return", "success_rate"',
+            "placed right after it",
+        ),
+        ('curve = "success_rate"', 'curve = "coordination"', "curve .* means nothing alone"),
+        ('per = "agents", scale', 'group = "one", scale', r"group 'one'"),
+        (
+            '{ metric = "success_rate", x = "agents" },',
+            '{ metric = "success_rate", x = "agents" }, { metric = "success_rate", x = "agents" },',
+            r"two charts are called 'success_rate-by-agents'",
+        ),
+        ("density = 0.125 }", "density = 0 }", r"log2 chart against 'density' has 0"),
+        ("agents = 2, density", "agents = inf, density", r"axes.agents"),
+        ("horizon = 30", "horizon = 30\n[task.instances]\nfile = 3", r"instances.file"),
+        ('comparison = "paired"', 'comparison = "both"', r"'welch' or 'paired'"),
+        ("[task.parameters]", f'maps = "{"0" * 64}"\n[task.parameters]', r"map = 'movingai'"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, old, new, message):
+    assert old in TEXT
+    with pytest.raises(ProtocolError) as error:
+        load(tmp_path, TEXT.replace(old, new))
+    assert re.search(message, str(error.value)), error.value
+
+
+def test_ad_hoc_protocols_show_coordination_beside_success():
+    shown = ad_hoc("coopbench/Routing-v0").report.metrics
+    assert shown[shown.index("coordination") - 1] == "success_rate"
+    assert {*coopbench_envs.spec("coopbench/Routing-v0").metrics} < {*shown}
+
+
+@pytest.mark.parametrize("name", ["routing-easy", "routing-hard"])
+def test_training_and_maps_are_described(name):
+    text = describe(name)
+    assert "20,000,000 steps, evaluated every 100,000" in text
+    assert ("12 bundled synthetic city maps" in text) == (name == "routing-hard")
+
+
+def test_changed_maps_are_refused(tmp_path):
+    text = (ROOT / "protocols" / "routing-hard.toml").read_text(encoding="utf-8")
+    with pytest.raises(ProtocolError, match="map files are not those of the protocol"):
+        load(tmp_path, text.replace(HARD.task[0].maps, "0" * 64))
+
+
+# --- models --------------------------------------------------------------------------------------
+
+
+def test_models_are_checked_against_the_protocol(small):
+    with pytest.raises(ValueError, match=r"mine has no model for a4_d0.25"):
+        plan(small, [coopbench.Models("mine", dict.fromkeys(TASKS[:3], "random"))])
+    with pytest.raises(ValueError, match=r"'a4_d0.26'.*Did you mean 'a4_d0.25'"):
+        plan(small, [coopbench.Models("mine", dict.fromkeys((*TASKS[:3], "a4_d0.26"), "random"))])
+    with pytest.raises(ValueError, match="does not train on each"):
+        plan(HARD, [coopbench.Models("mine", {})])
+
+
+def test_models_are_estimated_over_models(report):
+    for task in TASKS:
+        means = [
+            values(report.episodes.of(task, f"mine:{t}"), "success_rate").mean() for t in TASKS
+        ]
+        estimate = next(row for row in report.models if row.task == task)
+        assert (estimate.policy, estimate.count) == ("mine", 4)
+        assert estimate.mean == pytest.approx(np.mean(means))
+        expected = statistics.t_interval(np.array(means))
+        assert (estimate.low, estimate.high) == pytest.approx((expected.low, expected.high))
+    overall = next(row for row in report.models if row.task == "all tasks")
+    assert overall.mean == pytest.approx(
+        np.mean([row.mean for row in report.models if row.task in TASKS]) / 0.5
+    )
+    assert "mine" in str(report)
+
+
+def test_models_are_found_again(small, report, tmp_path):
+    trained = dict(zip(TASKS, ("greedy", "random", still, "greedy"), strict=True))
+    coopbench.evaluate(small, ["random", "greedy", coopbench.Models("mine", trained)], tmp_path)
+    again = coopbench.load_report(tmp_path)
+    assert sorted(map(repr, again.models)) == sorted(map(repr, report.models))
+    assert sorted(map(repr, again.charts)) == sorted(map(repr, report.charts))
+
+
+# --- charts --------------------------------------------------------------------------------------
+
+
+def trimmed(sample):
+    ordered = np.sort(sample)
+    cut = len(ordered) // 4
+    return ordered[cut : len(ordered) - cut].mean()
+
+
+def test_chart_points_are_interquartile_means_of_task_means(report):
+    names = {point.chart for point in report.charts}
+    by_density = {f"return-by-density-agents-{a}" for a in (2, 4)}
+    assert names == {"success_rate-by-agents", "coordination-by-agents", *by_density}
+    for point in report.charts:
+        if point.policy == "mine":
+            assert (point.unit, point.count) == ("models", 4)
+            continue
+        agents = int(point.at) if point.axis == "agents" else int(point.chart[-1])
+        tasks = [
+            t
+            for t in TASKS
+            if t.startswith(f"a{agents}")
+            and (point.axis == "agents" or t.endswith(f"d{point.at:g}"))
+        ]
+        assert (point.tasks, point.count, point.unit) == (len(tasks), 12, "episodes")
+        samples = [values(report.episodes.of(t, point.policy), point.metric) for t in tasks]
+        means = np.array([sample.mean() for sample in samples])
+        assert point.estimate == pytest.approx(trimmed(means))
+        assert point.low <= point.estimate <= point.high
+    for point in report.charts:
+        if (point.policy, point.chart, point.at) == ("mine", "return-by-density-agents-4", 0.25):
+            played = [report.episodes.of("a4_d0.25", f"mine:{t}") for t in TASKS]
+            expected = np.mean([values(block, "return").mean() for block in played])
+            assert point.estimate == pytest.approx(expected)
+
+
+def test_charts_are_drawn_and_shown(report):
+    ax = plots.chart(report, "success_rate-by-agents")
+    lines = {line.get_label(): line for line in ax.lines}
+    assert set(lines) == {"random", "greedy", "mine"}
+    assert list(lines["greedy"].get_xdata()) == [2.0, 4.0]
+    assert len(ax.collections) == 3  # a band each
+    log = plots.chart(report, "return-by-density-agents-2")
+    assert log.get_xscale() == "log"
+    assert log.get_title(loc="left") == "agents = 2"
+    rows = as_csv(report.charts, ChartPoint).splitlines()
+    assert len(rows) == 1 + len(report.charts) == 1 + 4 * 2 * 3
+    drawn = pictures(report)
+    text = as_markdown(report, drawn)
+    assert "## Charts" in text
+    assert "plots/chart-coordination-by-agents.svg" in text
+    page = as_html(report, drawn)
+    assert "<h2>Charts</h2>" in page
+    assert "Normalised return as published" in page
+
+
+# --- published returns, paired tests -------------------------------------------------------------
+
+
+def test_published_returns_move_with_the_company(small, report):
+    means = {
+        (block.cell.task, block.cell.policy): block.returns.sum(axis=1).mean()
+        for block in report.episodes
+    }
+    low, high = min(means.values()), max(means.values())
+    for row in report.published:
+        mean = means[row.task, row.policy]
+        assert row.normalised == pytest.approx((mean - low) / (high - low))
+    alone = EpisodeTable(tuple(b for b in report.episodes if b.cell.policy == "random"))
+    fewer = {(r.task, r.policy): r.normalised for r in published_returns(small, alone)}
+    moved = [
+        r for r in report.published if fewer.get((r.task, r.policy)) not in (None, r.normalised)
+    ]
+    assert moved
+    settings = small.report.model_copy(update={"published_return": False})
+    quiet = small.model_copy(update={"report": settings})
+    assert published_returns(quiet, report.episodes) == ()
+    assert "adding a policy moves" in published_table(report).unit
+
+
+def test_paired_comparisons_use_the_pairs(small, report):
+    tested = [row for row in report.comparisons if np.isfinite(row.p_value)]
+    assert tested
+    for row in tested:
+        a, b = (
+            values(report.episodes.of(row.task, name), "success_rate")
+            for name in (row.first, row.second)
+        )
+        expected = stats.ttest_rel(a, b)
+        assert row.method == "paired"
+        assert row.p_value == pytest.approx(expected.pvalue, rel=1e-6)
+        if np.ptp(a) and np.ptp(b):
+            assert row.correlation == pytest.approx(np.corrcoef(a, b)[0, 1])
+    columns = [column.name for column in comparison_table(report, small.task[0]).columns]
+    assert columns[-1] == "r"
+    assert "the same episodes" in reading(report)["p, r"]
+
+
+def test_other_seeds_are_not_paired(small, report):
+    one, two = (report.episodes.of(TASKS[0], name) for name in ("random", "greedy"))
+    table = EpisodeTable((one, dataclasses.replace(two, seeds=two.seeds + np.uint64(1000))))
+    (row,) = comparisons(small, table)
+    assert np.isnan(row.p_value)
+    assert "same seeds" in row.flag
+    table = EpisodeTable((one, dataclasses.replace(two, seeds=two.seeds + np.uint64(1))))
+    (row,) = comparisons(small, table)
+    assert row.flag == f"over the {len(one) - 1} episodes that both have played"
+
+
+# --- maps of the user ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "maps").mkdir()
+    rows = ["@" * 20, *["@" + "." * 18 + "@"] * 18, "@" * 20]
+    for name in ("one", "two"):
+        text = "\n".join(["type octile", "height 20", "width 20", "map", *rows]) + "\n"
+        (tmp_path / "maps" / f"{name}.map").write_text(text, encoding="utf-8")
+    return tmp_path / "maps"
+
+
+def test_maps_of_the_user_are_a_standard_of_their_own(folder):
+    protocol = with_maps(HARD, folder)
+    assert protocol.digest != HARD.digest
+    assert all(task.instances is None for task in protocol.task)
+    assert len(constants(protocol.task[0]).discs) == 2
+    reasons = departures(protocol, EpisodeTable(()))
+    assert any("its maps are those of the user: 2 files of" in reason for reason in reasons)
+    assert not any("differs from the routing-hard" in reason for reason in reasons)
+    assert not any("maps" in reason for reason in departures(HARD, EpisodeTable(())))
+    assert maps_text(protocol).startswith(f"2 files of {folder} (SHA-256 {protocol.task[0].maps}")
+    assert maps_text(HARD).startswith("12 bundled synthetic city maps (SHA-256 ")
+    shorter = builders.first_task(protocol)
+    reasons = departures(shorter, EpisodeTable(()))
+    assert any("differs from the routing-hard" in reason for reason in reasons)
+
+
+def test_maps_that_cannot_be_played_on_are_named_once(folder):
+    with pytest.raises(ProtocolError, match=r"There is no folder .*nowhere"):
+        with_maps(HARD, folder / "nowhere")
+    text = (folder / "two.map").read_text()
+    (folder / "two.map").write_text(text.replace("@...", "@..?", 1))
+    with pytest.raises(ProtocolError, match=r"(?s)two\.map.*unknown terrain '\?'") as error:
+        with_maps(HARD, folder)
+    assert str(error.value).count("unknown terrain") == 1
+    assert "Tuple" not in str(error.value)
+
+
+def test_the_checksum_is_of_names_and_contents(folder):
+    parameters = {"map": "movingai", "map_params": {"path": str(folder)}}
+    first = checksum("coopbench/Routing-v0", parameters)
+    (folder / "two.map").rename(folder / "three.map")
+    second = checksum("coopbench/Routing-v0", parameters)
+    (folder / "one.map").write_text((folder / "one.map").read_text().replace("..", "@.", 1))
+    assert len({first, second, checksum("coopbench/Routing-v0", parameters)}) == 3
+
+
+def test_a_command_plays_on_the_maps_of_the_user(folder, tmp_path, command):
+    parameters = {
+        "num_agents": 2,
+        "map": "movingai",
+        "map_params": {"height": 20, "width": 20},
+        "horizon": 5,
+    }
+    shown = {"score": "success_rate", "metrics": ["success_rate"], "curve": "success_rate"}
+    tasks = [builders.make_task("a2", "coopbench/Routing-v0", high=1, parameters=parameters)]
+    file = builders.protocol_file(
+        tmp_path, tasks=tasks, train=None, baselines=None, count=3, **shown
+    )
+    words = ["evaluate", file, "-p", "random", "--out", "results", "--maps"]
+    printed = command(*words, folder).out
+    assert f"2 files of {folder}" in printed.replace("\n", "")
+    page = (tmp_path / "results" / "report.html").read_text(encoding="utf-8")
+    assert f"2 files of {folder}" in page
+    for place, reason in ((tmp_path, "there is no map"), (tmp_path / "none", "There is no folder")):
+        assert reason in command(*words, place, status=2).message
+    (folder / "one.map").write_text("type octile\nheight 2\n", encoding="utf-8")
+    assert "one.map" in command(*words, folder, status=2).message
+    printed = command("evaluate", "routing-easy", "--maps", folder, status=2)
+    assert "no task with map = 'movingai'" in printed.message

@@ -1,0 +1,267 @@
+"""Rewards of Routing-v1: they pay for arriving early, and never for waiting."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+from scipy.stats import spearmanr
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench_envs import Engine
+from coopbench_envs.engine import DISABLED
+from coopbench_envs.pathfinding.maps.common import ABSENT
+
+ID = "coopbench/Routing-v1"
+ROOMS = """
+..........
+.###..##..
+.#.....#..
+.#..#..#..
+.......#..
+..........
+..####....
+..........
+"""
+CAVES = {"num_rows": 48, "num_cols": 48, "agent_rad_range": (0.03, 0.03)}
+MAPS = {
+    "grid": {"map_params": {"num_rows": 12, "num_cols": 12, "obstacle_density": 0.1}},
+    "maze": {"map": "labmaze_grid", "map_params": {"extra_connection_probability": 0.8}},
+    "caves": {"map": "caves_cont", "map_params": CAVES},
+    "rooms": {"map": "string_grid", "map_params": {"map_str": ROOMS}},
+    "city": {"map": "movingai"},
+}
+PLANNERS = ("greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
+
+
+def begun(seeds, **parameters):
+    engine = Engine(ID, len(seeds), **{"num_agents": 4, **parameters})
+    engine.reset(np.asarray(seeds))
+    return engine
+
+
+# --- what is paid ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_goal", ["stop", "stay", "lifelong"])
+@pytest.mark.parametrize("name", ["grid", "maze"])
+def test_a_return_is_progress_and_arrivals_less_time_and_contacts(name, on_goal):
+    """The progress telescopes: no sequence of actions earns by going back and forth."""
+    prices = {"shaping": 2.0, "arrival_bonus": 3.0, "time_cost": 0.5, "contact_cost": 0.25}
+    world = {"horizon": 300, "num_agents": 6, "on_goal": on_goal, **prices}
+    engine = begun(range(5), **{**MAPS[name], **world})
+    player = Player("greedy", Game.of(engine))
+    player.begin(engine.control.seed, engine.control.episode, np.ones(5, bool))
+    c, s = engine.constants, engine.state
+    rng, expected, returns = np.random.default_rng(0), np.zeros((5, 6)), np.zeros((5, 6))
+    way = s.way_left.copy()
+    earned = np.zeros((5, 6), bool)
+    while not engine.control.done.all():
+        live = ~engine.control.done[:, None]
+        engine.step(player.act(engine.control.obs) + rng.normal(0, 0.7, (5, 6, 2)), DISABLED)
+        rewards = np.where(live, engine.control.rewards, 0.0)
+        pays = s.on_goal & live & (~earned | (on_goal == "lifelong"))
+        off = ~s.on_goal & live
+        step = 3.0 * pays - (0.5 * off + 0.25 * (off & s.hit_agent)) / 300
+        left = np.where(s.on_goal, 0.0, s.way_left)
+        step += np.where(live, 2.0 / c.diagonal * (way - left), 0.0)
+        np.testing.assert_allclose(rewards, step / 6, atol=1e-12)
+        earned |= pays
+        way = s.way_left.copy()
+        expected, returns = expected + step / 6, returns + rewards
+    np.testing.assert_allclose(engine.control.returns, returns, atol=1e-9)
+    np.testing.assert_allclose(returns, expected, atol=1e-9)
+    assert earned.sum() > 5
+    assert s.agent_contacts.any()
+
+
+def test_an_agent_that_has_arrived_earns_and_pays_nothing():
+    engine = Engine(ID, num_agents=2, map_params={"obstacle_density": 0})
+    state = {
+        "agent_pos": [[[0.0, 0.0], [-0.5, 0.0]]],
+        "goal_pos": [[[0.03, 0.0], [1.0, 1.0]]],
+    }
+    engine.reset(np.zeros(1), state=state)
+    engine.step(np.array([[[0.5, 0.0], [0.0, 0.0]]]), DISABLED)
+    assert engine.state.on_goal.tolist() == [[True, False]]
+    assert engine.control.rewards[0, 0] > 0.5  # of the team's bonus of 1
+    for _ in range(40):  # the other one runs into it and goes on pushing
+        engine.step(np.array([[[1.0, 1.0], [1.0, 0.0]]]), DISABLED)
+        assert engine.control.rewards[0, 0] == 0.0
+    assert engine.state.agent_contacts.min() > 5
+    assert engine.control.rewards[0, 1] == pytest.approx(-2 / (1000 * 2), abs=1e-5)
+
+
+def test_the_bonus_is_paid_once_even_to_those_who_come_back():
+    engine = Engine(ID, num_agents=1, on_goal="stay", map_params={"obstacle_density": 0}, shaping=0)
+    engine.reset(np.zeros(1), state={"agent_pos": [[[0.1, 0.0]]], "goal_pos": [[[0.0, 0.0]]]})
+    total = 0.0
+    for x in [-1.0] * 6:
+        engine.step(np.array([[[x, 0.0]]]), DISABLED)
+        total += engine.control.rewards[0, 0]
+        if engine.control.done[0]:
+            break
+    assert engine.control.terminated[0, 0]  # nothing is left to earn
+    assert 0.99 < total < 1.0
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_rewards_are_bounded(name):
+    """No step costs more than its time, its contact and the length of its way."""
+    engine = begun(range(4), **MAPS[name])
+    c, rng = engine.constants, np.random.default_rng(1)
+    for _ in range(50):
+        before = engine.state.agent_pos.copy()
+        engine.step(rng.uniform(-1, 1, (4, 4, 2)), DISABLED)
+        moved = np.linalg.norm(engine.state.agent_pos - before, axis=-1)
+        slack = 3 * c.half_cell  # soft corners can be cut, where no way leads
+        bound = 2 / 1000 + (1.5 * moved + slack) / c.diagonal
+        assert (np.abs(engine.control.rewards) <= bound / 4 + engine.state.on_goal / 4).all()
+
+
+# --- how far it is --------------------------------------------------------------------------------
+
+
+def open_ways(engine, lane):
+    """Moves between neighbouring cells without contact, (cells, cells), by sampling the ways."""
+    c, s = engine.constants, engine.state
+    reach = (c.landmark_rad + s.agent_rad[lane].max()) * (1 - 1e-9)
+    walls = s.landmark_pos[lane][s.landmark_pos[lane][:, 0] != ABSENT]
+    cells, columns, points = len(c.centres), c.columns, np.linspace(0, 1, 33)[:, None]
+    open_way = {}
+    for k in range(cells):
+        for other in (k + 1, k + columns):
+            if other < cells and (other > k + 1 or other % columns):
+                way = c.centres[k] + points * (c.centres[other] - c.centres[k])
+                gap = np.linalg.norm(way[:, None] - walls, axis=-1)
+                open_way[k, other] = open_way[other, k] = bool((gap >= reach).all())
+    lengths = np.zeros((cells, cells))
+    for (k, other), is_open in open_way.items():
+        lengths[k, other] = 5 * is_open
+    for k in range(cells):
+        for across in (-1, 1):
+            up, side = k + columns, k + across
+            if 0 <= k % columns + across < columns and up < cells:
+                corners = ((k, side), (k, up), (side, up + across), (up, up + across))
+                is_open = all(open_way.get(pair, False) for pair in corners)
+                lengths[k, up + across] = lengths[up + across, k] = 7 * is_open
+    return lengths
+
+
+@pytest.mark.parametrize("name", ["grid", "rooms"])
+def test_fields_hold_shortest_ways(name):
+    engine = begun(range(3), **MAPS[name])
+    c, s = engine.constants, engine.state
+    for lane in range(3):
+        lengths = csr_array(open_ways(engine, lane))
+        for a in range(4):
+            goal = np.linalg.norm(c.centres - s.goal_pos[lane, a], axis=1).argmin()
+            expected = dijkstra(lengths, indices=goal)
+            connected = np.isfinite(expected)
+            assert connected.sum() > 10
+            field = s.ways[lane, 0, :-1, a]
+            np.testing.assert_array_equal(field[connected], expected[connected])
+            assert (field < 65535).all()  # walls and closed parts continue the field
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_the_way_left_bounds_the_straight_one_and_follows_from_the_state(name):
+    engine = begun(range(4), **MAPS[name], on_goal="stay")
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        engine.step(rng.uniform(-1, 1, (4, 4, 2)), DISABLED)
+    s = engine.state
+    straight = np.linalg.norm(s.goal_pos - s.agent_pos, axis=-1) - s.goal_rad
+    assert (s.way_left >= 0.985 * straight - 1e-9).all()  # diagonals count as 1.4 sides
+    again = begun(range(4), **MAPS[name], on_goal="stay")
+    again.reset(np.arange(4), state=engine.get_state())
+    np.testing.assert_array_equal(again.state.way_left, s.way_left)
+    actions = rng.uniform(-1, 1, (4, 4, 2))
+    for e in (engine, again):
+        e.step(actions, DISABLED)
+    np.testing.assert_array_equal(again.control.rewards, engine.control.rewards)
+
+
+def test_the_shortest_way_leads_around_a_wall():
+    """An agent before a wall is paid for going round it, not for pressing against it."""
+    wall = ".....\n.....\n####.\n.....\n....."
+    cells = {"agent_idx": ((1, 1),), "goal_idx": ((3, 1),)}
+    engine = begun([0], num_agents=1, map="string_grid", map_params={"map_str": wall, **cells})
+    s = engine.state
+    assert s.way_left[0, 0] > 5 * 0.1  # three cells to the gap, over it and back
+    earned = []
+    for x, y in ((0.0, 1.0), (1.0, 0.0)):
+        engine.reset(np.zeros(1))
+        for _ in range(3):
+            engine.step(np.array([[[x, y]]]), DISABLED)
+        earned.append(engine.control.returns[0, 0])
+    assert earned[0] < 0.0 < earned[1]
+
+
+# --- delays ---------------------------------------------------------------------------------------
+
+EPISODES, HORIZON, DELAY = 6, 500, 80
+
+
+def play(name, planner, disturbed=None, who=None):
+    """Returns of agents (lanes, agents) and who has arrived, with one agent disturbed in a lane."""
+    ways = disturbed or ["none"]
+    seeds = np.repeat([np.arange(EPISODES) + 40], len(ways), axis=0).ravel()
+    engine = begun(seeds, **MAPS[name], horizon=HORIZON)
+    player = Player(planner, Game.of(engine))
+    player.begin(engine.control.seed, engine.control.episode, np.ones(len(seeds), bool))
+    way = np.repeat(ways, EPISODES)
+    for k in range(HORIZON):
+        actions = player.act(engine.control.obs, engine.view())
+        for lane in range(len(seeds)):
+            if way[lane] == "round" and k < DELAY:
+                actions[lane, who[lane]] = [np.cos(k / 5), np.sin(k / 5)]
+            elif (way[lane] == "delay" and k < DELAY) or (
+                way[lane] == "outside" and k < HORIZON - DELAY
+            ):
+                actions[lane, who[lane]] = 0.0
+        engine.step(actions, DISABLED)
+        if engine.control.done.all():
+            break
+    return engine.control.returns.copy(), engine.state.arrivals > 0
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_delays_and_detours_cost(planner, name):
+    """Whoever would arrive loses by waiting, by going round, and by staying outside to the end.
+
+    The team loses, too, unless the way that this leaves free lets more of the others arrive.
+    """
+    returns, arrived = play(name, planner)
+    who = np.where(arrived.any(1), arrived.argmax(1), 0)
+    ways = ["delay", "round", "outside"]
+    disturbed, reached = play(name, planner, ways, np.tile(who, 3))
+    lanes = np.arange(EPISODES)
+    arrives = arrived[lanes, who]
+    assert arrives.sum() >= 2
+    for k, way in enumerate(ways):
+        part = slice(k * EPISODES, (k + 1) * EPISODES)
+        mine, others = disturbed[part], np.arange(4) != who[:, None]
+        frees = (reached[part] & others).sum(1) > (arrived & others).sum(1)
+        assert (mine[lanes, who] < returns[lanes, who])[arrives].all(), way
+        assert mine[lanes, who].mean() < returns[lanes, who].mean(), way
+        assert frees.mean() <= 0.5
+        assert mine.sum(1)[~frees].mean() < returns.sum(1)[~frees].mean(), way
+
+
+def test_return_and_score_agree():
+    """Over tasks and policies of the reference results the two order alike."""
+    root = Path(__file__).parent.parent / "baselines" / "results" / "routing-standard"
+    means = {"spl": {}, "return": {}}
+    with open(root / "estimates.csv", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["metric"] in means:
+                means[row["metric"]][row["task"], row["policy"]] = float(row["mean"])
+    cells = list(means["spl"])
+    assert len(cells) >= 60
+    scores, returns = ([means[name][cell] for cell in cells] for name in ("spl", "return"))
+    assert spearmanr(scores, returns).statistic >= 0.9

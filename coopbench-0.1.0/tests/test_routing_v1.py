@@ -1,0 +1,451 @@
+"""Routing-v1: what it promises beyond version 0, against independent computations."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench_envs import Engine
+from coopbench_envs.engine import DISABLED
+from coopbench_envs.pathfinding import lattice, routing_v1
+from coopbench_envs.pathfinding.maps.common import ABSENT
+
+ID, OLD = "coopbench/Routing-v1", "coopbench/Routing-v0"
+ROOMS = "......\n.##.#.\n.#..#.\n.####.\n......"
+MAPS = {
+    "open": {"num_agents": 6, "map_params": {"num_rows": 8, "num_cols": 8, "obstacle_density": 0}},
+    "dense": {"num_agents": 8, "map_params": {"num_rows": 9, "num_cols": 7}},
+    "very dense": {"num_agents": 2, "map_params": {"obstacle_density": 0.5}},
+    "sizes": {"num_agents": 8, "map_params": {"agent_rad_range": (0.03, 0.09)}},
+    "maze": {"map": "labmaze_grid", "num_agents": 8},
+    "caves": {"map": "caves_cont", "num_agents": 8, "map_params": {"num_rows": 40, "num_cols": 40}},
+    "rooms": {"map": "string_grid", "num_agents": 4, "map_params": {"map_str": ROOMS}},
+}
+
+
+def play(engine, actions, steps=1):
+    for _ in range(steps):
+        engine.step(actions, DISABLED)
+
+
+def metrics(engine, lane=0):
+    return dict(zip(engine.spec.metrics, engine.control.measures[lane].tolist(), strict=True))
+
+
+def present(engine, lane):
+    landmarks = engine.state.landmark_pos[lane]
+    return landmarks[landmarks[:, 0] != ABSENT]
+
+
+def apart(one, other):
+    return np.linalg.norm(one[:, None] - other, axis=-1)
+
+
+def parts(engine, lane):
+    """Connected part of every cell of a lane, -1 where something is in the way, by other means."""
+    c, s = engine.constants, engine.state
+    reach = (c.landmark_rad + s.agent_rad[lane].max()) * (1 - 1e-9)
+    walls, cells = present(engine, lane), len(c.centres)
+    steps = np.zeros((cells, cells), bool)
+    on_the_way = np.linspace(0, 1, 9)[:, None]
+    free = apart(c.centres, walls).min(1) >= reach
+    for k in np.flatnonzero(free):
+        for other in (k + 1, k + c.columns):
+            if other < cells and free[other] and (other > k + 1 or other % c.columns):
+                points = c.centres[k] + on_the_way * (c.centres[other] - c.centres[k])
+                steps[k, other] = (apart(points, walls) >= reach).all()
+    numbers = connected_components(csr_array(steps), directed=False)[1]
+    return np.where(free, numbers, -1)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_agents_start_clear_and_can_reach_their_goals(name):
+    engine = Engine(ID, 6, **MAPS[name])
+    engine.reset(np.arange(6))
+    c, s = engine.constants, engine.state
+    assert (engine.control.measures[:, list(engine.spec.metrics).index("solvable")] == 1).all()
+    others = ~np.eye(c.num_agents, dtype=bool)
+    for lane in range(6):
+        start, goal, rad = s.agent_pos[lane], s.goal_pos[lane], s.agent_rad[lane]
+        walls = present(engine, lane)
+        assert (apart(start, walls) >= (rad + c.landmark_rad)[:, None] - 1e-9).all()
+        touching = rad[:, None] + rad
+        assert (apart(start, start) >= touching)[others].all()
+        assert (apart(goal, goal) >= touching)[others].all()
+        assert (np.linalg.norm(start - goal, axis=1) >= rad + s.goal_rad[lane]).all()
+        part, cells = parts(engine, lane), [apart(p, c.centres).argmin(1) for p in (start, goal)]
+        assert (part[cells[0]] >= 0).all()
+        np.testing.assert_array_equal(part[cells[0]], part[cells[1]])
+
+
+def test_instances_that_version_0_would_draw_are_mostly_kept():
+    """Only what stands badly is moved, so that the two versions can be compared."""
+    old, new = (Engine(v, 50, map_params={"obstacle_density": 0.3}) for v in (OLD, ID))
+    for engine in (old, new):
+        engine.reset(np.arange(50))
+    same = (old.state.goal_pos == new.state.goal_pos).all(-1)
+    assert 0.9 < same.mean() < 1.0  # in some of these instances a goal is walled in
+    assert (old.state.landmark_pos == new.state.landmark_pos).all()
+
+
+def test_a_goal_that_cannot_be_reached_shows():
+    cells = {"agent_idx": ((0, 0), (4, 5)), "goal_idx": ((2, 2), (0, 5))}
+    engine = Engine(
+        ID,
+        map="string_grid",
+        num_agents=2,
+        map_params={"map_str": ROOMS, **cells},
+    )
+    engine.reset(np.zeros(1))
+    assert metrics(engine)["solvable"] == 1.0
+    closed = ROOMS.replace(".##.#.", ".####.")
+    engine = Engine(ID, map="string_grid", num_agents=2, map_params={"map_str": closed, **cells})
+    engine.reset(np.zeros(1))
+    assert metrics(engine)["solvable"] == 0.5
+    assert engine.state.reachable.tolist() == [[False, True]]
+    # Nothing but the straight way bounds the way to a goal without one.
+    straight = np.linalg.norm(engine.state.goal_pos - engine.state.agent_pos, axis=-1)[0, 0]
+    assert engine.state.shortest[0, 0] == pytest.approx(straight - engine.state.goal_rad[0, 0])
+
+
+@pytest.mark.parametrize("name", ["dense", "maze", "caves", "sizes"])
+def test_no_way_is_shorter_or_faster_than_the_bound(name):
+    engine = Engine(ID, 30, **MAPS[name], horizon=400)
+    engine.reset(np.arange(30))
+    player = Player("greedy", Game.of(engine))
+    player.begin(engine.control.seed, engine.control.episode, np.ones(30, bool))
+    c, s = engine.constants, engine.state
+    straight = np.linalg.norm(s.goal_pos - s.agent_pos, axis=-1) - s.goal_rad
+    bound = s.shortest.copy()
+    assert (bound >= straight - 1e-12).all()
+    assert (bound > 1.05 * straight).any() or name == "caves"
+    while not engine.control.done.all():
+        play(engine, player.act(engine.control.obs))
+    arrived = s.arrivals > 0
+    assert arrived.sum() > 20
+    assert (s.path_length >= bound - 1e-9)[arrived].all()
+    assert (s.time_to_reach_goal >= bound / c.top_speed)[arrived].all()
+    quickest = [metrics(engine, lane)["shortest_time"] for lane in range(30)]
+    np.testing.assert_allclose(quickest, (bound / c.top_speed).max(1))
+    spl = np.where(s.on_goal, bound / np.maximum(s.path_length, bound), 0.0)
+    stayed = s.arrivals == 1
+    assert (s.efficiency >= spl - 1e-12)[stayed].all()  # who stays on it may still move about
+
+
+HALL = "#.........#\n#.........#\n"
+GAP = f"###########\n{HALL}####.###..#\n{HALL}###########"
+
+
+def before_the_wall(rows, rad, goal_rad):
+    """Two agents below a wall; the first one's goal is straight above it, behind the wall."""
+    sizes = {"agent_rad_range": (0.02, 0.13), "goal_rad_range": (goal_rad, goal_rad)}
+    world = {"map_str": rows, "add_border": False, "landmark_rad": 0.1, **sizes}
+    engine = Engine(ID, map="string_grid", num_agents=2, map_params=world)
+    centres = engine.constants.centres.reshape(7, 11, 2)
+    state = {"agent_pos": centres[[2, 1], [4, 6]], "goal_pos": centres[[4, 1], [4, 2]]}
+    engine.reset(np.zeros(1), state=state | {"agent_rad": np.array(rad)})
+    return engine
+
+
+def test_the_bound_holds_for_small_agents_beside_large_ones():
+    """The smallest one gets through a gap that is too narrow for the largest one."""
+    engine = before_the_wall(GAP, (0.02, 0.13), 0.05)
+    bound = engine.state.shortest[0, 0]
+    while not engine.state.on_goal[0, 0]:
+        play(engine, np.array([[[0.0, 1.0], [0.0, 0.0]]]))
+        assert not engine.control.done[0]
+    assert engine.state.wall_contacts[0, 0] == 0
+    assert engine.state.path_length[0, 0] >= bound - 1e-9
+
+
+def test_the_bound_holds_for_goals_that_reach_through_a_wall():
+    closed = GAP.replace("####.", "#####")
+    near, far = (
+        before_the_wall(closed, (0.05, 0.05), goal_rad).state.shortest[0, 0]
+        for goal_rad in (0.05, 0.35)
+    )
+    assert near > 0.7  # around the wall
+    assert far <= 0.4 - 0.35 + 1e-9  # straight ahead
+
+
+def test_who_arrives_at_last_is_in_no_deadlock():
+    engine = duel("stop", patience=5)
+    play(engine, np.zeros((1, 2, 2)), 10)
+    assert metrics(engine)["deadlock_rate"] == 1.0
+    play(engine, np.array([[[0.5, 0.0], [0.0, 0.0]]]))
+    assert engine.state.on_goal.tolist() == [[True, False]]
+    assert metrics(engine)["deadlock_rate"] == 0.5
+
+
+@pytest.mark.parametrize("on_goal", ["stay", "stop"])
+def test_who_begins_on_its_goal_has_arrived(on_goal):
+    engine = Engine(ID, **MAPS["open"], on_goal=on_goal)
+    engine.reset(np.zeros(1))
+    engine.reset(np.zeros(1), state={"goal_pos": engine.state.agent_pos.copy()})
+    play(engine, np.zeros((1, 6, 2)))
+    reached = metrics(engine)
+    assert reached["success_rate"] == reached["ever_arrived"] == reached["spl"] == 1.0
+    assert reached["makespan"] == reached["flowtime"] == reached["shortest_time"] == 0.0
+
+
+def test_dynamics_are_those_of_version_0():
+    given_parameters = MAPS["dense"]
+    old, new = Engine(OLD, 6, **given_parameters), Engine(ID, 6, **given_parameters, on_goal="stay")
+    new.reset(np.arange(6))
+    shared = {name: new.get_state()[name] for name in ("agent_pos", "goal_pos", "landmark_pos")}
+    old.reset(np.arange(6), state=shared)
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        force = rng.uniform(-1, 1, (6, 8, 2)) / np.sqrt(2)
+        for engine in (old, new):
+            play(engine, force)
+        for name in ("agent_pos", "agent_vel", "collided", "num_collisions", "time_to_reach_goal"):
+            mine, its = getattr(new.state, name), getattr(old.state, name)
+            where = its < old.constants.max_time if name == "time_to_reach_goal" else its == its
+            np.testing.assert_array_equal(mine[where], its[where], err_msg=name)
+    assert old.state.collided.any()
+
+
+def test_actions_are_clipped_to_the_unit_disc():
+    engines = [Engine(ID, **MAPS["open"]) for _ in range(2)]
+    rng = np.random.default_rng(2)
+    force = rng.normal(0, 2, (1, 6, 2))
+    for engine, actions in zip(
+        engines,
+        (force, force / np.maximum(1, np.linalg.norm(force, axis=-1, keepdims=True))),
+        strict=True,
+    ):
+        engine.reset(np.zeros(1))
+        play(engine, actions, 5)
+    np.testing.assert_allclose(engines[0].state.agent_pos, engines[1].state.agent_pos, atol=1e-12)
+    driving = Engine(ID, dynamics="diffdrive", **MAPS["open"])
+    driving.reset(np.zeros(1))
+    play(driving, np.ones((1, 6, 2)))
+    np.testing.assert_allclose(np.linalg.norm(driving.state.agent_vel, axis=-1), 1.0)
+
+
+def test_the_horizon_is_exact():
+    engine = Engine(ID, horizon=7, **MAPS["open"])
+    engine.reset(np.zeros(1))
+    play(engine, np.zeros((1, 6, 2)), 6)
+    assert not engine.control.done[0]
+    play(engine, np.zeros((1, 6, 2)))
+    assert engine.control.truncated[0]
+    assert engine.constants.max_time == pytest.approx(7 * 0.16)
+    assert metrics(engine)["makespan"] == engine.constants.max_time
+
+
+# -- on the goal ---------------------------------------------------------------------------------
+
+
+def duel(on_goal, **more):
+    """Two agents in a row on an empty floor; the goal of the first is a step ahead of it."""
+    engine = Engine(ID, num_agents=2, on_goal=on_goal, map_params={"obstacle_density": 0}, **more)
+    engine.reset(
+        np.zeros(1),
+        state={
+            "agent_pos": [[[0.0, 0.0], [-0.5, 0.0]]],
+            "goal_pos": [[[0.03, 0.0], [1.0, 1.0]]],
+        },
+    )
+    return engine
+
+
+def arrive(engine):
+    """Bring the first agent to its goal, then drive the second one into it."""
+    play(engine, np.array([[[0.5, 0.0], [0.0, 0.0]]]))
+    assert engine.state.on_goal[0, 0]
+    play(engine, np.array([[[0.0, 0.0], [1.0, 0.0]]]), 30)
+
+
+def test_who_stays_can_be_pushed_off():
+    engine = duel("stay")
+    arrive(engine)
+    assert not engine.state.on_goal[0, 0]
+    assert engine.state.agent_pos[0, 0, 0] > 0.06
+    reached = metrics(engine)
+    assert reached["ever_arrived"] == 0.5
+    assert reached["success_rate"] == reached["spl"] == 0.0
+
+
+def test_who_stops_stands_and_cannot_be_pushed():
+    engine = duel("stop")
+    play(engine, np.array([[[0.5, 0.0], [0.0, 0.0]]]))
+    place = engine.state.agent_pos[0, 0].copy()
+    play(engine, np.array([[[1.0, 0.0], [1.0, 0.0]]]), 30)
+    np.testing.assert_array_equal(engine.state.agent_pos[0, 0], place)
+    assert not engine.state.agent_vel[0, 0].any()
+    assert engine.state.agent_contacts[0].min() > 5
+    assert metrics(engine)["success_rate"] == 0.5
+    assert not engine.control.done[0]
+    engine.reset(
+        np.zeros(1), state={"agent_pos": [[[0, 0], [1, 1]]], "goal_pos": [[[0.01, 0], [1.01, 1]]]}
+    )
+    play(engine, np.zeros((1, 2, 2)))
+    assert engine.control.terminated.all()
+
+
+def test_who_stops_does_not_turn_either():
+    engine = duel("stop", dynamics="diffdrive")
+    engine.reset(
+        np.zeros(1), state={"agent_pos": [[[0, 0], [1, 1]]], "goal_pos": [[[0, 0], [2, 2]]]}
+    )
+    before = engine.state.agent_angle.copy()
+    play(engine, np.ones((1, 2, 2)))
+    assert (engine.state.agent_angle == before).tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize("env_id", [OLD, ID])
+def test_lifelong_goals_follow_each_other(env_id):
+    mode = {"lifelong": True} if env_id == OLD else {"on_goal": "lifelong"}
+    few = {"num_agents": 3, "map_params": {"num_rows": 5, "num_cols": 5, "obstacle_density": 0.1}}
+    engine = Engine(env_id, 4, horizon=600, **few, **mode)
+    engine.reset(np.arange(4))
+    player = Player("greedy", Game.of(engine))
+    player.begin(engine.control.seed, engine.control.episode, np.ones(4, bool))
+    c, s = engine.constants, engine.state
+    inside = np.array([parts(engine, lane) for lane in range(4)])
+    arrivals, before = np.zeros((4, 3)), s.goal_pos.copy()
+    for _ in range(600):
+        play(engine, player.act(engine.control.obs))
+        moved = (s.goal_pos != before).any(-1)
+        np.testing.assert_array_equal(moved, s.on_goal)
+        for lane, agent in np.argwhere(moved):
+            away = apart(s.goal_pos[lane, agent][None], c.centres)[0]
+            assert away.min() < 1e-12
+            start = apart(before[lane, agent][None], c.centres)[0].argmin()
+            assert inside[lane, away.argmin()] == inside[lane, start] >= 0
+        arrivals += moved
+        before = s.goal_pos.copy()
+    assert arrivals.sum() > 40
+    assert engine.control.truncated.all()
+    assert not engine.control.terminated.any()
+    if env_id == ID:
+        np.testing.assert_array_equal(s.arrivals, arrivals)
+        rows = [metrics(engine, lane)["throughput"] for lane in range(4)]
+        np.testing.assert_allclose(rows, arrivals.sum(1) / 600)
+        assert s.reachable.all()
+        assert (s.efficiency <= arrivals + 1e-9).all()
+
+
+# -- what is seen and measured -------------------------------------------------------------------
+
+
+def naive_observation(c, s, lane):
+    """Observations of a lane from the definition, agent by agent."""
+    pos, rad, rows = s.agent_pos[lane], s.agent_rad[lane], []
+    landmarks = s.landmark_pos[lane][s.landmark_pos[lane][:, 0] != ABSENT]
+    for a in range(c.num_agents):
+        goal = s.goal_pos[lane, a] - pos[a]
+        away = np.linalg.norm(goal)
+        angle = s.agent_angle[lane, a]
+        heading = [np.cos(angle), np.sin(angle)] if c.dynamics_code[a] == 1 else [0.0, 0.0]
+        row = [np.clip(s.agent_vel[lane, a] / c.pace, -2, 2), heading]
+        row += [goal / max(away, c.window), [min(away / c.diagonal, 1)]]
+        others = [b for b in range(c.num_agents) if b != a]
+        reach = c.window + rad[a] + rad[others]
+        gap = np.linalg.norm(pos[others] - pos[a], axis=1)
+        seen = [k for k in np.argsort(gap, kind="stable")[: c.max_agents] if gap[k] < reach[k]]
+        for k in seen:
+            other = np.clip(s.agent_vel[lane, others[k]] / c.pace, -2, 2)
+            row += [(pos[others[k]] - pos[a]) / reach[k], other, [rad[others[k]] / c.window, 1]]
+        row.append(np.zeros(6 * (c.max_agents - len(seen))))
+        gap = np.linalg.norm(landmarks - pos[a], axis=1)
+        reach = c.window + rad[a] + c.landmark_rad
+        seen = [k for k in np.argsort(gap, kind="stable")[: c.max_obstacles] if gap[k] < reach]
+        for k in seen:
+            row += [(landmarks[k] - pos[a]) / reach, [1]]
+        row.append(np.zeros(3 * (c.max_obstacles - len(seen))))
+        rows.append(np.concatenate(row))
+    return np.array(rows)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**31), spread=st.floats(0.1, 1.1), drives=st.booleans())
+def test_observations_follow_their_definition(seed, spread, drives):
+    moves = {"dynamics": "diffdrive"} if drives else {}
+    engine = Engine(ID, 3, **MAPS["sizes"], **moves)
+    rng = np.random.default_rng(seed)
+    c, shape = engine.constants, engine.state.agent_pos.shape
+    state = {
+        "agent_pos": rng.uniform(-0.5, 0.5, shape) * spread * c.width,
+        "agent_vel": rng.normal(0, 0.3, shape),
+        "agent_angle": rng.uniform(-3, 3, shape[:2]),
+    }
+    engine.reset(np.arange(3), state=state)
+    for lane in range(3):
+        ours = engine.control.obs[lane]
+        np.testing.assert_allclose(ours, naive_observation(c, engine.state, lane), atol=2e-6)
+        assert all(space.contains(ours[a]) for a, space in enumerate(engine.observation_spaces))
+
+
+def test_contacts_are_counted_apart():
+    engine = duel("stay")
+    play(engine, np.array([[[0.0, 0.0], [1.0, 0.0]]]), 40)
+    assert (engine.state.agent_contacts == engine.state.num_collisions).all()
+    assert engine.state.agent_contacts.min() > 5
+    assert not engine.state.wall_contacts.any()
+    play(engine, np.array([[[-1.0, 0.0], [-1.0, 0.0]]]), 150)
+    counted = metrics(engine)
+    assert engine.state.wall_contacts.min(initial=9) == 0  # the first agent follows the second
+    assert engine.state.wall_contacts[0, 1] > 5
+    assert counted["wall_contacts"] == engine.state.wall_contacts.sum() / (2 * 190)
+    assert counted["agent_contacts"] == engine.state.agent_contacts.sum() / (2 * 190)
+
+
+def test_ways_and_deadlocks_are_measured():
+    engine = duel("stay", patience=20)
+    course = [engine.state.agent_pos.copy()]
+    for _ in range(25):
+        play(engine, np.array([[[0.0, 1.0], [0.0, 0.0]]]))
+        course.append(engine.state.agent_pos.copy())
+    way = np.linalg.norm(np.diff(course, axis=0), axis=-1).sum(0)
+    np.testing.assert_allclose(engine.state.path_length, way)
+    assert metrics(engine)["path_length"] == pytest.approx(way.mean())
+    assert metrics(engine)["deadlock_rate"] == 0.5  # the second agent has stood still
+    play(engine, np.array([[[0.0, 0.0], [0.0, 1.0]]]), 10)
+    assert metrics(engine)["deadlock_rate"] == 0.0
+
+
+def test_official_instances_are_taken_as_they_are():
+    engine = Engine(ID, 3, **MAPS["rooms"])
+    width = engine.constants.columns
+    arrays = {
+        "agent_cell": np.array([[width + 1, width + 2, width + 3, width + 4]] * 3),
+        "goal_cell": np.array([[width + 1, width + 2, width + 4, width + 3]] * 3),
+    }
+    engine.reset(np.arange(3), state=routing_v1.instances(engine.constants, arrays))
+    assert engine.state.on_goal.tolist() == [[True, True, False, False]] * 3
+    np.testing.assert_allclose(
+        engine.state.shortest[0], [0, 0, 0.1 - 0.012, 0.1 - 0.012], atol=1e-12
+    )
+    assert (engine.state.reachable).all()
+    assert lattice.columns_of(engine.constants.centres) == 8
+
+
+@pytest.mark.parametrize(
+    ("given_parameters", "words"),
+    [
+        ({"on_goal": "vanish"}, ("'on_goal'", "'vanish'", "'stay', 'stop', 'lifelong'")),
+        ({"max_obs": 3}, ("'max_obs'", "Routing-v1", "max_obstacles")),
+        ({"window": 0.01}, ("'window'", "Routing-v1", "radius up to 0.05")),
+        ({"map": "mazes"}, ("'map'", "Routing-v1", "labmaze_grid")),
+        ({"patience": 0}, ("'patience'", "was 0")),
+        (
+            {
+                "map": "string_grid",
+                "map_params": {"map_str": "...\n...\n...", "agent_rad_range": (0.06, 0.06)},
+            },
+            ("map 'string_grid' has 1 free cells", "radius 0.06", "num_agents <= 1"),
+        ),
+    ],
+)
+def test_errors_say_what_was_given_and_what_is_allowed(given_parameters, words):
+    with pytest.raises((ValueError, TypeError)) as error:
+        Engine(ID, **given_parameters)
+    for word in words:
+        assert word in str(error.value)

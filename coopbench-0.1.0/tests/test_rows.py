@@ -1,0 +1,171 @@
+"""Rows give learners whole sequences, for critics and mixers too, across the ends of episodes."""
+
+import numpy as np
+import pytest
+import toy_lift
+import toy_squad
+
+from coopbench.baselines.learners.experience import RowOptions, Rows
+from coopbench_envs import registration
+from coopbench_envs.engine import DISABLED, Engine
+
+SQUAD, FREELANCERS = toy_squad.SPEC.id, toy_squad.SPEC_FREELANCERS.id
+PENNIES, LIFT = "test/Pennies-v0", toy_lift.SPEC.id
+LANES = 5
+
+
+@pytest.fixture(autouse=True)
+def _toys(monkeypatch):
+    """Make the toys known to the tests of this file alone."""
+    for spec in (toy_squad.SPEC, toy_squad.SPEC_FREELANCERS, toy_lift.SPEC):
+        monkeypatch.setitem(registration._modules, spec.id, spec.module)
+        monkeypatch.setitem(registration._specs, spec.id, spec)
+
+
+def rows_of(env_id, **parameters):
+    return Rows(
+        env_id, parameters, 3, LANES, RowOptions(shared=True, scaled=False, global_state=True)
+    )
+
+
+def choices(rows, numbers):
+    """Random actions of all rows, legal ones if they are choices."""
+    (legal,) = rows.legal()
+    if legal is None:
+        return numbers.uniform(-1, 1, (LANES * rows.agents, rows.outputs)).astype(np.float32)
+    return np.array([numbers.choice(np.flatnonzero(row)) for row in legal])
+
+
+def sequences(rows, steps, seed=0):
+    """Play and cut at ``first``: per episode (lane, actions, states, inputs, legal, team, end)."""
+    numbers, running, episodes = np.random.default_rng(seed), [None] * LANES, []
+    for _ in range(steps):
+        (inputs,), (legal,) = rows.observe(), rows.legal()
+        state, first, actions = rows.state(), rows.first, choices(rows, numbers)
+        (step,), played = rows.step([actions]), rows.engine.actions.copy()
+        lanes = rows.lane_step
+        for i in range(LANES):
+            mine = slice(i * rows.agents, (i + 1) * rows.agents)
+            if first[i]:
+                running[i] = {name: [] for name in ("actions", "state", "inputs", "legal", "team")}
+                running[i]["lane"] = i
+            episode = running[i]
+            episode["actions"].append(played[i])
+            episode["state"].append(state[i])
+            episode["inputs"].append(inputs[mine])
+            episode["legal"].append(None if legal is None else legal[mine])
+            episode["team"].append(lanes.team[i])
+            if lanes.over[i]:
+                episode["truncated"] = lanes.truncated[i]
+                episode["state"].append(lanes.state[i])
+                episode["inputs"].append(step.following[mine])
+                episode["legal"].append(None if legal is None else step.legal[mine])
+                episodes.append(episode)
+            else:
+                (after,) = rows.observe()
+                np.testing.assert_array_equal(lanes.state[i], rows.state()[i])
+                np.testing.assert_array_equal(step.following[mine], after[mine])
+                if legal is not None:
+                    np.testing.assert_array_equal(step.legal[mine], rows.legal()[0][mine])
+    return episodes
+
+
+@pytest.mark.parametrize(
+    ("env_id", "parameters"),
+    [(SQUAD, {}), (FREELANCERS, {}), (PENNIES, {"horizon": 9}), (LIFT, {"lives": 2})],
+)
+def test_sequences_are_those_of_episodes_played_one_by_one(env_id, parameters):
+    """Against an engine of one lane that rests at the end of every episode."""
+    rows = rows_of(env_id, **parameters)
+    seeds = rows.engine.control.seed.copy()
+    twins = [Engine(env_id, 1, global_state=True, **parameters) for _ in range(LANES)]
+    for twin, seed in zip(twins, seeds, strict=True):
+        twin.reset(np.array([seed]))
+    episodes, begun = sequences(rows, 60), set()
+    for episode in episodes:
+        lane, twin = episode["lane"], twins[episode["lane"]]
+        if lane in begun:
+            twin.reset()
+        begun.add(lane)
+        control = twin.control
+        for at, actions in enumerate(episode["actions"]):
+            check_present(episode, at, control)
+            twin.step(actions[None], DISABLED)
+            assert episode["team"][at] == np.float32(control.team[0])
+        assert control.done[0]
+        assert episode["truncated"] == (control.truncated[0] and not control.ended[0])
+        check_present(episode, len(episode["actions"]), control)
+    assert begun == set(range(LANES))
+    assert len({len(episode["actions"]) for episode in episodes}) > (env_id != LIFT)
+    if env_id in (SQUAD, PENNIES):
+        assert len({bool(episode["truncated"]) for episode in episodes}) == 2
+
+
+def check_present(episode, at, control):
+    """The state, inputs and legal choices at one step are those of an engine of one lane."""
+    np.testing.assert_array_equal(episode["state"][at], control.state[0])
+    alive = control.alive[0]
+    features = control.obs.shape[2]
+    inputs = episode["inputs"][at][:, :features]
+    np.testing.assert_array_equal(inputs[alive], control.obs[0][alive])
+    last = at == len(episode["actions"])
+    if not last:
+        assert (episode["inputs"][at][~alive] == 0.0).all()
+    legal = episode["legal"][at]
+    if legal is not None:
+        masks = control.masks[0] != 0
+        everything = ~masks.any(axis=1) | ~alive
+        np.testing.assert_array_equal(legal, masks | everything[:, None])
+
+
+def test_a_teams_reward_is_earned_once():
+    """Also after some have fallen, who get it as the others do."""
+    rows = rows_of(SQUAD)
+    numbers, after_a_fall = np.random.default_rng(1), 0
+    for _ in range(40):
+        (step,) = rows.step([choices(rows, numbers)])
+        rewards, valid = step.rewards.reshape(LANES, -1), step.valid.reshape(LANES, -1)
+        np.testing.assert_array_equal(rewards, np.repeat(rows.lane_step.team[:, None], 4, axis=1))
+        after_a_fall += int((rewards[~valid] > 0).sum())
+    assert after_a_fall > 0
+    apart = rows_of(FREELANCERS)
+    for _ in range(20):
+        (step,) = apart.step([choices(apart, numbers)])
+        total = step.rewards.reshape(LANES, -1).sum(axis=1)
+        np.testing.assert_allclose(apart.lane_step.team, total, rtol=1e-6)
+
+
+def test_the_state_is_kept_only_where_it_is_asked_for():
+    rows = Rows(SQUAD, {}, 3, LANES, RowOptions(shared=True, scaled=False))
+    assert rows.state().shape == (LANES, 0)
+    rows.step([choices(rows, np.random.default_rng(0))])
+    assert rows.lane_step.state.shape == (LANES, 0)
+    assert rows_of(SQUAD).state().shape == (LANES, 6)
+    assert rows_of(FREELANCERS).state().shape == (LANES, 16)  # all observations
+
+
+def test_what_is_returned_belongs_to_the_caller():
+    rows, numbers = rows_of(SQUAD), np.random.default_rng(0)
+    state, first = rows.state(), rows.first
+    (step,), lanes = rows.step([choices(rows, numbers)]), rows.lane_step
+    copies = [np.array(array) for array in (state, first, *step, *lanes)]
+    for _ in range(15):
+        rows.step([choices(rows, numbers)])
+    for array, copy in zip((state, first, *step, *lanes), copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_a_saved_game_goes_on_with_the_same_sequences():
+    one, numbers = rows_of(SQUAD), np.random.default_rng(4)
+    for _ in range(7):
+        one.step([choices(one, numbers)])
+    other = rows_of(SQUAD)
+    other.load(one.save())
+    np.testing.assert_array_equal(one.state(), other.state())
+    np.testing.assert_array_equal(one.first, other.first)
+    for _ in range(20):
+        actions = choices(one, numbers)
+        for a, b in zip(one.step([actions])[0], other.step([actions])[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+        for a, b in zip(one.lane_step, other.lane_step, strict=True):
+            np.testing.assert_array_equal(a, b)

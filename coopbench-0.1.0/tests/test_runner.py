@@ -1,0 +1,78 @@
+"""The runner: jobs on any backend, and what is told of their progress."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from coopbench.episodes.table import Cell
+from coopbench.playing.backends.jobs import Resources
+from coopbench.playing.runner import Runner, by_cell
+
+
+@dataclass(frozen=True)
+class Square:
+    """A job of no use."""
+
+    number: int
+    cost: float = 1.0
+    kind: str = "square"
+    resources: Resources = Resources()  # noqa: RUF009 - a tuple
+
+    @property
+    def cell(self):
+        return Cell("one", f"square {self.number}")
+
+    def __call__(self, tell):
+        if self.number < 0:
+            raise ValueError("It is negative.")
+        if tell is not None:
+            tell(0.5)
+        return self.number**2
+
+
+@pytest.mark.parametrize("runner", [Runner(), Runner("processes", 2)], ids=["serial", "processes"])
+def test_results_come_with_their_jobs(runner):
+    jobs = [Square(2), Square(3)]
+    with runner.run(jobs) as finished:
+        assert dict(finished) == {jobs[0]: 4, jobs[1]: 9}
+
+
+def test_a_job_is_done_when_its_result_has_been_taken_over():
+    events = []
+    runner = Runner(progress=lambda *event: events.append(event))
+    job = Square(3)
+    runner.tell(Square(1), 1.0, "kept")
+    with runner.run([job]) as finished:
+        assert len(events) == 1  # nothing starts before a result is asked for
+        for _, result in finished:
+            events.append(result)
+    plays = [(job, 0.0, "plays"), (job, 0.5, "plays")]
+    assert events == [(Square(1), 1.0, "kept"), *plays, 9, (job, 1.0, "done")]
+
+
+def test_a_job_whose_result_is_not_taken_over_is_never_done():
+    events = []
+    runner = Runner(progress=lambda *event: events.append(event[2]))
+    with runner.run([Square(3), Square(4)]) as finished:
+        next(finished)
+    assert events == ["plays", "plays"]
+
+
+def test_an_error_names_its_job():
+    with pytest.raises(ValueError, match="negative") as caught, Runner().run([Square(-1)]) as done:
+        list(done)
+    assert caught.value.__notes__ == [f"It came from {Square(-1)}."]
+
+
+def test_callbacks_by_cell():
+    events = []
+    runner = Runner(progress=by_cell(lambda *event: events.append(event)))
+    with runner.run([Square(2)]) as finished:
+        list(finished)
+    assert events[-1] == (Cell("one", "square 2"), 1.0, "done")
+    assert by_cell(None) is None
+
+
+def test_unknown_backends_are_named():
+    with pytest.raises(ValueError, match=r"'procesess'.*Did you mean 'processes'"):
+        Runner("procesess")

@@ -1,0 +1,207 @@
+"""Shards and merge: parts of an evaluation, put together, are the whole one."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from builders import Invests, make_task, protocol_file
+
+import coopbench
+from coopbench.cli.commands import playing
+from coopbench.episodes.table import Cell
+from coopbench.errors import OtherProtocolError
+from coopbench.playing.models import Failed, Models
+from coopbench.playing.plan import plan
+from coopbench.playing.rollout import PlayJob
+from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.results import manifest
+from coopbench.workflows.shards import part
+
+TASKS = {"short": 4, "middle": 6, "long": 9, "longest": 20}
+POLICIES = ["random", "tit_for_tat", "constant:0.5"]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return protocol_file(
+        tmp_path_factory.mktemp("protocol"),
+        tasks=[
+            make_task(name, "coopbench/TrustDilemma-v0", horizon=steps, high=10_000)
+            for name, steps in TASKS.items()
+        ],
+        train=[50],
+        baselines=["random", "tit_for_tat"],
+    )
+
+
+@pytest.fixture(scope="module")
+def played(file):
+    """Results of a serial evaluation and of three shards; read only."""
+    folders = [file.parent / name for name in ("serial", "one", "two", "three")]
+    report = coopbench.evaluate(file, POLICIES, folders[0])
+    shards = [
+        coopbench.play_shard(file, POLICIES, (k, 3), folder)
+        for k, folder in enumerate(folders)
+        if k > 0
+    ]
+    return report, shards, folders
+
+
+def _contents(folder):
+    """All files; of metadata and manifest all but what depends on times."""
+    contents = {}
+    for file in folder.rglob("*"):
+        if file.name == "meta.json":
+            meta = json.loads(file.read_bytes())
+            contents[str(file.relative_to(folder))] = {
+                key: value for key, value in meta.items() if key not in ("seconds", "created")
+            }
+        elif file.name == "manifest.json":  # has the checksums of metadata with times
+            contents["cells"] = [each["cell"] for each in json.loads(file.read_bytes())["cells"]]
+        elif file.is_file():
+            contents[str(file.relative_to(folder))] = file.read_bytes()
+    return contents
+
+
+def test_shards_and_merge_make_the_serial_report(played, tmp_path):
+    serial, shards, folders = played
+    assert [len(shard.cells) for shard in shards] == [shard.finished for shard in shards]
+    assert {shard.total for shard in shards} == {12}
+    assert sorted(map(str, (cell for shard in shards for cell in shard.cells))) == sorted(
+        str(block.cell) for block in serial.episodes
+    )
+    merged = coopbench.merge(folders[1:], tmp_path / "m")
+    assert _contents(tmp_path / "m") == _contents(folders[0])
+    again = coopbench.load_report(folders[0])
+    assert (merged.estimates, merged.aggregates) == (again.estimates, again.aggregates)
+    assert str(replace(merged, results=again.results)) == str(again)
+    assert merged.notes == ()
+
+
+def test_parts_are_fixed_balanced_and_do_not_depend_on_the_order(file):
+    protocol = load_protocol(file)
+    cells, turned = plan(protocol, POLICIES), plan(protocol, POLICIES[::-1])
+    for count in (1, 2, 3, 5, 12):
+        parts = [part(protocol, cells, (k, count)) for k in range(1, count + 1)]
+        assert sorted(cells, key=str) == sorted((pair for each in parts for pair in each), key=str)
+        costs = [[PlayJob(protocol, *pair).cost for pair in each] for each in parts]
+        largest = max(cost for each in costs for cost in each)
+        assert max(map(sum, costs)) - min(map(sum, costs)) <= largest
+        for k, each in enumerate(parts):
+            assert set(part(protocol, turned, (k + 1, count))) == set(each)
+    assert part(protocol, cells, (13, 13)) == []
+
+
+@pytest.mark.parametrize("shard", [(0, 2), (3, 2), (-1, 2), (1, 0)])
+def test_numbers_of_shards(file, tmp_path, shard):
+    with pytest.raises(ValueError, match=rf"'shard' was {shard[0]} of {shard[1]}; allowed: i of n"):
+        coopbench.play_shard(file, POLICIES, shard, tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+def test_shards_in_one_folder_go_on_and_are_merged_in_place(file, played, tmp_path):
+    events = []
+    for k in (1, 2, 2):
+        shard = coopbench.play_shard(
+            file, POLICIES, (k, 2), tmp_path / "r", progress=lambda *event: events.append(event)
+        )
+    assert (shard.finished, shard.total) == (12, 12)
+    whats = [what for *_, what in events if what != "plays"]
+    assert whats.count("done") == 12
+    assert whats[12:] == ["kept"] * len(shard.cells)
+    merged = coopbench.merge([tmp_path / "r"], tmp_path / "r" / ".." / "r")
+    assert merged.results == manifest.read_manifest(tmp_path / "r", merged.protocol.digest).results
+    assert _contents(tmp_path / "r") == _contents(played[2][0])
+
+
+def test_damaged_cells_are_named_and_intact_copies_of_them_taken(played, tmp_path):
+    _, shards, folders = played
+    coopbench.merge(folders[1:2], tmp_path / "m")
+    cell = shards[0].cells[0]
+    damaged = tmp_path / "m" / cell.folder / "curves.npz"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    rest = coopbench.merge([tmp_path / "m", folders[2]], tmp_path / "rest")
+    assert len(rest.episodes.blocks) == shards[0].finished + shards[1].finished - 1
+    assert [note for note in rest.notes if str(damaged) in note] == list(rest.notes) != []
+    mended = coopbench.merge(folders[1:], tmp_path / "m")
+    assert len(mended.notes) == 1
+    assert "was changed after it was written" in mended.notes[0]
+    assert _contents(tmp_path / "m") == _contents(folders[0])
+
+
+def test_the_same_results_count_once_and_other_ones_are_refused(file, played, tmp_path):
+    folders = played[2]
+    merged = coopbench.merge([*folders, folders[1]], tmp_path / "m")
+    assert len(merged.episodes.blocks) == 12
+    for name, amount in (("old", 10.0), ("new", 20.0)):
+        coopbench.evaluate(file, [Invests(amount)], tmp_path / name)
+    message = r"/old/long/invests and .*/new/long/invests hold different results"
+    with pytest.raises(ValueError, match=message):
+        coopbench.merge([tmp_path / "old", tmp_path / "new"], tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+
+
+def test_failed_runs_are_merged(tmp_path):
+    protocol = ad_hoc("TrustDilemma-v0", 3)
+    task = protocol.task[0].id
+    runs = Models("mine", {0: "constant:0.5", 1: Failed("diverged")})
+    for k in (1, 2):
+        coopbench.play_shard(protocol, [runs], (k, 2), tmp_path / str(k))
+    merged = coopbench.merge([tmp_path / "1", tmp_path / "2"], tmp_path / "m")
+    assert [block.cell for block in merged.episodes] == [Cell(task, "mine", 0)]
+    assert [failure.reason for failure in merged.episodes.failures] == ["diverged"]
+    coopbench.evaluate(protocol, [Models("mine", {1: Failed("no memory")})], tmp_path / "other")
+    with pytest.raises(ValueError, match=r"run-1 and .*run-1 hold different results"):
+        coopbench.merge([tmp_path / "m", tmp_path / "other"], tmp_path / "m")
+
+
+def test_folders_of_other_protocols_are_refused(played, tmp_path):
+    coopbench.evaluate(ad_hoc("TrustDilemma-v0", 2), ["random"], tmp_path / "other")
+    with pytest.raises(OtherProtocolError, match="Merge folders of one protocol only"):
+        coopbench.merge([played[2][1], tmp_path / "other"], tmp_path / "m")
+    with pytest.raises(OtherProtocolError, match="Merge folders of one protocol only"):
+        coopbench.merge(played[2][1:], tmp_path / "other")  # what is there takes part
+    with pytest.raises(FileNotFoundError, match="holds no results"):
+        coopbench.merge([played[2][1], tmp_path / "nowhere"], tmp_path / "m")
+    with pytest.raises(ValueError, match="No folders to merge"):
+        coopbench.merge([], tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_nothing_finished(played, tmp_path):
+    (tmp_path / "empty").mkdir()
+    source = played[2][1] / "protocol.json"
+    (tmp_path / "empty" / "protocol.json").write_bytes(source.read_bytes())
+    with pytest.raises(FileNotFoundError, match="no finished cells to merge"):
+        coopbench.merge([tmp_path / "empty"], tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def _run(folder, *arguments):
+    command = [sys.executable, "-m", "coopbench", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_command_line(tmp_path):
+    tasks = [make_task("short", "coopbench/TrustDilemma-v0", horizon=4, high=10_000)]
+    protocol_file(tmp_path, "one", tasks=tasks, baselines=["random", "tit_for_tat"])
+    coopbench.play_shard(tmp_path / "one.toml", ["random", "tit_for_tat"], (1, 2), tmp_path / "p1")
+    said = _run(tmp_path, "evaluate", "one.toml", "--shard", "2/2", "--out", "p2")
+    assert "Shard 2/2: its 1 of 2 cells are finished." in said
+    assert "p2 holds 1 of 2 cells." in said
+    assert "coopbench merge FOLDER... --out DIR" in said
+    said = _run(tmp_path, "merge", "p1", "p2", "--out", "all")
+    assert "Report: all/report.html" in said
+    assert len(coopbench.load_report(tmp_path / "all").episodes.blocks) == 2
+    assert (tmp_path / "all" / "report.html").is_file()
+
+
+def test_the_last_shard_says_that_all_are_there(file, played, capsys):
+    folder = played[2][0]
+    playing._play_shard(load_protocol(file), POLICIES, "3/3", folder, "serial", None)
+    said = capsys.readouterr().out
+    assert f"{folder} holds 12 of 12 cells.\nNext: coopbench merge {folder} --out" in said

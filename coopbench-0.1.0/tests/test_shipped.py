@@ -1,0 +1,158 @@
+"""Shipped policies: trained ones as data of the package, named with the digest of their files."""
+
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import builders
+import gymnasium
+import numpy as np
+import pytest
+from test_network import network, policy
+
+import coopbench
+from coopbench.baselines.game import Game
+from coopbench.baselines.networks import shipped
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.registry import hyperparameters, make_policy
+from coopbench.errors import ProtocolError
+from coopbench.protocol.loading import load_protocol
+from coopbench.theory.arena import Partners, Table
+from coopbench.workflows.crossplay import crossplay
+from coopbench_envs.engine import Engine
+
+SCRIPT = Path(__file__).resolve().parent.parent / "benchmarks" / "partners.py"
+NETWORK = policy(network(features=7))
+
+
+@pytest.fixture
+def name(tmp_path, monkeypatch):
+    """The name of a policy that is shipped, with its digest."""
+    folder = tmp_path / "partners" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "TrustDilemma-v1.npz").write_bytes(NETWORK.pack())
+    monkeypatch.setattr(shipped, "shipped_folder", lambda: folder.parent)
+    return f"shipped:tiny,{shipped.shipped_digest(folder)[:12]}"
+
+
+def actions(policy_name):
+    """First actions on one observation of TrustDilemma."""
+    game = Game.at(builders.TRUST)
+    made = make_policy(policy_name, game)
+    observations = np.linspace(0.0, 1.0, 14, dtype=np.float32).reshape(1, 2, 7)
+    return made.act(observations, made.initial(game, np.zeros(1, np.uint64)), None)[0]
+
+
+def test_the_file_of_the_game_is_played(name):
+    game = Game.at(builders.TRUST)
+    observations = np.linspace(0.0, 1.0, 14, dtype=np.float32).reshape(1, 2, 7)
+    memory = NETWORK.initial(game, np.zeros(1, np.uint64))
+    np.testing.assert_array_equal(actions(name), NETWORK.act(observations, memory, None)[0])
+
+
+def test_the_digest_covers_names_and_contents_of_all_files(name, tmp_path):
+    folder = tmp_path / "partners" / "tiny"
+    content = hashlib.sha256(NETWORK.pack()).hexdigest()
+    whole = hashlib.sha256(f"TrustDilemma-v1.npz {content}\n".encode()).hexdigest()
+    assert shipped.shipped_digest(folder) == whole
+    (folder / "SLCD-v1.npz").write_bytes(NETWORK.pack())
+    assert shipped.shipped_digest(folder) != whole
+
+
+@pytest.mark.parametrize("digest", ["", ",123456789012", ",12345e678901", ",ac"])
+def test_a_wrong_digest_is_refused_with_the_right_one(name, digest):
+    right = re.escape(name)
+    with pytest.raises(ValueError, match=rf"digest '{digest[1:]}'; this package has '{right}"):
+        make_policy(f"shipped:tiny{digest}", Game.at(builders.TRUST))
+
+
+def test_an_unknown_policy_is_refused_with_the_nearest_name(name):
+    with pytest.raises(ValueError, match=r"Unknown shipped policy 'tinny'.*'tiny'"):
+        make_policy(name.replace("tiny", "tinny"), Game.at(builders.TRUST))
+
+
+def test_a_game_without_a_file_is_refused_with_those_that_have_one(name):
+    with pytest.raises(ValueError, match=r"cannot play coopbench/SLCD-v1; it plays TrustDilemma"):
+        make_policy(name, Game.at("coopbench/SLCD-v1"))
+
+
+def test_protocols_name_them_in_pools_and_their_digest_covers_the_content(name, tmp_path):
+    partners = ["cooperator", name]
+    beside = builders.small_protocol(tmp_path, tasks=[builders.make_task(partners=partners)])
+    assert beside.task[0].partner_names == ("cooperator", name)
+    longer = name + shipped.shipped_digest(tmp_path / "partners" / "tiny")[12:14]
+    other = builders.small_protocol(
+        tmp_path, tasks=[builders.make_task(partners=["cooperator", longer])]
+    )
+    assert other.digest != beside.digest
+    with pytest.raises(ProtocolError, match=r"this package has 'shipped:tiny,"):
+        builders.small_protocol(
+            tmp_path, tasks=[builders.make_task(partners=["shipped:tiny,000000000000"])]
+        )
+
+
+def test_trained_partners_by_folder_stay_refused(name, tmp_path):
+    with pytest.raises(ProtocolError, match=r"does not cover; allowed: .*shipped:NAME,DIGEST"):
+        builders.small_protocol(
+            tmp_path, tasks=[builders.make_task(partners=["ippo:results/run-1"])]
+        )
+
+
+def test_episodes_with_them_are_played_and_verified(name, tmp_path):
+    protocol = builders.small_protocol(
+        tmp_path, tasks=[builders.make_task(partners=["cooperator", name])]
+    )
+    coopbench.evaluate(protocol, ["always_defect", name], out=tmp_path / "results")
+    assert coopbench.verify(tmp_path / "results").identical
+    assert hyperparameters(name)["name"] == "tiny"
+
+
+def test_they_play_in_crossplay_and_in_focal_environments(name, tmp_path):
+    protocol = builders.small_protocol(tmp_path)
+    result = crossplay(protocol, [name, "cooperator"])
+    assert len(result.meetings) == 4
+    env = gymnasium.make(builders.TRUST, control="focal", partner=name)
+    env.reset(seed=1)
+    assert np.isfinite(env.step(env.action_space.sample())[1])
+    env.close()
+
+
+def test_certificates_can_seat_them(name):
+    table = Table(builders.TRUST, {}, (name, "cooperator"), np.array([[0, 1], [1, 0]]))
+    engine = Engine(builders.TRUST, 2)
+    engine.reset(np.arange(2, dtype=np.uint64))
+    played = np.zeros(engine.actions.shape)
+    Partners(engine, table, table.lineups).act(played)
+    assert (played[[0, 1], [1, 0]] > 0.0).all()
+
+
+def test_the_script_writes_half_way_and_last_policies_of_both_rewards(tmp_path):
+    where = ["--partners", str(tmp_path / "p"), "--states", str(tmp_path / "s")]
+    command = [sys.executable, str(SCRIPT), "--task", "trust-dilemma", "--steps", "50000", *where]
+    whole = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    named = re.findall(r'"shipped:([a-z-]+),[0-9a-f]{12}"', whole)
+    assert named == ["own-full-a", "own-half-b", "team-full-b", "team-half-a"]
+    half, full = (
+        tmp_path / "p" / name / "TrustDilemma-v1.npz" for name in ("team-half-a", "team-full-b")
+    )
+    last = read_policy(full.read_bytes())
+    assert (last.facts["steps"], read_policy(half.read_bytes()).facts["steps"]) == (50_000, 25_000)
+    assert last.hyperparameters["reward"] == "team"
+    before = full.read_bytes()
+    full.unlink()  # as after an interruption: the training resumes from its state
+    state = tmp_path / "s" / "trust-dilemma-team-b.npz"
+    state.unlink()
+    subprocess.run(command, capture_output=True, check=True)
+    assert full.read_bytes() == before
+
+
+def test_the_package_loads_what_it_ships():
+    """Every shipped policy has a file for each game of the standard protocol, and fits it."""
+    folders = [path for path in shipped.shipped_folder().glob("*") if path.is_dir()]
+    tasks = load_protocol("coopetition-standard").trained_tasks
+    for folder in folders:
+        for task in tasks:
+            made = f"shipped:{folder.name},{shipped.shipped_digest(folder)[:12]}"
+            make_policy(made, Game.at(task.env, **task.parameters))

@@ -1,0 +1,399 @@
+"""Tasks that are played by the models of another one: what is asked of them, and what is not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builders import first_task, make_block
+
+import coopbench
+from coopbench.analysis import learning as efficiency
+from coopbench.analysis.departures import departures
+from coopbench.analysis.missing_runs import missing_runs
+from coopbench.baselines.match import OWN, seating
+from coopbench.describe import describe_protocol
+from coopbench.episodes.table import Cell, EpisodeTable, Progress
+from coopbench.errors import ProtocolError
+from coopbench.playing.plan import plan
+from coopbench.protocol.loading import load_protocol
+from coopbench.report.card import cards
+from coopbench.report.checklist import checklist
+from coopbench.report.facts import training_text
+from coopbench.report.metadata import LACKING, YES
+
+TEXT = """
+[protocol]
+name = "carried"
+version = 1
+description = "Two games, one of them in three forms."
+[seeds]
+training = [100, 101, 102]
+evaluation = { first = 0, count = 10 }
+selection = { first = 50, count = 4 }
+[training]
+on = "each"
+plays = "own"
+runs = 3
+episodes = 4
+[training.budgets]
+learners = { steps = 300, interval = 100 }
+[report]
+score = "own_return"
+metrics = ["return"]
+curve = "mean_trust"
+baselines = ["random"]
+learned = ["ippo"]
+resamples = 200
+[[task]]
+id = "dilemma"
+group = "own"
+env = "coopbench/TrustDilemma-v1"
+parameters = { horizon = 6 }
+bounds = { low = 0.0, high = 20.0 }
+[[task]]
+id = "slcd"
+group = "own"
+env = "coopbench/SLCD-v1"
+parameters = { horizon = 6 }
+bounds = { low = 0.0, high = 20.0 }
+[[task]]
+id = "dilemma.focal"
+group = "focal"
+env = "coopbench/TrustDilemma-v1"
+trained_on = "dilemma"
+parameters = { horizon = 6 }
+partners = ["always_defect", "random"]
+bounds = { low = 0.0, high = 20.0 }
+[[task]]
+id = "dilemma.longer"
+group = "own"
+env = "coopbench/TrustDilemma-v1"
+trained_on = "dilemma"
+parameters = { horizon = 9 }
+bounds = { low = 0.0, high = 20.0 }
+"""
+OWN_TASKS = ("dilemma", "slcd")
+RUNS = (100, 101, 102)
+
+
+def load(tmp_path, text=TEXT):
+    file = tmp_path / "carried.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_protocol(file)
+
+
+@pytest.fixture(scope="module")
+def protocol(tmp_path_factory):
+    return load(tmp_path_factory.mktemp("carried"))
+
+
+def names(tasks):
+    return [task.id for task in tasks]
+
+
+def test_who_plays_what(protocol):
+    assert names(protocol.trained_tasks) == ["dilemma", "slcd"]
+    assert names(protocol.played_by("dilemma")) == ["dilemma", "dilemma.focal", "dilemma.longer"]
+    assert names(protocol.played_by("slcd")) == ["slcd"]
+    with pytest.raises(ValueError, match=r"Unknown task 'slcc'.*Did you mean 'slcd'"):
+        protocol.played_by("slcc")
+    with pytest.raises(ValueError, match=r"Unknown task 'dilemma.focal' .*Known: dilemma, slcd\."):
+        protocol.played_by("dilemma.focal")
+
+
+def test_models_that_play_all_tasks_play_their_own_first():
+    protocol = load_protocol("routing-medium")
+    own = protocol.task[3]
+    others = [task.id for task in protocol.task if task is not own]
+    assert protocol.trained_tasks == protocol.task
+    assert names(protocol.played_by(own.id)) == [own.id, *others]
+
+
+def test_the_key_counts_and_its_absence_does_not(protocol):
+    """Protocols that do not have it keep their digest."""
+    assert "trained_on" in protocol.model_dump_json()
+    assert "trained_on" not in load_protocol("marl-standard").model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            '"dilemma"\nparameters = { horizon = 9',
+            '"dilema"\nparameters = { horizon = 9',
+            "mean 'd",
+        ),
+        ('trained_on = "dilemma"', 'trained_on = "slcd"', r"SLCD-v1, not .*; allowed: dilemma$"),
+        (
+            'trained_on = "dilemma"\nparameters = { horizon = 9',
+            'trained_on = "dilemma.longer"\nparameters = { horizon = 9',
+            r"task 'dilemma.longer' has .*, which is the task itself; allowed: dilemma$",
+        ),
+        (
+            'trained_on = "dilemma"\nparameters = { horizon = 9',
+            'trained_on = "dilemma.focal"\nparameters = { horizon = 9',
+            r"which has models of another task itself \('dilemma'\); allowed: dilemma$",
+        ),
+        (
+            "parameters = { horizon = 6 }\nbounds",
+            'parameters = { horizon = 7 }\npartners = ["random"]\nbounds',
+            r"which has partners and is not trained on; allowed: none here$",
+        ),
+        ('plays = "own"', 'plays = "all"', r"on = 'each' and plays = 'all'; allowed: 'each' and"),
+        (
+            TEXT[TEXT.index("[training]") : TEXT.index("[report]")],
+            "",
+            r"trained_on = 'dilemma', but there is no \[training\]; add it or remove the key",
+        ),
+        ("trained_on", "traned_on", r"Unknown key 'traned_on'.*Did you mean 'trained_on'"),
+    ],
+)
+def test_wrong_entries_of_a_protocol_are_named(tmp_path, old, new, message):
+    assert old in TEXT
+    with pytest.raises(ProtocolError, match=f"(?m){message}"):
+        load(tmp_path, TEXT.replace(old, new, 1))
+
+
+def test_a_model_plays_all_tasks_that_name_its_own(protocol):
+    runs = {
+        "dilemma": {100: "constant:0.1", 101: "constant:0.2", 102: "constant:0.3"},
+        "slcd": {100: "constant:0.4", 101: "constant:0.5", 102: "constant:0.6"},
+    }
+    cells = {
+        (cell.task, cell.run): model
+        for cell, model in plan(protocol, ["random", coopbench.Models("mine", runs)])
+        if cell.policy == "mine"
+    }
+    assert set(cells) == {(task.id, run) for task in protocol.task for run in RUNS}
+    for (task, run), model in cells.items():
+        assert model == runs["slcd" if task == "slcd" else "dilemma"][run], (task, run)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (
+            ("dilemma", "slcd", "dilemma.focal"),
+            r"has a model for 'dilemma.focal', which the models of 'dilemma' play; leave it out. "
+            r"Models are for dilemma, slcd\.",
+        ),
+        (("dilemma",), "mine has no model for slcd; train one on each"),
+        (("dilemma", "slcc"), "Unknown task 'slcc'.*Did you mean 'slcd'"),
+    ],
+)
+def test_models_are_of_trained_tasks(protocol, tasks, message):
+    mine = coopbench.Models("mine", {task: {100: "random"} for task in tasks})
+    with pytest.raises(ValueError, match=message):
+        plan(protocol, [mine])
+
+
+# --- departures ----------------------------------------------------------------------------------
+
+
+def episodes(protocol, task, policy, run):
+    """Episodes with the seeds and seats of the protocol; all returns are 5."""
+    count = protocol.episodes(task)
+    seats = seating(count, 2, len(task.partners)) == OWN
+    return make_block(
+        Cell(task.id, policy, run),
+        np.full((count, 2), 5.0),
+        seeds=protocol.seeds_of(task),
+        lengths=np.full(count, 6),
+        seats=seats,
+    )
+
+
+def course(task, run, steps=(100, 200, 300)):
+    metrics = {name: np.full((len(steps), 4), 5.0) for name in ("return", "own_return")}
+    return Progress(Cell(task, "ippo", run), np.array(steps), metrics)
+
+
+def table(protocol, courses=None, **further):
+    """Complete results of random play and of ippo, with checkpoints on the trained tasks."""
+    blocks = [
+        episodes(protocol, task, policy, run)
+        for task in protocol.task
+        for policy, runs in (("random", (None,)), ("ippo", RUNS))
+        for run in runs
+    ]
+    if courses is None:
+        courses = [course(task, run) for task in OWN_TASKS for run in RUNS]
+    return EpisodeTable(tuple(blocks), tuple(courses), **further)
+
+
+def reasons_of(protocol, episodes):
+    """Departures but for that it is no protocol of this package."""
+    reasons = departures(protocol, episodes)
+    assert reasons[0] == "carried-v1 is not a protocol of this package"
+    return list(reasons[1:])
+
+
+def test_checkpoints_are_asked_for_on_trained_tasks_alone(protocol):
+    assert reasons_of(protocol, table(protocol)) == []
+    planned = "; the protocol has 3 up to step 300"
+    assert reasons_of(protocol, table(protocol, ())) == [
+        f"runs 100, 101, 102 of ippo on dilemma, slcd have no checkpoints{planned}"
+    ]
+    courses = [course("dilemma", run) for run in RUNS] + [course("slcd", 100)]
+    courses += [course("slcd", 101, (100, 200)), course("dilemma.focal", 101, (7,))]
+    assert reasons_of(protocol, table(protocol, courses)) == [
+        f"run 101 of ippo on slcd has 2 checkpoints up to step 200{planned}",
+        f"run 102 of ippo on slcd has no checkpoints{planned}",
+    ]
+
+
+def test_other_steps_of_training_are_departures(protocol):
+    cells = [Cell(task.id, "ippo", run) for task in protocol.task for run in RUNS]
+    planned = dict.fromkeys(cells, 300)
+    assert reasons_of(protocol, table(protocol, trained=planned)) == []
+    short = dict.fromkeys(cells, 20_000)
+    what = "been trained for 20,000 steps; the protocol asks for 300"
+    assert reasons_of(protocol, table(protocol, trained=short)) == [
+        f"runs 100, 101, 102 of ippo on dilemma, slcd have {what}"
+    ]
+    one = planned | {Cell("slcd", "ippo", 101): 20_000, Cell("dilemma.focal", "ippo", 100): 7}
+    assert reasons_of(protocol, table(protocol, trained=one)) == [
+        f"run 101 of ippo on slcd has {what}"
+    ]
+
+
+def test_what_the_checkpoints_say_is_not_said_again(protocol):
+    courses = [course(task, run, (100, 200)) for task in OWN_TASKS for run in RUNS]
+    short = {each.cell: 200 for each in courses}
+    assert reasons_of(protocol, table(protocol, courses, trained=short)) == [
+        "runs 100, 101, 102 of ippo on dilemma, slcd have 2 checkpoints up to step 200; the "
+        "protocol has 3 up to step 300"
+    ]
+
+
+def test_steps_are_asked_for_without_selection_seeds(protocol):
+    seeds = protocol.seeds.model_copy(update={"selection": None})
+    training = protocol.training.model_copy(
+        update={
+            "budgets": protocol.training.budgets
+            | {"others": protocol.training.budgets["learners"].model_copy(update={"steps": 900})}
+        }
+    )
+    without = protocol.model_copy(update={"seeds": seeds, "training": training})
+    cells = [Cell(task, "ippo", run) for task in OWN_TASKS for run in RUNS]
+    steps = dict(zip(cells, (300, 900, 800, 300, 300, 300), strict=True))
+    assert reasons_of(without, table(without, (), trained=steps)) == [
+        "run 102 of ippo on dilemma has been trained for 800 steps; the protocol asks for "
+        "300 or 900"
+    ]
+    assert reasons_of(without, table(without, ())) == []  # nothing is known of their steps
+
+
+def test_a_failed_run_is_reported_once(protocol):
+    lost = {"dilemma": dict.fromkeys(RUNS, "random"), "slcd": dict.fromkeys(RUNS, "random")}
+    lost["dilemma"] |= {101: coopbench.Failed("the loss was nan")}
+    report = coopbench.evaluate(protocol, ["random", coopbench.Models("ippo", lost)])
+    assert [reason for reason in report.departures if "nan" in reason] == [
+        "run 101 of ippo on dilemma, dilemma.focal, dilemma.longer failed: the loss was nan"
+    ]
+
+
+# --- reports -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def report(protocol):
+    fixed = coopbench.evaluate(protocol, ["random"])
+    episodes = table(protocol, trained={Cell("dilemma", "ippo", 100): 300})
+    curves = efficiency.learning_curves(protocol, episodes)
+    early = efficiency.efficiencies(protocol, episodes)
+    return replace(fixed, episodes=episodes, learning=curves, efficiency=early)
+
+
+def test_learning_curves_are_over_the_trained_tasks(report):
+    """Also of a group with tasks that nobody trains on; of one with nothing else there is none."""
+    assert [(c.group, c.task) for c in report.learning] == [
+        ("own", "dilemma"),
+        ("own", "slcd"),
+        ("own", ""),
+    ]
+    assert report.learning[-1].estimate == pytest.approx([0.25] * 3)  # 5 of 20
+    assert [(row.group, row.runs) for row in report.efficiency] == [("own", 3)]
+
+
+def test_nothing_is_missing_where_nothing_is_trained(protocol, report):
+    assert missing_runs(protocol, report.episodes) == ()
+    more = (*report.episodes.progress, course("dilemma.focal", 100))
+    assert missing_runs(protocol, replace(report.episodes, progress=more)) == ()
+    fewer = replace(report.episodes, progress=report.episodes.progress[:-1])
+    (row,) = missing_runs(protocol, fewer)
+    assert (row.task, row.run, row.state) == ("slcd", 102, "partial")
+
+
+def answer(report, question):
+    return next((i.state, i.known) for i in checklist(report) if i.item == question)
+
+
+def test_the_card_asks_for_a_choice_on_the_trained_tasks(report):
+    question = "Checkpoints were chosen on episodes of their own"
+    expected = "highest mean own_return on the seeds 50 to 53"
+    assert answer(report, question) == (YES, expected)
+    fewer = replace(report.episodes, progress=report.episodes.progress[:-1])
+    state = (LACKING, "no checkpoints of 1 of 6 runs")
+    assert answer(replace(report, episodes=fewer), question) == state
+
+
+def test_the_card_knows_the_steps_without_checkpoints(report):
+    bare = replace(report, episodes=replace(report.episodes, progress=()))
+    state, text = answer(bare, "Budget of training")
+    assert (state, text.split(";")[0]) == (YES, "ippo: 300 steps")
+    assert cards(bare)["ippo"]["Training steps"] == "300"
+
+
+def test_training_on_other_tasks_is_described(protocol):
+    text = "one model on each of 2 tasks, which plays it and those that name it; 3 runs"
+    assert training_text(protocol).startswith(text)
+    rows = [line for line in describe_protocol(protocol).splitlines() if "focal" in line]
+    assert rows[0].split(" | ")[5] == "`dilemma`"
+    assert "Trained on" not in describe_protocol(load_protocol("marl-standard"))
+
+
+# --- the protocols of this package ---------------------------------------------------------------
+
+
+TRACKS = ("coopetition-standard", "coopetition-standard-10", "coopetition-team")
+
+
+@pytest.mark.parametrize(("name", "runs"), list(zip(TRACKS, (5, 10, 5), strict=True)))
+def test_the_standard_protocol_trains_on_self_play(name, runs):
+    protocol = load_protocol(name)
+    assert names(protocol.trained_tasks) == names(protocol.groups["self-play"])
+    for task in protocol.trained_tasks:
+        played = protocol.played_by(task.id)
+        assert names(played) == [
+            f"{task.id}{end}" for end in ("", ".focal", ".held-out", ".shifted")
+        ]
+        assert {each.env for each in played} == {task.env}
+        assert (task.partners, task.parameters) == ((), {})
+    training = protocol.training
+    assert (training.runs, training.episodes) == (runs, 20)
+    ((_, budget),) = training.budgets.items()
+    assert (budget.steps, budget.interval) == (2_000_000, 100_000)
+    assert protocol.report.learned == ("ippo",)
+
+
+def test_its_selection_seeds_are_in_no_other_protocol():
+    selection = set(load_protocol("coopetition-standard").seeds.selection.seeds)
+    assert len(selection) == 20
+    for name in coopbench.protocols():
+        seeds = load_protocol(name).seeds
+        assert selection.isdisjoint({*seeds.training, *seeds.evaluation.seeds}), name
+        if seeds.selection is not None and name not in TRACKS:
+            assert selection.isdisjoint(seeds.selection.seeds), name
+
+
+def test_a_missing_learner_comes_with_what_to_do():
+    protocol = load_protocol("coopetition-standard")
+    part = first_task(protocol)
+    advice = (
+        "the required baseline ippo (to be trained) is missing; train it: coopbench train "
+        "coopetition-standard ippo"
+    )
+    assert departures(part, EpisodeTable(()))[-1] == advice
+    runs = tuple(episodes(part, part.task[0], "ippo", run) for run in protocol.seeds.training)
+    assert not any("coopbench train" in reason for reason in departures(part, EpisodeTable(runs)))

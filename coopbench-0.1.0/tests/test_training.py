@@ -1,0 +1,928 @@
+"""The training loop: intervals, the choice of a checkpoint, interruptions, and what is kept."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import builders
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench.baselines import registry
+from coopbench.baselines.game import Game
+from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
+from coopbench.episodes.table import Cell
+from coopbench.errors import DamagedResultError, Diverged, OtherProtocolError, ProtocolError
+from coopbench.playing.rollout import PlayJob
+from coopbench.protocol.loading import load_protocol
+from coopbench.report import plots
+from coopbench.results import store
+from coopbench.results.manifest import write_manifest
+from coopbench.workflows import training_plan, training_run
+from coopbench.workflows.keeper import FolderKeeper
+from coopbench.workflows.training_plan import Scope
+from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.parameters import between
+
+BESIDE = {"partners": ["tit_for_tat"], "trained_on": "trust"}
+GAMES = {  # tasks of the protocol
+    "trust": {"env": builders.TRUST},
+    "trust.beside": {"env": builders.TRUST} | BESIDE,
+    "race": {"env": "coopbench/RecoveryRace-v1"},
+}
+
+
+def trial(folder, games=GAMES, **change):
+    """Write the protocol of this file into ``folder``; ``change`` replaces parts of it."""
+    tasks = [builders.make_task(name, high=8.0, **game) for name, game in games.items()]
+    budgets = {
+        "on_policy": {"steps": 60, "interval": 20},
+        "off_policy": {"steps": 600, "interval": 200},
+    }
+    parts = {
+        "train": [5, 6],
+        "first": 100,
+        "selection": (200, 4),
+        "training": builders.make_training(episodes=4, budgets=budgets),
+        "score": "own_return",
+        "metrics": ["own_return", "final_trust"],
+        "baselines": None,
+        "resamples": 200,
+        "learned": ["steady"],
+    }
+    return builders.protocol_file(folder, "trial", tasks=tasks, **(parts | change))
+
+
+CALLS: list[tuple[str, int, int]] = []  # learn(steps): environment, seed, steps
+
+
+class Params(NamedTuple):
+    peak: Annotated[int, between(0, 1000, "steps at which it invests most")] = 40
+    fails: Annotated[int, between(0, 1000, "steps after which it diverges; 0: never")] = 0
+    killed: Annotated[int, between(0, 1000, "steps at which it kills its process once")] = 0
+
+
+class Steady:
+    """Learns nothing: it invests 1 - |steps - peak| / 100, and a little noise that it remembers."""
+
+    def __init__(self, env_id, parameters, seed, params, name="steady"):
+        if env_id == "coopbench/SLCD-v1":
+            raise ValueError("Steady cannot learn coopbench/SLCD-v1.")
+        self._of = env_id, Game.at(env_id, **parameters)
+        self._seed, self._params, self._name = seed, params, name
+        self._rng, self.steps = np.random.default_rng(seed), 0
+        self._noise = 0.0
+
+    def learn(self, steps):
+        CALLS.append((self._of[0], self._seed, steps))
+        while self.steps + 4 <= steps:
+            self.steps += 4
+            self._noise = 0.9 * self._noise + 0.001 * self._rng.random()
+            if self._params.fails and self.steps > self._params.fails:
+                raise Diverged(f"Its loss is nan at step {self.steps}.")
+            once = Path(os.environ.get("STEADY_ONCE", ""))
+            if self._params.killed == self.steps and not once.exists():
+                once.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return {"loss": 1.0 / self.steps}
+
+    def policy(self):
+        env_id, game = self._of
+        features = max(part.stop for part in game.layout.values())
+        share = 1.0 - abs(self.steps - self._params.peak) / 100.0 + self._noise
+        network = Network(
+            seats=np.zeros(len(game.agents), np.int64),
+            weights=(np.zeros((1, features, game.high.shape[1]), np.float32),),
+            biases=(np.full((1, game.high.shape[1]), 2.0 * share - 1.0, np.float32),),
+            centre=np.zeros(features, np.float32),
+            scale=np.ones(features, np.float32),
+            identity=False,
+            activation="tanh",
+            head="clip",
+        )
+        facts = {"environment": env_id, "learner": self._name, "seed": self._seed}
+        facts |= {"steps": self.steps, "hyperparameters": self._params._asdict()}
+        return NetworkPolicy(network, facts)
+
+    def save(self):
+        state = json.dumps(self._rng.bit_generator.state).encode()
+        return {
+            "rng": np.frombuffer(state, np.uint8),
+            "steps": np.array(self.steps),
+            "noise": np.array(self._noise),
+        }
+
+    def load(self, arrays):
+        self._rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
+        self.steps, self._noise = int(arrays["steps"]), float(arrays["noise"])
+
+
+STEADY = LearnerEntry("steady", Steady, "keeps to its plan", "on_policy", Params)
+
+
+def with_steady():
+    return {"steady": STEADY}
+
+
+@pytest.fixture(autouse=True)
+def steady(monkeypatch):
+    monkeypatch.setattr(registry, "_learners", with_steady)
+    CALLS.clear()
+
+
+@pytest.fixture
+def protocol(tmp_path):
+    return load_protocol(trial(tmp_path))
+
+
+def cells(root):
+    """Content of every file of the cells below a folder that does not tell of times."""
+    names = ("results.jsonl", "curves.npz", "trace.npz", "progress.npz", "policy.npz")
+    files = [file for name in names for file in root.glob(f"*/**/{name}")]
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
+
+
+def failing(folder):
+    """Checks of a results folder that do not hold."""
+    return [check for check in coopbench.verify(folder).checks if not check.holds]
+
+
+def sign(place, protocol):
+    """Do what a forger does: make all digests fit the policy in the folder of a cell."""
+    sums = builders.edit_meta(place)["sha256"]
+    digest = hashlib.sha256((place / "policy.npz").read_bytes()).hexdigest()
+    builders.edit_meta(place, sha256=sums | {"policy.npz": digest})
+    write_manifest(place.parents[2], protocol)
+
+
+def scalars(folder):
+    """What a run has written for TensorBoard."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return events
+
+
+def test_training_runs_are_stored_as_results_with_their_progress(protocol, tmp_path):
+    calls = []
+    report = coopbench.train(
+        protocol, "steady", tmp_path / "out", progress=lambda *each: calls.append(each)
+    )
+    assert [(b.cell.task, b.cell.run) for b in report.episodes] == [
+        (task, seed) for task in GAMES for seed in (5, 6)
+    ]
+    assert sorted(CALLS) == sorted(
+        (env, seed, steps)
+        for env in ("coopbench/TrustDilemma-v1", "coopbench/RecoveryRace-v1")
+        for seed in (5, 6)
+        for steps in (20, 40, 60)
+    )
+    for task in ("trust", "race"):
+        for progress in report.episodes.progress_of(task, "steady"):
+            assert progress.steps.tolist() == [20, 40, 60]
+            assert progress.metrics["return"].shape == (3, 4)
+    best = [progress.best("return") for progress in report.episodes.progress_of("trust", "steady")]
+    assert best == [1, 1]  # it invests most there
+    assert not report.episodes.progress_of("trust.beside", "steady")
+    facts = report.metadata[Cell("trust.beside", "steady", 6)]["training"]
+    assert facts["task"] == "trust"
+    assert (facts["steps"], facts["interval"], facts["chosen_step"]) == (60, 20, 40)
+    assert facts["resumed"] == []
+    shares = [share for cell, share, what in calls if what == "plays" and share > 0]
+    assert shares == [1 / 3, 2 / 3, 1.0] * 4
+    assert [what for _, _, what in calls].count("done") == 4
+    assert [reason for reason in report.departures if "steady" in reason] == []
+
+
+def test_the_best_checkpoint_plays_what_it_would_play(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    stored = store.read(tmp_path, protocol, Cell("trust", "steady", 5))
+    assert stored.policy.facts["steps"] == 40
+    run = f"steady:{tmp_path / 'trust' / 'steady' / 'run-5'}"
+    again = coopbench.evaluate(builders.first_task(protocol), [run]).episodes.of("trust", run)
+    assert np.array_equal(again.returns, stored.episodes.returns)
+    assert again.trace.episodes == stored.episodes.trace.episodes
+
+
+@pytest.mark.parametrize("peak", [0, 60])
+def test_the_earliest_of_the_best_is_chosen(protocol, tmp_path, peak):
+    report = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], peak=peak)
+    progress = report.episodes.progress_of("trust", "steady")[0]
+    means = progress.metrics["return"].mean(axis=1)
+    facts = report.metadata[Cell("trust", "steady", 5)]["training"]
+    assert facts["chosen_step"] == progress.steps[np.argmax(means)] == (60 if peak else 20)
+
+
+def test_without_selection_seeds_the_last_policy_plays(tmp_path):
+    file = trial(tmp_path, selection=None)
+    report = coopbench.train(file, "steady", tmp_path / "out", seeds=[5])
+    assert not report.episodes.progress
+    facts = report.metadata[Cell("trust", "steady", 5)]["training"]
+    assert facts["chosen_step"] == 60
+
+
+def test_a_second_call_trains_nothing(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"])
+    before, calls = cells(tmp_path), []
+    CALLS.clear()
+    coopbench.train(
+        protocol, "steady", tmp_path, tasks=["trust"], progress=lambda *each: calls.append(each)
+    )
+    assert not CALLS
+    assert [what for _, _, what in calls] == ["kept", "kept"]
+    (tmp_path / "trust.beside" / "steady" / "run-6" / "results.jsonl").unlink()
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"])
+    assert not CALLS  # the policy is there: it plays again
+    assert cells(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"peak": 41}, r"peak 40 \(now 41\)"), ({"steps": 40}, r"\(steps\) 60 \(now 40\)")],
+)
+def test_other_settings_need_another_folder(protocol, tmp_path, change, words):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    before = cells(tmp_path)
+    with pytest.raises(ValueError, match=f"with other settings: .*{words}"):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], **change)
+    place = tmp_path / "trust" / "steady" / "run-5"
+    for lost in ("meta.json", "training/state.npz"):  # then its state says so, then another task
+        (place / lost).unlink()
+        with pytest.raises(ValueError, match=f"with other settings: .*{words}"):
+            coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], **change)
+    assert cells(tmp_path) == before
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {tests!r})
+import test_training as here
+here.registry._learners = here.with_steady
+here.coopbench.train({toml!r}, "steady", {out!r}, tasks=["trust"], seeds=[5], killed={at})
+"""
+
+
+def train_killed(tmp_path, out, at):
+    """Train in a process of its own that kills itself once after ``at`` steps."""
+    places = {"tests": str(Path(__file__).parent), "toml": str(tmp_path / "trial.toml")}
+    script = SCRIPT.format(out=str(out), at=at, **places)
+    environment = os.environ | {"STEADY_ONCE": str(tmp_path / f"once-{out.name}")}
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("at", [8, 44])
+def test_a_killed_run_goes_on_from_its_last_interval(protocol, tmp_path, at, monkeypatch):
+    (tmp_path / "once").touch()
+    monkeypatch.setenv("STEADY_ONCE", str(tmp_path / "once"))
+    settings = {"tasks": ["trust"], "seeds": [5], "killed": at}
+    coopbench.train(protocol, "steady", tmp_path / "whole", **settings)
+    assert train_killed(tmp_path, tmp_path / "killed", at).returncode == -signal.SIGKILL
+    assert not cells(tmp_path / "killed")
+    CALLS.clear()
+    report = coopbench.train(protocol, "steady", tmp_path / "killed", **settings)
+    lost = at - at % 20
+    assert [steps for _, _, steps in CALLS] == list(range(lost + 20, 61, 20))
+    assert cells(tmp_path / "killed") == cells(tmp_path / "whole")
+    facts = report.metadata[Cell("trust", "steady", 5)]["training"]
+    assert facts["resumed"] == ([lost] if lost else [])
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Interrupt the second writing of a state: before or behind it, as the fixture is called."""
+    real, count = os.replace, []
+
+    def at(written):
+        def replace(source, target):
+            count.extend([target] if str(target).endswith("state.npz") else [])
+            second = str(target).endswith("state.npz") and len(count) == 2
+            if not second or written:
+                real(source, target)
+            if second:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(os, "replace", replace)
+        return pytest.raises(KeyboardInterrupt)
+
+    return at
+
+
+def test_an_interruption_while_the_state_is_written_costs_nothing(protocol, tmp_path, interrupted):
+    with interrupted(written=False):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[6])
+    left = tmp_path / "race" / "steady" / "run-6" / "training" / ".state.npz.x.tmp"
+    left.write_bytes(b"of a process that was killed")
+    report = coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[6])
+    assert report.metadata[Cell("race", "steady", 6)]["training"]["resumed"] == [20]
+    assert not left.exists()
+
+
+def test_an_interruption_behind_the_state_loses_no_scalars(protocol, tmp_path, interrupted):
+    with interrupted(written=True):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    time.sleep(1.1)  # TensorBoard orders files by the second in their names
+    report = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    assert report.metadata[Cell("trust", "steady", 5)]["training"]["resumed"] == [40]
+    events = scalars(tmp_path / "trust" / "steady" / "run-5" / "training")
+    assert [event.step for event in events.Scalars("loss")] == [20, 40, 60]
+
+
+class MemoryKeeper:
+    """Keeps a run in a list of states, of which some can be taken away."""
+
+    place, state = "the memory", "the latest state"
+
+    def __init__(self):
+        self.states, self.summary, self.numbers = [], None, []
+
+    @contextlib.contextmanager
+    def alone(self):
+        yield
+
+    def read(self):
+        return self.states[-1] if self.states else None
+
+    def write(self, state):
+        self.states.append(state)
+
+    def note(self, text):
+        self.summary = json.loads(text)
+
+    def scalars(self, step):
+        self.numbers = [number for number in self.numbers if number[2] <= step]
+        return self
+
+    def add_scalar(self, tag, value, step):
+        self.numbers.append((tag, value, step))
+
+    def close(self):
+        pass
+
+
+def test_a_run_needs_no_folder(protocol, tmp_path):
+    """Its state goes to the keeper that its job names, and it is resumed from there."""
+    (planned,) = training_plan.runs(
+        protocol, "steady", tmp_path / "none", Scope(["trust"], [5]), {"peak": 30}
+    )
+    keeper = MemoryKeeper()
+    job = dataclasses.replace(planned, keeper=keeper)
+    whole = job(None)
+    assert not list(tmp_path.glob("none*"))
+    assert len(keeper.states) == 3
+    assert keeper.summary["status"] == "finished"
+    assert [step for tag, _, step in keeper.numbers if tag == "loss"] == [20, 40, 60]
+    del keeper.states[1:]
+    CALLS.clear()
+    again = job(None)
+    assert [steps for _, _, steps in CALLS] == [40, 60]
+    assert again.model.facts["resumed"] == [20]
+    assert again.model.policy.pack() == whole.model.policy.pack()
+    assert [step for tag, _, step in keeper.numbers if tag == "loss"] == [20, 40, 60]
+    for before, after in zip(whole.played, again.played, strict=True):
+        assert before.episodes.trace.episodes == after.episodes.trace.episodes
+    keeper.states[:] = [b"PK"]
+    with pytest.raises(ValueError, match=r"the latest state cannot be .* Remove the memory to"):
+        job(None)
+
+
+def test_a_run_occupies_what_its_learner_says(protocol, tmp_path, monkeypatch):
+    (job,) = training_plan.runs(protocol, "steady", tmp_path, Scope(["trust"], [5]), {})
+    assert job.resources == (1, 0.0)
+    table = {"steady": dataclasses.replace(STEADY, cores=4, gpus=0.5)}
+    monkeypatch.setattr(registry, "_learners", lambda: table)
+    assert job.resources == (4, 0.5)
+    assert PlayJob(protocol, job.cell, "random").resources == (1, 0.0)
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(protocol, tmp_path):
+    place = tmp_path / "trust" / "steady" / "run-5" / "training"
+    with (
+        FolderKeeper(place).alone(),
+        pytest.raises(ValueError, match=r"Another process trains the run in .*Wait for it to end"),
+    ):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    assert not CALLS
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[np.int64(5)])
+    assert CALLS
+
+
+def test_a_state_that_could_not_be_read_again_is_not_written(protocol, tmp_path, monkeypatch):
+    monkeypatch.setattr(training_run, "LIMIT", 1000)
+    with pytest.raises(ValueError, match=r"state of training run 5 .* allowed: 1,000"):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    assert not list(tmp_path.rglob("state.npz"))
+
+
+def test_a_run_that_diverged_is_reported_and_not_trained_again(protocol, tmp_path):
+    report = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], fails=30)
+    reason = "Its loss is nan at step 32."
+    failed = {(f.cell.task, f.reason) for f in report.episodes.failures}
+    assert failed == {("trust", reason), ("trust.beside", reason)}
+    assert f"run 5 of steady on trust, trust.beside failed: {reason}" in report.departures
+    assert reason in str(report)
+    CALLS.clear()
+    again = coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5], fails=30)
+    assert again.departures == report.departures
+    coopbench.merge([tmp_path], tmp_path / "merged")  # without the state of the training
+    coopbench.train(protocol, "steady", tmp_path / "merged", tasks=["trust"], seeds=[5], fails=30)
+    with pytest.raises(ValueError, match=r"with other settings: fails 30 \(now 0\)"):
+        coopbench.train(protocol, "steady", tmp_path / "merged", tasks=["trust"], seeds=[5])
+    assert not CALLS
+    summary = tmp_path / "trust" / "steady" / "run-5" / "training" / "run.json"
+    assert json.loads(summary.read_text())["status"] == "diverged"
+
+
+def test_a_damaged_state_is_named(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    place = tmp_path / "trust" / "steady" / "run-5"
+    (place / "meta.json").unlink()
+    (place / "training" / "state.npz").write_bytes(b"PK")
+    with pytest.raises(
+        ValueError, match=r"state\.npz cannot be read .* Remove .*training to train"
+    ):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+
+
+def test_a_state_without_its_learner_is_damaged_not_restarted(protocol, tmp_path, monkeypatch):
+    real = Steady.learn
+
+    def interrupted(self, steps):
+        if steps == 60:
+            raise KeyboardInterrupt
+        return real(self, steps)
+
+    monkeypatch.setattr(Steady, "learn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
+    state = tmp_path / "race" / "steady" / "run-5" / "training" / "state.npz"
+    arrays = unpack(state)
+    state.write_bytes(pack({n: a for n, a in arrays.items() if not n.startswith("learner.")}))
+    with pytest.raises(
+        ValueError, match=r"state\.npz cannot be read .* Remove .*training to train"
+    ):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
+
+
+def test_results_of_training_are_verified_and_tampering_is_seen(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path, seeds=[5])
+    coopbench.train(protocol, "steady", tmp_path, seeds=[6], tasks=["race"], fails=10)
+    verification = coopbench.verify(tmp_path)
+    assert verification.holds, str(verification)
+    played = [check for check in verification.checks if check.played]
+    assert [check.played for check in played] == [6, 6, 6]
+    assert {check.how for check in played} == {"all episodes played again"}
+    place = tmp_path / "trust" / "steady" / "run-5"
+    other = read_policy((place / "policy.npz").read_bytes())
+    other.network.biases[0][:] -= 0.01
+    (place / "policy.npz").write_bytes(other.pack())
+    assert not coopbench.verify(tmp_path).holds
+    sign(place, protocol)
+    differing = failing(tmp_path)
+    assert {check.what for check in differing} == {
+        "trust/steady/run-5",
+        "trust.beside/steady/run-5",
+    }
+    reasons = [reason for check in differing for reason in check.reasons]
+    assert any("selection episodes" in reason for reason in reasons)
+
+
+def test_a_run_is_one_training(protocol, tmp_path):
+    """Also where its cells come from two folders, each of which is in order."""
+    from coopbench.workflows.shards import merge
+
+    coopbench.train(protocol, "steady", tmp_path / "one", tasks=["trust"], seeds=[5])
+    coopbench.train(protocol, "steady", tmp_path / "two", tasks=["trust"], seeds=[5], peak=20)
+    for folder, lost in (("one", "trust.beside"), ("two", "trust")):
+        assert coopbench.verify(tmp_path / folder).holds
+        shutil.rmtree(tmp_path / folder / lost)
+    merge([tmp_path / "one", tmp_path / "two"], tmp_path / "both")
+    (check,) = failing(tmp_path / "both")
+    assert check.what == "trust.beside/steady/run-5"
+    assert check.reasons == (
+        "it was played by another policy than was trained in trust/steady/run-5",
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"steps": "lots"}, "describes a training with .*'lots'.*allowed: whole numbers > 0"),
+        ({"interval": 1, "chosen_step": 4}, "chose that of 4"),
+        ({"steps": 50}, "do not fit together"),
+        ({"steps": 600, "interval": 20}, "the checkpoints are not every 20 of 600 steps"),
+        (None, "there is a policy.npz, but meta.json describes no training"),
+    ],
+)
+def test_the_metadata_of_a_training_are_verified(protocol, tmp_path, facts, words):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
+    place = tmp_path / "race" / "steady" / "run-5"
+    before = builders.edit_meta(place)["training"]
+    builders.edit_meta(place, training=facts and before | facts)
+    write_manifest(tmp_path, protocol)
+    (check,) = failing(tmp_path)
+    assert check.what == "race/steady/run-5"
+    assert any(re.search(words, reason) for reason in check.reasons), check.reasons
+
+
+@pytest.mark.parametrize(("learner", "header"), [("isac", {}), ("steady", {"steps": 1000})])
+def test_the_origin_in_the_header_of_a_policy_is_verified(protocol, tmp_path, learner, header):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["race"], seeds=[5])
+    place = tmp_path / "race" / "steady" / "run-5"
+    policy = read_policy((place / "policy.npz").read_bytes())
+    policy.facts.update({"learner": learner} | header)
+    (place / "policy.npz").write_bytes(policy.pack())
+    sign(place, protocol)
+    (check,) = failing(tmp_path)
+    assert check.what == "race/steady/run-5"
+    assert any("policy.npz was trained " in reason for reason in check.reasons)
+
+
+def test_runs_with_different_hyperparameters_are_a_departure(protocol, tmp_path):
+    what = "runs of steady on trust, trust.beside were trained with different values of peak"
+    for seed, peak in ((5, 40), (6, 40), (6, 20)):
+        chosen = {"tasks": ["trust"], "seeds": [seed], "peak": peak}
+        shutil.rmtree(tmp_path / "trust" / "steady" / f"run-{seed}", ignore_errors=True)
+        shutil.rmtree(tmp_path / "trust.beside" / "steady" / f"run-{seed}", ignore_errors=True)
+        departures = coopbench.train(protocol, "steady", tmp_path, **chosen).departures
+        assert (what in departures) == (peak == 20)
+    text = " ".join(coopbench.verify(tmp_path).departures)
+    assert "were trained with different values of peak" in text
+
+
+def test_a_stored_run_is_not_overwritten_by_another(protocol, tmp_path):
+    for folder, peak in (("one", 40), ("two", 20)):
+        coopbench.train(protocol, "steady", tmp_path / folder, tasks=["race"], seeds=[5], peak=peak)
+        coopbench.train(protocol, "steady", tmp_path / folder, tasks=["trust"], peak=peak)
+        coopbench.train(protocol, "steady", tmp_path / folder, tasks=["race"], seeds=[6], fails=10)
+    before = cells(tmp_path / "one")
+    with pytest.raises(ValueError, match=r"trust/steady/run-5 holds another training run"):
+        coopbench.evaluate(protocol, [f"steady:{tmp_path / 'two'}"], tmp_path / "one")
+    assert cells(tmp_path / "one") == before
+    failed = tmp_path / "one" / "race" / "steady" / "run-6" / "meta.json"
+    content = failed.read_text()
+    coopbench.evaluate(protocol, [f"steady:{tmp_path / 'one'}"], tmp_path / "one")
+    assert failed.read_text() == content  # with the hyperparameters that made it fail
+    del (meta := json.loads(content))["hyperparameters"]
+    failed.write_text(json.dumps(meta))
+    with pytest.raises(
+        ValueError, match=r"was trained with other settings: .*fails None \(now 10\)"
+    ):
+        coopbench.train(protocol, "steady", tmp_path / "one", tasks=["race"], seeds=[6], fails=10)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": []},
+        {"steps": [20, 60]},
+        {"steps": ["20", "40", "60"]},
+        {"status": "foo"},
+        {"status": "running"},
+        {"chosen": "x"},
+        {"chosen": 30},
+        {"seconds": "x"},
+        {"resumed": 3},
+    ],
+)
+def test_a_state_whose_parts_do_not_fit_is_named(protocol, tmp_path, change):
+    once = {"tasks": ["race"], "seeds": [5]}
+    coopbench.train(protocol, "steady", tmp_path, **once)
+    place = tmp_path / "race" / "steady" / "run-5"
+    (place / "meta.json").unlink()
+    state = place / "training" / "state.npz"
+    arrays = unpack(state)
+    header = json.loads(arrays["header"].tobytes())
+    header["course"] |= change
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    for broken in (arrays, {n: a[:0] if n == "best" else a for n, a in unpack(state).items()}):
+        state.write_bytes(pack(broken))
+        with pytest.raises(ValueError, match=r"state\.npz cannot be read .* Remove .*training to"):
+            coopbench.train(protocol, "steady", tmp_path, **once)
+
+
+def test_all_runs_of_a_folder_are_evaluated_as_one_policy(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path / "one", seeds=[5, 6])
+    report = coopbench.evaluate(
+        protocol, [f"steady:{tmp_path / 'one'}", "random"], tmp_path / "two"
+    )
+    assert {(b.cell.policy, b.cell.run) for b in report.episodes} == {
+        ("steady", 5),
+        ("steady", 6),
+        ("random", None),
+    }
+    mine = {name: c for name, c in cells(tmp_path / "two").items() if "/steady/" in name}
+    assert mine == cells(tmp_path / "one")
+    coopbench.evaluate(protocol, ["random"], tmp_path / "three")
+    with pytest.raises(ValueError, match="there are no runs of 'steady' in it"):
+        coopbench.evaluate(protocol, [f"steady:{tmp_path / 'three'}"])
+
+
+def test_runs_of_another_protocol_are_not_taken_together(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path / "one")
+    other = trial(tmp_path, first=200, selection=(300, 4))  # the selection's
+    with pytest.raises(OtherProtocolError, match=r"runs of another protocol .* single run"):
+        coopbench.evaluate(other, [f"steady:{tmp_path / 'one'}"])
+
+
+def test_shards_of_all_runs_of_a_folder(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path / "one")
+    name = f"steady:{tmp_path / 'one'}"
+    for part in (1, 2):
+        coopbench.play_shard(protocol, [name], (part, 2), tmp_path / str(part))
+    merged = coopbench.merge([tmp_path / "1", tmp_path / "2"], tmp_path / "all")
+    assert len(merged.episodes.blocks) == 6
+    assert cells(tmp_path / "all") == cells(tmp_path / "one")
+    assert coopbench.verify(tmp_path / "all").holds
+
+
+@pytest.mark.parametrize("change", [{"training": [1]}, {"hyperparameters": "peak 40"}])
+def test_metadata_that_are_no_data_are_damaged(protocol, tmp_path, change):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    before, file = cells(tmp_path), tmp_path / "trust" / "steady" / "run-5" / "meta.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(DamagedResultError, match="is not an object"):
+        store.read(tmp_path, protocol, Cell("trust", "steady", 5))
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    assert cells(tmp_path) == before
+    assert coopbench.verify(tmp_path).holds
+
+
+def test_results_of_a_named_run_hold_what_played(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path / "one", tasks=["trust"])
+    one = builders.first_task(protocol)
+    place, results = tmp_path / "one" / "trust" / "steady" / "run-5", tmp_path / "kept"
+    name, events = f"steady:{place}", []
+
+    def played():
+        events.clear()
+        coopbench.evaluate(one, [name], results, progress=lambda *each: events.append(each[2]))
+        return events[-1]
+
+    assert played() == "done"
+    assert played() == "kept"
+    other = read_policy((place / "policy.npz").read_bytes())
+    other.network.biases[0][:] -= 0.5
+    (place / "policy.npz").write_bytes(other.pack())
+    assert coopbench.verify(results).holds  # by the policy that played
+    assert played() == "done"  # it is another one now
+    place.rename(tmp_path / "moved")
+    verification = coopbench.verify(
+        coopbench.merge([results], tmp_path / "copy") and tmp_path / "copy"
+    )
+    assert verification.holds
+    assert {check.how for check in verification.cells} == {"all episodes played again"}
+
+
+def test_a_fixed_policy_is_not_played_by_a_file(protocol, tmp_path):
+    one = builders.first_task(protocol)
+    coopbench.evaluate(one, ["random"], tmp_path)
+    meta = store.read(tmp_path, one, Cell("trust", "random")).meta
+    policy = Steady("coopbench/TrustDilemma-v1", {"horizon": 6}, 5, Params()).policy()
+    policy.facts |= {"seed": None, "hyperparameters": meta["hyperparameters"]}
+    forged = PlayJob(one, Cell("trust", "random"), policy)(None)
+    meta |= {"training": {"steps": 40}, "recorded": list(forged.episodes.trace.recorded)}
+    store.write(tmp_path, forged, meta, coopbench.Trained(policy, None, {}))
+    write_manifest(tmp_path, one)
+    cell = next(check for check in coopbench.verify(tmp_path).checks if "/" in check.what)
+    assert cell.verdict == "different"
+    assert any("returns" in reason for reason in cell.reasons), cell.reasons
+
+
+def test_names_of_folders_are_short_enough(protocol, tmp_path):
+    place = tmp_path / "/".join(["d" * 100] * 4)
+    place.mkdir(parents=True)
+    coopbench.train(protocol, "steady", tmp_path / "one", tasks=["trust"], seeds=[5])
+    run = (tmp_path / "one" / "trust" / "steady" / "run-5").rename(place / "run-5")
+    one = builders.first_task(protocol)
+    coopbench.evaluate(one, [f"steady:{run}"], tmp_path / "two")
+    assert coopbench.verify(tmp_path / "two").holds
+
+
+def test_required_runs_in_the_folder_are_reported(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path)
+    report = coopbench.evaluate(protocol, ["random", "reciprocator"], tmp_path)
+    assert {b.cell.policy for b in report.episodes} == {"random", "reciprocator", "steady"}
+    # Beside a learning curve stand the best fixed policy and the best that looks at nothing.
+    drawn = plots.learning_curves(report, "trust")
+    rulers = {line.get_ydata()[0] for line in drawn.lines[1:]}
+    means = {
+        block.returns.mean()
+        for policy in ("random", "reciprocator")
+        for block in report.episodes.runs("trust", policy)
+    }
+    assert sorted(rulers) == pytest.approx(sorted(means))
+    spans = sorted((each.get_y(), each.get_y() + each.get_height()) for each in drawn.patches)
+    score = report.protocol.report.score
+    ends = sorted(
+        (each.low, each.high)
+        for each in report.estimates
+        if (each.task, each.metric, each.unit) == ("trust", score, "episodes")
+    )
+    np.testing.assert_allclose(spans, ends)
+
+
+def test_one_model_per_task_that_plays_all(tmp_path):
+    horizons = dict(zip(GAMES, (6, 5, 7), strict=True))
+    games = {name: {"horizon": horizon} for name, horizon in horizons.items()}
+    training = builders.make_training(episodes=4, plays="all", steps=60, interval=20)
+    file = trial(tmp_path, games, training=training)
+    report = coopbench.train(file, "steady", tmp_path / "out", seeds=[5], tasks=["trust", "race"])
+    assert {(b.cell.task, b.cell.policy) for b in report.episodes} == {
+        (task, f"steady:{model}") for task in GAMES for model in ("trust", "race")
+    }
+    assert [p.cell for p in report.episodes.progress] == [
+        Cell("trust", "steady:trust", 5),
+        Cell("race", "steady:race", 5),
+    ]
+    assert not [reason for reason in report.departures if "checkpoints" in reason]
+    again = coopbench.evaluate(file, ["random"], tmp_path / "out")
+    assert {b.cell.policy for b in again.episodes} == {"random", "steady:trust", "steady:race"}
+
+
+def test_budgets_come_from_the_kind_of_learner(protocol):
+    def budget(kind="on_policy", **how):
+        learner = STEADY.__class__("x", None, "", kind, Params)
+        planned = training_plan.budget_of(protocol, learner, **how)
+        return planned.steps, planned.interval
+
+    assert budget() == (60, 20)
+    assert budget("off_policy") == (600, 200)
+    assert budget(steps=40) == (40, 20)
+    assert budget(steps=7) == (7, 7)
+    assert budget("off_policy", smoke=True) == (6, 2)
+    with pytest.raises(ValueError, match=r"steps was 50; allowed: multiples of 20 .* and 1 to 20"):
+        budget(steps=50)
+    with pytest.raises(ValueError, match="steps was 0"):
+        budget(steps=0)
+    with pytest.raises(ProtocolError, match="does not say how long a model trains on each"):
+        training_plan.budget_of(load_protocol("routing-hard"), STEADY)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"learner": "stedy"}, "Unknown learner 'stedy'.*Did you mean 'steady'"),
+        ({"tasks": ["trsut"]}, "Unknown task 'trsut'.*Did you mean 'trust'"),
+        ({"tasks": ["trust.beside"]}, "Unknown task 'trust.beside'"),
+        ({"tasks": []}, r"tasks was \[\]; allowed: a list of some of trust, race"),
+        ({"tasks": "trust"}, "tasks was 'trust'; allowed: a list"),
+        ({"seeds": 5}, "seeds was 5; allowed: a list"),
+        ({"workers": 2}, "workers"),
+        ({"seeds": [101]}, r"Training seeds were \[101\].*does not evaluate on"),
+        ({"seeds": [200]}, "does not evaluate on"),
+        ({"seeds": [5, 5]}, "different whole numbers"),
+        ({"seeds": [-1]}, "different whole numbers"),
+        ({"seeds": [5.0]}, "different whole numbers"),
+        ({"seeds": [True]}, "different whole numbers"),
+        ({"steps": 20.0}, "steps was 20.0"),
+        ({"steps": True}, "steps was True"),
+        ({"backend": "threads"}, "Unknown backend 'threads'"),
+        ({"peek": 3}, "Unknown parameter 'peek'.*Did you mean 'peak'"),
+        ({"peak": -3}, "Parameter 'peak' of learner 'steady' was -3"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_begins(protocol, tmp_path, how, words):
+    arguments = {"learner": "steady", "out": tmp_path / "out"} | how
+    with pytest.raises((ValueError, TypeError), match=words):
+        coopbench.train(protocol, **arguments)
+    assert not (tmp_path / "out").exists()
+    assert not CALLS
+
+
+def test_games_that_cannot_be_learned_are_named_first(tmp_path):
+    file = trial(tmp_path, GAMES | {"race": {"env": "coopbench/SLCD-v1"}})
+    with pytest.raises(ValueError, match="Steady cannot learn"):
+        coopbench.train(file, "steady", tmp_path / "out")
+    trial(tmp_path, GAMES | {"trust.beside": {"partners": ["tit_for_tat"]}})
+    with pytest.raises(ValueError, match=r"Task 'trust\.beside' of trial-v1 has partners"):
+        coopbench.train(file, "steady", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_fixed_policy_of_that_name_is_not_mixed_with_runs(protocol, tmp_path):
+    class Fixed:
+        name = "steady"
+
+        def __call__(self, observations):
+            return np.zeros((*observations.shape[:2], 1))
+
+    one = builders.first_task(protocol)
+    coopbench.evaluate(one, [Fixed()], tmp_path)
+    with pytest.raises(ValueError, match="holds a fixed policy of the name 'steady'"):
+        coopbench.train(one, "steady", tmp_path)
+
+
+def test_training_writes_scalars_for_tensorboard(protocol, tmp_path):
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    events = scalars(tmp_path / "trust" / "steady" / "run-5" / "training")
+    assert {"loss", "steps_per_second", "evaluation/own_return"} <= set(events.Tags()["scalars"])
+    assert [event.step for event in events.Scalars("loss")] == [20, 40, 60]
+    progress = store.read(tmp_path, protocol, Cell("trust", "steady", 5)).progress
+    means = progress.metrics["own_return"].mean(axis=1)
+    written = [event.value for event in events.Scalars("evaluation/own_return")]
+    np.testing.assert_allclose(written, means, rtol=1e-6)
+
+
+def test_a_run_is_a_policy_wherever_one_is_named(protocol, tmp_path):
+    import gymnasium as gym
+
+    coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    name = f"steady:{tmp_path / 'trust' / 'steady' / 'run-5'}"
+    matrix = coopbench.crossplay(protocol, [name, "random"], ["trust"]).matrix("trust")
+    mine = store.read(tmp_path, protocol, Cell("trust", "steady", 5)).episodes
+    seat = np.arange(6) % 2
+    assert matrix[0, 0] == pytest.approx(mine.returns[np.arange(6), seat].mean())
+    env = gym.make("coopbench/TrustDilemma-v1", control="focal", partner=name, horizon=6)
+    env.reset(seed=100)
+    env.step(np.array([0.2], np.float32))
+    policy = read_policy((tmp_path / "trust/steady/run-5/policy.npz").read_bytes())
+    invested = min(1.0, float(policy.network.biases[0][0, 0]) / 2 + 0.5)
+    played = env.unwrapped.engine.state.fraction[0]
+    np.testing.assert_allclose(played, [0.2, invested], rtol=1e-6)
+    recording = coopbench.find_episode(f"{tmp_path}/trust/steady/run-5/2")
+    assert recording.rewards.sum() == pytest.approx(mine.returns[2].sum())
+
+
+SMALL = {"lanes": 4, "rollout": 20, "batch_size": 20, "epochs": 1, "layers": "8"}
+
+
+def test_processes_come_to_the_same_runs(protocol, tmp_path, monkeypatch):
+    monkeypatch.undo()  # workers know the learners of the package alone
+    one = coopbench.train(protocol, "ippo", tmp_path / "one", tasks=["trust"], **SMALL)
+    coopbench.train(
+        protocol, "ippo", tmp_path / "two", tasks=["trust"], backend="processes", workers=2, **SMALL
+    )
+    assert len(cells(tmp_path / "one")) == 2 * 2 * 4 + 2
+    assert cells(tmp_path / "one") == cells(tmp_path / "two")
+    assert one.metadata[Cell("trust", "ippo", 5)]["hyperparameters"]["rollout"] == 20
+
+
+def test_the_command_trains_reports_and_names_what_is_wrong(protocol, tmp_path, command):
+    train, out = ("train", "trial.toml"), tmp_path / "out"
+    printed = command(*train, "steady", "--task", "trust", "--set", "peak=20", "--out", out)
+    assert "2 training runs of 60 steps, evaluated every 20" in printed.out
+    assert "trust / steady / run 6" in printed.err
+    assert "steps/s" in printed.err
+    assert (out / "report.html").is_file()
+    meta = builders.edit_meta(out / "trust" / "steady" / "run-6")
+    assert meta["hyperparameters"]["peak"] == 20
+    for words, message in (
+        (("steady", "--set", "peak"), "--set takes NAME=VALUE; given 'peak'"),
+        (("steady", "--set", "peek=3"), "Did you mean 'peak'"),
+        (("stedy",), "Did you mean 'steady'"),
+        (("steady", "--steps", "50"), "steps was 50; allowed: multiples of 20"),
+        (("steady", "--task", "trsut"), "Did you mean 'trust'"),
+        (("steady", "--task", "trust"), "with other settings: peak 20 (now 40)"),
+    ):
+        assert message in command(*train, *words, "--out", out, status=2).message
+    assert "steps at which it invests most" in command("show", "steady").out
+
+
+def test_text_that_looks_like_a_number_is_text(tmp_path, monkeypatch, command):
+    """One hidden layer of eight, for instance."""
+    monkeypatch.undo()
+    for setting, words in (("layers=0", "layers' was '0'"), ("rollout=many", "was 'many'")):
+        standard = ("train", "coopetition-standard", "ippo", "--out", tmp_path)
+        assert words in command(*standard, "--set", setting, status=2).message
+    with pytest.raises(ValueError, match="'layers' of learner 'ippo' was 8; allowed: text"):
+        coopbench.train("coopetition-standard", "ippo", tmp_path / "out", layers=8)
+
+
+@pytest.mark.parametrize(("name", "first"), [("ippo", 12_500), ("isac", 2_625)])
+def test_a_budget_without_an_update_is_refused(name, first, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    standard = load_protocol("coopetition-standard")
+
+    def runs(steps):
+        return training_plan.runs(standard, name, tmp_path, Scope(["slcd"], steps=steps), {})
+
+    assert len(runs(first)) == len(standard.seeds.training)
+    with pytest.raises(ValueError, match=rf"nothing in {first - 1:,} steps: .* after {first:,}\."):
+        runs(first - 1)
+
+
+@pytest.mark.parametrize("name", ["ippo", "ippo_shared", "isac", "isac_shared"])
+def test_a_hundredth_of_the_budget_is_enough_to_learn_something(name, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    entry, scope = registry.learners()[name], Scope(["trust-dilemma"], [2900], smoke=True)
+    for protocol in map(load_protocol, ("marl-standard", "coopetition-standard")):
+        job = training_plan.runs(protocol, name, tmp_path, scope, {})[0]
+        assert entry.first_update(entry.params(**job.settings)) <= job.budget.interval
+    learner = registry.make_learner(name, job.task.env, job.task.parameters, 2900, **job.settings)
+    report = learner.learn(job.budget.interval)
+    assert {"policy_loss", "actor_loss"} & set(report)

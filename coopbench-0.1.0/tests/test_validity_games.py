@@ -1,0 +1,87 @@
+"""The audit's tables of the version 1 games: scores and returns as the certificates hold them."""
+
+import argparse
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from coopbench.protocol.loading import load_protocol
+from coopbench.theory import load_certificate
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+GAME = "coopbench/TrustDilemma-v1"
+
+
+@pytest.fixture(scope="module")
+def audit():
+    return runpy.run_path(str(BENCHMARKS / "validity_games.py"))
+
+
+@pytest.fixture(scope="module")
+def certificates():
+    return {GAME: load_certificate(GAME)}
+
+
+def _cells(rows):
+    """Rows as dictionaries by the names of the columns, by task."""
+    head = next(rows)
+    return {row[0].strip("`"): dict(zip(head, row, strict=True)) for row in rows}
+
+
+def test_scores_run_from_the_lower_bound_to_the_upper_one(audit, certificates):
+    rows = _cells(audit["score_rows"](certificates))
+    tasks = [task.id for task in load_protocol("coopetition-standard").task if task.env == GAME]
+    assert list(rows) == tasks
+    for task, row in rows.items():
+        assert row["optimum"] == "1.00"
+        # In self-play defection is the lower bound, beside partners the best blind rule.
+        lowest, other = ("blind", "defect") if "." in task else ("defect", "blind")
+        assert row[lowest] == "0.00"
+        name = {"defect": "always_defect", "blind": "blind"}[other]
+        expected = certificates[GAME].score(task, name)
+        assert float(row[other]) == pytest.approx(expected, abs=0.006)
+        assert bool(row["Bayesian"]) == ("." in task)
+
+
+def test_returns_are_the_figures_with_their_errors(audit, certificates):
+    rows = _cells(audit["return_rows"](certificates))
+    for task, row in rows.items():
+        value = certificates[GAME].figures[task]["memory"]
+        assert row["memory"] == f"{value.value:.2f} ± {value.error:.2f}"
+
+
+def test_groups_have_the_mean_over_their_tasks(audit, certificates):
+    rows = _cells(audit["group_rows"](certificates))
+    assert list(rows) == list(load_protocol("coopetition-standard").groups)
+    for group, row in rows.items():
+        (task,) = _cells(audit["score_rows"](certificates, group)).values()
+        assert (row["tasks"], row["partner"]) == ("1", task["partner"])
+
+
+def test_the_command_prints_both_units_of_every_certified_task(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["validity.py", "games"])
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    runpy.run_path(str(BENCHMARKS / "validity.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("| task | unit | defect | constant |")
+    units = [line.split(" | ")[1] for line in lines if line.startswith("| `trust-dilemma")]
+    assert units == ["score", "return"] * 4
+
+
+def test_playing_again_prints_the_figures_of_the_play(audit, certificates, monkeypatch):
+    """With ``--play`` the figures are those that ``certify`` measures, not the stored ones."""
+    games = audit["games"]
+    played = []
+
+    def certify(env_id, *, stored, tell):
+        played.append(env_id)
+        assert stored is certificates[GAME]
+        return stored
+
+    monkeypatch.setitem(games.__globals__, "certify", certify)
+    monkeypatch.setitem(games.__globals__, "stored", lambda: certificates)
+    rows = list(games(argparse.Namespace(play=True)))
+    assert played == [GAME]
+    assert len({len(row) for row in rows}) == 1

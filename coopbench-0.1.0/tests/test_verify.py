@@ -1,0 +1,608 @@
+"""Verification: every change in a results folder is detected, and nothing in it is trusted."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import builders
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import coopbench
+from coopbench.errors import DamagedResultError
+from coopbench.files import write_text
+from coopbench.playing.models import Checkpoints, Failed, Models
+from coopbench.protocol.loading import load_protocol, stored_protocol
+from coopbench.report.data import as_json
+from coopbench.results.manifest import NAME, read_manifest, write_manifest
+from coopbench.workflows.verdicts import (
+    CLOSE,
+    DIFFERENT,
+    FAILED,
+    IDENTICAL,
+    MISSING,
+    RECORDED,
+    RERUN,
+)
+from coopbench.workflows.verification import verify
+from coopbench_envs.arrays import pack, unpack
+
+FIXED, LEARNED, BESIDE = "dilemma/random", "dilemma/learner/run-50", "partners/learner/run-50"
+
+
+class Learner:
+    """Invests a share of what it has that grows with what it observes."""
+
+    def __init__(self, share):
+        self.share = share
+
+    def act(self, observations):
+        return self.share * (1.0 + observations[..., :1] % 1.0)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A results folder with fixed policies, training runs with checkpoints, and a failure."""
+    place = tmp_path_factory.mktemp("verify")
+    beside = builders.make_task("partners", horizon=7, high=1000, partners=["tit_for_tat"])
+    file = builders.protocol_file(
+        place,
+        tasks=[builders.make_task(high=1000), beside],
+        selection=(100, 3),
+        metrics=["return", "final_trust", "length"],
+    )
+    runs = {50: Checkpoints({10: Learner(0.1), 20: Learner(0.4)}), 51: Failed("out of memory")}
+    report = coopbench.evaluate(file, ["random", Models("learner", runs)], place / "results")
+    write_text(place / "results" / "report.json", as_json(report))
+    return place / "results"
+
+
+@pytest.fixture
+def root(source, tmp_path):
+    return Path(shutil.copytree(source, tmp_path / "copy"))
+
+
+def sign(root):
+    """Do what a forger does: make all digests fit the files that are there."""
+    protocol = json.loads((root / "protocol.json").read_text())
+    digest = hashlib.sha256(
+        json.dumps(protocol, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
+    for file in root.glob("*/**/meta.json"):
+        try:
+            meta = json.loads(file.read_bytes())
+            names = list(meta["sha256"])
+        except (ValueError, RecursionError, TypeError, KeyError):
+            continue
+        contents = {name: (file.parent / name).read_bytes() for name in names}
+        sums = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+        file.write_text(json.dumps(meta | {"sha256": sums, "digest": digest}, indent=2) + "\n")
+
+    class Forged:
+        pass
+
+    Forged.digest = digest
+    write_manifest(root, Forged)
+
+
+def meta_of(root, cell, **changes):
+    return builders.edit_meta(root / cell, **changes)
+
+
+def failing(root):
+    """Names of what does not hold."""
+    return [check.what for check in verify(root).checks if not check.holds]
+
+
+def edit_row(cell, number, change):
+    """Return an edit of one line of the results of a cell."""
+
+    def edit(root):
+        file = root / cell / "results.jsonl"
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        change(rows[number])
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    return edit
+
+
+def edit_array(cell, name, key, change):
+    """Return an edit of one array of a cell; ``key`` may end in * for the first of several."""
+
+    def edit(root):
+        file = root / cell / name
+        arrays = unpack(file)
+        which = next(k for k in arrays if k == key or (key[-1] == "*" and k.startswith(key[:-1])))
+        change(arrays[which])
+        file.write_bytes(pack(arrays))
+
+    return edit
+
+
+def edit_report(root):
+    file = root / "report.json"
+    content = json.loads(file.read_text())
+    content["estimates"][0]["mean"] += 0.001
+    file.write_text(json.dumps(content))
+
+
+def add(place, key, amount):
+    def change(row):
+        row[place][key] += amount
+
+    return change
+
+
+def put(key, value):
+    def change(row):
+        row[key] = value
+
+    return change
+
+
+def bump(index, amount):
+    def change(array):
+        array[index] += array.dtype.type(amount)
+
+    return change
+
+
+def delete_line(root):
+    file = root / FIXED / "results.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1]))
+    meta_of(root, FIXED, episodes=len(lines) - 1)
+
+
+def swap_files(root):
+    one, two = (root / cell / "results.jsonl" for cell in (FIXED, "partners/random"))
+    content = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(content)
+
+
+def swap_folders(root):
+    one, two, spare = root / FIXED, root / "partners" / "random", root / "spare"
+    one.rename(spare)
+    two.rename(one)
+    spare.rename(two)
+    for cell in (FIXED, "partners/random"):
+        meta_of(root, cell, task=cell.split("/")[0])
+
+
+def rename_policy(root):
+    (root / FIXED).rename(root / "dilemma" / "tit_for_tat")
+    meta_of(root, "dilemma/tit_for_tat", policy="tit_for_tat", plays="tit_for_tat")
+
+
+def deny_the_name(root):
+    """Pretend that a policy of this package was an object, and forge what is not recorded."""
+    meta = meta_of(root, FIXED, plays=None)
+    other = next(k for k in range(6) if k not in meta["recorded"])
+    edit_row(FIXED, other, add("returns", 0, 1.0))(root)
+
+
+def unrecord(root):
+    """Leave the actions of the best or the worst episode out."""
+    first, *others = meta_of(root, LEARNED)["recorded"]
+    file = root / LEARNED / "trace.npz"
+    arrays = unpack(file)
+    file.write_bytes(pack({k: v for k, v in arrays.items() if not k.endswith(f".{first}")}))
+    meta_of(root, LEARNED, recorded=others)
+
+
+def recorded_row(cell, change):
+    """Return an edit of the line of a recorded episode."""
+
+    def edit(root):
+        edit_row(cell, meta_of(root, cell)["recorded"][0], change)(root)
+
+    return edit
+
+
+def help_the_learner(root):
+    """Let the partner invest more in a recorded episode than it would."""
+    number = meta_of(root, BESIDE)["recorded"][0]
+    seat = (number % 2) ^ 1  # the learner sits in seat k mod 2 of episode k
+    edit_array(BESIDE, "trace.npz", f"actions.{number}", bump((2, seat, 0), 0.05))(root)
+
+
+def choose_another(root):
+    meta = meta_of(root, LEARNED)
+    meta_of(root, LEARNED, chosen_step=30 - meta["chosen_step"])
+
+
+ATTACKS = {  # name: cell that is to be found different, edit, first step that differs
+    "return": (FIXED, edit_row(FIXED, 2, add("returns", 1, 1.0)), None),
+    "last bits": (FIXED, edit_row(FIXED, 2, add("returns", 1, 1e-13)), None),
+    "metric": (FIXED, edit_row(FIXED, 3, add("metrics", "final_trust", 0.01)), None),
+    "agent metric": (FIXED, edit_row(FIXED, 3, put("agent_metrics", {})), None),
+    "length": (FIXED, edit_row(FIXED, 0, put("length", 5)), None),
+    "end": (FIXED, edit_row(FIXED, 0, put("terminated", True)), None),
+    "seed": (FIXED, edit_row(FIXED, 1, put("seed", 40)), None),
+    "part of a seed": (FIXED, edit_row(FIXED, 1, put("seed", 1.5)), None),
+    "seat": (FIXED, edit_row(FIXED, 1, put("seats", [True, False])), None),
+    "trajectory": (FIXED, edit_row(FIXED, 4, put("trajectory", 64 * "0")), None),
+    "number of a line": (FIXED, edit_row(FIXED, 4, put("episode", 3)), None),
+    "curve": (FIXED, edit_array(FIXED, "curves.npz", "mean_trust", bump(2, 1e-3)), None),
+    "step": (FIXED, edit_array(FIXED, "trace.npz", "steps", bump(3, 1)), 4),
+    "action": (FIXED, edit_array(FIXED, "trace.npz", "actions.*", bump((1, 0, 0), 0.5)), None),
+    "reward": (FIXED, edit_array(FIXED, "trace.npz", "rewards.*", bump((1, 0), 0.5)), None),
+    "line": (FIXED, delete_line, None),
+    "files": (FIXED, swap_files, None),
+    "folders": (FIXED, swap_folders, None),
+    "policy": ("dilemma/tit_for_tat", rename_policy, 1),
+    "no name": (FIXED, deny_the_name, None),
+    "run: action": (
+        LEARNED,
+        edit_array(LEARNED, "trace.npz", "actions.*", bump((3, 1, 0), -0.05)),
+        4,
+    ),
+    "run: reward": (LEARNED, edit_array(LEARNED, "trace.npz", "rewards.*", bump((2, 0), 0.5)), 3),
+    "run: return": (LEARNED, recorded_row(LEARNED, add("returns", 0, 1e-9)), None),
+    "run: metric": (LEARNED, recorded_row(LEARNED, add("metrics", "mean_trust", 0.01)), None),
+    "run: trajectory": (LEARNED, recorded_row(LEARNED, put("trajectory", 64 * "f")), None),
+    "run: seed": (LEARNED, edit_row(LEARNED, 1, put("seed", 7)), None),
+    "run: better episode": (LEARNED, edit_row(LEARNED, 1, put("returns", [1e4, 1e4])), None),
+    "run: unrecorded": (LEARNED, unrecord, None),
+    "run: partner": (BESIDE, help_the_learner, 3),
+    "run: chosen": (LEARNED, choose_another, None),
+    "run: checkpoint": (
+        LEARNED,
+        edit_array(LEARNED, "progress.npz", "return", bump(0, 1e5)),
+        None,
+    ),
+    "run: curve": (LEARNED, edit_array(LEARNED, "curves.npz", "mean_trust", bump(-1, 0.1)), None),
+}
+
+
+def test_an_untouched_folder_is_identical(source):
+    before = {file: file.stat().st_mtime_ns for file in source.rglob("*")}
+    result = verify(source)
+    assert result.identical
+    assert result.holds
+    assert {c.what: (c.verdict, c.how, c.episodes, c.played) for c in result.cells} == {
+        FIXED: (IDENTICAL, RERUN, 6, 6),
+        "partners/random": (IDENTICAL, RERUN, 6, 6),
+        LEARNED: (IDENTICAL, RECORDED, 6, 2),
+        BESIDE: (IDENTICAL, RECORDED, 6, 2),
+        "dilemma/learner/run-51": (FAILED, "", 0, 0),
+        "partners/learner/run-51": (FAILED, "", 0, 0),
+    }
+    assert [c.what for c in result.checks if "/" not in c.what] == [
+        "protocol.json",
+        NAME,
+        "report.json",
+    ]
+    assert any("run 51 of learner" in reason for reason in result.departures)
+    assert result.results == coopbench.load_report(source).results
+    assert before == {file: file.stat().st_mtime_ns for file in source.rglob("*")}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_every_change_is_detected_even_with_all_digests_repaired(root, attack):
+    cell, edit, step = ATTACKS[attack]
+    edit(root)
+    assert not verify(root).holds
+    sign(root)
+    checks = {check.what: check for check in verify(root).checks}
+    assert checks[NAME].verdict == IDENTICAL
+    assert checks[cell].verdict == DIFFERENT
+    assert checks[cell].reasons
+    assert checks[cell].step == step
+
+
+def test_the_first_episode_and_step_that_differ_are_named(root):
+    """From the third step on, the learner's best episode goes another way."""
+    edit_row(FIXED, 4, add("returns", 0, 1.0))(root)
+    edit_row(FIXED, 2, put("trajectory", 64 * "a"))(root)
+    edit_array(LEARNED, "trace.npz", "actions.*", bump((2, 0, 0), -0.05))(root)
+    sign(root)
+    checks = {check.what: check for check in verify(root).checks}
+    assert checks[FIXED].differing == (2, 4)
+    assert checks[LEARNED].step == 3
+    assert checks[LEARNED].differing == (meta_of(root, LEARNED)["recorded"][0],)
+
+
+def test_another_protocol_does_not_verify(root):
+    file = root / "protocol.json"
+    content = json.loads(file.read_text())
+    for change in (
+        {"seeds": content["seeds"] | {"evaluation": {"first": 0, "count": 5}}},
+        {"seeds": content["seeds"] | {"evaluation": {"first": 0, "count": 40}}},
+        {
+            "task": [
+                content["task"][0] | {"bounds": {"low": 0.0, "high": 500.0}},
+                content["task"][1],
+            ]
+        },
+    ):
+        file.write_text(json.dumps(content | change))
+        result = verify(root)
+        assert {c.verdict for c in result.cells} == {DIFFERENT}
+        assert {r for c in result.cells for r in c.reasons} == {
+            "it was played with another protocol than protocol.json"
+        }
+        assert not result.holds
+        sign(root)
+        assert not verify(root).holds  # other episodes, or estimates that are not those of report
+
+
+def test_a_protocol_under_the_name_of_another_does_not_verify(tmp_path):
+    """Bounds say nothing about episodes, yet a known name stands for known bounds."""
+    shipped = load_protocol("coopetition-standard")
+    task = shipped.task[0].model_copy(update={"episodes": 2})
+    forged = shipped.model_copy(update={"task": (task,)})
+    coopbench.evaluate(forged, ["constant:0.5"], tmp_path / "r")
+    assert failing(tmp_path / "r") == ["protocol.json"]
+
+
+def test_a_changed_report_does_not_verify(root):
+    edit_report(root)
+    result = verify(root)
+    assert [check.what for check in result.checks if not check.holds] == ["report.json"]
+    assert "estimates.0.mean" in result.checks[-1].reasons[0]
+    coopbench.load_report(root)  # the episodes are what counts
+    (root / "report.json").unlink()
+    assert verify(root).identical
+
+
+def test_another_version_may_give_its_reasons_in_other_words(root):
+    file = root / "report.json"
+    content = json.loads(file.read_text())
+    content["departures"][0] = "it is as it is"
+    file.write_text(json.dumps(content))
+    assert not verify(root).holds
+    content["versions"]["coopbench"] = "0.0.9"
+    file.write_text(json.dumps(content))
+    assert [check.what for check in verify(root).checks if check.verdict == CLOSE] == [file.name]
+    file.write_text(json.dumps(content | {"departures": []}))
+    assert not verify(root).holds
+
+
+def test_a_report_of_some_policies_in_their_own_order(source, tmp_path):
+    protocol = stored_protocol(source / "protocol.json")
+    folder = tmp_path / "r"
+    coopbench.evaluate(protocol, ["tit_for_tat", "random"], folder)
+    report = coopbench.evaluate(protocol, ["random", "constant:0.5"], folder)
+    write_text(folder / "report.json", as_json(report))
+    assert verify(folder).identical
+
+
+def test_missing_and_added_cells_do_not_verify(root):
+    shutil.copytree(root / FIXED, root / "spare")
+    shutil.rmtree(root / FIXED)
+    result = verify(root)
+    assert {c.what: c.verdict for c in result.checks if not c.holds}[FIXED] == MISSING
+    shutil.copytree(root / "spare", root / FIXED)
+    shutil.rmtree(root / "spare")
+    assert verify(root).identical
+    (root / NAME).unlink()
+    assert {c.what: c.verdict for c in verify(root).checks if not c.holds} == {NAME: MISSING}
+    protocol = stored_protocol(root / "protocol.json")
+    coopbench.evaluate(protocol, ["tit_for_tat"], root)
+    assert verify(root).identical  # the manifest is written anew, over all cells
+    shutil.rmtree(root / "dilemma" / "tit_for_tat")
+    write_manifest(root, protocol)
+    stale = (root / NAME).read_bytes()
+    coopbench.evaluate(protocol, ["tit_for_tat"], root)
+    (root / NAME).write_bytes(stale)
+    wrong = [check for check in verify(root).checks if not check.holds]
+    assert [check.what for check in wrong] == [NAME]
+    assert wrong[0].reasons == ("dilemma/tit_for_tat is not listed",)
+
+
+def test_the_manifest_chains_the_digests_of_all_cells(root):
+    digest = stored_protocol(root / "protocol.json").digest
+    content = json.loads((root / NAME).read_text())
+    links = [digest]
+    for each in content["cells"]:
+        assert (
+            each["sha256"]
+            == hashlib.sha256((root / each["cell"] / "meta.json").read_bytes()).hexdigest()
+        )
+        text = f"{links[-1]}\n{each['cell']}\n{each['sha256']}\n"
+        links.append(hashlib.sha256(text.encode()).hexdigest())
+    assert [each["link"] for each in content["cells"]] == links[1:]
+    assert read_manifest(root, digest).results == content["results"] == links[-1]
+    content["cells"][0]["sha256"] = 64 * "0"
+    (root / NAME).write_text(json.dumps(content))
+    with pytest.raises(DamagedResultError, match="chain of digests"):
+        read_manifest(root, digest)
+    assert failing(root) == [NAME]
+
+
+def test_another_platform_may_round_otherwise(root):
+    """There only, differences in the last digits and other hashes are equal within tolerance."""
+    edit_row(FIXED, 2, add("returns", 1, 1e-12))(root)
+    edit_row(FIXED, 2, put("trajectory", 64 * "0"))(root)
+    meta = meta_of(root, FIXED)
+    meta_of(root, FIXED, versions=meta["versions"] | {"numpy": "1.0"})
+    sign(root)
+    (root / "report.json").unlink()
+    result = verify(root)
+    check = next(check for check in result.cells if check.what == FIXED)
+    assert (check.verdict, result.holds, result.identical) == (CLOSE, True, False)
+    assert "numpy 1.0 (here " in check.reasons[-1]
+    edit_row(FIXED, 2, add("returns", 1, 0.01))(root)
+    sign(root)
+    assert not verify(root).holds
+
+
+# --- hostile files --------------------------------------------------------------------------------
+
+
+def bomb():
+    """An npz of which 40 kB unpack to 4 GB."""
+    import io
+
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("steps.npy", bytes(1 << 22))
+    content = bytearray(out.getvalue())
+    place = content.rindex(b"PK\x01\x02") + 24
+    content[place : place + 4] = (0xFFFFFFF0).to_bytes(4, "little")
+    return bytes(content)
+
+
+HOSTILE = [
+    ("results.jsonl", b""),
+    ("results.jsonl", b"\n" * 6),
+    ("results.jsonl", b"[" * 200_000),
+    ("results.jsonl", b"[]\n" * 6),
+    ("results.jsonl", b'{"episode": ' + b"9" * 5000 + b"}\n"),
+    ("results.jsonl", b"x" * (2 << 20)),
+    ("curves.npz", b"PK\x05\x06" + bytes(18)),
+    ("curves.npz", pack({"mean_trust": np.zeros((2, 2))})),
+    ("trace.npz", b"PK\x01\x02" * 20_000),
+    ("trace.npz", bomb()),
+    ("trace.npz", pack({"steps": np.zeros(6)})),
+    ("meta.json", b"[" * 200_000),
+    ("meta.json", b"\xff\xfe"),
+    ("meta.json", b"null"),
+]
+STRANGE = {
+    "episodes": -1,
+    "agents": "ab",
+    "recorded": [[0]],
+    "plays": 5,
+    "versions": [],
+    "platform": None,
+    "sha256": ["results.jsonl"],
+    "chosen_step": {},
+    "status": ["failed"],
+    "run": True,
+    "task": "../../etc",
+    "policy": "\ud800",
+    "protocol": 3,
+}
+
+
+@pytest.mark.parametrize(("name", "content"), HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_file_is_a_line_of_the_answer(root, name, content):
+    (root / FIXED / name).write_bytes(content)
+    sign(root)
+    assert failing(root) == [FIXED]
+
+
+@pytest.mark.parametrize("key", STRANGE)
+def test_strange_metadata_make_a_cell_differ(root, key):
+    sign(root)
+    meta_of(root, FIXED, **{key: STRANGE[key]})
+    write_manifest(root, stored_protocol(root / "protocol.json"))
+    assert failing(root) == [FIXED]
+
+
+@pytest.mark.parametrize("seed", ["-1", "1e999", "NaN", "null", "[]", "9" * 30, '"1"'])
+def test_strange_seeds_make_a_cell_differ(root, seed):
+    file = root / FIXED / "results.jsonl"
+    file.write_text(file.read_text().replace('"seed": 0', f'"seed": {seed}'))
+    sign(root)
+    assert failing(root) == [FIXED]
+
+
+def test_links_pipes_and_control_characters_are_harmless(root, tmp_path):
+    target = tmp_path / "elsewhere.npz"
+    file = root / FIXED / "curves.npz"
+    shutil.copy(file, target)
+    file.unlink()
+    file.symlink_to(target)
+    checks = {check.what: check for check in verify(root).checks}
+    assert "is a link" in checks[FIXED].reasons[0]
+    file.unlink()
+    os.mkfifo(file)
+    checks = {check.what: check for check in verify(root).checks}
+    assert "is not a file" in checks[FIXED].reasons[0]
+    meta_of(root, "dilemma/learner/run-51", reason="\x1b[2Jgone\n" + "x" * 10_000)
+    checks = {check.what: check for check in verify(root).checks}
+    reason = checks["dilemma/learner/run-51"].reasons[0]
+    assert reason.isprintable()
+    assert len(reason) < 500
+
+
+NOWHERE = {"map": "movingai", "map_params": {"path": "/dev/zero"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"env": "antigravity:x/Y-v0"}, "names a module to import"),
+        ({"instances": {"file": "../../etc/passwd", "sha256": 64 * "0"}}, "the name of a file"),
+        ({"env": "coopbench/Routing-v0", "parameters": NOWHERE}, "there is no map"),
+        ({"env": 3}, "Unknown environment"),
+        ({"parameters": []}, "cannot be used|damaged"),
+    ],
+)
+def test_a_protocol_that_points_outside_its_folder_is_refused(root, change, message):
+    file = root / "protocol.json"
+    content = json.loads(file.read_text())
+    content["task"][0] |= change
+    file.write_text(json.dumps(content))
+    (check,) = verify(root).checks
+    assert (check.what, check.verdict) == ("protocol.json", DIFFERENT)
+    assert re.search(message, " ".join(check.reasons))
+
+
+@pytest.fixture(scope="module")
+def single(source, tmp_path_factory):
+    """One cell alone, so that verifying it takes little."""
+    folder = tmp_path_factory.mktemp("fuzz") / "r"
+    protocol = stored_protocol(source / "protocol.json")
+    small = builders.first_task(protocol)
+    coopbench.evaluate(small, ["random"], folder)
+    return folder
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    name=st.sampled_from(["results.jsonl", "curves.npz", "trace.npz", "meta.json", NAME]),
+    place=st.floats(0, 1, exclude_max=True),
+    removed=st.integers(0, 40),
+    added=st.binary(max_size=12),
+)
+def test_any_bytes_get_an_answer(single, tmp_path, name, place, removed, added):
+    root = Path(shutil.copytree(single, tmp_path / "r", dirs_exist_ok=True))
+    (cell,) = (file.parent for file in root.glob("*/**/meta.json"))
+    file = root / name if name == NAME else cell / name
+    content = file.read_bytes()
+    start = int(place * len(content))
+    changed = content[:start] + added + content[start + removed :]
+    file.write_bytes(changed)
+    assert verify(root).holds == (changed == content)
+    if name != NAME:
+        sign(root)
+    result = verify(root)
+    assert name != "results.jsonl" or result.holds == (changed == content)
+    json.loads(result.to_json())
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_the_command_prints_and_writes_its_answer(root, tmp_path, command):
+    out = tmp_path / "answer.json"
+    printed = command("verify", root, "--out", out).out
+    assert "Verified: identical." in printed
+    assert "16 of 24 episodes" in printed
+    assert "First step" not in printed  # nothing differs
+    answer = json.loads(out.read_text())
+    assert (answer["holds"], answer["results"]) == (True, read_manifest(root, answer["digest"])[1])
+    edit_row(FIXED, 2, add("returns", 1, 1.0))(root)
+    printed = command("verify", root, status=1)
+    assert "NOT VERIFIED: 2 of" not in printed.out
+    assert "was changed after it was written" in " ".join(printed.out.split()), printed.out
+    sign(root)
+    assert "First step, Episodes: the first that differ." in command("verify", root, status=1).out
+    with pytest.raises(FileNotFoundError, match="holds no results"):
+        verify(tmp_path)
