@@ -1,1 +1,0 @@
-"""Learners: what trains a policy."""

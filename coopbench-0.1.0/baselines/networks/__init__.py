@@ -1,1 +1,0 @@
-"""Networks: trained policies as data, one kind of network per file."""

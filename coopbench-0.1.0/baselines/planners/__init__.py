@@ -1,1 +1,0 @@
-"""Planners: paths and velocities, in pathfinding."""

@@ -1,1 +1,0 @@
-"""Rules: policies whose actions are clipped linear functions of named inputs."""

@@ -1,1 +1,0 @@
-"""Strategies: investments by rule, in the coopetition games."""

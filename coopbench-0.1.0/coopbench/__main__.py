@@ -1,5 +1,0 @@
-"""``python -m coopbench``."""
-
-from coopbench.cli.main import main
-
-main()

@@ -1,1 +1,0 @@
-"""Analysis: an episode table becomes findings: estimates, comparisons, aggregates, rankings."""

@@ -1,1 +1,0 @@
-"""Playing: a protocol and policies become cells, and cells become episodes."""

@@ -1,1 +1,0 @@
-"""Protocols: what is played, on which seeds, and how it is reported."""

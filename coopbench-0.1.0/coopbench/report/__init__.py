@@ -1,1 +1,0 @@
-"""Reports: values in, files out."""

@@ -1,1 +1,0 @@
-"""Tables of a report, one module per subject."""

@@ -1,1 +1,0 @@
-"""Results: the folder that holds every finished cell, its manifest and its protocol."""

@@ -1,1 +1,0 @@
-"""Workflows: what a user starts, one file each."""

@@ -1,1 +1,0 @@
-"""The published coopetition games (version 0), exactly as published."""

@@ -1,1 +1,0 @@
-"""Ventures: the coopetition games of version 1."""

@@ -1,1 +1,0 @@
-"""Pathfinding: many agents move to individual goals without colliding."""

@@ -1,1 +1,0 @@
-"""Maps: how instances are drawn, that is the positions of agents, goals and obstacles."""

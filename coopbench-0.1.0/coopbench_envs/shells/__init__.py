@@ -1,1 +1,0 @@
-"""Shells: the interfaces of Gymnasium, PettingZoo and Stable-Baselines3 over one engine."""

@@ -1,1 +1,0 @@
-"""Volunteers: an environment for coopbench."""
