@@ -23,13 +23,14 @@ from coopbench_envs.registration import spec
 def bounds(name: str) -> dict[str, tuple[float, float]]:
     """Return the bounds (low, high) of all tasks whose games have a certificate."""
     protocol = load_protocol(name)
-    table: dict[str, tuple[float, float]] = {}
-    for task in protocol.task:
+    certified: dict[str, tuple[float, float]] = {}
+    for env_id in dict.fromkeys(spec(task.env).id for task in protocol.task):
         try:
-            certified = load_certificate(spec(task.env).id).bounds()
+            certified |= load_certificate(env_id).bounds()
         except FileNotFoundError as error:
             print(error, file=sys.stderr)
-            continue
+    table: dict[str, tuple[float, float]] = {}
+    for task in protocol.task:
         if task.id in certified:
             agents = len(Game.at(task.env, **task.parameters).agents)
             factor = agents if protocol.report.score == "return" else 1

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.ventures import Follow, Ignore, Venture, ramp
+from coopbench.baselines.strategies.ventures import Demand, Follow, Ignore, Venture, ramp
 from coopbench_envs.parameters import between
 
 
@@ -19,9 +19,7 @@ class Params(NamedTuple):
 
     low: Annotated[float, between(0, 1, "record of the others that it gives everything to")] = 0.2
     high: Annotated[float, between(0, 1, "record of the others that it gives nothing to")] = 0.6
-    demand: Annotated[float, between(0, 1, "demand where partners bargain; 0.5: the contract")] = (
-        0.5
-    )
+    demand: Demand = 0.5
     ignore: Ignore = 1 / 3
     follow: Follow = 2 / 3
 

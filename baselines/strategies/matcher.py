@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.ventures import Bar, Follow, Ignore, Venture
+from coopbench.baselines.strategies.ventures import Bar, Demand, Follow, Ignore, Venture
 from coopbench_envs.parameters import between
 
 
@@ -18,9 +18,7 @@ class Params(NamedTuple):
 
     share: Annotated[float, between(0, 1, "fraction invested over what the others invested")] = 1.0
     start: Annotated[float, between(0, 1, "what it takes the others to have invested first")] = 1.0
-    demand: Annotated[float, between(0, 1, "demand where partners bargain; 0.5: the contract")] = (
-        0.5
-    )
+    demand: Demand = 0.5
     bar: Bar = 0.5
     ignore: Ignore = 1 / 3
     follow: Follow = 2 / 3

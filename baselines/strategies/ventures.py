@@ -14,12 +14,13 @@ from coopbench.baselines.strategies.investments import CUSTOMARY, Fractions
 from coopbench_envs.core import draw
 from coopbench_envs.parameters import between
 
-__all__ = ["Bar", "Follow", "Ignore", "Trembles", "Venture", "ramp"]
+__all__ = ["Bar", "Demand", "Follow", "Ignore", "Trembles", "Venture", "ramp"]
 
 # Productivity p is observed as p / (1 + p): above 0.5 a unit is worth more than a unit.
 WORTHWHILE = 0.5
 
 Bar = Annotated[float, between(0, 1, "least record of those it deals with, where it can choose")]
+Demand = Annotated[float, between(0, 1, "demand where partners bargain; 0.5: the contract")]
 Ignore = Annotated[float, between(0, 1, "uninformed: informed investments up to this are no sign")]
 Follow = Annotated[float, between(0, 1, "uninformed: from this investment on, times are good")]
 Trembles = Annotated[float, between(0, 1, "probability that it invests a uniform draw")]

@@ -121,9 +121,9 @@ def certify(
     Tasks are searched and measured each by itself, the repeated game with those of self-play.
     With a ``stored`` certificate its rules are played again, by default those of all its tasks, and
     nothing is searched; without, the best rules are searched first, with budgets that grow with
-    ``effort``. ``sizes`` are the numbers
-    of episodes of the figures. ``tell`` is called with the name of each part before it begins.
-    Raises ``ValueError`` for a game or a task that the protocol does not have.
+    ``effort``. ``sizes`` are the numbers of episodes of the figures. ``tell`` is called with the
+    name of each part before it begins. Raises ``ValueError`` for a game or a task that the protocol
+    does not have.
     """
     say = tell or (lambda text: None)
     if stored is not None and tasks is None:
@@ -134,14 +134,10 @@ def certify(
     else:
         rules, effort = stored.rules, stored.effort
     figures = work.measure(rules, sizes or Sizes(), say)
-    constant, loop = (
-        work.actions(rules)
-        if stored is None
-        else (
-            stored.best_constant,
-            stored.open_loop,
-        )
-    )
+    if stored is None:
+        constant, loop = work.actions(rules)
+    else:
+        constant, loop = stored.best_constant, stored.open_loop
     return Certificate(
         env_id=work.env_id,
         protocol=protocol,

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from coopbench.baselines.game import Game
 from coopbench.baselines.match import OWN
 from coopbench.protocol.sections import Task
 from coopbench.theory.arena import Table
@@ -17,8 +18,7 @@ def self_play_table(
     env_id: str, parameters: dict[str, Any], *, all_informed: bool = False
 ) -> Table:
     """Return the table in which rules sit in all seats."""
-    table = Table(env_id, parameters, (), np.full((1, 1), OWN), all_informed)
-    everywhere = np.full((1, len(table.game.agents)), OWN)
+    everywhere = np.full((1, len(Game.at(env_id, **parameters).agents)), OWN)
     return Table(env_id, parameters, (), everywhere, all_informed)
 
 
@@ -27,7 +27,7 @@ def beside(env_id: str, parameters: dict[str, Any], policies: dict[str, str]) ->
 
     ``policies`` names the policy of each role.
     """
-    agents = self_play_table(env_id, parameters).game.agents
+    agents = Game.at(env_id, **parameters).agents
     members, names = members_of_roles(agents), list(policies)
     tables = {}
     for role, seats in members.items():
@@ -45,7 +45,7 @@ def focal_tables(task: Task) -> dict[str, Table]:
     The rule sits in the role's first seat: others of the role meet the same line-ups, in the order
     of the other seats.
     """
-    agents = self_play_table(task.env, task.parameters).game.agents
+    agents = Game.at(task.env, **task.parameters).agents
     cycle = math.lcm(*(len(names) for names in task.pools.values()))
     seats, tables = task.seating(cycle * len(agents), agents), {}
     for role, members in members_of_roles(agents).items():

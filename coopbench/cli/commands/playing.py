@@ -1,4 +1,4 @@
-"""Commands that play: evaluate, train, crossplay, timed, replay."""
+"""Commands that play: evaluate, train, exploit, crossplay, timed, replay."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,26 @@ from coopbench.cli.options import (
     protocol_with_maps,
 )
 
-__all__ = ["crossplay", "evaluate", "replay", "timed", "train"]
+__all__ = ["crossplay", "evaluate", "exploit", "replay", "timed", "train"]
+
+Steps = Annotated[
+    int | None,
+    typer.Option(help="Steps of the environment for each run, instead of the protocol's."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter; repeat for more."),
+]
+_SAVED = "Runs are saved up to their last interval; rerun the same command to resume."
+
+
+def _hyperparameters(learner: str, settings: list[str] | None) -> dict[str, Any]:
+    """Read ``--set NAME=VALUE`` by the types of a learner's hyperparameters."""
+    from coopbench.baselines.registry import learners
+    from coopbench_envs.parameters import named
+
+    params = named("learner", learner, learners()).params
+    return dict(assignment(text, "--set", params) for text in settings or [])
 
 
 def evaluate(
@@ -110,20 +129,14 @@ def train(
         Path | None,
         typer.Option(help="Folder for runs, results and report. Default: results/PROTOCOL."),
     ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(help="Steps of the environment for each run, instead of the protocol's."),
-    ] = None,
+    steps: Steps = None,
     smoke: Annotated[
         bool,
         typer.Option(
             "--smoke", help="Train for a hundredth of the budget, to check that everything works."
         ),
     ] = False,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter; repeat for more."),
-    ] = None,
+    setting: Settings = None,
     backend: Backend = "serial",
     workers: Workers = None,
 ) -> None:
@@ -133,25 +146,21 @@ def train(
     an interruption. The report includes all results that the folder already
     holds, for instance those of fixed policies that were evaluated into it.
     """
-    from coopbench.baselines.registry import learners
     from coopbench.playing.runner import Runner, by_cell
     from coopbench.protocol.loading import load_protocol
     from coopbench.workflows.training import train_runs
     from coopbench.workflows.training_plan import Scope, runs
-    from coopbench_envs.parameters import named
 
     loaded = load_protocol(protocol)
     out = out or Path("results") / loaded.protocol.name
-    params = named("learner", learner, learners()).params
-    values = dict(assignment(text, "--set", params) for text in setting or [])
+    values = _hyperparameters(learner, setting)
     planned = runs(loaded, learner, out, Scope(task, seed, steps, smoke), values)
     budget = planned[0].budget
     say(
         f"{len(planned)} training runs of {budget.steps:,} steps, evaluated every "
         f"{budget.interval:,}, into {out}"
     )
-    saved = "Runs are saved up to their last interval; rerun the same command to resume."
-    with interruption(saved):
+    with interruption(_SAVED):
         with Progress(len(planned), budget.steps) as progress:
             runner = Runner(backend, workers, by_cell(progress.cell))
             report = train_runs(loaded, planned, out, runner)
@@ -192,20 +201,14 @@ def exploit(
     results: Annotated[Path, typer.Argument(help="Results folder with training runs.")],
     target: Annotated[str, typer.Argument(help="Learner whose runs there are exploited.")],
     learner: Annotated[str, typer.Option(help="Learner that exploits them.")] = "ippo",
-    steps: Annotated[
-        int | None,
-        typer.Option(help="Steps of the environment for each run, instead of the protocol's."),
-    ] = None,
+    steps: Steps = None,
     task: Annotated[
         list[str] | None, typer.Option(help="Trained task; repeat for more. Default: all.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the runs. Default: RESULTS-exploit-TARGET.")
     ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter; repeat for more."),
-    ] = None,
+    setting: Settings = None,
     backend: Backend = "serial",
     workers: Workers = None,
 ) -> None:
@@ -214,22 +217,16 @@ def exploit(
     Runs are saved after every interval: rerun the same command to resume after
     an interruption.
     """
-    from coopbench.baselines.registry import learners
     from coopbench.playing.runner import Runner, by_cell
     from coopbench.workflows.exploit import exploit as run
-    from coopbench_envs.parameters import named
 
     out = out or results.with_name(f"{results.name}-exploit-{target}")
-    params = named("learner", learner, learners()).params
-    values = dict(assignment(text, "--set", params) for text in setting or [])
-    saved = "Runs are saved up to their last interval; rerun the same command to resume."
-    with interruption(saved):
+    values = _hyperparameters(learner, setting)
+    with interruption(_SAVED):
         with Progress() as progress:
             runner = Runner(backend, workers, by_cell(progress.cell))
-            chosen_runs = (results, target, out)
-            result = run(
-                *chosen_runs, learner=learner, steps=steps, tasks=task, runner=runner, **values
-            )
+            options = {"learner": learner, "steps": steps, "tasks": task} | values
+            result = run(results, target, out, runner=runner, **options)
         say(str(result))
         say(f"Files: {', '.join(str(file) for file in result.save(out).values())}")
 
