@@ -22,6 +22,7 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import LARGEST, POLICY_FILE, TrainedPolicy
 from coopbench.baselines.policy import Entry, Policy, PolicyName, label
 from coopbench_envs.parameters import Allowed, describe, named, resolve
+from coopbench_envs.reading import read_regular
 
 __all__ = [
     "POLICY_FILE",
@@ -262,10 +263,8 @@ def _read(name: str, folder: Path) -> TrainedPolicy:
             f"Policy '{name}:{folder}' cannot be read: there is no {file}{hint}. Allowed: the "
             f"folder of a run of 'coopbench train'."
         )
-    if file.stat().st_size > LARGEST:
-        raise ValueError(f"Policy '{name}:{folder}': {file} is larger than {LARGEST:,} bytes.")
     try:
-        policy = read_policy(file.read_bytes())
+        policy = read_policy(read_regular(file, LARGEST))
     except ValueError as error:
         raise ValueError(
             f"Policy '{name}:{folder}': {file} cannot be read ({error}). Allowed: a file that "

@@ -1,12 +1,12 @@
 """Files: writing in one atomic step, and reading no more than a file of results may hold."""
 
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
 from coopbench.errors import DamagedResultError
+from coopbench_envs.reading import read_regular
 
 __all__ = ["LIMITS", "read_bounded", "write_all", "write_bytes", "write_text"]
 
@@ -17,17 +17,14 @@ LIMITS = {"meta.json": 1 << 22, ".json": 1 << 26, ".jsonl": 1 << 28, ".npz": 1 <
 def read_bounded(path: Path) -> bytes:
     """Return the content of a file of a results folder; its size is limited by ``LIMITS``.
 
-    Raises ``DamagedResultError`` if it is missing, is not a regular file, or is too large.
+    Raises ``DamagedResultError`` if it is missing, is a link, is not a regular file, or is too
+    large.
     """
-    limit = LIMITS.get(path.name, LIMITS[path.suffix])
+    limit = LIMITS.get(path.name) or LIMITS[path.suffix]
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # a pipe or a device has no end
-            raise DamagedResultError(f"{path} is not a file.")
-        if status.st_size > limit:
-            raise DamagedResultError(f"{path} is larger than {limit:,} bytes.")
-        with path.open("rb") as file:
-            return file.read(limit)
+        return read_regular(path, limit, links=False)
+    except ValueError as error:
+        raise DamagedResultError(str(error)) from None
     except FileNotFoundError:
         raise DamagedResultError(f"{path} is missing.") from None
     except OSError as error:

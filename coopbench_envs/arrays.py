@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from coopbench_envs.reading import read_regular
+
 __all__ = ["LIMIT", "pack", "unpack"]
 
 LIMIT = 1 << 30  # bytes, packed or unpacked; a larger file is not one of ours
@@ -57,9 +59,7 @@ def unpack(source: bytes | Path) -> dict[str, np.ndarray]:
 
 
 def _content(path: Path) -> bytes:
-    if path.stat().st_size > LIMIT:
-        raise ValueError(f"it is larger than {LIMIT} bytes")
-    return path.read_bytes()
+    return read_regular(path, LIMIT)
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:

@@ -362,11 +362,11 @@ def test_errors_name_the_map_and_the_reason(name, parameters, words):
 @pytest.mark.parametrize(
     ("rows", "head", "words"),
     [
-        (["...", ".X.", "..."], None, ("line 6, column 2", "'X'", ". G S W @ O T * #")),
+        (["...", ".X.", "..."], None, ("line 6, column 2", ". G S W @ O T * #")),
         (["...", "..", "..."], None, ("ragged", "line 6 has 2", "allowed: 3")),
         (["..."] * 3, "type octile\nheight 4\nwidth 3\nmap\n", ("3 rows", "allowed: 4")),
-        (["..."] * 3, "type octile\nheight x\nwidth 3\nmap\n", ("line 2", "'height x'")),
-        (["..."] * 3, "height 3\nwidth 3\nmap\n", ("line 1", "'height 3'", "'type'")),
+        (["..."] * 3, "type octile\nheight x\nwidth 3\nmap\n", ("line 2", "'height' and a number")),
+        (["..."] * 3, "height 3\nwidth 3\nmap\n", ("line 1", "'type'")),
         (["@@@"] * 3, None, ("0 free cells",)),
     ],
 )

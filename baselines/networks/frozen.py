@@ -11,6 +11,7 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import LARGEST, POLICY_FILE, TrainedPolicy
 from coopbench.baselines.policy import Entry, Game
 from coopbench_envs.parameters import Allowed
+from coopbench_envs.reading import read_regular
 
 __all__ = ["frozen_name"]
 
@@ -39,12 +40,13 @@ def frozen(game: Game, parameters: Params) -> TrainedPolicy:
     Raises ``ValueError`` if there is none, if it has another digest, and if it cannot play.
     """
     file, written = Path(parameters.folder) / POLICY_FILE, parameters.digest
-    if not file.is_file() or file.stat().st_size > LARGEST:
+    try:
+        content = read_regular(file, LARGEST)
+    except (OSError, ValueError):
         raise ValueError(
             f"Policy 'frozen:{written},{parameters.folder}': there is no {file} of up to "
             f"{LARGEST:,} bytes; put it back, or name the folder of a training run."
-        )
-    content = file.read_bytes()
+        ) from None
     digest = hashlib.sha256(content).hexdigest()
     if len(written) < _SHORTEST or not digest.startswith(written):
         raise ValueError(

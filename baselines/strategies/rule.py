@@ -15,6 +15,7 @@ from coopbench.baselines.policy import Entry, Game
 from coopbench.baselines.rules.rules import Form
 from coopbench.baselines.strategies.certified import certificate_entry
 from coopbench_envs.parameters import Allowed, named
+from coopbench_envs.reading import read_regular
 from coopbench_envs.roles import role_of
 
 _LARGEST = 1 << 20  # bytes of a file
@@ -70,9 +71,7 @@ def _rules(game: Game, name: str) -> dict[str, Any]:
 def _from_file(path: Path) -> dict[str, Any]:
     """Read rules by role from a JSON file."""
     try:
-        if path.stat().st_size > _LARGEST:
-            raise ValueError(f"it is larger than {_LARGEST:,} bytes")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_regular(path, _LARGEST))
         if not isinstance(content, dict):
             raise ValueError("it holds no table of roles")
     except (OSError, ValueError, RecursionError) as error:

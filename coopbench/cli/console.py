@@ -1,5 +1,6 @@
 """What the command line prints: lines, reports, progress, and errors with an exit status."""
 
+import io
 import sys
 import time
 from collections.abc import Iterator
@@ -54,18 +55,24 @@ def console(stderr: bool = False) -> Any:
     """Return a rich console for standard output or the error stream."""
     from rich.console import Console
 
+    stream = sys.stderr if stderr else sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="replace")  # an encoding may lack characters of the tables
     return Console(stderr=stderr)
 
 
 def present(report: Any, out: Path | None) -> None:
-    """Print the tables of a report and, with ``out``, save it there."""
+    """With ``out``, save a report there; then print its tables.
+
+    It is saved first: what cannot be printed, to a closed pipe for instance, is not lost.
+    """
     from coopbench.report.terminal import show as show_tables
 
+    files = None if out is None else report.save(out)
     show_tables(report, console())
-    if out is None:
+    if files is None:
         say("Nothing was written; name a folder with --out to keep the results.")
         return
-    files = report.save(out)
     say(f"Report: {files['html']}")
     if report.results:
         say(f"Digest of the results: {report.results}")

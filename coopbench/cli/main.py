@@ -1,5 +1,6 @@
 """Entry point of the command line: the table of commands, and how errors end a command."""
 
+import os
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -7,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from coopbench.cli.commands import catalogue, planning, playing, results, theory
-from coopbench.cli.console import fail, message
+from coopbench.cli.console import KEPT, fail, message
 
 __all__ = ["app", "main"]
 
@@ -46,6 +47,15 @@ for command_name, command in COMMANDS.items():
     app.command(command_name)(command)
 
 
+# Commands that write finished cells into a folder and resume there.
+_RESUMABLE = {"evaluate", "train", "merge", "crossplay", "exploit", "timed"}
+_TOO_LARGE = {
+    MemoryError: "Not enough memory; choose smaller numbers",
+    OverflowError: "A number is too large; choose a smaller one",
+    RecursionError: "A file is nested too deeply",
+}
+
+
 def main() -> None:
     """Run the command line: errors are one message without a traceback; 130 after Ctrl-C."""
     try:
@@ -63,15 +73,21 @@ def main() -> None:
 
 def _end(error: Exception) -> NoReturn:
     """Print the message of an error that a user can mend and exit; raise any other error again."""
-    from coopbench.errors import CoopbenchError, WorkerError
+    from coopbench.errors import CoopbenchError, DamagedResultError, WorkerError
 
-    if isinstance(error, WorkerError):
+    if isinstance(error, BrokenPipeError):  # whoever reads has stopped; results are written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    if isinstance(error, (WorkerError, DamagedResultError)):
         fail(str(error), 1)
+    if isinstance(error, (MemoryError, OverflowError, RecursionError)):
+        fail(f"{_TOO_LARGE[type(error)]} ({message(error) or type(error).__name__}).", 2)
     if isinstance(error, (CoopbenchError, ValueError, TypeError, FileNotFoundError)):
         fail(message(error), 2)
     if isinstance(error, OSError):
         cause = f" {error.filename}: {error.strerror}" if error.filename else f": {error}"
-        advice = "Finished cells are kept; fix the problem and rerun the same command to resume."
+        resumed = _RESUMABLE & {*sys.argv[1:2]}
+        advice = f"Fix the problem. {KEPT}" if resumed else "Fix the problem and try again."
         fail(f"Could not read or write{cause}. {advice}", 1)
     if hasattr(error, "show") and hasattr(error, "exit_code"):
         error.show()  # a wrong command or option; the command-line library says what is wrong

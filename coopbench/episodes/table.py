@@ -13,7 +13,8 @@ from coopbench import provenance
 
 __all__ = ["Cell", "EpisodeTable", "Episodes", "Failure", "Played", "Progress", "Trace"]
 
-_LONGEST = 60  # characters of a policy's name in the name of a folder, which has at most 255 bytes
+_BYTES = 240  # of a policy's name in the name of a folder, which has at most 255
+_LONGEST = 60  # characters of a longer name that are used, or of one with other characters
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Cell:
     def folder(self) -> str:
         """Relative folder of the cell's results; different policies never share one."""
         slug = self.policy.replace(":", "@")
-        if not re.fullmatch(r"\w[\w.,=-]*(:[\w.,=-]+)?", self.policy):
+        plain = re.fullmatch(r"\w[\w.,=-]*(:[\w.,=-]+)?", self.policy)
+        if not plain or len(slug.encode()) > _BYTES:
             digest = hashlib.sha256(self.policy.encode()).hexdigest()[:8]
             slug = re.sub(r"[^\w.-]+", "-", self.policy)[-_LONGEST:].strip("-.") + "@" + digest
         return f"{self.task}/{slug}" if self.run is None else f"{self.task}/{slug}/run-{self.run}"

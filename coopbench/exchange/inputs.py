@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from coopbench_envs.reading import read_regular
+
 __all__ = ["Names", "read_import"]
 
 _LIMIT = 1 << 29  # bytes; the largest published experiments have less
@@ -14,9 +16,7 @@ def read_import(path: Path) -> bytes:
     be read.
     """
     try:
-        if path.stat().st_size > _LIMIT:
-            raise ValueError(f"{path} is larger than {_LIMIT} bytes; allowed: up to that.")
-        return path.read_bytes()
+        return read_regular(path, _LIMIT)
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no file {path} to import.") from None
     except OSError as error:

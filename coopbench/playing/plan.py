@@ -6,7 +6,8 @@ from typing import Any, TypeAlias, TypeGuard
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import hyperparameters, make_policy
+from coopbench.baselines.registry import entries, hyperparameters, learners, make_policy, parse_name
+from coopbench.episodes.names import check_name, imitated
 from coopbench.episodes.table import Cell
 from coopbench.episodes.trained import Trained
 from coopbench.playing.models import (
@@ -42,6 +43,11 @@ def plan(protocol: Protocol, policies: Sequence[Entrant]) -> list[Planned]:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")
     columns = [column for policy in policies for column in _columns(protocol, policy)]
     labels = [name for name, _ in columns]
+    for name in labels:
+        check_name(name)
+        other = imitated(name, entries()) or imitated(name, (n for n in labels if n != name))
+        if other is not None:
+            raise ValueError(f"A policy is called {name!r}, almost like {other!r}: rename it.")
     repeated = sorted({name for name in labels if labels.count(name) > 1})
     if repeated:
         raise ValueError(f"Two policies are called {', '.join(repeated)}: give them other names.")
@@ -150,6 +156,7 @@ def _check(protocol: Protocol, cells: Sequence[Planned]) -> None:
     for cell, model in cells:
         if isinstance(model, Trained | Checkpoints | Failed):
             _check_run(protocol, cell, model)
+        _check_trained_by(protocol, cell, model)
         for policy in _played(model):
             if not isinstance(policy, str):
                 Player(policy, games[cell.task])  # raises if it is not a policy
@@ -187,6 +194,23 @@ def _check_run(protocol: Protocol, cell: Cell, model: Trained | Checkpoints | Fa
         raise ValueError(
             f"Checkpoints of {who} are by steps trained: whole numbers >= 0; given "
             f"{list(model.policies) or 'none'!r}."
+        )
+
+
+def _check_trained_by(protocol: Protocol, cell: Cell, model: Model) -> None:
+    """Raise ``ValueError`` for a training run under the name of a policy that has not played it."""
+    name = protocol.family(cell.policy)[0]
+    kind = parse_name(name).kind
+    if cell.run is None or kind not in entries() or isinstance(model, Failed):
+        return
+    if isinstance(model, Trained):
+        played: object = model.policy.name
+    else:
+        played = model if isinstance(model, str) and kind not in learners() else None
+    if played != (kind if isinstance(model, Trained) else name):
+        raise ValueError(
+            f"Run {cell.run} of {cell.policy} on {cell.task!r} is not one of the registered policy "
+            f"{kind!r}: only what it plays, or has trained, has its name. Give Models another name."
         )
 
 

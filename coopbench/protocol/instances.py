@@ -11,8 +11,11 @@ import numpy as np
 import coopbench_envs
 from coopbench.errors import ProtocolError
 from coopbench.protocol.sections import Task
+from coopbench_envs.reading import read_regular
 
 __all__ = ["instance_state"]
+
+_LARGEST = 1 << 28  # bytes of an instance file
 
 
 def instance_state(task: Task, constants: Any, episodes: int) -> dict[str, np.ndarray] | None:
@@ -27,7 +30,7 @@ def instance_state(task: Task, constants: Any, episodes: int) -> dict[str, np.nd
         raise ProtocolError(f"Task {task.id!r}: {spec.id} takes no instances; remove the key.")
     path = Path(str(resources.files("coopbench.protocols"))) / "instances" / task.instances.file
     try:
-        content = path.read_bytes()
+        content = read_regular(path, _LARGEST)
     except FileNotFoundError:
         raise ProtocolError(f"Task {task.id!r}: there is no instance file {path}.") from None
     if hashlib.sha256(content).hexdigest() != task.instances.sha256:

@@ -9,11 +9,13 @@ from typing import Any
 from pydantic import ValidationError
 
 import coopbench_envs
-from coopbench.errors import ProtocolError
+from coopbench.errors import DamagedResultError, ProtocolError
+from coopbench.files import read_bounded
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Limits
 from coopbench_envs.parameters import named
+from coopbench_envs.reading import read_regular
 
 __all__ = [
     "ad_hoc",
@@ -24,6 +26,7 @@ __all__ = [
     "with_limits",
 ]
 
+_LARGEST = 1 << 24  # bytes of a protocol file
 _MERGED = (
     "protocol",
     "seeds",
@@ -70,7 +73,9 @@ def _is_environment(name: str) -> bool:
 def stored_protocol(file: Path) -> Protocol:
     """Return the protocol that a results folder holds; raise ``ProtocolError`` if it is damaged."""
     try:
-        return Protocol.model_validate_json(file.read_bytes(), strict=False)
+        return Protocol.model_validate_json(read_bounded(file), strict=False)
+    except DamagedResultError as error:
+        raise ProtocolError(str(error)) from None
     except ValidationError as error:
         advice = (
             "If files that it names have moved, put them back; is it damaged itself? Remove it and "
@@ -137,18 +142,31 @@ def _validated(content: dict[str, Any], where: str) -> Protocol:
 # --- files ----------------------------------------------------------------------------------------
 
 
+def _parsed(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file; ``ProtocolError`` if it cannot be read."""
+    try:
+        return tomllib.loads(read_regular(path, _LARGEST).decode())
+    except FileNotFoundError:
+        raise ProtocolError(f"There is no protocol file {path}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ProtocolError(f"{path} is not valid TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"{path} is not text in UTF-8: byte {error.start:,} is not.") from None
+    except RecursionError:
+        raise ProtocolError(f"{path} is nested too deeply to be a protocol.") from None
+    except OSError as error:
+        raise ProtocolError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise ProtocolError(str(error)) from None
+
+
 def _content(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
     """Return the content of a protocol file, merged over that of the protocol it extends."""
     chain = (*extending, path.resolve())
     if chain[-1] in extending:
         names = " extends ".join(file.name for file in chain)
         raise ProtocolError(f"{extending[0]}: {names}, a circle; remove one 'extends'.")
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ProtocolError(f"There is no protocol file {path}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ProtocolError(f"{path} is not valid TOML: {error}") from None
+    content = _parsed(path)
     if "ad_hoc" in content:
         raise ProtocolError(f"{path}: 'ad_hoc' cannot be set in a file; remove it.")
     if "extends" not in content:

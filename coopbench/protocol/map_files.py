@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import coopbench_envs
+from coopbench_envs.reading import read_regular
 
-__all__ = ["checksum", "files_of", "place_of"]
+__all__ = ["LARGEST", "checksum", "files_of", "place_of"]
+
+LARGEST = 1 << 24  # bytes of a map file
 
 
 def files_of(env: str, parameters: Mapping[str, Any]) -> tuple[Path, ...]:
@@ -38,5 +41,12 @@ def checksum(env: str, parameters: Mapping[str, Any]) -> str:
         raise ValueError(f"maps goes with {condition}; remove it")
     total = hashlib.sha256()
     for file in paths:
-        total.update(f"{file.name}\n{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+        total.update(f"{file.name}\n{_digest(file)}\n".encode())
     return total.hexdigest()
+
+
+def _digest(file: Path) -> str:
+    try:
+        return hashlib.sha256(read_regular(file, LARGEST)).hexdigest()
+    except OSError as error:
+        raise ValueError(f"the map file {file} cannot be read: {error.strerror}") from None

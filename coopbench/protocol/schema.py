@@ -6,7 +6,7 @@ result.
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,18 @@ from coopbench_envs.parameters import named
 __all__ = ["Protocol"]
 
 
+def _texts(content: Any) -> Iterator[str]:
+    """Yield every text of a content like that of JSON, keys included."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, dict):
+        yield from _texts(list(content))
+        yield from _texts(list(content.values()))
+    elif isinstance(content, list | tuple):
+        for item in content:
+            yield from _texts(item)
+
+
 class Protocol(Strict):
     """A validated protocol; see the files in ``protocols/``."""
 
@@ -39,6 +51,15 @@ class Protocol(Strict):
     limits: Limits | None = later()  # for timed play; evaluate keeps no time
     task: tuple[Task, ...] = Field(min_length=1)
     ad_hoc: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shown(cls, content: Any) -> Any:
+        """Refuse text that would steer the terminal on which a report is printed."""
+        for text in _texts(content):
+            if not all(c.isprintable() or c == "\n" for c in text):
+                raise ValueError(f"the text {text[:80]!r} holds control characters; remove them")
+        return content
 
     @field_validator("task", mode="before")
     @classmethod

@@ -33,6 +33,10 @@ __all__ = [
 ]
 
 
+# What nobody needs more of; without limits a file could ask for any time and memory.
+_INTERVALS, _PARTNERS = 10_000, 200
+
+
 class Strict(BaseModel):
     """Base of all sections: frozen, no further keys, no conversion of types."""
 
@@ -57,7 +61,7 @@ class Identity(Strict):
     """Name, version and origin of a protocol."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
-    version: int = Field(ge=1)
+    version: int = Field(ge=1, le=1_000_000)
     description: str
     citation: str = ""
 
@@ -65,13 +69,16 @@ class Identity(Strict):
 class Evaluation(Strict):
     """Consecutive evaluation seeds: episode k of a task is the environment seeded first + k."""
 
-    first: int = Field(ge=0)
-    count: int = Field(ge=1)
+    first: int = Field(ge=0, lt=1 << 63)
+    count: int = Field(ge=1, le=1_000_000)
 
     @property
     def seeds(self) -> range:
         """All seeds, in order."""
         return range(self.first, self.first + self.count)
+
+
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class Seeds(Strict):
@@ -80,7 +87,7 @@ class Seeds(Strict):
     No seed is used for two of these purposes.
     """
 
-    training: tuple[int, ...] = ()
+    training: tuple[Seed, ...] = Field(default=(), max_length=1000)
     evaluation: Evaluation
     selection: Evaluation | None = later()  # of the episodes after every interval of training
 
@@ -111,8 +118,8 @@ class Seeds(Strict):
 class Budget(Strict):
     """How long one kind of learner trains; in steps of the environment, all agents together."""
 
-    steps: int = Field(ge=1)
-    interval: int = Field(ge=1)  # steps from one evaluation to the next
+    steps: int = Field(ge=1, le=10**12)
+    interval: int = Field(ge=1, le=10**12)  # steps from one evaluation to the next
 
     @model_validator(mode="after")
     def _ordered(self) -> "Budget":
@@ -123,6 +130,11 @@ class Budget(Strict):
                 f"{self.steps} steps are no whole number of intervals of {self.interval}; change "
                 f"one of them"
             )
+        if self.steps // self.interval > _INTERVALS:
+            raise ValueError(
+                f"{self.steps} steps have more than {_INTERVALS:,} intervals of {self.interval}; "
+                f"choose a longer one"
+            )
         return self
 
 
@@ -132,9 +144,9 @@ class Training(Strict):
     on: Literal["each", "any"]  # one model per task; one model, on anything but what is held out
     plays: Literal["own", "all"] = "all"  # the task that the model was trained on, or every task
     held_out: tuple[str, ...] = ()  # values of EnvSpec.held_out, not trained on
-    runs: int = Field(ge=1)
-    episodes: int = Field(ge=1)  # of every evaluation
-    budgets: dict[str, Budget] = Field(min_length=1)  # by kind of learner
+    runs: int = Field(ge=1, le=1000)
+    episodes: int = Field(ge=1, le=1_000_000)  # of every evaluation
+    budgets: dict[str, Budget] = Field(min_length=1, max_length=100)  # by kind of learner
     # What every learner maximises: each agent its own rewards, or all the mean; None: as it likes.
     reward: Literal["own", "team"] | None = later()
     # Group of tasks beside whose partners every learner has one seat, in this share of its lanes:
@@ -164,7 +176,9 @@ class Limits(Strict):
     planning: Seconds  # from its creation to its first action of an episode
     step: Seconds  # for each later action
     total: Seconds  # for all episodes of all tasks, with the time of the environments
-    timeouts: int = Field(default=10, ge=1)  # consecutive ones that end the evaluation
+    timeouts: int = Field(
+        default=10, ge=1, le=1_000_000
+    )  # consecutive ones that end the evaluation
 
     def __str__(self) -> str:
         return (
@@ -231,7 +245,7 @@ class Task(Strict):
     parameters: dict[str, Any] = {}
     # Policies in the other seats, for all of them or by role of the agent; none: self-play.
     partners: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
-    episodes: int | None = Field(default=None, ge=1)  # None: one per evaluation seed
+    episodes: int | None = Field(default=None, ge=1, le=1_000_000)  # None: one per evaluation seed
     bounds: Bounds
     axes: dict[AxisName, AxisPlace] = {}  # position of the task on the axes of charts
     instances: Instances | None = None
@@ -270,6 +284,10 @@ class Task(Strict):
             raise ValueError(f"partners need seats; {game.env_id} has one agent here, allowed: 2")
         if isinstance(self.partners, dict):
             _check_roles(self.partners, game)
+        if len(self.partner_names) > _PARTNERS:
+            raise ValueError(
+                f"there are {len(self.partner_names):,} partners; allowed: up to {_PARTNERS}"
+            )
         for names in self.pools.values():
             repeated = [name for name in names if names.count(name) > 1]
             if repeated:
@@ -372,7 +390,7 @@ class Reporting(Strict):
     baselines: tuple[str, ...] = ()
     learned: tuple[str, ...] = ()  # required, too, but they have to be trained first
     confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
-    resamples: int = Field(default=2000, ge=100)
+    resamples: int = Field(default=2000, ge=100, le=100_000)
     alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
     comparison: Literal["welch", "paired"] = "paired"  # paired: episodes or runs of the same seed
     published_return: bool = False  # also the return normalised over all that were evaluated

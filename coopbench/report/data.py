@@ -21,6 +21,8 @@ from coopbench.report.tables.words import units
 
 __all__ = ["as_csv", "as_json", "finite", "tables_as_csv"]
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which spreadsheets let formulas begin
+
 
 def tables_as_csv(findings: Findings) -> dict[str, str]:
     """Return one CSV file for each part, {name of the part: content}."""
@@ -41,8 +43,13 @@ def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
     # None is written as an empty field.
-    writer.writerows([_defined(row.get(name)) for name in names] for row in flat)
+    writer.writerows([_plain(_defined(row.get(name))) for name in names] for row in flat)
     return out.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """Return a text so that a spreadsheet does not take it for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
 
 
 def finite(row: dict[str, Any]) -> dict[str, Any]:

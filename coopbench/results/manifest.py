@@ -17,7 +17,15 @@ from coopbench.errors import DamagedResultError
 from coopbench.files import read_bounded, write_text
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["NAME", "Manifest", "cell_folders", "read_manifest", "results_digest", "write_manifest"]
+__all__ = [
+    "NAME",
+    "Manifest",
+    "cell_folders",
+    "read_manifest",
+    "results_digest",
+    "unreadable",
+    "write_manifest",
+]
 
 NAME = "manifest.json"
 SCHEMA = 1
@@ -31,8 +39,12 @@ class Manifest(NamedTuple):
 
 
 def write_manifest(root: Path, protocol: Protocol) -> str:
-    """Write the manifest of all cells below ``root``; return the digest of the results."""
-    sums = {folder: _sum(root, folder) for folder in cell_folders(root)}
+    """Write the manifest of all cells below ``root``; return the digest of the results.
+
+    Folders whose ``meta.json`` cannot be read are left out; ``unreadable`` names them.
+    """
+    left_out = unreadable(root)
+    sums = {folder: _sum(root, folder) for folder in cell_folders(root) if folder not in left_out}
     links = _links(protocol.digest, sums)
     content = {
         "schema": SCHEMA,
@@ -80,6 +92,17 @@ def cell_folders(root: Path) -> list[str]:
     """Return the folders below ``root`` with a ``meta.json``, by name; links are not followed."""
     folders = (Path(folder) for folder, _, files in os.walk(root) if "meta.json" in files)
     return sorted(folder.relative_to(root).as_posix() for folder in folders if folder != root)
+
+
+def unreadable(root: Path) -> dict[str, str]:
+    """Return {folder: reason} for the cells below ``root`` whose metadata cannot be read."""
+    reasons = {}
+    for folder in cell_folders(root):
+        try:
+            _sum(root, folder)
+        except DamagedResultError as error:
+            reasons[folder] = str(error)
+    return reasons
 
 
 def _sum(root: Path, folder: str) -> str:

@@ -30,6 +30,7 @@ from coopbench.baselines.registry import (
     parse_name,
     trained_policy,
 )
+from coopbench.episodes.names import check_name, cleaned
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
@@ -57,7 +58,6 @@ SCHEMA = 3
 _LINE = 1 << 20  # bytes of one line
 _ALWAYS = ("results.jsonl", "curves.npz", "trace.npz")  # files of every finished cell
 _PROGRESS = "progress.npz"
-_MAP = 1 << 26  # bytes of a map file that a protocol may name
 _ROW = (
     "episode",
     "seed",
@@ -241,9 +241,16 @@ def _check_places(task: dict[str, Any]) -> None:
     file = str((task.get("instances") or {}).get("file", "plain"))
     if Path(file).name != file:
         raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
-    for path in files_of(env, task.get("parameters") or {}):
-        if path.stat().st_size > _MAP:
-            raise ValueError(f"its map {str(path)!r} has more than {_MAP:,} bytes")
+    for partner in _partners(task.get("partners")):
+        if partner.endswith(".json"):  # its errors would tell what is in the file
+            raise ValueError(f"its partner {partner!r} is read from a file; allowed: names")
+    files_of(env, task.get("parameters") or {})  # raises unless all are regular and bounded
+
+
+def _partners(pools: Any) -> list[str]:
+    """Return all texts among the partners of a task."""
+    lists = pools.values() if isinstance(pools, dict) else [pools]
+    return [n for names in lists if isinstance(names, list) for n in names if isinstance(n, str)]
 
 
 def cell_of(path: Path) -> Cell:
@@ -257,9 +264,10 @@ def cell_of(path: Path) -> Cell:
         raise DamagedResultError(f"{path} does not name its task and policy.")
     cell = Cell(meta["task"], meta["policy"], run if type(run) is int else None)
     try:
+        check_name(cell.policy)
         folder = PurePosixPath(cell.folder).parts
-    except UnicodeEncodeError as error:
-        raise DamagedResultError(f"{path} names a policy that is not text: {error}") from None
+    except ValueError as error:  # also one that cannot be encoded
+        raise DamagedResultError(f"{path}: {error}") from None
     if path.parent.parts[-len(folder) :] != folder:
         raise DamagedResultError(f"{path} describes another cell than its folder.")
     return cell
@@ -335,7 +343,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
         raise DamagedResultError(f"{path} is not JSON: {error}") from None
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
         raise DamagedResultError(f"{path} does not have schema {SCHEMA}.")
-    return meta
+    return dict(cleaned(meta))
 
 
 def _checked(path: Path, meta: dict[str, Any]) -> bytes:
@@ -429,6 +437,8 @@ def _check_shapes(block: Episodes) -> None:
             raise ValueError(f"{name} has shape {values.shape}; it should be {shape}")
     if not all(isinstance(agent, str) for agent in block.agents):
         raise ValueError(f"the agents are {block.agents!r}; they should be names")
+    if not all(map(str.isprintable, [*block.metrics, *block.agent_metrics, *block.curves])):
+        raise ValueError("the name of a metric is not printable")
 
 
 def _progress(cell: Cell, contents: Mapping[str, bytes]) -> Progress | None:

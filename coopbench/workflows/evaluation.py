@@ -18,7 +18,7 @@ from coopbench.report.loading import report_of
 from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.folder import check_folder, earlier_runs, models_of, write_protocol
-from coopbench.results.manifest import write_manifest
+from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.registration import read_registration
 
 __all__ = ["evaluate", "evaluate_cells", "expanded", "play_cells"]
@@ -65,7 +65,9 @@ def evaluate_cells(
     if out is None:
         return report_of(protocol, played, names, notes)
     earlier, more = earlier_runs(Path(out), protocol, {cell for cell, _ in cells})
-    report = report_of(protocol, [*played, *earlier], names, (*notes, *more))
+    damaged = tuple(f"left out: {reason}" for reason in unreadable(Path(out)).values())
+    notes = tuple(dict.fromkeys((*notes, *more, *damaged)))
+    report = report_of(protocol, [*played, *earlier], names, notes)
     registration = read_registration(Path(out))
     return replace(report, registration=registration, results=write_manifest(Path(out), protocol))
 

@@ -11,15 +11,12 @@ import numpy as np
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import begin_players
-from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import POLICY_FILE, entries, make_policy, parse_name
 from coopbench.episodes.fingerprints import Fingerprints, extremes, recordable
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes
 from coopbench.episodes.trajectories import Recorder
 from coopbench.playing.cell_job import CellJob
-from coopbench.playing.plan import game_of
 from coopbench.playing.recording import recorded_episode
 from coopbench.playing.rollout import play
 from coopbench.protocol.schema import Protocol
@@ -33,7 +30,8 @@ from coopbench.workflows.comparison import (
     trace_of,
     trajectories,
 )
-from coopbench.workflows.consistency import episode_findings, metadata_findings, policy_findings
+from coopbench.workflows.consistency import episode_findings, metadata_findings
+from coopbench.workflows.players import player_of
 from coopbench.workflows.verdicts import RECORDED, RERUN, Check, Finding, concluded, elsewhere
 from coopbench_envs.engine import DISABLED, Engine
 
@@ -68,7 +66,7 @@ class CheckJob(CellJob):
         ]
         if findings:  # what is not of the protocol is not played: it could be of any size
             return concluded(block.cell.folder, findings, episodes=len(block))
-        policy, findings = _policy(self.stored, task)
+        policy, findings = player_of(protocol, task, self.stored)
         if policy is not None:
             again = play(protocol, block.cell, policy, tell)
             how, played = RERUN, len(block)
@@ -78,31 +76,6 @@ class CheckJob(CellJob):
             findings += _recorded_findings(protocol, task, block)
         facts = {"how": how, "episodes": len(block), "played": played}
         return concluded(block.cell.folder, findings, elsewhere(self.stored.meta), **facts)
-
-
-def _policy(stored: Stored, task: Task) -> tuple[str | TrainedPolicy | None, list[Finding]]:
-    """Return the policy that can play a cell again, None without one, and what is wrong about it.
-
-    A cell with the name of a policy of this package must be played by that policy.
-    """
-    if stored.episodes is None:
-        raise ValueError("A failed run has no policy.")
-    cell, plays = stored.episodes.cell, stored.meta["plays"]
-    if stored.policy is not None and cell.run is not None:
-        return stored.policy, list(policy_findings(stored, stored.policy))
-    if plays is None and cell.run is None:
-        plays = cell.policy
-    if plays is None or parse_name(plays).kind not in entries():
-        return None, []
-    findings = []
-    if stored.policy is None:
-        make_policy(plays, game_of(task))
-    elif stored.policy.name != parse_name(plays).kind:
-        findings.append(Finding(f"{POLICY_FILE} was trained by {stored.policy.name!r}"))
-    if cell.run is None and plays != cell.policy:
-        text = f"meta.json says that {plays!r} plays, but the cell is that of {cell.policy!r}"
-        findings.append(Finding(text))
-    return stored.policy or plays, findings
 
 
 def _selection_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coopbench.episodes.names import one_line
 from coopbench.provenance import machine, versions
 
 __all__ = [
@@ -92,7 +93,7 @@ def concluded(what: str, findings: Sequence[Finding], elsewhere: str = "", **fac
 
 def printable(text: str) -> str:
     """Return text from a file of unknown origin as one line that a terminal can show."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    shown = one_line(text)
     return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + " ..."
 
 

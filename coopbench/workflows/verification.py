@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from coopbench.analysis.departures import departures
+from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.registry import entries, parse_name
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import read_bounded
@@ -26,6 +28,7 @@ from coopbench.report.loading import report_of
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
+from coopbench.workflows.comparison import trace_of
 from coopbench.workflows.resimulation import CheckJob
 from coopbench.workflows.verdicts import (
     ABSOLUTE,
@@ -40,6 +43,7 @@ from coopbench.workflows.verdicts import (
     elsewhere,
     printable,
 )
+from coopbench_envs.arrays import pack, unpack
 
 __all__ = ["Examined", "Verification", "checking_runner", "examine", "verify"]
 
@@ -53,9 +57,14 @@ _BROKEN = (
     AttributeError,
     ValueError,
     RecursionError,
+    ArithmeticError,
+    MemoryError,
 )
-# Parts of a report that say in words where and how it was made; they are not compared.
-_WORDS = ("versions", "notes", "checklist", "cards", "registration")
+# Parts of a report that say where and how it was made; they cannot follow from the episodes.
+_WORDS = ("versions", "notes", "registration")
+# Those that follow from the cells alone where no registration is part of the report.
+_DERIVED = ("checklist", "cards")
+_SENTENCES = ("departures.", "checklist.", "cards.")
 
 
 Cells: TypeAlias = dict[str, tuple[Cell, store.Stored]]  # cells that could be read, by folder
@@ -156,8 +165,13 @@ def examine(folder: str | Path, runner: Runner) -> Examined:
     deviations: tuple[str, ...] = ()
     played = any(stored.episodes for _, stored in cells.values())
     if played and all(check.holds for check in checks.values()):
-        deviations = departures(protocol, table_of(stored for _, stored in cells.values()))
-        parts += _report_checks(root, protocol, list(cells.values()))
+        try:
+            deviations = departures(protocol, table_of(stored for _, stored in cells.values()))
+        except _BROKEN as error:
+            reason = f"its cells cannot be put into one report: {type(error).__name__}: {error}"
+            parts.append(concluded(_REPORT, [Finding(reason)]))
+        else:
+            parts += _report_checks(root, protocol, list(cells.values()))
     facts = str(root), protocol.name, protocol.digest, manifest.results
     return Examined(Verification(*facts, tuple(parts), deviations), protocol, cells)
 
@@ -171,7 +185,7 @@ def _cell_checks(
     jobs = [CheckJob(protocol, cell, stored) for cell, stored in cells.values() if stored.episodes]
     with runner.run(jobs) as finished:
         checks |= {job.cell.folder: check for job, check in finished}
-    for place, reason in _other_trainings(protocol, cells):
+    for place, reason in (*_other_trainings(protocol, cells), *_repeated_runs(cells)):
         check = checks[place]
         reasons = (printable(reason), *check.reasons)
         checks[place] = replace(check, verdict=DIFFERENT, reasons=reasons)
@@ -193,6 +207,33 @@ def _other_trainings(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, st
         same = trained.policy is not None and trained.policy.pack() == stored.policy.pack()
         if not same or trained.meta["training"] != stored.meta["training"]:
             yield place, f"it was played by another policy than was trained in {home}"
+
+
+def _repeated_runs(cells: Cells) -> Iterator[tuple[str, str]]:
+    """Yield cells of training runs that repeat another run of the policy, with the reason.
+
+    Runs of two seeds do not end with equal weights. Without weights, equal trajectories of all
+    episodes show it, unless the policy is one of this package that is not trained.
+    """
+    seen: dict[tuple[str, str, str], str] = {}
+    for place, (cell, stored) in cells.items():
+        if cell.run is None or stored.episodes is None:
+            continue
+        if stored.policy is not None:
+            content = _weights(stored.policy)
+        elif parse_name(cell.policy).kind not in entries():
+            content = " ".join(trace_of(stored.episodes).episodes)
+        else:
+            continue
+        first = seen.setdefault((cell.task, cell.policy, content), place)
+        if first != place:
+            yield place, f"it repeats {first}; runs of two training seeds differ"
+
+
+def _weights(policy: TrainedPolicy) -> str:
+    """Return the digest of a trained policy without what its file says of itself."""
+    arrays = {name: values for name, values in unpack(policy.pack()).items() if name != "header"}
+    return hashlib.sha256(pack(arrays, compressed=False)).hexdigest()
 
 
 # --- the protocol ---------------------------------------------------------------------------------
@@ -297,6 +338,10 @@ def _report_checks(
         left_out = {cell.policy for cell, _ in played} - set(order)
         chosen = [(cell, stored) for cell, stored in cells if cell.policy not in left_out]
         again = json.loads(as_json(report_of(protocol, chosen, order)))
+        if report.get("registration") is not None:  # they say what was registered
+            report, again = (
+                {k: v for k, v in part.items() if k not in _DERIVED} for part in (report, again)
+            )
         if report["schema"] != again["schema"]:  # other rules for intervals, aggregates and tests
             findings = list(_differences(_lasting(report), _lasting(again), ""))
         else:
@@ -357,4 +402,4 @@ def _differences(stored: Any, again: Any, where: str) -> Iterator[Finding]:
 def _is_sentence(stored: Any, again: Any, where: str) -> bool:
     """Whether both are sentences: a flag of a number, or why the report is not standard."""
     words = isinstance(stored, str) and isinstance(again, str) and bool(stored and again)
-    return words and (where.endswith(".flag.") or where.startswith("departures."))
+    return words and (where.endswith(".flag.") or where.startswith(_SENTENCES))

@@ -30,11 +30,14 @@ from coopbench_envs.pathfinding.maps.mazes import (
     maze_instances,
     reframe,
 )
+from coopbench_envs.reading import read_regular
 
 NAME = "map 'movingai'"
 
 _TERRAIN = ".GSW@OT*#"  # the letters of the format, and two more letters for walls
 _HEADER = ("type ", "height ", "width ", "map")
+_LARGEST, _MOST = 1 << 24, 1000  # bytes of a file, and files of a folder
+_TOGETHER = 1 << 28  # bytes of all files of a folder
 
 
 class Params(NamedTuple):
@@ -76,10 +79,17 @@ def find_files(path: str | None) -> list[Path]:
     package = resources.files("coopbench_envs.pathfinding.maps")
     place = Path(str(package.joinpath("cities")) if path is None else path)
     files = sorted(place.glob("*.map")) if place.is_dir() else [place]
-    if not files or not files[0].is_file():
+    if not files or not all(file.is_file() for file in files):
         raise ValueError(
             f"Parameter 'path' of {NAME} was {path!r}, where there is no map; allowed: a file in "
             f"the octile format, or a folder with files .map. Nothing is downloaded."
+        )
+    sizes = [file.stat().st_size for file in files]
+    if len(files) > _MOST or max(sizes) > _LARGEST or sum(sizes) > _TOGETHER:
+        raise ValueError(
+            f"Parameter 'path' of {NAME} has {len(files):,} maps of {sum(sizes):,} bytes, the "
+            f"largest of {max(sizes):,}; allowed: {_MOST:,} of up to {_LARGEST:,} bytes, "
+            f"{_TOGETHER:,} together."
         )
     return files
 
@@ -124,14 +134,16 @@ def _maze(file: Path, p: Params, where: str) -> tuple[np.ndarray, np.ndarray]:
 def read_octile(file: Path, where: str) -> np.ndarray:
     """Return the letters (rows, columns) of a file in the octile format.
 
+    Messages do not quote the file: the parameters of a stranger's protocol may name any.
+
     Raises:
-        ValueError: the header, the number or length of rows, or a letter is wrong.
+        ValueError: it is not a regular file, it is too large, or the header, the number or length
+            of rows, or a letter is wrong.
     """
-    lines = file.read_text("utf-8", errors="replace").splitlines()
+    lines = read_regular(file, _LARGEST).decode("utf-8", errors="replace").splitlines()
     for k, word in enumerate(_HEADER):
         if len(lines) <= k or not lines[k].startswith(word):
-            line = repr(lines[k]) if len(lines) > k else "missing"
-            raise ValueError(f"{where} line {k + 1} is {line}; allowed: {word.strip()!r} ...")
+            raise ValueError(f"{where} line {k + 1} does not begin with {word.strip()!r}.")
     height, width = (_number(lines[k], k, where) for k in (1, 2))
     rows = [line.rstrip() for line in lines[len(_HEADER) :]]
     while rows and not rows[-1]:
@@ -147,16 +159,17 @@ def read_octile(file: Path, where: str) -> np.ndarray:
         strange = sorted(set(row) - set(_TERRAIN))
         if strange:
             raise ValueError(
-                f"{where} line {k}, column {row.index(strange[0]) + 1}: unknown terrain "
-                f"{strange[0]!r}; allowed: {' '.join(_TERRAIN)}."
+                f"{where} line {k}, column {row.index(strange[0]) + 1}: unknown terrain; allowed: "
+                f"{' '.join(_TERRAIN)}."
             )
     return np.array([list(row) for row in rows])
 
 
 def _number(line: str, k: int, where: str) -> int:
     word, _, number = line.partition(" ")
-    if not number.strip().isdecimal() or int(number) < 1:
-        raise ValueError(f"{where} line {k + 1} is {line!r}; allowed: {word!r} and a number >= 1.")
+    digits = number.strip()
+    if not digits.isdecimal() or len(digits) > 5 or not 1 <= int(digits) <= 10_000:
+        raise ValueError(f"{where} line {k + 1} is not {word!r} and a number of 1 to 10,000.")
     return int(number)
 
 

@@ -1,0 +1,88 @@
+"""Players: which policy must have played a stored cell, by the cell's name and kind alone.
+
+What a file says of itself decides nothing. A cell with the name of a fixed policy of this package
+was played by that policy; one with the name of a learner, by a policy that this learner has trained
+and that lies in the cell. Everything else is a policy that is not here to play again.
+"""
+
+from typing import NamedTuple
+
+from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.registry import POLICY_FILE, entries, learners, make_policy, parse_name
+from coopbench.episodes.names import imitated
+from coopbench.playing.plan import game_of
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+from coopbench.results.store import Stored
+from coopbench.workflows.consistency import policy_findings
+from coopbench.workflows.verdicts import Finding
+
+__all__ = ["Player", "player_of"]
+
+
+class Player(NamedTuple):
+    """The policy that must have played a cell, and how the cell contradicts it."""
+
+    policy: str | TrainedPolicy | None  # None: it is not here, and its episodes are not played
+    findings: list[Finding]
+
+
+def player_of(protocol: Protocol, task: Task, stored: Stored) -> Player:
+    """Return who must have played a cell with episodes."""
+    if stored.episodes is None:
+        raise ValueError("A failed run has no policy.")
+    name = protocol.family(stored.episodes.cell.policy)[0]
+    other = imitated(name, entries())
+    if other is not None:
+        return Player(None, [Finding(f"the policy is called almost like {other!r}: {name!r}")])
+    kind = parse_name(name).kind
+    if kind in learners():
+        return _trained(stored)
+    if kind in entries() and not _reads_a_file(name):
+        return _fixed(task, stored, name)
+    return _foreign(stored)
+
+
+def _trained(stored: Stored) -> Player:
+    """Return the policy of a learner, which must lie in the cell."""
+    cell, plays = stored.meta["policy"], stored.meta["plays"]
+    learner = parse_name(cell).kind
+    findings = []
+    if plays not in ((cell,) if stored.meta["run"] is None else (None,)):
+        findings.append(
+            Finding(f"meta.json says that {plays!r} plays, but the cell is of {cell!r}")
+        )
+    if stored.policy is None:
+        lacking = f"the cell of a policy of the learner {learner!r} has to hold {POLICY_FILE}"
+        return Player(None, [*findings, Finding(lacking)])
+    if stored.policy.name != learner:
+        findings.append(Finding(f"{POLICY_FILE} was trained by {stored.policy.name!r}"))
+    if stored.meta["run"] is not None:
+        findings += policy_findings(stored, stored.policy)
+    return Player(stored.policy, findings)
+
+
+def _fixed(task: Task, stored: Stored, name: str) -> Player:
+    """Return the fixed policy of this package that a cell is named after."""
+    plays, findings = stored.meta["plays"], []
+    if plays not in (None, name):
+        text = f"meta.json says that {plays!r} plays, but the cell is that of {name!r}"
+        findings.append(Finding(text))
+    if stored.policy is not None:
+        findings.append(Finding(f"there is a {POLICY_FILE}, but {name!r} is not trained"))
+    if stored.progress is not None:
+        findings.append(Finding(f"there are checkpoints, but {name!r} is not trained"))
+    make_policy(name, game_of(task))
+    return Player(name, findings)
+
+
+def _foreign(stored: Stored) -> Player:
+    """Return the trained policy that a cell of an unregistered name holds, None without one."""
+    if stored.policy is None or stored.meta["run"] is None:
+        return Player(None, [])
+    return Player(stored.policy, list(policy_findings(stored, stored.policy)))
+
+
+def _reads_a_file(name: str) -> bool:
+    """Whether a fixed policy is made of a file outside of the results, which may be any file."""
+    return parse_name(name).values.endswith(".json")

@@ -1,0 +1,256 @@
+"""Files of strangers: a folder can neither say who has played, nor read, nor hang, nor pretend."""
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import builders
+import pytest
+from test_verify import FIXED, LEARNED, failing, meta_of, sign
+
+import coopbench
+from coopbench.baselines.registry import entries
+from coopbench.cli import main as command_line
+from coopbench.episodes.names import check_name, imitated
+from coopbench.episodes.table import Cell
+from coopbench.errors import DamagedResultError, ProtocolError
+from coopbench.files import read_bounded
+from coopbench.playing.models import Checkpoints, Failed, Models
+from coopbench.playing.plan import plan
+from coopbench.protocol.loading import load_protocol
+from coopbench.report.data import as_csv
+from coopbench.results.manifest import write_manifest
+from coopbench.workflows.verification import verify
+from coopbench_envs.pathfinding.maps import movingai
+from coopbench_envs.reading import read_regular
+
+
+class Half:
+    """Always takes the same action."""
+
+    name = "learner"
+
+    def act(self, observations):
+        return 0.5 + 0 * observations[..., :1]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Results of a fixed policy, and of training runs that are not of this package."""
+    place = tmp_path_factory.mktemp("hostile")
+    file = builders.protocol_file(
+        place,
+        tasks=[builders.make_task(high=1000)],
+        selection=(100, 3),
+        metrics=["return", "final_trust", "length"],
+    )
+    runs = {50: Checkpoints({10: Half(), 20: Half()}), 51: Failed("out of memory")}
+    coopbench.evaluate(file, ["random", Models("learner", runs)], place / "results")
+    return place / "results"
+
+
+@pytest.fixture
+def root(source, tmp_path):
+    return Path(shutil.copytree(source, tmp_path / "copy"))
+
+
+def call(root, cell, name, **changes):
+    """Give a cell to another policy, with all digests repaired."""
+    run = root / cell
+    target = root / "dilemma" / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(run, target)
+    meta_of(root, f"dilemma/{name}", **changes)
+    sign(root)
+    return f"dilemma/{name}"
+
+
+# --- who has played -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plays", [None, "random", "tit_for_tat", "ippo"])
+def test_a_run_of_a_learner_is_played_by_what_it_has_trained(root, plays):
+    place = call(root, FIXED, "ippo/run-50", policy="ippo", run=50, plays=plays)
+    checks = {check.what: check for check in verify(root).checks}
+    assert "has to hold policy.npz" in " ".join(checks[place].reasons)
+    assert not checks[place].holds
+
+
+def test_a_run_named_after_a_fixed_policy_has_no_checkpoints(root):
+    place = call(root, LEARNED, "tit_for_tat/run-50", policy="tit_for_tat")
+    assert place in failing(root)
+
+
+def test_a_repeated_run_is_found(root):
+    place = call(root, LEARNED, "learner/run-52", run=52)
+    checks = {check.what: check for check in verify(root).checks}
+    assert f"repeats {LEARNED}" in " ".join(checks[place].reasons)
+
+
+@pytest.mark.parametrize("model", ["random", Half()])
+def test_no_run_takes_the_name_of_a_registered_policy(source, model):
+    protocol = coopbench.load_report(source).protocol
+    for name in ("ippo", "tit_for_tat"):
+        with pytest.raises(ValueError, match="Give Models another name"):
+            plan(protocol, [Models(name, {50: model})])
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tit_for_t\u0430t", "Tit_for_tat", "tit_for_tat\u200b"])
+def test_names_that_look_alike(name):
+    assert imitated(name, entries()) == "tit_for_tat"
+    assert imitated("tit_for_tat", entries()) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "=cmd", "@SUM(A1)", "+1", "-2", "a\x1b[31m", "a\u202eb", "a ", "a\u00a0", "x" * 1001],
+)
+def test_names_that_cannot_be_shown(name):
+    with pytest.raises(ValueError, match="of a policy"):
+        check_name(name)
+
+
+def test_long_names_are_folders():
+    folders = {Cell("task", 299 * "x" + end).folder for end in "ab"}
+    assert len(folders) == 2
+    assert max(len(folder) for folder in folders) < 255
+
+
+def test_texts_of_a_folder_do_not_steer_a_terminal(root):
+    meta_of(root, "dilemma/learner/run-51", reason="\x1b[31mred\u202e")
+    report = coopbench.load_report(root)
+    assert "\x1b" not in str(report) + report.latex()
+    file = root / "protocol.json"
+    content = json.loads(file.read_text())
+    content["protocol"]["description"] = "\x1b[31mred"
+    file.write_text(json.dumps(content))
+    with pytest.raises(ProtocolError, match="control characters"):
+        coopbench.load_report(root)
+
+
+def test_tables_hold_no_formulas():
+    assert as_csv([{"policy": "=1+1", "mean": -2.0}]) == "policy,mean\n'=1+1,-2.0\n"
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_only_regular_bounded_files_are_read(tmp_path):
+    file, link, pipe = (tmp_path / name for name in ("a.json", "b.json", "c.json"))
+    file.write_text("{}")
+    link.symlink_to(file)
+    os.mkfifo(pipe)
+    assert read_bounded(file) == b"{}"
+    for path, words in (
+        (link, "is a link"),
+        (pipe, "is not a file"),
+        (tmp_path / "d.json", "miss"),
+    ):
+        with pytest.raises(DamagedResultError, match=words):
+            read_bounded(path)
+    with pytest.raises(ValueError, match="larger than 1 bytes"):
+        read_regular(file, 1)
+    with pytest.raises(ValueError, match="not a file"):
+        read_regular(Path("/dev/zero"), 10)
+
+
+def test_maps_are_regular_and_not_quoted(tmp_path):
+    secret = tmp_path / "token"
+    for head in ("SECRET", "type SECRET\nheight 3SECRET", "type o\nheight 1\nwidth 6\nmap\nSECRET"):
+        secret.write_text(head + "\n")
+        with pytest.raises(ValueError, match="map") as error:
+            movingai.read_octile(secret, "map")
+        assert "SECRET" not in str(error.value)
+    (tmp_path / "a.map").write_text("type octile\nheight 1\nwidth 1\nmap\n.\n")
+    for make in (lambda p: p.symlink_to("/dev/zero"), os.mkfifo, Path.mkdir):
+        make(tmp_path / "b.map")
+        with pytest.raises(ValueError, match="there is no map"):
+            movingai.find_files(str(tmp_path))
+        (tmp_path / "b.map").rmdir() if make is Path.mkdir else (tmp_path / "b.map").unlink()
+
+
+def test_a_partner_of_a_stranger_reads_no_file(root, tmp_path):
+    (tmp_path / "key.json").write_text('{"SECRET": 1}')
+    file = root / "protocol.json"
+    content = json.loads(file.read_text())
+    content["task"][0]["partners"] = [f"rule:{tmp_path / 'key.json'}"]
+    file.write_text(json.dumps(content))
+    (check,) = verify(root).checks
+    assert "is read from a file" in " ".join(check.reasons)
+    assert "SECRET" not in " ".join(check.reasons)
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("report", "resamples", 10**12),
+        ("seeds", "evaluation", {"first": 0, "count": 10**12}),
+        ("seeds", "evaluation", {"first": 2**64, "count": 1}),
+        ("seeds", "training", [-1]),
+    ],
+)
+def test_numbers_of_a_protocol_have_bounds(root, section, key, value):
+    file = root / "protocol.json"
+    content = json.loads(file.read_text())
+    content[section][key] = value
+    file.write_text(json.dumps(content))
+    assert failing(root) == ["protocol.json"]
+
+
+def test_a_budget_has_a_bounded_number_of_intervals(root):
+    file = root / "protocol.json"
+    content = json.loads(file.read_text())
+    budget = {"steps": 10**9, "interval": 1}
+    content["training"] = {"on": "any", "runs": 2, "episodes": 3, "budgets": {"any": budget}}
+    file.write_text(json.dumps(content))
+    (check,) = verify(root).checks
+    assert "intervals" in " ".join(check.reasons)
+
+
+@pytest.mark.parametrize("content", [b"a = " + b"[" * 100_000, b"\xff\xfe\x00"])
+def test_a_protocol_file_that_is_none_is_named(tmp_path, content):
+    (tmp_path / "p.toml").write_bytes(content)
+    with pytest.raises(ProtocolError, match=r"p\.toml"):
+        load_protocol(tmp_path / "p.toml")
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OverflowError("big"), RecursionError("deep")])
+def test_numbers_too_large_are_one_line(error, capsys):
+    with pytest.raises(SystemExit) as stop:
+        command_line._end(error)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.startswith("Error: ")
+
+
+def test_a_damaged_cell_stops_no_evaluation(root):
+    other = root / "dilemma" / "elsewhere"
+    other.mkdir()
+    (other / "meta.json").symlink_to(root / "nowhere")
+    protocol = coopbench.load_report(root).protocol
+    report = coopbench.evaluate(protocol, ["random"], root)
+    assert report.results
+    assert any("elsewhere" in note for note in report.notes)
+
+
+def test_a_checklist_follows_from_the_cells(root):
+    report = coopbench.load_report(root)
+    report = replace(report, notes=())
+    report.save(root)
+    write_manifest(root, report.protocol)
+    assert verify(root).identical
+    file = root / "report.json"
+    content = json.loads(file.read_text())
+    content["checklist"][0]["detail"] = "Independently audited."
+    file.write_text(json.dumps(content))
+    assert failing(root) == ["report.json"]
