@@ -12,6 +12,7 @@ from coopbench.files import write_text
 from coopbench.playing.models import Failed, Model, Models
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
+from coopbench.results.manifest import cell_folders
 
 __all__ = [
     "check_folder",
@@ -54,7 +55,7 @@ def stored_cells(
 ) -> Iterator[tuple[Cell, store.Stored]]:
     """Yield the cells of a results folder; add to ``notes`` which are left out, and why."""
     tasks = [task.id for task in protocol.task]
-    for file in sorted(root.glob("*/**/meta.json")):
+    for file in (root / place / "meta.json" for place in cell_folders(root)):
         try:
             cell = store.cell_of(file)
             if cell.task not in tasks:
