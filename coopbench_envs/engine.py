@@ -337,8 +337,14 @@ class Engine:
                     f"State field {name!r} of {self.spec.id} must have shape {target.shape[1:]} "
                     f"for each lane; given {array.shape}."
                 )
-            with np.errstate(invalid="ignore"):
-                exact = array.astype(target.dtype)
+            try:
+                with np.errstate(invalid="ignore", over="ignore"):
+                    exact = array.astype(target.dtype)
+            except (TypeError, ValueError, OverflowError):
+                raise ValueError(
+                    f"State field {name!r} of {self.spec.id} must hold {target.dtype}; given "
+                    f"{array.dtype} that is not."
+                ) from None
             if not np.array_equal(exact, array) or (
                 exact.dtype.kind == "f" and not np.isfinite(exact).all()
             ):

@@ -135,11 +135,10 @@ def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
     kind, allowed = _unpacked(hint)
     try:
         result = _plain(value, kind)
-    except TypeError:
+        fits = result is None or allowed.admits(result)
+    except (TypeError, OverflowError):  # also a whole number that is larger than any float
         result = None
         fits = False
-    else:
-        fits = result is None or allowed.admits(result)
     if not fits:
         text = str(allowed) if allowed.choices else f"{_type_name(kind)} {allowed}".strip()
         if kind in _WORDS and not allowed.choices:

@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import builders
+import gymnasium as gym
+import numpy as np
 import pytest
 from test_verify import FIXED, LEARNED, failing, meta_of, sign
 
 import coopbench
+import coopbench_envs
 from coopbench.baselines.registry import entries
 from coopbench.cli import main as command_line
 from coopbench.episodes.names import check_name, imitated
@@ -25,6 +28,7 @@ from coopbench.results.manifest import write_manifest
 from coopbench.workflows.verification import verify
 from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.reading import read_regular
+from coopbench_envs.shells.common import seed_of
 
 
 class Half:
@@ -254,3 +258,46 @@ def test_a_checklist_follows_from_the_cells(root):
     content["checklist"][0]["detail"] = "Independently audited."
     file.write_text(json.dumps(content))
     assert failing(root) == ["report.json"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"partner": "nope"}, {"ego": 7}, {"partner": "random", "ego": 1}]
+)
+def test_settings_without_an_effect_are_refused(options):
+    with pytest.raises(ValueError, match="need control='focal'"):
+        gym.make("coopbench/TrustDilemma-v1", **options)
+
+
+@pytest.mark.parametrize("seed", [2**64, 2**80, -1, 1.5, float("inf"), float("nan"), True])
+def test_seeds_are_whole_and_have_64_bits(seed):
+    with pytest.raises(ValueError, match="A seed must be"):
+        seed_of(seed)
+    assert seed_of(2**64 - 1)[0] == 2**64 - 1
+    with pytest.raises(ValueError, match="all 2 lanes"):
+        seed_of(2**64 - 1, 2)
+
+
+def test_a_vector_is_reset_before_its_first_step():
+    env = gym.make_vec("coopbench/TrustDilemma-v1", num_envs=2)
+    with pytest.raises(gym.error.ResetNeeded, match="No episode"):
+        env.step(np.zeros(env.action_space.shape, np.float32))
+
+
+@pytest.mark.parametrize("options", [[], "x", {"state": {"time": 10**30}}])
+def test_options_are_a_mapping_of_fields_that_fit(options):
+    env = gym.make("coopbench/TrustDilemma-v1")
+    with pytest.raises(ValueError, match=r"options must be|State field 'time'"):
+        env.unwrapped.reset(options=options)
+
+
+def test_an_action_of_no_agent_is_refused():
+    env = coopbench_envs.parallel_env("coopbench/TrustDilemma-v1")
+    env.reset(seed=0)
+    actions = {agent: env.action_space(agent).low for agent in env.agents}
+    with pytest.raises(ValueError, match="Unknown agent 'nobody'"):
+        env.step(actions | {"nobody": actions[env.agents[0]]})
+
+
+def test_a_parameter_too_large_for_a_float_is_named():
+    with pytest.raises(ValueError, match="'horizon'"):
+        gym.make("coopbench/TrustDilemma-v1", horizon=10**400)

@@ -12,22 +12,34 @@ __all__ = ["RENDER_MODES", "check_options", "draw_seed", "rendered", "seed_of"]
 
 RENDER_MODES = ("rgb_array", "ansi")
 
+_SEEDS = 1 << 64  # how many there are
+
 
 def seed_of(seed: Any, lanes: int = 1) -> np.ndarray:
-    """Seeds of all lanes: lane i of a batch seeded s is the single environment seeded s + i."""
+    """Seeds of all lanes: lane i of a batch seeded s is the single environment seeded s + i.
+
+    Raises ``ValueError`` for anything but whole numbers from 0 to 2^64 - 1.
+    """
     if isinstance(seed, (list, tuple, np.ndarray)):
         if len(seed) != lanes:
             raise ValueError(f"A list of seeds must name one per lane: {lanes}; given {len(seed)}.")
         numbers = [_whole(s) for s in seed]
     else:
         numbers = [_whole(seed) + lane for lane in range(lanes)]
-    return np.array([number % 2**64 for number in numbers], np.uint64)
+    if max(numbers) >= _SEEDS:
+        raise ValueError(f"A seed must be below 2^64, in all {lanes:,} lanes; given {seed!r}.")
+    return np.array(numbers, np.uint64)
 
 
 def _whole(seed: Any) -> int:
-    if isinstance(seed, (bool, np.bool_)) or int(seed) != seed or seed < 0:
+    try:
+        number = int(seed)
+        is_whole = number == seed and number >= 0
+    except (TypeError, ValueError, OverflowError):  # not a number, NaN, infinity
+        is_whole = False
+    if isinstance(seed, (bool, np.bool_)) or not is_whole:
         raise ValueError(f"A seed must be a whole number >= 0; given {seed!r}.")
-    return int(seed)
+    return number
 
 
 def draw_seed(generator: np.random.Generator) -> int:
@@ -39,6 +51,8 @@ def check_options(options: Mapping[str, Any] | None) -> Mapping[str, Any] | None
     """Return ``options["state"]``; other keys are left to wrappers and ignored."""
     if options is None:
         return None
+    if not isinstance(options, Mapping):
+        raise ValueError(f"options must be a mapping or None; given {type(options).__name__}.")
     state = options.get("state")
     if state is not None and not isinstance(state, Mapping):
         raise ValueError(

@@ -61,11 +61,12 @@ class GymnasiumEnv(gym.Env):
         the operating system if there never was one). ``options={"state": {field: array}}`` starts
         from a given state.
         """
+        seeds = None if seed is None else seed_of(seed)
         super().reset(seed=seed)
         if seed is None and not self._seeded:
-            seed = draw_seed(self.np_random)
+            seeds = seed_of(draw_seed(self.np_random))
         state = check_options(options)
-        self.engine.reset(None if seed is None else seed_of(seed), state=state)
+        self.engine.reset(seeds, state=state)
         self._seeded = True
         self.seats.restart()
         return self.seats.seen(), self._info()

@@ -40,7 +40,10 @@ class ParallelEnv(NamedAgents, PettingZooParallelEnv[str, np.ndarray, Any]):
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:
-        """Play one step with the actions of all agents that are alive."""
+        """Play one step with the actions of all agents that are alive.
+
+        Those of agents that are not alive have no effect; names of no agent raise ``ValueError``.
+        """
         if not self.agents:
             raise RuntimeError("The episode is over: call reset() before the next step().")
         roster = self._roster
@@ -48,6 +51,8 @@ class ParallelEnv(NamedAgents, PettingZooParallelEnv[str, np.ndarray, Any]):
             if agent not in actions:
                 raise ValueError(f"No action for {agent!r}; given for {', '.join(actions)}.")
             roster.put(agent, actions[agent])
+        if len(actions) > len(roster.live):
+            roster.check_names(actions)
         acted = roster.live
         roster.play()
         self.agents = roster.live.copy()

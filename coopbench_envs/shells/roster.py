@@ -1,11 +1,13 @@
 """Agents by name: what both PettingZoo interfaces need of one game."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from gymnasium.utils import seeding
 
 from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.parameters import unknown
 from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, seed_of
 
 __all__ = ["Roster"]
@@ -83,6 +85,12 @@ class Roster:
                 f"given {action!r}."
             )
         self._joint[0, self.index[agent]] = array
+
+    def check_names(self, actions: Iterable[str]) -> None:
+        """Raise ``ValueError`` if one of ``actions`` is that of no agent of the game."""
+        for agent in actions:
+            if agent not in self.index:
+                raise ValueError(unknown("agent", agent, self.names, self.engine.spec.id))
 
     def check_finite(self, agent: str) -> None:
         """Raise ``ValueError`` if the action that was put for ``agent`` is not finite."""

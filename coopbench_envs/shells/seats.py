@@ -10,6 +10,8 @@ from coopbench_envs.engine import Engine
 
 __all__ = ["Seats"]
 
+_PARTNER = "random"  # the default of every shell
+
 
 class Seats:
     """Which agents the outside controls: all of them (joint), or ``ego`` beside a partner policy.
@@ -25,6 +27,13 @@ class Seats:
             raise ValueError(
                 f"Parameter 'ego' of {engine.spec.id} was {ego!r}; allowed: 0 to "
                 f"{len(engine.agents) - 1} ({', '.join(engine.agents)})."
+            )
+        if control == "joint" and not (
+            ego == 0 and isinstance(partner, str) and partner == _PARTNER
+        ):
+            raise ValueError(
+                f"'ego' and 'partner' of {engine.spec.id} need control='focal'; given ego={ego!r} "
+                f"and partner={partner!r} under joint control, where they have no effect."
             )
         self.engine, self.ego = engine, ego if control == "focal" else None
         if self.ego is not None:

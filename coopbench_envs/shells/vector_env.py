@@ -78,12 +78,12 @@ class VectorEnv(gym.vector.VectorEnv):
         ``seed`` is one number (lane i gets seed + i) or a list with one per lane.
         ``options={"state": {field: array}}`` gives states, (num_envs, ...) or the same for all.
         """
+        state = check_options(options)
         mask = self._reset_mask(options)
         single = seed if isinstance(seed, (int, np.integer)) else None
         super().reset(seed=None if single is None else int(single))
         if seed is None and not self._seeded:
             seed = draw_seed(self.np_random)
-        state = check_options(options)
         seeds = None if seed is None else seed_of(seed, self.num_envs)
         self.engine.reset(seeds, chosen=mask, state=state)
         self._seeded = True
@@ -96,6 +96,8 @@ class VectorEnv(gym.vector.VectorEnv):
         """Play one step in every lane; finished lanes do what the autoreset mode says."""
         control = self.engine.control
         over = control.done.copy()
+        if not self._seeded:
+            raise gym.error.ResetNeeded("No episode has begun: call reset() before step().")
         if self._mode == DISABLED and over.any():
             raise gym.error.ResetNeeded(
                 f"Lanes {np.flatnonzero(over).tolist()} are over and autoreset is disabled: reset "
