@@ -22,6 +22,8 @@ from coopbench.workflows.evaluation import expanded, play_cells
 
 __all__ = ["Shard", "merge", "part", "play_shard"]
 
+_MOST = 100_000  # shards
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -65,6 +67,8 @@ def part(protocol: Protocol, cells: Sequence[Planned], shard: tuple[int, int]) -
     number, count = shard
     if not 1 <= number <= count:
         raise ValueError(f"'shard' was {number} of {count}; allowed: i of n with 1 <= i <= n.")
+    if count > _MOST:
+        raise ValueError(f"'shard' was one of {count:,}; allowed: up to {_MOST:,}.")
     jobs = [PlayJob(protocol, cell, model) for cell, model in cells]
     costs, mine = [0.0] * count, set()
     for job in sorted(jobs, key=lambda job: (-job.cost, job.cell.folder)):
