@@ -22,6 +22,7 @@ from folders import FOLDERS, ROOT, sources
 FAMILIES = "<families of environments>"
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench_envs": (
+        ("reading",),
         ("errors", "parameters", "layouts", "roles", "rendering", "arrays", "threads", "compiling"),
         ("core",),
         ("drivers",),
@@ -86,6 +87,7 @@ LATE_IMPORTS = {
     ("coopbench/cli", "coopbench"): "a command imports what it runs; the help stays quick",
     ("coopbench/statistics", "coopbench.statistics.kernels"): "imports numba",
     ("coopbench_envs/__init__.py", "coopbench_envs"): "importing registers environments, no more",
+    ("coopbench/__main__.py", "coopbench.cli"): "an interruption while it loads is no traceback",
     ("coopbench/workflows", "fcntl"): "exists on POSIX systems only",
 }
 # Modules that are imported by a name that is made at run time.

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from coopbench.analysis.departures import departures
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench.baselines.registry import entries, parse_name
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import read_bounded
@@ -166,7 +165,8 @@ def examine(folder: str | Path, runner: Runner) -> Examined:
     played = any(stored.episodes for _, stored in cells.values())
     if played and all(check.holds for check in checks.values()):
         try:
-            deviations = departures(protocol, table_of(stored for _, stored in cells.values()))
+            table = table_of(stored for _, stored in cells.values())
+            deviations = (*departures(protocol, table), *_same_courses(cells))
         except _BROKEN as error:
             reason = f"its cells cannot be put into one report: {type(error).__name__}: {error}"
             parts.append(concluded(_REPORT, [Finding(reason)]))
@@ -210,24 +210,30 @@ def _other_trainings(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, st
 
 
 def _repeated_runs(cells: Cells) -> Iterator[tuple[str, str]]:
-    """Yield cells of training runs that repeat another run of the policy, with the reason.
+    """Yield cells of training runs with the weights of another run, with the reason.
 
-    Runs of two seeds do not end with equal weights. Without weights, equal trajectories of all
-    episodes show it, unless the policy is one of this package that is not trained.
+    Runs of two seeds do not end with equal weights.
     """
     seen: dict[tuple[str, str, str], str] = {}
     for place, (cell, stored) in cells.items():
-        if cell.run is None or stored.episodes is None:
-            continue
-        if stored.policy is not None:
-            content = _weights(stored.policy)
-        elif parse_name(cell.policy).kind not in entries():
-            content = " ".join(trace_of(stored.episodes).episodes)
-        else:
-            continue
-        first = seen.setdefault((cell.task, cell.policy, content), place)
-        if first != place:
-            yield place, f"it repeats {first}; runs of two training seeds differ"
+        if cell.run is not None and stored.policy is not None:
+            first = seen.setdefault((cell.task, cell.policy, _weights(stored.policy)), place)
+            if first != place:
+                yield place, f"it repeats {first}; runs of two training seeds differ"
+
+
+def _same_courses(cells: Cells) -> Iterator[str]:
+    """Yield why runs whose episodes are all the same make no standard report.
+
+    Two runs may have learned the same constant action; that they are one cannot be excluded.
+    """
+    seen: dict[tuple[str, str, tuple[str, ...]], str] = {}
+    for place, (cell, stored) in cells.items():
+        if cell.run is not None and stored.policy is None and stored.episodes is not None:
+            course = trace_of(stored.episodes).episodes
+            first = seen.setdefault((cell.task, cell.policy, course), place)
+            if first != place:
+                yield f"{printable(place)} repeats {printable(first)}, episode by episode"
 
 
 def _weights(policy: TrainedPolicy) -> str:
