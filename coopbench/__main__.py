@@ -1,19 +1,28 @@
-"""``python -m coopbench``, and the entry point of the command ``coopbench``."""
+"""``coopbench`` and ``python -m coopbench``: load the command line, then run it."""
 
-import sys
+import os
+import signal
+from typing import NoReturn
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; an interruption ends it with 130, also while it is being loaded."""
-    try:
-        from coopbench.cli.main import main as run
+    """Run the command line; an interruption while it loads ends the process with status 130."""
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if usual:  # not where whoever started this process has chosen to ignore interruptions
+        signal.signal(signal.SIGINT, _stop)
+    from coopbench.cli.main import main as run
 
-        run()
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted.\n")
-        sys.exit(130)
+    if usual:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    """Exit at once: libraries that are being imported turn an exception into other errors."""
+    os.write(2, b"Interrupted.\n")
+    os._exit(130)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("theory", "exchange"),
         ("workflows",),
         ("catalogue",),
-        ("describe", "bench"),
+        ("describe", "bench", "doctor"),
         ("cli",),
         ("__main__",),
     ),
@@ -84,8 +84,10 @@ HEAVY = (
 )
 # Other imports inside functions: (file or folder, module or its beginning) -> why.
 LATE_IMPORTS = {
+    ("coopbench/__main__.py", "coopbench"): "an interruption while loading has to be caught",
     ("coopbench/cli", "coopbench"): "a command imports what it runs; the help stays quick",
     ("coopbench/statistics", "coopbench.statistics.kernels"): "imports numba",
+    ("coopbench/doctor.py", "llvmlite"): "comes with numba, which is slow to import",
     ("coopbench_envs/__init__.py", "coopbench_envs"): "importing registers environments, no more",
     ("coopbench/__main__.py", "coopbench.cli"): "an interruption while it loads is no traceback",
     ("coopbench/workflows", "fcntl"): "exists on POSIX systems only",

@@ -1,6 +1,7 @@
 """The command line as a stranger would use it, right and wrong; and the README as written."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -8,15 +9,19 @@ import sys
 import time
 import tomllib
 from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import builders
 import pytest
 
 import coopbench
+from coopbench import doctor
 from coopbench.cli.main import COMMANDS
+from coopbench.cli.options import assignment
 from coopbench.protocol import loading
 from coopbench.theory import Sizes, certificates
 from coopbench_envs.engine import Engine
+from coopbench_envs.parameters import Allowed
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -200,3 +205,131 @@ def test_commands_of_the_readme_run(command, shorter_work, commands):
             continue
         assert program == "coopbench"
         command(*arguments)
+
+
+# --- the first minutes ----------------------------------------------------------------------------
+
+
+def test_the_version_is_printed(command):
+    assert command("--version").out == f"coopbench {coopbench.__version__}\n"
+
+
+def test_shells_complete_names(tmp_path):
+    words = {"_COOPBENCH_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
+    code = "import sys; sys.argv[0] = 'coopbench'; from coopbench.__main__ import main; main()"
+    for typed, completed in (
+        ("coopbench evaluate coopetition-s", "coopetition-standard"),
+        ("coopbench evaluate --env TrustD", "TrustDilemma-v1"),
+    ):
+        place = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env=os.environ | words | place,
+            capture_output=True,
+            text=True,
+        )
+        assert completed in done.stdout.split(), done
+
+
+@pytest.mark.parametrize("written", ["1.2,1.3", "(1.2, 1.3)", "[1.2,1.3]"])
+def test_a_pair_is_written_as_help_prints_it(command, written):
+    shown = command(
+        "evaluate", *SMALL[2:], "--env", "TrustDilemma-v1", "--param", f"high={written}"
+    )
+    assert "high = [1.2, 1.3]" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("rate=1e-3", 1e-3),
+        ("layers=64,64", [64, 64]),
+        ("layers=64", [64]),
+        ("shared=True", True),
+        ("partners=random,tit_for_tat", "random,tit_for_tat"),
+        ("name=0.5", "0.5"),
+        ('name="0.5"', "0.5"),
+    ],
+)
+def test_values_of_options_are_read(text, value):
+    class Params(NamedTuple):
+        layers: Annotated[tuple[int, ...], Allowed("")] = (64, 64)
+        name: Annotated[str, Allowed("")] = ""
+
+    assert assignment(text, "--set", Params) == (text.partition("=")[0], value)
+
+
+def test_some_tasks_are_evaluated(command, shorter_work, tmp_path):
+    done = command("evaluate", "coopetition-standard", "--task", "trust-dilemma", "-p", "random")
+    assert "not a standard report" in done.out.lower()
+    folder = tmp_path / "results" / "coopetition-standard-trust-dilemma"
+    protocol = json.loads((folder / "protocol.json").read_text())
+    assert [task["id"] for task in protocol["task"]] == ["trust-dilemma"]
+    wrong = command("evaluate", "coopetition-standard", "--task", "trust-dilema", status=2)
+    assert "Did you mean 'trust-dilemma'" in wrong.err
+    both = command("evaluate", *SMALL, "--task", "trust-dilemma", status=2)
+    assert "--task goes with a PROTOCOL" in both.err
+
+
+def test_piped_lines_are_whole(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    words = [sys.executable, "-m", "coopbench", "evaluate", *SMALL, "-p"]
+    done = subprocess.run(
+        [*words, "random"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    digests = re.findall(r"SHA-256 [0-9a-f]{64}\)$", done.stdout, re.MULTILINE)
+    assert len(digests) == 1
+    assert max(map(len, done.stdout.splitlines())) > 120
+    wrong = subprocess.run(
+        [*words, "nobody"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert len(wrong.stderr.splitlines()) == 1
+    assert wrong.returncode == 2
+
+
+def test_the_report_is_written_before_it_is_printed(tmp_path):
+    words = [sys.executable, "-m", "coopbench", "evaluate", *SMALL, "-p", "random", "--out", "r"]
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as child:
+        child.stdout.close()
+        child.wait(120)
+    assert (tmp_path / "r" / "report.html").stat().st_size > 0
+
+
+LOADING = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from coopbench.__main__ import main
+sys.argv[1:] = ["list"]
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["coopbench.cli.main", "typer", "numpy", "coopbench.catalogue"])
+def test_an_interruption_while_loading_leaves_no_traceback(module, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING, module], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 130
+    assert done.stderr.strip() == "Interrupted."
+
+
+def test_doctor_examines_everything(command, monkeypatch):
+    seen = command("doctor").out
+    for what in ("coopbench", "numba", "processor", "GPU", "threads", "compiler", "cache"):
+        assert re.search(rf"^{what}\s+\S", seen, re.MULTILINE), what
+    assert "Everything is in order." in seen
+
+    def broken():
+        raise OSError("no disk")
+
+    monkeypatch.setattr(doctor, "_cache", broken)
+    assert "NOT IN ORDER: OSError: no disk" in command("doctor", status=1).out

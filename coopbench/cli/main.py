@@ -3,12 +3,13 @@
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+from coopbench import __version__
 from coopbench.cli.commands import catalogue, planning, playing, results, theory
-from coopbench.cli.console import KEPT, fail, message
+from coopbench.cli.console import KEPT, fail, message, say
 
 __all__ = ["app", "main"]
 
@@ -16,7 +17,6 @@ app = typer.Typer(
     name="coopbench",
     help="Evaluate multi-agent policies on fixed tasks; report scores with intervals and tests.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -39,6 +39,7 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "timed": playing.timed,
     "replay": playing.replay,
     "bench": catalogue.bench,
+    "doctor": catalogue.doctor,
     "certify": theory.certify,
     "match": theory.match,
     "warmup": catalogue.warmup,
@@ -54,6 +55,25 @@ _TOO_LARGE = {
     OverflowError: "A number is too large; choose a smaller one",
     RecursionError: "A file is nested too deeply",
 }
+
+
+def _print_version(wanted: bool) -> None:
+    """Print the version and stop, if it is wanted."""
+    if wanted:
+        say(f"coopbench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Evaluate multi-agent policies on fixed tasks; report scores with intervals and tests."""
 
 
 def main() -> None:
@@ -90,6 +110,19 @@ def _end(error: Exception) -> NoReturn:
         advice = f"Fix the problem. {KEPT}" if resumed else "Fix the problem and try again."
         fail(f"Could not read or write{cause}. {advice}", 1)
     if hasattr(error, "show") and hasattr(error, "exit_code"):
-        error.show()  # a wrong command or option; the command-line library says what is wrong
+        _show(error)
         sys.exit(error.exit_code)
     raise error
+
+
+def _show(error: Any) -> None:
+    """Print what is wrong with a command or an option, in the words of the command-line library.
+
+    In a terminal it draws a frame; elsewhere a frame would break the sentence into lines.
+    """
+    helps = "NoArgs" in type(error).__name__  # its message is the help
+    if helps or sys.stderr.isatty() or not getattr(error, "message", ""):
+        error.show()
+        return
+    usage = error.ctx.get_usage() if getattr(error, "ctx", None) is not None else ""
+    say(f"{usage}\nError: {error.format_message()}".strip(), stderr=True)

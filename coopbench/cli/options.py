@@ -7,18 +7,54 @@ from typing import Annotated, Any
 import typer
 
 __all__ = [
+    "PROTOCOL",
     "Backend",
     "Policies",
     "ProtocolName",
     "Workers",
     "assignment",
     "chosen",
+    "environment_names",
+    "learner_names",
     "protocol_with_maps",
 ]
 
-ProtocolName = Annotated[
-    str, typer.Argument(metavar="PROTOCOL", help="A name from 'coopbench list', or a .toml file.")
-]
+
+def _protocol_names(incomplete: str) -> list[str]:
+    """Return the protocols whose names begin so, for the completion of a shell."""
+    from coopbench.protocol.loading import protocol_files
+
+    return [name for name in sorted(protocol_files()) if name.startswith(incomplete)]
+
+
+def _policy_names(incomplete: str) -> list[str]:
+    """Return the policies whose names begin so, for the completion of a shell."""
+    from coopbench.catalogue import policies
+
+    return [name for name in policies() if name.startswith(incomplete)]
+
+
+def learner_names(incomplete: str) -> list[str]:
+    """Return the learners whose names begin so, for the completion of a shell."""
+    from coopbench.catalogue import learners
+
+    return [name for name in learners() if name.startswith(incomplete)]
+
+
+def environment_names(incomplete: str) -> list[str]:
+    """Return the environments whose ids begin so, for the completion of a shell."""
+    from coopbench_envs.registration import ids
+
+    names = [name for long in ids() for name in (long.removeprefix("coopbench/"), long)]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+PROTOCOL = typer.Argument(
+    metavar="PROTOCOL",
+    help="A name from 'coopbench list', or a .toml file.",
+    autocompletion=_protocol_names,
+)
+ProtocolName = Annotated[str, PROTOCOL]
 Policies = Annotated[
     list[str] | None,
     typer.Option(
@@ -27,6 +63,7 @@ Policies = Annotated[
         metavar="NAME",
         help="Policy to evaluate, e.g. tit_for_tat or constant:0.35; repeat for more. "
         "Default: the protocol's required baselines.",
+        autocompletion=_policy_names,
     ),
 ]
 
@@ -60,10 +97,11 @@ def protocol_with_maps(name: str, maps: Path | None) -> Any:
 
 
 def assignment(text: str, option: str, params: type | None = None) -> tuple[str, Any]:
-    """Parse NAME=VALUE of ``option``; the value is read as TOML if it is valid TOML, else as text.
+    """Parse NAME=VALUE of ``option``.
 
-    With ``params`` the value of a text parameter stays text unless it is a quoted TOML string.
-    Raises ``ValueError`` for text of another form.
+    The value is TOML, or numbers with commas between them, with or without parentheses, as help
+    prints them; anything else is text. With ``params`` the value of a text parameter stays text
+    unless it is a quoted TOML string. Raises ``ValueError`` for text of another form.
     """
     from coopbench_envs.parameters import describe as describe_parameters
 
@@ -72,9 +110,31 @@ def assignment(text: str, option: str, params: type | None = None) -> tuple[str,
         raise ValueError(f"{option} takes NAME=VALUE; given {text!r}.")
     name = name.strip()
     fields = {} if params is None else describe_parameters(params)
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return name, value
+    parsed = _value(value)
     kind = fields[name][0] if name in fields else ""
-    return name, value.strip() if kind == "str" and not isinstance(parsed, str) else parsed
+    if "tuple" in kind and type(parsed) in (int, float):
+        parsed = [parsed]  # one number where several are allowed
+    return name, value.strip() if kind == "str" and _spells_no_text(value) else parsed
+
+
+def _value(text: str) -> Any:
+    """Return what a text spells as TOML or as a row of numbers; the text itself if nothing."""
+    inner = text.strip()
+    if inner.startswith("(") and inner.endswith(")"):
+        inner = inner[1:-1]
+    for written in (text, f"[{inner}]" if "," in inner else text):
+        try:
+            return tomllib.loads(f"value = {_as_toml(written)}")["value"]
+        except tomllib.TOMLDecodeError:
+            continue
+    return text
+
+
+def _as_toml(text: str) -> str:
+    """Return a value as TOML spells it: Python's True and False become lower case."""
+    return {"True": "true", "False": "false"}.get(text.strip(), text)
+
+
+def _spells_no_text(text: str) -> bool:
+    """Whether a text is not a quoted string of TOML."""
+    return not isinstance(_value(text), str) or _value(text) == text

@@ -1,4 +1,4 @@
-"""Commands about what exists: list, show, plan, bench, warmup."""
+"""Commands about what exists: list, show, plan, bench, doctor, warmup."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from coopbench.cli.console import console, say
 from coopbench.cli.options import Policies, ProtocolName, chosen
 
-__all__ = ["bench", "list_all", "show", "show_plan", "warmup"]
+__all__ = ["bench", "doctor", "list_all", "show", "show_plan", "warmup"]
 
 
 def list_all() -> None:
@@ -64,6 +64,22 @@ def bench(
     from coopbench.bench import run
 
     run(env, seconds, say)
+
+
+def doctor() -> None:
+    """Print versions, processor, compiler, cache, threads and GPU, and check that they work.
+
+    The exit status is 1 if something is not in order.
+    """
+    from coopbench.doctor import examine
+
+    broken = []
+    for name, text, good in examine():
+        say(f"{name:<20}{text}" if good else f"{name:<20}NOT IN ORDER: {text}")
+        broken += [] if good else [name]
+    if broken:
+        raise typer.Exit(1)
+    say("Everything is in order.")
 
 
 def warmup() -> None:

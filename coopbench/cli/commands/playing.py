@@ -5,16 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
-from coopbench.cli.console import KEPT, NOTHING, Progress, console, interruption, present, say
+from coopbench.cli.console import KEPT, NOTHING, console, interruption, present, say
 from coopbench.cli.options import (
+    PROTOCOL,
     Backend,
     Policies,
     ProtocolName,
     Workers,
     assignment,
     chosen,
+    environment_names,
+    learner_names,
     protocol_with_maps,
 )
+from coopbench.playing.bars import Progress
 
 __all__ = ["crossplay", "evaluate", "exploit", "replay", "timed", "train"]
 
@@ -39,14 +43,20 @@ def _hyperparameters(learner: str, settings: list[str] | None) -> dict[str, Any]
 
 
 def evaluate(
-    protocol: Annotated[
-        str | None,
-        typer.Argument(metavar="[PROTOCOL]", help="A name from 'coopbench list', or a .toml file."),
-    ] = None,
+    protocol: Annotated[str | None, PROTOCOL] = None,
     policy: Policies = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Task to play; repeat for more (not a standard report). Default: all tasks."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for results and report. Default: results/PROTOCOL."),
+        typer.Option(
+            help="Folder for results and report. Default: results/PROTOCOL, and with --task "
+            "results/PROTOCOL-TASK."
+        ),
     ] = None,
     backend: Backend = "serial",
     workers: Workers = None,
@@ -60,7 +70,8 @@ def evaluate(
     env: Annotated[
         str | None,
         typer.Option(
-            help="Evaluate one environment instead of a protocol (not a standard report)."
+            help="Evaluate one environment instead of a protocol (not a standard report).",
+            autocompletion=environment_names,
         ),
     ] = None,
     episodes: Annotated[
@@ -71,7 +82,10 @@ def evaluate(
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="With --env: a parameter; repeat for more."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="With --env: a parameter, such as horizon=50 or high=1.2,1.3; repeat for more.",
+        ),
     ] = None,
     maps: Annotated[
         Path | None,
@@ -87,11 +101,14 @@ def evaluate(
     """
     from coopbench.playing.plan import plan
     from coopbench.playing.runner import Runner, by_cell
+    from coopbench.protocol.selection import with_tasks
     from coopbench.workflows.evaluation import evaluate_cells, expanded
 
     if (protocol is None) == (env is None):
         raise ValueError("Name either a PROTOCOL or an environment with --env.")
     if env is not None:
+        if task:
+            raise ValueError("--task goes with a PROTOCOL; --env plays one environment.")
         if maps is not None:
             raise ValueError("--maps goes with a PROTOCOL; with --env use --param map_params=...")
         played = _ad_hoc(env, episodes, seed, param)
@@ -101,9 +118,9 @@ def evaluate(
             raise ValueError(
                 "--episodes, --seed and --param go with --env; a protocol defines its own."
             )
-        played = protocol_with_maps(str(protocol), maps)
+        played = with_tasks(protocol_with_maps(str(protocol), maps), task or ())
         policies = chosen(policy, played)
-        out = out or Path("results") / played.protocol.name
+        out = out or Path("results") / "-".join([played.protocol.name, *(task or ())])
     with interruption(NOTHING if out is None else KEPT):
         if shard is not None:
             _play_shard(played, policies, shard, out, backend, workers)
@@ -117,7 +134,10 @@ def evaluate(
 
 def train(
     protocol: ProtocolName,
-    learner: Annotated[str, typer.Argument(help="A learner from 'coopbench list'.")],
+    learner: Annotated[
+        str,
+        typer.Argument(help="A learner from 'coopbench list'.", autocompletion=learner_names),
+    ],
     task: Annotated[
         list[str] | None, typer.Option(help="Task to train on; repeat for more. Default: all.")
     ] = None,
@@ -335,7 +355,9 @@ def _play_shard(
 def _ad_hoc(env: str, episodes: int | None, seed: int | None, param: list[str] | None) -> Any:
     """Make the protocol that plays one environment."""
     from coopbench.protocol.loading import ad_hoc
+    from coopbench_envs.registration import spec
 
-    values = dict(assignment(text, "--param") for text in param or [])
+    params = spec(env).params
+    values = dict(assignment(text, "--param", params) for text in param or [])
     count = 100 if episodes is None else episodes
     return ad_hoc(env, count, 0 if seed is None else seed, **values)

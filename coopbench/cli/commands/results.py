@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from coopbench.cli.console import NOTHING, Progress, console, interruption, present, say
+from coopbench.cli.console import NOTHING, console, interruption, present, say
 from coopbench.cli.options import Backend, Workers
+from coopbench.playing.bars import Progress
 
 __all__ = ["export_results", "import_results", "leaderboard", "merge", "report", "verify"]
 
