@@ -8,6 +8,7 @@ import numpy as np
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.policy import label
+from coopbench.baselines.predicting import Predicting
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.core import streams
 from coopbench_envs.engine import Engine
@@ -21,7 +22,9 @@ class Player:
     def __init__(self, policy: Any, game: Game) -> None:
         self.game = game
         self.label = policy if isinstance(policy, str) else label(policy)
-        self._policy = make_policy(policy, game) if isinstance(policy, str) else _adapted(policy)
+        self._policy = (
+            make_policy(policy, game) if isinstance(policy, str) else _adapted(policy, game)
+        )
         self._uses_state = bool(getattr(self._policy, "uses_state", False))
         self._uses_masks = bool(getattr(self._policy, "uses_masks", False))
         self._memory: Any = None
@@ -116,14 +119,21 @@ class _Plain:
         return self._function(observations), None
 
 
-def _adapted(policy: Any) -> Any:
+def _adapted(policy: Any, game: Game) -> Any:
+    if isinstance(policy, type):
+        raise TypeError(
+            f"A policy is an object, and {policy.__name__} is a class; make an object of it: "
+            f"{policy.__name__}(...)."
+        )
     if hasattr(policy, "act") and hasattr(policy, "initial"):
         return policy
+    if not hasattr(policy, "act") and hasattr(policy, "predict"):
+        return Predicting(policy, game)
     function = getattr(policy, "act", policy)
     if not callable(function):
         raise TypeError(
             f"A policy is a name, a callable f(observations) -> actions, or an object with "
-            f"act(observations); given {type(policy).__name__}."
+            f"act(observations) or predict(observations); given {type(policy).__name__}."
         )
     return _Plain(function)
 

@@ -40,7 +40,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("policy",),
         ("rules",),
         ("networks", "strategies", "planners"),
-        ("learner",),
+        ("learner", "predicting"),
         ("registry",),
         ("player",),
         ("match",),

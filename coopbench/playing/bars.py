@@ -1,11 +1,26 @@
 """Bars: how far work has come, in a terminal or a notebook."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from coopbench.episodes.table import Cell
+from coopbench.playing.runner import CellProgress
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "shown"]
+
+
+@contextmanager
+def shown(
+    progress: CellProgress | bool | None, cells: int, steps: int = 0
+) -> Iterator[CellProgress | None]:
+    """Within the context, return the callback that ``progress`` stands for; bars if it is True."""
+    if progress is True:
+        with Progress(cells, steps) as bars:
+            yield bars.cell
+    else:
+        yield progress or None
 
 
 class Progress:

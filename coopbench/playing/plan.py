@@ -10,6 +10,7 @@ from coopbench.baselines.registry import entries, hyperparameters, learners, mak
 from coopbench.episodes.names import check_name, imitated
 from coopbench.episodes.table import Cell
 from coopbench.episodes.trained import Trained
+from coopbench.playing.entrants import Entrants, entrants
 from coopbench.playing.models import (
     Checkpoints,
     Entrant,
@@ -29,7 +30,7 @@ Planned: TypeAlias = tuple[Cell, Model]  # a cell and what plays it
 Runs: TypeAlias = Mapping[int | None, Model]  # models by training seed; a fixed policy has None
 
 
-def plan(protocol: Protocol, policies: Sequence[Entrant]) -> list[Planned]:
+def plan(protocol: Protocol, policies: Entrants) -> list[Planned]:
     """Pair every task with every policy, in the protocol's order, and check that they can play.
 
     ``Models`` play their own task or all tasks, as the protocol's training says.
@@ -39,9 +40,10 @@ def plan(protocol: Protocol, policies: Sequence[Entrant]) -> list[Planned]:
     those of the protocol, and for a method with training runs on some tasks only; ``TypeError``
     for an object that is not a policy.
     """
-    if not policies:
+    chosen = entrants(policies)
+    if not chosen:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")
-    columns = [column for policy in policies for column in _columns(protocol, policy)]
+    columns = [column for policy in chosen for column in _columns(protocol, policy)]
     labels = [name for name, _ in columns]
     for name in labels:
         check_name(name)
@@ -50,7 +52,10 @@ def plan(protocol: Protocol, policies: Sequence[Entrant]) -> list[Planned]:
             raise ValueError(f"A policy is called {name!r}, almost like {other!r}: rename it.")
     repeated = sorted({name for name in labels if labels.count(name) > 1})
     if repeated:
-        raise ValueError(f"Two policies are called {', '.join(repeated)}: give them other names.")
+        raise ValueError(
+            f"Two policies are called {', '.join(repeated)}: give them other names, for instance "
+            f"with a dictionary {{name: policy}}."
+        )
     cells = [
         (Cell(task.id, name, run), model)
         for task in protocol.task

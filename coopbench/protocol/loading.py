@@ -1,7 +1,7 @@
 """Loading: a protocol by its name, from a TOML file, from a results folder, or for one game."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -86,8 +86,19 @@ def stored_protocol(file: Path) -> Protocol:
         ) from None
 
 
-def ad_hoc(env: str, episodes: int = 100, seed: int = 0, **parameters: Any) -> Protocol:
-    """Make a protocol of one task from an environment id; its report is not a standard report."""
+def ad_hoc(
+    env: str,
+    episodes: int = 100,
+    seed: int = 0,
+    *,
+    partners: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    **parameters: Any,
+) -> Protocol:
+    """Make a protocol of one task from an environment id; its report is not a standard report.
+
+    ``partners`` are registered policies for the other seats, or {role: policies}; without them the
+    policy plays in all seats.
+    """
     spec = coopbench_envs.spec(env)
     independent = [m for m in spec.metrics if m != "length" and m not in spec.dependent]
     dependent = {first: metric for metric, first in spec.dependent.items()}
@@ -110,12 +121,20 @@ def ad_hoc(env: str, episodes: int = 100, seed: int = 0, **parameters: Any) -> P
                 "id": spec.name.lower(),
                 "env": spec.id,
                 "parameters": parameters,
+                "partners": _pools(partners),
                 "bounds": {"low": 0.0, "high": 1.0},
             }
         ],
         "ad_hoc": True,
     }
     return _validated(content, f"the ad-hoc protocol for {env}")
+
+
+def _pools(partners: Sequence[str] | Mapping[str, Sequence[str]]) -> Any:
+    """Return partners as a protocol's file holds them; a text is one partner."""
+    if isinstance(partners, Mapping):
+        return {role: _pools(names) for role, names in partners.items()}
+    return [partners] if isinstance(partners, str) else list(partners)
 
 
 def with_limits(protocol: Protocol, limits: Limits | Mapping[str, Any]) -> Protocol:

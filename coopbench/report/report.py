@@ -7,6 +7,7 @@ from coopbench.analysis.findings import Findings
 from coopbench.report.files import save
 from coopbench.report.frames import frame
 from coopbench.report.latex import as_latex
+from coopbench.report.notebook import as_notebook
 from coopbench.report.terminal import as_text
 
 __all__ = ["Report"]
@@ -21,6 +22,10 @@ class Report(Findings):
 
     def __str__(self) -> str:
         return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows below a cell."""
+        return as_notebook(self)
 
     def save(self, folder: str | Path) -> dict[str, Path]:
         """Write the report below ``folder``; return the files by format.

@@ -12,7 +12,8 @@ from coopbench.analysis.meetings import Meeting, Meetings
 from coopbench.baselines.match import OWN, seating
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trained import Trained
-from coopbench.playing.models import Checkpoints, Entrant, Failed, PolicyLike
+from coopbench.playing.entrants import Entrants
+from coopbench.playing.models import Checkpoints, Failed, PolicyLike
 from coopbench.playing.plan import game_of, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Event, Runner
@@ -42,7 +43,7 @@ class CrossPlay(Meetings):
 
 def crossplay(
     protocol: str | Path | Protocol,
-    policies: Sequence[Entrant] | None = None,
+    policies: Entrants | None = None,
     tasks: Sequence[str] | None = None,
     progress: Progress | None = None,
     backend: str = "serial",
@@ -93,7 +94,7 @@ def _by_task(
     return tell
 
 
-def _policies(protocol: Protocol, entrants: Sequence[Entrant]) -> dict[Cell, PolicyLike]:
+def _policies(protocol: Protocol, entrants: Entrants) -> dict[Cell, PolicyLike]:
     """Return the policy of every cell; ``ValueError`` for training runs."""
     policies: dict[Cell, PolicyLike] = {}
     for cell, model in plan(protocol, entrants):

@@ -1,19 +1,23 @@
 """Evaluation: protocol and policies in, report out; finished work is kept and found again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from coopbench.baselines.registry import learners, parse_name, trained_policy
 from coopbench.episodes.table import Cell, Failure, Played
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError
+from coopbench.playing.bars import shown
+from coopbench.playing.entrants import Entrants, entrants
 from coopbench.playing.models import Entrant, Failed
 from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import CellProgress, Runner, by_cell
-from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.loading import ad_hoc, find_protocol
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.selection import with_tasks
 from coopbench.report.loading import report_of
 from coopbench.report.report import Report
 from coopbench.results import store
@@ -26,20 +30,33 @@ __all__ = ["evaluate", "evaluate_cells", "expanded", "play_cells"]
 
 def evaluate(
     protocol: str | Path | Protocol,
-    policies: Sequence[Entrant],
+    policies: Entrants,
     out: str | Path | None = None,
     backend: str = "serial",
-    progress: CellProgress | None = None,
+    progress: CellProgress | bool | None = None,
     workers: int | None = None,
+    *,
+    episodes: int | None = None,
+    seed: int | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    partners: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    tasks: str | Sequence[str] | None = None,
 ) -> Report:
     """Play every task of a protocol with every policy, and report the results.
 
-    ``protocol`` is a name (``coopbench.protocols()``), a TOML file or a ``Protocol``; an
-    environment id in its place makes a protocol of one task with 100 episodes, whose report is
-    marked as not standard. A policy is a name (``coopbench.policies()``, parameters after a colon),
-    a callable ``f(observations) -> actions`` on batches (episodes, agents, features), or an object
-    with ``act``. ``ippo:FOLDER`` is what the learner ``ippo`` has trained: one policy, if that is
-    the folder of a run; all its runs, as ``Models``, if it is a results folder.
+    ``protocol`` is a name (``coopbench.protocols()``), a TOML file or a ``Protocol``; ``tasks``
+    chooses some of its tasks. The id of an environment in its place makes a protocol of one task
+    with 100 ``episodes`` from the ``seed`` 0, with these ``parameters`` of the environment, in
+    self-play or beside ``partners``: names of policies for the other seats, or {role: names}. The
+    report of an environment or of some tasks is marked as not standard.
+
+    ``policies`` is one policy, several, or a mapping {name: policy}. A policy is a name
+    (``coopbench.policies()``, parameters after a colon), a callable ``f(observations) -> actions``
+    on batches (episodes, agents, features), an object with ``act(observations)``, an object with
+    ``initial(game, seeds)`` and ``act(observations, memory)`` that remembers within an episode, or
+    a model with ``predict``, such as Stable-Baselines3's. ``ippo:FOLDER`` is what the learner
+    ``ippo`` has trained: one policy, if that is the folder of a run; all its runs, as ``Models``,
+    if it is a results folder.
 
     With ``out`` every finished cell is written to that folder at once: after an interruption the
     same call resumes where it stopped. Named policies that the folder already holds are not played
@@ -50,10 +67,42 @@ def evaluate(
     ``backend`` is "serial", or one that plays several cells in parallel, with identical results:
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
     the machines of a cluster (default: one per core of the cluster).
+
+    ``progress`` is True for bars in a terminal or a notebook, or a function that is called with a
+    cell, the share of it that is done, and "plays", "done" or "kept".
+
+    Raises ``ValueError`` for what cannot be played, before anything is.
     """
-    runner, checked = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
+    game = {"episodes": episodes, "seed": seed, "parameters": parameters, "partners": partners}
+    checked = _protocol(protocol, game, (tasks,) if isinstance(tasks, str) else tuple(tasks or ()))
     cells = plan(checked, expanded(checked, policies))
-    return evaluate_cells(checked, cells, out, runner)
+    with shown(progress, len(cells)) as tell:
+        return evaluate_cells(checked, cells, out, Runner(backend, workers, by_cell(tell)))
+
+
+def _protocol(
+    source: str | Path | Protocol, game: Mapping[str, Any], tasks: tuple[str, ...]
+) -> Protocol:
+    """Return the protocol with the chosen tasks, or the one for a single environment.
+
+    ``game`` holds what only an evaluation of a single environment may choose.
+    """
+    chosen = {name: value for name, value in game.items() if value is not None}
+    protocol = find_protocol(source)
+    if not protocol.ad_hoc or not isinstance(source, str):
+        if chosen:
+            raise ValueError(
+                f"{', '.join(chosen)} go with the id of an environment; {protocol.name} defines "
+                f"its own."
+            )
+        return with_tasks(protocol, tasks)
+    if tasks:
+        raise ValueError(f"tasks go with a protocol; {source} is an environment.")
+    values = dict(chosen.pop("parameters", {}))
+    wrong = [name for name in values if name in ("episodes", "seed", "partners", "env")]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is not a parameter of {source}.")
+    return ad_hoc(source, **chosen, **values)
 
 
 def evaluate_cells(
@@ -72,9 +121,9 @@ def evaluate_cells(
     return replace(report, registration=registration, results=write_manifest(Path(out), protocol))
 
 
-def expanded(protocol: Protocol, policies: Sequence[Entrant]) -> list[Entrant]:
+def expanded(protocol: Protocol, policies: Entrants) -> list[Entrant]:
     """Expand ``learner:FOLDER`` of a results folder into all runs stored there."""
-    return [_expanded(protocol, policy) for policy in policies]
+    return [_expanded(protocol, policy) for policy in entrants(policies)]
 
 
 def _expanded(protocol: Protocol, policy: Entrant) -> Entrant:

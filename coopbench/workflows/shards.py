@@ -7,7 +7,7 @@ from typing import Any
 
 from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
-from coopbench.playing.models import Entrant
+from coopbench.playing.entrants import Entrants
 from coopbench.playing.plan import Planned, check_units, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import CellProgress, Runner, by_cell
@@ -37,7 +37,7 @@ class Shard:
 
 def play_shard(
     protocol: str | Path | Protocol,
-    policies: Sequence[Entrant],
+    policies: Entrants,
     shard: tuple[int, int],
     out: str | Path,
     backend: str = "serial",

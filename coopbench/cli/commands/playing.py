@@ -87,6 +87,13 @@ def evaluate(
             help="With --env: a parameter, such as horizon=50 or high=1.2,1.3; repeat for more.",
         ),
     ] = None,
+    partner: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --env: a policy in the other seats; repeat for more. Default: self-play.",
+        ),
+    ] = None,
     maps: Annotated[
         Path | None,
         typer.Option(
@@ -111,12 +118,13 @@ def evaluate(
             raise ValueError("--task goes with a PROTOCOL; --env plays one environment.")
         if maps is not None:
             raise ValueError("--maps goes with a PROTOCOL; with --env use --param map_params=...")
-        played = _ad_hoc(env, episodes, seed, param)
+        played = _ad_hoc(env, episodes, seed, param, partner)
         policies = policy or ["random"]
     else:
-        if episodes is not None or seed is not None or param:
+        if episodes is not None or seed is not None or param or partner:
             raise ValueError(
-                "--episodes, --seed and --param go with --env; a protocol defines its own."
+                "--episodes, --seed, --param and --partner go with --env; a protocol defines its "
+                "own."
             )
         played = with_tasks(protocol_with_maps(str(protocol), maps), task or ())
         policies = chosen(policy, played)
@@ -352,7 +360,13 @@ def _play_shard(
         say("Next, when all shards are finished: coopbench merge FOLDER... --out DIR")
 
 
-def _ad_hoc(env: str, episodes: int | None, seed: int | None, param: list[str] | None) -> Any:
+def _ad_hoc(
+    env: str,
+    episodes: int | None,
+    seed: int | None,
+    param: list[str] | None,
+    partner: list[str] | None,
+) -> Any:
     """Make the protocol that plays one environment."""
     from coopbench.protocol.loading import ad_hoc
     from coopbench_envs.registration import spec
@@ -360,4 +374,4 @@ def _ad_hoc(env: str, episodes: int | None, seed: int | None, param: list[str] |
     params = spec(env).params
     values = dict(assignment(text, "--param", params) for text in param or [])
     count = 100 if episodes is None else episodes
-    return ad_hoc(env, count, 0 if seed is None else seed, **values)
+    return ad_hoc(env, count, 0 if seed is None else seed, partners=partner or (), **values)

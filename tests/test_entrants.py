@@ -1,0 +1,210 @@
+"""The forms in which ``evaluate`` takes policies, environments and progress."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench.playing.entrants import Named
+
+ENV = "coopbench/TrustDilemma-v1"
+SHORT = {"episodes": 3, "seed": 5, "parameters": {"horizon": 6}}
+
+
+def nothing(observations):
+    return np.zeros((*observations.shape[:2], 1))
+
+
+class Counting:
+    """Invests more with every step of an episode, and remembers the step per lane."""
+
+    def initial(self, game, seeds):
+        return np.zeros(len(seeds))
+
+    def act(self, observations, memory):
+        actions = np.broadcast_to(memory[:, None, None], (*observations.shape[:2], 1))
+        return actions / 10.0, memory + 1.0
+
+
+class Model:
+    """Predicts one action per row, like a model of parameter sharing."""
+
+    def __init__(self):
+        self.rows = set()
+
+    def predict(self, observation, state=None, episode_start=None, deterministic=False):
+        assert deterministic
+        self.rows.add(observation.shape[1:])
+        return np.full((len(observation), 1), 0.25, np.float32), state
+
+
+def _returns(report, policy):
+    blocks = [block for block in report.episodes if block.cell.policy == policy]
+    assert len(blocks) == 1
+    return blocks[0].returns
+
+
+def _names(report):
+    return list(dict.fromkeys(block.cell.policy for block in report.episodes))
+
+
+def test_a_mapping_names_its_policies():
+    report = coopbench.evaluate(ENV, {"idle": nothing, "counts": Counting()}, **SHORT)
+    assert _names(report) == ["idle", "counts"]
+    listed = coopbench.evaluate(ENV, [nothing, Counting()], **SHORT)
+    assert np.array_equal(_returns(report, "idle"), _returns(listed, "nothing"))
+    assert np.array_equal(_returns(report, "counts"), _returns(listed, "Counting"))
+    assert not np.array_equal(_returns(report, "idle"), _returns(report, "counts"))
+
+
+def test_two_of_one_class_need_names():
+    with pytest.raises(ValueError, match=r"called Counting.*dictionary \{name: policy\}"):
+        coopbench.evaluate(ENV, [Counting(), Counting()], **SHORT)
+    report = coopbench.evaluate(ENV, {"a": Counting(), "b": Counting()}, **SHORT)
+    assert np.array_equal(_returns(report, "a"), _returns(report, "b"))
+
+
+@pytest.mark.parametrize("policy", ["random", nothing, Counting(), Model()])
+def test_one_policy_needs_no_list(policy):
+    alone = coopbench.evaluate(ENV, policy, **SHORT)
+    listed = coopbench.evaluate(ENV, [policy], **SHORT)
+    assert [block.returns.tolist() for block in alone.episodes] == [
+        block.returns.tolist() for block in listed.episodes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policies", "error", "message"),
+    [
+        ({"random": nothing}, ValueError, "'random' is a policy of this package, and another one"),
+        ({"mine": "random"}, ValueError, "'random' is called 'mine' here"),
+        ({"": nothing}, ValueError, "Policies are named by texts; given ''"),
+        ({3: nothing}, ValueError, "Policies are named by texts; given 3"),
+        ({"a": Counting}, TypeError, r"Counting is a class; make an object of it: Counting\("),
+        ([Counting], TypeError, "Counting is a class"),
+        ({"a": 5}, TypeError, "A policy is a name, a callable"),
+        (5, TypeError, "Policies are a name, a function"),
+        ({}, ValueError, "No policies to evaluate"),
+        ({"a": coopbench.Failed("it")}, ValueError, r"Models\('a', \{training seed"),
+    ],
+)
+def test_other_forms_are_refused(policies, error, message):
+    with pytest.raises(error, match=message):
+        coopbench.evaluate(ENV, policies, **SHORT)
+
+
+def test_a_named_policy_is_the_policy():
+    named = Named("mine", Counting())
+    for again in (named, copy.deepcopy(named), pickle.loads(pickle.dumps(named))):
+        assert again.name == "mine"
+        assert again.initial(None, np.zeros(2)).shape == (2,)
+        assert not hasattr(again, "uses_state")
+
+
+def test_named_policies_play_in_processes(tmp_path):
+    policies = {"one": Counting(), "two": nothing}
+    report = coopbench.evaluate(ENV, policies, backend="processes", workers=2, **SHORT)
+    serial = coopbench.evaluate(ENV, policies, **SHORT)
+    for name in policies:
+        assert np.array_equal(_returns(report, name), _returns(serial, name))
+
+
+def test_models_predict_without_exploration():
+    model = Model()
+    report = coopbench.evaluate(ENV, {"model": model}, **SHORT)
+    constant = coopbench.evaluate(
+        ENV, {"c": lambda o: np.full((*o.shape[:2], 1), np.float32(0.25))}, **SHORT
+    )
+    assert np.array_equal(_returns(report, "model"), _returns(constant, "c"))
+    assert len(model.rows) == 1
+    assert len(next(iter(model.rows))) == 1  # features of one agent
+
+
+def test_models_of_joint_control_and_of_other_shapes():
+    class Space:
+        shape = (2, 15)
+
+    def predict(observation):
+        return np.zeros((len(observation), 2, 1))
+
+    model = Model()
+    features = next(iter(_rows_of(model)))[0]
+    joint = type("Joint", (), {"observation_space": Space(), "predict": staticmethod(predict)})()
+    joint.observation_space.shape = (2, features)
+    report = coopbench.evaluate(ENV, joint, **SHORT)
+    idle = coopbench.evaluate(ENV, nothing, **SHORT)
+    assert np.array_equal(_returns(report, "Joint"), _returns(idle, "nothing"))
+    joint.observation_space.shape = (features + 1,)
+    with pytest.raises(ValueError, match=rf"predicts from observations of shape \({features + 1},"):
+        coopbench.evaluate(ENV, joint, **SHORT)
+
+
+def _rows_of(model):
+    coopbench.evaluate(ENV, model, **SHORT)
+    return model.rows
+
+
+def test_a_model_with_memory_is_refused():
+    class Recurrent:
+        def predict(self, observation):
+            return np.zeros((len(observation), 1)), (np.zeros(3),)
+
+    with pytest.raises(ValueError, match=r"has a memory.*initial\(game, seeds\)"):
+        coopbench.evaluate(ENV, Recurrent(), **SHORT)
+
+
+def test_a_model_of_stable_baselines_plays():
+    library = pytest.importorskip("stable_baselines3")
+    from coopbench_envs import sb3_vec_env
+
+    model = library.PPO("MlpPolicy", sb3_vec_env(ENV, 2, horizon=6), n_steps=8, batch_size=8)
+    report = coopbench.evaluate(ENV, model, **SHORT)
+    again = coopbench.evaluate(ENV, {"ppo": model}, **SHORT)
+    assert np.array_equal(_returns(report, "PPO"), _returns(again, "ppo"))
+
+
+def test_an_environment_is_evaluated_as_on_the_command_line(command, tmp_path):
+    report = coopbench.evaluate(ENV, "random", partners="tit_for_tat", **SHORT)
+    words = ["--episodes", 3, "--seed", 5, "--param", "horizon=6", "--partner", "tit_for_tat"]
+    command("evaluate", "--env", "TrustDilemma-v1", *words, "-p", "random", "--out", "there")
+    stored = coopbench.load_report(tmp_path / "there")
+    assert np.array_equal(_returns(stored, "random"), _returns(report, "random"))
+    (block,) = report.episodes
+    assert block.seeds.tolist() == [5, 6, 7]
+    assert set(block.lengths) == {6}
+    assert not block.seats.all()
+
+
+def test_settings_go_with_what_they_set():
+    with pytest.raises(ValueError, match="episodes, seed go with the id of an environment"):
+        coopbench.evaluate("coopetition-standard", "random", episodes=3, seed=1)
+    with pytest.raises(ValueError, match="tasks go with a protocol"):
+        coopbench.evaluate(ENV, "random", tasks="a")
+    with pytest.raises(ValueError, match="'seed' is not a parameter"):
+        coopbench.evaluate(ENV, "random", parameters={"seed": 3})
+    with pytest.raises(ValueError, match="Did you mean 'horizon'"):
+        coopbench.evaluate(ENV, "random", parameters={"horizn": 3})
+    with pytest.raises(ValueError, match="Did you mean 'trust-dilemma'"):
+        coopbench.evaluate("coopetition-standard", "random", tasks=["trust-dilema"])
+
+
+def test_progress_is_shown_on_the_error_stream(capsys):
+    coopbench.evaluate(ENV, "random", progress=True, **SHORT)
+    printed = capsys.readouterr()
+    assert "random" in printed.err
+    assert "done" in printed.err
+    assert printed.out == ""
+    coopbench.evaluate(ENV, "random", **SHORT)
+    assert capsys.readouterr().err == ""
+
+
+def test_notebooks_show_tables_and_escape_names():
+    report = coopbench.evaluate(ENV, {"<b>mine": nothing}, **SHORT)
+    page = report._repr_html_()
+    assert page.count("<table") == page.count("</table>") >= 1
+    assert "not a standard report" in page
+    assert "&lt;b&gt;mine" in page
+    assert "<b>mine" not in page
+    assert "<script" not in page
