@@ -4,14 +4,18 @@ import ast
 import functools
 import hashlib
 import sys
+import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numba
 
 __all__ = ["bound", "compiled", "entry"]
+
+PATIENCE = 2.0  # seconds of compiling without a word
 
 
 @functools.cache
@@ -66,9 +70,43 @@ def entry(dispatcher: Any, *arguments: Any) -> Any:
     """
     if numba.config.DISABLE_JIT:  # the kernels as plain Python, for debugging and for a test
         return dispatcher
+    _load_arrays()
     signature = tuple(numba.typeof(argument) for argument in arguments)
-    dispatcher.compile(signature)
+    with _said(dispatcher.py_func.__name__.rpartition("_")[0]):
+        dispatcher.compile(signature)
     return dispatcher.overloads[signature].entry_point
+
+
+def _load_arrays() -> None:
+    """Import numba's arrays without SciPy's linear algebra, a fifth of the time to a first step.
+
+    Numba imports it only to see whether it is installed, which this package requires; numba
+    imports it again where a function that it compiles needs it.
+    """
+    if "numba.np.arraymath" in sys.modules:
+        return
+    from numba.np import linalg
+
+    check = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        from numba.np import arraymath
+    finally:
+        linalg.ensure_blas = check
+    arraymath.ensure_blas = check
+
+
+@contextmanager
+def _said(name: str) -> Iterator[None]:
+    """Print a line on the error stream if what is done in this context takes two seconds."""
+    line = f"Compiling {name} for this machine; this happens once, later runs load it."
+    timer = threading.Timer(PATIENCE, lambda: print(line, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _source_hash(modules: set[str], bindings: list[str]) -> str:
@@ -92,9 +130,19 @@ def _sources(module: str) -> set[Path]:
         file = _file(name) if name.partition(".")[0] in packages else None
         if file is not None and file not in files:
             files.add(file)
-            for node in ast.walk(ast.parse(file.read_bytes())):
+            for node in _statements(ast.parse(file.read_bytes()).body):
                 queue += _imported(node)
     return files
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield all statements, those within others too; expressions hold no imports."""
+    for statement in body:
+        yield statement
+        for field in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(statement, field, []))
+        for part in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
+            yield from _statements(part.body)
 
 
 def _file(module: str) -> Path | None:
