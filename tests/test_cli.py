@@ -301,9 +301,11 @@ def test_the_report_is_written_before_it_is_printed(tmp_path):
 LOADING = """
 import os, signal, sys
 
+MODULE = sys.argv[1]
+
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
-        if name == sys.argv[1]:
+        if name == MODULE:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
