@@ -6,6 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from coopbench.baselines.code import CodePolicy
 from coopbench.baselines.game import Game
 from coopbench.baselines.policy import label
 from coopbench.baselines.predicting import Predicting
@@ -125,6 +126,8 @@ def _adapted(policy: Any, game: Game) -> Any:
             f"A policy is an object, and {policy.__name__} is a class; make an object of it: "
             f"{policy.__name__}(...)."
         )
+    if isinstance(policy, CodePolicy):
+        policy = policy.policy
     if hasattr(policy, "act") and hasattr(policy, "initial"):
         return policy
     if not hasattr(policy, "act") and hasattr(policy, "predict"):

@@ -16,18 +16,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple
 
+from coopbench.baselines.code import is_code, load_code
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import Learner, LearnerEntry
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import LARGEST, POLICY_FILE, TrainedPolicy
 from coopbench.baselines.policy import Entry, Policy, PolicyName, label
-from coopbench_envs.parameters import Allowed, describe, named, resolve
+from coopbench_envs.parameters import Allowed, describe, named, resolve, unknown
 from coopbench_envs.reading import read_regular
 
 __all__ = [
     "POLICY_FILE",
     "entries",
     "entry_of",
+    "from_code",
     "hyperparameters",
     "learners",
     "make_learner",
@@ -75,6 +77,24 @@ def entries() -> dict[str, Entry]:
 def entry_of(policy: str) -> Entry | None:
     """Return the entry that the name of a policy means; None if none is registered."""
     return entries().get(parse_name(policy).kind)
+
+
+def from_code(policy: Any) -> Any:
+    """Return the policy that ``FILE.py:NAME`` or ``module:NAME`` means; anything else as it is.
+
+    This executes code: call it with what a user has written, never with a name from results. A
+    registered policy comes before a module of the same name. Raises ``ValueError`` if there is no
+    such file, module or name.
+    """
+    if not isinstance(policy, str) or entry_of(policy) is not None or not is_code(policy):
+        return policy
+    try:
+        return load_code(policy)
+    except ValueError as error:
+        if policy.rpartition(":")[0].endswith(".py"):
+            raise
+        kind = parse_name(policy).kind
+        raise ValueError(f"{unknown('policy', kind, entries())} As code: {error}") from None
 
 
 @cache

@@ -11,7 +11,13 @@ from coopbench_envs.reading import read_regular
 __all__ = ["LIMITS", "read_bounded", "write_all", "write_bytes", "write_text"]
 
 # Bytes that a file of results may have at most, packed, by its name or else its suffix.
-LIMITS = {"meta.json": 1 << 22, ".json": 1 << 26, ".jsonl": 1 << 28, ".npz": 1 << 28}
+LIMITS = {
+    "meta.json": 1 << 22,
+    ".json": 1 << 26,
+    ".jsonl": 1 << 28,
+    ".npz": 1 << 28,
+    ".txt": 1 << 20,
+}
 
 
 def read_bounded(path: Path) -> bytes:

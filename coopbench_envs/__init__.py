@@ -6,9 +6,9 @@
 
 from typing import Any
 
-from coopbench_envs.registration import ids, register, register_all, spec
+from coopbench_envs.registration import ids, register, register_all, register_file, spec
 
-__all__ = ["Engine", "ids", "register", "sb3_vec_env", "spec"]
+__all__ = ["Engine", "ids", "register", "register_file", "sb3_vec_env", "spec"]
 
 register_all()
 

@@ -1,12 +1,17 @@
 """Registration: finds every environment of the families and tells Gymnasium and PettingZoo its id.
 
 Nothing is listed by hand. The ids are read from the sources with one expression, so that importing
-the package costs neither numba nor a kernel; a test holds them against the imported SPECs.
+the package costs neither numba nor a kernel; a test holds them against the imported SPECs. Other
+packages name theirs in the entry-point group ``coopbench.environments``: ``id = "module:SPEC"``.
 """
 
 import importlib
 import re
+import sys
+import warnings
+from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import gymnasium
@@ -17,11 +22,13 @@ from coopbench_envs.parameters import unknown
 if TYPE_CHECKING:
     from coopbench_envs.core import EnvSpec
 
-__all__ = ["ids", "register", "register_all", "spec"]
+__all__ = ["added", "ids", "register", "register_all", "register_file", "restore", "spec"]
 
 _ROOT = Path(__file__).parent
 _ID = re.compile(r'^\s+id="([\w-]+/[\w.-]+-v\d+)"', re.MULTILINE)
+_NAME = re.compile(r"[\w-]+/[\w.-]+-v\d+")  # of an environment of another package
 _SHELLS = "coopbench_envs.shells"
+_GROUP = "coopbench.environments"  # of entry points
 _modules: dict[str, str] = {}  # id -> module that defines it
 _specs: dict[str, "EnvSpec"] = {}  # id -> its SPEC, once needed
 
@@ -34,18 +41,27 @@ def ids() -> tuple[str, ...]:
 def spec(env_id: str) -> "EnvSpec":
     """Return the SPEC of ``env_id``; the namespace ``coopbench/`` may be left out.
 
-    ``module:id`` imports ``module`` first, as ``gymnasium.make`` does. Raises ``ValueError`` with
-    the nearest id if there is none of that name.
+    ``module:id`` imports ``module`` first, as ``gymnasium.make`` does, and ``FILE.py:SPEC`` is
+    ``register_file``. Raises ``ValueError`` with the nearest id if there is none of that name, and
+    for a module that cannot be imported.
     """
     if ":" in env_id:
-        module, env_id = env_id.split(":", 1)
-        importlib.import_module(module)
+        module, env_id = env_id.rsplit(":", 1)
+        if module.endswith(".py"):
+            return register_file(module, env_id)
+        _imported(module)
     name = env_id if "/" in env_id else f"coopbench/{env_id}"
     if name not in _modules:
         raise ValueError(unknown("environment", name, _modules))
     if name not in _specs:
-        for env_spec in specs_of(importlib.import_module(_modules[name])):
-            _specs[env_spec.id] = env_spec
+        for env_spec in specs_of(_imported(_modules[name])):
+            _specs.setdefault(env_spec.id, env_spec)
+        if name not in _specs:
+            raise ValueError(
+                f"The module {_modules[name]} defines no SPEC with the id {name!r}, under which "
+                f"its package registers it; it defines "
+                f"{', '.join(s.id for s in specs_of(_imported(_modules[name]))) or 'none'}."
+            )
     return _specs[name]
 
 
@@ -55,17 +71,78 @@ def specs_of(module: object) -> "list[EnvSpec]":
 
 
 def register(env_spec: "EnvSpec") -> None:
-    """Register your own environment under its id; a second call has no effect."""
+    """Register your own environment under its id, on all interfaces.
+
+    Call it at the top level of the module that defines ``env_spec``, so that every process that
+    imports the module has it. A second call replaces the environment of that id.
+    """
     _specs[env_spec.id] = env_spec
     _register(env_spec.id, env_spec.module)
 
 
+def register_file(file: str | Path, name: str) -> "EnvSpec":
+    """Import a file, register the environment that it calls ``name``, and return its SPEC.
+
+    ``name`` is that of a variable, or the id of an environment that the file registers itself. The
+    file is imported as a module named like it, and may import the modules beside it. Raises
+    ``ValueError`` if there is no such file or name, or if the import fails.
+    """
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise ValueError(f"There is no file {file} with an environment.")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    module = _imported(path.stem)
+    if Path(str(getattr(module, "__file__", ""))).resolve() != path:
+        raise ValueError(
+            f"{file} cannot be imported: its name is that of another module, "
+            f"{getattr(module, '__file__', path.stem)}. Rename the file."
+        )
+    by_name = {key: s for key, s in vars(module).items() if key.startswith("SPEC")}
+    by_name |= {s.id: s for s in by_name.values()}
+    if name not in by_name:
+        raise ValueError(unknown("environment", name, by_name, str(file)))
+    register(by_name[name])
+    return by_name[name]
+
+
+def added() -> dict[str, str]:
+    """Return the environments that are not of this package, {id: module}."""
+    return {k: m for k, m in _modules.items() if not m.startswith("coopbench_envs.")}
+
+
+def restore(modules: dict[str, str]) -> None:
+    """Register what ``added`` has returned in another process; modules are imported when used."""
+    for env_id, module in modules.items():
+        _register(env_id, module)
+
+
+def _imported(module: str) -> ModuleType:
+    """Import the module of an environment; ``ValueError`` if there is none of that name."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"The module {module!r} of an environment cannot be imported: {error}. Allowed: a "
+            f"module that can be imported from here, or FILE.py:SPEC."
+        ) from None
+
+
 def register_all() -> None:
-    """Register every environment of the families of this package."""
+    """Register every environment of the families of this package, and of other packages."""
     for file in sorted(_ROOT.glob("*/**/*.py")):
         for env_id in _ID.findall(file.read_text(encoding="utf-8")):
             module = ".".join(file.relative_to(_ROOT.parent).with_suffix("").parts)
             _register(env_id, module)
+    for point in entry_points(group=_GROUP):
+        if _NAME.fullmatch(point.name) is None or point.name.startswith("coopbench/"):
+            warnings.warn(
+                f"The environment {point.name!r} of {point.value!r} is not registered: allowed are "
+                f"names NAMESPACE/Name-v0 with a namespace other than coopbench.",
+                stacklevel=2,
+            )
+        else:
+            _register(point.name, point.module)
 
 
 def _register(env_id: str, module: str) -> None:

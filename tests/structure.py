@@ -37,7 +37,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench.baselines": (
         ("", "errors"),
         ("game",),
-        ("policy",),
+        ("policy", "code"),
         ("rules",),
         ("networks", "strategies", "planners"),
         ("learner", "predicting"),

@@ -61,7 +61,8 @@ Policies = Annotated[
         "--policy",
         "-p",
         metavar="NAME",
-        help="Policy to evaluate, e.g. tit_for_tat or constant:0.35; repeat for more. "
+        help="Policy to evaluate, e.g. tit_for_tat or constant:0.35, or your own code as "
+        "FILE.py:NAME or module:NAME, which is executed; repeat for more. "
         "Default: the protocol's required baselines.",
         autocompletion=_policy_names,
     ),

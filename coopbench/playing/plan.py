@@ -6,7 +6,14 @@ from typing import Any, TypeAlias, TypeGuard
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import entries, hyperparameters, learners, make_policy, parse_name
+from coopbench.baselines.registry import (
+    entries,
+    from_code,
+    hyperparameters,
+    learners,
+    make_policy,
+    parse_name,
+)
 from coopbench.episodes.names import check_name, imitated
 from coopbench.episodes.table import Cell
 from coopbench.episodes.trained import Trained
@@ -33,14 +40,15 @@ Runs: TypeAlias = Mapping[int | None, Model]  # models by training seed; a fixed
 def plan(protocol: Protocol, policies: Entrants) -> list[Planned]:
     """Pair every task with every policy, in the protocol's order, and check that they can play.
 
-    ``Models`` play their own task or all tasks, as the protocol's training says.
+    ``FILE.py:NAME`` and ``module:NAME`` are policies from code, which is executed here. ``Models``
+    play their own task or all tasks, as the protocol's training says.
 
     Raises ``ValueError`` before anything runs: for no policies, for two of one name, for a named
     policy that cannot play a task, for hyperparameters that are not data, for models that are not
     those of the protocol, and for a method with training runs on some tasks only; ``TypeError``
     for an object that is not a policy.
     """
-    chosen = entrants(policies)
+    chosen = [from_code(policy) for policy in entrants(policies)]
     if not chosen:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")
     columns = [column for policy in chosen for column in _columns(protocol, policy)]

@@ -6,6 +6,7 @@ curves.npz      mean course of every metric over an episode
 trace.npz       checksum of every step; actions and rewards of the recorded episodes
 progress.npz    training runs with checkpoints: their steps, and every metric of their episodes
 policy.npz      the trained policy that has played, also where it was named
+source.txt      the source of a policy from FILE.py:NAME or module:NAME; it is never executed
 """
 
 import hashlib
@@ -21,6 +22,7 @@ import numpy as np
 from pydantic_core import from_json
 
 import coopbench_envs
+from coopbench.baselines.code import LARGEST_SOURCE, CodePolicy
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import (
@@ -58,6 +60,7 @@ SCHEMA = 3
 _LINE = 1 << 20  # bytes of one line
 _ALWAYS = ("results.jsonl", "curves.npz", "trace.npz")  # files of every finished cell
 _PROGRESS = "progress.npz"
+_SOURCE = "source.txt"
 _ROW = (
     "episode",
     "seed",
@@ -91,6 +94,7 @@ class Stored(NamedTuple):
     failure: Failure | None
     # The policy that played, if a learner of this package trained it; also of ippo:FOLDER.
     policy: TrainedPolicy | None = None
+    source: bytes | None = None  # of a policy from code, whose ``meta["code"]`` says where from
 
 
 def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[str, Any]:
@@ -110,6 +114,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
         "training": dict(model.facts) if isinstance(model, Trained) else None,
         "seconds": played.seconds,
         "machine": dict(played.machine),
+        **({"code": model.code} if isinstance(model, CodePolicy) else {}),
     }
 
 
@@ -139,6 +144,8 @@ def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None 
         policy = trained_policy(model)
     if policy is not None:
         files[POLICY_FILE] = policy.pack()
+    if isinstance(model, CodePolicy):
+        files[_SOURCE] = model.source
     _write(root, cell, meta, files)
 
 
@@ -183,17 +190,32 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
         if meta["status"] != "finished":
             raise ValueError(f"its status is {meta['status']!r}")
         contents = {name: _checked(folder / name, meta) for name in _files(meta)}
-        policy = contents.get(POLICY_FILE)
+        policy, source = contents.get(POLICY_FILE), contents.get(_SOURCE)
+        _check_source(meta, source)
         return Stored(
             meta,
             _parsed(cell, meta, contents, _has_common_reward(protocol, cell)),
             _progress(cell, contents),
             None,
             None if policy is None else read_policy(policy),
+            source,
         )
     except _BROKEN as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise DamagedResultError(f"{folder}: cannot be read ({reason}).") from None
+
+
+def _check_source(meta: dict[str, Any], source: bytes | None) -> None:
+    """Raise ``ValueError`` unless stored source is what the metadata say of it."""
+    if source is None:
+        return
+    code = meta["code"]
+    if not isinstance(code, dict) or not all(isinstance(text, str) for text in code.values()):
+        raise ValueError("'code' is not an object of texts")
+    if f"{code['place']}:{code['attribute']}" != meta["policy"]:
+        raise ValueError("'code' is of another policy")
+    if len(source) > LARGEST_SOURCE or hashlib.sha256(source).hexdigest() != code["sha256"]:
+        raise ValueError(f"{_SOURCE} does not have the digest that 'code' names")
 
 
 def _check_origin(folder: Path, meta: dict[str, Any], protocol: Protocol, cell: Cell) -> None:
@@ -298,7 +320,7 @@ def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, byt
 def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     """Write the files of a cell, its metadata last; remove other files of an earlier result."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("meta.json", *_ALWAYS, _PROGRESS, POLICY_FILE):
+    for name in ("meta.json", *_ALWAYS, _PROGRESS, POLICY_FILE, _SOURCE):
         if name not in files:
             (folder / name).unlink(missing_ok=True)
     for name, content in files.items():
@@ -358,7 +380,8 @@ def _files(meta: dict[str, Any]) -> list[str]:
     """Return the names of the files of a finished cell."""
     progress = [] if meta["chosen_step"] is None else [_PROGRESS]
     policy = [POLICY_FILE] if _has_policy(meta) else []
-    return [*_ALWAYS, *progress, *policy]
+    source = [_SOURCE] if meta.get("code") is not None and meta["run"] is None else []
+    return [*_ALWAYS, *progress, *policy, *source]
 
 
 def _has_policy(meta: dict[str, Any]) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
+from coopbench.baselines.registry import from_code
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec
@@ -126,6 +127,7 @@ def match(
     """
     if episodes < 1 or seed < 0:
         raise ValueError(f"episodes must be >= 1 and seed >= 0; given {episodes} and {seed}.")
+    policies = [from_code(policy) for policy in policies]
     game = spec(env_id)
     if game.trace is None:
         raise ValueError(f"{game.id} has no investments that could match a series.")

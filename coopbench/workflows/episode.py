@@ -5,7 +5,7 @@ from typing import Any
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import seating
-from coopbench.baselines.registry import make_policy
+from coopbench.baselines.registry import from_code, make_policy
 from coopbench.files import write_bytes
 from coopbench.playing.models import PolicyLike, name_of
 from coopbench.playing.recording import Recording, check_place, play
@@ -54,6 +54,7 @@ def record(
     number = int(seed_of(seed)[0])
     if path is not None:
         check_place(Path(path))
+    policy = from_code(policy)
     if isinstance(policy, str):  # errors are raised before the environment is compiled
         make_policy(policy, Game.at(env_id, **parameters))
     engine = Engine(env_id, **parameters)

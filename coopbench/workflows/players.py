@@ -7,6 +7,7 @@ and that lies in the cell. Everything else is a policy that is not here to play 
 
 from typing import NamedTuple
 
+from coopbench.baselines.code import CodePolicy, stored_code
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import POLICY_FILE, entries, learners, make_policy, parse_name
 from coopbench.episodes.names import imitated
@@ -23,12 +24,20 @@ __all__ = ["Player", "player_of"]
 class Player(NamedTuple):
     """The policy that must have played a cell, and how the cell contradicts it."""
 
-    policy: str | TrainedPolicy | None  # None: it is not here, and its episodes are not played
+    policy: (
+        str | TrainedPolicy | CodePolicy | None
+    )  # None: it is not here, and its episodes are not played
     findings: list[Finding]
 
 
-def player_of(protocol: Protocol, task: Task, stored: Stored) -> Player:
-    """Return who must have played a cell with episodes."""
+def player_of(
+    protocol: Protocol, task: Task, stored: Stored, trust: tuple[str, ...] = ()
+) -> Player:
+    """Return who must have played a cell with episodes.
+
+    Code that results have stored is executed only if ``trust`` holds the digest of its source, and
+    only for a cell with a name that is not registered.
+    """
     if stored.episodes is None:
         raise ValueError("A failed run has no policy.")
     name = protocol.family(stored.episodes.cell.policy)[0]
@@ -40,7 +49,7 @@ def player_of(protocol: Protocol, task: Task, stored: Stored) -> Player:
         return _trained(stored)
     if kind in entries() and not _reads_a_file(name):
         return _fixed(task, stored, name)
-    return _foreign(stored)
+    return _foreign(stored, trust)
 
 
 def _trained(stored: Stored) -> Player:
@@ -76,8 +85,11 @@ def _fixed(task: Task, stored: Stored, name: str) -> Player:
     return Player(name, findings)
 
 
-def _foreign(stored: Stored) -> Player:
-    """Return the trained policy that a cell of an unregistered name holds, None without one."""
+def _foreign(stored: Stored, trust: tuple[str, ...]) -> Player:
+    """Return the policy that a cell of an unregistered name holds: trusted code or trained."""
+    if stored.source is not None and stored.meta["code"]["sha256"] in trust:
+        code = stored.meta["code"]
+        return Player(stored_code(code["place"], code["attribute"], stored.source), [])
     if stored.policy is None or stored.meta["run"] is None:
         return Player(None, [])
     return Player(stored.policy, list(policy_findings(stored, stored.policy)))

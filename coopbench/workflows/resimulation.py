@@ -5,7 +5,7 @@ episodes are played again from their seeds and actions. No file is trusted.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class CheckJob(CellJob):
     """The check of one stored cell, for a backend; its result is a ``Check``."""
 
     stored: Stored  # with episodes
+    trust: tuple[str, ...] = ()  # digests of stored code that may be executed
 
     @property
     def _block(self) -> Episodes:
@@ -66,7 +67,7 @@ class CheckJob(CellJob):
         ]
         if findings:  # what is not of the protocol is not played: it could be of any size
             return concluded(block.cell.folder, findings, episodes=len(block))
-        policy, findings = player_of(protocol, task, self.stored)
+        policy, findings = player_of(protocol, task, self.stored, self.trust)
         if policy is not None:
             again = play(protocol, block.cell, policy, tell)
             how, played = RERUN, len(block)
@@ -75,7 +76,12 @@ class CheckJob(CellJob):
             how, played = RECORDED, len(trace_of(block).recorded)
             findings += _recorded_findings(protocol, task, block)
         facts = {"how": how, "episodes": len(block), "played": played}
-        return concluded(block.cell.folder, findings, elsewhere(self.stored.meta), **facts)
+        check = concluded(block.cell.folder, findings, elsewhere(self.stored.meta), **facts)
+        if self.stored.source is None or policy is not None:
+            return check
+        digest = self.stored.meta["code"]["sha256"]
+        text = f"its code was not executed; to do so after reading source.txt, trust {digest}"
+        return replace(check, reasons=(*check.reasons, text))
 
 
 def _selection_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]:

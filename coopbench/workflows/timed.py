@@ -18,6 +18,7 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
+from coopbench.baselines.registry import from_code
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trajectories import Recorder
@@ -157,6 +158,7 @@ def timed_evaluate(
         WorkerError: that process could not be started.
     """
     limited, bounds = _limited(protocol, limits)
+    policy = from_code(policy)
     _check(limited, policy)
     games = [_TimedTask(limited, task) for task in limited.task]
     clock = Clock() if clock is None else clock

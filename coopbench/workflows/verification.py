@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -47,6 +47,7 @@ from coopbench_envs.arrays import pack, unpack
 __all__ = ["Examined", "Verification", "checking_runner", "examine", "verify"]
 
 SCHEMA = 1
+_FEWEST = 12  # first digits of a digest that name some code
 _REPORT = "report.json"
 # What comparing a report of unknown origin can raise.
 _BROKEN = (
@@ -119,15 +120,19 @@ def verify(
     backend: str = "serial",
     workers: int | None = None,
     progress: CellProgress | None = None,
+    trust: Sequence[str] = (),
 ) -> Verification:
     """Verify a results folder: protocol, digests, every cell, and the report.
 
     Cells of policies that are known by name are played again completely; of other policies only the
-    recorded episodes are. ``backend`` and ``workers`` are those of ``evaluate``.
+    recorded episodes are. Code that the results have stored is not executed, unless ``trust`` names
+    the SHA-256 digest of its source, by 12 or more of its first digits: its cells are then played
+    again completely. Only trust what you have read: it runs with your rights. ``backend`` and
+    ``workers`` are those of ``evaluate``.
 
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
     """
-    return examine(folder, checking_runner(backend, workers, progress)).verification
+    return examine(folder, checking_runner(backend, workers, progress), trust).verification
 
 
 def checking_runner(backend: str, workers: int | None, progress: CellProgress | None) -> Runner:
@@ -141,7 +146,7 @@ def checking_runner(backend: str, workers: int | None, progress: CellProgress | 
     return Runner(backend, workers, tell)
 
 
-def examine(folder: str | Path, runner: Runner) -> Examined:
+def examine(folder: str | Path, runner: Runner, trust: Sequence[str] = ()) -> Examined:
     """Verify a results folder and return its protocol and cells as well; see ``verify``."""
     root = Path(folder)
     if not (root / "protocol.json").is_file():
@@ -153,7 +158,7 @@ def examine(folder: str | Path, runner: Runner) -> Examined:
         return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
     places = cell_folders(root)
     manifest, chain = _manifest(root, protocol)
-    checks, cells = _cell_checks(root, protocol, places, runner)
+    checks, cells = _cell_checks(root, protocol, places, runner, trust)
     lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
     parts = [
         _protocol_check(protocol),
@@ -177,12 +182,14 @@ def examine(folder: str | Path, runner: Runner) -> Examined:
 
 
 def _cell_checks(
-    root: Path, protocol: Protocol, places: list[str], runner: Runner
+    root: Path, protocol: Protocol, places: list[str], runner: Runner, trust: Sequence[str]
 ) -> tuple[dict[str, Check], Cells]:
     """Read all cells and play them again; return their checks and those that could be read."""
     cells: Cells = {}
     checks = {place: _read(root, protocol, place, cells) for place in places}
-    jobs = [CheckJob(protocol, cell, stored) for cell, stored in cells.values() if stored.episodes]
+    played = [(cell, stored) for cell, stored in cells.values() if stored.episodes]
+    trusted = _trusted(trust, [stored for _, stored in played])
+    jobs = [CheckJob(protocol, cell, stored, trusted) for cell, stored in played]
     with runner.run(jobs) as finished:
         checks |= {job.cell.folder: check for job, check in finished}
     for place, reason in (*_other_trainings(protocol, cells), *_repeated_runs(cells)):
@@ -190,6 +197,21 @@ def _cell_checks(
         reasons = (printable(reason), *check.reasons)
         checks[place] = replace(check, verdict=DIFFERENT, reasons=reasons)
     return checks, cells
+
+
+def _trusted(trust: Sequence[str], cells: Sequence[store.Stored]) -> tuple[str, ...]:
+    """Return the digests of stored code that beginnings of digests name.
+
+    Raises ``ValueError`` for a beginning that is too short, or that no code here has.
+    """
+    digests = {str(stored.meta["code"]["sha256"]) for stored in cells if stored.source is not None}
+    for text in trust:
+        if len(text) < _FEWEST or not any(digest.startswith(text) for digest in digests):
+            raise ValueError(
+                f"No code in these results has the digest {text!r}; allowed: {_FEWEST} or more "
+                f"first digits of {', '.join(sorted(digests)) or 'none, as they hold no code'}."
+            )
+    return tuple(d for d in sorted(digests) if any(d.startswith(text) for text in trust))
 
 
 def _other_trainings(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, str]]:

@@ -82,10 +82,13 @@ def register(
     ] = None,
 ) -> None:
     """Register a study before it is evaluated; its report checks itself against the file."""
+    from coopbench.baselines.registry import from_code
+    from coopbench.playing.models import name_of
     from coopbench.protocol.loading import load_protocol
     from coopbench.protocol.registration import registration
     from coopbench.results.registration import now, write_registration
 
     loaded = load_protocol(protocol)
-    study = registration(loaded, chosen(policy, loaded), hypothesis or (), now())
+    names = [name_of(from_code(name)) for name in chosen(policy, loaded)]
+    study = registration(loaded, names, hypothesis or (), now())
     say(f"Registered: {write_registration(out, study)}")

@@ -45,6 +45,14 @@ def verify(
     backend: Backend = "serial",
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="File for the findings, as JSON.")] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIGEST",
+            help="Execute the stored code with this SHA-256 digest (12 or more digits), to play "
+            "its cells again completely; repeat for more. Read the code first.",
+        ),
+    ] = None,
 ) -> None:
     """Play a results folder again and check whether every part can be reproduced.
 
@@ -58,7 +66,7 @@ def verify(
     if out is not None:
         check_place(out)
     with interruption(NOTHING), Progress() as progress:
-        verification = run(folder, backend, workers, progress.cell)
+        verification = run(folder, backend, workers, progress.cell, trust or ())
     show_verification(verification, console())
     if out is not None:
         write_text(out, verification.to_json())

@@ -25,6 +25,7 @@ from coopbench.playing.backends.jobs import (
     thread_limits,
 )
 from coopbench.provenance import usable_cores
+from coopbench_envs.registration import added, restore
 
 __all__ = ["hire", "how_ended", "processes", "start_failure"]
 
@@ -135,7 +136,7 @@ def hire(work: Callable[[Connection], None], number: int) -> tuple[BaseProcess, 
     """
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(
-        target=_enter, args=(work, theirs), name=f"{_NAME} {number}", daemon=True
+        target=_enter, args=(work, theirs, added()), name=f"{_NAME} {number}", daemon=True
     )
     with _inherited():
         process.start()
@@ -193,9 +194,12 @@ def how_ended(status: int | None) -> str:
 # --- the process that does them -------------------------------------------------------------------
 
 
-def _enter(work: Callable[[Connection], None], pipe: Connection) -> None:
+def _enter(
+    work: Callable[[Connection], None], pipe: Connection, environments: dict[str, str]
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    restore(environments)
     work(pipe)
 
 

@@ -1,0 +1,160 @@
+"""Policies from code of one's own: ``FILE.py:NAME`` and ``module:NAME``.
+
+Only what a user names is executed here. Results store the code as text with its digest, and reading
+results never comes here unless the user has named that digest.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from coopbench_envs.parameters import unknown
+
+__all__ = ["LARGEST_SOURCE", "CodePolicy", "is_code", "load_code", "stored_code"]
+
+LARGEST_SOURCE = 1 << 20  # bytes of a source file, which every cell of the results stores
+
+
+class CodePolicy:
+    """A policy that a file or a module defines, with the source that it was made from.
+
+    It plays like ``policy``, the object behind its name. Its name in results is ``FILE.py:NAME``
+    without the folder of the file, or ``module:NAME``. Copies in other processes are made from the
+    same source.
+    """
+
+    def __init__(self, place: str, attribute: str, source: bytes, folder: str = "") -> None:
+        self.place, self.attribute, self.source = place, attribute, source
+        self._folder = folder  # of the file; its modules can be imported beside it
+        self.digest = hashlib.sha256(source).hexdigest()
+        self.name = f"{place}:{attribute}"
+        self.policy = _object(_executed(place, source, folder), attribute, self.name)
+
+    @property
+    def hyperparameters(self) -> Any:
+        """What the policy says that it was made with; None if it says nothing."""
+        return getattr(self.policy, "hyperparameters", None)
+
+    @property
+    def code(self) -> dict[str, str]:
+        """Where the policy comes from: place, attribute and the SHA-256 digest of the source."""
+        return {"place": self.place, "attribute": self.attribute, "sha256": self.digest}
+
+    def act(self, observations: Any, *others: Any) -> Any:
+        """Return the actions of the policy."""
+        return getattr(self.policy, "act", self.policy)(observations, *others)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CodePolicy, (self.place, self.attribute, self.source, self._folder)
+
+
+def is_code(text: str) -> bool:
+    """Whether a text has the form ``FILE.py:NAME`` or ``module:NAME``."""
+    place, colon, attribute = text.rpartition(":")
+    if not colon or not _is_dotted(attribute):
+        return False
+    return place.endswith(".py") or _is_dotted(place)
+
+
+def load_code(text: str) -> CodePolicy:
+    """Execute the code that ``FILE.py:NAME`` or ``module:NAME`` names and return its policy.
+
+    ``NAME`` is a function of observations, an object with ``act``, or a class that is made without
+    arguments. Raises ``ValueError`` if there is no such file, module or name, or if the code fails.
+    """
+    place, _, attribute = text.rpartition(":")
+    if not place.endswith(".py"):
+        return CodePolicy(place, attribute, _module_source(place))
+    file = Path(place)
+    if not file.is_file():
+        raise ValueError(f"Policy {text!r}: there is no file {place}. Allowed: FILE.py:NAME.")
+    return CodePolicy(file.name, attribute, _bounded(file), str(file.resolve().parent))
+
+
+def stored_code(place: str, attribute: str, source: bytes) -> CodePolicy:
+    """Execute source that results have stored, which the user has named by its digest.
+
+    A module is imported only if the one installed here has the same source. Raises ``ValueError``
+    otherwise.
+    """
+    if not place.endswith(".py") and _module_source(place) != source:
+        raise ValueError(f"the module {place!r} that is installed here has another source")
+    return CodePolicy(place, attribute, source)
+
+
+def _is_dotted(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
+
+
+def _bounded(file: Path) -> bytes:
+    """Return the content of a source file; ``ValueError`` if it is too large."""
+    with file.open("rb") as opened:
+        content = opened.read(LARGEST_SOURCE + 1)
+    if len(content) > LARGEST_SOURCE:
+        raise ValueError(f"{file} has more than {LARGEST_SOURCE:,} bytes; allowed: up to that.")
+    return content
+
+
+def _module_source(name: str) -> bytes:
+    """Return the source file of a module that can be imported."""
+    try:
+        _make_importable(str(Path.cwd()))
+        module_spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError) as error:
+        raise ValueError(f"Module {name!r} cannot be imported: {error}.") from None
+    origin = None if module_spec is None else module_spec.origin
+    if origin is None or not origin.endswith(".py"):
+        raise ValueError(
+            f"There is no module {name!r} with a source file. Allowed: FILE.py:NAME, or "
+            f"module:NAME of a module that can be imported."
+        )
+    return _bounded(Path(origin))
+
+
+def _executed(place: str, source: bytes, folder: str) -> ModuleType:
+    """Return the module of a file, made from its source, or the imported module."""
+    try:
+        if not place.endswith(".py"):
+            return importlib.import_module(place)
+        module = ModuleType(f"coopbench_code_{place.removesuffix('.py')}")
+        module.__file__ = str(Path(folder) / place)
+        sys.modules[module.__name__] = module  # dataclasses look their module up
+        _make_importable(folder)
+        exec(compile(source, module.__file__, "exec"), module.__dict__)
+    except Exception as error:
+        raise ValueError(f"{place} cannot be executed: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _make_importable(folder: str) -> None:
+    """Let modules of a folder be imported, after all others; "" is no folder."""
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
+
+
+def _object(module: ModuleType, attribute: str, name: str) -> Any:
+    """Return what a module calls ``attribute``; a class is made without arguments."""
+    policy: Any = module
+    for part in attribute.split("."):
+        if not hasattr(policy, part):
+            public = [key for key in vars(policy) if not key.startswith("_")]
+            raise ValueError(unknown("name", part, public, name.rpartition(":")[0]))
+        policy = getattr(policy, part)
+    if isinstance(policy, type):
+        try:
+            policy = policy()
+        except TypeError as error:
+            raise ValueError(
+                f"Policy {name!r} is a class that cannot be made without arguments ({error}); name "
+                f"an object of it."
+            ) from None
+    if not callable(getattr(policy, "act", policy)):
+        raise ValueError(
+            f"Policy {name!r} is of type {type(policy).__name__}; allowed: a function of "
+            f"observations, an object with act, or a class of such objects."
+        )
+    return policy

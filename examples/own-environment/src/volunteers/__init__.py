@@ -1,0 +1,1 @@
+"""Volunteers: an environment for coopbench."""

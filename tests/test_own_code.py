@@ -1,0 +1,185 @@
+"""Policies from code of one's own: played by every command, stored as text, executed on trust."""
+
+import json
+import pickle
+import sys
+
+import builders
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench.baselines.code import is_code, load_code
+from coopbench.baselines.registry import from_code
+from coopbench.cli.main import app
+from coopbench.errors import DamagedResultError
+from coopbench.protocol.loading import load_protocol
+from coopbench.results import store
+from coopbench.workflows.verdicts import IDENTICAL, RECORDED, RERUN
+from coopbench.workflows.verification import verify
+
+SOURCE = """
+from pathlib import Path
+import numpy as np
+
+with Path(__file__).with_name("executed").open("a") as file:
+    file.write("once\\n")
+
+SHARE = 0.25
+
+def quarter(observations):
+    return np.full((*observations.shape[:2], 1), SHARE)
+
+class Half:
+    hyperparameters = {"share": 0.5}
+
+    def act(self, observations):
+        return np.full((*observations.shape[:2], 1), 0.5)
+
+class Needy:
+    def __init__(self, share): ...
+    def act(self, observations): ...
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "pol.py"
+    path.write_text(SOURCE)
+    return path
+
+
+@pytest.fixture
+def results(file, tmp_path):
+    """A results folder of a policy from a file, and its protocol."""
+    protocol = load_protocol(builders.protocol_file(tmp_path, tasks=[builders.make_task()]))
+    folder = tmp_path / "results"
+    coopbench.evaluate(protocol, ["random", f"{file}:quarter"], folder)
+    return folder, protocol
+
+
+def executions(folder):
+    marks = folder / "executed"
+    return len(marks.read_text().splitlines()) if marks.exists() else 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("./pol.py:fair", True),
+        ("package.module:NAME", True),
+        ("C:/pol.py:NAME.attribute", True),
+        ("constant:0.35", False),
+        ("random", False),
+        ("pol.py:", False),
+    ],
+)
+def test_the_form_of_code(text, expected):
+    assert is_code(text) is expected
+
+
+def test_a_registered_policy_comes_before_a_module():
+    assert from_code("rule:anything") == "rule:anything"
+
+
+def test_functions_and_classes_play_under_their_names(file):
+    report = coopbench.evaluate(builders.TRUST, [f"{file}:quarter", f"{file}:Half"])
+    assert {row.policy for row in report.estimates} == {"pol.py:quarter", "pol.py:Half"}
+
+
+def test_a_copy_is_made_from_the_same_source(file):
+    policy = load_code(f"{file}:quarter")
+    file.write_text(SOURCE.replace("0.25", "0.75"))
+    copy = pickle.loads(pickle.dumps(policy))
+    assert copy.digest == policy.digest
+    np.testing.assert_array_equal(copy.act(np.zeros((2, 2, 3))), 0.25)
+
+
+def test_a_module_is_imported(file, monkeypatch):
+    monkeypatch.syspath_prepend(str(file.parent))
+    policy = load_code("pol:quarter")
+    sys.modules.pop("pol")
+    assert (policy.name, policy.source) == ("pol:quarter", SOURCE.encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("pol.py:quartre", r"Unknown name 'quartre' in pol\.py\. Did you mean 'quarter'"),
+        ("pol.py:SHARE", "of type float; allowed: a function"),
+        ("pol.py:Needy", "class that cannot be made without arguments"),
+        ("none.py:quarter", "there is no file"),
+        ("bad.py:quarter", "bad.py cannot be executed: ZeroDivisionError"),
+    ],
+)
+def test_what_cannot_be_a_policy_is_refused(file, name, message):
+    file.with_name("bad.py").write_text("1 / 0")
+    with pytest.raises(ValueError, match=message):
+        from_code(str(file.with_name(name)))
+
+
+def test_an_unknown_policy_is_refused_with_the_nearest_name():
+    with pytest.raises(ValueError, match=r"Unknown policy 'ipo'\. Did you mean 'ippo'.*As code"):
+        from_code("ipo:run")
+
+
+def test_results_hold_the_source_and_its_digest(file, results):
+    folder, _ = results
+    cell = folder / "dilemma" / "pol.py@quarter"
+    code = json.loads((cell / "meta.json").read_text())["code"]
+    assert code == load_code(f"{file}:quarter").code
+    assert (cell / "source.txt").read_text() == SOURCE
+    assert "code" not in json.loads((folder / "dilemma" / "random" / "meta.json").read_text())
+
+
+def test_verify_executes_code_only_if_its_digest_is_trusted(file, results):
+    folder, _ = results
+    before, digest = executions(file.parent), load_code(f"{file}:quarter").digest
+    file.unlink()
+    (file.parent / "executed").unlink()
+    checks = {check.what: check for check in verify(folder).checks}
+    assert checks["dilemma/pol.py@quarter"].how == RECORDED
+    assert executions(file.parent) == 0 < before
+    assert digest in checks["dilemma/pol.py@quarter"].reasons[-1]
+
+
+def test_trusted_code_plays_all_episodes_again(tmp_path):
+    plain = "import numpy as np\ndef quarter(o):\n    return np.full((*o.shape[:2], 1), 0.25)\n"
+    (tmp_path / "pol.py").write_text(plain)
+    protocol = load_protocol(builders.protocol_file(tmp_path, tasks=[builders.make_task()]))
+    folder, name = tmp_path / "results", f"{tmp_path / 'pol.py'}:quarter"
+    coopbench.evaluate(protocol, [name], folder)
+    digest = load_code(name).digest
+    (check,) = verify(folder, trust=[digest[:12]]).cells
+    assert (check.how, check.verdict, check.played) == (RERUN, IDENTICAL, check.episodes)
+    for wrong in (digest[:11], "0" * 12):
+        with pytest.raises(ValueError, match="No code in these results has the digest"):
+            verify(folder, trust=[wrong])
+
+
+def test_changed_source_is_damage(results):
+    folder, protocol = results
+    cell = store.cell_of(folder / "dilemma" / "pol.py@quarter" / "meta.json")
+    (folder / cell.folder / "source.txt").write_text("print('hello')")
+    with pytest.raises(DamagedResultError, match="checksum"):
+        store.read(folder, protocol, cell)
+
+
+def test_source_under_another_name_is_damage(results):
+    folder, protocol = results
+    file = folder / "dilemma" / "pol.py@quarter" / "meta.json"
+    meta = json.loads(file.read_text())
+    meta["code"]["attribute"] = "other"
+    file.write_text(json.dumps(meta))
+    with pytest.raises(DamagedResultError, match="'code' is of another policy"):
+        store.read(folder, protocol, store.cell_of(file))
+
+
+def test_commands_take_code(file, tmp_path, capsys):
+    protocol = builders.protocol_file(tmp_path, tasks=[builders.make_task()])
+    app(["plan", str(protocol), "-p", f"{file}:Half"], standalone_mode=False)
+    assert "pol.py:Half" in capsys.readouterr().out
+    out = tmp_path / "crossplay"
+    names = ["-p", f"{file}:Half", "-p", "random"]
+    app(["crossplay", str(protocol), *names, "--out", str(out)], standalone_mode=False)
+    assert "pol.py:Half" in (out / "crossplay.md").read_text()
