@@ -6,7 +6,7 @@
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -39,12 +39,41 @@ _PUBLIC = {
 __all__ = ["__version__", "protocols", *sorted(_PUBLIC)]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(importlib.import_module(_PUBLIC[name]), name)
-    if name == "protocols":  # a package that can be called, see there
-        return importlib.import_module("coopbench.protocols")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:  # the same names for type checkers and editors; a test compares the two lists
+    from coopbench.catalogue import environments as environments
+    from coopbench.catalogue import learners as learners
+    from coopbench.catalogue import policies as policies
+    from coopbench.catalogue import warmup as warmup
+    from coopbench.episodes.trained import Trained as Trained
+    from coopbench.playing.models import Checkpoints as Checkpoints
+    from coopbench.playing.models import Failed as Failed
+    from coopbench.playing.models import Models as Models
+    from coopbench.protocol.loading import load_protocol as load_protocol
+    from coopbench.protocol.schema import Protocol as Protocol
+    from coopbench.report.loading import load_report as load_report
+    from coopbench.report.report import Report as Report
+    from coopbench.workflows.crossplay import crossplay as crossplay
+    from coopbench.workflows.episode import record as record
+    from coopbench.workflows.evaluation import evaluate as evaluate
+    from coopbench.workflows.leaderboard import leaderboard as leaderboard
+    from coopbench.workflows.replay import find_episode as find_episode
+    from coopbench.workflows.shards import merge as merge
+    from coopbench.workflows.shards import play_shard as play_shard
+    from coopbench.workflows.timed import timed_evaluate as timed_evaluate
+    from coopbench.workflows.training import train as train
+    from coopbench.workflows.verification import verify as verify
+
+    def protocols() -> tuple[str, ...]:
+        """Return the names of the protocols of this package."""
+
+else:  # type checkers would accept any name
+
+    def __getattr__(name: str) -> Any:
+        if name in _PUBLIC:
+            return getattr(importlib.import_module(_PUBLIC[name]), name)
+        if name == "protocols":  # a package that can be called, see there
+            return importlib.import_module("coopbench.protocols")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

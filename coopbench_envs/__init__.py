@@ -4,7 +4,7 @@
 ``gymnasium.make("coopbench_envs:coopbench/TrustDilemma-v0")`` needs no import.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coopbench_envs.registration import ids, register, register_all, register_file, spec
 
@@ -13,13 +13,18 @@ __all__ = ["Engine", "ids", "register", "register_file", "sb3_vec_env", "spec"]
 register_all()
 
 
-def __getattr__(name: str) -> Any:  # numba and stable-baselines3 are imported only when used
-    if name == "Engine":
-        from coopbench_envs.engine import Engine
+if TYPE_CHECKING:  # the same names for type checkers and editors
+    from coopbench_envs.engine import Engine as Engine
+    from coopbench_envs.shells.sb3_vec_env import sb3_vec_env as sb3_vec_env
+else:  # type checkers would accept any name
 
-        return Engine
-    if name == "sb3_vec_env":
-        from coopbench_envs.shells.sb3_vec_env import sb3_vec_env
+    def __getattr__(name: str) -> Any:  # numba and stable-baselines3 are imported only when used
+        if name == "Engine":
+            from coopbench_envs.engine import Engine
 
-        return sb3_vec_env
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return Engine
+        if name == "sb3_vec_env":
+            from coopbench_envs.shells.sb3_vec_env import sb3_vec_env
+
+            return sb3_vec_env
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -96,6 +96,7 @@ LATE_IMPORTS = {
 IMPORT_BY_NAME = {
     "baselines/registry.py": "policies and learners register by lying in the folder",
     "coopbench/__init__.py": "public names are loaded when they are first used",
+    "baselines/code.py": "the user names a module",
     "coopbench_envs/registration.py": "environments register by lying in the folder",
     "coopbench_envs/shells/seats.py": "partners of an environment need policies, which lie above",
 }
@@ -130,7 +131,10 @@ def imports(module: str, file: Path) -> Iterator[Import]:
     """Yield the imports of a module, those in functions and for types included."""
     functions = [n for n in ast.walk(_tree(file)) if isinstance(n, ast.FunctionDef)]
     late = {id(node) for function in functions for node in ast.walk(function)}
+    lazy = _lazy_names(module, file)
     for node in ast.walk(_tree(file)):
+        if id(node) in lazy:
+            continue
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level:
@@ -143,6 +147,16 @@ def imports(module: str, file: Path) -> Iterator[Import]:
             continue
         for name in names:
             yield Import(module, name, node.lineno, id(node) in late)
+
+
+def _lazy_names(module: str, file: Path) -> set[int]:
+    """Return the nodes of imports that tell type checkers what ``coopbench`` imports by name."""
+    blocks = [n for n in _tree(file).body if module == "coopbench" and _is_for_types(n)]
+    return {id(node) for block in blocks for node in ast.walk(block)}
+
+
+def _is_for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING"
 
 
 @cache
@@ -298,6 +312,8 @@ def long_modules() -> list[str]:
 def _lines_of_data(node: ast.stmt) -> int:
     """Count the lines of a statement that re-exports names or lists them; 0 for any other."""
     listing = isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Dict)
+    if _is_for_types(node):
+        return sum(map(_lines_of_data, getattr(node, "body", [])))
     if isinstance(node, ast.ImportFrom) or listing:
         return (node.end_lineno or node.lineno) - node.lineno + 1
     return 0

@@ -1,0 +1,92 @@
+"""What type checkers and editors know of the public names, from a user's file."""
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from folders import ROOT, link_packages
+
+import coopbench
+import coopbench_envs
+
+# A user's file: what is wrong is marked with the word that a checker's message must hold.
+USER = """
+import coopbench
+import coopbench_envs
+
+report = coopbench.evaluate("coopbench/TrustDilemma-v1", ["random"])
+print(report.estimates, coopbench.protocols()[0].upper(), coopbench_envs.spec("Routing-v1").id)
+coopbench.evalute("coopbench/TrustDilemma-v1", ["random"])  # wrong: evalute
+coopbench.evaluate("coopbench/TrustDilemma-v1", ["random"], nope=4)  # wrong: nope
+report.nonsense()  # wrong: nonsense
+coopbench_envs.Engin("coopbench/TrustDilemma-v1")  # wrong: Engin
+coopbench.verify(3)  # wrong: int
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A folder with all packages where they are installed, and a user's file."""
+    folder = tmp_path_factory.mktemp("types")
+    link_packages(folder / "site")
+    (folder / "user.py").write_text(USER)
+    return folder
+
+
+def _wrong():
+    """Return {line: word} of what is wrong in the user's file."""
+    marks = (line.partition("# wrong: ")[2] for line in USER.splitlines())
+    return {number: word for number, word in enumerate(marks, 1) if word}
+
+
+def _check_messages(output, pattern):
+    """Compare messages with the marks: each mark has one that holds its word, nothing else has."""
+    messages = {int(n): text for n, text in re.findall(pattern, output, re.MULTILINE)}
+    assert set(messages) == set(_wrong()), output
+    for line, word in _wrong().items():
+        assert word in messages[line], output
+
+
+def test_mypy_finds_what_is_wrong_in_a_users_file(tree):
+    options = ["--follow-imports=silent", "--ignore-missing-imports", "--no-error-summary"]
+    cache = ["--cache-dir", str(ROOT / ".mypy_cache" / "user")]
+    command = [sys.executable, "-m", "mypy", *options, *cache, "user.py"]
+    done = subprocess.run(
+        command,
+        cwd=tree,
+        env={"MYPYPATH": str(tree / "site"), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    _check_messages(done.stdout, r"^user\.py:(\d+): error: (.*)$")
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("pyright") is None, reason="the extra lint brings pyright"
+)
+def test_pyright_finds_what_is_wrong_in_a_users_file(tree):
+    config = {"extraPaths": [str(tree / "site")], "include": ["user.py"]}
+    (tree / "pyrightconfig.json").write_text(str(config).replace("'", '"'))
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    _check_messages(done.stdout, r"user\.py:(\d+):\d+ - error: (.*)$")
+
+
+@pytest.mark.parametrize("package", [coopbench, coopbench_envs])
+def test_type_checkers_know_exactly_the_lazy_names(package):
+    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
+    (block,) = (n for n in tree.body if isinstance(n, ast.If))
+    imports = {
+        alias.asname: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    if package is coopbench:
+        assert imports == coopbench._PUBLIC
+    assert set(imports) <= set(package.__all__)
