@@ -4,6 +4,8 @@
 path agree. The type check and the tests read the folders from here.
 """
 
+import re
+import tomllib
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -27,5 +29,38 @@ def packages() -> list[str]:
     ]
 
 
+def repository() -> str:
+    """Return the address that the project is published under; empty without one."""
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return str(content["tool"]["coopbench"]["repository"]).rstrip("/")
+
+
+def long_description(address: str) -> str:
+    """Return the README for an index, where its relative links would lead nowhere.
+
+    They lead to the repository at ``address``; without one, only their texts are left.
+    """
+
+    def link(match: re.Match[str]) -> str:
+        text, target = match.groups()
+        return f"[{text}]({address}/blob/main/{target})" if address else text
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"\[([^\]]*)\]\((?![a-z]+:|#)([^)]*)\)", link, readme)
+
+
+def project_urls(address: str) -> dict[str, str]:
+    """Return the project's links on an index."""
+    pages = {"Source": "", "Issues": "/issues", "Documentation": "/tree/main/docs"}
+    pages["Changelog"] = "/blob/main/CHANGELOG.md"
+    return {name: address + page for name, page in pages.items()} if address else {}
+
+
 if __name__ == "__main__":  # which is the name under which pip runs this file
-    setup(packages=packages(), package_dir=FOLDERS)
+    setup(
+        packages=packages(),
+        package_dir=FOLDERS,
+        long_description=long_description(repository()),
+        long_description_content_type="text/markdown",
+        project_urls=project_urls(repository()),
+    )

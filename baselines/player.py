@@ -6,8 +6,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from coopbench.baselines.code import CodePolicy
 from coopbench.baselines.game import Game
+from coopbench.baselines.own_code import CodePolicy
 from coopbench.baselines.policy import label
 from coopbench.baselines.predicting import Predicting
 from coopbench.baselines.registry import make_policy

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple
 
-from coopbench.baselines.code import is_code, load_code
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import Learner, LearnerEntry
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import LARGEST, POLICY_FILE, TrainedPolicy
+from coopbench.baselines.own_code import is_code, load_code
 from coopbench.baselines.policy import Entry, Policy, PolicyName, label
 from coopbench_envs.parameters import Allowed, describe, named, resolve, unknown
 from coopbench_envs.reading import read_regular

@@ -1,7 +1,8 @@
 """Train PPO on one game: a script to read, copy and change.
 
-    python -m coopbench.baselines.train_ippo --env TrustDilemma-v1 --steps 200000
+    python baselines/train_ippo.py --env TrustDilemma-v1 --steps 204800
 
+By default it is IPPO with the hyperparameters of the published Coopetition-Gym evaluation.
 Learns in intervals and prints after each of them the mean return of an agent over 32 episodes in
 which the policy sits in all seats, beside that of the best constant policy on the same seeds. Then
 it saves the policy as data, which ``networks.kinds.read_policy`` reads. Needs the extra ``train``.
@@ -17,7 +18,7 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import make_learner, make_policy
+from coopbench.baselines.registry import make_learner, make_policy, preset
 from coopbench_envs.engine import Engine
 from coopbench_envs.registration import spec
 
@@ -44,12 +45,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Train PPO on one game.")
     parser.add_argument("--env", default="TrustDilemma-v1")
-    parser.add_argument("--learner", default="ippo_shared", help="or ippo: networks of their own")
-    parser.add_argument("--steps", type=int, default=200_000, help="of the environment, all lanes")
-    parser.add_argument("--interval", type=int, default=20_000, help="steps between evaluations")
+    parser.add_argument("--learner", default="ippo", help="or ippo_shared: one network for all")
+    parser.add_argument("--steps", type=int, default=204_800, help="of the environment, all lanes")
+    parser.add_argument("--interval", type=int, default=20_480, help="steps between evaluations")
     parser.add_argument("--seed", type=int, default=0, help="of the training")
-    parser.add_argument("--learning-rate", type=float, default=1e-3)
-    parser.add_argument("--layers", default="64x64", help="widths of the hidden layers")
+    parser.add_argument("--learning-rate", type=float, help="default: as published")
+    parser.add_argument("--layers", help="widths of the hidden layers; default: as published")
     parser.add_argument("--out", type=Path, default=Path("policy.npz"), help="file of the policy")
     return parser.parse_args(arguments)
 
@@ -58,20 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train, evaluate, save."""
     options = parse(arguments)
     env_id, other = spec(options.env).id, reference(options.env)
-    # More games at once and larger minibatches than by default, which takes less time.
+    chosen = {"learning_rate": options.learning_rate, "layers": options.layers}
+    published = preset("coopetition-published", "ippo")
+    values = published | {name: value for name, value in chosen.items() if value is not None}
     learner = make_learner(
         options.learner,
         env_id,
         {},  # parameters of the environment
         options.seed,
-        learning_rate=options.learning_rate,
-        lanes=32,
-        rollout=3200,
-        batch_size=800,
-        epochs=5,
-        layers=options.layers,
-        scale_observations=True,
-        scale_rewards=True,
+        **values,
     )
     print(f"{env_id}, mean return of an agent; {other}: {mean_return(other, env_id):.2f}")
     print(f"{'steps':>10}{'training':>10}{'evaluation':>12}{'entropy':>9}{'value loss':>12}")

@@ -37,7 +37,8 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench.baselines": (
         ("", "errors"),
         ("game",),
-        ("policy", "code"),
+        ("policy",),
+        ("own_code",),
         ("rules",),
         ("networks", "strategies", "planners"),
         ("learner", "predicting"),
@@ -96,7 +97,7 @@ LATE_IMPORTS = {
 IMPORT_BY_NAME = {
     "baselines/registry.py": "policies and learners register by lying in the folder",
     "coopbench/__init__.py": "public names are loaded when they are first used",
-    "baselines/code.py": "the user names a module",
+    "baselines/own_code.py": "the user names a module",
     "coopbench_envs/registration.py": "environments register by lying in the folder",
     "coopbench_envs/shells/seats.py": "partners of an environment need policies, which lie above",
 }

@@ -437,12 +437,12 @@ def test_the_learning_rate_falls_and_a_large_divergence_ends_an_update():
 def test_the_script_trains_compares_and_saves(tmp_path, capsys):
     for env_id, other in (("TrustDilemma-v1", "best_constant"), (PENNIES, "random")):
         file = tmp_path / "policy.npz"
-        script = ["--env", env_id, "--steps", "6400", "--interval", "3200", "--out", str(file)]
-        train_ippo.main([*script, "--layers", "8", "--learner", "ippo"])
+        script = ["--env", env_id, "--steps", "4096", "--interval", "2048", "--out", str(file)]
+        train_ippo.main([*script, "--layers", "8"])
         lines = capsys.readouterr().out.splitlines()
         assert f"{other}: " in lines[0]
-        assert [line.split()[0] for line in lines[2:4]] == ["3,200", "6,400"]
+        assert [line.split()[0] for line in lines[2:4]] == ["2,048", "4,096"]
         policy = read_policy(file.read_bytes())
-        assert policy.facts["steps"] == 6400
+        assert policy.facts["steps"] == 4096
         evaluation = train_ippo.mean_return(policy, policy.facts["environment"])
         assert f"{evaluation:.2f}" == lines[3].split()[2]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench.baselines.code import is_code, load_code
+from coopbench.baselines.own_code import is_code, load_code
 from coopbench.baselines.registry import from_code
 from coopbench.cli.main import app
 from coopbench.errors import DamagedResultError

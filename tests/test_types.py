@@ -66,9 +66,7 @@ def test_mypy_finds_what_is_wrong_in_a_users_file(tree):
     _check_messages(done.stdout, r"^user\.py:(\d+): error: (.*)$")
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("pyright") is None, reason="the extra lint brings pyright"
-)
+@pytest.mark.skipif(importlib.util.find_spec("pyright") is None, reason="pyright is not installed")
 def test_pyright_finds_what_is_wrong_in_a_users_file(tree):
     config = {"extraPaths": [str(tree / "site")], "include": ["user.py"]}
     (tree / "pyrightconfig.json").write_text(str(config).replace("'", '"'))

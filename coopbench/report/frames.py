@@ -40,7 +40,8 @@ def frame(findings: Findings, what: str = "episodes") -> Any:
         import pandas
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            'A frame needs pandas; install it with: pip install "coopbench[pandas]"', name="pandas"
+            'A frame needs pandas, the extra "pandas": pip install ".[pandas]" in a checkout.',
+            name="pandas",
         ) from None
 
     makers = {"episodes": _episode_frame, "progress": _progress_frame}

@@ -22,9 +22,9 @@ import numpy as np
 from pydantic_core import from_json
 
 import coopbench_envs
-from coopbench.baselines.code import LARGEST_SOURCE, CodePolicy
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.own_code import LARGEST_SOURCE, CodePolicy
 from coopbench.baselines.registry import (
     POLICY_FILE,
     hyperparameters,

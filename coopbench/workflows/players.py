@@ -7,8 +7,8 @@ and that lies in the cell. Everything else is a policy that is not here to play 
 
 from typing import NamedTuple
 
-from coopbench.baselines.code import CodePolicy, stored_code
 from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.own_code import CodePolicy, stored_code
 from coopbench.baselines.registry import POLICY_FILE, entries, learners, make_policy, parse_name
 from coopbench.episodes.names import imitated
 from coopbench.playing.plan import game_of

@@ -145,7 +145,7 @@ def _check_installed() -> None:
     if lacking:
         raise ValueError(
             f"Training needs {', '.join(lacking)}, not installed here: "
-            f'pip install "coopbench[train]".'
+            f'the extra "train" brings them: pip install ".[train]" in a checkout.'
         )
 
 

@@ -5,7 +5,15 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from stable_baselines3.common.vec_env import VecEnv
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "sb3_vec_env needs Stable-Baselines3, the extra 'train' of coopbench: "
+        'pip install ".[train]" in a checkout.',
+        name=error.name,
+    ) from error
 
 from coopbench_envs.engine import SAME_STEP, Engine
 from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of

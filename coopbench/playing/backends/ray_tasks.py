@@ -36,7 +36,7 @@ def ray_tasks(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None)
     except ModuleNotFoundError as error:
         raise ValueError(
             "The backend 'ray' needs Ray, which is not installed here: "
-            "pip install \"coopbench[ray]\", or choose backend 'processes'."
+            "pip install \".[ray]\" in a checkout, or choose backend 'processes'."
         ) from error
     for job in jobs:
         check_portable(job, ray.cloudpickle.dumps)

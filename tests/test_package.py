@@ -1,0 +1,55 @@
+"""What a distributor and the visitors of an index get."""
+
+import re
+import runpy
+import subprocess
+import sys
+import tarfile
+
+import pytest
+from folders import ROOT
+
+SETUP = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")
+
+
+@pytest.mark.parametrize("address", ["", "https://example.org/coopbench"])
+def test_the_long_description_has_no_relative_link(address):
+    text = SETUP["long_description"](address)
+    targets = re.findall(r"\]\(([^)]*)\)", text)
+    assert all(target.startswith(("https:", "#")) for target in targets)
+    assert f"{address}/blob/main/docs/training.md" in text or not address
+    assert "[Training](" in text or not address
+    assert set(SETUP["project_urls"](address)) in (
+        {*()},
+        {"Source", "Issues", "Documentation", "Changelog"},
+    )
+
+
+def test_no_instruction_installs_a_name_that_is_on_no_index():
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("coopbench*/**/*.py")]
+    wrong = [f for f in files if re.search(r"pip install [^\n]*\bcoopbench\b\[?", f.read_text())]
+    assert wrong == []
+
+
+def test_no_module_beside_the_script_shadows_the_standard_library():
+    names = {path.stem for path in (ROOT / "baselines").iterdir() if path.suffix in ("", ".py")}
+    assert names & sys.stdlib_module_names == set()
+    script = [sys.executable, str(ROOT / "baselines" / "train_ippo.py"), "--help"]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "as published" in done.stdout
+
+
+def test_the_source_distribution_holds_what_a_distributor_needs(tmp_path):
+    code = "from setuptools.build_meta import build_sdist; import sys; build_sdist(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True
+    )
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    for file in ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"):
+        assert file in names
+    for file in ("constraints.txt", "docs/index.md", "examples/sb3_focal.py", "tests/conftest.py"):
+        assert file in names
+    assert not any("__pycache__" in name for name in names)
