@@ -137,7 +137,13 @@ def export_results(
 
 
 def import_results(
-    file: Annotated[Path, typer.Argument(help="A JSON file in the format of marl-eval.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A JSON file in the format of marl-eval, or a .csv file with the columns "
+            "algorithm, task, run and one for each metric."
+        ),
+    ],
     absolute: Annotated[
         str,
         typer.Option(
@@ -152,13 +158,40 @@ def import_results(
             "not scaled."
         ),
     ] = "minmax",
+    out: Annotated[
+        Path | None, typer.Option(help="With a .csv file: file for the report, as Markdown.")
+    ] = None,
 ) -> None:
-    """Summarise results of other tools: interquartile mean, median, mean, optimality gap."""
-    from coopbench.exchange import SCALES, read_marl_eval, summary_table
+    """Summarise results of other tools: interquartile mean, median, mean, optimality gap.
+
+    Of a .csv file of scores, all pairs of algorithms are compared as well.
+    """
+    from coopbench.exchange import (
+        SCALES,
+        comparison_table,
+        read_marl_eval,
+        read_scores_csv,
+        save_scores_report,
+        summary_table,
+    )
+    from coopbench.playing.recording import check_place
     from coopbench.report.terminal import print_table
     from coopbench_envs.parameters import named
 
-    scaled = named("scale", scale, SCALES)
+    scaled, is_csv = named("scale", scale, SCALES), file.suffix.lower() == ".csv"
+    if out is not None:
+        if not is_csv:
+            raise ValueError("--out goes with a .csv file of scores.")
+        check_place(out)
+    if is_csv:
+        scores = scaled(read_scores_csv(file, absolute), metric)
+        print_table(summary_table(scores, metric), console())
+        print_table(comparison_table(scores, metric), console())
+        for text in scores.missing:
+            say(f"Missing: {text}")
+        if out is not None:
+            say(f"Report: {save_scores_report(scores, metric, out)}")
+        return
     for results in read_marl_eval(file, absolute).values():
         print_table(summary_table(scaled(results, metric), metric), console())
         for text in results.missing:
