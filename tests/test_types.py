@@ -24,7 +24,7 @@ coopbench.evalute("coopbench/TrustDilemma-v1", ["random"])  # wrong: evalute
 coopbench.evaluate("coopbench/TrustDilemma-v1", ["random"], nope=4)  # wrong: nope
 report.nonsense()  # wrong: nonsense
 coopbench_envs.Engin("coopbench/TrustDilemma-v1")  # wrong: Engin
-coopbench.verify(3)  # wrong: int
+coopbench.verify(3)  # wrong: verify
 """
 
 
