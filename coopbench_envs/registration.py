@@ -98,7 +98,9 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
             f"{file} cannot be imported: its name is that of another module, "
             f"{getattr(module, '__file__', path.stem)}. Rename the file."
         )
-    by_name = {key: s for key, s in vars(module).items() if key.startswith("SPEC")}
+    by_name: dict[str, EnvSpec] = {
+        key: s for key, s in vars(module).items() if key.startswith("SPEC")
+    }
     by_name |= {s.id: s for s in by_name.values()}
     if name not in by_name:
         raise ValueError(unknown("environment", name, by_name, str(file)))
