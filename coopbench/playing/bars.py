@@ -1,14 +1,16 @@
 """Bars: how far work has come, in a terminal or a notebook."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from coopbench.episodes.table import Cell
-from coopbench.playing.runner import CellProgress
 
-__all__ = ["Progress", "shown"]
+__all__ = ["CellProgress", "Progress", "shown"]
+
+# Called with a cell, the share done in [0, 1] and an event: "plays", "done" or "kept".
+CellProgress = Callable[[Cell, float, str], None]
 
 
 @contextmanager

@@ -82,5 +82,6 @@ def _named(name: Any, policy: Any) -> Entrant:
             f"Models({name!r}, {{training seed: ...}}) instead."
         )
     if isinstance(policy, type) or not _is_one(policy):
-        return policy  # the plan says what is wrong with it
+        unusable: Entrant = policy
+        return unusable  # the plan says what is wrong with it
     return Named(name, policy)

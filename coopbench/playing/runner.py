@@ -5,18 +5,17 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from coopbench.episodes.table import Cell
 from coopbench.playing.backends.choice import BACKENDS
 from coopbench.playing.backends.jobs import Job, Results
+from coopbench.playing.bars import CellProgress
 from coopbench.playing.cell_job import CellJob
 from coopbench_envs.parameters import named
 
-__all__ = ["CellProgress", "Event", "Progress", "Runner", "by_cell"]
+__all__ = ["Event", "Progress", "Runner", "by_cell"]
 
 # What happens to a job: it is at work, its result has been taken over, or needs no work.
 Event = Literal["plays", "done", "kept"]
 Progress = Callable[[Any, float, Event], None]  # job, share done in [0, 1], event
-CellProgress = Callable[[Cell, float, str], None]  # the same by cell, for public functions
 
 J = TypeVar("J", bound=Job)
 

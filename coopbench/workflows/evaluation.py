@@ -9,12 +9,12 @@ from coopbench.baselines.registry import learners, parse_name, trained_policy
 from coopbench.episodes.table import Cell, Failure, Played
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError
-from coopbench.playing.bars import shown
+from coopbench.playing.bars import CellProgress, shown
 from coopbench.playing.entrants import Entrants, entrants
 from coopbench.playing.models import Entrant, Failed
 from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
-from coopbench.playing.runner import CellProgress, Runner, by_cell
+from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import ad_hoc, find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.selection import with_tasks

@@ -18,8 +18,8 @@ from coopbench.analysis.standings import Row, Source, Standings
 from coopbench.baselines.registry import entry_of
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.files import write_text
+from coopbench.playing.bars import CellProgress
 from coopbench.playing.plan import check_units
-from coopbench.playing.runner import CellProgress
 from coopbench.protocol.schema import Protocol
 from coopbench.report.data import finite
 from coopbench.report.leaderboard import as_html

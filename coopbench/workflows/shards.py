@@ -7,10 +7,11 @@ from typing import Any
 
 from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
+from coopbench.playing.bars import CellProgress
 from coopbench.playing.entrants import Entrants
 from coopbench.playing.plan import Planned, check_units, plan
 from coopbench.playing.rollout import PlayJob
-from coopbench.playing.runner import CellProgress, Runner, by_cell
+from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import load_report

@@ -12,7 +12,8 @@ from typing import Any
 
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError
-from coopbench.playing.runner import CellProgress, Runner, by_cell
+from coopbench.playing.bars import CellProgress
+from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import load_report

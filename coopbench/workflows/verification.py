@@ -18,7 +18,8 @@ from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import read_bounded
-from coopbench.playing.runner import CellProgress, Event, Runner
+from coopbench.playing.bars import CellProgress
+from coopbench.playing.runner import Event, Runner
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.user_maps import are_replaced
