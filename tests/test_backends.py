@@ -494,7 +494,7 @@ def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
 
 def test_a_missing_ray_is_named(file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r'pip install "coopbench\[ray\]"'):
+    with pytest.raises(ValueError, match=r'pip install "\.\[ray\]"'):
         coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray")
     assert not (tmp_path / "r").exists()
 

@@ -167,7 +167,7 @@ def test_an_unwritable_folder_is_named(command, tmp_path):
     (tmp_path / "taken").write_text("a file")
     for place, status, message in (
         ("taken", 2, "taken is not a folder; name one"),
-        ("taken/r", 1, "Could not read or write taken/r: Not a directory. Finished cells are kept"),
+        ("taken/r", 1, "taken/r: Not a directory. Fix the problem. Finished cells are kept"),
     ):
         assert message in command("evaluate", *SMALL, "--out", place, status=status).message
 
@@ -197,7 +197,11 @@ def _chains():
 
 
 @pytest.mark.parametrize("commands", _chains(), ids=lambda commands: "-".join(commands[0][:3]))
-def test_commands_of_the_readme_run(command, shorter_work, commands):
+def test_commands_of_the_readme_run(command, shorter_work, commands, tmp_path):
+    code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    policy = next(block for block in code if "def fair_weather" in block).partition("\nreport =")[0]
+    (tmp_path / "policy.py").write_text(policy, encoding="utf-8")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     targets = (ROOT / "Makefile").read_text(encoding="utf-8")
     for program, *arguments in commands:
         if program == "make":

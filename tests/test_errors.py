@@ -66,7 +66,7 @@ def test_the_command_line_prints_every_exception_as_a_message(name, monkeypatch,
     monkeypatch.setattr(command_line, "app", app)
     with pytest.raises(SystemExit) as stop:
         command_line.main()
-    assert stop.value.code == (1 if name == "WorkerError" else 2)
+    assert stop.value.code == (1 if name in ("WorkerError", "DamagedResultError") else 2)
     assert capsys.readouterr().err == "Error: this and that\n"
 
 
@@ -178,7 +178,9 @@ def test_seeds_and_masks(env_id):
         parallel.reset(seed=-1)
     with pytest.raises(ValueError, match="options\\['state'\\] must map"):
         parallel.reset(seed=1, options={"state": 3})
-    parallel.reset(seed=2**64 + 5, options={"anything": 1})  # large seeds and foreign options pass
+    with pytest.raises(ValueError, match="18446744073709551616"):
+        parallel.reset(seed=2**64)  # not the game of seed 0
+    parallel.reset(seed=2**64 - 1, options={"anything": 1})  # foreign options pass
 
 
 def test_control_and_partner(env_id):

@@ -8,6 +8,7 @@ import pytest
 import toy_pennies
 
 from coopbench.errors import ProtocolError
+from coopbench.protocol import map_files
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum, files_of, place_of
 from coopbench.protocol.user_maps import are_replaced, maps_text, with_maps
@@ -182,6 +183,6 @@ def test_results_that_name_large_files_are_refused(tmp_path, boards, monkeypatch
     file = tmp_path / "protocol.json"
     file.write_text(with_maps(protocol(tmp_path), boards).model_dump_json(), encoding="utf-8")
     assert store.read_protocol(file).name == "boards-v1"
-    monkeypatch.setattr(store, "_MAP", 5)
-    with pytest.raises(ProtocolError, match=r"a\.board' has more than 5 bytes"):
+    monkeypatch.setattr(map_files, "LARGEST", 5)
+    with pytest.raises(ProtocolError, match=r"a\.board is larger than 5 bytes"):
         store.read_protocol(file)

@@ -37,7 +37,7 @@ def protocol(tmp_path_factory):
         selection=(500, 2),
         training=make_training(),
         baselines=["random", "constant:0.5"],
-        learned=["ippo"],
+        learned=["mine"],
     )
 
 
@@ -53,7 +53,7 @@ def report(protocol):
     """Fixed policies, one that nobody has described, and a learner with a failed run."""
     failed = coopbench.Failed("out of memory")
     trained = {"dilemma": {50: model(50), 51: model(51)}, "longer": {50: model(50), 51: failed}}
-    policies = ["random", "constant:0.5", Invests(0.9, "untold"), coopbench.Models("ippo", trained)]
+    policies = ["random", "constant:0.5", Invests(0.9, "untold"), coopbench.Models("mine", trained)]
     return coopbench.evaluate(protocol, policies)
 
 
@@ -179,7 +179,7 @@ def test_the_checklist_of_fixed_policies_asks_for_no_training(fixed):
     answers = checklist(fixed)
     assert {item.state for item in answers if item.topic == "Training"} == {"not needed"}
     assert items(fixed)["Required baselines are there"].state == "no"
-    assert "ippo" in items(fixed)["Required baselines are there"].known
+    assert "mine" in items(fixed)["Required baselines are there"].known
     assert items(fixed)["Commit"].known == (provenance.commit() or "—")
     assert items(fixed)["More than one environment"].state == "no"
 
@@ -215,24 +215,24 @@ def test_too_few_runs_and_shared_seeds_are_flagged(report):
         runs = next(item for name, item in answers.items() if "runs of each" in name)
         apart = answers["Seeds of training and evaluation are apart"]
         assert (runs.state, apart.state) == states
-        assert "ippo: at least 1" in runs.known
+        assert "mine: at least 1" in runs.known
     assert "shared: 3" in apart.known
 
 
 def test_cards_tell_all_policies(report):
     facts = cards(report)
-    assert list(facts) == ["random", "constant:0.5", "untold", "ippo"]
+    assert list(facts) == ["random", "constant:0.5", "untold", "mine"]
     assert facts["constant:0.5"]["Hyperparameters"] == "fraction = 0.5"
     assert facts["constant:0.5"]["Training"] == "none: a fixed policy"
     assert facts["untold"]["Training"] == facts["untold"]["Hyperparameters"] == "— missing"
-    learner = facts["ippo"]
+    learner = facts["mine"]
     assert learner["Training runs"] == "50, 51"
     assert learner["Failed runs"] == "51 on longer"
     assert learner["Training steps"] == "20"
     assert learner["Hyperparameters"] == "rate = 0.1, seed = 50 or 51"
     assert (learner["Acts on"], learner["Compute of training"]) == ("pixels", "1 GPU, 2 h")
     assert learner["What it does"] == "— missing"
-    courses = report.episodes.progress_of("dilemma", "ippo")
+    courses = report.episodes.progress_of("dilemma", "mine")
     steps = sorted({int(each.steps[each.best("return")]) for each in report.episodes.progress})
     assert learner["Checkpoint evaluated"] == f"that of step {' to '.join(map(str, steps))}"
     assert len(courses) == 2

@@ -473,7 +473,7 @@ def test_maps_that_cannot_be_played_on_are_named_once(folder):
         with_maps(HARD, folder / "nowhere")
     text = (folder / "two.map").read_text()
     (folder / "two.map").write_text(text.replace("@...", "@..?", 1))
-    with pytest.raises(ProtocolError, match=r"(?s)two\.map.*unknown terrain '\?'") as error:
+    with pytest.raises(ProtocolError, match=r"(?s)two\.map.*unknown terrain") as error:
         with_maps(HARD, folder)
     assert str(error.value).count("unknown terrain") == 1
     assert "Tuple" not in str(error.value)

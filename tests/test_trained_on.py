@@ -287,9 +287,9 @@ def test_steps_are_asked_for_without_selection_seeds(protocol):
 def test_a_failed_run_is_reported_once(protocol):
     lost = {"dilemma": dict.fromkeys(RUNS, "random"), "slcd": dict.fromkeys(RUNS, "random")}
     lost["dilemma"] |= {101: coopbench.Failed("the loss was nan")}
-    report = coopbench.evaluate(protocol, ["random", coopbench.Models("ippo", lost)])
+    report = coopbench.evaluate(protocol, ["random", coopbench.Models("mine", lost)])
     assert [reason for reason in report.departures if "nan" in reason] == [
-        "run 101 of ippo on dilemma, dilemma.focal, dilemma.longer failed: the loss was nan"
+        "run 101 of mine on dilemma, dilemma.focal, dilemma.longer failed: the loss was nan"
     ]
 
 

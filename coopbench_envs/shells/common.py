@@ -27,7 +27,7 @@ def seed_of(seed: Any, lanes: int = 1) -> np.ndarray:
     else:
         numbers = [_whole(seed) + lane for lane in range(lanes)]
     if max(numbers) >= _SEEDS:
-        raise ValueError(f"A seed must be below 2^64, in all {lanes:,} lanes; given {seed!r}.")
+        raise ValueError(f"A seed must be below 2^64; given {seed!r} for {lanes:,} lane(s).")
     return np.array(numbers, np.uint64)
 
 
