@@ -46,6 +46,7 @@ class GymnasiumEnv(gym.Env):
         engine = self.engine
         beside = engine.falling or engine.control.state.size or engine.spec.info
         self._bare = not (engine.discrete or beside)  # info has nothing but rewards and metrics
+        self._shape = self.action_space.shape
         self._seeded = False
 
     def set_partner(self, partner: Any) -> None:
@@ -72,12 +73,22 @@ class GymnasiumEnv(gym.Env):
         return self.seats.seen(), self._info()
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Play one step; raises ``ResetNeeded`` after the end of the episode."""
+        """Play one step.
+
+        Raises ``ResetNeeded`` after the end of the episode, and ``ValueError`` for an action that
+        is not finite or not of the shape of ``action_space``.
+        """
         engine = self.engine
         lane = engine.first
         if lane.done.item():
             raise gym.error.ResetNeeded("The episode is over: call reset() before the next step().")
-        engine.step(self.seats.complete(np.asarray(action)[None]), DISABLED)
+        array = np.asarray(action)
+        if array.shape != self._shape:
+            raise ValueError(
+                f"An action of {engine.spec.id} must have shape {self._shape}, that of "
+                f"action_space; given {array.shape}."
+            )
+        engine.step(self.seats.complete(array[None]), DISABLED)
         info = {} if self._bare else self._info()
         info["rewards"] = lane.rewards.copy()
         if lane.done.item():
