@@ -31,6 +31,7 @@ __all__ = [
     "entry_of",
     "from_code",
     "hyperparameters",
+    "is_shipped",
     "learners",
     "make_learner",
     "make_policy",
@@ -77,6 +78,12 @@ def entries() -> dict[str, Entry]:
 def entry_of(policy: str) -> Entry | None:
     """Return the entry that the name of a policy means; None if none is registered."""
     return entries().get(parse_name(policy).kind)
+
+
+def is_shipped(kind: str) -> bool:
+    """Whether a policy is part of this package, so that it can be made wherever this package is."""
+    entry = entries().get(kind)
+    return entry is not None and entry not in _installed_policies()
 
 
 def from_code(policy: Any) -> Any:

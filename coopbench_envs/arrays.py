@@ -30,8 +30,10 @@ def pack(arrays: Mapping[str, np.ndarray], *, compressed: bool = True) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(source: bytes | Path) -> dict[str, np.ndarray]:
+def unpack(source: bytes | Path, limit: int = LIMIT) -> dict[str, np.ndarray]:
     """Return the arrays of an npz file, given its content or its place.
+
+    They take up to ``limit`` bytes, of which there are never more than ``LIMIT``.
 
     Raises ``ValueError`` for anything that ``pack`` does not write.
     """
@@ -41,8 +43,8 @@ def unpack(source: bytes | Path) -> dict[str, np.ndarray]:
             raise ValueError(f"it has more than {_MEMBERS:,} arrays")
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
-            if sum(member.file_size for member in members) > LIMIT:
-                raise ValueError(f"it unpacks to more than {LIMIT} bytes")
+            if sum(member.file_size for member in members) > min(limit, LIMIT):
+                raise ValueError(f"it unpacks to more than {min(limit, LIMIT):,} bytes")
             return {m.filename.removesuffix(".npy"): _array(archive, m) for m in members}
     except (
         zipfile.BadZipFile,

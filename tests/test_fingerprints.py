@@ -5,7 +5,7 @@ import pytest
 
 import coopbench
 from coopbench.episodes import fingerprints
-from coopbench.episodes.fingerprints import Fingerprints
+from coopbench.episodes.fingerprints import Fingerprints, extremes
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc
 from coopbench_envs.engine import DISABLED, Engine
@@ -31,7 +31,8 @@ def played(env, seeds, bump=None):
             actions[bump[1], 0, 0] += 1e-9
         engine.step(actions, DISABLED)
         prints.note()
-    return prints.trace(engine.control.returns.sum(axis=1), engine.state.time), engine
+    scores = engine.control.returns.sum(axis=1)
+    return prints.trace(extremes(scores[: prints.recordable]), engine.state.time), engine
 
 
 def _bounds(engine):

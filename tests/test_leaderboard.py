@@ -60,7 +60,7 @@ def test_the_numbers_are_those_of_one_evaluation_of_all(results):
     assert rows["random"].results == tuple(digests)
     assert rows["random"].verified == rows["tit_for_tat"].verified == "all episodes"
     assert (rows["random"].acts_on, rows["trained"].acts_on) == ("none", "")
-    assert rows["trained"].verified == "8 of 32 episodes"
+    assert rows["trained"].verified == "all episodes, from stored actions"
     assert any("run 52 of trained" in note for note in board.notes)
 
 
@@ -88,7 +88,7 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
         coopbench.leaderboard(folders)
     board = coopbench.leaderboard(folders, unverified="mark")
     rows = {row.policy.partition(" ")[0]: row for row in board.rows}
-    assert rows["trained"].verified == "unverified folder; 8 of 32 episodes"
+    assert rows["trained"].verified == "unverified folder; all episodes, from stored actions"
     assert rows["random"].verified == "all episodes"  # it stands in a verified folder, too
     assert [source.unverified for source in board.sources] == ["", "manifest.json is missing"]
     assert "unverified: manifest.json is missing" in board.to_html()

@@ -15,7 +15,7 @@ from coopbench.cli.main import app
 from coopbench.errors import DamagedResultError
 from coopbench.protocol.loading import load_protocol
 from coopbench.results import store
-from coopbench.workflows.verdicts import IDENTICAL, RECORDED, RERUN
+from coopbench.workflows.verdicts import IDENTICAL, REPLAYED, RERUN
 from coopbench.workflows.verification import verify
 
 SOURCE = """
@@ -138,7 +138,7 @@ def test_verify_executes_code_only_if_its_digest_is_trusted(file, results):
     file.unlink()
     (file.parent / "executed").unlink()
     checks = {check.what: check for check in verify(folder).checks}
-    assert checks["dilemma/pol.py@quarter"].how == RECORDED
+    assert checks["dilemma/pol.py@quarter"].how == REPLAYED
     assert executions(file.parent) == 0 < before
     assert digest in checks["dilemma/pol.py@quarter"].reasons[-1]
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import coopbench
+from coopbench.episodes.actions import Actions, packed, unpacked
 from coopbench.errors import DamagedResultError
 from coopbench.files import write_text
 from coopbench.playing.models import Checkpoints, Failed, Models
@@ -27,7 +28,7 @@ from coopbench.workflows.verdicts import (
     FAILED,
     IDENTICAL,
     MISSING,
-    RECORDED,
+    REPLAYED,
     RERUN,
 )
 from coopbench.workflows.verification import verify
@@ -213,6 +214,57 @@ def help_the_learner(root):
     edit_array(BESIDE, "trace.npz", f"actions.{number}", bump((2, seat, 0), 0.05))(root)
 
 
+def edit_actions(cell, change):
+    """Return an edit of the stored actions of all episodes of a cell."""
+
+    def edit(root):
+        file = root / cell / "actions.npz"
+        actions = unpacked(file.read_bytes(), 1 << 20)
+        changed = change(actions)
+        file.write_bytes(packed(actions if changed is None else changed))
+
+    return edit
+
+
+def quiet_row(cell, change):
+    """Return an edit of the line of an episode that is neither the best nor the worst."""
+
+    def edit(root):
+        recorded = meta_of(root, cell)["recorded"]
+        edit_row(cell, next(k for k in range(6) if k not in recorded), change)(root)
+
+    return edit
+
+
+def help_in_the_actions(actions):
+    """Let the partner of every episode act as well."""
+    actions.joint[actions.joint == 0] = 0.05
+
+
+def act_otherwise(actions):
+    actions.joint[4, 2, 0, 0] += 1e-9
+
+
+def swap_actions(actions):
+    return actions._replace(joint=actions.joint[::-1])
+
+
+def some_actions(actions):
+    return Actions(actions.episodes[1:], actions.joint[1:])
+
+
+def without_actions(cell):
+    """Return an edit that removes the actions of a policy that the verifier does not have."""
+
+    def edit(root):
+        meta = meta_of(root, cell)
+        del meta["sha256"]["actions.npz"]
+        meta_of(root, cell, sha256=meta["sha256"])
+        (root / cell / "actions.npz").unlink()
+
+    return edit
+
+
 def choose_another(root):
     meta = meta_of(root, LEARNED)
     meta_of(root, LEARNED, chosen_step=30 - meta["chosen_step"])
@@ -232,8 +284,8 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "number of a line": (FIXED, edit_row(FIXED, 4, put("episode", 3)), None),
     "curve": (FIXED, edit_array(FIXED, "curves.npz", "mean_trust", bump(2, 1e-3)), None),
     "step": (FIXED, edit_array(FIXED, "trace.npz", "steps", bump(3, 1)), 4),
-    "action": (FIXED, edit_array(FIXED, "trace.npz", "actions.*", bump((1, 0, 0), 0.5)), None),
-    "reward": (FIXED, edit_array(FIXED, "trace.npz", "rewards.*", bump((1, 0), 0.5)), None),
+    "action": (FIXED, edit_array(FIXED, "trace.npz", "actions.*", bump((1, 0, 0), 0.5)), 2),
+    "reward": (FIXED, edit_array(FIXED, "trace.npz", "rewards.*", bump((1, 0), 0.5)), 2),
     "line": (FIXED, delete_line, None),
     "files": (FIXED, swap_files, None),
     "folders": (FIXED, swap_folders, None),
@@ -250,6 +302,20 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "run: trajectory": (LEARNED, recorded_row(LEARNED, put("trajectory", 64 * "f")), None),
     "run: seed": (LEARNED, edit_row(LEARNED, 1, put("seed", 7)), None),
     "run: better episode": (LEARNED, edit_row(LEARNED, 1, put("returns", [1e4, 1e4])), None),
+    "run: quiet return": (LEARNED, quiet_row(LEARNED, add("returns", 0, 1e-9)), None),
+    "run: quiet metric": (LEARNED, quiet_row(LEARNED, add("metrics", "mean_trust", 0.01)), None),
+    "run: quiet trajectory": (LEARNED, quiet_row(LEARNED, put("trajectory", 64 * "f")), None),
+    "run: all actions": (
+        LEARNED,
+        edit_actions(LEARNED, act_otherwise),
+        3,
+    ),
+    "run: swapped actions": (LEARNED, edit_actions(LEARNED, swap_actions), 2),
+    "run: some actions": (LEARNED, edit_actions(LEARNED, some_actions), None),
+    "run: no actions": (LEARNED, without_actions(LEARNED), None),
+    "run: actions beside": (BESIDE, edit_actions(BESIDE, help_in_the_actions), 1),
+    "run: step": (LEARNED, edit_array(LEARNED, "trace.npz", "steps", bump(3, 1)), 4),
+    "name": (FIXED, lambda root: meta_of(root, FIXED, hyperparameters={"fraction": 0.1}), None),
     "run: unrecorded": (LEARNED, unrecord, None),
     "run: partner": (BESIDE, help_the_learner, 3),
     "run: chosen": (LEARNED, choose_another, None),
@@ -270,8 +336,8 @@ def test_an_untouched_folder_is_identical(source):
     assert {c.what: (c.verdict, c.how, c.episodes, c.played) for c in result.cells} == {
         FIXED: (IDENTICAL, RERUN, 6, 6),
         "partners/random": (IDENTICAL, RERUN, 6, 6),
-        LEARNED: (IDENTICAL, RECORDED, 6, 2),
-        BESIDE: (IDENTICAL, RECORDED, 6, 2),
+        LEARNED: (IDENTICAL, REPLAYED, 6, 6),
+        BESIDE: (IDENTICAL, REPLAYED, 6, 6),
         "dilemma/learner/run-51": (FAILED, "", 0, 0),
         "partners/learner/run-51": (FAILED, "", 0, 0),
     }
@@ -594,7 +660,7 @@ def test_the_command_prints_and_writes_its_answer(root, tmp_path, command):
     out = tmp_path / "answer.json"
     printed = command("verify", root, "--out", out).out
     assert "Verified: identical." in printed
-    assert "16 of 24 episodes" in printed
+    assert "24 of 24 episodes" in printed
     assert "First step" not in printed  # nothing differs
     answer = json.loads(out.read_text())
     assert (answer["holds"], answer["results"]) == (True, read_manifest(root, answer["digest"])[1])

@@ -1,4 +1,4 @@
-"""Fingerprints: checksums that prove how episodes were played, and all actions of a few of them.
+"""Fingerprints: checksums that prove how episodes were played, and actions to play them again.
 
 A step of an episode is a row of little-endian float64: actions of all agents, their rewards, the
 metrics that the game measures, and 1.0 if it ended there. The fingerprint of an episode is the
@@ -6,10 +6,13 @@ SHA-256 of its rows in order, so it does not depend on the other episodes of the
 """
 
 import hashlib
+import tempfile
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from coopbench.episodes.actions import Actions
 from coopbench.episodes.table import Trace
 
 if TYPE_CHECKING:
@@ -22,9 +25,13 @@ _COURSE = 1 << 28  # bytes of actions and rewards that are stored until the epis
 
 
 class Fingerprints:
-    """Records the episodes of an engine; call ``note`` after every step."""
+    """Records the episodes of an engine; call ``note`` after every step.
 
-    def __init__(self, engine: "Engine") -> None:
+    With ``seats`` (lanes, agents), those of a policy, ``actions`` returns what it did in any lane.
+    Actions that do not fit into memory are then written to a temporary file, which has no name.
+    """
+
+    def __init__(self, engine: "Engine", seats: np.ndarray | None = None) -> None:
         control = engine.control
         self._control, self._actions = control, engine.actions
         width = np.prod(engine.actions.shape[1:], dtype=int)
@@ -35,8 +42,11 @@ class Fingerprints:
         self._filled = 0
         self._hashes = [hashlib.sha256() for _ in range(engine.lanes)]
         self._steps: list[int] = []
-        self._recordable = recordable(engine, engine.lanes)
+        self.recordable = recordable(engine, engine.lanes)
         self._course: list[tuple[np.ndarray, np.ndarray]] = []
+        self._seats = seats
+        spooled = seats is not None and self.recordable < engine.lanes
+        self._spool = tempfile.TemporaryFile() if spooled else None  # noqa: SIM115
 
     def note(self) -> None:
         """Record the step that the engine has just made."""
@@ -58,21 +68,47 @@ class Fingerprints:
         self._filled += 1
         if self._filled == self._rows.shape[1]:
             self._flush()
-        first = slice(self._recordable)
+        if self._spool is not None:
+            self._spool.write(actions.tobytes())
+        first = slice(self.recordable)
         self._course.append((actions[first].copy(), control.rewards[first].copy()))
 
-    def trace(self, scores: np.ndarray, lengths: np.ndarray) -> Trace:
-        """Return the fingerprints, and the actions of the episodes with best and worst score.
+    def trace(self, recorded: Sequence[int], lengths: np.ndarray) -> Trace:
+        """Return the fingerprints, and actions and rewards in the ``recorded`` lanes.
 
-        If the actions of all episodes do not fit into memory, these are the best and worst of the
-        first ones; see ``recordable``.
+        These are among the first ``recordable`` ones, whose actions and rewards fit into memory.
         """
         self._flush()
         return Trace(
             tuple(sha.hexdigest() for sha in self._hashes),
             np.array(self._steps, np.uint64),
-            {k: self._recorded(k, int(lengths[k])) for k in extremes(scores[: self._recordable])},
+            {k: self._recorded(k, int(lengths[k])) for k in recorded},
         )
+
+    def actions(self, lanes: np.ndarray, lengths: np.ndarray) -> Actions:
+        """Return the actions in some lanes; zeros in other seats and after the end of an episode.
+
+        Raises ``ValueError`` if no seats were named.
+        """
+        if self._seats is None:
+            raise ValueError("The actions of these episodes were not asked for.")
+        ends = lengths[lanes]
+        joint = self._joint(lanes, int(ends.max()))
+        played = np.arange(joint.shape[1]) < ends[:, None]
+        idle = ~(played[:, :, None] & self._seats[lanes][:, None, :])
+        joint[idle] = 0
+        return Actions(np.asarray(lanes, np.int64), joint)
+
+    def _joint(self, lanes: np.ndarray, steps: int) -> np.ndarray:
+        """Return the first actions of all seats in some lanes, (lanes, steps, agents, ...)."""
+        if self._spool is None:
+            course = [step[0][lanes] for step in self._course[:steps]]
+        else:
+            self._spool.flush()
+            shape, kind = self._actions.shape, self._actions.dtype
+            whole = np.memmap(self._spool, kind, "r", shape=(len(self._course), *shape))
+            course = [step[lanes] for step in whole[:steps]]
+        return np.stack(course, axis=1)
 
     def _flush(self) -> None:
         # A lane moves until its episode is over: the rows that count come first.

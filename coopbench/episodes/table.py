@@ -44,6 +44,7 @@ class Trace:
     steps: np.ndarray  # (longest,) uint64, checksum of step t + 1 over all episodes
     # Episode number -> (actions, rewards) by step, for the few that are recorded.
     recorded: dict[int, tuple[np.ndarray, np.ndarray]]
+    actions: bytes | None = None  # of a policy that a verifier does not have; see ``actions``
 
 
 @dataclass(frozen=True)

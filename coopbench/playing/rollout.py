@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import OWN, Match, seating
+from coopbench.baselines.match import OWN, Match, Script, seating
 from coopbench.baselines.player import Player
-from coopbench.episodes.fingerprints import Fingerprints
+from coopbench.episodes.actions import Actions, packed, stored_episodes
+from coopbench.episodes.fingerprints import Fingerprints, extremes
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Played, Progress
 from coopbench.episodes.trained import Trained
@@ -22,7 +23,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench_envs.engine import Engine
 
-__all__ = ["PlayJob", "outcome", "play", "play_checkpoints"]
+__all__ = ["PlayJob", "outcome", "play", "play_actions", "play_checkpoints"]
 
 
 def play(
@@ -32,6 +33,7 @@ def play(
     progress: Tell | None = None,
     partners: Sequence[PolicyLike] | None = None,
     seeds: np.ndarray | None = None,
+    with_actions: bool = False,
 ) -> Episodes:
     """Play every episode of ``cell`` and return their results.
 
@@ -39,14 +41,57 @@ def play(
     task's partners, or with other ``partners`` those of ``seating``. Curves hold, for every metric
     of the environment, its value so far after each step (0 = at the start), averaged over episodes;
     an episode that is over counts with its last value. With other ``seeds`` the frozen start
-    positions of the task, which are those of its evaluation, are not used.
+    positions of the task, which are those of its evaluation, are not used. The trace holds the
+    actions of the policy if they are to be stored, ``with_actions``.
     """
     task = protocol.task_of(cell.task)
     frozen, seeds = seeds is None, protocol.seeds_of(task) if seeds is None else seeds
     match = _match(task, len(seeds), policy, partners)
-    engine, control = match.engine, match.engine.control
+    engine = match.engine
     match.begin(seeds, instance_state(task, engine.constants, len(seeds)) if frozen else None)
-    recorder, prints = Recorder(engine), Fingerprints(engine)
+    prints = Fingerprints(engine, match.seats == OWN if with_actions else None)
+    episodes = _watched(match, cell, prints, progress)
+    scores = values(episodes, protocol.report.score)
+    trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
+    episodes = replace(episodes, trace=trace)
+    if not with_actions:
+        return episodes
+    lanes = stored_episodes(episodes, int(np.prod(engine.actions.shape[2:])), engine.horizon)
+    content = packed(prints.actions(lanes, episodes.lengths))
+    return replace(episodes, trace=replace(trace, actions=content))
+
+
+def play_actions(
+    protocol: Protocol, block: Episodes, actions: Actions, progress: Tell | None = None
+) -> tuple[Episodes, Actions]:
+    """Play episodes of a cell again from the actions of its policy; return them in that order.
+
+    Partners act as they are named. The recorded episodes are those that are recorded in ``block``,
+    all of which have to be among those of ``actions``. Also return the actions that were played, in
+    the form in which they are stored.
+    """
+    task, numbers = protocol.task_of(block.cell.task), actions.episodes.tolist()
+    engine, joint = Engine(task.env, len(numbers), **task.parameters), actions.joint
+    last = joint.shape[1] - 1
+    script = Script(lambda step: joint[:, min(step, last)].copy())
+    partners = [Player(name, Game.of(engine)) for name in task.partner_names]
+    seats = task.seating(len(block), engine.agents)[numbers]
+    match = Match(engine, [script, *partners], seats)
+    states = instance_state(task, engine.constants, len(block)) or {}
+    match.begin(block.seeds[numbers], {name: np.asarray(v)[numbers] for name, v in states.items()})
+    prints = Fingerprints(engine, seats == OWN)
+    episodes = _watched(match, block.cell, prints, progress)
+    recorded = () if block.trace is None else block.trace.recorded
+    trace = prints.trace([numbers.index(k) for k in recorded], episodes.lengths)
+    again = prints.actions(np.arange(len(numbers)), episodes.lengths)
+    return replace(episodes, trace=trace), again._replace(episodes=actions.episodes)
+
+
+def _watched(match: Match, cell: Cell, prints: Fingerprints, progress: Tell | None) -> Episodes:
+    """Play the episodes of a match that has begun; return their results without a trace."""
+    engine, control = match.engine, match.engine.control
+    seeds = control.seed.copy()
+    recorder = Recorder(engine)
     recorder.note()
     course = [control.measures.mean(axis=0)]
     for _ in match.steps():
@@ -55,10 +100,8 @@ def play(
         course.append(control.measures.mean(axis=0))
         if progress is not None:
             progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
-    episodes = outcome(engine, cell, seeds, match.seats, recorder)
     curves = dict(zip(engine.spec.metrics, np.array(course).T.copy(), strict=True))
-    trace = prints.trace(values(episodes, protocol.report.score), episodes.lengths)
-    return replace(episodes, curves=curves, trace=trace)
+    return replace(outcome(engine, cell, seeds, match.seats, recorder), curves=curves)
 
 
 def _match(
@@ -101,6 +144,7 @@ class PlayJob(CellJob):
 
     policy: Model
     partners: Sequence[PolicyLike] | None = None
+    with_actions: bool = False  # whether the results are to hold the actions of the policy
 
     @property
     def steps(self) -> int:
@@ -131,7 +175,9 @@ class PlayJob(CellJob):
             policy = policy.policy
         elif isinstance(policy, Failed):
             raise ValueError(f"There is nothing to play: {self} failed ({policy.reason}).")
-        episodes = play(self.protocol, self.cell, policy, tell, self.partners)
+        episodes = play(
+            self.protocol, self.cell, policy, tell, self.partners, with_actions=self.with_actions
+        )
         return Played(episodes, progress, time.perf_counter() - start)
 
 

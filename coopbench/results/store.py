@@ -6,6 +6,7 @@ curves.npz      mean course of every metric over an episode
 trace.npz       checksum of every step; actions and rewards of the recorded episodes
 progress.npz    training runs with checkpoints: their steps, and every metric of their episodes
 policy.npz      the trained policy that has played, also where it was named
+actions.npz     of a policy that a verifier may not have, all that it did; see episodes.actions
 source.txt      the source of a policy from FILE.py:NAME or module:NAME; it is never executed
 """
 
@@ -32,6 +33,7 @@ from coopbench.baselines.registry import (
     parse_name,
     trained_policy,
 )
+from coopbench.episodes.actions import Actions, unpacked
 from coopbench.episodes.names import check_name, cleaned
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.episodes.trained import Trained
@@ -51,6 +53,7 @@ __all__ = [
     "describe",
     "lines",
     "read",
+    "read_actions",
     "read_protocol",
     "write",
     "write_failure",
@@ -61,6 +64,7 @@ _LINE = 1 << 20  # bytes of one line
 _ALWAYS = ("results.jsonl", "curves.npz", "trace.npz")  # files of every finished cell
 _PROGRESS = "progress.npz"
 _SOURCE = "source.txt"
+_ACTIONS = "actions.npz"
 _ROW = (
     "episode",
     "seed",
@@ -95,6 +99,7 @@ class Stored(NamedTuple):
     # The policy that played, if a learner of this package trained it; also of ippo:FOLDER.
     policy: TrainedPolicy | None = None
     source: bytes | None = None  # of a policy from code, whose ``meta["code"]`` says where from
+    actions: Path | None = None  # the file of the policy's actions; see ``read_actions``
 
 
 def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[str, Any]:
@@ -137,6 +142,8 @@ def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None 
         "curves.npz": pack(played.episodes.curves),
         "trace.npz": pack(_traced(trace)),
     }
+    if trace.actions is not None:
+        files[_ACTIONS] = trace.actions
     if progress is not None:
         files[_PROGRESS] = pack({"steps": progress.steps, **progress.metrics})
     policy = model.policy if isinstance(model, Trained) else None
@@ -199,10 +206,25 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
             None,
             None if policy is None else read_policy(policy),
             source,
+            folder / _ACTIONS if _ACTIONS in contents else None,
         )
     except _BROKEN as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise DamagedResultError(f"{folder}: cannot be read ({reason}).") from None
+
+
+def read_actions(stored: Stored, limit: int) -> Actions | None:
+    """Return the actions of the policy of a stored cell; None if they are not stored.
+
+    Raises ``DamagedResultError`` if they are damaged, or unpack to more than ``limit`` bytes.
+    """
+    if stored.actions is None:
+        return None
+    content = _checked(stored.actions, stored.meta)
+    try:
+        return unpacked(content, limit)
+    except _BROKEN as error:
+        raise DamagedResultError(f"{stored.actions} cannot be read ({error}).") from None
 
 
 def _check_source(meta: dict[str, Any], source: bytes | None) -> None:
@@ -320,7 +342,7 @@ def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, byt
 def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     """Write the files of a cell, its metadata last; remove other files of an earlier result."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("meta.json", *_ALWAYS, _PROGRESS, POLICY_FILE, _SOURCE):
+    for name in ("meta.json", *_ALWAYS, _PROGRESS, POLICY_FILE, _ACTIONS, _SOURCE):
         if name not in files:
             (folder / name).unlink(missing_ok=True)
     for name, content in files.items():
@@ -381,7 +403,8 @@ def _files(meta: dict[str, Any]) -> list[str]:
     progress = [] if meta["chosen_step"] is None else [_PROGRESS]
     policy = [POLICY_FILE] if _has_policy(meta) else []
     source = [_SOURCE] if meta.get("code") is not None and meta["run"] is None else []
-    return [*_ALWAYS, *progress, *policy, *source]
+    actions = [_ACTIONS] if _ACTIONS in meta["sha256"] else []
+    return [*_ALWAYS, *progress, *policy, *actions, *source]
 
 
 def _has_policy(meta: dict[str, Any]) -> bool:

@@ -1,13 +1,14 @@
 """Comparison: differences between the stored episodes of a cell and the same played again."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from coopbench.episodes.table import Episodes, Trace
 from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Finding
 
-__all__ = ["agreement", "columns", "compared", "differences", "trace_of", "trajectories"]
+__all__ = ["agreement", "columns", "compared", "differences", "part", "trace_of"]
 
 
 def trace_of(block: Episodes) -> Trace:
@@ -17,21 +18,56 @@ def trace_of(block: Episodes) -> Trace:
     return block.trace
 
 
-def compared(block: Episodes, again: Episodes) -> Iterator[Finding]:
-    """Yield the differences between a stored cell and the same cell played again."""
+def part(block: Episodes, numbers: Sequence[int]) -> Episodes:
+    """Return some episodes of a cell, in this order, with what holds of them alone."""
+    trace, rows = trace_of(block), list(numbers)
+    positions = {k: position for position, k in enumerate(rows)}
+    recorded = {positions[k]: v for k, v in trace.recorded.items() if k in positions}
+    hashes = tuple(trace.episodes[k] for k in rows)
+    columns = ("seeds", "lengths", "terminated", "seats", "returns")
+    return replace(
+        block,
+        **{name: getattr(block, name)[rows] for name in columns},
+        metrics={name: column[rows] for name, column in block.metrics.items()},
+        agent_metrics={name: column[rows] for name, column in block.agent_metrics.items()},
+        curves={},
+        trace=Trace(hashes, trace.steps[:0], recorded),
+    )
+
+
+def compared(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterator[Finding]:
+    """Yield the differences between stored episodes and the same played again.
+
+    ``numbers`` are those of the episodes in the cell.
+    """
     one, two = trace_of(block), trace_of(again)
-    yield from trajectories(one.episodes, two.episodes, range(len(block)))
+    yield from _trajectories(one.episodes, two.episodes, numbers)
     common = min(len(one.steps), len(two.steps))
     if len(one.steps) != len(two.steps) or (one.steps != two.steps).any():
         differing = np.flatnonzero(one.steps[:common] != two.steps[:common])
         step = int(differing[0]) + 1 if len(differing) else common + 1
         same_length = len(one.steps) == len(two.steps)
         yield Finding(f"the checksum of step {step} differs", close=same_length, step=step)
-    yield from differences(columns(block), columns(again), range(len(block)))
-    yield from differences(_courses(block), _courses(again), None)
+    yield from differences(columns(block), columns(again), numbers)
+    yield from differences(_curves(block), _curves(again), None)
+    yield from _recorded(block, again, numbers)
 
 
-def trajectories(
+def _recorded(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterator[Finding]:
+    """Yield differences of the actions and rewards of the recorded episodes."""
+    one, two = trace_of(block).recorded, trace_of(again).recorded
+    if set(one) != set(two):
+        shown = [tuple(numbers[position] for position in trace) for trace in (one, two)]
+        yield Finding(f"the episodes {shown[0]} are recorded; it should be {shown[1]}")
+    for position in (position for position in one if position in two):
+        k = numbers[position]
+        names = (f"actions of episode {k}", f"rewards of episode {k}")
+        stored, played = (dict(zip(names, trace[position], strict=True)) for trace in (one, two))
+        for finding in differences(stored, played, None, steps=True):
+            yield replace(finding, episodes=(k,))
+
+
+def _trajectories(
     one: Sequence[str], two: Sequence[str], episodes: Sequence[int]
 ) -> Iterator[Finding]:
     """Compare the fingerprints of episodes, whose numbers are ``episodes``."""
@@ -48,22 +84,20 @@ def columns(block: Episodes) -> dict[str, np.ndarray]:
     return {name: getattr(block, name) for name in names} | block.metrics | of_agents
 
 
-def _courses(block: Episodes) -> dict[str, np.ndarray]:
-    """Return the curves, and the actions and rewards of the recorded episodes."""
-    courses = {f"the curve of {name}": curve for name, curve in block.curves.items()}
-    for k, (actions, rewards) in trace_of(block).recorded.items():
-        courses |= {f"actions of episode {k}": actions, f"rewards of episode {k}": rewards}
-    return courses
+def _curves(block: Episodes) -> dict[str, np.ndarray]:
+    return {f"the curve of {name}": curve for name, curve in block.curves.items()}
 
 
 def differences(
     stored: Mapping[str, np.ndarray],
     again: Mapping[str, np.ndarray],
     episodes: Sequence[int] | None,
+    steps: bool = False,
 ) -> Iterator[Finding]:
     """Yield differences between arrays of the same names.
 
-    ``episodes`` are the numbers of the episodes along axis 0; None if axis 0 is another one.
+    ``episodes`` are the numbers of the episodes along axis 0; None if axis 0 is another one, with
+    ``steps`` that of steps.
     """
     if set(stored) != set(again):
         odd = sorted(set(stored) ^ set(again))
@@ -75,7 +109,9 @@ def differences(
             continue
         same, near = agreement(one, two)
         if not same.all():
-            yield _difference(name, one, two, (same, near), episodes)
+            finding = _difference(name, one, two, (same, near), episodes)
+            first = int(np.argwhere(~same)[0, 0]) + 1 if steps else None
+            yield replace(finding, step=first)
 
 
 def _difference(

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from coopbench.baselines.registry import learners, parse_name, trained_policy
-from coopbench.episodes.table import Cell, Failure, Played
+from coopbench.episodes.table import Cell, Episodes, Failure, Played
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError
 from coopbench.playing.bars import CellProgress, shown
 from coopbench.playing.entrants import Entrants, entrants
 from coopbench.playing.models import Entrant, Failed
+from coopbench.playing.origin import stores_actions
 from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
@@ -142,7 +143,15 @@ def play_cells(
     root, notes = None if out is None else Path(out), list[str]()
     if root is not None:
         check_folder(root, [cell for cell, _ in cells])
-    jobs = [PlayJob(protocol, cell, model) for cell, model in cells]
+    jobs = [
+        PlayJob(
+            protocol,
+            cell,
+            model,
+            with_actions=root is not None and stores_actions(protocol, cell, model),
+        )
+        for cell, model in cells
+    ]
     reusable = [(job, _finished(root, job, notes)) for job in jobs]
     results = {job.cell: stored for job, stored in reusable if stored is not None}
     with runner.run([job for job in jobs if job.cell not in results]) as finished:
@@ -162,7 +171,14 @@ def _stored(root: Path | None, job: PlayJob, played: Played) -> store.Stored:
     meta = store.describe(job.protocol, played, job.policy)
     if root is not None:
         store.write(root, played, meta, job.policy)
-    return store.Stored(meta, played.episodes, played.progress, None)
+    return store.Stored(meta, _without_actions(played.episodes), played.progress, None)
+
+
+def _without_actions(episodes: Episodes) -> Episodes:
+    """Return episodes without the actions of their policy, which no report needs."""
+    if episodes.trace is None:
+        return episodes
+    return replace(episodes, trace=replace(episodes.trace, actions=None))
 
 
 def _write_failure(root: Path | None, protocol: Protocol, stored: store.Stored) -> None:

@@ -25,7 +25,7 @@ from coopbench.report.data import finite
 from coopbench.report.leaderboard import as_html
 from coopbench.results import store
 from coopbench.results.folder import table_of
-from coopbench.workflows.verdicts import CLOSE, MISSING, RERUN, Check, printable
+from coopbench.workflows.verdicts import CLOSE, MISSING, REPLAYED, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
 from coopbench_envs.parameters import named
 
@@ -279,8 +279,9 @@ def _verified(entrant: _Entrant, tasks: set[str]) -> str:
     checks = [check for cell, check in entrant.checks.items() if cell.task in tasks]
     checks = [check for check in checks if check.episodes]
     played, total = sum(c.played for c in checks), sum(c.episodes for c in checks)
-    whole = all(check.how == RERUN for check in checks)
-    text = "all episodes" if whole else f"{played:,} of {total:,} episodes"
+    text = "all episodes" if played == total else f"{played:,} of {total:,} episodes"
+    if any(check.how == REPLAYED for check in checks):
+        text += ", from stored actions"
     close = ", within tolerance" if any(check.verdict == CLOSE for check in checks) else ""
     if all(_lacking(folder.verification.checks) for folder in entrant.folders):
         return f"unverified folder; {text}{close}"

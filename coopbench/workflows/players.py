@@ -5,12 +5,20 @@ was played by that policy; one with the name of a learner, by a policy that this
 and that lies in the cell. Everything else is a policy that is not here to play again.
 """
 
+import json
 from typing import NamedTuple
 
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.own_code import CodePolicy, stored_code
-from coopbench.baselines.registry import POLICY_FILE, entries, learners, make_policy, parse_name
+from coopbench.baselines.registry import (
+    POLICY_FILE,
+    entries,
+    hyperparameters,
+    make_policy,
+    parse_name,
+)
 from coopbench.episodes.names import imitated
+from coopbench.playing.origin import origin_of
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
@@ -44,12 +52,10 @@ def player_of(
     other = imitated(name, entries())
     if other is not None:
         return Player(None, [Finding(f"the policy is called almost like {other!r}: {name!r}")])
-    kind = parse_name(name).kind
-    if kind in learners():
+    origin = origin_of(name)
+    if origin == "trained":
         return _trained(stored)
-    if kind in entries() and not _reads_a_file(name):
-        return _fixed(task, stored, name)
-    return _foreign(stored, trust)
+    return _fixed(task, stored, name) if origin == "fixed" else _foreign(stored, trust)
 
 
 def _trained(stored: Stored) -> Player:
@@ -82,6 +88,10 @@ def _fixed(task: Task, stored: Stored, name: str) -> Player:
     if stored.progress is not None:
         findings.append(Finding(f"there are checkpoints, but {name!r} is not trained"))
     make_policy(name, game_of(task))
+    stated, values = stored.meta.get("hyperparameters"), hyperparameters(name)
+    if stated != json.loads(json.dumps(values)):
+        text = f"meta.json has the hyperparameters {stated!r}; those of {name!r} are {values!r}"
+        findings.append(Finding(text, close=True))  # another version may have other defaults
     return Player(name, findings)
 
 
@@ -93,8 +103,3 @@ def _foreign(stored: Stored, trust: tuple[str, ...]) -> Player:
     if stored.policy is None or stored.meta["run"] is None:
         return Player(None, [])
     return Player(stored.policy, list(policy_findings(stored, stored.policy)))
-
-
-def _reads_a_file(name: str) -> bool:
-    """Whether a fixed policy is made of a file outside of the results, which may be any file."""
-    return parse_name(name).values.endswith(".json")

@@ -1,7 +1,7 @@
 """Resimulation: the episodes of a stored cell are played again, as far as possible, and compared.
 
-A policy that is known by name plays all of its episodes again. Of any other policy the recorded
-episodes are played again from their seeds and actions. No file is trusted.
+A registered or trained policy plays all of its episodes again. Those of any other policy are played
+again from their seeds and its stored actions. No file is trusted.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,31 +9,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coopbench.baselines.game import Game
-from coopbench.baselines.match import begin_players
-from coopbench.baselines.player import Player
-from coopbench.episodes.fingerprints import Fingerprints, extremes, recordable
+from coopbench.episodes.actions import Actions, largest, stored_episodes
+from coopbench.episodes.fingerprints import extremes, recordable
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes
-from coopbench.episodes.trajectories import Recorder
+from coopbench.errors import DamagedResultError
 from coopbench.playing.cell_job import CellJob
-from coopbench.playing.recording import recorded_episode
-from coopbench.playing.rollout import play
+from coopbench.playing.rollout import play, play_actions
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
-from coopbench.results.store import Stored
-from coopbench.workflows.comparison import (
-    agreement,
-    columns,
-    compared,
-    differences,
-    trace_of,
-    trajectories,
-)
+from coopbench.results.store import Stored, read_actions
+from coopbench.workflows.comparison import agreement, compared, part, trace_of
 from coopbench.workflows.consistency import episode_findings, metadata_findings
 from coopbench.workflows.players import player_of
-from coopbench.workflows.verdicts import RECORDED, RERUN, Check, Finding, concluded, elsewhere
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench.workflows.verdicts import REPLAYED, RERUN, Check, Finding, concluded, elsewhere
+from coopbench_envs.engine import Engine
 
 __all__ = ["CheckJob"]
 
@@ -71,10 +61,18 @@ class CheckJob(CellJob):
         if policy is not None:
             again = play(protocol, block.cell, policy, tell)
             how, played = RERUN, len(block)
-            findings += [*_selection_findings(protocol, self.stored), *compared(block, again)]
+            findings += _selection_findings(protocol, self.stored)
+            findings += compared(block, again, range(len(block)))
         else:
-            how, played = RECORDED, len(trace_of(block).recorded)
-            findings += _recorded_findings(protocol, task, block)
+            how = REPLAYED
+            try:
+                actions = _stored_actions(protocol, task, self.stored, block)
+            except DamagedResultError as error:
+                played = 0
+                findings.append(Finding(str(error)))
+            else:
+                played = len(actions.episodes)
+                findings += _replay_findings(protocol, block, actions, tell)
         facts = {"how": how, "episodes": len(block), "played": played}
         check = concluded(block.cell.folder, findings, elsewhere(self.stored.meta), **facts)
         if self.stored.source is None or policy is not None:
@@ -102,113 +100,58 @@ def _selection_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]
             yield Finding(text, close=bool(near.all()))
 
 
-# --- recorded episodes ----------------------------------------------------------------------------
+# --- stored actions -------------------------------------------------------------------------------
 
 
-def _recorded_findings(protocol: Protocol, task: Task, block: Episodes) -> Iterator[Finding]:
-    """Play the recorded episodes again from their actions; yield differences from those stored."""
-    recorded = trace_of(block).recorded
-    numbers = list(recorded)
-    if len(numbers) == 1 and len(block) > 1:
-        numbers *= 2  # numpy adds up a single lane in another order: the last bits would differ
-    engine = Engine(task.env, len(numbers), **task.parameters)
-    expected = extremes(values(block, protocol.report.score)[: recordable(engine, len(block))])
-    if tuple(recorded) != expected:
-        yield Finding(f"the episodes {tuple(recorded)} are recorded; it should be {expected}")
-        return
-    shapes = list(_shape_findings(block, engine))
-    if shapes:
-        yield shapes[0]
-        return
-    starts = [recorded_episode(protocol, block, k).start for k in numbers]
-    state = {name: np.stack([start[name] for start in starts]) for name in starts[0]}
-    engine.reset(block.seeds[numbers], state=state)
-    yield from _replay_findings(task, block, engine, numbers)
+def _stored_actions(protocol: Protocol, task: Task, stored: Stored, block: Episodes) -> Actions:
+    """Return the actions of the policy of a cell.
 
-
-def _shape_findings(block: Episodes, engine: Engine) -> Iterator[Finding]:
-    """Yield recorded episodes whose actions and rewards are not arrays of the game."""
-    width, agents = engine.actions.shape[1:], len(block.agents)
-    for k, (actions, rewards) in trace_of(block).recorded.items():
-        steps = int(block.lengths[k])
-        shapes = actions.shape == (steps, *width) and rewards.shape == (steps, agents)
-        kinds = actions.dtype == engine.actions.dtype and rewards.dtype == np.float64
-        if not (shapes and kinds):
-            arrays = f"{actions.shape} of {actions.dtype}, {rewards.shape} of {rewards.dtype}"
-            yield Finding(f"episode {k} is recorded as {arrays}", episodes=(k,))
+    Raises ``DamagedResultError`` if they are not those that have to be stored.
+    """
+    engine = Engine(task.env, 1, **task.parameters)
+    recorded = tuple(trace_of(block).recorded)
+    scores = values(block, protocol.report.score)
+    expected = extremes(scores[: recordable(engine, len(block))])
+    if recorded != expected:
+        raise DamagedResultError(f"the episodes {recorded} are recorded; it should be {expected}")
+    numbers = stored_episodes(block, int(np.prod(engine.actions.shape[2:])), engine.horizon)
+    longest, width = int(block.lengths[numbers].max()), engine.actions[0].size
+    actions = read_actions(stored, largest(len(numbers), longest, width))
+    if actions is None:
+        raise DamagedResultError("a policy that is not of this package has to have actions.npz")
+    joint, shape = actions.joint, (len(numbers), longest, *engine.actions.shape[1:])
+    if not np.array_equal(actions.episodes, numbers):
+        raise DamagedResultError(
+            f"actions.npz holds {len(actions.episodes)} episodes; it should hold {len(numbers)}, "
+            f"those that the results choose"
+        )
+    if joint.shape != shape or joint.dtype != engine.actions.dtype:
+        raise DamagedResultError(f"the actions are {joint.shape} of {joint.dtype}, not {shape}")
+    return actions
 
 
 def _replay_findings(
-    task: Task, block: Episodes, engine: Engine, numbers: list[int]
+    protocol: Protocol, block: Episodes, actions: Actions, tell: Callable[[float], None] | None
 ) -> Iterator[Finding]:
-    """Play the recorded actions of episodes in an engine that has been reset; compare results."""
-    recorded, control = trace_of(block).recorded, engine.control
-    recorder, prints = Recorder(engine), Fingerprints(engine)
-    partners = _Partners(task, engine, numbers)
-    recorder.note()
-    for step in range(int(block.lengths[numbers].max())):
-        lanes = [lane for lane, k in enumerate(numbers) if step < block.lengths[k]]
-        joint = np.zeros_like(engine.actions)
-        for lane in lanes:
-            joint[lane] = recorded[numbers[lane]][0][step]
-        yield from partners.compared(joint, lanes, step)
-        engine.step(joint, DISABLED)
-        recorder.note()
-        prints.note()
-        for lane in lanes:
-            rewards = recorded[numbers[lane]][1][step]
-            yield from _reward_findings(numbers[lane], step, rewards, control.rewards[lane])
-    over = control.done & (engine.state.time == block.lengths[numbers])
-    if not over.all():
-        k = numbers[int(np.flatnonzero(~over)[0])]
-        yield Finding(f"episode {k} does not end with step {block.lengths[k]}", episodes=(k,))
+    """Play episodes again from the actions of their policy; yield differences."""
+    numbers = actions.episodes.tolist()
+    again, played = play_actions(protocol, block, actions, tell)
+    yield from _action_findings(actions, played)
+    if len(numbers) < len(block):
+        block, again = part(block, numbers), part(again, range(len(numbers)))
+    yield from compared(block, again, numbers)
+
+
+def _action_findings(stored: Actions, again: Actions) -> Iterator[Finding]:
+    """Yield how stored actions differ from what was played with them.
+
+    They may differ in the seats of partners and after the end of an episode, where they are zeros.
+    """
+    if stored.joint.shape != again.joint.shape:
+        yield Finding(f"the actions are those of {stored.joint.shape[1]} steps")
         return
-    again = _outcome(engine, recorder)
-    stored = {name: column[numbers] for name, column in columns(block).items() if name in again}
-    yield from differences(stored, again, numbers)
-    hashes = prints.trace(np.zeros(len(numbers)), block.lengths[numbers]).episodes
-    yield from trajectories([trace_of(block).episodes[k] for k in numbers], hashes, numbers)
-
-
-def _outcome(engine: Engine, recorder: Recorder) -> dict[str, np.ndarray]:
-    """Return the results of the episodes in an engine, under the names of ``columns``."""
-    control = engine.control
-    return {
-        "returns": control.returns,
-        "terminated": control.ended,
-        **dict(zip(engine.spec.metrics, control.measures.T, strict=True)),
-        **recorder.metrics(),
-        **{f"{name} of agents": metric for name, metric in recorder.agent_metrics().items()},
-    }
-
-
-class _Partners:
-    """The partners of a task: as they are named, their recorded actions can be checked, too."""
-
-    def __init__(self, task: Task, engine: Engine, numbers: list[int]) -> None:
-        seats = task.seating(max(numbers) + 1, engine.agents)
-        self._engine, self._numbers, self._seats = engine, numbers, seats[numbers]
-        self._players = [Player(name, Game.of(engine)) for name in task.partner_names]
-        begin_players(engine, self._players, first=1)  # stream 0 is the policy's
-
-    def compared(self, joint: np.ndarray, lanes: list[int], step: int) -> Iterator[Finding]:
-        """Compare the partners' actions now with their part of the recorded ones."""
-        for number, player in enumerate(self._players):
-            control = self._engine.control
-            actions = player.act(control.obs, self._engine.view(), control.masks)
-            for lane in lanes:
-                seats = self._seats[lane] == number
-                same, near = agreement(joint[lane][seats], actions[lane][seats])
-                if not same.all():
-                    k = self._numbers[lane]
-                    text = (
-                        f"partner {player.label} did not act so in step {step + 1} of episode {k}"
-                    )
-                    yield Finding(text, bool(near.all()), step + 1, (k,))
-
-
-def _reward_findings(k: int, step: int, stored: np.ndarray, again: np.ndarray) -> Iterator[Finding]:
-    same, near = agreement(stored, again)
+    same, _ = agreement(stored.joint, again.joint)
     if not same.all():
-        text = f"the rewards of step {step + 1} of episode {k} are {stored}; again {again}"
-        yield Finding(text, close=bool(near.all()), step=step + 1, episodes=(k,))
+        k, step = (int(index) for index in np.argwhere(~same)[0, :2])
+        text = f"the actions of step {step + 1} are not those that were played"
+        yield Finding(text, step=step + 1, episodes=(int(stored.episodes[k]),))

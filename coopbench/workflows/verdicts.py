@@ -15,8 +15,8 @@ __all__ = [
     "FAILED",
     "IDENTICAL",
     "MISSING",
-    "RECORDED",
     "RELATIVE",
+    "REPLAYED",
     "RERUN",
     "Check",
     "Finding",
@@ -34,7 +34,7 @@ FAILED = "failed run"  # of training: there is nothing to play
 
 # How a cell was checked.
 RERUN = "all episodes played again"
-RECORDED = "recorded episodes played again"
+REPLAYED = "episodes played again from stored actions"
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9  # differences that another platform may make
 _SHOWN = 8  # reasons and episodes that are named
@@ -58,7 +58,7 @@ class Check:
     what: str  # folder of a cell, or name of a file
     verdict: str
     reasons: tuple[str, ...] = ()
-    how: str = ""  # RERUN or RECORDED; empty where nothing was played
+    how: str = ""  # RERUN or REPLAYED; empty where nothing was played
     episodes: int = 0  # of the cell
     played: int = 0  # of these, played again
     step: int | None = None  # first step that differs, from 1

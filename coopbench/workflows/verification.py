@@ -125,11 +125,11 @@ def verify(
 ) -> Verification:
     """Verify a results folder: protocol, digests, every cell, and the report.
 
-    Cells of policies that are known by name are played again completely; of other policies only the
-    recorded episodes are. Code that the results have stored is not executed, unless ``trust`` names
-    the SHA-256 digest of its source, by 12 or more of its first digits: its cells are then played
-    again completely. Only trust what you have read: it runs with your rights. ``backend`` and
-    ``workers`` are those of ``evaluate``.
+    Registered policies, and trained ones whose weights the results hold, play all of their episodes
+    again. The episodes of any other policy are played again from its stored actions. Code that the
+    results have stored is not executed, unless ``trust`` names the SHA-256 digest of its source, by
+    12 or more of its first digits: it then plays all of its episodes. Only trust what you have
+    read: it runs with your rights. ``backend`` and ``workers`` are those of ``evaluate``.
 
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
     """

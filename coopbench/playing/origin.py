@@ -1,0 +1,37 @@
+"""Origin: what stands behind the name of a cell, which alone decides who must have played it."""
+
+from typing import Literal, TypeAlias
+
+from coopbench.baselines.registry import entries, is_shipped, learners, parse_name
+from coopbench.episodes.table import Cell
+from coopbench.episodes.trained import Trained
+from coopbench.playing.models import Model
+from coopbench.protocol.schema import Protocol
+
+__all__ = ["Origin", "origin_of", "stores_actions"]
+
+Origin: TypeAlias = Literal["trained", "fixed", "foreign"]
+
+
+def origin_of(name: str) -> Origin:
+    """Return what a name means: a learner's policy, a fixed one, or one that is not registered.
+
+    A policy that is made of a file counts as not registered: its file lies outside of the results.
+    """
+    policy = parse_name(name)
+    if policy.kind in learners():
+        return "trained"
+    if policy.kind in entries() and not policy.values.endswith(".json"):
+        return "fixed"
+    return "foreign"
+
+
+def stores_actions(protocol: Protocol, cell: Cell, model: Model) -> bool:
+    """Whether results have to hold the actions of a policy, as a verifier may not have it.
+
+    That is every policy that this package does not ship and whose weights the results do not hold.
+    """
+    name = protocol.family(cell.policy)[0]
+    kind, origin = parse_name(name).kind, origin_of(name)
+    is_elsewhere = origin == "foreign" or (origin == "fixed" and not is_shipped(kind))
+    return is_elsewhere and not isinstance(model, Trained)

@@ -1,0 +1,137 @@
+"""Stored actions: what a policy did is packed without loss, and its episodes are played from it."""
+
+import hashlib
+import json
+
+import builders
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench.episodes import actions, fingerprints
+from coopbench.episodes.actions import Actions, packed, unpacked
+from coopbench.playing.origin import origin_of
+from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.results.manifest import write_manifest
+from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED
+from coopbench.workflows.verification import verify
+
+CELL = "dilemma/mine"
+
+
+def mine(observations):
+    """Invest a share that differs from step to step."""
+    return 100 * np.abs(np.sin(observations.sum(axis=2, keepdims=True)))
+
+
+@pytest.fixture
+def protocol(tmp_path):
+    return load_protocol(builders.protocol_file(tmp_path, tasks=[builders.make_task(high=1000)]))
+
+
+def changed(root, name, content):
+    """Write a file of the cell, with all digests made to fit."""
+    (root / CELL / name).write_bytes(content)
+    sums = builders.edit_meta(root / CELL)["sha256"]
+    builders.edit_meta(root / CELL, sha256=sums | {name: hashlib.sha256(content).hexdigest()})
+    write_manifest(root, coopbench.load_report(root).protocol)
+    return next(check for check in verify(root).checks if check.what == CELL)
+
+
+@pytest.mark.parametrize(
+    "joint",
+    [
+        np.random.default_rng(1).normal(size=(3, 5, 2, 2)),
+        np.float64(np.float32(np.random.default_rng(2).normal(size=(3, 5, 2, 1)))),
+        np.array([-0.0, 0.0, 1e308, 5e-324]).reshape(1, 2, 2, 1),
+        np.full((2, 9, 3, 1), 0.1),
+        np.arange(12).reshape(2, 3, 2),
+        np.array([[[-1], [2**62]]]),
+        np.array([[[300], [70_000]]]),
+    ],
+)
+def test_actions_are_packed_without_loss(joint):
+    stored = Actions(np.arange(len(joint)), joint)
+    content = packed(stored)
+    again = unpacked(content, len(content) + 2 * joint.nbytes)
+    assert again.joint.dtype == joint.dtype
+    assert np.array_equal(again.joint, joint)
+    assert np.array_equal(np.signbit(again.joint), np.signbit(joint))
+    assert np.array_equal(again.episodes, stored.episodes)
+
+
+def test_float32_takes_half():
+    joint = np.random.default_rng(3).random((20, 50, 2, 1), np.float32).astype(np.float64)
+    whole = packed(Actions(np.arange(20), joint))
+    assert len(whole) < joint.nbytes / 2 + 1000
+    with pytest.raises(ValueError, match="unpacks to more"):
+        unpacked(whole, 1000)
+
+
+@pytest.mark.parametrize(
+    ("name", "origin"),
+    [
+        ("tit_for_tat", "fixed"),
+        ("constant:0.5", "fixed"),
+        ("ippo", "trained"),
+        ("mine", "foreign"),
+        ("pol.py:mine", "foreign"),
+        ("rule:any.json", "foreign"),
+    ],
+)
+def test_the_name_says_where_a_policy_comes_from(name, origin):
+    assert origin_of(name) == origin
+
+
+def test_only_actions_of_others_are_stored(protocol, tmp_path):
+    report = coopbench.evaluate(protocol, ["random", mine], tmp_path / "out")
+    assert not (tmp_path / "out/dilemma/random/actions.npz").exists()
+    assert (tmp_path / "out" / CELL / "actions.npz").is_file()
+    assert all(block.trace.actions is None for block in report.episodes)
+    stored = unpacked((tmp_path / "out" / CELL / "actions.npz").read_bytes(), 1 << 20)
+    block = report.episodes.of("dilemma", "mine")
+    for k, (course, _) in block.trace.recorded.items():
+        assert np.array_equal(stored.joint[k, : block.lengths[k]], course)
+
+
+def test_discrete_actions_are_played_again(tmp_path):
+    def gives(observations):
+        return np.full(observations.shape[:2], 1)
+
+    coopbench.evaluate(ad_hoc("test/Pennies-v0", 9, horizon=6), [gives], tmp_path)
+    (check,) = verify(tmp_path).cells
+    assert (check.verdict, check.how, check.played) == (IDENTICAL, REPLAYED, 9)
+
+
+def test_actions_that_do_not_fit_into_memory_are_the_same(protocol, tmp_path, monkeypatch):
+    coopbench.evaluate(protocol, [mine], tmp_path / "a")
+    monkeypatch.setattr(fingerprints, "_COURSE", 1)
+    coopbench.evaluate(protocol, [mine], tmp_path / "b")
+    one, two = ((tmp_path / side / CELL / "actions.npz").read_bytes() for side in "ab")
+    assert one == two
+    assert verify(tmp_path / "b").identical
+
+
+def test_a_sample_is_chosen_by_the_results(protocol, tmp_path, monkeypatch):
+    """Too many actions are a sample: nobody can choose which, and it is compared."""
+    monkeypatch.setattr(actions, "_STORED", 1)
+    coopbench.evaluate(protocol, [mine], tmp_path)
+    (check,) = verify(tmp_path).cells
+    assert check.verdict == IDENTICAL
+    assert 2 <= check.played < check.episodes
+    stored = unpacked((tmp_path / CELL / "actions.npz").read_bytes(), 1 << 20)
+    block = coopbench.load_report(tmp_path).episodes.of("dilemma", "mine")
+    assert set(block.trace.recorded) <= set(stored.episodes.tolist())
+    rows = [json.loads(line) for line in (tmp_path / CELL / "results.jsonl").open()]
+    rows[int(stored.episodes[0])]["returns"][0] += 1.0
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    assert changed(tmp_path, "results.jsonl", text.encode()).verdict == DIFFERENT
+
+
+def test_another_sample_is_refused(protocol, tmp_path, monkeypatch):
+    monkeypatch.setattr(actions, "_STORED", 1)
+    coopbench.evaluate(protocol, [mine], tmp_path)
+    stored = unpacked((tmp_path / CELL / "actions.npz").read_bytes(), 1 << 20)
+    check = changed(tmp_path, "actions.npz", packed(Actions(stored.episodes[1:], stored.joint[1:])))
+    assert check.verdict == DIFFERENT
+    assert "those that the results choose" in " ".join(check.reasons)
