@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.investments import Fractions
+from coopbench.baselines.strategies.investments import Fractions, mean
 from coopbench_envs.parameters import between
 
 OPENING = 0.5  # fraction of the own endowment
@@ -35,7 +35,7 @@ class GenerousTitForTat:
 
     def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[Any, np.ndarray]:
         """Open with half, then mirror generously."""
-        mirrored = self._fractions.others(observations).mean(axis=2)
+        mirrored = mean(self._fractions.others(observations))
         forgiven = mirrored + self._generosity * (1.0 - mirrored)
         played = np.where(memory[:, None], forgiven, OPENING)
         return self._fractions.units(played), np.ones_like(memory)

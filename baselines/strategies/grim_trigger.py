@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.investments import Fractions
+from coopbench.baselines.strategies.investments import Fractions, total
 from coopbench_envs.parameters import between
 
 
@@ -37,7 +37,7 @@ class GrimTrigger:
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
         """Punish permanently once another agent has fallen short."""
-        short = (self._fractions.others(observations) < self._threshold).any(axis=2)
+        short = total(self._fractions.others(observations) < self._threshold) > 0
         angry = memory.angry | (short & memory.begun[:, None])
         played = np.where(angry, 0.0, self._level)
         return self._fractions.units(played), Memory(np.ones_like(memory.begun), angry)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.investments import Fractions
+from coopbench.baselines.strategies.investments import Fractions, mean
 
 
 class Params(NamedTuple):
@@ -24,7 +24,7 @@ class SuspiciousTitForTat:
 
     def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[Any, np.ndarray]:
         """Open with nothing, then mirror."""
-        mirrored = self._fractions.others(observations).mean(axis=2)
+        mirrored = mean(self._fractions.others(observations))
         return self._fractions.units(mirrored * memory[:, None]), np.ones_like(memory)
 
 

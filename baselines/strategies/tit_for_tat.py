@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.investments import Fractions
+from coopbench.baselines.strategies.investments import Fractions, mean
 
 OPENING = 0.5  # fraction of the own endowment
 
@@ -26,7 +26,7 @@ class TitForTat:
 
     def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[Any, np.ndarray]:
         """Open with half, then mirror."""
-        mirrored = self._fractions.others(observations).mean(axis=2)
+        mirrored = mean(self._fractions.others(observations))
         played = np.where(memory[:, None], mirrored, OPENING)
         return self._fractions.units(played), np.ones_like(memory)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.investments import Fractions
+from coopbench.baselines.strategies.investments import Fractions, mean
 from coopbench_envs.parameters import between
 
 
@@ -30,8 +30,8 @@ class TrustThreshold:
 
     def act(self, observations: np.ndarray, memory: None) -> tuple[Any, None]:
         """Compare its trust in the others with the threshold."""
-        mean = self._fractions.trust(observations).mean(axis=2)
-        played = np.where(mean >= self._threshold, self._level, 0.0)
+        trust = mean(self._fractions.trust(observations))
+        played = np.where(trust >= self._threshold, self._level, 0.0)
         return self._fractions.units(played), None
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.strategies.investments import CUSTOMARY, Fractions
+from coopbench.baselines.strategies.investments import CUSTOMARY, Fractions, mean, total
 from coopbench_envs.core import draw
 from coopbench_envs.parameters import between
 
@@ -65,11 +65,10 @@ class Venture:
         For an agent that does not know the times the others are those that do.
         """
         if "informed" not in self._game.layout:
-            return np.asarray(values.mean(axis=2))
+            return mean(values)
         flags = self._game.layout["informed"].view(observations) > 0.5
         counted = flags[:, :, 1:] | flags[:, :, :1]
-        total = np.where(counted, values, 0.0).sum(axis=2)
-        return np.asarray(total / np.maximum(counted.sum(axis=2), 1))
+        return np.asarray(total(np.where(counted, values, 0.0)) / np.maximum(total(counted), 1))
 
     def records(self, observations: np.ndarray, bar: float = 0.0) -> np.ndarray:
         """Return the mean record of the others, (lanes, agents); see ``mean``.
@@ -81,9 +80,9 @@ class Venture:
         if "wishes" in self._game.action_layout:
             counted = records >= bar
             stays = counted & self._last_partner(observations)
-            counted |= ~counted.any(axis=2, keepdims=True)
-            counted = np.where(stays.any(axis=2, keepdims=True), stays, counted)
-            return np.asarray((records * counted).sum(axis=2) / counted.sum(axis=2))
+            counted |= total(counted)[:, :, None] == 0
+            counted = np.where(total(stays)[:, :, None] > 0, stays, counted)
+            return np.asarray(total(records * counted) / total(counted))
         return self.mean(observations, records)
 
     def _last_partner(self, observations: np.ndarray) -> np.ndarray:

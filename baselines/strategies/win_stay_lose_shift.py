@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.investments import Fractions
+from coopbench.baselines.strategies.investments import Fractions, mean
 from coopbench_envs.parameters import between
 
 
@@ -34,7 +34,7 @@ class WinStayLoseShift:
     def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[Any, np.ndarray]:
         """Open with cooperation, then stay or shift."""
         cooperated = self._fractions.invested(observations) >= self._threshold
-        others = self._fractions.others(observations).mean(axis=2) >= self._threshold
+        others = mean(self._fractions.others(observations)) >= self._threshold
         cooperate = (cooperated == others) | ~memory[:, None]
         played = np.where(cooperate, self._level, 0.0)
         return self._fractions.units(played), np.ones_like(memory)

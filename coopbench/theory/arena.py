@@ -199,9 +199,12 @@ class _Group:
         self, engine: Engine, table: Table, seated: np.ndarray, number: int, members: list[int]
     ) -> None:
         lanes, places = np.nonzero(seated[:, members] == number)
-        self._lanes, self._seats = lanes, np.array(members)[places]
-        self._count, self._members = len(lanes), np.array(members)
         games = -(-len(lanes) // len(members))
+        self._members = np.array(members)
+        self._rows = lanes * len(engine.agents) + self._members[places]
+        # Seats that are left over in the last game observe what the last one does.
+        self._sources = np.resize(self._rows, (games, len(members)))
+        self._sources.reshape(-1)[len(lanes) :] = self._rows[-1]
         self._player = Player(table.partners[number], table.game)
         first = lanes[:: len(members)]
         # Seats of other roles keep their first observations: nothing uses what is played there.
@@ -211,10 +214,8 @@ class _Group:
 
     def act(self, observations: np.ndarray, actions: np.ndarray) -> None:
         """Act in the group's seats."""
-        games, width = len(self._observations), len(self._members)
-        # Seats that are left over in the last game observe what the last one does.
-        rows = observations[self._lanes, self._seats]
-        rows = np.concatenate([rows, rows[-1:].repeat(games * width - self._count, axis=0)])
-        self._observations[:, self._members] = rows.reshape(games, width, -1)
+        seen = observations.reshape(-1, observations.shape[2])
+        self._observations[:, self._members] = seen.take(self._sources, axis=0)
         played = self._player.act(self._observations)[:, self._members]
-        actions[self._lanes, self._seats] = played.reshape(games * width, -1)[: self._count]
+        parts = actions.shape[2]
+        actions.reshape(-1, parts)[self._rows] = played.reshape(-1, parts)[: len(self._rows)]
