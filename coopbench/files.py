@@ -1,23 +1,57 @@
 """Files: writing in one atomic step, and reading no more than a file of results may hold."""
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from coopbench.errors import DamagedResultError
 from coopbench_envs.reading import read_regular
 
-__all__ = ["LIMITS", "read_bounded", "write_all", "write_bytes", "write_text"]
+__all__ = [
+    "LIMITS",
+    "check_values",
+    "parsed",
+    "read_bounded",
+    "write_all",
+    "write_bytes",
+    "write_text",
+]
 
 # Bytes that a file of results may have at most, packed, by its name or else its suffix.
 LIMITS = {
     "meta.json": 1 << 22,
+    "manifest.json": 1 << 24,
+    "protocol.json": 1 << 23,
     ".json": 1 << 26,
     ".jsonl": 1 << 28,
     ".npz": 1 << 28,
     ".txt": 1 << 20,
 }
+
+
+_VALUES = 4_000_000  # of a JSON file; in memory they take up to 100 bytes each
+
+
+def parsed(content: bytes, values: int = _VALUES) -> Any:
+    """Return what JSON of unknown origin holds.
+
+    Raises ``ValueError`` if it is not JSON, is nested too deep, or holds more than about so many
+    ``values``: two bytes of a file can become a hundred in memory.
+    """
+    check_values(content, values)
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def check_values(content: bytes, values: int = _VALUES) -> None:
+    """Raise ``ValueError`` if JSON holds more than about so many values."""
+    if sum(map(content.count, (b",", b"[", b"{"))) > values:
+        raise ValueError(f"it holds more than {values:,} values")
 
 
 def read_bounded(path: Path) -> bytes:

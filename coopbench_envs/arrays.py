@@ -12,9 +12,10 @@ import numpy as np
 
 from coopbench_envs.reading import read_regular
 
-__all__ = ["LIMIT", "pack", "unpack"]
+__all__ = ["LIMIT", "pack", "proportional", "unpack"]
 
 LIMIT = 1 << 30  # bytes, packed or unpacked; a larger file is not one of ours
+_SMALL, _RATIO = 1 << 25, 128  # bytes of any file, and how far numbers can be packed besides
 _MEMBER, _MEMBERS = b"PK\x01\x02", 10_000  # sign of an array in the list of all, and how many
 _HEADER = re.compile(
     rb"\{'descr': '([<|][biuf]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \}\s*"
@@ -28,6 +29,14 @@ def pack(arrays: Mapping[str, np.ndarray], *, compressed: bool = True) -> bytes:
     save = np.savez_compressed if compressed else np.savez
     save(buffer, **ordered)  # type: ignore[arg-type]
     return buffer.getvalue()
+
+
+def proportional(content: bytes) -> int:
+    """Return the bytes to which a packed file of measured numbers may unpack.
+
+    Zeros can be packed a thousandfold, so that a small file could fill the memory.
+    """
+    return _SMALL + _RATIO * len(content)
 
 
 def unpack(source: bytes | Path, limit: int = LIMIT) -> dict[str, np.ndarray]:

@@ -2,7 +2,10 @@
 
 import json
 import os
+import resource
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -300,3 +303,42 @@ def test_an_action_of_no_agent_is_refused():
 def test_a_parameter_too_large_for_a_float_is_named():
     with pytest.raises(ValueError, match="'horizon'"):
         gym.make("coopbench/TrustDilemma-v1", horizon=10**400)
+
+
+# --- whole folders --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """Results with a report, of a policy of this package and of one that is not."""
+    place = tmp_path_factory.mktemp("honest")
+
+    def mine(observations):
+        return 100 * np.abs(np.sin(observations.sum(axis=2, keepdims=True)))
+
+    file = builders.protocol_file(place, tasks=[builders.make_task(high=1000)])
+    coopbench.evaluate(file, ["random", mine], place / "results").save(place / "results")
+    assert verify(place / "results").identical
+    return place / "results"
+
+
+def _limited():
+    """Allow 2 GB of addresses, and 60 seconds of the processor."""
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+
+
+def test_two_hundred_hostile_folders_end_in_time_and_memory(honest, tmp_path):
+    """Each is refused, within the time and memory that a folder of its size may take."""
+    script = Path(__file__).with_name("hostile_folders.py")
+    done = subprocess.run(
+        [sys.executable, script, honest, tmp_path, "200"],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+        preexec_fn=_limited,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["held"] == []

@@ -13,7 +13,7 @@ from coopbench.baselines.networks.policy import (
     Content,
     TrainedPolicy,
 )
-from coopbench_envs.arrays import unpack
+from coopbench_envs.arrays import proportional, unpack
 from coopbench_envs.parameters import unknown
 
 __all__ = ["KINDS", "read_policy"]
@@ -36,7 +36,7 @@ def _installed() -> dict[str, Reader]:
 
 def read_policy(content: bytes) -> TrainedPolicy:
     """Return the policy of a file; ``ValueError`` for anything that ``pack`` does not write."""
-    arrays = unpack(content)
+    arrays = unpack(content, proportional(content))
     try:
         header = json.loads(arrays.pop("header").tobytes())
         if header.pop("format") != FORMAT:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coopbench.errors import DamagedResultError
-from coopbench.files import read_bounded, write_text
+from coopbench.files import parsed, read_bounded, write_text
 from coopbench.protocol.schema import Protocol
 
 __all__ = [
@@ -68,10 +68,10 @@ def read_manifest(root: Path, digest: str) -> Manifest:
     file = root / NAME
     content = read_bounded(file)
     try:
-        stored = json.loads(content)
+        stored = parsed(content)
         sums = {entry["cell"]: entry["sha256"] for entry in stored["cells"]}
         links = _links(digest, sums)
-    except (LookupError, TypeError, ValueError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise DamagedResultError(f"{file} cannot be read ({error}).") from None
     ends = stored.get("schema"), stored.get("protocol"), stored.get("results")
     chain = [entry.get("link") for entry in stored["cells"]]

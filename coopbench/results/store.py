@@ -38,13 +38,13 @@ from coopbench.episodes.names import check_name, cleaned
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
-from coopbench.files import read_bounded, write_bytes
+from coopbench.files import check_values, parsed, read_bounded, write_bytes
 from coopbench.playing.models import Checkpoints, Model
 from coopbench.protocol.loading import stored_protocol
 from coopbench.protocol.map_files import files_of
 from coopbench.protocol.schema import Protocol
 from coopbench.provenance import commit, versions
-from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.arrays import pack, proportional, unpack
 
 __all__ = [
     "Stored",
@@ -61,6 +61,9 @@ __all__ = [
 
 SCHEMA = 3
 _LINE = 1 << 20  # bytes of one line
+_LISTS = 256  # and dictionaries in one line
+_META = 50_000  # values in the metadata of a cell
+_PROTOCOL = 500_000  # values in a protocol
 _ALWAYS = ("results.jsonl", "curves.npz", "trace.npz")  # files of every finished cell
 _PROGRESS = "progress.npz"
 _SOURCE = "source.txt"
@@ -260,9 +263,15 @@ def read_protocol(file: Path) -> Protocol:
     files.
     """
     try:
-        content = from_json(read_bounded(file))
+        text = read_bounded(file)
     except DamagedResultError as error:
         raise ProtocolError(str(error)) from None
+    try:
+        check_values(text, _PROTOCOL)
+    except ValueError as error:
+        raise ProtocolError(f"{file} cannot be used: {error}.") from None
+    try:
+        content = from_json(text)  # as the protocol is read below
     except ValueError:  # raises the same error with more detail
         return stored_protocol(file)
     tasks = content.get("task") if isinstance(content, dict) else None
@@ -382,8 +391,8 @@ def _traced(trace: Trace) -> dict[str, np.ndarray]:
 
 def _read_meta(path: Path) -> dict[str, Any]:
     try:
-        meta = json.loads(read_bounded(path))
-    except (ValueError, RecursionError) as error:
+        meta = parsed(read_bounded(path), _META)
+    except ValueError as error:
         raise DamagedResultError(f"{path} is not JSON: {error}") from None
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
         raise DamagedResultError(f"{path} does not have schema {SCHEMA}.")
@@ -434,11 +443,11 @@ def _parsed(
         seats=np.array([row["seats"] for row in rows], np.bool_),
         returns=np.array([row["returns"] for row in rows], np.float64),
         metrics=_columns(rows, "metrics"),
-        curves=unpack(contents["curves.npz"]),
+        curves=_arrays(contents["curves.npz"]),
         agent_metrics=_columns(rows, "agent_metrics"),
         trace=_trace(
             tuple(row["trajectory"] for row in rows),
-            unpack(contents["trace.npz"]),
+            _arrays(contents["trace.npz"]),
             meta["recorded"],
         ),
         common_reward=common_reward,
@@ -447,9 +456,15 @@ def _parsed(
     return block
 
 
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    return unpack(content, proportional(content))
+
+
 def _row(line: bytes) -> dict[str, Any]:
     if len(line) > _LINE:
         raise ValueError(f"a line is longer than {_LINE:,} bytes")
+    if line.count(b"[") + line.count(b"{") > _LISTS:
+        raise ValueError(f"a line holds more than {_LISTS} lists")
     row = json.loads(line)
     if not isinstance(row, dict) or tuple(row) != _ROW:
         raise ValueError(f"a line does not hold {', '.join(_ROW)}")
@@ -490,7 +505,7 @@ def _check_shapes(block: Episodes) -> None:
 def _progress(cell: Cell, contents: Mapping[str, bytes]) -> Progress | None:
     if _PROGRESS not in contents:
         return None
-    arrays = unpack(contents[_PROGRESS])
+    arrays = _arrays(contents[_PROGRESS])
     progress = Progress(cell, arrays.pop("steps"), arrays)
     shapes = {values.shape[:1] for values in arrays.values()}
     if "return" not in arrays or shapes != {progress.steps.shape}:

@@ -17,7 +17,7 @@ from coopbench.analysis.departures import departures
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
-from coopbench.files import read_bounded
+from coopbench.files import parsed, read_bounded
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.runner import Event, Runner
 from coopbench.protocol.loading import load_protocol, protocol_files
@@ -362,7 +362,7 @@ def _report_checks(
         return
     played = [(cell, stored) for cell, stored in cells if stored.episodes is not None]
     try:
-        report = json.loads(read_bounded(file))
+        report = parsed(read_bounded(file))
         order = list(dict.fromkeys(row["policy"] for row in report["estimates"]))
         left_out = {cell.policy for cell, _ in played} - set(order)
         chosen = [(cell, stored) for cell, stored in cells if cell.policy not in left_out]
