@@ -44,6 +44,7 @@ bench: $(VENV)/.core
 docs: $(VENV)/.docs
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/plots.py
+	$(BIN)/python docs/gallery.py
 	$(BIN)/mkdocs build --strict --quiet
 
 # A wheel in an empty virtual environment must do the main job, too.

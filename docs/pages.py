@@ -1,8 +1,9 @@
 """Hook of the documentation build: pages that are made from other files and from the code.
 
 CONTRIBUTING.md and CHANGELOG.md of the repository become pages of the site. ``api.md`` lists the
-public names of ``coopbench`` and ``coopbench_envs`` with their signatures and docstrings; it is
-made at every build, so that a changed docstring needs no other file to be written again.
+public names of ``coopbench`` and ``coopbench_envs`` with their signatures and docstrings,
+``commands.md`` all commands and ``protocol-keys.md`` all keys of a protocol. They are made at every
+build, so that a changed docstring needs no other file to be written again.
 """
 
 import inspect
@@ -11,8 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import reference
+
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+_SPACES = "<!-- spaces -->"
 _WIDTH = 88  # of a signature, in characters
 _INTRODUCTION = """# API reference
 
@@ -31,10 +35,16 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are not files of the folder ``docs``."""
     from mkdocs.structure.files import File
 
-    texts = {page: copied(name) for page, name in COPIED.items()} | {"api.md": api()}
+    texts = {page: copied(name) for page, name in COPIED.items()}
+    texts |= {page: make() for page, make in MADE.items()}
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
     return files
+
+
+def on_page_markdown(text: str, **context: Any) -> str:
+    """Fill in the table of spaces."""
+    return text.replace(_SPACES, reference.spaces()) if _SPACES in text else text
 
 
 def copied(name: str) -> str:
@@ -124,3 +134,10 @@ def docstring(value: Any) -> str:
     errors = re.sub(r"\n {8}", " ", raises)
     errors = re.sub(r"^ {4}(\w+): ", r"- `\1`: ", errors, flags=re.MULTILINE)
     return f"{body.strip()}\n\nRaises:\n\n{errors.strip()}"
+
+
+MADE = {
+    "api.md": api,
+    "commands.md": reference.commands,
+    "protocol-keys.md": reference.protocol_keys,
+}

@@ -1,16 +1,20 @@
 """Draw the figures of the pages.
 
 Trust and reward over an episode under three policies, for every game with trust; and all maps of
-pathfinding. ``make docs`` runs it before the pages are built; the output is reproducible.
+pathfinding. ``make docs`` runs it before the pages are built; the output is reproducible. A figure
+is drawn again only when its environment or this file has changed.
 """
 
 import io
 import math
 import re
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import drawn
 import numpy as np
 
 import coopbench_envs
@@ -121,8 +125,8 @@ def figure(env_id: str) -> Any:
     """Draw trust above reward; return the figure."""
     from matplotlib.figure import Figure
 
-    drawn = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-    axes = drawn.subplots(2, 1, sharex=True)
+    page = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+    axes = page.subplots(2, 1, sharex=True)
     horizon = Engine(env_id).horizon
     for name in policies(env_id):
         played = course(env_id, name)
@@ -134,7 +138,7 @@ def figure(env_id: str) -> Any:
     axes[0].set_ylim(-0.03, 1.03)
     axes[1].set_xlim(-0.01 * horizon, 1.01 * horizon)
     axes[1].set_xlabel("step", fontsize=style.SMALL)
-    drawn.legend(
+    page.legend(
         *axes[0].get_legend_handles_labels(),
         loc="outside upper left",
         ncols=3,
@@ -142,7 +146,7 @@ def figure(env_id: str) -> Any:
         fontsize=style.SMALL,
         handlelength=3.2,
     )
-    return drawn
+    return page
 
 
 def _line(ax: Any, values: np.ndarray, look: style.Style, name: str, horizon: int) -> None:
@@ -177,14 +181,14 @@ def sheet() -> bytes:
     maps = list(MAPS)
     columns = 3
     rows = math.ceil(len(maps) / columns)
-    drawn = Figure(figsize=(9.6, 3.4 * rows), layout="constrained")
-    places = drawn.subplots(rows, columns, squeeze=False).ravel()
+    page = Figure(figsize=(9.6, 3.4 * rows), layout="constrained")
+    places = page.subplots(rows, columns, squeeze=False).ravel()
     for ax in places:
         ax.axis("off")
     for ax, name in zip(places, maps, strict=False):
         _map(ax, name)
     buffer = io.BytesIO()
-    drawn.savefig(buffer, format="png", dpi=140, metadata={"Software": None})
+    page.savefig(buffer, format="png", dpi=140, metadata={"Software": None})
     return buffer.getvalue()
 
 
@@ -227,14 +231,30 @@ def _map(ax: Any, name: str) -> None:
     ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
 
 
-def main() -> None:
-    """Write the figures of all pages."""
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / SHEET).write_bytes(sheet())
-    for chart in sorted(RESULTS.glob("*/plots/*.svg")):
-        shutil.copyfile(chart, FOLDER / f"{chart.parts[-3]}-{chart.name}")
+def drawings() -> dict[Path, tuple[str, Callable[[], bytes]]]:
+    """Return every figure with the digest of its sources and the function that draws it."""
+    maps = "coopbench_envs.pathfinding.routing"
+    figures = {FOLDER / SHEET: (drawn.digest(__file__, maps), sheet)}
     for env_id in filter(is_drawn, coopbench_envs.ids()):
-        (FOLDER / f"{stem(env_id)}.svg").write_text(written(env_id), encoding="utf-8")
+        sources = drawn.digest(__file__, coopbench_envs.spec(env_id).module)
+        figures[FOLDER / f"{stem(env_id)}.svg"] = (sources, partial(_encoded, env_id))
+    return figures
+
+
+def _encoded(env_id: str) -> bytes:
+    return written(env_id).encode()
+
+
+def copied() -> dict[str, Path]:
+    """Return the charts of the reference results by their names in the folder of figures."""
+    return {f"{file.parts[-3]}-{file.name}": file for file in sorted(RESULTS.glob("*/plots/*.svg"))}
+
+
+def main() -> None:
+    """Write the figures whose sources have changed, and copy the charts of reference results."""
+    drawn.redraw(FOLDER, drawings())
+    for name, file in copied().items():
+        shutil.copyfile(file, FOLDER / name)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,40 @@
 """Pages of the site that are made at its build: files of the repository, and the public names."""
 
 import ast
+import importlib
+import inspect
 import pkgutil
 import re
-import runpy
+import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import coopbench
 import coopbench_envs
+from coopbench.cli import main
+from coopbench.protocol import sections
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def pages():
-    return runpy.run_path(str(ROOT / "docs" / "pages.py"))
+def docs():
+    """Import modules of the folder docs by name."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    yield importlib.import_module
+    sys.path.remove(str(ROOT / "docs"))
+
+
+@pytest.fixture(scope="module")
+def pages(docs):
+    return docs("pages")
 
 
 def test_the_api_page_describes_every_public_name(pages):
-    page = pages["api"]()
+    page = pages.api()
     for name in [*coopbench._PUBLIC, *coopbench_envs.__all__]:
         assert f"\n### {name}\n\n```python\n" in page
     assert "`ProtocolError`" in page
@@ -29,16 +42,79 @@ def test_the_api_page_describes_every_public_name(pages):
 
 
 def test_links_of_copied_files_lead_to_pages_of_the_site(pages):
-    for name in pages["COPIED"].values():
-        for link in re.findall(r"\]\(([^)#]+\.md)", pages["copied"](name)):
-            assert (ROOT / "docs" / link).is_file() or link in (*pages["COPIED"], "api.md")
+    for name in pages.COPIED.values():
+        for link in re.findall(r"\]\(([^)#]+\.md)", pages.copied(name)):
+            assert (ROOT / "docs" / link).is_file() or link in (*pages.COPIED, *pages.MADE)
+
+
+def test_the_page_of_commands_has_every_command_and_option(pages):
+    page = pages.MADE["commands.md"]()
+    for name, command in main.COMMANDS.items():
+        part = page.partition(f"\n## coopbench {name}\n")[2].partition("\n## ")[0]
+        for parameter in inspect.signature(command).parameters:
+            assert parameter.replace("_", "-") in part.lower() or parameter == "setting", name
+
+
+def test_the_page_of_keys_has_every_key_with_a_meaning(pages, docs):
+    page = pages.MADE["protocol-keys.md"]()
+    for name, title in docs("reference")._SECTIONS.items():
+        part = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        for key in getattr(sections, name).model_fields:
+            assert re.search(rf"^\| `{key}` +\|.*\| +\S.* \|$", part, re.MULTILINE), key
+
+
+def test_comments_of_fields_are_their_meanings(docs):
+    source = "# one\n    # two\n    first: int\n    second: int = f(\n    )  # 3\n    third: str\n"
+    assert docs("reference").field_comments(source) == {
+        "first": "one two",
+        "second": "3",
+        "third": "",
+    }
+
+
+def test_every_environment_has_picture_question_and_example(docs):
+    front = docs("front")
+    for place, env_id in front.pages().items():
+        text = (ROOT / "docs" / place).read_text(encoding="utf-8")
+        page = front.on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=place)))
+        order = ["**The question.**", ".webp)", "```python", "| Fact"]
+        assert [page.index(part) for part in order] == sorted(page.index(part) for part in order)
+        assert f'gymnasium.make("{env_id}")' in page
+        assert f"environments/{Path(place).stem}.md" in front.tiles("")
+
+
+def test_pictures_are_drawn_again_when_sources_change(docs, tmp_path):
+    drawn, calls = docs("drawn"), []
+
+    def draw(name):
+        return lambda: calls.append(name) or name.encode()
+
+    def redraw(**digests):
+        calls.clear()
+        drawings = {tmp_path / name: (value, draw(name)) for name, value in digests.items()}
+        drawn.redraw(tmp_path, drawings)
+        return calls
+
+    assert redraw(a="1", b="1") == ["a", "b"]
+    assert redraw(a="1", b="1") == []
+    assert redraw(a="1", b="2") == ["b"]
+    (tmp_path / "a").unlink()
+    assert redraw(a="1") == ["a"]
+    assert not (tmp_path / "b").exists()
+
+
+def test_the_digest_of_an_environment_follows_its_imports(docs):
+    drawn = docs("drawn")
+    files = {file.name for file in drawn.imported(coopbench_envs.spec("TrustDilemma-v1").module)}
+    assert {"trust_dilemma_v1.py", "ventures.py", "core.py"} <= files
+    assert "routing.py" not in files
 
 
 def test_every_page_is_in_the_navigation(pages):
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     files = [file.relative_to(ROOT / "docs") for file in (ROOT / "docs").rglob("*.md")]
-    for page in [*map(str, files), *pages["COPIED"], "api.md"]:
-        assert f": {page}\n" in navigation
+    for page in [*map(str, files), *pages.COPIED, *pages.MADE]:
+        assert f": {page}\n" in navigation, page
 
 
 @pytest.mark.parametrize("number", range(3))

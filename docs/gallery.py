@@ -1,0 +1,290 @@
+"""Draw one moving picture of every environment, for the start page and the environments' pages.
+
+``python docs/gallery.py`` writes ``docs/gallery/STEM.webp`` for every environment whose source has
+changed since its picture was drawn; ``make docs`` runs it. The pictures have no letters, so that
+they can be read at any size: captions are text of the pages.
+"""
+
+import io
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import drawn
+import numpy as np
+
+import coopbench_envs
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player, seated
+from coopbench.baselines.registry import make_policy
+from coopbench_envs.core import EnvSpec
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.pictures import picture
+from coopbench_envs.rendering import (
+    BLUE,
+    GRID,
+    INK,
+    PALE,
+    PALETTE,
+    VERMILION,
+    YELLOW,
+    Canvas,
+    mix_colours,
+)
+
+FOLDER = Path(__file__).resolve().parent / "gallery"
+WIDTH, HEIGHT = 480, 300  # pixels
+SEED = 3
+FRAMES = 48  # at most; of a longer episode every second, third, ... step is drawn
+PAUSE = 1500  # milliseconds that the last frame stands
+STEP = 110  # milliseconds that every other frame stands
+# Of pictures that would otherwise show the same.
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "routing_v1": {"map": "labmaze_grid", "map_params": {"width": 21, "height": 21}}
+}
+# In order of preference; the first one that can play the game plays all seats.
+POLICIES = ("reciprocator", "tit_for_tat", "prioritised_rrt_star", "orca", "random")
+
+_PANEL = (318, 30, 142, 236)  # left, top, width and height of the plot beside the agents
+_MANY = 12  # of more agents no lines are drawn
+_CENTRE, _CIRCLE = (156.0, 148.0), 100.0
+_SUN, _GOOD = (26.0, 26.0, 13.0), YELLOW  # a disc that tells good times from bad ones
+
+
+def environments() -> list[str]:
+    """Return the environments of this package, without those that other packages register."""
+    return [env_id for env_id in coopbench_envs.ids() if env_id.startswith("coopbench/")]
+
+
+def stem(env_id: str) -> str:
+    """Name of an environment's page and picture: that of its module."""
+    return coopbench_envs.spec(env_id).module.rsplit(".", 1)[1]
+
+
+def policy_of(env_id: str) -> str:
+    """Name of the policy that plays all seats of an environment's picture."""
+    for name in POLICIES:
+        try:
+            make_policy(name, Game.at(env_id))
+        except ValueError:
+            continue
+        return name
+    raise ValueError(f"None of {', '.join(POLICIES)} can play {env_id}; add one that can.")
+
+
+def caption(env_id: str) -> str:
+    """Describe what an environment's picture shows, in Markdown."""
+    policy = policy_of(env_id)
+    drawing = _drawing(coopbench_envs.spec(env_id))
+    if drawing is _plane:
+        return (
+            f"Eight agents, discs, steer to the rings of their colour under `{policy}`; right: the "
+            "share of agents on their goals over time."
+        )
+    if drawing is _firms:
+        return (
+            f"Agents play `{policy}`; in the middle third one of them invests nothing. A disc "
+            "fills with the share that its agent invests, red if that is less than the others "
+            "expect; lines show trust. Right, over time: mean investment (blue), mean trust "
+            "(grey)." + (" The small disc is yellow in good times." if _has_times(env_id) else "")
+        )
+    return f"All agents play `{policy}`."
+
+
+def _has_times(env_id: str) -> bool:
+    return "good" in Engine(env_id).lane_state()
+
+
+def frames(env_id: str) -> list[np.ndarray]:
+    """Play one episode and draw it; uint8 (height, width, 3) each."""
+    engine = Engine(env_id)
+    engine.reset(np.array([SEED], np.uint64))
+    draw = _drawing(engine.spec)
+    if draw is _plane:
+        engine = _short(env_id)
+    player = seated(policy_of(env_id), engine)
+    player.begin(engine.control.seed, engine.control.episode, np.ones(1, np.bool_))
+    stride = math.ceil(engine.horizon / FRAMES)
+    courses: list[tuple[float, ...]] = []
+    pictures = [draw(engine, courses)]
+    for step in range(engine.horizon):
+        engine.step(_actions(engine, player, step), DISABLED)
+        over = bool(engine.control.done[0])
+        if over or (step + 1) % stride == 0:
+            pictures.append(draw(engine, courses))
+        if over:
+            break
+    return pictures
+
+
+def _short(env_id: str) -> Engine:
+    """Return a game in the plane with as many steps as it takes to reach the goals."""
+    engine = Engine(env_id, horizon=240, **PARAMETERS.get(stem(env_id), {}))
+    engine.reset(np.array([SEED], np.uint64))
+    return engine
+
+
+def _actions(engine: Engine, player: Player, step: int) -> np.ndarray:
+    """Return the actions of all agents: of the first one nothing in the middle third of a game."""
+    control = engine.control
+    actions = player.act(control.obs, engine.view(), control.masks)
+    third = engine.horizon // 3
+    if _drawing(engine.spec) is _firms and third <= step < 2 * third:
+        actions[0, 0] = 0.0
+    return actions
+
+
+def _drawing(spec: EnvSpec) -> Callable[[Engine, list[tuple[float, ...]]], np.ndarray]:
+    """Return the function that draws an environment."""
+    if spec.scene is not None:
+        return _plane
+    return _firms if "final_trust" in spec.metrics else _rendered
+
+
+def _rendered(engine: Engine, courses: list[tuple[float, ...]]) -> np.ndarray:
+    """Draw what ``render`` returns, as large as it fits."""
+    from PIL import Image
+
+    image = Image.fromarray(picture(engine))
+    image.thumbnail((WIDTH, HEIGHT))
+    canvas = Image.new("RGB", (WIDTH, HEIGHT), "white")
+    canvas.paste(image, ((WIDTH - image.width) // 2, (HEIGHT - image.height) // 2))
+    return np.asarray(canvas)
+
+
+def _firms(engine: Engine, courses: list[tuple[float, ...]]) -> np.ndarray:
+    """Draw agents on a circle with their investments, trust between them, and both over time."""
+    fields = engine.lane_state()
+    shares, expected = _investments(engine, fields)
+    trust = _trust(fields)
+    others = ~np.eye(len(trust), dtype=bool)
+    courses.append((float(shares.mean()), float(trust[others].mean()) if others.any() else 0.0))
+    canvas = Canvas(WIDTH, HEIGHT)
+    if "good" in fields:
+        canvas.disc(*_SUN, _GOOD if fields["good"] else GRID)
+    _agents(canvas, shares, expected, trust)
+    _course(canvas, courses, _points(engine))
+    return canvas.pixels()
+
+
+def _investments(engine: Engine, fields: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share that every agent invested, and what the others expect."""
+    if "last_action" in fields:
+        endowment = engine.constants.endowment
+        return fields["last_action"] / endowment, engine.constants.baseline / endowment
+    shares = fields["fraction"]
+    return shares, np.broadcast_to(fields["expected"], shares.shape)
+
+
+def _trust(fields: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the trust of every agent in every other one: where they are public, their records."""
+    if "trust" in fields:
+        matrix: np.ndarray = fields["trust"]
+        return matrix
+    record = fields["record"]
+    return np.broadcast_to(record, (len(record), len(record)))
+
+
+def _agents(canvas: Canvas, shares: np.ndarray, expected: np.ndarray, trust: np.ndarray) -> None:
+    """Draw a disc for every agent, and lines as dark as the trust of two agents in each other."""
+    count = len(shares)
+    angles = math.pi + 2 * math.pi * np.arange(count) / count
+    x, y = _CENTRE[0] + _CIRCLE * np.cos(angles), _CENTRE[1] + _CIRCLE * np.sin(angles)
+    radius = min(40.0, 0.8 * math.pi * _CIRCLE / count)
+    for a in range(count if count <= _MANY else 0):
+        for b in range(a):
+            mutual = 0.5 * float(trust[a, b] + trust[b, a])
+            colour = mix_colours((240, 240, 240), INK, mutual)
+            thick = (0.5 + 7.5 * mutual) * min(1.0, 8 / count**1.3)
+            canvas.line([(x[a], y[a]), (x[b], y[b])], colour, thick)
+    for a in range(count):
+        canvas.disc(x[a], y[a], radius, GRID)
+        filled = radius * math.sqrt(min(1.0, max(0.0, float(shares[a]))))
+        # Rounding of the state must not turn an agent red.
+        colour = BLUE if shares[a] >= expected[a] - 1e-6 else VERMILION
+        if filled > 1.0:
+            canvas.disc(x[a], y[a], filled, colour)
+        canvas.ring(x[a], y[a], radius, PALE, 1.5)
+
+
+def _points(engine: Engine) -> int:
+    return 1 + math.ceil(engine.horizon / math.ceil(engine.horizon / FRAMES))
+
+
+def _course(canvas: Canvas, courses: list[tuple[float, ...]], points: int) -> None:
+    """Draw the courses so far, of one value or of two: the first one blue, the second one grey."""
+    left, top, width, height = _PANEL
+    canvas.line([(left, top), (left, top + height), (left + width, top + height)], PALE, 1.5)
+    for column, colour in reversed([*enumerate((BLUE, PALE))][: len(courses[0])]):
+        line = [
+            (left + width * k / (points - 1), top + height * (1 - min(1.0, max(0.0, pair[column]))))
+            for k, pair in enumerate(courses)
+        ]
+        if len(line) > 1:
+            canvas.line(line, colour, 3.0)
+        canvas.disc(*line[-1], 4.5, colour)
+
+
+def _plane(engine: Engine, courses: list[tuple[float, ...]]) -> np.ndarray:
+    """Draw walls, agents and goals of a game in the plane, and the share of agents on goals."""
+    scene = engine.spec.scene
+    assert scene is not None
+    discs = scene(engine.constants, engine.state, 0)
+    canvas = Canvas(WIDTH, HEIGHT)
+    scale = 0.5 * 280 / max(discs.world)
+    middle = (150.0, 150.0)
+
+    def at(place: np.ndarray) -> tuple[float, float]:
+        return middle[0] + scale * float(place[0]), middle[1] - scale * float(place[1])
+
+    for wall in discs.walls:
+        canvas.disc(*at(wall), scale * discs.wall_radius, (172, 172, 172))
+    for a, goal in enumerate(discs.goals):
+        canvas.ring(*at(goal), max(5.0, scale * discs.goal_radii[a]), PALETTE[a % len(PALETTE)], 2)
+    for a, place in enumerate(discs.positions):
+        canvas.disc(*at(place), max(5.0, scale * discs.radii[a]), PALETTE[a % len(PALETTE)])
+    share = float(discs.arrived.mean())
+    courses.append((share,))
+    _course(canvas, courses, _points(engine))
+    return canvas.pixels()
+
+
+def encoded(pictures: list[np.ndarray]) -> bytes:
+    """Return pictures as one animated WebP that repeats."""
+    from PIL import Image
+
+    images = [Image.fromarray(image) for image in pictures]
+    durations = [STEP] * (len(images) - 1) + [PAUSE]
+    buffer = io.BytesIO()
+    images[0].save(
+        buffer,
+        "WEBP",
+        save_all=True,
+        append_images=images[1:],
+        duration=durations,
+        loop=0,
+        lossless=True,
+        method=3,
+    )
+    return buffer.getvalue()
+
+
+def drawings() -> dict[Path, tuple[str, Callable[[], bytes]]]:
+    """Return every picture with the digest of its sources and the function that draws it."""
+    return {
+        FOLDER / f"{stem(env_id)}.webp": (
+            drawn.digest(__file__, coopbench_envs.spec(env_id).module),
+            partial(_moving, env_id),
+        )
+        for env_id in environments()
+    }
+
+
+def _moving(env_id: str) -> bytes:
+    return encoded(frames(env_id))
+
+
+if __name__ == "__main__":
+    drawn.redraw(FOLDER, drawings())
