@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from coopbench.baselines.learners.experience import RowOptions, Rows
+from coopbench.baselines.registry import preset
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol
 from coopbench.workflows.training_plan import Scope, runs
@@ -56,6 +57,12 @@ def test_the_two_tracks_differ_in_the_reward_alone():
     assert own.task == team.task
     assert own.seeds == team.seeds
     assert own.training.model_copy(update={"reward": "team"}) == team.training
+
+
+@pytest.mark.parametrize("learner", ["ippo", "ippo_shared", "isac", "isac_shared"])
+def test_the_two_tracks_have_the_same_hyperparameters(learner):
+    own, team = (preset(name, learner) for name in ("coopetition-standard", "coopetition-team"))
+    assert own == team != {}
 
 
 @pytest.mark.parametrize("name", ["coopetition-standard", "coopetition-team"])
