@@ -107,6 +107,11 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
         "Name": f"`{protocol.name}`",
         "What it is": protocol.protocol.description,
         "Citation": protocol.protocol.citation,
+        **(
+            {"Differs from the publication": "; ".join(protocol.protocol.differs)}
+            if protocol.protocol.differs
+            else {}
+        ),
         "Digest": f"`{protocol.digest}`",
         "Training seeds": ", ".join(map(str, seeds.training)) or "none",
         "Evaluation seeds": f"{first} to {first + count - 1}",
@@ -138,6 +143,8 @@ def _further(protocol: Protocol) -> dict[str, str]:
             f"the one with the highest mean `{report.score}` on the seeds {seeds} is evaluated; "
             "ties go to the earliest"
         )
+        if protocol.training is not None and protocol.training.evaluates == "last":
+            facts["Checkpoints"] = f"all play the seeds {seeds}; the last one is evaluated"
     if report.normalisation == "minmax":
         facts["Normalised scores"] = (
             "0 and 1 are the lowest and the highest score of all episodes of a report on the task, "
@@ -147,6 +154,10 @@ def _further(protocol: Protocol) -> dict[str, str]:
         facts[f"Additional metrics of {group}"] = _quoted(domain.metrics)
     if report.margin is not None:
         facts["Equivalence"] = f"within {report.margin:g} of normalised score"
+    if report.effect:
+        facts["Effect sizes"] = "Cohen's d, beside Hedges' g"
+    if report.sensitivity:
+        facts["Parameter sensitivity"] = f"from the tasks of `{report.sensitivity}`"
     if report.skirmish:
         facts["Late scores"] = "median and quartiles over runs in the last 250,000 steps"
     return facts
@@ -170,6 +181,8 @@ def _task_table(protocol: Protocol) -> str:
     }
     if protocol.report.normalisation == "minmax":  # whose bounds scale nothing
         del columns["Bounds (score 0 to 1)"]
+    if any(task.metrics for task in protocol.task):
+        columns["Also measured"] = [_quoted(task.metrics or (), "") for task in protocol.task]
     if not any(task.partners for task in protocol.task):
         del columns["Partners"]
     if len(protocol.trained_tasks) == len(protocol.task):  # each on itself, or as Training says

@@ -130,13 +130,15 @@ def test_it_is_described():
         assert part in text, part
 
 
-def test_scores_between_lowest_and_highest_need_a_publication(tmp_path):
+def test_scores_between_lowest_and_highest_need_no_publication(tmp_path):
     file = tmp_path / "other.toml"
     text = 'extends = "marl-standard"\n[protocol]\nname = "other"\n'
     file.write_text(text, encoding="utf-8")
     assert load_protocol(file).report.normalisation == "minmax"
     file.write_text(f'{text}citation = ""\n', encoding="utf-8")
-    with pytest.raises(ProtocolError, match=r"only to reproduce a publication.*'citation'"):
+    assert load_protocol(file).report.normalisation == "minmax"
+    file.write_text(f"{text}[report]\nmargin = 0.1\n", encoding="utf-8")
+    with pytest.raises(ProtocolError, match="a margin is in units of the tasks' bounds"):
         load_protocol(file)
     domain = {"pear": SMALL["domain"]["pair"]}
     file = protocol_file(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))

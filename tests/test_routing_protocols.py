@@ -16,7 +16,8 @@ import coopbench_envs
 from coopbench import statistics
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.departures import departures
-from coopbench.analysis.models import ChartPoint, published_returns
+from coopbench.analysis.models import ChartPoint
+from coopbench.analysis.published import published_returns
 from coopbench.describe import describe
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
@@ -33,7 +34,7 @@ from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
 from coopbench.report.plots.pictures import pictures
 from coopbench.report.reading import reading
-from coopbench.report.tables.overall import published_table
+from coopbench.report.tables.published import published_table
 from coopbench.report.tables.tasks import comparison_table
 from coopbench_envs.parameters import resolve
 from coopbench_envs.pathfinding.maps import mazes, movingai
@@ -189,13 +190,23 @@ def test_hard_has_the_published_numbers_of_agents():
 def test_published_parameters(name):
     protocol = load_protocol(name)
     training = protocol.training
-    assert (training.runs, training.episodes) == (3, 1000)
+    episodes = 120 if name == "routing-hard" else 1000  # as the protocol says
+    assert (training.runs, training.episodes) == (3, episodes)
+    assert {protocol.episodes(task) for task in protocol.task} == {episodes}
+    assert bool(protocol.protocol.differs) == (name == "routing-hard")
     assert {k: (b.steps, b.interval) for k, b in training.budgets.items()} == {
         "off_policy": (2_000_000, 10_000),
         "on_policy": (20_000_000, 100_000),
     }
     assert protocol.report.published_return
-    assert "2,000,000 steps, evaluated every 10,000" in training_text(protocol)
+    assert protocol.report.interquartile
+    text = training_text(protocol)
+    if name == "routing-hard":
+        assert "2,000,000 steps" in text
+        assert "the last policy is evaluated" in text
+    else:
+        assert "2,000,000 steps, evaluated every 10,000" in text
+        assert protocol.seeds.selection.count == 1000
 
 
 def test_easy_and_medium_differ_in_what_models_play():
@@ -283,7 +294,9 @@ def test_ad_hoc_protocols_show_coordination_beside_success():
 @pytest.mark.parametrize("name", ["routing-easy", "routing-hard"])
 def test_training_and_maps_are_described(name):
     text = describe(name)
-    assert "20,000,000 steps, evaluated every 100,000" in text
+    assert ("20,000,000 steps, evaluated every 100,000" in text) == (name == "routing-easy")
+    assert "20,000,000 steps" in text
+    assert ("120 episodes per task; published are 1000" in text) == (name == "routing-hard")
     assert ("12 bundled synthetic city maps" in text) == (name == "routing-hard")
 
 

@@ -207,7 +207,11 @@ def test_a_process_that_does_not_start_is_not_the_policy_s_fault(protocol, monke
 @pytest.mark.parametrize(
     ("policy", "limits", "message"),
     [
-        ("random", None, "small-v1 has no time limits; give them in seconds: planning, step"),
+        (
+            "random",
+            None,
+            "small-v1 has no time limits; give a preset .flatland,.* or seconds: planning, step",
+        ),
         ("random", {"planning": 1, "step": 0}, r"limits.step: Input.*\n  limits.total: is missing"),
         ("random", {"stap": 1}, "limits.stap: Unknown key 'stap'. Did you mean 'step'"),
         ("randm", SHORT, "Unknown policy 'randm'. Did you mean 'random'"),

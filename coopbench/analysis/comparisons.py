@@ -6,7 +6,6 @@ The interval of a difference is for new runs and new episodes. p is the level at
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from coopbench.analysis.contests import (
     holm,
     unseen_reason,
 )
+from coopbench.analysis.effects import standardised
 from coopbench.analysis.plays import (
     Play,
     count_runs,
@@ -207,12 +207,7 @@ def _above(pairs: Sequence[tuple[Play, Play]]) -> tuple[int, int]:
 
 def _effect(protocol: Protocol, pair: tuple[Play, Play]) -> float:
     """Return Hedges' g: in deviations of runs if there are any, otherwise of episodes."""
-    one, two = (play.values if play.fixed else play.run_means for play in pair)
-    standardiser: Literal["pooled", "paired"] = "pooled"
-    if pair[0].fixed != pair[1].fixed:  # one side does not vary: the deviation is that of the runs
-        standardiser = "paired"
-        one = np.full(len(two), one.mean()) if pair[0].fixed else one
-        two = np.full(len(one), two.mean()) if pair[1].fixed else two
+    one, two, standardiser = standardised(*pair)
     return statistics.hedges_g(one, two, standardiser=standardiser)
 
 

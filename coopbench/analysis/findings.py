@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from coopbench.analysis.ablations import Ablation, ablations
 from coopbench.analysis.aggregates import Aggregate, aggregates
 from coopbench.analysis.comparisons import (
     Comparison,
@@ -20,7 +21,9 @@ from coopbench.analysis.comparisons import (
     group_comparisons,
 )
 from coopbench.analysis.departures import departures
+from coopbench.analysis.effects import Effect, Sensitivity, effects, sensitivities
 from coopbench.analysis.estimates import AgentEstimate, Estimate, agent_estimates, estimates
+from coopbench.analysis.interquartile import InterquartileMean, interquartile_means
 from coopbench.analysis.learning import (
     Curve,
     Efficiency,
@@ -31,9 +34,13 @@ from coopbench.analysis.learning import (
 )
 from coopbench.analysis.models import (
     ChartPoint,
-    PublishedReturn,
     chart_points,
     model_estimates,
+)
+from coopbench.analysis.published import (
+    PublishedAggregate,
+    PublishedReturn,
+    published_aggregates,
     published_returns,
 )
 from coopbench.analysis.rankings import (
@@ -49,7 +56,7 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["MAKERS", "Findings", "row_types"]
+__all__ = ["MAKERS", "RARE", "Findings", "row_types"]
 
 Maker = Callable[[Protocol, EpisodeTable], tuple[Any, ...]]
 
@@ -65,11 +72,20 @@ MAKERS: dict[str, Maker] = {
     "charts": chart_points,
     "models": model_estimates,
     "published": published_returns,
+    "published_aggregates": published_aggregates,
+    "interquartile": interquartile_means,
+    "ablations": ablations,
+    "effects": effects,
+    "sensitivity": sensitivities,
     "efficiency": efficiencies,
     "late": late_scores,
     "profiles": profile_points,
     "learning": learning_curves,
 }
+
+
+# Parts that few reports have: files of the others do not hold them.
+RARE = frozenset({"published_aggregates", "interquartile", "ablations", "effects", "sensitivity"})
 
 
 @dataclass(frozen=True)
@@ -87,6 +103,12 @@ class Findings:
     charts: tuple[ChartPoint, ...] = ()
     models: tuple[Estimate, ...] = ()  # of methods that have one model per task, over the models
     published: tuple[PublishedReturn, ...] = ()
+    # of these, over each group
+    published_aggregates: tuple[PublishedAggregate, ...] = ()
+    interquartile: tuple[InterquartileMean, ...] = ()  # of every metric, by task and by group
+    ablations: tuple[Ablation, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    sensitivity: tuple[Sensitivity, ...] = ()
     metadata: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)  # see store
     improvements: tuple[Improvement, ...] = ()  # of all pairs of policies, over each group
     profiles: tuple[ProfilePoint, ...] = ()

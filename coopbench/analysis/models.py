@@ -1,4 +1,4 @@
-"""Methods with several models, the points of charts, and returns normalised as published."""
+"""Methods with several models, and the points of charts."""
 
 import math
 from collections.abc import Sequence
@@ -19,10 +19,8 @@ from coopbench.statistics.unseen import FEW
 
 __all__ = [
     "ChartPoint",
-    "PublishedReturn",
     "chart_points",
     "model_estimates",
-    "published_returns",
 ]
 
 
@@ -42,16 +40,6 @@ class ChartPoint:
     count: int  # episodes per task, or models
     unit: str  # "episodes", "runs" or "models"
     flag: str
-
-
-@dataclass(frozen=True)
-class PublishedReturn:
-    """Mean return on one task, normalised over all policies and tasks that were evaluated."""
-
-    task: str
-    policy: str
-    mean: float
-    normalised: float  # 0 is the lowest mean of the report, 1 the highest; nan if they are equal
 
 
 def model_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
@@ -145,20 +133,3 @@ def _point(protocol: Protocol, played: list[list[Play]], models: bool) -> _Point
     few = not fixed and units < FEW
     flag = few_runs(count_runs(plays), f"{units} runs per task") if few else ""
     return _Point(value, value - half, value + half, units, EPISODES if fixed else RUNS, flag)
-
-
-def published_returns(protocol: Protocol, table: EpisodeTable) -> tuple[PublishedReturn, ...]:
-    """Normalise the mean returns as published: by the lowest and highest over all cells at once.
-
-    Only where the protocol asks for it, because every value changes when a policy is added.
-    """
-    if not protocol.report.published_return or not len(table):
-        return ()
-    samples = [sample(table, task, policy, "return") for task, policy in table.pairs]
-    means = np.array([returns.values.mean() for returns in samples])
-    low, width = means.min(), np.ptp(means)
-    shares = (means - low) / width if width > 0 else np.full(len(means), np.nan)
-    return tuple(
-        PublishedReturn(task, policy, float(mean), float(share))
-        for (task, policy), mean, share in zip(table.pairs, means, shares, strict=True)
-    )

@@ -167,8 +167,8 @@ class PlayJob(CellJob):
             # The choice is made on the task that was trained on, whatever is played then.
             trained = self.task.trained_on or self.cell.task
             chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), policy, tell)
-            best = chosen.best(self.protocol.report.score)
-            policy, tell = policy.policies[int(chosen.steps[best])], None
+            place = self.protocol.chosen(chosen)
+            policy, tell = policy.policies[int(chosen.steps[place])], None
             progress = chosen if chosen.cell == self.cell else None
         elif isinstance(policy, Trained):
             progress = policy.progress_on(self.cell.task)

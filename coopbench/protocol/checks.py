@@ -12,7 +12,6 @@ import coopbench_envs
 from coopbench.episodes.metrics import known_metrics, missing_metric
 from coopbench.protocol.sections import (
     Chart,
-    Identity,
     Reporting,
     Seeds,
     Task,
@@ -27,6 +26,7 @@ __all__ = [
     "check_groups",
     "check_metrics",
     "check_normalisation",
+    "check_sensitivity",
     "check_tasks",
     "check_trained_on",
     "check_training",
@@ -82,29 +82,37 @@ def check_domains(report: Reporting, tasks: Sequence[Task]) -> None:
             raise ValueError(unknown("group", name, groups, "the domains of the report"))
 
 
-def check_normalisation(report: Reporting, identity: Identity) -> None:
-    """Check that 'minmax' reproduces a publication, and is not combined with a margin."""
-    if report.normalisation != "minmax":
-        return
-    if not identity.citation:
-        raise ValueError(
-            "normalisation 'minmax' changes every score when a policy is added, so that it is "
-            "allowed only to reproduce a publication; name that in 'citation', or remove the key: "
-            "the bounds of the tasks are then used"
-        )
-    if report.margin is not None:
+def check_normalisation(report: Reporting) -> None:
+    """Check that 'minmax' is not combined with a margin."""
+    if report.normalisation == "minmax" and report.margin is not None:
         raise ValueError(
             "a margin is in units of the tasks' bounds, which normalisation 'minmax' does not "
             "use; remove one of them"
         )
 
 
+def check_sensitivity(report: Reporting, tasks: Sequence[Task]) -> None:
+    """Check that the tasks of the group that varies others name these."""
+    if report.sensitivity is None:
+        return
+    groups = groups_of(tasks)
+    if report.sensitivity not in groups:
+        raise ValueError(unknown("group", report.sensitivity, groups, "the sensitivity"))
+    for task in groups[report.sensitivity]:
+        if task.trained_on is None:
+            raise ValueError(
+                f"task {task.id!r} is in the group {report.sensitivity!r}, whose tasks vary "
+                f"another one; name that one with trained_on"
+            )
+
+
 def check_dependent_metrics(report: Reporting, tasks: Sequence[Task]) -> None:
     """Check that metrics which mean nothing alone are reported directly after their reference."""
     pairs = {pair for task in tasks for pair in coopbench_envs.spec(task.env).dependent.items()}
+    lists = [report.metrics_of(task) for task in tasks if task.metrics]
     for metric, reference in sorted(pairs):
         _check_single(report, metric, reference)
-        _check_listed(report, metric, reference)
+        _check_listed(report, lists, metric, reference)
         _check_drawn(report.chart, metric, reference)
 
 
@@ -116,11 +124,13 @@ def _check_single(report: Reporting, metric: str, reference: str) -> None:
             raise ValueError(f"{use} {metric!r} means nothing alone; allowed: {reference!r}")
 
 
-def _check_listed(report: Reporting, metric: str, reference: str) -> None:
+def _check_listed(
+    report: Reporting, lists: Sequence[tuple[str, ...]], metric: str, reference: str
+) -> None:
     """Check that a dependent metric directly follows its reference in every list."""
     shown = tuple(dict.fromkeys((report.score, *report.metrics)))
     domains = [domain.metrics for domain in (report.domain or {}).values()]
-    for names in (report.metrics, shown, *domains):
+    for names in (report.metrics, shown, *domains, *lists):
         if metric in names and (reference, metric) not in itertools.pairwise(names):
             raise ValueError(
                 f"{metric!r} must be reported together with {reference!r}, placed right after it"
@@ -148,8 +158,14 @@ def check_training(training: Training | None, seeds: Seeds, tasks: Sequence[Task
             f"training seeds; allowed: one seed per run"
         )
     _check_held_out(training, tasks)
+    _check_training_task(training, seeds)
     _check_training_partners(training, tasks)
     selection = seeds.selection
+    if training.evaluates is not None and selection is None:
+        raise ValueError(
+            "evaluates = 'last' is of protocols that play selection episodes; name the seeds of "
+            "these, or remove the key: the last policy is then evaluated anyway"
+        )
     if selection is not None and selection.count != training.episodes:
         raise ValueError(
             f"training evaluates {training.episodes} episodes, but there are "
@@ -173,6 +189,26 @@ def _check_held_out(training: Training, tasks: Sequence[Task]) -> None:
     for name in training.held_out:
         if name not in values:
             raise ValueError(unknown(f"held-out {parameters}", name, values, "the tasks"))
+
+
+def _check_training_task(training: Training, seeds: Seeds) -> None:
+    """Check what a model is trained on that plays all tasks: not what is held out."""
+    task = training.task
+    if training.on == "any" and seeds.selection is not None:
+        raise ValueError(
+            "selection seeds go with on = 'each': with 'any' a checkpoint would be chosen on what "
+            "nobody may train on; remove one of them"
+        )
+    if task is None:
+        return
+    value = task.parameters.get(coopbench_envs.spec(task.env).held_out)
+    if value in training.held_out:
+        raise ValueError(f"[training.task] has {value!r}, which is held out")
+    if task.partners or task.trained_on is not None or task.instances is not None:
+        raise ValueError(
+            "[training.task] takes id, env, parameters and bounds; remove partners, trained_on "
+            "and instances"
+        )
 
 
 def partners_met(training: Training | None, tasks: Sequence[Task], trained: str) -> tuple[str, ...]:
@@ -284,6 +320,9 @@ def check_metrics(report: Reporting, tasks: Sequence[Task]) -> None:
     """Check that every task has the metrics that are reported of it, and its curve a course."""
     for task in tasks:
         metrics, curve = known_metrics(task.env), report.curve_of(task)
+        for name in report.summary or ():
+            if name not in report.metrics_of(task):
+                raise ValueError(unknown("metric", name, report.metrics_of(task), "the summary"))
         for name in (*report.metrics_of(task), curve):
             if name not in metrics:
                 raise ValueError(missing_metric(task.env, name, f"task {task.id!r}"))

@@ -137,16 +137,18 @@ def _pools(partners: Sequence[str] | Mapping[str, Sequence[str]]) -> Any:
     return [partners] if isinstance(partners, str) else list(partners)
 
 
-def with_limits(protocol: Protocol, limits: Limits | Mapping[str, Any]) -> Protocol:
+def with_limits(protocol: Protocol, limits: Limits | Mapping[str, Any] | str) -> Protocol:
     """Add limits of time to a protocol that has none; the result has another digest.
 
-    Raises ``ProtocolError`` if the protocol has limits, and if ``limits`` cannot be used.
+    A text is the name of a preset, for instance "flatland". Raises ``ProtocolError`` if the
+    protocol has limits, and if ``limits`` cannot be used.
     """
     if protocol.limits is not None:
         raise ProtocolError(
             f"{protocol.name} has limits of its own ({protocol.limits}); give none."
         )
-    values = limits.model_dump() if isinstance(limits, Limits) else dict(limits)
+    values: Any = limits.model_dump() if isinstance(limits, Limits) else limits
+    values = values if isinstance(values, str) else dict(values)
     content = protocol.model_dump(mode="json") | {"limits": values}
     return _validated(content, f"{protocol.name} with limits")
 

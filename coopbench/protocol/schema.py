@@ -13,8 +13,10 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from coopbench.baselines.registry import parse_name
+from coopbench.episodes.table import Progress
 from coopbench.protocol import checks
 from coopbench.protocol.sections import (
+    LIMITS,
     Identity,
     Limits,
     Reporting,
@@ -61,6 +63,12 @@ class Protocol(Strict):
                 raise ValueError(f"the text {text[:80]!r} holds control characters; remove them")
         return content
 
+    @field_validator("limits", mode="before")
+    @classmethod
+    def _limits(cls, value: Any) -> Any:
+        """Replace the name of a preset by its limits."""
+        return named("preset of limits", value, LIMITS) if isinstance(value, str) else value
+
     @field_validator("task", mode="before")
     @classmethod
     def _as_tuple(cls, value: Any) -> Any:
@@ -73,11 +81,12 @@ class Protocol(Strict):
         checks.check_tasks(tasks, self.seeds)
         checks.check_groups(tasks)
         checks.check_domains(report, tasks)
-        checks.check_normalisation(report, self.protocol)
+        checks.check_normalisation(report)
         checks.check_training(self.training, self.seeds, tasks)
         checks.check_trained_on(self.training, tasks)
         checks.check_charts(report, tasks)
         checks.check_metrics(report, tasks)
+        checks.check_sensitivity(report, tasks)
         return self
 
     @property
@@ -97,7 +106,7 @@ class Protocol(Strict):
         return task
 
     def metrics_of(self, task: Task) -> tuple[str, ...]:
-        """Return the metrics reported for a task: score, metrics of the report and of its group."""
+        """Return the metrics reported for a task: score, report's, those of its group, its own."""
         return self.report.metrics_of(task)
 
     def curve_of(self, task: Task) -> str:
@@ -130,6 +139,21 @@ class Protocol(Strict):
         """Tasks without ``trained_on``: those that have models and checkpoints of their own."""
         return tuple(task for task in self.task if task.trained_on is None)
 
+    @property
+    def training_tasks(self) -> tuple[Task, ...]:
+        """Settings on which learners train, one model on each; empty if none is declared."""
+        if self.training is None:
+            return ()
+        if self.training.on == "each":
+            return self.trained_tasks
+        return () if self.training.task is None else (self.training.task,)
+
+    def chosen(self, progress: Progress) -> int:
+        """Return the number of the checkpoint that plays the evaluation, the best or the last."""
+        if self.training is not None and self.training.evaluates == "last":
+            return len(progress) - 1
+        return progress.best(self.report.score)
+
     def training_partners(self, task_id: str) -> tuple[str, ...]:
         """Return the partners beside whom the models of a trained task are trained."""
         return checks.partners_met(self.training, self.task, task_id)
@@ -137,8 +161,10 @@ class Protocol(Strict):
     def played_by(self, task_id: str) -> tuple[Task, ...]:
         """Return the tasks that the models of a trained task play, that task first.
 
-        Raises ``ValueError`` if ``task_id`` is not one of ``trained_tasks``.
+        Raises ``ValueError`` if ``task_id`` is none of ``trained_tasks`` and ``training_tasks``.
         """
+        if self.training is not None and self.training.on == "any":
+            return self.task
         trained = {task.id: task for task in self.trained_tasks}
         first = named("task", task_id, trained, "the tasks that are trained on")
         every = self.training is None or self.training.plays == "all"

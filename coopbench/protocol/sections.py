@@ -16,6 +16,7 @@ from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.roles import role_of
 
 __all__ = [
+    "LIMITS",
     "Bounds",
     "Budget",
     "Chart",
@@ -64,6 +65,10 @@ class Identity(Strict):
     version: int = Field(ge=1, le=1_000_000)
     description: str
     citation: str = ""
+    # In what it differs on purpose from the publication that it reproduces.
+    differs: tuple[str, ...] | None = later()
+
+    _lists = field_validator("differs", mode="before")(_as_tuple)
 
 
 class Evaluation(Strict):
@@ -138,35 +143,6 @@ class Budget(Strict):
         return self
 
 
-class Training(Strict):
-    """What learned policies are trained on, how long, and which tasks they then play."""
-
-    on: Literal["each", "any"]  # one model per task; one model, on anything but what is held out
-    plays: Literal["own", "all"] = "all"  # the task that the model was trained on, or every task
-    held_out: tuple[str, ...] = ()  # values of EnvSpec.held_out, not trained on
-    runs: int = Field(ge=1, le=1000)
-    episodes: int = Field(ge=1, le=1_000_000)  # of every evaluation
-    budgets: dict[str, Budget] = Field(min_length=1, max_length=100)  # by kind of learner
-    # What every learner maximises: each agent its own rewards, or all the mean; None: as it likes.
-    reward: Literal["own", "team"] | None = later()
-    # Group of tasks beside whose partners every learner has one seat, in this share of its lanes:
-    # a model meets those of the tasks that it plays itself. None: it has all seats in all lanes.
-    partners: str | None = later()
-    share: float | None = later(gt=0.0, le=1.0)
-
-    _lists = field_validator("held_out", mode="before")(_as_tuple)
-
-    @model_validator(mode="after")
-    def _sensible(self) -> "Training":
-        if (self.on == "any") != bool(self.held_out):
-            raise ValueError("held_out goes with on = 'any', and 'any' needs it; name a value")
-        if self.on == "any" and self.plays == "own":
-            raise ValueError("plays = 'own' goes with on = 'each'; allowed with 'any': 'all'")
-        if (self.partners is None) != (self.share is None):
-            raise ValueError("partners go with share, the share of lanes beside them; name both")
-        return self
-
-
 Seconds = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 
 
@@ -185,6 +161,13 @@ class Limits(Strict):
             f"{self.planning:g} s to the first action of an episode, {self.step:g} s for each "
             f"later one, {self.total:g} s in all; {self.timeouts} timeouts in a row end it"
         )
+
+
+LIMITS = {
+    "flatland": Limits(planning=600.0, step=10.0, total=28_800.0),
+    "flatland-round-1": Limits(planning=300.0, step=5.0, total=28_800.0),
+    "flatland-service": Limits(planning=600.0, step=10.0, total=7_200.0),
+}
 
 
 class Bounds(Strict):
@@ -207,6 +190,10 @@ class Bounds(Strict):
     def normalise(self, scores: np.ndarray) -> np.ndarray:
         """Map low to 0 and high to 1; scores beyond the bounds are not clipped."""
         return (scores - self.low) / (self.high - self.low)
+
+    def shortfall(self, score: float) -> float:
+        """Map low to -1 and high to 0, not clipped: of a high of 0 it is exactly score / -low."""
+        return (score - self.high) / (self.high - self.low)
 
 
 class Instances(Strict):
@@ -251,7 +238,9 @@ class Task(Strict):
     instances: Instances | None = None
     maps: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")  # checksum of its map files
     trained_on: str | None = later()  # id of the task whose models play this one; None: its own
+    metrics: tuple[str, ...] | None = later()  # also reported of this task: those of its own game
 
+    _lists = field_validator("metrics", mode="before")(_as_tuple)
     _pools = field_validator("partners", mode="before")(_as_pools)
 
     @field_validator("axes", mode="before")
@@ -347,6 +336,44 @@ def _check_partner(name: str, game: Game) -> None:
     make_policy(name, game)
 
 
+class Training(Strict):
+    """What learned policies are trained on, how long, and which tasks they then play."""
+
+    on: Literal["each", "any"]  # one model per task; one model, on anything but what is held out
+    plays: Literal["own", "all"] = "all"  # the task that the model was trained on, or every task
+    held_out: tuple[str, ...] = ()  # values of EnvSpec.held_out, not trained on
+    runs: int = Field(ge=1, le=1000)
+    episodes: int = Field(ge=1, le=1_000_000)  # of every evaluation
+    budgets: dict[str, Budget] = Field(min_length=1, max_length=100)  # by kind of learner
+    # What every learner maximises: each agent its own rewards, or all the mean; None: as it likes.
+    reward: Literal["own", "team"] | None = later()
+    # Group of tasks beside whose partners every learner has one seat, in this share of its lanes:
+    # a model meets those of the tasks that it plays itself. None: it has all seats in all lanes.
+    partners: str | None = later()
+    share: float | None = later(gt=0.0, le=1.0)
+    # Of on = "any": the setting on which the learners of this package train the model.
+    task: Task | None = later()
+    # Which checkpoint plays the evaluation: "last", although selection episodes are played.
+    # None: the best of these, and without selection seeds the last.
+    evaluates: Literal["last"] | None = later()
+
+    _lists = field_validator("held_out", mode="before")(_as_tuple)
+
+    @model_validator(mode="after")
+    def _sensible(self) -> "Training":
+        if (self.on == "any") != bool(self.held_out):
+            raise ValueError("held_out goes with on = 'any', and 'any' needs it; name a value")
+        if self.on == "any" and self.plays == "own":
+            raise ValueError("plays = 'own' goes with on = 'each'; allowed with 'any': 'all'")
+        if self.task is not None and self.on == "each":
+            raise ValueError(
+                "[training.task] goes with on = 'any'; with 'each' the tasks are trained on"
+            )
+        if (self.partners is None) != (self.share is None):
+            raise ValueError("partners go with share, the share of lanes beside them; name both")
+        return self
+
+
 class Chart(Strict):
     """A metric against an axis of the tasks, one line per policy.
 
@@ -394,6 +421,12 @@ class Reporting(Strict):
     alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
     comparison: Literal["welch", "paired"] = "paired"  # paired: episodes or runs of the same seed
     published_return: bool = False  # also the return normalised over all that were evaluated
+    # Also the interquartile mean of every metric of every task and group.
+    interquartile: bool | None = later()
+    # Metrics of the table with one row per algorithm, whose spread is that of the first.
+    summary: tuple[str, ...] | None = later()
+    effect: Literal["cohens_d"] | None = later()  # shown in comparisons beside Hedges' g
+    sensitivity: str | None = later()  # group of tasks that vary the task which they name
     # Scale of aggregates: the tasks' bounds, or lowest and highest of all episodes of the report.
     normalisation: Literal["minmax"] | None = later()
     bootstrap: Literal["percentile", "expanded"] | None = later()  # None: see analysis
@@ -402,7 +435,9 @@ class Reporting(Strict):
     domain: dict[str, Domain] | None = later()  # by group of tasks
     chart: tuple[Chart, ...] = ()
 
-    _lists = field_validator("metrics", "baselines", "learned", "chart", mode="before")(_as_tuple)
+    _lists = field_validator("metrics", "baselines", "learned", "chart", "summary", mode="before")(
+        _as_tuple
+    )
 
     @model_validator(mode="after")
     def _apart(self) -> "Reporting":
@@ -414,9 +449,9 @@ class Reporting(Strict):
         return self
 
     def metrics_of(self, task: Task) -> tuple[str, ...]:
-        """Return the metrics that are reported of a task: score, the report's, its group's."""
+        """Return the metrics that are reported of a task: score, the report's, its group's, own."""
         domain = (self.domain or {}).get(task.group)
-        further = () if domain is None else domain.metrics
+        further = (*(() if domain is None else domain.metrics), *(task.metrics or ()))
         return tuple(dict.fromkeys((self.score, *self.metrics, *further)))
 
     def curve_of(self, task: Task) -> str:

@@ -11,11 +11,14 @@ from coopbench.analysis.findings import Findings
 from coopbench.baselines.registry import entry_of
 from coopbench.report.metadata import (
     ACTS_ON,
+    CODE,
+    CODE_LEVEL,
     COMPUTE,
     LACKING,
     SIGNS,
     SUMMARY,
     Meta,
+    code_text,
     counted,
     duration_text,
     fact,
@@ -65,6 +68,7 @@ def _card(findings: Findings, name: str) -> dict[str, str]:
         "Processor": stated(metas, processor_text)[1],
         "GPU": stated(metas, gpu_text)[1],
         "Versions": stated(metas, versions_text)[1],
+        "Code": stated(metas, code_text)[1],
         "Commit": stated(metas, lambda meta: text_of(meta, "commit"))[1],
         "Platform": stated(metas, lambda meta: text_of(meta, "platform"))[1],
         "Evaluated": _days(metas),
@@ -78,8 +82,8 @@ def _training_facts(findings: Findings, name: str) -> dict[str, str]:
     runs = sorted({block.cell.run for block in blocks if block.cell.run is not None})
     failed = [f.cell for f in findings.episodes.failures if f.cell.policy == name]
     courses = [course for course in findings.episodes.progress if course.cell.policy == name]
-    score = findings.protocol.report.score
-    chosen = sorted({int(course.steps[course.best(score)]) for course in courses})
+    protocol = findings.protocol
+    chosen = sorted({int(course.steps[protocol.chosen(course)]) for course in courses})
     reached = trained_steps(findings, name)
     return {
         "Training runs": ", ".join(map(str, runs)),
@@ -93,11 +97,14 @@ def _training_facts(findings: Findings, name: str) -> dict[str, str]:
 
 def _trained_for(findings: Findings, name: str) -> str:
     """Return the compute of the training runs of a policy: measured, or else as it declared."""
-    tasks = {task.id for task in findings.protocol.trained_tasks}
     cells = [block.cell for block in findings.episodes if block.cell.policy == name]
-    metas = [findings.metadata.get(cell, {}) for cell in cells if cell.task in tasks]
-    values = [fact(meta, "training", "seconds") for meta in metas]
-    seconds = [float(value) for value in values if isinstance(value, int | float)]
+    measured = {}  # a run that plays several tasks is one training
+    for cell in cells:
+        meta = findings.metadata.get(cell, {})
+        measured[cell.run, fact(meta, "training", "task") or cell.task] = fact(
+            meta, "training", "seconds"
+        )
+    seconds = [float(value) for value in measured.values() if isinstance(value, int | float)]
     if not seconds:
         return _declared(metadata_of(findings, (name,)), COMPUTE)
     total, mean = sum(seconds), sum(seconds) / len(seconds)
@@ -127,7 +134,7 @@ def _hyperparameters(metas: Sequence[Meta]) -> str:
     settings = [entry for entry in entries if isinstance(entry, Mapping)]
     if not settings:
         return ""
-    parts, elsewhere = [], (SUMMARY, ACTS_ON, COMPUTE)
+    parts, elsewhere = [], (SUMMARY, ACTS_ON, COMPUTE, CODE, CODE_LEVEL)
     for key in dict.fromkeys(k for setting in settings for k in setting if k not in elsewhere):
         values = dict.fromkeys(json.dumps(setting[key]) for setting in settings if key in setting)
         many = len(values) > _MOST

@@ -7,6 +7,7 @@ The items are those of Gorsane et al. 2022 (arXiv 2209.10485) and Pineau et al. 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from coopbench.analysis.ablations import ablated
 from coopbench.analysis.departures import chooses
 from coopbench.analysis.findings import Findings
 from coopbench.report.facts import training_text
@@ -17,11 +18,13 @@ from coopbench.report.metadata import (
     YES,
     Meta,
     cells_text,
+    code_text,
     counted,
     fact,
     gpu_text,
     learned_policies,
     metadata_of,
+    optimisations_text,
     played_policies,
     processor_text,
     span_text,
@@ -109,6 +112,9 @@ def _of_training(findings: Findings) -> list[Answer]:
         "Budget of training": lambda: _budget(findings, trained),
         "Checkpoints were chosen on episodes of their own": lambda: _choice(findings, trained),
         "Policies were tuned with like effort": lambda: (LACKING, "results do not show it"),
+        "Code-level optimisations": lambda: stated(
+            metadata_of(findings, (*trained, *unclear)), optimisations_text
+        ),
         "Compute of training": lambda: stated(
             metadata_of(findings, (*trained, *unclear)), _compute
         ),
@@ -155,9 +161,11 @@ def _choice(findings: Findings, trained: Sequence[str]) -> tuple[str, str]:
     played = [block.cell for block in findings.episodes if block.cell.policy in trained]
     cells = [cell for cell in played if chooses(findings.protocol, findings.episodes, cell)]
     chosen = {progress.cell for progress in findings.episodes.progress}
-    span = findings.protocol.seeds.selection
+    span, training = findings.protocol.seeds.selection, findings.protocol.training
     if not cells:
         return LACKING, ""
+    if training is not None and (training.on == "any" or training.evaluates == "last"):
+        return NOT_NEEDED, "none is chosen: the last policy of every run is evaluated"
     if span is None or not chosen.issuperset(cells):
         return LACKING, f"no checkpoints of {len(set(cells) - chosen)} of {len(cells)} runs"
     score = findings.protocol.report.score
@@ -220,6 +228,8 @@ def _of_sources(findings: Findings) -> list[Answer]:
             f"{prints}; actions of {counted(recorded, 'episode')}",
         ),
         ("Hyperparameters", *stated(metas, _hyperparameters_given)),
+        ("Code", *stated(metas, code_text)),
+        ("Ablations", *_ablations(findings)),
         ("Versions", *stated(metas, versions_text)),
         ("Commit", *stated(metas, lambda meta: text_of(meta, "commit"))),
         ("Platform", *stated(metas, lambda meta: text_of(meta, "platform"))),
@@ -227,6 +237,15 @@ def _of_sources(findings: Findings) -> list[Answer]:
         ("Processor", *stated(metas, processor_text)),
         ("GPU", *stated(metas, gpu_text)),
     ]
+
+
+def _ablations(findings: Findings) -> tuple[str, str]:
+    """Name the ablations among the contestants; they are asked of those that were trained."""
+    names = [name for name in played_policies(findings) if ablated(name)]
+    if names:
+        return YES, ", ".join(names)
+    asked = learned_policies(findings) or unregistered_policies(findings)
+    return (LACKING, "no contestant is called NAME without PART") if asked else (NOT_NEEDED, "")
 
 
 def _compute(meta: Meta) -> str:

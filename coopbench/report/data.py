@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from coopbench.analysis.findings import Findings, row_types
+from coopbench.analysis.findings import RARE, Findings, row_types
 from coopbench.analysis.learning import Curve, CurvePoint
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.analysis.rankings import ProfilePoint
@@ -26,9 +26,14 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which spreadsheets let formu
 
 def tables_as_csv(findings: Findings) -> dict[str, str]:
     """Return one CSV file for each part, {name of the part: content}."""
-    files = {name: as_csv(getattr(findings, name), kind) for name, kind in row_types().items()}
+    files = {name: as_csv(getattr(findings, name), row_types()[name]) for name in _parts(findings)}
     points = (point for curve in findings.learning for point in curve.points())
     return files | {"learning": as_csv(points, CurvePoint)}
+
+
+def _parts(findings: Findings) -> list[str]:
+    """Return the parts of a report: of those that few reports have only the ones that it has."""
+    return [name for name in row_types() if name not in RARE or getattr(findings, name)]
 
 
 def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
@@ -72,7 +77,7 @@ def as_json(findings: Findings) -> str:
     }
     rows = {
         name: [finite(vars(row)) for row in getattr(findings, name)]
-        for name in row_types()
+        for name in _parts(findings)
         if name not in columnar
     }
     content = {

@@ -5,7 +5,7 @@ from typing import Any
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.checks import held_out_parameters
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.sections import Task, Training
 from coopbench.protocol.user_maps import maps_text
 from coopbench.provenance import versions
 from coopbench.report.tables.registered import registration_text
@@ -25,6 +25,7 @@ def identity(findings: Findings) -> dict[str, str]:
         "Digest": f"{protocol.digest[:12]} (SHA-256 {protocol.digest})",
         "Description": head.description,
         "Citation": head.citation or "none given",
+        **({"Differs from the publication": "; ".join(head.differs)} if head.differs else {}),
         "Registration": registration_text(findings),
         **({"Maps": maps} if maps else {}),
         **({"Training": training_text(protocol)} if protocol.training else {}),
@@ -43,11 +44,24 @@ def training_text(protocol: Protocol) -> str:
     if training.on == "any":
         parameter = held_out_parameters(protocol.task)
         on = f"one model, on any {parameter} but {', '.join(training.held_out)}"
+        if training.task is not None:
+            settings = _settings(training.task.parameters) or "defaults"
+            on += f"; the learners of this package on {training.task.env} ({settings})"
+    followed = protocol.seeds.selection is not None
     budgets = "; ".join(
-        f"{name.replace('_', '-')} {budget.steps:,} steps, evaluated every {budget.interval:,}"
+        f"{name.replace('_', '-')} {budget.steps:,} steps"
+        + (f", evaluated every {budget.interval:,}" if followed else "")
         for name, budget in training.budgets.items()
     )
-    return f"{on}; {training.runs} runs; {budgets}; {training.episodes:,} episodes per evaluation"
+    return f"{on}; {training.runs} runs; {budgets}; {_evaluations(protocol, training)}"
+
+
+def _evaluations(protocol: Protocol, training: Training) -> str:
+    """Say which policy of a run is evaluated, and on how many episodes it was chosen."""
+    if protocol.seeds.selection is None:
+        return "the last policy is evaluated"
+    which = "last" if training.evaluates == "last" else "best"
+    return f"{training.episodes:,} episodes per evaluation; the {which} policy plays the tasks"
 
 
 def task_facts(findings: Findings, task: Task) -> dict[str, str]:

@@ -4,6 +4,8 @@ A fact that the metadata do not state is shown as missing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import metadata
 from typing import Any
 
 from coopbench.analysis.findings import Findings
@@ -12,6 +14,8 @@ from coopbench.report.numbers import MISSING
 
 __all__ = [
     "ACTS_ON",
+    "CODE",
+    "CODE_LEVEL",
     "COMPUTE",
     "LACKING",
     "NO",
@@ -21,12 +25,14 @@ __all__ = [
     "YES",
     "Meta",
     "cells_text",
+    "code_text",
     "counted",
     "duration_text",
     "fact",
     "gpu_text",
     "learned_policies",
     "metadata_of",
+    "optimisations_text",
     "played_policies",
     "processor_text",
     "span_text",
@@ -41,7 +47,20 @@ __all__ = [
 
 YES, NO, LACKING, NOT_NEEDED = "yes", "no", "missing", "not needed"
 SIGNS = {YES: "✓ yes", NO: "✗ no", LACKING: f"{MISSING} missing", NOT_NEEDED: "not needed"}
-SUMMARY, ACTS_ON, COMPUTE = "summary", "acts_on", "compute"  # hyperparameters with own lines
+# Hyperparameters of an object with lines of their own.
+SUMMARY, ACTS_ON, COMPUTE = "summary", "acts_on", "compute"
+CODE, CODE_LEVEL = "code", "code_level"
+# Hyperparameters of the learners here that are optimisations of their code, not of the algorithm
+# (Engstrom et al. 2020, Implementation Matters in Deep Policy Gradients).
+_OPTIMISATIONS = (
+    "scale_observations",
+    "scale_rewards",
+    "max_grad_norm",
+    "anneal",
+    "target_kl",
+    "squash",
+    "history",
+)
 Meta = Mapping[str, Any]
 
 
@@ -119,6 +138,32 @@ def text_of(meta: Meta, *keys: str) -> str:
     """Return the value under nested keys as text; empty if there is none."""
     value = fact(meta, *keys)
     return "" if value is None else str(value)
+
+
+def optimisations_text(meta: Meta) -> str:
+    """Write the code-level optimisations of a policy: declared, or hyperparameters of a learner."""
+    settings = fact(meta, "hyperparameters")
+    if not isinstance(settings, Mapping):
+        return ""
+    if CODE_LEVEL in settings:
+        return str(settings[CODE_LEVEL])
+    return ", ".join(f"{name} = {settings[name]}" for name in _OPTIMISATIONS if name in settings)
+
+
+def code_text(meta: Meta) -> str:
+    """Write where the code of a policy is: declared by an object, or the home of this package."""
+    declared = text_of(meta, "hyperparameters", CODE)
+    if declared or parse_name(text_of(meta, "policy")).kind not in entries():
+        return declared
+    return _home()
+
+
+@cache
+def _home() -> str:
+    """Return the repository of this package as its metadata name it; empty if they do not."""
+    links = metadata("coopbench").get_all("Project-URL") or []
+    pairs = [link.partition(", ") for link in links]
+    return next((url for label, _, url in pairs if label in ("Repository", "Source")), "")
 
 
 def versions_text(meta: Meta) -> str:

@@ -69,7 +69,7 @@ def show(findings: Findings, console: Any) -> None:
         say(f"{label}: {text}")
     say("")
     print_table(aggregate_table(findings) or NO_AGGREGATE, console)
-    for table in extra_tables(findings):
+    for table in extra_tables(findings, not is_long(findings)):
         say("")
         print_table(table, console)
     for table in [] if is_long(findings) else group_tables(findings):

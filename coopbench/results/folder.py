@@ -124,6 +124,8 @@ def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
         model = _model_of(stored)
         if cell.run is not None and model is not None:
             models.setdefault(cell.task, {})[cell.run] = model
+    if models and protocol.training is not None and protocol.training.on == "any":
+        return Models(learner, next(iter(models.values())))  # one model per seed plays all tasks
     if not models or notes:
         reasons = " ".join(notes) or f"there are no runs of {learner!r} in it."
         raise ValueError(f"{learner}:{root} cannot be played: {reasons}")

@@ -128,7 +128,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
 
 def _chosen_step(protocol: Protocol, progress: Progress) -> int:
     """Return the step of the checkpoint that is evaluated."""
-    return int(progress.steps[progress.best(protocol.report.score)])
+    return int(progress.steps[protocol.chosen(progress)])
 
 
 def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None = None) -> None:

@@ -111,9 +111,11 @@ def _progress_findings(protocol: Protocol, progress: Progress, chosen: Any) -> I
             return
     if steps.dtype != np.int64 or not (np.diff(steps) > 0).all() or steps[0] < 0:
         yield Finding("the steps of the checkpoints do not increase")
-    best = int(steps[progress.best(protocol.report.score)])
-    if type(chosen) is not int or chosen != best:
-        yield Finding(f"the checkpoint of step {chosen} was chosen; the best is that of {best}")
+    due = int(steps[protocol.chosen(progress)])
+    if type(chosen) is not int or chosen != due:
+        last = protocol.training is not None and protocol.training.evaluates == "last"
+        which = "last" if last else "best"
+        yield Finding(f"the checkpoint of step {chosen} was chosen; the {which} is that of {due}")
 
 
 # --- the trained policy ---------------------------------------------------------------------------

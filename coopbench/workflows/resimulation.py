@@ -92,7 +92,7 @@ def _selection_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]
         return
     seeds = np.array(selection.seeds, np.uint64)
     again = play(protocol, progress.cell, stored.policy, seeds=seeds)
-    best = progress.best(protocol.report.score)
+    best = protocol.chosen(progress)
     for name, scores in progress.metrics.items():
         same, near = agreement(scores[best], values(again, name))
         if not same.all():

@@ -5,7 +5,6 @@ stay in this one. Page: docs/timed.md.
 """
 
 import json
-import math
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from coopbench.analysis import flatland
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
@@ -29,8 +29,8 @@ from coopbench.playing.rollout import outcome
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import find_protocol, with_limits
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Limits, Task
-from coopbench.provenance import versions
+from coopbench.protocol.sections import LIMITS, Limits, Task
+from coopbench.provenance import machine, versions
 from coopbench.workflows.timed_policy import Clock, EpisodeLost, TimedPolicy
 from coopbench_envs.engine import DISABLED, Engine
 
@@ -38,6 +38,7 @@ __all__ = ["Clock", "TimedEpisode", "TimedScores", "timed_evaluate"]
 
 SCHEMA = 1
 WORST = -1.0  # normalised return of an episode that was not played to its end
+_ROUNDING = 1e-9  # by which a normalised return may exceed 0 through rounding alone
 
 Outcome = Literal["played", "timed out", "failed", "left out"]
 Progress = Callable[[str, float], None]  # task, done in [0, 1]
@@ -79,12 +80,13 @@ class TimedScores:
     @property
     def round_one(self) -> float:
         """Mean over tasks of their mean normalised return, in [-1, 0]."""
-        return float(np.mean(list(self.means.values())))
+        tests = ([e.normalised for e in self.episodes if e.task == t] for t in self.means)
+        return flatland.round_one(list(tests))
 
     @property
     def round_two(self) -> float:
         """Sum over episodes of 1 + normalised return; at most their number."""
-        return math.fsum(1.0 + episode.normalised for episode in self.episodes)
+        return flatland.round_two(episode.normalised for episode in self.episodes)
 
     @property
     def troubles(self) -> tuple[str, ...]:
@@ -125,6 +127,7 @@ class TimedScores:
             "seconds": self.seconds,
             "versions": versions(),
             "platform": platform.platform(),
+            "machine": machine(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         write_text(Path(path), json.dumps(content, indent=2, allow_nan=False) + "\n")
@@ -140,16 +143,16 @@ def _listed(places: list[str]) -> str:
 def timed_evaluate(
     protocol: str | Path | Protocol,
     policy: PolicyLike,
-    limits: Limits | Mapping[str, Any] | None = None,
+    limits: Limits | Mapping[str, Any] | str | None = None,
     clock: Clock | None = None,
     progress: Progress | None = None,
 ) -> TimedScores:
     """Play all episodes of a protocol, one after the other, with time limits.
 
     ``policy`` is a name, a callable or an object, as in ``evaluate``; a fresh copy of it plays each
-    episode. ``limits`` are for a protocol that has none, for instance ``{"planning": 600,
-    "step": 10, "total": 7200}`` in seconds. An episode in which the policy is too late, raises or
-    dies scores -1, with a reason that names it, and the next one begins.
+    episode. ``limits`` are for a protocol that has none: a preset such as ``"flatland"``, or
+    ``{"planning": 600, "step": 10, "total": 28800}`` in seconds. An episode in which the policy is
+    too late, raises or dies scores -1, with a reason that names it, and the next one begins.
 
     Raises:
         ValueError: no limits, or limits beside the protocol's; an ad-hoc evaluation; or a policy
@@ -176,7 +179,7 @@ def timed_evaluate(
 
 
 def _limited(
-    protocol: str | Path | Protocol, limits: Limits | Mapping[str, Any] | None
+    protocol: str | Path | Protocol, limits: Limits | Mapping[str, Any] | str | None
 ) -> tuple[Protocol, Limits]:
     """Return the protocol with ``limits``, or with its own if they are None, and its limits."""
     limited = find_protocol(protocol)
@@ -188,7 +191,8 @@ def _limited(
         limited = with_limits(limited, limits)
     if limited.limits is None:
         raise ValueError(
-            f"{limited.name} has no time limits; give them in seconds: planning, step and total."
+            f"{limited.name} has no time limits; give a preset ({', '.join(LIMITS)}), or seconds: "
+            f"planning, step and total."
         )
     return limited, limited.limits
 
@@ -259,7 +263,10 @@ class _TimedTask:
         return self._normalised(outcome(engine, cell, self.seeds[k : k + 1], seats, recorder))
 
     def _normalised(self, block: Episodes) -> tuple[float, str]:
-        score = values(block, self._score)[0]
+        score = float(values(block, self._score)[0])
         if np.isnan(score):
             return WORST, f"its {self._score} is not defined"
-        return float(np.clip(self.task.bounds.normalise(score) - 1.0, WORST, 0.0)), ""
+        normalised, high = self.task.bounds.shortfall(score), self.task.bounds.high
+        if normalised > _ROUNDING:
+            return 0.0, f"its {self._score} is above the upper bound of the task, {high:g}"
+        return min(0.0, max(WORST, normalised)), ""

@@ -86,12 +86,12 @@ def train_runs(protocol: Protocol, jobs: Sequence[TrainJob], root: Path, runner:
 
 def _check_fixed(root: Path, jobs: Sequence[TrainJob]) -> None:
     """Raise ``ValueError`` where a folder holds a fixed policy of the learner's name."""
-    for job in jobs:
-        fixed = root / replace(job.cell, run=None).folder / "meta.json"
+    for cell in (cell for job in jobs for cell in job.plays):
+        fixed = root / replace(cell, run=None).folder / "meta.json"
         if fixed.exists():
             raise ValueError(
-                f"{fixed.parent} holds a fixed policy of the name {job.cell.policy!r}; choose "
-                f"another folder."
+                f"{fixed.parent} holds a fixed policy of the name {cell.policy!r}; choose another "
+                f"folder."
             )
 
 

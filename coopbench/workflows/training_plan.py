@@ -1,15 +1,18 @@
 """Which training runs a protocol and a learner make, checked before one of them begins."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from coopbench.baselines.learner import LearnerEntry, settings_of
+from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import learners, make_learner, preset
+from coopbench.episodes.table import Cell
 from coopbench.errors import ProtocolError
+from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
 from coopbench.workflows.keeper import FolderKeeper
@@ -50,20 +53,50 @@ def runs(
     seeds = _seeds(protocol, scope.seeds)
     for task in tasks:  # raises if a game cannot be learned, or a value does not fit
         beside = _beside(protocol, task, settings)
-        make_learner(learner, task.env, task.parameters, seeds[0], **beside)
+        made = make_learner(learner, task.env, task.parameters, seeds[0], **beside)
+        _check_plays(protocol, task, made.policy(), settings)
     return [
         TrainJob(
             protocol=protocol,
             cell=cell,
             learner=learner,
             seed=seed,
-            keeper=FolderKeeper(root.absolute() / cell.folder / "training"),
+            keeper=FolderKeeper(root.absolute() / _folder(protocol, cell) / "training"),
             budget=budget,
-            settings=_beside(protocol, protocol.task_of(cell.task), settings),
+            settings=_beside(protocol, task, settings),
         )
         for seed in seeds
-        for cell in (cell_of(protocol, learner, task.id, seed) for task in tasks)
+        for task in tasks
+        for cell in (cell_of(protocol, learner, task.id, seed),)
     ]
+
+
+def _folder(protocol: Protocol, cell: Cell) -> str:
+    """Return the folder of a run: that of its cell on the first task that it plays."""
+    return replace(cell, task=protocol.played_by(cell.task)[0].id).folder
+
+
+def _check_plays(
+    protocol: Protocol, task: Task, policy: TrainedPolicy, settings: Mapping[str, Any]
+) -> None:
+    """Raise ``ValueError`` if the models of a task cannot play what they have to play.
+
+    The policy is one before any training: its shape does not change.
+    """
+    for played in protocol.played_by(task.id):
+        try:
+            policy.check(game_of(played))
+        except ValueError as error:
+            advice = ""
+            if settings.get("seat_number", True):  # recorded only where it is False
+                advice = (
+                    " A shared model that is not told its seat plays any number of agents: choose "
+                    "a learner whose name ends in _shared, with seat_number = false."
+                )
+            raise ValueError(
+                f"A model of {policy.name!r} trained on {task.id!r} has to play {played.id!r} of "
+                f"{protocol.name}. {error}{advice}"
+            ) from None
 
 
 def _check_partners(protocol: Protocol, tasks: Sequence[Task], learner: LearnerEntry) -> None:
@@ -157,10 +190,10 @@ def budget_of(
     Raises ``ProtocolError`` if the protocol trains nothing, or nothing of this kind.
     """
     training = protocol.training
-    if training is None or training.on != "each":
+    if training is None or not protocol.training_tasks:
         raise ProtocolError(
-            f"{protocol.name} does not say how long a model trains on each of its tasks; choose a "
-            f"protocol that does ([training] with on = 'each')."
+            f"{protocol.name} does not say what a model is trained on; choose a protocol that does "
+            f"([training] with on = 'each', or with a setting [training.task])."
         )
     kinds = training.budgets
     if learner.kind not in kinds and len(kinds) > 1:
@@ -192,7 +225,7 @@ def _changed(budget: Budget, steps: int, protocol: Protocol) -> Budget:
 
 def _tasks(protocol: Protocol, names: Sequence[str] | None) -> list[Task]:
     """Return the tasks to train on; ``ValueError`` for a name that is not one of them."""
-    trained = {task.id: task for task in protocol.trained_tasks}
+    trained = {task.id: task for task in protocol.training_tasks}
     if isinstance(names, str) or (names is not None and not names):
         raise ValueError(f"tasks was {names!r}; allowed: a list of some of {', '.join(trained)}.")
     for name in names or ():

@@ -27,7 +27,7 @@ from coopbench.playing.cell_job import CellJob
 from coopbench.playing.models import Failed
 from coopbench.playing.rollout import PlayJob, play
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Budget
+from coopbench.protocol.sections import Budget, Task
 from coopbench.provenance import versions
 from coopbench.workflows.keeper import Keeper, Scalars
 from coopbench_envs.arrays import LIMIT, pack, unpack
@@ -62,6 +62,11 @@ class TrainJob(CellJob):
     settings: Mapping[str, Any]  # hyperparameters, all of them
 
     @property
+    def task(self) -> Task:
+        """The setting that it is trained on: a task, or one that nobody is evaluated on."""
+        return {task.id: task for task in self.protocol.training_tasks}[self.cell.task]
+
+    @property
     def plays(self) -> list[Cell]:
         """The cells that its policy plays."""
         tasks = self.protocol.played_by(self.cell.task)
@@ -93,7 +98,7 @@ class TrainJob(CellJob):
 def cell_of(protocol: Protocol, learner: str, task: str, seed: int) -> Cell:
     """Return the cell of a training run: the task that it is trained on, its policy and seed."""
     training = protocol.training
-    every = training is not None and training.plays == "all"
+    every = training is not None and (training.on, training.plays) == ("each", "all")
     return Cell(task, f"{learner}:{task}" if every else learner, seed)
 
 
@@ -137,15 +142,15 @@ class _Course:
         policy: TrainedPolicy,
         block: Episodes | None,
         names: Sequence[str],
-        score: str,
+        protocol: Protocol,
     ) -> None:
-        """Add a checkpoint; the best one has the highest mean ``score``, else it is the last."""
+        """Add a checkpoint; it is the one that is evaluated so far if the protocol says so."""
         self.steps.append(step)
         if block is not None:
             for name in names:
                 self.metrics.setdefault(name, []).append(values(block, name))
         progress = None if block is None else self.progress(block.cell)
-        if progress is None or progress.best(score) == len(progress) - 1:
+        if progress is None or protocol.chosen(progress) == len(progress) - 1:
             self.best, self.chosen = policy.pack(), step
 
     def progress(self, cell: Cell) -> Progress | None:
@@ -254,7 +259,7 @@ class _Run:
         names = tuple(dict.fromkeys(("return", *job.protocol.metrics_of(job.task))))
         if self._seeds is not None:
             block = play(job.protocol, job.cell, policy, seeds=self._seeds)
-        self._course.add(step, policy, block, names, job.protocol.report.score)
+        self._course.add(step, policy, block, names, job.protocol)
         self._course.evaluation_seconds += time.perf_counter() - start
         if block is None:
             return {}

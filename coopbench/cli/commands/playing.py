@@ -262,6 +262,10 @@ def exploit(
 def timed(
     protocol: ProtocolName,
     policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")],
+    preset: Annotated[
+        str | None,
+        typer.Option("--limits", metavar="NAME", help="Preset: flatland, or another one."),
+    ] = None,
     planning: Annotated[
         float | None, typer.Option(help="Seconds to the first action of an episode.")
     ] = None,
@@ -283,13 +287,16 @@ def timed(
     if out is not None:
         check_place(out)
     options = {"planning": planning, "step": step, "total": total, "timeouts": timeouts}
-    limits = {name: value for name, value in options.items() if value is not None}
+    chosen = {name: value for name, value in options.items() if value is not None}
+    if preset is not None and chosen:
+        raise ValueError(f"--limits {preset} sets all limits; leave out --{next(iter(chosen))}.")
+    limits = preset or chosen or None
     with interruption(NOTHING), Progress() as progress:
 
         def tell(name: str, share: float) -> None:
             progress.task(name, policy, share)
 
-        scores = timed_evaluate(protocol, policy, limits or None, progress=tell)
+        scores = timed_evaluate(protocol, policy, limits, progress=tell)
     say(str(scores))
     if out is not None:
         say(f"Scores: {scores.save(out)}")

@@ -1,6 +1,6 @@
 """Tables over all tasks: scores of every task, models, published returns, missing runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
@@ -11,6 +11,13 @@ from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
 from coopbench.report.tables.aggregates import runs_table
 from coopbench.report.tables.learning import efficiency_table, late_table
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+from coopbench.report.tables.published import (
+    ablation_table,
+    interquartile_table,
+    published_table,
+    sensitivity_table,
+    summary_table,
+)
 from coopbench.report.tables.registered import registered_table
 from coopbench.report.tables.tasks import estimate_row
 from coopbench.report.tables.words import (
@@ -21,14 +28,12 @@ from coopbench.report.tables.words import (
     unit_names,
     unit_text,
 )
-from coopbench.statistics import iqm
 
 __all__ = [
     "extra_tables",
     "missing_table",
     "model_table",
     "overview_table",
-    "published_table",
 ]
 
 
@@ -92,39 +97,6 @@ def model_table(findings: Findings) -> Table | None:
     )
 
 
-def published_table(findings: Findings) -> Table | None:
-    """Return the returns normalised as published; None where the protocol does not ask for them."""
-    if not findings.published:
-        return None
-    returns: dict[str, dict[str, list[float]]] = {}
-    members = {t.id: name for name, tasks in findings.protocol.groups.items() for t in tasks}
-    for row in findings.published:
-        by_group = returns.setdefault(row.policy, {})
-        by_group.setdefault(members[row.task], []).append(row.normalised)
-    names = tuple(findings.protocol.groups)
-    body = tuple(
-        (Entry(name, name), *(_pooled(shares.get(group, [])) for group in names))
-        for name, shares in returns.items()
-    )
-    return Table(
-        title="Normalised return as published",
-        columns=(
-            Column("Policy", "who is evaluated", numeric=False),
-            *(Column(name or "all tasks", "IQM over the tasks it has played") for name in names),
-        ),
-        groups=(Group("", "", body),),
-        footnotes=(),
-        unit="Interquartile mean over tasks of (G - min) / (max - min), where G is the mean return "
-        "and min and max are over all tasks and policies of this report: adding a policy moves "
-        "every value. For comparisons use the score. No interval: a fixed policy has one run.",
-    )
-
-
-def _pooled(shares: Sequence[float]) -> Entry:
-    """Return the interquartile mean of some normalised returns."""
-    return number_entry(iqm(shares) if shares else float("nan"), Scale(3))
-
-
 def missing_table(findings: Findings) -> Table | None:
     """Return the training runs that failed, are missing or partial; None if there are none."""
     runs: dict[tuple[str, ...], list[str]] = {}
@@ -168,11 +140,16 @@ EXTRA_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
     model_table,
     efficiency_table,
     late_table,
+    ablation_table,
+    sensitivity_table,
     published_table,
 )
+# Those with rows for every task: left out where only an overview is printed.
+LONG_TABLES: tuple[Callable[[Findings], Table | None], ...] = (interquartile_table, summary_table)
 
 
-def extra_tables(findings: Findings) -> list[Table]:
-    """Return the tables over all tasks that only some reports have."""
-    tables = (make(findings) for make in EXTRA_TABLES)
+def extra_tables(findings: Findings, whole: bool = True) -> list[Table]:
+    """Return the tables over all tasks that only some reports have; ``whole``: also long ones."""
+    makers = (*EXTRA_TABLES, *(LONG_TABLES if whole else ()))
+    tables = (make(findings) for make in makers)
     return [table for table in tables if table is not None]

@@ -161,7 +161,14 @@ def comparison_table(findings: Findings, task: Task) -> Table | None:
         return None
     score, alpha = findings.protocol.report.score, findings.protocol.report.alpha
     notes, scale = Footnotes(), scale_of_rows(rows, "difference")
-    body = [_comparison_row(row, scale, notes, alpha) for row in rows]
+    effects = {(r.first, r.second): r.cohens_d for r in findings.effects if r.task == task.id}
+    body = [
+        (
+            *_comparison_row(row, scale, notes, alpha),
+            number_entry(effects.get((row.first, row.second), math.nan), Scale(2)),
+        )
+        for row in rows
+    ]
     columns, body = _filled(_comparison_columns(findings), body)
     compared = {row.unit for row in rows}
     counts = [
@@ -213,7 +220,8 @@ def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
         Column("Runs above", "runs of a learner above the fixed policy, and their share"),
         Column("Hedges g", "difference in pooled standard deviations, bias-corrected"),
         Column("r", "correlation between scores of the same seed"),
-        *([] if margin is None else [Column("Equivalence p", equal)]),
+        Column("Equivalence p", equal),
+        Column("Cohen's d", "difference in pooled standard deviations, as published"),
     )
 
 

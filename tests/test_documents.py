@@ -1,0 +1,429 @@
+"""What published documents ask of protocols, training and reports, line by line."""
+
+import json
+
+import builders
+import numpy as np
+import pytest
+import toy_lift
+
+import coopbench
+from coopbench.analysis import flatland
+from coopbench.analysis.ablations import ablated
+from coopbench.analysis.published import published_aggregates, published_returns
+from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.errors import ProtocolError
+from coopbench.protocol.loading import load_protocol, with_limits
+from coopbench.protocol.sections import LIMITS, Bounds
+from coopbench.report.checklist import checklist
+from coopbench.report.facts import identity, training_text
+from coopbench.report.loading import load_report
+from coopbench.report.markdown import as_markdown
+from coopbench.results import store
+from coopbench.workflows.training_plan import Scope, runs
+from coopbench_envs import registration
+
+LIFT = "test/Lift-v0"
+SMALL = {"lanes": 2, "rollout": 20, "batch_size": 20, "epochs": 1, "layers": "8"}
+SHOWN = {"metrics": ["return", "share"], "curve": "share", "baselines": None, "resamples": 200}
+SEEDS = {"train": [5, 6], "first": 100, "count": 4}
+
+
+@pytest.fixture(autouse=True)
+def lift(monkeypatch):
+    """Make the toy known to the tests of this file alone."""
+    monkeypatch.setitem(registration._modules, LIFT, toy_lift.__name__)
+    monkeypatch.setitem(registration._specs, LIFT, toy_lift.SPEC)
+
+
+def lift_task(name, agents, **fields):
+    return builders.make_task(
+        name, LIFT, low=-10, high=10, parameters={"num_agents": agents}, **fields
+    )
+
+
+def lift_tasks(**fields):
+    sizes = {"three": 3, "two": 2}
+    return [lift_task(name, agents, **fields) for name, agents in sizes.items()]
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+def budgeted(name):
+    return {"routing-easy": ("ippo", "ippo_shared", "isac", "isac_shared")}.get(
+        name, ("ippo_shared", "isac_shared")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "learner"),
+    [
+        (name, learner)
+        for name in ("routing-easy", "routing-medium", "routing-hard", "routing-standard")
+        for learner in budgeted(name)[:2]
+    ],
+)
+def test_every_routing_budget_can_be_trained(name, learner, tmp_path):
+    """One model plays all that it has to play, checked before any training."""
+    pytest.importorskip("torch")
+    protocol = load_protocol(name)
+    tasks = [protocol.training_tasks[-1].id]
+    (job,) = runs(protocol, learner, tmp_path, Scope(tasks, [123456]), {})
+    assert job.budget.steps == (20_000_000 if learner.startswith("ippo") else 2_000_000)
+    own = protocol.training.plays == "own"
+    assert len(job.plays) == (1 if own else len(protocol.task))
+    assert job.task.parameters.get("map") not in protocol.training.held_out
+
+
+def test_models_that_cannot_play_are_refused_before_training(tmp_path):
+    pytest.importorskip("torch")
+    protocol = load_protocol("routing-medium")
+    scope = Scope(["random_grid_a8_o0"], [123456])
+    for learner in ("ippo", "ippo_shared"):
+        with pytest.raises(ValueError, match=r"agents 8 instead of 32.*seat_number = false"):
+            runs(protocol, learner, tmp_path, scope, {"seat_number": True})
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_model_trained_on_a_setting_of_its_own_plays_all_tasks(tmp_path, monkeypatch):
+    """It is trained, evaluated, verified, reported, and found again under its name and folder."""
+    pytest.importorskip("torch")
+    spec = toy_lift.SPEC
+    held = type(spec)(**{n: getattr(spec, n) for n in spec.__slots__} | {"held_out": "num_agents"})
+    monkeypatch.setitem(registration._specs, LIFT, held)
+    protocol = builders.small_protocol(
+        tmp_path,
+        tasks=lift_tasks(),
+        training=builders.make_training(
+            steps=40,
+            interval=20,
+            on="any",
+            plays="all",
+            held_out=["3"],
+            task=lift_task("training", 4),
+        ),
+        **SEEDS,
+        **SHOWN,
+    )
+    out = tmp_path / "out"
+    report = coopbench.train(protocol, "ippo_shared", out, seat_number=False, **SMALL)
+    cells = {(block.cell.task, block.cell.policy, block.cell.run) for block in report.episodes}
+    assert cells == {(t, "ippo_shared", r) for t in ("three", "two") for r in (5, 6)}
+    assert store.read(out, protocol, Cell("two", "ippo_shared", 5)).meta["training"]["task"] == (
+        "training"
+    )
+    assert coopbench.verify(out).holds
+    assert not [r for r in report.departures if "steps" in r or "checkpoints" in r]
+    again = coopbench.evaluate(protocol, [f"ippo_shared:{out}"], out=tmp_path / "again")
+    assert {block.cell.run for block in again.episodes} == {5, 6}
+    assert "learners of this package on test/Lift-v0" in training_text(protocol)
+    kept = coopbench.train(protocol, "ippo_shared", out, seat_number=False, **SMALL)
+    assert [b.returns.tolist() for b in kept.episodes] == [
+        b.returns.tolist() for b in report.episodes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"on": "each", "held_out": [], "task": lift_task("t", 2)}, "goes with on = 'any'"),
+        ({"evaluates": "last"}, "of protocols that play selection episodes"),
+    ],
+)
+def test_wrong_training_is_named(tmp_path, change, message):
+    training = {"on": "each", "plays": "own"} | change
+    with pytest.raises(ProtocolError, match=message):
+        builders.small_protocol(
+            tmp_path,
+            tasks=lift_tasks(),
+            training=builders.make_training(**training),
+            **SEEDS,
+            **SHOWN,
+        )
+
+
+def test_the_last_policy_is_evaluated_where_the_protocol_says_so(tmp_path):
+    """Selection episodes give learning curves, but choose nothing; verification agrees."""
+    pytest.importorskip("torch")
+    sections = {
+        kind: builders.small_protocol(
+            tmp_path,
+            kind,
+            tasks=[lift_task("three", 3)],
+            training=builders.make_training(
+                runs=1, episodes=3, steps=80, interval=20, **({} if kind == "best" else change)
+            ),
+            **SEEDS | {"train": [5], "selection": (200, 3)},
+            **SHOWN,
+        )
+        for change in ({"evaluates": "last"},)
+        for kind in ("best", "last")
+    }
+    chosen = {}
+    for kind, protocol in sections.items():
+        out = tmp_path / f"out-{kind}"
+        report = coopbench.train(protocol, "ippo", out, learning_rate=0.5, **SMALL)
+        (course,) = report.episodes.progress
+        assert list(course.steps) == [20, 40, 60, 80]
+        assert len(report.learning) > 0
+        meta = store.read(out, protocol, Cell("three", "ippo", 5)).meta
+        chosen[kind] = meta["chosen_step"]
+        assert meta["chosen_step"] == course.steps[protocol.chosen(course)]
+        verification = coopbench.verify(out)
+        assert verification.holds, str(verification)
+    assert chosen["last"] == 80
+    assert "the last policy plays the tasks" in training_text(sections["last"])
+
+
+def test_one_task_with_one_seed_makes_a_report(tmp_path):
+    """All returns are equal, so that there is nothing to normalise by: a dash, and no error."""
+    pytest.importorskip("torch")
+    protocol = builders.small_protocol(
+        tmp_path,
+        tasks=[lift_task("three", 3)],
+        training=builders.make_training(runs=1, steps=40, interval=40),
+        **SEEDS | {"train": [5]},
+        **SHOWN,
+        published_return=True,
+        interquartile=True,
+    )
+    report = coopbench.train(protocol, "ippo", tmp_path / "out", **SMALL)
+    files = report.save(tmp_path / "report")
+    assert "nothing to normalise by" in files["md"].read_text(encoding="utf-8")
+    content = json.loads(files["json"].read_text(encoding="utf-8"))
+    assert content["published"][0]["normalised"] is None
+    assert load_report(tmp_path / "out").published
+
+
+# --- CAMAR ----------------------------------------------------------------------------------------
+
+
+def returns_table(values):
+    """Return a table with these mean returns, {policy: {task: {run: return}}}."""
+    return EpisodeTable(
+        tuple(
+            builders.make_block(Cell(task, policy, run), [[value - 1.0], [value + 1.0]])
+            for policy, tasks in values.items()
+            for task, by_run in tasks.items()
+            for run, value in by_run.items()
+        )
+    )
+
+
+def test_published_returns_are_scaled_by_the_lowest_and_highest_run(tmp_path):
+    """Minimum and maximum over policies, runs and tasks; IQM and gap of the runs x tasks matrix."""
+    protocol = builders.small_protocol(
+        tmp_path, tasks=lift_tasks(), **SEEDS, **SHOWN, published_return=True
+    )
+    table = returns_table(
+        {
+            "mine": {"three": {5: 0.0, 6: 4.0, 7: 8.0}, "two": {5: 2.0, 6: 6.0, 7: 10.0}},
+            "fixed": {"three": {None: 5.0}, "two": {None: 5.0}},
+        }
+    )
+    rows = published_returns(protocol, table)
+    assert {(r.task, r.run): r.normalised for r in rows if r.policy == "mine"} == {
+        ("three", 5): 0.0,
+        ("three", 6): 0.4,
+        ("three", 7): 0.8,
+        ("two", 5): 0.2,
+        ("two", 6): 0.6,
+        ("two", 7): 1.0,
+    }
+    mine, fixed = published_aggregates(protocol, table)
+    assert mine.iqm == pytest.approx(np.mean([0.2, 0.4, 0.6, 0.8]))  # one of six dropped each end
+    assert mine.iqm_low < mine.iqm < mine.iqm_high
+    assert mine.optimality_gap == pytest.approx(0.5)
+    assert (mine.runs, mine.tasks, fixed.runs) == (3, 2, 1)
+    assert (fixed.iqm, fixed.optimality_gap) == (0.5, 0.5)
+    assert np.isnan(fixed.iqm_low)
+    assert "one run" in fixed.flag
+
+
+def test_every_metric_has_an_interquartile_mean_for_each_setting_and_group(tmp_path):
+    protocol = builders.small_protocol(
+        tmp_path,
+        tasks=[lift_task(f"size{n}", n, group="all") for n in (2, 3, 4, 5)],
+        **SEEDS,
+        **SHOWN | {"metrics": ["return", "share", "length"]},
+        interquartile=True,
+    )
+    report = coopbench.evaluate(protocol, ["random"])
+    places = {(row.task, row.metric): row for row in report.interquartile}
+    metrics = {"return", "share", "length"}
+    sizes = [f"size{n}" for n in (2, 3, 4, 5)]
+    assert set(places) == {(task, metric) for task in (*sizes, "") for metric in metrics}
+    means = sorted(places[task, "return"].estimate for task in sizes)
+    assert places["", "return"].estimate == pytest.approx(np.mean(means[1:3]))
+    assert places["", "return"].low < places["", "return"].high
+    text = as_markdown(report)
+    assert "Interquartile means of all metrics, by task and group" in text
+    assert "all of all" in text
+    quiet = builders.small_protocol(tmp_path, "quiet", tasks=lift_tasks(), **SEEDS, **SHOWN)
+    silent = coopbench.evaluate(quiet, ["random"])
+    assert silent.interquartile == ()
+    assert "interquartile" not in silent.save(tmp_path / "quiet-report")
+
+
+# --- metrics of single tasks, one row per algorithm, effect sizes, sensitivity --------------------
+
+
+def rich_protocol(folder, **report):
+    tasks = [
+        lift_task("three", 3, group="games", metrics=["share"]),
+        lift_task("two", 2, group="games"),
+        lift_task("varied", 4, group="varied", trained_on="three"),
+    ]
+    shown = SHOWN | {"metrics": ["return", "length"]} | report
+    training = builders.make_training()
+    return builders.small_protocol(folder, tasks=tasks, training=training, **SEEDS, **shown)
+
+
+def test_metrics_of_a_task_are_reported_of_it_alone(tmp_path):
+    protocol = rich_protocol(tmp_path)
+    report = coopbench.evaluate(protocol, ["random"])
+    named = {(row.task, row.metric) for row in report.estimates}
+    assert ("three", "share") in named
+    assert ("two", "share") not in named
+    with pytest.raises(ProtocolError, match=r"metric 'shar'.*Did you mean 'share'"):
+        builders.small_protocol(
+            tmp_path, tasks=[lift_task("three", 3, metrics=["shar"])], **SEEDS, **SHOWN
+        )
+
+
+def test_protocols_without_new_keys_keep_their_canonical_form(tmp_path):
+    content = load_protocol("coopetition-standard").model_dump(mode="json")
+    assert not {"metrics"} & set(content["task"][0])
+    assert not {"summary", "effect", "sensitivity", "interquartile"} & set(content["report"])
+    assert not {"task", "evaluates"} & set(content["training"])
+    assert "differs" not in content["protocol"]
+
+
+def test_the_summary_has_one_row_per_algorithm_with_the_published_spread(tmp_path):
+    protocol = rich_protocol(tmp_path, summary=["return", "length"], effect="cohens_d")
+    report = coopbench.evaluate(protocol, ["random", lambda o: np.ones((*o.shape[:-1], 1))])
+    text = as_markdown(report)
+    assert "Algorithms, one row each" in text
+    block = report.episodes.of("three", "random")
+    spread = np.std(block.team_returns)  # divisor n, as published
+    assert f"{spread:.3f}" in text
+    assert "Cohen's d" in text
+    assert {row.task for row in report.effects} == {"three", "two", "varied"}
+    with pytest.raises(ProtocolError, match="the summary"):
+        rich_protocol(tmp_path, summary=["share"])
+
+
+def test_sensitivity_is_the_range_over_the_variants(tmp_path):
+    protocol = rich_protocol(tmp_path, sensitivity="varied")
+    report = coopbench.evaluate(protocol, ["random"])
+    (row,) = report.sensitivity
+    means = [report.episodes.of(t, "random").team_returns.mean() for t in ("three", "varied")]
+    assert (row.base, row.low, row.high) == pytest.approx((means[0], min(means), max(means)))
+    assert row.sensitivity == pytest.approx(abs(means[0] - means[1]) / abs(means[0]))
+    assert "Parameter sensitivity" in as_markdown(report)
+    with pytest.raises(ProtocolError, match="name that one with trained_on"):
+        rich_protocol(tmp_path, sensitivity="games")
+
+
+# --- cooperative evaluation -----------------------------------------------------------------------
+
+
+def test_minmax_is_allowed_under_any_name_and_without_a_publication(tmp_path):
+    protocol = builders.small_protocol(
+        tmp_path, "mine", tasks=lift_tasks(), **SEEDS, **SHOWN, normalisation="minmax"
+    )
+    report = coopbench.evaluate(protocol, ["random", lambda o: np.ones((*o.shape[:-1], 1))])
+    scores = [values for tasks in report.scores.values() for values in tasks.values()]
+    assert min(map(np.min, scores)) == 0.0
+    assert max(map(np.max, scores)) == pytest.approx(1.0, abs=1e-5)
+    assert "cannot be compared" in as_markdown(report)
+
+
+def test_ablations_are_contestants_beside_the_whole(tmp_path):
+    """The loss is the whole's mean minus that of the ablation, whichever stands first."""
+    assert ablated("mine without memory") == ("mine", "memory")
+    assert ablated("mine") is None
+
+    def whole(observations):
+        return np.ones((*observations.shape[:-1], 1))
+
+    def lazy(observations):
+        return np.zeros((*observations.shape[:-1], 1))
+
+    protocol = rich_protocol(tmp_path)
+    chosen = {"mine without effort": lazy, "mine": whole, "other without effort": lazy}
+    report = coopbench.evaluate(protocol, chosen)
+    rows = {row.group: row for row in report.ablations}
+    assert set(rows) == {"games", "varied"}
+    means = {
+        name: np.mean([report.scores[name][t].mean() for t in ("three", "two")]) for name in chosen
+    }
+    row = rows["games"]
+    assert (row.whole, row.part) == ("mine", "effort")
+    assert row.difference == pytest.approx(means["mine"] - means["mine without effort"])
+    text = as_markdown(report)
+    assert "Ablations: mean normalised return" in text
+
+
+# --- Flatland -------------------------------------------------------------------------------------
+
+
+def test_limits_have_presets():
+    """600 s, 10 s and 8 h in all, as announced together."""
+    announced = LIMITS["flatland"]
+    assert (announced.planning, announced.step, announced.total) == (600.0, 10.0, 28_800.0)
+    limited = with_limits(load_protocol("routing-standard"), "flatland")
+    assert limited.limits == announced
+    with pytest.raises(ProtocolError, match=r"preset of limits 'flatlan'.*'flatland'"):
+        with_limits(load_protocol("routing-standard"), "flatlan")
+
+
+def test_normalised_returns_are_exact():
+    """The sum of rewards over T N, to the last bit; -1 if no train ever arrives."""
+    bounds = Bounds(low=-61.0 * 50, high=0.0)
+    for score in (-3050.0, -1.0, -123.0, -0.1, 0.0):
+        assert bounds.shortfall(score) == score / (61 * 50)
+    returns = np.array([-61.0, -3.0, 0.0])
+    assert flatland.normalised_return(returns, 61) == -64.0 / 183
+    assert flatland.normalised_return(np.full(50, -61.0), 61) == -1.0
+    # A late train on a long path may lose more than T; it counts with -T.
+    assert flatland.normalised_return(np.array([-100.0, 0.0]), 61) == -0.5
+    for wrong in (np.array([1.0]), np.array([]), np.array([np.nan])):
+        with pytest.raises(ValueError, match="allowed"):
+            flatland.normalised_return(wrong, 61)
+    assert flatland.round_one([[-1.0, 0.0], [-0.25]]) == -0.375
+    assert flatland.round_two([-1.0, -0.25, 0.0]) == 1.75
+
+
+def test_named_departures_stand_in_the_report(tmp_path):
+    report = coopbench.evaluate("coopbench/TrustDilemma-v0", ["random"], episodes=2)
+    assert "Differs from the publication" not in identity(report)
+    hard = load_protocol("routing-hard")
+    assert "120 episodes per task; published are 1000" in hard.protocol.differs
+
+
+def test_the_checklist_asks_for_code_and_its_optimisations(tmp_path):
+    """An object declares both; nothing is made up for one that does not."""
+
+    class Mine:
+        name = "mine"
+
+        def __init__(self, **settings):
+            self.hyperparameters = settings
+
+        def act(self, observations):
+            return np.zeros((*observations.shape[:-1], 1))
+
+    protocol = builders.small_protocol(tmp_path, tasks=[lift_task("three", 3)], **SEEDS, **SHOWN)
+    states = {}
+    for settings in ({}, {"code": "https://example.org/mine", "code_level": "scaled rewards"}):
+        report = coopbench.evaluate(protocol, [Mine(**settings)])
+        items = {item.item: item for item in checklist(report)}
+        states[len(settings)] = {
+            name: items[name].state for name in ("Code", "Code-level optimisations", "Ablations")
+        }
+    assert states[0]["Code"] == states[0]["Code-level optimisations"] == "missing"
+    assert states[2]["Code"] == states[2]["Code-level optimisations"] == "yes"
+    assert states[2]["Ablations"] == "missing"
+    assert "https://example.org/mine" in as_markdown(report)
