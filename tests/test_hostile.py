@@ -29,6 +29,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.report.data import as_csv
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows.verification import verify
+from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.reading import read_regular
 from coopbench_envs.shells.common import seed_of
@@ -303,6 +304,22 @@ def test_an_action_of_no_agent_is_refused():
 def test_a_parameter_too_large_for_a_float_is_named():
     with pytest.raises(ValueError, match="'horizon'"):
         gym.make("coopbench/TrustDilemma-v1", horizon=10**400)
+
+
+@pytest.mark.parametrize("env", ["Routing-v0", "Routing-v1"])
+@pytest.mark.parametrize("dynamics", ["holonomic", "diffdrive"])
+@pytest.mark.parametrize("strength", [1e154, 1.7e308, -1.7e308])
+def test_the_strongest_action_leaves_all_numbers_finite(env, dynamics, strength):
+    size = {"num_rows": 6, "num_cols": 6}
+    engine = Engine(env, 2, num_agents=2, horizon=20, dynamics=dynamics, map_params=size)
+    engine.reset(np.arange(2, dtype=np.uint64))
+    for step in range(5):
+        actions = np.full((2, 2, 2), strength)
+        actions[0, 0] = (-1) ** step
+        engine.step(actions, DISABLED)
+        assert np.isfinite(engine.control.obs).all()
+        assert np.isfinite(engine.control.rewards).all()
+        assert np.isfinite(engine.state.agent_pos).all()
 
 
 # --- whole folders --------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pettingzoo
 import pytest
 from gymnasium.vector import AutoresetMode
 
+import coopbench_envs
 from coopbench_envs import Engine
 
 LANES, STEPS, SEED = 3, 40, 7
@@ -103,6 +104,34 @@ def test_vector_same_step(env_id):
                 np.testing.assert_array_equal(obs[lane], env.reset()[0])
             else:
                 np.testing.assert_array_equal(obs[lane], expected[0])
+    assert ended >= LANES
+
+
+def test_sb3_rows(env_id):
+    """A row is an agent of a lane; rewards are rounded to float32, and nothing else is."""
+    pytest.importorskip("stable_baselines3")
+    rows = coopbench_envs.sb3_vec_env(env_id, LANES, **SHORT)
+    actions, agents, ended = _actions(env_id), len(rows.engine.agents), 0
+    singles = [gymnasium.make(env_id, **SHORT).unwrapped for _ in range(LANES)]
+    rows.seed(SEED)
+    first = rows.reset()
+    for lane, env in enumerate(singles):
+        part = slice(lane * agents, (lane + 1) * agents)
+        np.testing.assert_array_equal(first[part], env.reset(seed=SEED + lane)[0])
+    for t in range(STEPS):
+        obs, rewards, dones, infos = rows.step(actions[t].reshape(LANES * agents, -1))
+        for lane, env in enumerate(singles):
+            part = slice(lane * agents, (lane + 1) * agents)
+            last, _, terminated, truncated, info = env.step(actions[t, lane])
+            np.testing.assert_array_equal(rewards[part], info["rewards"].astype(np.float32))
+            assert dones[part].tolist() == [terminated or truncated] * agents
+            if terminated or truncated:
+                ended += 1
+                final = [one["terminal_observation"] for one in infos[part]]
+                np.testing.assert_array_equal(final, last)
+                assert all(one["metrics"] == info["metrics"] for one in infos[part])
+                last = env.reset()[0]
+            np.testing.assert_array_equal(obs[part], last)
     assert ended >= LANES
 
 
@@ -293,6 +322,25 @@ def test_compiled_equals_python(env_id, tmp_path):
     for name, value in compiled.items():
         # Elementary functions may differ in the last digit; integers and flags may not.
         np.testing.assert_allclose(python[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_another_processor_gives_the_same_bits(tmp_path):
+    """Code for any processor of the kind, without the extensions of this one, rounds alike."""
+    env_id, target = "coopbench/TrustDilemma-v1", tmp_path / "generic.npz"
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import numba, numpy as np;"
+        "assert numba.config.CPU_NAME == 'generic'; from test_parity import _short_play;"
+        "np.savez(sys.argv[2], **_short_play(sys.argv[3], 4))"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script, str(Path(__file__).parent), str(target), env_id],
+        env=os.environ | {"NUMBA_CPU_NAME": "generic"},
+        check=True,
+    )
+    generic, here = np.load(target), _short_play(env_id, 4)
+    assert set(generic.files) == set(here)
+    for name, value in here.items():
+        np.testing.assert_array_equal(generic[name], value, err_msg=name)
 
 
 def test_focal_random_partner_reproduces(env_id):

@@ -233,6 +233,7 @@ class State(NamedTuple):
     force: np.ndarray  # (lanes, agents, 2) of contacts, in the present substep
 
 
+_STRONGEST = 1e100  # of an action; the squares of what follows from it are finite
 _LATTICE = ("barriers", "floor", "queue")
 
 
@@ -323,6 +324,8 @@ def explore(c, s, i):
 def step(c, s, i, rng, actions, rewards, terminated):
     for a in range(c.num_agents):
         rewards[i, a] = c.pos_shaping_factor * apart(s.goal_pos, s.agent_pos, i, a)
+        for k in range(2):  # not published: squares of larger ones are infinite
+            actions[i, a, k] = min(max(actions[i, a, k], -_STRONGEST), _STRONGEST)
     advance(c, s, i, actions)
     judge(c, s, i, rng, rewards, terminated)
 
