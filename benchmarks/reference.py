@@ -15,6 +15,11 @@ and can be limited:
 Policies that are not trained play the same episodes in routing-medium as in routing-easy. The
 learner that coopetition-published requires is not trained: 115 million agent steps with its
 networks and batches take a core for hours.
+
+``--ship`` plays nothing: it puts the finished runs of the learners that a protocol requires into
+the package, for the reports of everybody:
+
+    python benchmarks/reference.py coopetition-standard --ship
 """
 
 import argparse
@@ -32,6 +37,8 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.report.loading import load_report
 from coopbench.report.markdown import as_markdown
 from coopbench.report.plots.pictures import pictures
+from coopbench.results.folder import protocol_of
+from coopbench.results.shipping import ship
 from coopbench.workflows.exploit import exploit
 from coopbench.workflows.training_run import cell_of
 
@@ -109,7 +116,7 @@ def play(name, fixed, learners):
 
 def tables(name):
     """Return the tables and charts of a protocol as {path: content}."""
-    report = load_report(EPISODES / name)
+    report = load_report(EPISODES / name, reference=False)
     learned = bool(REFERENCES[name].learners)
     drawn = pictures(report) if learned or report.protocol.report.chart else []
     charts = [picture for picture in drawn if picture.kind == "chart"]
@@ -178,11 +185,25 @@ def exploited(name, learner, limits):
         path.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
 
 
+def shipped(name, folder):
+    """Put the finished runs of required learners into the package; print them and their size."""
+    protocol = protocol_of(folder)
+    if protocol.digest != load_protocol(name).digest:
+        sys.exit(f"{folder} holds results of another protocol than {name}.")
+    for learner in protocol.report.learned:
+        for policy, seeds in ship(folder, TABLES / name, learner).items():
+            print(f"{name} {policy}: runs {', '.join(map(str, seeds))}")
+    size = sum(file.stat().st_size for file in TABLES.rglob("runs/**/*") if file.is_file())
+    print(f"all reference runs together: {size / 1e6:.2f} MB")
+
+
 def parsed():
     """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="protocols; default: all")
     parser.add_argument("--check", action="store_true", help="compare stored tables, play nothing")
+    parser.add_argument("--ship", action="store_true", help="put finished runs into the package")
+    parser.add_argument("--folder", type=Path, help="with --ship: folder of results to ship from")
     parser.add_argument("--fixed", action="store_true", help="play fixed policies, train nothing")
     parser.add_argument("--trained", action="store_true", help="play no fixed policies")
     limits = parser.add_argument_group("limits of the learners of the coopetition protocols")
@@ -201,6 +222,9 @@ def main():
     for name in names:
         if name not in REFERENCES:
             sys.exit(f"There is no reference {name!r}; there are {', '.join(REFERENCES)}.")
+        if arguments.ship:
+            shipped(name, arguments.folder or EPISODES / name)
+            continue
         if arguments.check:
             other = [
                 file
@@ -210,7 +234,7 @@ def main():
             print(f"{name}: {', '.join(other) or 'as kept'}")
             continue
         play(name, not arguments.trained, not arguments.fixed and name not in GAMES)
-    if arguments.check:
+    if arguments.check or arguments.ship:
         return
     if not arguments.fixed and set(names) & set(GAMES):
         coopetition(arguments)

@@ -6,7 +6,7 @@ the documentation follow from these two.
 
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Self
 
@@ -55,6 +55,7 @@ from coopbench.analysis.samples import sample, score_scales
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
+from coopbench.results.reference import Reference
 
 __all__ = ["MAKERS", "RARE", "Findings", "row_types"]
 
@@ -119,6 +120,7 @@ class Findings:
     late: tuple[LateScore, ...] = ()  # where the protocol asks for them
     registration: Registration | None = None  # of the study, from its results folder
     results: str = ""  # digest of the folder with the results, see manifest; empty without one
+    reference: tuple[Reference, ...] = ()  # training runs that ship with the package
 
     @classmethod
     def of(
@@ -127,8 +129,12 @@ class Findings:
         episodes: EpisodeTable,
         notes: tuple[str, ...] = (),
         metadata: Mapping[Cell, Mapping[str, Any]] | None = None,
+        reference: tuple[Reference, ...] = (),
     ) -> Self:
-        """Analyse a table of episodes: make every part, and list the departures."""
+        """Analyse a table of episodes: make every part, and list the departures.
+
+        ``reference`` says which of the runs ship with the package.
+        """
         parts: dict[str, Any] = {name: make(protocol, episodes) for name, make in MAKERS.items()}
         return cls(
             protocol=protocol,
@@ -136,6 +142,7 @@ class Findings:
             departures=departures(protocol, episodes),
             notes=notes,
             metadata=metadata or {},
+            reference=reference,
             **parts,
         )
 
@@ -143,6 +150,17 @@ class Findings:
     def is_standard(self) -> bool:
         """Whether the protocol was followed exactly."""
         return not self.departures
+
+    @property
+    def shipped(self) -> frozenset[str]:
+        """The policies whose runs ship with the package."""
+        return frozenset(reference.policy for reference in self.reference)
+
+    @property
+    def played(self) -> EpisodeTable:
+        """The episodes that were played for this report: all but those of shipped runs."""
+        blocks = [block for block in self.episodes if block.cell.policy not in self.shipped]
+        return replace(self.episodes, blocks=tuple(blocks))
 
     @property
     def scores(self) -> dict[str, dict[str, np.ndarray]]:

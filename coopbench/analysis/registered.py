@@ -1,6 +1,6 @@
 """What became of a registered study: whether the results keep to it, and of its hypotheses."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,18 +32,27 @@ def deviations(
     protocol: Protocol,
     table: EpisodeTable,
     metadata: Mapping[Cell, Mapping[str, Any]],
+    shipped: Set[str] = frozenset(),
 ) -> tuple[str, ...]:
-    """Return how results deviate from their registration; empty if they keep to it."""
+    """Return how results deviate from their registration; empty if they keep to it.
+
+    Policies whose runs are ``shipped`` may take part unregistered: they were fixed before.
+    """
     reasons = []
     if registration.digest != protocol.digest:
         reasons.append(f"it is of {registration.protocol} with another digest")
     present = dict.fromkeys(policy for _, policy in table.pairs)
     lacking = [name for name in registration.contestants if name not in present]
-    further = [name for name in present if name not in registration.contestants]
+    allowed = shipped | set(registration.contestants)
+    further = [name for name in present if name not in allowed]
     for what, names in (("are missing", lacking), ("were not registered", further)):
         if names:
             reasons.append(f"{', '.join(names)} {what}")
-    dates = sorted(str(meta["created"]) for meta in metadata.values() if "created" in meta)
+    dates = sorted(
+        str(meta["created"])
+        for cell, meta in metadata.items()
+        if "created" in meta and cell.policy not in shipped
+    )
     if dates and dates[0] < registration.date:
         reasons.append(f"the first result is of {dates[0]}, before {registration.date}")
     if not dates and len(table):

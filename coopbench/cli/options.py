@@ -11,6 +11,7 @@ __all__ = [
     "Backend",
     "Policies",
     "ProtocolName",
+    "ReferenceRuns",
     "Workers",
     "assignment",
     "chosen",
@@ -79,6 +80,14 @@ Workers = Annotated[
     typer.Option(
         help="With --backend processes or ray: how many cells at a time. Default: one per usable "
         "core, or per core of the cluster."
+    ),
+]
+
+ReferenceRuns = Annotated[
+    bool,
+    typer.Option(
+        "--reference/--no-reference",
+        help="Include the shipped runs of required learners that these results lack.",
     ),
 ]
 

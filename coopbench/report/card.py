@@ -36,9 +36,9 @@ from coopbench.report.metadata import (
 )
 from coopbench.report.tables.words import policies
 
-__all__ = ["cards"]
+__all__ = ["SHIPPED", "cards"]
 
-
+SHIPPED = "shipped with coopbench; not trained or played for this report"
 _MOST = 5  # different values of a hyperparameter that are written out
 
 
@@ -60,6 +60,7 @@ def _card(findings: Findings, name: str) -> dict[str, str]:
         "Acts on": entry.information if entry else _declared(metas, ACTS_ON),
         "Tasks played": f"{len(played)} of {len(findings.protocol.task)}",
         **(_training_facts(findings, name) if learned else {}),
+        **({"Origin": SHIPPED} if name in findings.shipped else {}),
         **({"Training": "none: a fixed policy"} if entry and not learned else {}),
         **({"Training": ""} if name in unregistered_policies(findings) else {}),
         "Hyperparameters": _hyperparameters(metas),

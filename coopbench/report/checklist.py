@@ -215,13 +215,18 @@ def _of_numbers(findings: Findings) -> list[Answer]:
 
 
 def _of_sources(findings: Findings) -> list[Answer]:
-    blocks = findings.episodes.blocks
+    blocks = findings.played.blocks
     traced = [block.trace for block in blocks if block.trace is not None]
     recorded = sum(len(trace.recorded) for trace in traced)
     prints = f"fingerprints of {cells_text(len(traced), len(blocks))}"
+    files = "episodes.csv, and results.jsonl of each cell"
+    if findings.shipped:
+        names = ", ".join(sorted(findings.shipped))
+        prints += f"; digests of the trajectories of {names}, which are shipped"
+        files += f"; without {names}, which are shipped"
     metas = metadata_of(findings, played_policies(findings))
     return [
-        ("Raw data of every episode", YES, "episodes.csv, and results.jsonl of each cell"),
+        ("Raw data of every episode", YES, files),
         (
             "Episodes can be verified",
             yes_if(len(traced) == len(blocks)),

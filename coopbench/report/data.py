@@ -87,6 +87,7 @@ def as_json(findings: Findings) -> str:
         "standard": findings.is_standard,
         "departures": list(findings.departures),
         "registration": _registration(findings),
+        **_reference(findings),
         "unit_of_inference": units(findings),
         "missing_runs": [dataclasses.asdict(row) for row in missing_runs(protocol, table)],
         "protocol": protocol.model_dump(mode="json"),
@@ -105,13 +106,20 @@ def _registration(findings: Findings) -> dict[str, Any] | None:
     registration = findings.registration
     if registration is None:
         return None
-    study = findings.protocol, findings.episodes, findings.metadata
+    study = findings.protocol, findings.episodes, findings.metadata, findings.shipped
     pairs = findings.protocol, findings.comparisons, findings.group_comparisons
     return {
         **registration.model_dump(mode="json", by_alias=True),
         "deviations": list(deviations(registration, *study)),
         "outcomes": [dataclasses.asdict(row) for row in outcomes(registration, *pairs)],
     }
+
+
+def _reference(findings: Findings) -> dict[str, Any]:
+    """Return which runs ship with the package; nothing where none is part of the report."""
+    if not findings.reference:
+        return {}
+    return {"reference": [reference._asdict() for reference in findings.reference]}
 
 
 def _profiles(points: Iterable[ProfilePoint]) -> list[dict[str, Any]]:

@@ -9,8 +9,11 @@ from coopbench.protocol.sections import Task, Training
 from coopbench.protocol.user_maps import maps_text
 from coopbench.provenance import versions
 from coopbench.report.tables.registered import registration_text
+from coopbench.results.reference import Reference
 
-__all__ = ["identity", "provenance", "task_facts", "training_text"]
+__all__ = ["identity", "provenance", "reference_text", "task_facts", "training_text"]
+
+_WRITTEN = 12  # hex digits of a digest that are written
 
 
 def identity(findings: Findings) -> dict[str, str]:
@@ -29,7 +32,22 @@ def identity(findings: Findings) -> dict[str, str]:
         "Registration": registration_text(findings),
         **({"Maps": maps} if maps else {}),
         **({"Training": training_text(protocol)} if protocol.training else {}),
+        **({"Reference runs": _references(findings)} if findings.reference else {}),
     }
+
+
+def _references(findings: Findings) -> str:
+    """Say which policies were neither trained nor played for this report."""
+    texts = "; ".join(map(reference_text, findings.reference))
+    return f"{texts}; not trained or played for this report, returns and metrics rounded"
+
+
+def reference_text(reference: Reference) -> str:
+    """Say which runs of a policy ship with the package."""
+    runs = ", ".join(map(str, reference.runs))
+    which = "run" if len(reference.runs) == 1 else "runs"
+    digest = reference.digest[:_WRITTEN]
+    return f"{reference.policy}: {which} {runs}, shipped with coopbench (digest {digest})"
 
 
 def training_text(protocol: Protocol) -> str:

@@ -31,7 +31,7 @@ def save(findings: Findings, folder: Path) -> dict[str, Path]:
     contents["report.json"] = as_json(findings)
     contents |= {f"{name}.csv": content for name, content in tables_as_csv(findings).items()}
     contents |= {
-        "episodes.csv": as_csv(findings.episodes.rows()),
+        "episodes.csv": as_csv(findings.played.rows()),
         "report.tex": as_latex(findings),
         "report.md": as_markdown(findings, drawn),
         "report.html": as_html(findings, drawn),

@@ -10,9 +10,10 @@ from coopbench.analysis.aggregates import SHOWN, Aggregate, Statistic
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.sections import Task
+from coopbench.report.facts import reference_text
 from coopbench.report.numbers import MISSING, Scale, is_point, level_text, scale_of_rows
 from coopbench.report.tables.aggregates import rank_text
-from coopbench.report.tables.words import listed, policies, unit_text
+from coopbench.report.tables.words import listed, policies, policy_text, unit_text
 
 __all__ = ["as_latex", "escaped"]
 
@@ -69,6 +70,7 @@ def _head(findings: Findings) -> str:
         r"Needs in the preamble: \usepackage{booktabs}",
         *([] if findings.is_standard else ["Not a standard report:"]),
         *(f"- {reason}" for reason in findings.departures),
+        *map(reference_text, findings.reference),
     ]
     return "\n".join(f"% {' '.join(line.split())}" for line in lines)  # no line leaves the comment
 
@@ -91,7 +93,11 @@ def _aggregate_table(
     )
     head = ["Policy", *(escaped(s.label) for s in SHOWN.values()), "Rank", "$n$"]
     none = [_NONE] * (len(head) - 1)
-    lines = [line for name in names for line in _two_lines(name, cells.get(name, none))]
+    lines = [
+        line
+        for name in names
+        for line in _two_lines(policy_text(findings, name), cells.get(name, none))
+    ]
     return _table(findings, caption, head, lines)
 
 
@@ -155,7 +161,7 @@ def _task_table(
     lines = [
         line
         for name, row in zip(names, zip(*cells, strict=True), strict=True)
-        for line in _two_lines(name, row)
+        for line in _two_lines(policy_text(findings, name), row)
     ]
     whose = f"the tasks of {group}{part}" if group else f"the tasks{part}"
     rows = [row for column in by_task.values() for row in column.values()]

@@ -10,14 +10,18 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
 from coopbench.results.folder import protocol_of, stored_cells, table_of
 from coopbench.results.manifest import results_digest
+from coopbench.results.reference import Reference, reference_runs
 from coopbench.results.registration import read_registration
 from coopbench.results.store import Stored
 
 __all__ = ["load_report", "report_of"]
 
 
-def load_report(folder: str | Path) -> Report:
+def load_report(folder: str | Path, *, reference: bool = True) -> Report:
     """Make the report of a results folder from its episodes.
+
+    Required learners without runs in the folder are represented by the reference runs that ship
+    with this package, if there are any for this protocol; without ``reference`` they are not.
 
     Raises ``FileNotFoundError`` if it holds no results, and ``ValueError`` if a policy has training
     runs in some cells and none in others. Damaged cells are left out and named.
@@ -31,7 +35,7 @@ def load_report(folder: str | Path) -> Report:
         reasons = " ".join(notes[:3] + further) or "Run the evaluation again to resume it."
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
     check_units(cell for cell, _ in cells)
-    report = report_of(protocol, cells, protocol.report.baselines, tuple(notes))
+    report = report_of(protocol, cells, protocol.report.baselines, tuple(notes), reference)
     report = replace(report, registration=read_registration(root))
     return report if notes else replace(report, results=results_digest(root, protocol))
 
@@ -41,8 +45,16 @@ def report_of(
     cells: Sequence[tuple[Cell, Stored]],
     first: Sequence[str],
     notes: tuple[str, ...] = (),
+    reference: bool = False,
 ) -> Report:
-    """Make the report of cells of a protocol; the policies ``first`` come first, in this order."""
+    """Make the report of cells of a protocol; the policies ``first`` come first, in this order.
+
+    With ``reference`` it includes the shipped runs of required learners that are not among them.
+    """
+    shipped: tuple[Reference, ...] = ()
+    if reference:
+        shipped, more, why = reference_runs(protocol, [cell.policy for cell, _ in cells])
+        cells, notes = [*cells, *more], (*notes, *why)
     tasks, policies = [task.id for task in protocol.task], list(first)
 
     def place(item: tuple[Cell, Stored]) -> tuple[int, int, str, int]:
@@ -52,4 +64,4 @@ def report_of(
 
     results = [stored for _, stored in sorted(cells, key=place)]
     metadata = {s.episodes.cell: s.meta for s in results if s.episodes is not None}
-    return Report.of(protocol, table_of(results), notes, metadata)
+    return Report.of(protocol, table_of(results), notes, metadata, shipped)

@@ -42,6 +42,7 @@ def evaluate(
     parameters: Mapping[str, Any] | None = None,
     partners: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     tasks: str | Sequence[str] | None = None,
+    reference: bool = True,
 ) -> Report:
     """Play every task of a protocol with every policy, and report the results.
 
@@ -65,6 +66,9 @@ def evaluate(
     training runs in the folder are included, of these policies and of the learned ones that the
     protocol requires. Finally the manifest is written, with which ``verify`` detects missing cells.
 
+    Required learners without runs among all these are represented by the reference runs that ship
+    with this package, if there are any for this protocol; without ``reference`` they are not.
+
     ``backend`` is "serial", or one that plays several cells in parallel, with identical results:
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
     the machines of a cluster (default: one per core of the cluster).
@@ -78,7 +82,8 @@ def evaluate(
     checked = _protocol(protocol, game, (tasks,) if isinstance(tasks, str) else tuple(tasks or ()))
     cells = plan(checked, expanded(checked, policies))
     with shown(progress, len(cells)) as tell:
-        return evaluate_cells(checked, cells, out, Runner(backend, workers, by_cell(tell)))
+        runner = Runner(backend, workers, by_cell(tell))
+        return evaluate_cells(checked, cells, out, runner, reference)
 
 
 def _protocol(
@@ -107,17 +112,21 @@ def _protocol(
 
 
 def evaluate_cells(
-    protocol: Protocol, cells: Sequence[Planned], out: str | Path | None, runner: Runner
+    protocol: Protocol,
+    cells: Sequence[Planned],
+    out: str | Path | None,
+    runner: Runner,
+    reference: bool = True,
 ) -> Report:
     """Play the cells of a plan and report on them, like ``evaluate``."""
     names = list(dict.fromkeys(cell.policy for cell, _ in cells))
     played, notes = play_cells(protocol, cells, out, runner)
     if out is None:
-        return report_of(protocol, played, names, notes)
+        return report_of(protocol, played, names, notes, reference)
     earlier, more = earlier_runs(Path(out), protocol, {cell for cell, _ in cells})
     damaged = tuple(f"left out: {reason}" for reason in unreadable(Path(out)).values())
     notes = tuple(dict.fromkeys((*notes, *more, *damaged)))
-    report = report_of(protocol, [*played, *earlier], names, notes)
+    report = report_of(protocol, [*played, *earlier], names, notes, reference)
     registration = read_registration(Path(out))
     return replace(report, registration=registration, results=write_manifest(Path(out), protocol))
 

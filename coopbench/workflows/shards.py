@@ -80,12 +80,13 @@ def part(protocol: Protocol, cells: Sequence[Planned], shard: tuple[int, int]) -
     return [(cell, model) for cell, model in cells if cell in mine]
 
 
-def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
+def merge(folders: Sequence[str | Path], out: str | Path, *, reference: bool = True) -> Report:
     """Copy the cells of results folders of one protocol into ``out`` and report on all of them.
 
     Every checksum is verified; damaged cells are left out and named in the report's notes. A cell
     that several folders hold with the same results counts once. Cells that ``out`` already holds
-    are included; it may be one of the folders. Nothing is written if there is an error.
+    are included; it may be one of the folders. Nothing is written if there is an error. Shipped
+    ``reference`` runs enter the report as in ``evaluate``.
 
     Raises:
         FileNotFoundError: a folder holds no results, or all of them no finished cell.
@@ -117,7 +118,7 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
         if source != root:
             store.copy(source, root, cell)
     write_manifest(root, protocol)
-    report = load_report(root)
+    report = load_report(root, reference=reference)
     return replace(report, notes=tuple(dict.fromkeys((*notes, *report.notes))))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError
-from coopbench.playing.bars import CellProgress
+from coopbench.playing.bars import CellProgress, shown
 from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
@@ -38,7 +38,8 @@ def train(
     smoke: bool = False,
     backend: str = "serial",
     workers: int | None = None,
-    progress: CellProgress | None = None,
+    progress: CellProgress | bool | None = None,
+    reference: bool = True,
     **hyperparameters: Any,
 ) -> Report:
     """Train a learner on the tasks of a protocol, evaluate the trained policies, and report.
@@ -47,7 +48,8 @@ def train(
     ``seeds`` if they are named. A run is trained for the protocol's budget; after every interval
     its policy plays the selection episodes without exploration, and the best of these policies (the
     last, if the protocol has no selection seeds) is evaluated on every task that its model plays.
-    The report covers everything in the folder ``out``, including fixed policies.
+    The report covers everything in the folder ``out``, including fixed policies, and as in
+    ``evaluate`` shipped reference runs; ``progress`` is that of ``evaluate``, too.
 
     A run that was stopped is resumed from its last interval, and its metadata say so. A run whose
     results are in the folder is not trained again. A run whose numbers became infinite or undefined
@@ -61,13 +63,19 @@ def train(
     Raises ``ValueError`` and ``TypeError`` for what cannot be trained or is not allowed, before
     anything begins.
     """
-    runner = Runner(backend, workers, by_cell(progress))
     loaded, root = find_protocol(protocol), Path(out)
     jobs = runs(loaded, learner, root, Scope(tasks, seeds, steps, smoke), hyperparameters)
-    return train_runs(loaded, jobs, root, runner)
+    with shown(progress, len(jobs), jobs[0].budget.steps) as tell:
+        return train_runs(loaded, jobs, root, Runner(backend, workers, by_cell(tell)), reference)
 
 
-def train_runs(protocol: Protocol, jobs: Sequence[TrainJob], root: Path, runner: Runner) -> Report:
+def train_runs(
+    protocol: Protocol,
+    jobs: Sequence[TrainJob],
+    root: Path,
+    runner: Runner,
+    reference: bool = True,
+) -> Report:
     """Train the runs of ``runs`` into the folder ``root``, and report on everything in it."""
     if root.exists() and not root.is_dir():
         raise ValueError(f"{root} is not a folder; name one, existing or new, for the results.")
@@ -80,7 +88,7 @@ def train_runs(protocol: Protocol, jobs: Sequence[TrainJob], root: Path, runner:
                 runner.tell(job, 1.0, "kept")
         for job, outcome in finished:
             _write(root, job, outcome)
-    report = load_report(root)
+    report = load_report(root, reference=reference)
     return replace(report, results=write_manifest(root, protocol))
 
 

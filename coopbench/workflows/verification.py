@@ -29,6 +29,7 @@ from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
 from coopbench.workflows.comparison import trace_of
+from coopbench.workflows.reference_check import Included, included_runs, played_again
 from coopbench.workflows.resimulation import CheckJob
 from coopbench.workflows.verdicts import (
     ABSOLUTE,
@@ -122,6 +123,7 @@ def verify(
     workers: int | None = None,
     progress: CellProgress | None = None,
     trust: Sequence[str] = (),
+    play_reference: bool = False,
 ) -> Verification:
     """Verify a results folder: protocol, digests, every cell, and the report.
 
@@ -129,11 +131,14 @@ def verify(
     again. The episodes of any other policy are played again from its stored actions. Code that the
     results have stored is not executed, unless ``trust`` names the SHA-256 digest of its source, by
     12 or more of its first digits: it then plays all of its episodes. Only trust what you have
-    read: it runs with your rights. ``backend`` and ``workers`` are those of ``evaluate``.
+    read: it runs with your rights. Reference runs that ship with this package and are part of the
+    report are compared by their digest; with ``play_reference`` they are played again as well.
+    ``backend`` and ``workers`` are those of ``evaluate``.
 
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
     """
-    return examine(folder, checking_runner(backend, workers, progress), trust).verification
+    runner = checking_runner(backend, workers, progress)
+    return examine(folder, runner, trust, play_reference).verification
 
 
 def checking_runner(backend: str, workers: int | None, progress: CellProgress | None) -> Runner:
@@ -147,7 +152,9 @@ def checking_runner(backend: str, workers: int | None, progress: CellProgress | 
     return Runner(backend, workers, tell)
 
 
-def examine(folder: str | Path, runner: Runner, trust: Sequence[str] = ()) -> Examined:
+def examine(
+    folder: str | Path, runner: Runner, trust: Sequence[str] = (), play_reference: bool = False
+) -> Examined:
     """Verify a results folder and return its protocol and cells as well; see ``verify``."""
     root = Path(folder)
     if not (root / "protocol.json").is_file():
@@ -171,13 +178,16 @@ def examine(folder: str | Path, runner: Runner, trust: Sequence[str] = ()) -> Ex
     played = any(stored.episodes for _, stored in cells.values())
     if played and all(check.holds for check in checks.values()):
         try:
-            table = table_of(stored for _, stored in cells.values())
+            shipped = included_runs(root / _REPORT, protocol, [cell for cell, _ in cells.values()])
+            table = table_of(stored for _, stored in (*cells.values(), *shipped.cells))
             deviations = (*departures(protocol, table), *_same_courses(cells))
         except _BROKEN as error:
             reason = f"its cells cannot be put into one report: {type(error).__name__}: {error}"
             parts.append(concluded(_REPORT, [Finding(reason)]))
         else:
-            parts += _report_checks(root, protocol, list(cells.values()))
+            parts += _report_checks(root, protocol, list(cells.values()), shipped)
+            if play_reference:
+                parts += played_again(protocol, shipped, runner)
     facts = str(root), protocol.name, protocol.digest, manifest.results
     return Examined(Verification(*facts, tuple(parts), deviations), protocol, cells)
 
@@ -354,11 +364,17 @@ def _check_links(root: Path, place: str) -> None:
 
 
 def _report_checks(
-    root: Path, protocol: Protocol, cells: list[tuple[Cell, store.Stored]]
+    root: Path,
+    protocol: Protocol,
+    cells: list[tuple[Cell, store.Stored]],
+    shipped: Included,
 ) -> Iterator[Check]:
-    """Check that the stored report, if there is one, follows from the stored episodes."""
+    """Check that the stored report, if there is one, follows from the episodes."""
     file = root / _REPORT
     if not file.exists():
+        return
+    if shipped.missing:
+        yield Check(_REPORT, MISSING, (printable(shipped.missing),))
         return
     played = [(cell, stored) for cell, stored in cells if stored.episodes is not None]
     try:
@@ -366,7 +382,8 @@ def _report_checks(
         order = list(dict.fromkeys(row["policy"] for row in report["estimates"]))
         left_out = {cell.policy for cell, _ in played} - set(order)
         chosen = [(cell, stored) for cell, stored in cells if cell.policy not in left_out]
-        again = json.loads(as_json(report_of(protocol, chosen, order)))
+        made = report_of(protocol, chosen, order, reference=bool(shipped.cells))
+        again = json.loads(as_json(made))
         if report.get("registration") is not None:  # they say what was registered
             report, again = (
                 {k: v for k, v in part.items() if k not in _DERIVED} for part in (report, again)

@@ -52,7 +52,7 @@ def power(
     loaded = load_protocol(protocol)
     spread: Variation | None = Variation(run_sd, episode_sd)
     if results is not None:
-        report = load_report(results)
+        report = load_report(results, reference=False)
         if report.protocol.digest != loaded.digest:
             raise ValueError(f"{results} holds results of another protocol than {loaded.name}")
         spread = variation(loaded, report.episodes)

@@ -11,6 +11,7 @@ from coopbench.cli.options import (
     Backend,
     Policies,
     ProtocolName,
+    ReferenceRuns,
     Workers,
     assignment,
     chosen,
@@ -101,6 +102,7 @@ def evaluate(
             help="Play street-map tasks on your own .map files (not a standard report).",
         ),
     ] = None,
+    reference: ReferenceRuns = True,
 ) -> None:
     """Play a protocol's tasks with some policies and write the standard report.
 
@@ -136,7 +138,7 @@ def evaluate(
         cells = plan(played, expanded(played, policies))
         with Progress(len(cells)) as progress:
             runner = Runner(backend, workers, by_cell(progress.cell))
-            report = evaluate_cells(played, cells, out, runner)
+            report = evaluate_cells(played, cells, out, runner, reference)
         present(report, out)
 
 
@@ -167,6 +169,7 @@ def train(
     setting: Settings = None,
     backend: Backend = "serial",
     workers: Workers = None,
+    reference: ReferenceRuns = True,
 ) -> None:
     """Train a learner on a protocol's tasks, play what it learned, and write the report.
 
@@ -191,7 +194,7 @@ def train(
     with interruption(_SAVED):
         with Progress(len(planned), budget.steps) as progress:
             runner = Runner(backend, workers, by_cell(progress.cell))
-            report = train_runs(loaded, planned, out, runner)
+            report = train_runs(loaded, planned, out, runner, reference)
         present(report, out)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import NOTHING, console, interruption, present, say
-from coopbench.cli.options import Backend, Workers
+from coopbench.cli.options import Backend, ReferenceRuns, Workers
 from coopbench.playing.bars import Progress
 
 __all__ = ["export_results", "import_results", "leaderboard", "merge", "report", "verify"]
@@ -17,6 +17,7 @@ def merge(
         list[Path], typer.Argument(metavar="FOLDER...", help="Results folders of one protocol.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for all their results and the report.")],
+    reference: ReferenceRuns = True,
 ) -> None:
     """Combine the results of several folders and write one report.
 
@@ -27,17 +28,18 @@ def merge(
     from coopbench.workflows.shards import merge as run
 
     with interruption("Cells that were copied are kept; rerun the same command to resume."):
-        present(run(folders, out), out)
+        present(run(folders, out, reference=reference), out)
 
 
 def report(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+    reference: ReferenceRuns = True,
 ) -> None:
     """Write the report of a results folder again from its episodes."""
     from coopbench.report.loading import load_report
 
     with interruption("Files of the report may be missing; rerun the same command."):
-        present(load_report(folder), folder)
+        present(load_report(folder, reference=reference), folder)
 
 
 def verify(
@@ -53,6 +55,12 @@ def verify(
             "its cells again completely; repeat for more. Read the code first.",
         ),
     ] = None,
+    play_reference: Annotated[
+        bool,
+        typer.Option(
+            "--play-reference", help="Also play the shipped reference runs of the report again."
+        ),
+    ] = False,
 ) -> None:
     """Play a results folder again and check whether every part can be reproduced.
 
@@ -66,7 +74,7 @@ def verify(
     if out is not None:
         check_place(out)
     with interruption(NOTHING), Progress() as progress:
-        verification = run(folder, backend, workers, progress.cell, trust or ())
+        verification = run(folder, backend, workers, progress.cell, trust or (), play_reference)
     show_verification(verification, console())
     if out is not None:
         write_text(out, verification.to_json())
@@ -126,7 +134,7 @@ def export_results(
     from coopbench.report.loading import load_report
 
     check_place(to)
-    results = load_report(folder)
+    results = load_report(folder, reference=False)
     obstacles = save_marl_eval(results, to, chosen_policies(results, policy), metric)
     for failure in results.episodes.failures:
         where = f"{failure.cell.task} / {failure.cell.policy} / run {failure.cell.run}"

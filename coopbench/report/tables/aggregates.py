@@ -23,6 +23,7 @@ from coopbench.report.tables.words import (
     missing_entries,
     number_entry,
     policies,
+    policy_entry,
     unit_names,
     unit_text,
 )
@@ -97,7 +98,7 @@ def _rows(
     ranked = {row.policy: row for row in findings.ranks if row.group == group}
 
     def entries_of(policy: str) -> tuple[Entry, ...]:
-        name = Entry(policy, policy)
+        name = policy_entry(findings, policy)
         if policy not in by_statistic[0]:
             return (name, *missing_entries(columns))
         values = [
@@ -137,7 +138,7 @@ def runs_table(findings: Findings) -> Table | None:
         Group(
             name if meaning else "",
             meaning,
-            tuple(_run_row(r, scale, notes) for r in rows if r.group == name),
+            tuple(_run_row(findings, r, scale, notes) for r in rows if r.group == name),
         )
         for name, meaning in group_meanings(findings.protocol).items()
         if any(row.group == name for row in rows)
@@ -159,9 +160,11 @@ def runs_table(findings: Findings) -> Table | None:
     )
 
 
-def _run_row(row: Aggregate, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
+def _run_row(
+    findings: Findings, row: Aggregate, scale: Scale, notes: Footnotes
+) -> tuple[Entry, ...]:
     return (
-        Entry(row.policy, row.policy),
+        policy_entry(findings, row.policy),
         number_entry(row.estimate, scale),
         interval_entry(row, scale, notes),
         Entry(f"{row.behind} of {row.played}", row.behind / row.played),

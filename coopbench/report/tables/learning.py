@@ -14,6 +14,7 @@ from coopbench.report.numbers import (
     scale_of_rows,
 )
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+from coopbench.report.tables.words import policy_entry, policy_text
 
 __all__ = ["NEVER", "efficiency_table", "late_table"]
 
@@ -40,7 +41,11 @@ def efficiency_table(findings: Findings) -> Table | None:
     )
     scale = scale_of([r.area for r in rows], [(r.area_high - r.area_low) / 2 for r in rows])
     groups = tuple(
-        Group(name, "", tuple(_efficiency_row(r, scale, notes) for r in rows if r.group == name))
+        Group(
+            name,
+            "",
+            tuple(_efficiency_row(findings, r, scale, notes) for r in rows if r.group == name),
+        )
         for name in names
     )
     return Table(
@@ -54,11 +59,13 @@ def efficiency_table(findings: Findings) -> Table | None:
     )
 
 
-def _efficiency_row(row: Efficiency, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
+def _efficiency_row(
+    findings: Findings, row: Efficiency, scale: Scale, notes: Footnotes
+) -> tuple[Entry, ...]:
     width, reached = row.area_high - row.area_low, math.isfinite(row.steps_low)
     area = interval_text(row.area_low, row.area_high, scale)
     return (
-        Entry(row.policy, row.policy),
+        policy_entry(findings, row.policy),
         Entry(scale(row.area), row.area if math.isfinite(row.area) else None),
         Entry(area, width if math.isfinite(width) else None, notes.mark(row.flag)),
         Entry(_steps(row.steps), row.steps if math.isfinite(row.steps) else None),
@@ -95,7 +102,10 @@ def late_table(findings: Findings) -> Table | None:
         title=f"Late {score}: median and quartiles over runs",
         columns=(
             Column("Task", "what is played", numeric=False),
-            *(Column(name, "median (quartiles); bold: leads") for name in names),
+            *(
+                Column(policy_text(findings, name), "median (quartiles); bold: leads")
+                for name in names
+            ),
         ),
         groups=(Group("", "", body), Group("all tasks", "", (counts,))),
         footnotes=notes.all(),

@@ -25,6 +25,7 @@ from coopbench.report.tables.words import (
     group_meanings,
     number_entry,
     policies,
+    policy_text,
     unit_names,
     unit_text,
 )
@@ -58,7 +59,7 @@ def overview_table(findings: Findings) -> Table:
         title=f"Mean normalised {score} on every task",
         columns=(
             Column("Task", "what is played", numeric=False),
-            *(Column(name, means) for name in names),
+            *(Column(policy_text(findings, name), means) for name in names),
         ),
         groups=tuple(groups),
         footnotes=(),

@@ -18,7 +18,8 @@ def registration_text(findings: Findings) -> str:
     registration = findings.registration
     if registration is None:
         return NOT_REGISTERED
-    reasons = deviations(registration, findings.protocol, findings.episodes, findings.metadata)
+    study = findings.protocol, findings.episodes, findings.metadata, findings.shipped
+    reasons = deviations(registration, *study)
     if reasons:
         return f"{DEVIATES} from the registration of {registration.date}: {'; '.join(reasons)}"
     count = len(registration.hypotheses)

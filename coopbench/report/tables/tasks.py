@@ -22,6 +22,8 @@ from coopbench.report.tables.words import (
     number_entry,
     p_entry,
     policies,
+    policy_entry,
+    policy_text,
     unit_names,
     unit_text,
 )
@@ -50,9 +52,14 @@ def task_table(findings: Findings, task: Task) -> Table:
         rows = [by_metric.get((policy, metric)) for policy in policies(findings)]
         scale = scale_of_rows([row for row in rows if row is not None], "mean")
         entries = tuple(
-            (Entry(policy, policy), *missing_entries(columns))
-            if row is None
-            else _task_row(row, scale, notes, estimates)
+            (
+                policy_entry(findings, policy),
+                *(
+                    missing_entries(columns)
+                    if row is None
+                    else _task_row(row, scale, notes, estimates)
+                ),
+            )
             for policy, row in zip(policies(findings), rows, strict=True)
         )
         meaning = meanings.get(metric, "")
@@ -66,9 +73,8 @@ def task_table(findings: Findings, task: Task) -> Table:
 def _task_row(
     row: Estimate, scale: Scale, notes: Footnotes, rows: Sequence[Estimate]
 ) -> tuple[Entry, ...]:
-    """Return the entries of one estimate; ``rows`` are all rows of the table."""
+    """Return the entries of one estimate after its name; ``rows`` are all rows of the table."""
     return (
-        Entry(row.policy, row.policy),
         number_entry(row.mean, scale),
         interval_entry(row, scale, notes),
         count_entry(row, rows),
@@ -109,7 +115,11 @@ def agent_table(findings: Findings, task: Task) -> Table | None:
             for agent in agents
         )
         groups.append(
-            Group(policy, "", body or ((Entry("all", "all"), *missing_entries(columns)),))
+            Group(
+                policy_text(findings, policy),
+                "",
+                body or ((Entry("all", "all"), *missing_entries(columns)),),
+            )
         )
     unit = unit_text((row.unit, row.count) for row in rows if row.metric == names[0])
     return Table(f"Agents of {task.id}", columns, tuple(groups), notes.all(), unit, kind="Policy")

@@ -29,6 +29,8 @@ __all__ = [
     "number_entry",
     "p_entry",
     "policies",
+    "policy_entry",
+    "policy_text",
     "unit_names",
     "unit_text",
     "units",
@@ -45,6 +47,16 @@ def policies(findings: Findings) -> tuple[str, ...]:
     """Return all policies in the order of the report, then required ones that are missing."""
     present = tuple(dict.fromkeys(policy for _, policy in findings.episodes.pairs))
     return (*present, *findings.protocol.missing(present))
+
+
+def policy_text(findings: Findings, policy: str) -> str:
+    """Return the name of a policy, with a remark if its runs ship with the package."""
+    return f"{policy} (shipped)" if policy in findings.shipped else policy
+
+
+def policy_entry(findings: Findings, policy: str) -> Entry:
+    """Return the entry that begins the row of a policy."""
+    return Entry(policy_text(findings, policy), policy)
 
 
 def is_long(findings: Findings) -> bool:
