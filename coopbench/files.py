@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -84,7 +85,8 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
         os.replace(temporary, path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that cannot be written holds no temporary file
+            temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):  # a full disk names no file
             error.filename = str(path)
         raise

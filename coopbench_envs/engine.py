@@ -121,7 +121,12 @@ class Engine:
         """Compiled code with its arrays, made when it is first needed: to look takes none."""
         arguments = (self.constants, self.state, self.control, self.actions)
         drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward)
-        return partial(entry(drive, *arguments, RESET, 0, self.lanes), *arguments)
+        call = (*arguments, RESET, 0, self.lanes)
+        try:
+            launch = entry(drive, *call)
+        except OSError:  # a full disk takes no cache, and the compiled code is in memory by now
+            launch = entry(drive, *call)
+        return partial(launch, *arguments)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}

@@ -22,7 +22,7 @@ from coopbench.cli import main as command_line
 from coopbench.episodes.names import check_name, imitated
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, ProtocolError
-from coopbench.files import read_bounded
+from coopbench.files import read_bounded, write_bytes
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import load_protocol
@@ -320,6 +320,60 @@ def test_the_strongest_action_leaves_all_numbers_finite(env, dynamics, strength)
         assert np.isfinite(engine.control.obs).all()
         assert np.isfinite(engine.control.rewards).all()
         assert np.isfinite(engine.state.agent_pos).all()
+
+
+# --- disks ----------------------------------------------------------------------------------------
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system", "another")
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(OSError, match="Read-only") as error:
+        write_bytes(tmp_path / "a.json", b"{}")
+    assert error.value.filename == str(tmp_path / "a.json")
+
+
+def test_a_full_disk_keeps_what_is_finished(source, tmp_path):
+    """The limit of a file's size stands for the end of a disk; there is no space after it."""
+    large = builders.make_task("large", horizon=80, high=1000)
+    tasks = [builders.make_task(high=1000), large]
+    file = builders.protocol_file(tmp_path, tasks=tasks, count=30, train=(1000, 1001))
+    command = ["evaluate", str(file), "-p", "random", "--out", str(tmp_path / "out")]
+
+    def small():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16_000, 16_000))
+
+    stopped = subprocess.run(
+        [sys.executable, "-m", "coopbench", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=small,
+    )
+    assert stopped.returncode == 1, stopped.stdout
+    assert "Finished cells are kept" in " ".join(stopped.stderr.split())
+    finished = {path.parent.parent.name for path in (tmp_path / "out").glob("*/*/meta.json")}
+    assert finished < {"dilemma", "large"}
+    assert not list((tmp_path / "out").rglob("*.tmp"))
+    coopbench.evaluate(file, ["random"], tmp_path / "out")
+    assert verify(tmp_path / "out").identical
+
+
+def test_a_cache_that_cannot_be_written_stops_nothing(monkeypatch):
+    engine, calls = Engine("TrustDilemma-v1"), []
+
+    def compiled(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise OSError(28, "No space left on device")
+        return lambda *_: False
+
+    monkeypatch.setattr("coopbench_envs.engine.entry", compiled)
+    engine.reset(np.zeros(1, np.uint64))
+    assert len(calls) == 2
 
 
 # --- whole folders --------------------------------------------------------------------------------
