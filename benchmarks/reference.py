@@ -88,10 +88,21 @@ REFERENCES = {
     "routing-standard": Reference("routing-standard", PLANNERS[:-1]),
     "routing-learned": Reference("routing-learned.toml", PLANNERS, ("ippo_shared", "ippo")),
     "coopetition-published": Reference("coopetition-published", PUBLISHED),
+    "marl-standard": Reference("marl-standard", PLANNERS[:1]),
     "coopetition-standard": Reference("coopetition-standard", REACTIVE, LEARNERS),
     "coopetition-team": Reference("coopetition-team", REACTIVE[:1], LEARNERS),
 }
-KEPT = ("estimates.csv", "aggregates.csv", "comparisons.csv", "charts.csv", "published.csv")
+KEPT = (
+    "estimates.csv",
+    "aggregates.csv",
+    "comparisons.csv",
+    "charts.csv",
+    "published.csv",
+    "published_aggregates.csv",
+    "interquartile.csv",
+    "effects.csv",
+    "sensitivity.csv",
+)
 KEPT_OF_RUNS = ("learning.csv", "efficiency.csv", "improvements.csv", "ranks.csv")
 
 

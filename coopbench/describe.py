@@ -156,8 +156,9 @@ def _further(protocol: Protocol) -> dict[str, str]:
         facts["Equivalence"] = f"within {report.margin:g} of normalised score"
     if report.effect:
         facts["Effect sizes"] = "Cohen's d, beside Hedges' g"
-    if report.sensitivity:
-        facts["Parameter sensitivity"] = f"from the tasks of `{report.sensitivity}`"
+    varied = dict.fromkeys(task.varies for task in protocol.task if task.varies is not None)
+    if varied:
+        facts["Parameter sensitivity"] = f"of {_quoted(varied)}"
     if report.skirmish:
         facts["Late scores"] = "median and quartiles over runs in the last 250,000 steps"
     return facts

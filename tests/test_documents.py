@@ -273,7 +273,7 @@ def rich_protocol(folder, **report):
     tasks = [
         lift_task("three", 3, group="games", metrics=["share"]),
         lift_task("two", 2, group="games"),
-        lift_task("varied", 4, group="varied", trained_on="three"),
+        lift_task("varied", 4, group="varied", trained_on="three", varies="three"),
     ]
     shown = SHOWN | {"metrics": ["return", "length"]} | report
     training = builders.make_training()
@@ -294,8 +294,8 @@ def test_metrics_of_a_task_are_reported_of_it_alone(tmp_path):
 
 def test_protocols_without_new_keys_keep_their_canonical_form(tmp_path):
     content = load_protocol("coopetition-standard").model_dump(mode="json")
-    assert not {"metrics"} & set(content["task"][0])
-    assert not {"summary", "effect", "sensitivity", "interquartile"} & set(content["report"])
+    assert not {"metrics", "varies"} & set(content["task"][0])
+    assert not {"summary", "effect", "interquartile"} & set(content["report"])
     assert not {"task", "evaluates"} & set(content["training"])
     assert "differs" not in content["protocol"]
 
@@ -310,20 +310,23 @@ def test_the_summary_has_one_row_per_algorithm_with_the_published_spread(tmp_pat
     assert f"{spread:.3f}" in text
     assert "Cohen's d" in text
     assert {row.task for row in report.effects} == {"three", "two", "varied"}
-    with pytest.raises(ProtocolError, match="the summary"):
-        rich_protocol(tmp_path, summary=["share"])
+    with pytest.raises(ProtocolError, match="the summary of 'three'"):
+        rich_protocol(tmp_path, summary=["shar"])
 
 
 def test_sensitivity_is_the_range_over_the_variants(tmp_path):
-    protocol = rich_protocol(tmp_path, sensitivity="varied")
+    protocol = rich_protocol(tmp_path)
     report = coopbench.evaluate(protocol, ["random"])
     (row,) = report.sensitivity
     means = [report.episodes.of(t, "random").team_returns.mean() for t in ("three", "varied")]
     assert (row.base, row.low, row.high) == pytest.approx((means[0], min(means), max(means)))
     assert row.sensitivity == pytest.approx(abs(means[0] - means[1]) / abs(means[0]))
     assert "Parameter sensitivity" in as_markdown(report)
-    with pytest.raises(ProtocolError, match="name that one with trained_on"):
-        rich_protocol(tmp_path, sensitivity="games")
+    for wrong, message in (("thre", "Did you mean 'three'"), ("two", "varies a task itself")):
+        tasks = [*lift_tasks(), lift_task("more", 4, varies=wrong)]
+        tasks[1] |= {"varies": "three"}
+        with pytest.raises(ProtocolError, match=message):
+            builders.small_protocol(tmp_path, tasks=tasks, **SEEDS, **SHOWN)
 
 
 # --- cooperative evaluation -----------------------------------------------------------------------

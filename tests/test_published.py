@@ -37,19 +37,26 @@ def test_constant_returns(name):
 
 def test_the_document():
     protocol = load_protocol("coopetition-published")
-    games = [task.env.split("/")[1].removesuffix("-v0") for task in protocol.task]
+    tasks = protocol.groups["games"]
+    games = [task.env.split("/")[1].removesuffix("-v0") for task in tasks]
     assert games == list(RETURNS)
-    counts = {game: protocol.episodes(t) for game, t in zip(games, protocol.task, strict=True)}
+    counts = {game: protocol.episodes(t) for game, t in zip(games, tasks, strict=True)}
     large = {"PlatformEcosystem", "DynamicPartnerSelection"}
     assert counts == {game: 50 if game in large else 100 for game in games}
-    horizons = {g: t.parameters["horizon"] for g, t in zip(games, protocol.task, strict=True)}
+    horizons = {g: t.parameters["horizon"] for g, t in zip(games, tasks, strict=True)}
     assert horizons == dict.fromkeys(games, 100) | {"SLCD": 40, "RenaultNissan": 60}
     assert protocol.seeds_of(protocol.task[0]).tolist() == list(range(100))
     fixed = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
     assert (protocol.report.baselines, protocol.report.learned) == (fixed, ("ippo",))
     assert not any(task.partners for task in protocol.task)
-    assert protocol.trained_tasks == protocol.task
-    assert protocol.seeds.selection is None  # the policy at the end is evaluated
+    assert protocol.trained_tasks == tasks
+    (budget,) = protocol.training.budgets.values()
+    assert (budget.interval, protocol.training.episodes) == (10_000, 10)
+    assert protocol.seeds.selection.count == 10  # for learning curves:
+    assert protocol.training.evaluates == "last"  # the policy at the end is evaluated
+    assert (protocol.report.comparison, protocol.report.effect) == ("welch", "cohens_d")
+    varied = {task.varies for task in protocol.groups["sensitivity"]}
+    assert varied == {"slcd", "renault-nissan"}
     assert (protocol.training.runs, protocol.seeds.training) == (5, (100, 101, 102, 103, 104))
 
 

@@ -84,12 +84,12 @@ def standardised(
 def sensitivities(protocol: Protocol, table: EpisodeTable) -> tuple[Sensitivity, ...]:
     """Return how much the mean score of each policy varies with the parameters of a game.
 
-    Only where the protocol names a group of tasks that vary the parameters of others.
+    Only where tasks of the protocol vary the parameters of others.
     """
-    group = protocol.report.sensitivity
     variants: dict[str, list[str]] = {}
-    for task in protocol.groups.get(group, ()) if group is not None else ():
-        variants.setdefault(str(task.trained_on), []).append(task.id)
+    for task in protocol.task:
+        if task.varies is not None:
+            variants.setdefault(task.varies, []).append(task.id)
     policies = dict.fromkeys(policy for _, policy in table.pairs)
     rows = (
         _sensitivity(protocol, table, base, varied, policy)

@@ -26,10 +26,10 @@ __all__ = [
     "check_groups",
     "check_metrics",
     "check_normalisation",
-    "check_sensitivity",
     "check_tasks",
     "check_trained_on",
     "check_training",
+    "check_variants",
     "groups_of",
     "held_out_parameters",
     "partners_met",
@@ -91,18 +91,17 @@ def check_normalisation(report: Reporting) -> None:
         )
 
 
-def check_sensitivity(report: Reporting, tasks: Sequence[Task]) -> None:
-    """Check that the tasks of the group that varies others name these."""
-    if report.sensitivity is None:
-        return
-    groups = groups_of(tasks)
-    if report.sensitivity not in groups:
-        raise ValueError(unknown("group", report.sensitivity, groups, "the sensitivity"))
-    for task in groups[report.sensitivity]:
-        if task.trained_on is None:
+def check_variants(tasks: Sequence[Task]) -> None:
+    """Check that tasks which vary others name tasks of the same environment that vary none."""
+    by_id = {task.id: task for task in tasks}
+    for task in (task for task in tasks if task.varies is not None):
+        others = [o.id for o in tasks if o.env == task.env and o.varies is None]
+        if task.varies not in by_id:
+            raise ValueError(unknown("task", str(task.varies), others, f"'varies' of {task.id!r}"))
+        if task.varies not in others:
             raise ValueError(
-                f"task {task.id!r} is in the group {report.sensitivity!r}, whose tasks vary "
-                f"another one; name that one with trained_on"
+                f"task {task.id!r} has varies = {task.varies!r}, which is of another environment "
+                f"or varies a task itself; allowed: {', '.join(others) or 'none here'}"
             )
 
 
@@ -321,8 +320,8 @@ def check_metrics(report: Reporting, tasks: Sequence[Task]) -> None:
     for task in tasks:
         metrics, curve = known_metrics(task.env), report.curve_of(task)
         for name in report.summary or ():
-            if name not in report.metrics_of(task):
-                raise ValueError(unknown("metric", name, report.metrics_of(task), "the summary"))
+            if name not in metrics:
+                raise ValueError(missing_metric(task.env, name, f"the summary of {task.id!r}"))
         for name in (*report.metrics_of(task), curve):
             if name not in metrics:
                 raise ValueError(missing_metric(task.env, name, f"task {task.id!r}"))

@@ -86,7 +86,7 @@ class Protocol(Strict):
         checks.check_trained_on(self.training, tasks)
         checks.check_charts(report, tasks)
         checks.check_metrics(report, tasks)
-        checks.check_sensitivity(report, tasks)
+        checks.check_variants(tasks)
         return self
 
     @property

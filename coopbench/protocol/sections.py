@@ -239,6 +239,7 @@ class Task(Strict):
     maps: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")  # checksum of its map files
     trained_on: str | None = later()  # id of the task whose models play this one; None: its own
     metrics: tuple[str, ...] | None = later()  # also reported of this task: those of its own game
+    varies: str | None = later()  # id of the task whose game it plays with other parameters
 
     _lists = field_validator("metrics", mode="before")(_as_tuple)
     _pools = field_validator("partners", mode="before")(_as_pools)
@@ -426,7 +427,6 @@ class Reporting(Strict):
     # Metrics of the table with one row per algorithm, whose spread is that of the first.
     summary: tuple[str, ...] | None = later()
     effect: Literal["cohens_d"] | None = later()  # shown in comparisons beside Hedges' g
-    sensitivity: str | None = later()  # group of tasks that vary the task which they name
     # Scale of aggregates: the tasks' bounds, or lowest and highest of all episodes of the report.
     normalisation: Literal["minmax"] | None = later()
     bootstrap: Literal["percentile", "expanded"] | None = later()  # None: see analysis

@@ -9,8 +9,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition.published import dynamics, key_metrics
 from coopbench_envs.coopetition.published.dynamics import end
+from coopbench_envs.coopetition.trajectories import EPISODE
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -81,4 +82,6 @@ SPEC = dynamics.game(
     params=Params,
     constants=constants,
     agents=lambda c: ("platform_0", *(f"developer_{a}" for a in range(c.num_agents - 1))),
+    episode_metrics=EPISODE | key_metrics.PLATFORM,
+    trace=key_metrics.platform_trace,
 )

@@ -8,7 +8,8 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition.published import dynamics, key_metrics
+from coopbench_envs.coopetition.trajectories import EPISODE
 from coopbench_envs.parameters import one_of
 
 # phase: initial trust, initial damage, dependence of Nissan on Renault, and of Renault on Nissan
@@ -58,4 +59,6 @@ SPEC = dynamics.game(
     params=Params,
     constants=constants,
     agents=lambda c: ("nissan_0", "renault_0"),
+    episode_metrics=EPISODE | key_metrics.RENAULT_NISSAN,
+    trace=key_metrics.alliance_trace,
 )

@@ -10,8 +10,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition.published import dynamics, key_metrics
 from coopbench_envs.coopetition.published.dynamics import end, invest, pay, update_trust
+from coopbench_envs.coopetition.trajectories import EPISODE
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import one_of, span
@@ -137,4 +138,6 @@ SPEC = dynamics.game(
     observation_space=observation_space,
     layout=layout,
     global_state_space=global_state_space,
+    episode_metrics=EPISODE | key_metrics.SYNERGY,
+    trace=key_metrics.synergy_trace,
 )
