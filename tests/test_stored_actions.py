@@ -12,6 +12,7 @@ from coopbench.episodes import actions, fingerprints
 from coopbench.episodes.actions import Actions, packed, unpacked
 from coopbench.playing.origin import origin_of
 from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.report.checklist import checklist
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED
 from coopbench.workflows.verification import verify
@@ -86,6 +87,7 @@ def test_the_name_says_where_a_policy_comes_from(name, origin):
 def test_only_actions_of_others_are_stored(protocol, tmp_path):
     report = coopbench.evaluate(protocol, ["random", mine], tmp_path / "out")
     assert not (tmp_path / "out/dilemma/random/actions.npz").exists()
+    assert not any("sample of" in item.known for item in checklist(report))
     assert (tmp_path / "out" / CELL / "actions.npz").is_file()
     assert all(block.trace.actions is None for block in report.episodes)
     stored = unpacked((tmp_path / "out" / CELL / "actions.npz").read_bytes(), 1 << 20)
@@ -119,6 +121,8 @@ def test_a_sample_is_chosen_by_the_results(protocol, tmp_path, monkeypatch):
     (check,) = verify(tmp_path).cells
     assert check.verdict == IDENTICAL
     assert 2 <= check.played < check.episodes
+    words = [item.known for item in checklist(coopbench.load_report(tmp_path))]
+    assert any(f"a sample of {check.played} of {check.episodes}" in text for text in words)
     stored = unpacked((tmp_path / CELL / "actions.npz").read_bytes(), 1 << 20)
     block = coopbench.load_report(tmp_path).episodes.of("dilemma", "mine")
     assert set(block.trace.recorded) <= set(stored.episodes.tolist())

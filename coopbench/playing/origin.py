@@ -8,7 +8,7 @@ from coopbench.episodes.trained import Trained
 from coopbench.playing.models import Model
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["Origin", "origin_of", "stores_actions"]
+__all__ = ["Origin", "is_elsewhere", "origin_of", "stores_actions"]
 
 Origin: TypeAlias = Literal["trained", "fixed", "foreign"]
 
@@ -26,12 +26,16 @@ def origin_of(name: str) -> Origin:
     return "foreign"
 
 
+def is_elsewhere(protocol: Protocol, cell: Cell) -> bool:
+    """Whether a cell is named after a policy that this package does not ship."""
+    name = protocol.family(cell.policy)[0]
+    origin = origin_of(name)
+    return origin == "foreign" or (origin == "fixed" and not is_shipped(parse_name(name).kind))
+
+
 def stores_actions(protocol: Protocol, cell: Cell, model: Model) -> bool:
     """Whether results have to hold the actions of a policy, as a verifier may not have it.
 
     That is every policy that this package does not ship and whose weights the results do not hold.
     """
-    name = protocol.family(cell.policy)[0]
-    kind, origin = parse_name(name).kind, origin_of(name)
-    is_elsewhere = origin == "foreign" or (origin == "fixed" and not is_shipped(kind))
-    return is_elsewhere and not isinstance(model, Trained)
+    return is_elsewhere(protocol, cell) and not isinstance(model, Trained)

@@ -7,9 +7,14 @@ The items are those of Gorsane et al. 2022 (arXiv 2209.10485) and Pineau et al. 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from coopbench.analysis.ablations import ablated
 from coopbench.analysis.departures import chooses
 from coopbench.analysis.findings import Findings
+from coopbench.episodes.actions import stored_episodes
+from coopbench.playing.origin import is_elsewhere
+from coopbench.playing.plan import game_of
 from coopbench.report.facts import training_text
 from coopbench.report.metadata import (
     COMPUTE,
@@ -214,6 +219,22 @@ def _of_numbers(findings: Findings) -> list[Answer]:
     ]
 
 
+def _sample_text(findings: Findings) -> str:
+    """Say how many episodes of policies of others can be played again; empty if all can."""
+    stored = total = 0
+    for block in findings.episodes.blocks:
+        trained = findings.metadata.get(block.cell, {}).get("training") is not None
+        if block.trace is None or trained or not is_elsewhere(findings.protocol, block.cell):
+            continue
+        game = game_of(findings.protocol.task_of(block.cell.task))
+        width = int(np.prod(game.action_space.shape or ()))
+        stored += len(stored_episodes(block, width, int(game.constants.horizon)))
+        total += len(block)
+    if stored == total:
+        return ""
+    return f"; of policies from elsewhere all actions in a sample of {stored:,} of {total:,}"
+
+
 def _of_sources(findings: Findings) -> list[Answer]:
     blocks = findings.played.blocks
     traced = [block.trace for block in blocks if block.trace is not None]
@@ -230,7 +251,7 @@ def _of_sources(findings: Findings) -> list[Answer]:
         (
             "Episodes can be verified",
             yes_if(len(traced) == len(blocks)),
-            f"{prints}; actions of {counted(recorded, 'episode')}",
+            f"{prints}; actions of {counted(recorded, 'episode')}{_sample_text(findings)}",
         ),
         ("Hyperparameters", *stated(metas, _hyperparameters_given)),
         ("Code", *stated(metas, code_text)),
