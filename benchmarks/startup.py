@@ -1,49 +1,98 @@
-"""Measure the waiting time of a user: import, first step, main job; each in a fresh process."""
+"""Measure where a user waits, in processor time: each case in a fresh process.
+
+    python benchmarks/startup.py [CASE ...]
+
+"cold" is the first run with empty caches of compiled code, "warm" the median of three further
+runs. The main job is played into a new folder; "kept" is the same command on that folder again.
+Processor time is that of the process and its children, user and system, and counts several cores
+together; unlike time on the clock it hardly depends on what else the machine does.
+"""
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
+PROTOCOL = "coopetition-standard"
 STEP = (
-    "import gymnasium, coopbench_envs; env = gymnasium.make('coopbench/TrustDilemma-v0');"
+    "import gymnasium, coopbench_envs; env = gymnasium.make('coopbench/{}');"
     "env.reset(seed=0); env.step(env.action_space.sample())"
 )
-MAIN = "from coopbench.cli.main import main; import sys; sys.argv[1:] = {}; main()"
+COMMAND = "import sys; sys.argv[1:] = {!r}; from coopbench.__main__ import main; main()"
+WARM = 3  # runs
+
+
+class Case(NamedTuple):
+    """What is measured, and the limit of its processor time in seconds, if there is one."""
+
+    code: str
+    cold: float | None = None
+    warm: float | None = None
+    kept: bool = False  # measured again on the folder that its first run has written
+
+
 CASES = {
-    "python alone": "pass",
-    "import numpy, gymnasium, pettingzoo": "import numpy, gymnasium, pettingzoo",
-    "import coopbench_envs": "import coopbench_envs",
-    "first step": STEP,
-    "main job (coopetition-standard)": MAIN,
+    "python alone": Case("pass"),
+    "import numpy, gymnasium, pettingzoo": Case("import numpy, gymnasium, pettingzoo"),
+    "import coopbench_envs": Case("import coopbench_envs"),
+    "coopbench --version": Case(COMMAND.format(["--version"])),
+    "first step": Case(STEP.format("TrustDilemma-v0"), 4.0, 0.8),
+    "first step of Routing": Case(STEP.format("Routing-v0"), 10.0),
+    f"evaluate {PROTOCOL}": Case(
+        COMMAND.format(["evaluate", PROTOCOL, "--out", "results"]), None, 12.0, kept=True
+    ),
 }
 
 
-def seconds(code: str, cache: str) -> float:
-    """Wall-clock seconds of a fresh interpreter that runs ``code``."""
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = ["evaluate", "coopetition-standard", "--out", folder]
-        command = [sys.executable, "-c", code.format(arguments)]
-        start = time.perf_counter()
-        subprocess.run(
-            command,
-            check=True,
-            env=os.environ | {"NUMBA_CACHE_DIR": cache},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        return time.perf_counter() - start
+def seconds(code: str, cache: str, folder: str) -> float:
+    """Processor time, in seconds, of a fresh interpreter that runs ``code`` in ``folder``."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        cwd=folder,
+        env=os.environ | {"NUMBA_CACHE_DIR": cache},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def rows(name: str, case: Case) -> Iterator[tuple[str, float, float]]:
+    """Yield the rows of a case: what it is, cold and warm seconds."""
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as place:
+        cold = seconds(case.code, cache, str(new(place)))
+        runs = 1 if case.kept else WARM
+        warm = sorted(seconds(case.code, cache, str(new(place))) for _ in range(runs))
+        yield name, cold, warm[runs // 2]
+        if case.kept:
+            again = sorted(Path(place).iterdir())[0]
+            yield f"{name}, kept", cold, seconds(case.code, cache, str(again))
+
+
+def new(place: str) -> Path:
+    """Return a new folder in ``place``."""
+    return Path(tempfile.mkdtemp(dir=place))
+
+
+def shown(value: float, limit: float | None) -> str:
+    """Write a time, marked if it is beyond its limit."""
+    return f"{value:7.2f}{'!' if limit is not None and value > limit else ' '}"
 
 
 def main() -> None:
-    """Print the first (cold) and the median of five further (warm) times of every case."""
-    print(f"{'':<40}{'cold':>8}{'warm':>8}  seconds, wall clock")
-    for name, code in CASES.items():
-        with tempfile.TemporaryDirectory() as cache:
-            cold = seconds(code, cache)
-            warm = sorted(seconds(code, cache) for _ in range(5))[2]
-        print(f"{name:<40}{cold:>8.2f}{warm:>8.2f}")
+    """Print cold and warm times of the chosen cases, by default of all."""
+    chosen = sys.argv[1:] or list(CASES)
+    print(f"{'':<40}{'cold':>8}{'warm':>8}  seconds of processor time; !: beyond the limit")
+    for name in chosen:
+        case = CASES[name]
+        for what, cold, warm in rows(name, case):
+            print(f"{what:<40}{shown(cold, case.cold)}{shown(warm, case.warm)}", flush=True)
 
 
 if __name__ == "__main__":

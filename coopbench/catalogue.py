@@ -1,14 +1,22 @@
 """Catalogue: names of environments, policies, learners and protocols; compiling them all."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 import coopbench_envs
 from coopbench.baselines import registry
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match, seating
+from coopbench.baselines.player import Player
 from coopbench.protocol.loading import protocol_files
 
-__all__ = ["environments", "learners", "policies", "protocols", "warmup"]
+__all__ = ["compilations", "environments", "learners", "policies", "protocols", "warmup"]
+
+_PLANNED = ("coopbench/Routing-v0", "coopbench/Routing-v1")
+_PLANNERS = ("astar_pibt", "greedy", "orca", "potential_field", "prioritised_rrt_star")
+_RULED, _RULE = "coopbench/TrustDilemma-v1", "rule:trust-dilemma/memory"
 
 
 def environments() -> tuple[str, ...]:
@@ -32,11 +40,47 @@ def protocols() -> tuple[str, ...]:
     return tuple(sorted(protocol_files()))
 
 
-def warmup(report: Callable[[str], None] | None = None) -> None:
-    """Compile and cache the drivers of every environment; ``report`` is called with each id."""
-    for env_id in environments():
-        engine = coopbench_envs.Engine(env_id)
-        engine.reset(np.zeros(1, np.uint64))
-        engine.global_state()
+def warmup(
+    report: Callable[[str], None] | None = None,
+    progress: Callable[[str, float, str], None] | None = None,
+) -> None:
+    """Compile and cache all code that is compiled, so that nothing is compiled later.
+
+    That is the code of environments, which training uses as well, and of the policies that compute
+    much: planners and searched rules. ``report`` is called with the name of each part when it is
+    done; ``progress`` with the name, the share of the part that is done, and "plays" or "done".
+    """
+    for name, compile_part in compilations().items():
+        if progress is not None:
+            progress(name, 0.0, "plays")
+        compile_part()
+        if progress is not None:
+            progress(name, 1.0, "done")
         if report is not None:
-            report(env_id)
+            report(name)
+
+
+def compilations() -> dict[str, Callable[[], None]]:
+    """Return what ``warmup`` compiles as {name: function that does it}."""
+    parts: dict[str, Callable[[], None]] = {}
+    for env_id in environments():
+        parts[env_id] = partial(_play_environment, env_id)
+    for env_id in _PLANNED:
+        for policy in _PLANNERS:
+            parts[f"{policy} on {env_id}"] = partial(_play_policy, policy, env_id)
+    parts[f"rule on {_RULED}"] = partial(_play_policy, _RULE, _RULED)
+    return parts
+
+
+def _play_environment(env_id: str) -> None:
+    engine = coopbench_envs.Engine(env_id)
+    engine.reset(np.zeros(1, np.uint64))
+    engine.global_state()
+
+
+def _play_policy(policy: str, env_id: str) -> None:
+    engine = coopbench_envs.Engine(env_id)
+    players, seats = [Player(policy, Game.of(engine))], seating(1, len(engine.agents), 0)
+    match = Match(engine, players, seats)
+    match.begin(np.zeros(1, np.uint64), None)
+    next(iter(match.steps()))

@@ -15,7 +15,7 @@ import builders
 import pytest
 
 import coopbench
-from coopbench import doctor
+from coopbench import catalogue, doctor
 from coopbench.cli.main import COMMANDS
 from coopbench.cli.options import assignment
 from coopbench.protocol import loading
@@ -339,3 +339,20 @@ def test_doctor_examines_everything(command, monkeypatch):
 
     monkeypatch.setattr(doctor, "_cache", broken)
     assert "NOT IN ORDER: OSError: no disk" in command("doctor", status=1).out
+
+
+def test_warmup_compiles_every_part_once(monkeypatch, command):
+    played = []
+    parts = {"env": lambda: played.append("env"), "planner": lambda: played.append("planner")}
+    monkeypatch.setattr(catalogue, "compilations", lambda: parts)
+    printed = command("warmup")
+    assert played == ["env", "planner"]
+    assert "planner" in printed.err + printed.out
+
+
+def test_what_warms_up_are_environments_planners_and_rules():
+    names = list(catalogue.compilations())
+    assert set(catalogue.environments()) < set(names)
+    planners = {name for name, text in catalogue.policies().items() if name in catalogue._PLANNERS}
+    assert len(planners) == 5
+    assert any(name.startswith("rule on") for name in names)

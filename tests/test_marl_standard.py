@@ -223,7 +223,7 @@ def test_the_report_is_found_again_and_saved_whole(report, folder, tmp_path):
     files = again.save(tmp_path)
     points = sum(len(curve.steps) for curve in again.learning)
     assert len(files["learning"].read_text().splitlines()) == 1 + points
-    assert {"efficiency", "late", "plots/efficiency-pair.svg", "plots/learning-race.png"} <= set(
+    assert {"efficiency", "late", "plots/efficiency-pair.svg", "plots/learning-race.svg"} <= set(
         files
     )
     page = files["html"].read_text()

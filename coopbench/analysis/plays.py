@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -148,8 +149,18 @@ def strata_of(task: Task, block: Episodes) -> np.ndarray | None:
         columns.append(np.nan_to_num(block.metrics[name], nan=-1.0))
     if not columns:
         return None
-    _, labels = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    return labels.ravel() if labels.max(initial=0) > 0 else None
+    table = np.stack(columns, axis=1)
+    labels = _labels(table.tobytes(), table.dtype.str, table.shape)
+    return labels if labels.max(initial=0) > 0 else None
+
+
+@lru_cache(maxsize=256)
+def _labels(content: bytes, kind: str, shape: tuple[int, int]) -> np.ndarray:
+    """Number the different rows of a table; all metrics of a cell have the same table."""
+    table = np.frombuffer(content, kind).reshape(shape)
+    labels: np.ndarray = np.unique(table, axis=0, return_inverse=True)[1].ravel()
+    labels.flags.writeable = False
+    return labels
 
 
 def _usable(strata: np.ndarray | None) -> np.ndarray | None:

@@ -173,10 +173,13 @@ class EpisodeTable:
     def _courses(self) -> dict[tuple[str, str], tuple[Progress, ...]]:
         return _by_pair(self.progress)
 
+    def columns(self) -> Iterator[dict[str, Sequence[object]]]:
+        """Iterate over cells as the columns of their flat rows, one value per episode."""
+        return map(_columns, self.blocks)
+
     def rows(self) -> Iterator[dict[str, object]]:
         """Iterate over episodes as flat rows, one column per metric and agent."""
-        for block in self.blocks:
-            columns = _columns(block)
+        for columns in self.columns():
             for values in zip(*columns.values(), strict=True):
                 yield dict(zip(columns, values, strict=True))
 
@@ -192,7 +195,7 @@ def _columns(block: Episodes) -> dict[str, Sequence[object]]:
         "seed": block.seeds.tolist(),
         "length": block.lengths.tolist(),
         "terminated": block.terminated.tolist(),
-        "seats": [block.played(k) for k in range(count)],
+        "seats": _seats(block),
         "return": block.team_returns.tolist(),
     }
     if block.trace is not None:
@@ -201,6 +204,14 @@ def _columns(block: Episodes) -> dict[str, Sequence[object]]:
     for name, values in ({"return": block.returns} | block.agent_metrics).items():
         columns |= {f"{name}_{a}": values[:, seat].tolist() for seat, a in enumerate(block.agents)}
     return columns
+
+
+def _seats(block: Episodes) -> list[str]:
+    """Return ``played`` of all episodes of a cell, of equal ones once."""
+    keys = [row.tobytes() for row in block.seats]
+    first = {key: k for k, key in reversed(list(enumerate(keys)))}
+    texts = {key: block.played(k) for key, k in first.items()}
+    return [texts[key] for key in keys]
 
 
 def _by_pair(parts: tuple[T, ...]) -> dict[tuple[str, str], tuple[T, ...]]:

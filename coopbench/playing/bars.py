@@ -30,10 +30,10 @@ class Progress:
 
     In a notebook they stand below its cell, elsewhere on the error stream, so that standard output
     holds only the report. Without a terminal there are lines and no bars. If every cell takes
-    ``steps`` steps, the bars also show steps per second.
+    ``steps`` steps, the bars also show steps per second. ``what`` are the things that are counted.
     """
 
-    def __init__(self, cells: int | None = None, steps: int = 0) -> None:
+    def __init__(self, cells: int | None = None, steps: int = 0, what: str = "cells") -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
@@ -51,7 +51,7 @@ class Progress:
         self._bars = Bars(*columns, console=stream, disable=not shown)
         self._ids: dict[str, Any] = {}
         self._cells, self._finished, self._reused = cells, 0, 0
-        self._steps = steps
+        self._steps, self._what = steps, what
         self._begun: dict[str, tuple[float, float]] = {}  # share done at the first report, and when
         self._speeds: dict[str, str] = {}
         self._all = self._bars.add_task("", total=cells, visible=cells is not None)
@@ -99,7 +99,7 @@ class Progress:
     def _count(self) -> None:
         """Show the numbers of finished and of kept cells."""
         reused = f", {self._reused} kept" if self._reused else ""
-        text = f"{self._finished} of {self._cells} cells{reused}"
+        text = f"{self._finished} of {self._cells} {self._what}{reused}"
         self._bars.update(self._all, completed=self._finished, description=text)
 
     def __exit__(self, *exception: Any) -> None:

@@ -137,7 +137,6 @@ def save(result: Meetings, folder: Path) -> dict[str, Path]:
     contents: dict[str, str | bytes] = {}
     for drawn in pictures(result):
         contents[f"plots/{drawn.name}.svg"] = drawn.svg
-        contents[f"plots/{drawn.name}.png"] = drawn.png
     contents |= {
         "crossplay.md": as_markdown(result),
         "crossplay.csv": as_csv(result.meetings, Meeting),

@@ -6,7 +6,8 @@ import io
 import itertools
 import json
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from coopbench.analysis.findings import RARE, Findings, row_types
@@ -19,9 +20,10 @@ from coopbench.report.card import cards
 from coopbench.report.checklist import checklist
 from coopbench.report.tables.words import units
 
-__all__ = ["as_csv", "as_json", "finite", "tables_as_csv"]
+__all__ = ["as_csv", "as_json", "columns_as_csv", "finite", "tables_as_csv"]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which spreadsheets let formulas begin
+_QUOTED = re.compile(r"[,\"\r\n]")  # in a field
 
 
 def tables_as_csv(findings: Findings) -> dict[str, str]:
@@ -49,6 +51,46 @@ def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
     writer.writerow(names)
     # None is written as an empty field.
     writer.writerows([_plain(_defined(row.get(name))) for name in names] for row in flat)
+    return out.getvalue()
+
+
+def columns_as_csv(cells: Iterable[Mapping[str, Sequence[Any]]]) -> str:
+    """Return rows as CSV like ``as_csv``, from the columns of some parts of them.
+
+    Every column of a part holds numbers of one kind, or texts, or None throughout.
+    """
+    parts = list(cells)
+    names = list(dict.fromkeys(itertools.chain(*parts)))
+    lines = [_line(names)]
+    for part in parts:
+        fields = [_fields(part[name]) if name in part else itertools.repeat("") for name in names]
+        lines += map(",".join, zip(*fields, strict=False))
+    return "\n".join(lines) + "\n"
+
+
+def _fields(column: Sequence[Any]) -> Iterable[str]:
+    """Return the values of a column as ``as_csv`` writes them."""
+    first = column[0] if len(column) else None
+    if isinstance(first, float):
+        if all(map(math.isfinite, column)):
+            return map(repr, column)
+        return (repr(value) if math.isfinite(value) else "" for value in column)
+    if isinstance(first, str):
+        texts = {text: _text(text) for text in set(column)}
+        return map(texts.__getitem__, column)
+    return ["" if value is None else str(value) for value in column]
+
+
+def _text(text: str) -> str:
+    """Return a text as a field, quoted where it has to be."""
+    plain: str = _plain(text)
+    return _line([plain, None])[:-1] if _QUOTED.search(plain) else plain
+
+
+def _line(values: Sequence[Any]) -> str:
+    """Return one line of CSV without its end."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(values)
     return out.getvalue()
 
 

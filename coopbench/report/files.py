@@ -4,7 +4,7 @@ from pathlib import Path
 
 from coopbench.analysis.findings import Findings
 from coopbench.files import write_all
-from coopbench.report.data import as_csv, as_json, tables_as_csv
+from coopbench.report.data import as_json, columns_as_csv, tables_as_csv
 from coopbench.report.latex import as_latex
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
@@ -27,11 +27,10 @@ def save(findings: Findings, folder: Path) -> dict[str, Path]:
     contents: dict[str, str | bytes] = {}
     for picture in drawn:
         contents[f"plots/{picture.name}.svg"] = picture.svg
-        contents[f"plots/{picture.name}.png"] = picture.png
     contents["report.json"] = as_json(findings)
     contents |= {f"{name}.csv": content for name, content in tables_as_csv(findings).items()}
     contents |= {
-        "episodes.csv": as_csv(findings.played.rows()),
+        "episodes.csv": columns_as_csv(findings.played.columns()),
         "report.tex": as_latex(findings),
         "report.md": as_markdown(findings, drawn),
         "report.html": as_html(findings, drawn),

@@ -465,7 +465,7 @@ def _row(line: bytes) -> dict[str, Any]:
         raise ValueError(f"a line is longer than {_LINE:,} bytes")
     if line.count(b"[") + line.count(b"{") > _LISTS:
         raise ValueError(f"a line holds more than {_LISTS} lists")
-    row = json.loads(line)
+    row = from_json(line, cache_strings="keys")
     if not isinstance(row, dict) or tuple(row) != _ROW:
         raise ValueError(f"a line does not hold {', '.join(_ROW)}")
     return row

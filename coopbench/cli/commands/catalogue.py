@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from coopbench.cli.console import console, say
+from coopbench.cli.console import console, interruption, say
 from coopbench.cli.options import Policies, ProtocolName, chosen
 
 __all__ = ["bench", "doctor", "list_all", "show", "show_plan", "warmup"]
@@ -83,7 +83,13 @@ def doctor() -> None:
 
 
 def warmup() -> None:
-    """Compile every environment now, so that nothing is compiled later."""
+    """Compile environments, planners and rules now, so that nothing is compiled later."""
+    from coopbench.catalogue import compilations
     from coopbench.catalogue import warmup as run
+    from coopbench.playing.bars import Progress
 
-    run(lambda env_id: say(f"compiled {env_id}"))
+    with (
+        interruption("What is compiled is kept; rerun the same command to go on."),
+        Progress(len(compilations()), what="parts") as progress,
+    ):
+        run(progress=progress.show)

@@ -1,4 +1,4 @@
-"""Style of all plots: how policies look, axes, legends, and figures as SVG and PNG.
+"""Style of all plots: how policies look, axes, legends, and figures as SVG.
 
 Colours are those of Okabe and Ito (2008) that can be told apart with colour-blindness; marker and
 line style repeat the distinction for print in grey. A policy looks the same in all plots. Nothing
@@ -69,7 +69,6 @@ class Picture:
     task: str | None
     caption: str
     svg: str
-    png: bytes
     kind: str = ""  # "chart": shown among the charts
 
 
@@ -164,16 +163,10 @@ def share_limits(ax: Any, values: Sequence[float]) -> None:
 
 
 def picture(name: str, task: str | None, caption: str, ax: Any) -> Picture:
-    """Write a figure as SVG and PNG; the same figure gives the same bytes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure, pixels = ax.figure, io.BytesIO()
-    figure.get_layout_engine().execute(figure)  # much of the work: once for both formats
-    figure.set_layout_engine(None)
-    vector = svg(figure, name)
-    figure.set_dpi(200)
-    FigureCanvasAgg(figure).print_png(pixels, metadata={"Software": None})
-    return Picture(name, task, caption, vector, pixels.getvalue())
+    """Write a figure as SVG; the same figure gives the same bytes."""
+    ax.figure.get_layout_engine().execute(ax.figure)
+    ax.figure.set_layout_engine(None)
+    return Picture(name, task, caption, svg(ax.figure, name))
 
 
 def svg(figure: Any, name: str) -> str:
