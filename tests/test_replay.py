@@ -140,7 +140,7 @@ def test_results_that_cannot_be_reproduced_are_named(results, tmp_path):
     assert len(coopbench.find_episode(f"{root}/focal/random/1")) == 8
 
 
-def test_an_object_is_shown_where_its_actions_are_recorded(results, tmp_path):
+def test_an_object_is_shown_in_every_episode_whose_actions_are_stored(results, tmp_path):
     def mine(observations):
         return 40.0 + 5 * observations[..., :1]
 
@@ -148,14 +148,16 @@ def test_an_object_is_shown_where_its_actions_are_recorded(results, tmp_path):
     report = coopbench.evaluate(protocol, [mine], out=tmp_path)
     task = protocol.task[0].id
     block = report.episodes.of(task, "mine")
-    recorded = list(block.trace.recorded)
-    for k in recorded:
+    for k in range(len(block)):
         episode = coopbench.find_episode(f"{tmp_path}/{task}/mine/{k}")
         for engine in episode.play():
             returns = engine.control.returns[0].copy()
         assert np.array_equal(returns, block.returns[k])
         assert [player == "mine" for player in episode.players] == block.seats[k].tolist()
-    other = next(k for k in range(len(block)) if k not in recorded)
+    other = next(k for k in range(len(block)) if k not in block.trace.recorded)
+    meta = builders.edit_meta(tmp_path / task / "mine")
+    del meta["sha256"]["actions.npz"]
+    builders.edit_meta(tmp_path / task / "mine", sha256=meta["sha256"])
     with pytest.raises(ReplayError, match=r"do not keep the policy 'mine' .*coopbench\.record"):
         coopbench.find_episode(f"{tmp_path}/{task}/mine/{other}")
 

@@ -139,3 +139,10 @@ def test_another_sample_is_refused(protocol, tmp_path, monkeypatch):
     check = changed(tmp_path, "actions.npz", packed(Actions(stored.episodes[1:], stored.joint[1:])))
     assert check.verdict == DIFFERENT
     assert "those that the results choose" in " ".join(check.reasons)
+
+
+def test_merged_results_hold_the_actions(protocol, tmp_path):
+    coopbench.evaluate(protocol, [mine], tmp_path / "part", backend="processes", workers=1)
+    coopbench.merge([tmp_path / "part"], tmp_path / "whole")
+    (check,) = verify(tmp_path / "whole").cells
+    assert (check.verdict, check.played) == (IDENTICAL, check.episodes)

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coopbench.baselines.game import Game
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import make_policy
+from coopbench.episodes.actions import largest
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
 from coopbench.files import write_bytes
@@ -147,10 +149,14 @@ def _from_results(root: Path, address: _Address) -> Recording:
         raise ReplayError(f"{root / cell.folder} is a training run that failed.")
     block, policy = stored.episodes, stored.policy or stored.meta["plays"]
     k = _number(address.episode, len(block), f"{task.id} in {root}")
-    if policy is None:
+    if policy is None and (block.trace is None or k in block.trace.recorded):
         return recording.recorded_episode(protocol, block, k)
-    _check_stored(policy, task)
-    played, outcome = _played(protocol, cell, policy, task, k, block.seeds[k])
+    if policy is None:
+        player: PolicyLike = _repeated(stored, block, k, task)
+    else:
+        _check_stored(policy, task)
+        player = policy
+    played, outcome = _played(protocol, cell, player, task, k, block.seeds[k])
     _compare(block, k, outcome, str(root / cell.folder))
     return played
 
@@ -179,6 +185,41 @@ def _number(text: str, episodes: int, where: str) -> int:
             f"Episode {text!r} of {where} does not exist; allowed: 0 to {episodes - 1}."
         )
     return int(text)
+
+
+class _Repeated:
+    """A policy that does what it has done in one episode."""
+
+    def __init__(self, name: str, actions: np.ndarray) -> None:
+        self.name, self._actions = name, actions  # (steps, agents, ...)
+
+    def initial(self, game: Game, seeds: np.ndarray) -> np.ndarray:
+        """Return the number of the next step, for one lane."""
+        return np.zeros(1, np.int64)
+
+    def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the actions of the next step."""
+        step = min(int(memory[0]), len(self._actions) - 1)
+        return self._actions[None, step], memory + 1
+
+
+def _repeated(stored: store.Stored, block: Episodes, k: int, task: Task) -> _Repeated:
+    """Return a policy that does what was done in episode k, whose actions are stored.
+
+    Raises ``ReplayError`` if they are not.
+    """
+    game, longest = game_of(task), int(block.lengths.max())
+    width = len(game.agents) * int(np.prod(game.action_space.shape or ()))
+    try:
+        actions = store.read_actions(stored, largest(len(block), longest, width))
+    except DamagedResultError as error:
+        raise ReplayError(str(error)) from None
+    if actions is None or k not in actions.episodes:
+        raise ReplayError(
+            f"Results do not keep the policy {block.cell.policy!r} itself, and not the actions of "
+            f"episode {k}. Use coopbench.record."
+        )
+    return _Repeated(block.cell.policy, actions.joint[np.searchsorted(actions.episodes, k)])
 
 
 def _check_stored(plays: str | TrainedPolicy, task: Task) -> None:
