@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
+from coopbench_envs.foreign_names import Keywords, is_foreign
 from coopbench_envs.layouts import Part, unpack
 from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import spec
@@ -31,6 +32,8 @@ class Game:
     low: np.ndarray  # (agents, dim) bounds of Box actions; empty for Discrete
     high: np.ndarray
     action_layout: Mapping[str, Part]  # named parts of one agent's action; empty if it has one
+    # Of an environment of another package: how observations and actions look. None for all others.
+    codec: Any = None
 
     @classmethod
     def of(cls, engine: "Engine") -> "Game":
@@ -40,17 +43,25 @@ class Game:
     @classmethod
     def at(cls, env_id: str, **parameters: Any) -> "Game":
         """Return the game of an environment, without an engine, which would be compiled first."""
-        environment = spec(env_id)
-        values = resolve(environment.params, parameters, environment.id)
+        return cls.described(spec(env_id), **parameters)
+
+    @classmethod
+    def described(cls, environment: "EnvSpec", **parameters: Any) -> "Game":
+        """Return the game of an environment that is at hand as data, with these parameters."""
+        if is_foreign(environment.id):
+            values: Any = Keywords(environment.id, parameters)
+        else:
+            values = resolve(environment.params, parameters, environment.id)
         return cls._made(environment, values, environment.constants(values))
 
     @classmethod
     def _made(cls, environment: "EnvSpec", parameters: Any, constants: Any) -> "Game":
         agents = environment.agents(constants)
         spaces = [environment.action_space(constants, a) for a in range(len(agents))]
-        discrete = isinstance(spaces[0], gym.spaces.Discrete)
-        low = np.zeros(0) if discrete else np.stack([space.low for space in spaces])
-        high = np.zeros(0) if discrete else np.stack([space.high for space in spaces])
+        boxes = all(isinstance(space, gym.spaces.Box) for space in spaces)
+        bounded = boxes and len({space.shape for space in spaces}) == 1
+        low = np.stack([space.low for space in spaces]) if bounded else np.zeros(0)
+        high = np.stack([space.high for space in spaces]) if bounded else np.zeros(0)
         action_layout = environment.action_layout
         return cls(
             environment.id,
@@ -62,6 +73,7 @@ class Game:
             low.astype(np.float64),
             high.astype(np.float64),
             {} if action_layout is None else dict(action_layout(constants)),
+            getattr(constants, "codec", None),
         )
 
     def unpack(self, observations: np.ndarray) -> dict[str, np.ndarray]:

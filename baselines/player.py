@@ -83,6 +83,9 @@ class Player:
         return masks.astype(np.bool_)
 
     def _checked(self, actions: Any, observations: np.ndarray) -> np.ndarray:
+        if self.game.codec is not None:
+            encoded: np.ndarray = self.game.codec.encoded(actions, len(observations), self.label)
+            return encoded
         space = self.game.action_space
         shape = (*observations.shape[:2], *tuple(space.shape))
         try:

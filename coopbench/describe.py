@@ -5,17 +5,22 @@ from functools import cache
 from typing import Any
 
 import coopbench_envs
+from coopbench.analysis.environments import code_text
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.policy import Entry
 from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
-from coopbench.protocol.loading import load_protocol, protocol_files
+from coopbench.playing.engines import engine_of
+from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.protocol.user_maps import maps_text
 from coopbench.report.facts import training_text
 from coopbench.report.markdown import rows_table
 from coopbench_envs.engine import Engine
+from coopbench_envs.foreign.codec import BY_AGENT, CHOICES, VECTORS
+from coopbench_envs.foreign.loading import code_of
+from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.parameters import unknown
@@ -24,10 +29,20 @@ from coopbench_envs.roles import members_of_roles
 __all__ = [
     "describe",
     "describe_environment",
+    "describe_foreign",
     "describe_learner",
     "describe_policy",
     "describe_protocol",
 ]
+
+
+_FORMS = {
+    CHOICES: "integers (episodes, agents)",
+    VECTORS: "numbers (episodes, agents, *shape)",
+    BY_AGENT: "a list of dictionaries {agent: action}, one per episode",
+}
+_STACKED = "one array (episodes, agents, *shape)"
+_APART = "an array of dictionaries {agent: observation}, one per episode"
 
 
 def describe(name: str) -> str:
@@ -36,6 +51,8 @@ def describe(name: str) -> str:
     environments |= {i.split("/")[1]: i for i in coopbench_envs.ids()}
     if name in environments:
         return describe_environment(environments[name])
+    if is_foreign(name):
+        return describe_foreign(name)
     if name in learners():
         return describe_learner(learners()[name])
     if name in entries():
@@ -73,6 +90,35 @@ def describe_environment(env_id: str) -> str:
             rows_table(["Observation part", "Index"], _places(engine.layout)),
             rows_table(["Metric", "Meaning"], metrics.items()),
             rows_table(["Metric per agent", "Meaning"], of_agents.items()),
+        ]
+    )
+
+
+def describe_foreign(name: str) -> str:
+    """Fact table of an environment of another package, which is made and plays a random episode."""
+    task = ad_hoc(name).task[0]
+    engine = engine_of(task)
+    constants = engine.constants
+    engine.close()
+    stacked = constants.codec.stacked
+    facts = {
+        "Id": f"`{name}`",
+        "Code": code_text(code_of(name)),
+        "Agents": _agents(engine.agents),
+        "Action (per agent)": _spaces(engine.action_spaces, engine.agents),
+        "Actions of policies": _FORMS[constants.codec.form],
+        "Observation (per agent)": _spaces(engine.observation_spaces, engine.agents),
+        "Observations of policies": _STACKED if stacked else _APART,
+        "Horizon": f"{engine.horizon:,}"
+        + ("" if constants.stated else " (the environment does not say)"),
+        "What does not hold": "equal bits on other machines, speed, saved states, episodes to "
+        "watch, training with the learners of this package",
+    }
+    metrics = {f"`{metric}`": text for metric, text in known_metrics(task.spec).items()}
+    return "\n\n".join(
+        [
+            rows_table(["Fact", "Value"], facts.items()),
+            rows_table(["Metric", "Meaning"], metrics.items()),
         ]
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from coopbench_envs.compiling import entry
 from coopbench_envs.drivers import DISABLED, LOOK, NEXT_STEP, RENEW, RESET, RESTORE, Control, driver
+from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.memory import ORDERS, arranged, control_of, laid_out
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec
@@ -60,6 +61,11 @@ class Engine:
         if order not in ORDERS:
             raise ValueError(f"order was {order!r}; allowed: 'C' (lanes outermost), 'F'.")
         self.spec = spec(env_id)
+        if is_foreign(env_id):
+            raise ValueError(
+                f"{env_id} is an environment of another package, which cannot be used here; "
+                f"allowed: evaluate, crossplay, report, verify."
+            )
         self.lanes, self.threads, self.order = lanes, threads, order
         self.parameters = resolve(self.spec.params, parameters, self.spec.id)
         self.constants = self.spec.constants(self.parameters)

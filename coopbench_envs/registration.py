@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import gymnasium
 import pettingzoo
 
+from coopbench_envs.foreign_names import is_foreign, permit, permitted
 from coopbench_envs.parameters import unknown
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _ROOT = Path(__file__).parent
 _ID = re.compile(r'^\s+id="([\w-]+/[\w.-]+-v\d+)"', re.MULTILINE)
 _NAME = re.compile(r"[\w-]+/[\w.-]+-v\d+")  # of an environment of another package
 _SHELLS = "coopbench_envs.shells"
+_FOREIGN = "coopbench_envs.foreign.environment"  # imports numba
 _GROUP = "coopbench.environments"  # of entry points
 _modules: dict[str, str] = {}  # id -> module that defines it
 _specs: dict[str, "EnvSpec"] = {}  # id -> its SPEC, once needed
@@ -42,9 +44,15 @@ def spec(env_id: str) -> "EnvSpec":
     """Return the SPEC of ``env_id``; the namespace ``coopbench/`` may be left out.
 
     ``module:id`` imports ``module`` first, as ``gymnasium.make`` does, and ``FILE.py:SPEC`` is
-    ``register_file``. Raises ``ValueError`` with the nearest id if there is none of that name, and
-    for a module that cannot be imported.
+    ``register_file``. What names of environments of other packages mean (see ``foreign_names``) is
+    made when its constants are needed.
+
+    Raises ``ValueError`` with the nearest id if there is none of that name, and for a module that
+    cannot be imported.
     """
+    if is_foreign(env_id):
+        described: EnvSpec = _imported(_FOREIGN).foreign_spec(env_id)
+        return described
     if ":" in env_id:
         module, env_id = env_id.rsplit(":", 1)
         if module.endswith(".py"):
@@ -109,14 +117,21 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
 
 
 def added() -> dict[str, str]:
-    """Return the environments that are not of this package, {id: module}."""
-    return {k: m for k, m in _modules.items() if not m.startswith("coopbench_envs.")}
+    """Return the environments that are not of this package, {id: module}.
+
+    Those of other packages that may be made have no module.
+    """
+    registered = {k: m for k, m in _modules.items() if not m.startswith("coopbench_envs.")}
+    return registered | dict.fromkeys(permitted(), "")
 
 
 def restore(modules: dict[str, str]) -> None:
     """Register what ``added`` has returned in another process; modules are imported when used."""
     for env_id, module in modules.items():
-        _register(env_id, module)
+        if module:
+            _register(env_id, module)
+        else:
+            permit(env_id)
 
 
 def _imported(module: str) -> ModuleType:

@@ -24,12 +24,13 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench_envs": (
         ("reading",),
         ("errors", "parameters", "layouts", "roles", "rendering", "arrays", "threads", "compiling"),
-        ("core",),
+        ("foreign_names", "core"),
         ("drivers",),
         ("memory",),
         (FAMILIES,),
         ("registration",),
         ("engine",),
+        ("foreign",),
         ("pictures",),
         ("shells",),
         ("",),
@@ -98,6 +99,7 @@ IMPORT_BY_NAME = {
     "baselines/registry.py": "policies and learners register by lying in the folder",
     "coopbench/__init__.py": "public names are loaded when they are first used",
     "baselines/own_code.py": "the user names a module",
+    "coopbench_envs/foreign/loading.py": "the user names a module",
     "coopbench_envs/registration.py": "environments register by lying in the folder",
     "coopbench_envs/shells/seats.py": "partners of an environment need policies, which lie above",
 }

@@ -190,7 +190,7 @@ def test_a_digest_depends_on_content_not_on_comments(tmp_path):
         ("TrustDilemma-v0", "TrustDilema-v0", r"Did you mean 'coopbench/TrustDilemma-v0'"),
         ("low = 0.0, high = 4000.0", "low = 0.0", r"task.0.bounds.high: is missing"),
         ("low = 0.0, high = 4000.0", "low = 9.0, high = 4.0", r"low must lie below high"),
-        ("bounds = { low = 0.0, high = 4000.0 }", "", r"task.0.bounds: is missing"),
+        ("bounds = { low = 0.0, high = 4000.0 }", "", r"has no bounds, .* or set normalisation"),
         ("horizon = 9 }", "horizon = 9 }\nepisodes = 6", r"wants 6 episodes, but there are only 5"),
         (
             "version = 1",

@@ -33,4 +33,22 @@ class Random:
         return game.low + draws * (game.high - game.low), states
 
 
-ENTRY = Entry("random", Random, "draws uniformly from the action space", "none", Params)
+class RandomElsewhere(Random):
+    """Draws from the action spaces of an environment of another package, among legal choices."""
+
+    uses_masks = True
+
+    def act(
+        self, observations: np.ndarray, memory: np.ndarray, masks: np.ndarray | None = None
+    ) -> tuple[Any, np.ndarray]:
+        """Draw an element of every agent's space."""
+        states = memory.copy()
+        return self._game.codec.sampled(states, masks), states
+
+
+def create(game: Game, parameters: Params) -> Random:
+    """Make the policy for a game."""
+    return Random(game, parameters) if game.codec is None else RandomElsewhere(game, parameters)
+
+
+ENTRY = Entry("random", create, "draws uniformly from the action space", "none", Params)

@@ -66,6 +66,7 @@ def _conclusion(verification: Verification) -> Iterator[str]:
     yield f"{played:,} of {total:,} episodes were played again{rest}."
     if not verification.holds:
         count = sum(not check.holds for check in verification.checks)
-        yield f"NOT VERIFIED: {count} of {len(verification.checks)} parts are different or missing."
+        parts = f"{count} of {len(verification.checks)} parts"
+        yield f"NOT VERIFIED: {parts} are different, missing or not verifiable."
     else:
         yield "Verified: " + ("identical." if verification.identical else "equal within tolerance.")

@@ -8,7 +8,7 @@ import coopbench_envs
 from coopbench.episodes import trajectories
 from coopbench.episodes.table import Episodes
 from coopbench.statistics import gini, jain
-from coopbench_envs.core import TrajectoryMetric
+from coopbench_envs.core import EnvSpec, TrajectoryMetric
 from coopbench_envs.parameters import unknown
 
 __all__ = ["agent_values", "known_agent_metrics", "known_metrics", "missing_metric", "values"]
@@ -40,9 +40,13 @@ _COMMON: dict[str, tuple[str, Callable[[Episodes], np.ndarray]]] = {
 }
 
 
-def known_metrics(env_id: str) -> dict[str, str]:
-    """Return the metrics of an environment as {name: meaning}."""
-    spec = coopbench_envs.spec(env_id)
+def _spec_of(env: str | EnvSpec) -> EnvSpec:
+    return coopbench_envs.spec(env) if isinstance(env, str) else env
+
+
+def known_metrics(env: str | EnvSpec) -> dict[str, str]:
+    """Return the metrics of an environment, or of one of this id, as {name: meaning}."""
+    spec = _spec_of(env)
     common = {name: text for name, (text, _) in _COMMON.items()}
     if spec.common_reward:
         common = {name: text for name, text in common.items() if name not in _FAIRNESS}
@@ -50,11 +54,11 @@ def known_metrics(env_id: str) -> dict[str, str]:
     return common | dict(spec.metrics) | _meanings(trajectories.episode_metrics(spec))
 
 
-def missing_metric(env_id: str, metric: str, where: str) -> str:
+def missing_metric(env: str | EnvSpec, metric: str, where: str) -> str:
     """Say why there is no ``metric`` of an environment, and which ones there are."""
-    if metric in _FAIRNESS and coopbench_envs.spec(env_id).common_reward:
+    if metric in _FAIRNESS and _spec_of(env).common_reward:
         return _compares_agents(metric, where)
-    return unknown("metric", metric, known_metrics(env_id), where)
+    return unknown("metric", metric, known_metrics(env), where)
 
 
 def _compares_agents(metric: str, where: str) -> str:
@@ -65,10 +69,10 @@ def _compares_agents(metric: str, where: str) -> str:
     )
 
 
-def known_agent_metrics(env_id: str) -> dict[str, str]:
+def known_agent_metrics(env: str | EnvSpec) -> dict[str, str]:
     """Return the metrics of each agent in an environment as {name: meaning}."""
     rewards = {"return": "sum over steps of the agent's rewards"}
-    return rewards | _meanings(trajectories.agent_metrics(coopbench_envs.spec(env_id)))
+    return rewards | _meanings(trajectories.agent_metrics(_spec_of(env)))
 
 
 def _meanings(table: Mapping[str, TrajectoryMetric]) -> dict[str, str]:

@@ -63,6 +63,8 @@ class Episodes:
     agent_metrics: dict[str, np.ndarray] = field(default_factory=dict)  # (episodes, agents) each
     trace: Trace | None = None  # None for results from elsewhere
     common_reward: bool = False  # every agent was paid the one reward of the team
+    # Of an environment of another package: its code, and whether its episodes can be repeated.
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seeds)

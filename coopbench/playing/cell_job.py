@@ -7,7 +7,6 @@ from coopbench.playing.backends.jobs import Resources
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
-from coopbench_envs.registration import spec
 
 __all__ = ["CellJob"]
 
@@ -45,7 +44,7 @@ class CellJob:
     @property
     def kind(self) -> str:
         """The module whose kernels the task's environment compiles."""
-        return spec(self.task.env).module
+        return self.task.spec.module
 
     @property
     def resources(self) -> Resources:

@@ -29,6 +29,7 @@ from coopbench.playing.models import (
 )
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
+from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.parameters import unknown
 
 __all__ = ["Planned", "check_units", "game_of", "plan"]
@@ -165,6 +166,8 @@ def _runs(name: str, task: str, model: Any) -> Runs:
 def _check(protocol: Protocol, cells: Sequence[Planned]) -> None:
     """Raise ``ValueError`` for models that cannot be played or described."""
     games = {task.id: game_of(task) for task in protocol.task}
+    for task in (task for task in protocol.task if is_foreign(task.env)):
+        task.check_partners(games[task.id])
     checked: set[tuple[str, str]] = set()
     for cell, model in cells:
         if isinstance(model, Trained | Checkpoints | Failed):
@@ -229,4 +232,4 @@ def _check_trained_by(protocol: Protocol, cell: Cell, model: Model) -> None:
 
 def game_of(task: Task) -> Game:
     """Describe the game of a task to a policy."""
-    return Game.at(task.env, **task.parameters)
+    return Game.described(task.spec, **task.parameters)

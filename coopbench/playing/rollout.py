@@ -17,6 +17,7 @@ from coopbench.episodes.trained import Trained
 from coopbench.episodes.trajectories import Recorder
 from coopbench.playing.backends.jobs import Tell
 from coopbench.playing.cell_job import CellJob
+from coopbench.playing.engines import engine_of, environment_facts
 from coopbench.playing.models import Checkpoints, Failed, Model, PolicyLike, name_of
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol
@@ -53,7 +54,8 @@ def play(
     episodes = _watched(match, cell, prints, progress)
     scores = values(episodes, protocol.report.score)
     trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
-    episodes = replace(episodes, trace=trace)
+    episodes = replace(episodes, trace=trace, environment=environment_facts(engine))
+    engine.close()
     if not with_actions:
         return episodes
     lanes = stored_episodes(episodes, int(np.prod(engine.actions.shape[2:])), engine.horizon)
@@ -71,7 +73,7 @@ def play_actions(
     the form in which they are stored.
     """
     task, numbers = protocol.task_of(block.cell.task), actions.episodes.tolist()
-    engine, joint = Engine(task.env, len(numbers), **task.parameters), actions.joint
+    engine, joint = engine_of(task, len(numbers)), actions.joint
     last = joint.shape[1] - 1
     script = Script(lambda step: joint[:, min(step, last)].copy())
     partners = [Player(name, Game.of(engine)) for name in task.partner_names]
@@ -108,7 +110,7 @@ def _match(
     task: Task, episodes: int, policy: PolicyLike, partners: Sequence[PolicyLike] | None
 ) -> Match:
     """Return the match of a policy and its partners on a task, one lane per episode."""
-    engine = Engine(task.env, episodes, **task.parameters)
+    engine = engine_of(task, episodes)
     if partners is None:
         partners, seats = task.partner_names, task.seating(episodes, engine.agents)
     else:

@@ -82,9 +82,17 @@ def check_domains(report: Reporting, tasks: Sequence[Task]) -> None:
             raise ValueError(unknown("group", name, groups, "the domains of the report"))
 
 
-def check_normalisation(report: Reporting) -> None:
-    """Check that 'minmax' is not combined with a margin."""
-    if report.normalisation == "minmax" and report.margin is not None:
+def check_normalisation(report: Reporting, tasks: Sequence[Task]) -> None:
+    """Check that every task has bounds, or that scores are normalised without them and a margin."""
+    if report.normalisation != "minmax":
+        for task in tasks:
+            if "bounds" not in task.model_fields_set:
+                raise ValueError(
+                    f"task {task.id!r} has no bounds, the scores that count as 0 and as 1; add "
+                    f"them, or set normalisation = 'minmax' in [report]"
+                )
+        return
+    if report.margin is not None:
         raise ValueError(
             "a margin is in units of the tasks' bounds, which normalisation 'minmax' does not "
             "use; remove one of them"
@@ -318,14 +326,15 @@ def _check_positions(chart: Chart, tasks: Sequence[Task]) -> None:
 def check_metrics(report: Reporting, tasks: Sequence[Task]) -> None:
     """Check that every task has the metrics that are reported of it, and its curve a course."""
     for task in tasks:
-        metrics, curve = known_metrics(task.env), report.curve_of(task)
+        spec, curve = task.spec, report.curve_of(task)
+        metrics = known_metrics(spec)
         for name in report.summary or ():
             if name not in metrics:
                 raise ValueError(missing_metric(task.env, name, f"the summary of {task.id!r}"))
         for name in (*report.metrics_of(task), curve):
             if name not in metrics:
-                raise ValueError(missing_metric(task.env, name, f"task {task.id!r}"))
-        measured = coopbench_envs.spec(task.env).metrics
+                raise ValueError(missing_metric(spec, name, f"task {task.id!r}"))
+        measured = spec.metrics
         if curve not in measured:
             raise ValueError(
                 f"curve {curve!r} of task {task.id!r} has no course over an "

@@ -1,5 +1,6 @@
 """Loading: a protocol by its name, from a TOML file, from a results folder, or for one game."""
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -14,6 +15,9 @@ from coopbench.files import read_bounded
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Limits
+from coopbench_envs.foreign.environment import foreign_spec
+from coopbench_envs.foreign.probing import info_names
+from coopbench_envs.foreign_names import is_foreign, parse_foreign, permit
 from coopbench_envs.parameters import named
 from coopbench_envs.reading import read_regular
 
@@ -21,6 +25,7 @@ __all__ = [
     "ad_hoc",
     "find_protocol",
     "load_protocol",
+    "names_environment",
     "protocol_files",
     "stored_protocol",
     "with_limits",
@@ -46,6 +51,8 @@ def protocol_files() -> dict[str, Path]:
 def load_protocol(source: str | Path | Protocol) -> Protocol:
     """Load a protocol by its name (``-v1`` may be left out), or from a TOML file.
 
+    Environments of other packages that a file names may be made from then on.
+
     Raises ``ProtocolError``, which names the file, the key and what is allowed.
     """
     if isinstance(source, Protocol):
@@ -53,21 +60,29 @@ def load_protocol(source: str | Path | Protocol) -> Protocol:
     path = Path(source)
     if path.suffix != ".toml":
         path = _shipped(str(source))
-    return _validated(_with_pools(_content(path), path), str(path))
+    return _permitted(_validated(_with_pools(_content(path), path), str(path)))
+
+
+def _permitted(protocol: Protocol) -> Protocol:
+    """Let the environments of other packages be made that a user's protocol names."""
+    for task in protocol.task:
+        if is_foreign(task.env):
+            permit(task.env)
+    return protocol
 
 
 def find_protocol(source: str | Path | Protocol) -> Protocol:
     """Return the protocol that a name, a file or the id of an environment stands for."""
-    name = str(source)
-    if isinstance(source, str) and name not in protocol_files() and _is_environment(name):
-        return ad_hoc(name)
+    if isinstance(source, str) and names_environment(source):
+        return ad_hoc(source)
     return load_protocol(source)
 
 
-def _is_environment(name: str) -> bool:
-    if name.endswith(".toml"):
+def names_environment(name: str) -> bool:
+    """Whether a text names an environment, and not a protocol."""
+    if name.endswith(".toml") or name in protocol_files():
         return False
-    return "/" in name or f"coopbench/{name}" in coopbench_envs.ids()
+    return is_foreign(name) or "/" in name or f"coopbench/{name}" in coopbench_envs.ids()
 
 
 def stored_protocol(file: Path) -> Protocol:
@@ -99,8 +114,13 @@ def ad_hoc(
     ``partners`` are registered policies for the other seats, or {role: policies}; without them the
     policy plays in all seats.
     """
-    spec = coopbench_envs.spec(env)
-    independent = [m for m in spec.metrics if m != "length" and m not in spec.dependent]
+    measured: dict[str, Any] = {}
+    if is_foreign(env):
+        permit(env)
+        measured = {"info": info_names(env, parameters)}
+    spec = foreign_spec(env, measured["info"]) if measured else coopbench_envs.spec(env)
+    shown = ("return", "length")
+    independent = [m for m in spec.metrics if m not in shown and m not in spec.dependent]
     dependent = {first: metric for metric, first in spec.dependent.items()}
     metrics = [
         name
@@ -118,16 +138,23 @@ def ad_hoc(
         "report": {"score": "return", "metrics": metrics, "curve": next(iter(spec.metrics))},
         "task": [
             {
-                "id": spec.name.lower(),
+                "id": _task_id(spec.id),
                 "env": spec.id,
                 "parameters": parameters,
                 "partners": _pools(partners),
                 "bounds": {"low": 0.0, "high": 1.0},
+                **measured,
             }
         ],
         "ad_hoc": True,
     }
     return _validated(content, f"the ad-hoc protocol for {env}")
+
+
+def _task_id(env_id: str) -> str:
+    """Return the id of the task of an environment: its name in small letters."""
+    name = parse_foreign(env_id).short if is_foreign(env_id) else env_id.split("/", 1)[1]
+    return re.sub(r"[^a-z0-9_.-]+", "-", name.lower()).strip("-._")
 
 
 def _pools(partners: Sequence[str] | Mapping[str, Sequence[str]]) -> Any:

@@ -81,7 +81,7 @@ class Protocol(Strict):
         checks.check_tasks(tasks, self.seeds)
         checks.check_groups(tasks)
         checks.check_domains(report, tasks)
-        checks.check_normalisation(report)
+        checks.check_normalisation(report, tasks)
         checks.check_training(self.training, self.seeds, tasks)
         checks.check_trained_on(self.training, tasks)
         checks.check_charts(report, tasks)

@@ -12,6 +12,9 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import seating_by_role
 from coopbench.baselines.registry import entry_of, make_policy
 from coopbench.protocol import map_files
+from coopbench_envs.core import EnvSpec
+from coopbench_envs.foreign.environment import foreign_spec
+from coopbench_envs.foreign_names import How, Keywords, is_foreign
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.roles import role_of
 
@@ -220,6 +223,7 @@ def _as_pools(value: Any) -> Any:
 
 
 AxisName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+MetricName = Annotated[str, Field(pattern=r"^[^\s:]{1,60}$")]
 AxisPlace = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -233,13 +237,17 @@ class Task(Strict):
     # Policies in the other seats, for all of them or by role of the agent; none: self-play.
     partners: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
     episodes: int | None = Field(default=None, ge=1, le=1_000_000)  # None: one per evaluation seed
-    bounds: Bounds
+    bounds: Bounds = Bounds(low=0.0, high=1.0)  # may be left out with minmax; see checks
     axes: dict[AxisName, AxisPlace] = {}  # position of the task on the axes of charts
     instances: Instances | None = None
     maps: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")  # checksum of its map files
     trained_on: str | None = later()  # id of the task whose models play this one; None: its own
     metrics: tuple[str, ...] | None = later()  # also reported of this task: those of its own game
     varies: str | None = later()  # id of the task whose game it plays with other parameters
+    # Of an environment of another package: numbers in ``info`` that are metrics, and what becomes
+    # of their values over an episode; steps after which it is truncated, None: as it says itself.
+    info: dict[MetricName, How] | None = later()
+    steps: int | None = later(ge=1, le=1_000_000)
 
     _lists = field_validator("metrics", mode="before")(_as_tuple)
     _pools = field_validator("partners", mode="before")(_as_pools)
@@ -251,11 +259,26 @@ class Task(Strict):
             return value
         return {k: float(v) if type(v) is int else v for k, v in value.items()}
 
+    @field_validator("info", mode="before")
+    @classmethod
+    def _last(cls, value: Any) -> Any:
+        """Turn a list of names into a table: their last values count."""
+        return dict.fromkeys(value, "last") if isinstance(value, list | tuple) else value
+
     @model_validator(mode="after")
     def _playable(self) -> "Task":
         spec = coopbench_envs.spec(self.env)
+        for key in ("info", "steps"):
+            if getattr(self, key) is not None and not is_foreign(self.env):
+                raise ValueError(
+                    f"{key!r} goes with an environment of another package, and {spec.id} has "
+                    f"metrics and a horizon of its own; remove it"
+                )
         try:
-            spec.constants(resolve(spec.params, self.parameters, spec.id))
+            if is_foreign(self.env):  # whose code a protocol alone does not execute
+                Keywords(self.env, self.parameters)
+            else:
+                spec.constants(resolve(spec.params, self.parameters, spec.id))
         except TypeError as error:  # an unknown parameter: pydantic reports ValueErrors only
             raise ValueError(str(error)) from None
         if self.maps is not None and self.maps != map_files.checksum(self.env, self.parameters):
@@ -269,11 +292,6 @@ class Task(Strict):
     def _seated(self) -> "Task":
         if self.partners == ():
             return self
-        game = Game.at(self.env, **self.parameters)
-        if len(game.agents) < 2:
-            raise ValueError(f"partners need seats; {game.env_id} has one agent here, allowed: 2")
-        if isinstance(self.partners, dict):
-            _check_roles(self.partners, game)
         if len(self.partner_names) > _PARTNERS:
             raise ValueError(
                 f"there are {len(self.partner_names):,} partners; allowed: up to {_PARTNERS}"
@@ -282,9 +300,30 @@ class Task(Strict):
             repeated = [name for name in names if names.count(name) > 1]
             if repeated:
                 raise ValueError(f"partners repeat {repeated[0]!r}; list each once")
+        if not is_foreign(self.env):  # whose partners are checked before they play
+            self.check_partners(Game.at(self.env, **self.parameters))
+        return self
+
+    def check_partners(self, game: Game) -> None:
+        """Raise ``ValueError`` for partners that have no seat in the game, or cannot play it.
+
+        Self-play passes.
+        """
+        if not self.pools:
+            return
+        if len(game.agents) < 2:
+            raise ValueError(f"partners need seats; {game.env_id} has one agent here, allowed: 2")
+        if isinstance(self.partners, dict):
+            _check_roles(self.partners, game)
         for name in self.partner_names:
             _check_partner(name, game)
-        return self
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The environment, with the metrics and the time that the task gives it."""
+        if is_foreign(self.env):
+            return foreign_spec(self.env, self.info, self.steps)
+        return coopbench_envs.spec(self.env)
 
     @property
     def pools(self) -> dict[str, tuple[str, ...]]:

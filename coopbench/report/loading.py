@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from coopbench.analysis.environments import environment_notes
 from coopbench.episodes.table import Cell
 from coopbench.playing.plan import check_units
 from coopbench.protocol.schema import Protocol
@@ -64,4 +65,6 @@ def report_of(
 
     results = [stored for _, stored in sorted(cells, key=place)]
     metadata = {s.episodes.cell: s.meta for s in results if s.episodes is not None}
-    return Report.of(protocol, table_of(results), notes, metadata, shipped)
+    table = table_of(results)
+    notes = (*notes, *environment_notes(protocol, table.blocks))
+    return Report.of(protocol, table, notes, metadata, shipped)

@@ -11,6 +11,7 @@ from coopbench.episodes.table import Episodes
 from coopbench.errors import ReplayError
 from coopbench.playing.recording import recorded_episode
 from coopbench.report.player import as_html
+from coopbench_envs.foreign_names import is_foreign
 
 __all__ = ["NO_REPLAY", "RULE", "Replay", "replays"]
 
@@ -19,7 +20,10 @@ RULE = (
     "the highest score and the one with the lowest. The best policy has the highest interquartile "
     "mean over the task's group, or, where there are no aggregates, the highest mean score."
 )
-NO_REPLAY = "No episode can be shown: these results hold no recorded actions."
+NO_REPLAY = (
+    "No episode can be shown: these results hold no recorded actions in environments that draw "
+    "themselves."
+)
 _SHARE = 0.2  # of the size of a separate page
 
 
@@ -49,7 +53,7 @@ def replays(findings: Findings) -> tuple[Replay, ...]:
 
 def _recorded(findings: Findings) -> Iterator[Episodes]:
     """Iterate over blocks with recorded episodes, by task, those of better policies first."""
-    for task in findings.protocol.task:
+    for task in (task for task in findings.protocol.task if not is_foreign(task.env)):
         played = [policy for name, policy in findings.episodes.pairs if name == task.id]
         rank = _ranks(findings, task.id, task.group)
         for policy in sorted(played, key=lambda name: -rank.get(name, -np.inf)):

@@ -12,8 +12,10 @@ source.txt      the source of a policy from FILE.py:NAME or module:NAME; it is n
 
 import hashlib
 import io
+import itertools
 import json
 import platform
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -45,6 +47,7 @@ from coopbench.protocol.map_files import files_of
 from coopbench.protocol.schema import Protocol
 from coopbench.provenance import commit, versions
 from coopbench_envs.arrays import pack, proportional, unpack
+from coopbench_envs.foreign_names import is_foreign, parse_foreign
 
 __all__ = [
     "Stored",
@@ -66,6 +69,7 @@ _META = 50_000  # values in the metadata of a cell
 _PROTOCOL = 500_000  # values in a protocol
 _ALWAYS = ("results.jsonl", "curves.npz", "trace.npz")  # files of every finished cell
 _PROGRESS = "progress.npz"
+_PACKAGES, _VERSION = 50, re.compile(r"[\w.+!-]{1,100}")  # of an environment of another package
 _SOURCE = "source.txt"
 _ACTIONS = "actions.npz"
 _ROW = (
@@ -123,6 +127,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
         "seconds": played.seconds,
         "machine": dict(played.machine),
         **({"code": model.code} if isinstance(model, CodePolicy) else {}),
+        **({"environment": dict(episodes.environment)} if episodes.environment else {}),
     }
 
 
@@ -286,7 +291,9 @@ def read_protocol(file: Path) -> Protocol:
 def _check_places(task: dict[str, Any]) -> None:
     """Raise ``ValueError`` if a task names modules to import, or files that must not be read."""
     env = str(task["env"])
-    if ":" in env:
+    if is_foreign(env):  # executed only by a user who names it
+        parse_foreign(env)
+    elif ":" in env:
         raise ValueError(
             f"its environment {env!r} names a module to import; import that yourself and name the "
             f"environment alone; registered: {', '.join(coopbench_envs.ids())}"
@@ -451,6 +458,7 @@ def _parsed(
             meta["recorded"],
         ),
         common_reward=common_reward,
+        environment=_environment(meta),
     )
     _check_shapes(block)
     return block
@@ -458,6 +466,24 @@ def _parsed(
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:
     return unpack(content, proportional(content))
+
+
+def _environment(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return what metadata say of an environment of another package; empty for all others.
+
+    Raises ``ValueError`` for anything but names, versions, flags and a number.
+    """
+    facts = meta.get("environment", {})
+    if not facts:
+        return {}
+    plain = {name: facts[name] for name in ("code", "repeats", "horizon", "stated")}
+    kinds = [type(value) for value in plain.values()]
+    if kinds != [dict, bool, int, bool] or len(plain["code"]) > _PACKAGES:
+        raise ValueError("'environment' is not a description of an environment")
+    for text in itertools.chain.from_iterable(plain["code"].items()):
+        if not isinstance(text, str) or _VERSION.fullmatch(text) is None:
+            raise ValueError("'environment' names no packages and versions")
+    return plain
 
 
 def _row(line: bytes) -> dict[str, Any]:

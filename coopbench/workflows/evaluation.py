@@ -1,6 +1,6 @@
 """Evaluation: protocol and policies in, report out; finished work is kept and found again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from coopbench.playing.origin import stores_actions
 from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
-from coopbench.protocol.loading import ad_hoc, find_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol, names_environment
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.selection import with_tasks
 from coopbench.report.loading import report_of
@@ -25,12 +25,14 @@ from coopbench.results import store
 from coopbench.results.folder import check_folder, earlier_runs, models_of, write_protocol
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.registration import read_registration
+from coopbench_envs.foreign.loading import code_of
+from coopbench_envs.foreign_names import is_foreign, name_of_function
 
 __all__ = ["evaluate", "evaluate_cells", "expanded", "play_cells"]
 
 
 def evaluate(
-    protocol: str | Path | Protocol,
+    protocol: str | Path | Protocol | Callable[..., Any],
     policies: Entrants,
     out: str | Path | None = None,
     backend: str = "serial",
@@ -50,7 +52,9 @@ def evaluate(
     chooses some of its tasks. The id of an environment in its place makes a protocol of one task
     with 100 ``episodes`` from the ``seed`` 0, with these ``parameters`` of the environment, in
     self-play or beside ``partners``: names of policies for the other seats, or {role: names}. The
-    report of an environment or of some tasks is marked as not standard.
+    report of an environment or of some tasks is marked as not standard. Environments of other
+    packages are named "gymnasium:ID" or "pettingzoo:MODULE", or are a function or class that makes
+    a ``gymnasium.Env`` or a ``pettingzoo.ParallelEnv`` from the ``parameters``.
 
     ``policies`` is one policy, several, or a mapping {name: policy}. A policy is a name
     (``coopbench.policies()``, parameters after a colon), a callable ``f(observations) -> actions``
@@ -87,15 +91,19 @@ def evaluate(
 
 
 def _protocol(
-    source: str | Path | Protocol, game: Mapping[str, Any], tasks: tuple[str, ...]
+    source: str | Path | Protocol | Callable[..., Any],
+    game: Mapping[str, Any],
+    tasks: tuple[str, ...],
 ) -> Protocol:
     """Return the protocol with the chosen tasks, or the one for a single environment.
 
     ``game`` holds what only an evaluation of a single environment may choose.
     """
     chosen = {name: value for name, value in game.items() if value is not None}
-    protocol = find_protocol(source)
-    if not protocol.ad_hoc or not isinstance(source, str):
+    if not isinstance(source, str | Path | Protocol):
+        source = name_of_function(source)
+    if not isinstance(source, str) or not names_environment(source):
+        protocol = load_protocol(source)
         if chosen:
             raise ValueError(
                 f"{', '.join(chosen)} go with the id of an environment; {protocol.name} defines "
@@ -213,9 +221,19 @@ def _finished(root: Path | None, job: PlayJob, notes: list[str]) -> store.Stored
         notes.append(f"redone: {error}")
         return failed
     _check_same_run(root, job, stored)
+    if stored is not None and _has_other_code(job, stored):
+        notes.append(f"redone: {cell.folder} was played with other code of {job.task.env}.")
+        return failed
     if isinstance(model, Failed):
         return stored if stored is not None and stored.failure == failure else failed
     return stored if stored is not None and _is_of(stored, model) else None
+
+
+def _has_other_code(job: PlayJob, stored: store.Stored) -> bool:
+    """Whether the environment of another package has changed since a cell was played."""
+    if stored.episodes is None or not is_foreign(job.task.env):
+        return False
+    return bool(stored.episodes.environment.get("code") != code_of(job.task.env))
 
 
 def _check_same_run(root: Path, job: PlayJob, stored: store.Stored | None) -> None:

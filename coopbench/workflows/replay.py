@@ -25,6 +25,7 @@ from coopbench.report.gif import as_gif, check_options
 from coopbench.results import store
 from coopbench.workflows.episode import Episode
 from coopbench_envs.engine import Engine
+from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.parameters import named
 
 __all__ = ["find_episode", "show"]
@@ -123,9 +124,20 @@ def _misspelt(text: str) -> ReplayError:
     )
 
 
+def _drawn(task: Task) -> Task:
+    """Return a task whose episodes can be shown; raise ``ReplayError`` for any other."""
+    if is_foreign(task.env):
+        raise ReplayError(
+            f"Task {task.id!r} is played in {task.env}, an environment of another package, whose "
+            f"episodes cannot be shown here; allowed: environments of this package and registered "
+            f"ones."
+        )
+    return task
+
+
 def _from_protocol(name: str, address: _Address) -> Recording:
     protocol = _protocol(name)
-    task = protocol.task_of(address.task)
+    task = _drawn(protocol.task_of(address.task))
     make_policy(address.policy, game_of(task))
     k = _number(address.episode, protocol.episodes(task), task.id)
     seed = protocol.seeds_of(task)[k]
@@ -143,7 +155,7 @@ def _protocol(name: str) -> Protocol:
 
 def _from_results(root: Path, address: _Address) -> Recording:
     protocol = store.read_protocol(root / "protocol.json")
-    task = protocol.task_of(address.task)
+    task = _drawn(protocol.task_of(address.task))
     cell, stored = _stored(root, protocol, task, address.policy)
     if stored.episodes is None:
         raise ReplayError(f"{root / cell.folder} is a training run that failed.")

@@ -15,6 +15,7 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes
 from coopbench.errors import DamagedResultError
 from coopbench.playing.cell_job import CellJob
+from coopbench.playing.engines import engine_of
 from coopbench.playing.rollout import play, play_actions
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
@@ -23,7 +24,6 @@ from coopbench.workflows.comparison import agreement, compared, part, trace_of
 from coopbench.workflows.consistency import episode_findings, metadata_findings
 from coopbench.workflows.players import player_of
 from coopbench.workflows.verdicts import REPLAYED, RERUN, Check, Finding, concluded, elsewhere
-from coopbench_envs.engine import Engine
 
 __all__ = ["CheckJob"]
 
@@ -108,7 +108,7 @@ def _stored_actions(protocol: Protocol, task: Task, stored: Stored, block: Episo
 
     Raises ``DamagedResultError`` if they are not those that have to be stored.
     """
-    engine = Engine(task.env, 1, **task.parameters)
+    engine = engine_of(task)
     recorded = tuple(trace_of(block).recorded)
     scores = values(block, protocol.report.score)
     expected = extremes(scores[: recordable(engine, len(block))])

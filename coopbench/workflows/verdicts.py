@@ -18,6 +18,7 @@ __all__ = [
     "RELATIVE",
     "REPLAYED",
     "RERUN",
+    "UNVERIFIABLE",
     "Check",
     "Finding",
     "concluded",
@@ -30,6 +31,7 @@ IDENTICAL = "identical"
 CLOSE = "equal within tolerance"  # made on another platform, where numbers are rounded differently
 DIFFERENT = "different"
 MISSING = "missing"
+UNVERIFIABLE = "not verifiable"  # code that is not executed or differs, or chance without a seed
 FAILED = "failed run"  # of training: there is nothing to play
 
 # How a cell was checked.
@@ -66,8 +68,8 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing differs and nothing is missing."""
-        return self.verdict not in (DIFFERENT, MISSING)
+        """Whether nothing differs, nothing is missing, and it could be played again."""
+        return self.verdict not in (DIFFERENT, MISSING, UNVERIFIABLE)
 
 
 def concluded(what: str, findings: Sequence[Finding], elsewhere: str = "", **facts: Any) -> Check:

@@ -29,6 +29,7 @@ from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
 from coopbench.workflows.comparison import trace_of
+from coopbench.workflows.foreign_cells import permit_environments, unplayable, with_code
 from coopbench.workflows.reference_check import Included, included_runs, played_again
 from coopbench.workflows.resimulation import CheckJob
 from coopbench.workflows.verdicts import (
@@ -38,6 +39,7 @@ from coopbench.workflows.verdicts import (
     IDENTICAL,
     MISSING,
     RELATIVE,
+    UNVERIFIABLE,
     Check,
     Finding,
     concluded,
@@ -124,6 +126,7 @@ def verify(
     progress: CellProgress | None = None,
     trust: Sequence[str] = (),
     play_reference: bool = False,
+    env: Sequence[str] = (),
 ) -> Verification:
     """Verify a results folder: protocol, digests, every cell, and the report.
 
@@ -133,12 +136,14 @@ def verify(
     12 or more of its first digits: it then plays all of its episodes. Only trust what you have
     read: it runs with your rights. Reference runs that ship with this package and are part of the
     report are compared by their digest; with ``play_reference`` they are played again as well.
+    Environments of other packages are made, with the parameters that the results state, only if
+    ``env`` names them; their cells are not verifiable otherwise.
     ``backend`` and ``workers`` are those of ``evaluate``.
 
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
     """
     runner = checking_runner(backend, workers, progress)
-    return examine(folder, runner, trust, play_reference).verification
+    return examine(folder, runner, trust, play_reference, env).verification
 
 
 def checking_runner(backend: str, workers: int | None, progress: CellProgress | None) -> Runner:
@@ -153,7 +158,11 @@ def checking_runner(backend: str, workers: int | None, progress: CellProgress | 
 
 
 def examine(
-    folder: str | Path, runner: Runner, trust: Sequence[str] = (), play_reference: bool = False
+    folder: str | Path,
+    runner: Runner,
+    trust: Sequence[str] = (),
+    play_reference: bool = False,
+    env: Sequence[str] = (),
 ) -> Examined:
     """Verify a results folder and return its protocol and cells as well; see ``verify``."""
     root = Path(folder)
@@ -166,7 +175,8 @@ def examine(
         return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
     places = cell_folders(root)
     manifest, chain = _manifest(root, protocol)
-    checks, cells = _cell_checks(root, protocol, places, runner, trust)
+    permit_environments(protocol, env)
+    checks, cells = _cell_checks(root, protocol, runner, trust, env)
     lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
     parts = [
         _protocol_check(protocol),
@@ -193,16 +203,24 @@ def examine(
 
 
 def _cell_checks(
-    root: Path, protocol: Protocol, places: list[str], runner: Runner, trust: Sequence[str]
+    root: Path, protocol: Protocol, runner: Runner, trust: Sequence[str], env: Sequence[str]
 ) -> tuple[dict[str, Check], Cells]:
     """Read all cells and play them again; return their checks and those that could be read."""
     cells: Cells = {}
-    checks = {place: _read(root, protocol, place, cells) for place in places}
+    checks = {place: _read(root, protocol, place, cells) for place in cell_folders(root)}
     played = [(cell, stored) for cell, stored in cells.values() if stored.episodes]
     trusted = _trusted(trust, [stored for _, stored in played])
-    jobs = [CheckJob(protocol, cell, stored, trusted) for cell, stored in played]
+    checks |= unplayable(protocol, cells, env)
+    jobs = [
+        CheckJob(protocol, cell, stored, trusted)
+        for cell, stored in played
+        if checks[cell.folder].verdict != UNVERIFIABLE
+    ]
     with runner.run(jobs) as finished:
-        checks |= {job.cell.folder: check for job, check in finished}
+        checks |= {
+            job.cell.folder: with_code(protocol, job.cell, job.stored, check)
+            for job, check in finished
+        }
     for place, reason in (*_other_trainings(protocol, cells), *_repeated_runs(cells)):
         check = checks[place]
         reasons = (printable(reason), *check.reasons)

@@ -61,10 +61,18 @@ def verify(
             "--play-reference", help="Also play the shipped reference runs of the report again."
         ),
     ] = False,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Make this environment of another package, such as gymnasium:CartPole-v1, to play "
+            "its cells again; repeat for more.",
+        ),
+    ] = None,
 ) -> None:
     """Play a results folder again and check whether every part can be reproduced.
 
-    The exit status is 1 if anything is different or missing.
+    The exit status is 1 if anything is different, missing or not verifiable.
     """
     from coopbench.cli.verification import show as show_verification
     from coopbench.files import write_text
@@ -74,7 +82,9 @@ def verify(
     if out is not None:
         check_place(out)
     with interruption(NOTHING), Progress() as progress:
-        verification = run(folder, backend, workers, progress.cell, trust or (), play_reference)
+        verification = run(
+            folder, backend, workers, progress.cell, trust or (), play_reference, env or ()
+        )
     show_verification(verification, console())
     if out is not None:
         write_text(out, verification.to_json())

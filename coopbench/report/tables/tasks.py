@@ -35,7 +35,7 @@ def task_table(findings: Findings, task: Task) -> Table:
     """Return mean, deviation, interval and count of every metric and policy on one task."""
     estimates = [row for row in findings.estimates if row.task == task.id]
     by_metric = {(row.policy, row.metric): row for row in estimates}
-    notes, meanings, over = Footnotes(), known_metrics(task.env), unit_names(estimates)
+    notes, meanings, over = Footnotes(), known_metrics(task.spec), unit_names(estimates)
     columns = (
         Column("Policy", "who plays all agents, or the focal one", numeric=False),
         Column("Mean", "over runs and episodes"),
@@ -128,7 +128,7 @@ def agent_table(findings: Findings, task: Task) -> Table | None:
 def _agent_columns(
     findings: Findings, task: Task, names: Sequence[str], over: str
 ) -> tuple[Column, ...]:
-    meanings = known_agent_metrics(task.env)
+    meanings = known_agent_metrics(task.spec)
     return (
         Column("Agent", "one seat of the game", numeric=False),
         Column("Mean return", f"mean over {over} in which the policy played the agent"),

@@ -1,0 +1,58 @@
+"""Environments of other packages: what a report has to say of results that come from them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from coopbench.episodes.table import Episodes
+from coopbench.protocol.schema import Protocol
+from coopbench_envs.foreign_names import is_foreign
+
+__all__ = ["code_text", "environment_notes"]
+
+
+def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterator[str]:
+    """Yield sentences on every environment of another package that was played.
+
+    They name its code, what does not hold there, and whether its episodes can be repeated.
+    """
+    for env in dict.fromkeys(task.env for task in protocol.task if is_foreign(task.env)):
+        tasks = [task.id for task in protocol.task if task.env == env]
+        played = [b for b in blocks if b.cell.task in tasks and b.environment]
+        codes = dict.fromkeys(code_text(block.environment["code"]) for block in played)
+        if not played:
+            continue
+        yield (
+            f"{env} is an environment of another package ({'; '.join(codes)}), played as Python "
+            f"objects. Equal bits on other machines, speed and saved states are not promised for "
+            f"it."
+        )
+        if len(codes) > 1:
+            yield f"Results on {env} were made with different code; they cannot be compared."
+        yield _repetition(env, played)
+        if not all(block.environment["stated"] for block in played):
+            steps = max(block.environment["horizon"] for block in played)
+            yield (
+                f"{env} does not say how long an episode may be: episodes are truncated after "
+                f"{steps:,} steps ('steps' of a task in a protocol)."
+            )
+
+
+def code_text(code: Mapping[str, Any]) -> str:
+    """Write packages with their versions; of files the first digits of their digests."""
+    return ", ".join(f"{name} {str(text)[:12]}" for name, text in sorted(code.items()))
+
+
+def _repetition(env: str, played: Sequence[Episodes]) -> str:
+    """Say whether episodes went the same way when they were played twice."""
+    others = [block.cell for block in played if not block.environment["repeats"]]
+    if not others:
+        return (
+            f"The first episode of every cell of {env} was played twice and went the same way: "
+            f"coopbench verify --env {env} can play its episodes again."
+        )
+    names = ", ".join(f"{cell.task} / {cell.policy}" for cell in others[:3])
+    return (
+        f"{env} is not deterministic: the first episode of {names} was played twice and went "
+        f"another way. Its results cannot be verified by playing them again, and a seed does not "
+        f"fix an episode."
+    )

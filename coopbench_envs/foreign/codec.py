@@ -1,0 +1,176 @@
+"""Codecs: what policies see of an environment of another package, and what they return to it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+
+from coopbench_envs.core import draw
+
+__all__ = ["BY_AGENT", "CHOICES", "VECTORS", "Codec"]
+
+Form = Literal["choices", "vectors", "by agent"]
+CHOICES: Form = "choices"  # integers (lanes, agents): the n-th element of a Discrete space
+VECTORS: Form = "vectors"  # float64 (lanes, agents, *shape) of equal Box spaces
+BY_AGENT: Form = "by agent"  # for every lane a dictionary {agent: element of its space}
+_STACKED = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiBinary, gym.spaces.MultiDiscrete)
+
+
+class Codec:
+    """Translates between policies, arrays that are stored, and the spaces of an environment.
+
+    ``form`` says what policies return. Stored actions are arrays (lanes, *shape) in every form:
+    choices, or for each agent a row of numbers. Of actions by agent these are what
+    ``gymnasium.spaces.flatten`` makes of them, filled up with zeros. ``stacked`` says whether observations are one array (lanes, agents, *shape), which takes
+    equal spaces of arrays or numbers; else each lane has a dictionary {agent: observation}.
+    """
+
+    def __init__(
+        self, agents: Sequence[str], observation_spaces: Sequence[Any], action_spaces: Sequence[Any]
+    ) -> None:
+        self.agents = tuple(agents)
+        self.observation_spaces = tuple(observation_spaces)
+        self.action_spaces = tuple(action_spaces)
+        first = self.observation_spaces[0]
+        self.stacked = isinstance(first, _STACKED) and all(
+            space == first for space in self.observation_spaces
+        )
+        self.form, self.shape = self._form()
+        self._samplers = [deepcopy(space) for space in self.action_spaces]
+
+    def _form(self) -> tuple[Form, tuple[int, ...]]:
+        """Return the form of actions, and the shape of those of all agents in one lane."""
+        spaces, agents = self.action_spaces, len(self.agents)
+        if all(isinstance(space, gym.spaces.Discrete) for space in spaces):
+            return CHOICES, (agents,)
+        boxes = all(isinstance(space, gym.spaces.Box) for space in spaces)
+        if boxes and len({space.shape for space in spaces}) == 1:
+            return VECTORS, (agents, math.prod(spaces[0].shape))
+        return BY_AGENT, (agents, max(gym.spaces.flatdim(space) for space in spaces))
+
+    @property
+    def choices(self) -> int:
+        """The largest number of choices of an agent; 0 where actions are no choices."""
+        return max(space.n for space in self.action_spaces) if self.form == CHOICES else 0
+
+    def masks(self) -> np.ndarray:
+        """Return the choices that every agent has, bool (agents, choices)."""
+        counts = [space.n if self.form == CHOICES else 0 for space in self.action_spaces]
+        return np.arange(self.choices)[None, :] < np.array(counts)[:, None]
+
+    # -- observations ----------------------------------------------------------------------------
+
+    def observations(self, lanes: int) -> np.ndarray:
+        """Return room for the observations of all lanes."""
+        if not self.stacked:
+            return np.array([{} for _ in range(lanes)], object)
+        space = self.observation_spaces[0]
+        return np.zeros((lanes, len(self.agents), *space.shape), space.dtype)
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def encoded(self, actions: Any, lanes: int, who: str) -> np.ndarray:
+        """Return what a policy has returned as a stored array.
+
+        Raises ``ValueError``, which names the policy ``who``, for actions of another form, and for
+        some that are not in the space of their agent.
+        """
+        if self.form == BY_AGENT:
+            return self._flattened(actions, lanes, who)
+        array = np.asarray(actions)
+        kinds, dtype = ("iu", np.int64) if self.form == CHOICES else ("fiu", np.float64)
+        expected = (lanes, len(self.agents), *self.action_spaces[0].shape)
+        if array.shape != expected or array.dtype.kind not in kinds:
+            raise ValueError(
+                f"Policy {who!r} returned actions of shape {array.shape} and type {array.dtype}; "
+                f"expected {expected} ({'integers' if kinds == 'iu' else 'numbers'}: "
+                f"episodes, agents{', dim' if len(expected) > 2 else ''})."
+            )
+        if dtype is np.float64 and not np.isfinite(array).all():
+            raise ValueError(f"Policy {who!r} returned actions that are not finite.")
+        result = np.array(array, dtype).reshape(lanes, *self.shape)
+        if self.form == CHOICES:
+            self._check_choices(result, who)
+        return result
+
+    def _check_choices(self, actions: np.ndarray, who: str) -> None:
+        counts = np.array([space.n for space in self.action_spaces])
+        if ((actions < 0) | (actions >= counts)).any():
+            lane, seat = np.argwhere((actions < 0) | (actions >= counts))[0]
+            raise ValueError(
+                f"Policy {who!r} chose {actions[lane, seat]} for {self.agents[seat]!r}; allowed: 0 "
+                f"to {counts[seat] - 1}."
+            )
+
+    def _flattened(self, actions: Any, lanes: int, who: str) -> np.ndarray:
+        rows = list(actions)
+        if len(rows) != lanes or not all(isinstance(row, Mapping) for row in rows):
+            raise ValueError(
+                f"Policy {who!r} returned {type(actions).__name__} of {len(rows)}; expected a list "
+                f"of {lanes} dictionaries {{agent: action}}, one per episode."
+            )
+        result = np.full((lanes, *self.shape), np.nan)  # which the engine refuses where one is due
+        for lane, row in enumerate(rows):
+            for name in row:
+                if name not in self.agents:
+                    raise ValueError(
+                        f"Policy {who!r} returned an action for {name!r}; there are "
+                        f"{', '.join(self.agents)}."
+                    )
+            for seat, (name, space) in enumerate(zip(self.agents, self.action_spaces, strict=True)):
+                if name in row:
+                    result[lane, seat] = self._flat(space, row[name], name, who)
+        return result
+
+    def _flat(self, space: Any, action: Any, agent: str, who: str) -> np.ndarray:
+        """Return one action as a row of numbers, filled up with zeros."""
+        if isinstance(space, gym.spaces.Box):
+            action = np.asarray(action, space.dtype)
+        elif isinstance(space, gym.spaces.Discrete) and isinstance(action, np.ndarray):
+            action = action.item() if action.size == 1 else action
+        if not space.contains(action):
+            raise ValueError(
+                f"Policy {who!r} returned {action!r} for {agent!r}, which is not in {space}."
+            )
+        row = np.zeros(self.shape[1:])
+        flat = np.asarray(gym.spaces.flatten(space, action), np.float64)
+        row[: len(flat)] = flat
+        return row
+
+    def decoded(self, actions: np.ndarray, seat: int) -> Any:
+        """Return the action of a seat, from the stored actions of a lane, as its space has it.
+
+        Numbers beyond the bounds of a Box are replaced by the bounds.
+        """
+        space = self.action_spaces[seat]
+        if self.form == CHOICES:
+            return int(actions[seat]) + int(space.start)
+        if self.form == VECTORS:
+            vector = actions[seat].reshape(space.shape)
+            return np.clip(vector, space.low, space.high).astype(space.dtype)
+        flat = actions[seat, : gym.spaces.flatdim(space)]
+        return gym.spaces.unflatten(space, flat)
+
+    def sampled(self, states: np.ndarray, masks: np.ndarray | None) -> Any:
+        """Return random actions of all lanes as a policy does; ``states`` (lanes, agents) advance.
+
+        Choices are drawn among the legal ones; all others as the ``sample`` of their space.
+        """
+        if self.form == CHOICES:
+            legal = np.broadcast_to(self.masks(), (len(states), *self.masks().shape))
+            if masks is not None:
+                legal = np.where((legal & masks).any(axis=2, keepdims=True), legal & masks, legal)
+            number = (draw(states) * legal.sum(axis=2)).astype(np.int64)
+            return (legal.cumsum(axis=2) > number[..., None]).argmax(axis=2)
+        seeds = (draw(states) * (1 << 31)).astype(np.int64)
+        rows = [[self._drawn(seat, int(s)) for seat, s in enumerate(row)] for row in seeds]
+        if self.form == VECTORS:
+            return np.array(rows, np.float64)
+        return [dict(zip(self.agents, row, strict=True)) for row in rows]
+
+    def _drawn(self, seat: int, seed: int) -> Any:
+        self._samplers[seat].seed(seed)
+        return self._samplers[seat].sample()

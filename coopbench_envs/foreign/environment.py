@@ -1,0 +1,97 @@
+"""Environments of other packages as data: the ``EnvSpec`` that everything downstream reads."""
+
+import json
+import math
+from collections.abc import Mapping
+from functools import cache, partial
+from typing import NamedTuple, NoReturn
+
+from coopbench_envs.core import EnvSpec, Kernels
+from coopbench_envs.foreign.codec import Codec
+from coopbench_envs.foreign.loading import make_world
+from coopbench_envs.foreign_names import HOWS, How, Keywords, check_permitted, parse_foreign
+from coopbench_envs.layouts import Part
+
+__all__ = ["LONGEST", "Constants", "foreign_spec"]
+
+LONGEST = 1000  # steps of an episode of an environment that does not say how long it may be
+
+
+class Constants(NamedTuple):
+    """What an environment says of itself once it has been made."""
+
+    name: str
+    horizon: int  # steps after which an episode is truncated
+    stated: bool  # whether the environment itself says how long it may be
+    agents: tuple[str, ...]
+    codec: Codec
+    hows: Mapping[str, How]  # metrics from ``info``
+
+
+def foreign_spec(
+    name: str, metrics: Mapping[str, How] | None = None, steps: int | None = None
+) -> EnvSpec:
+    """Describe the environment of a name; it is made when its constants are needed.
+
+    ``metrics`` are taken from ``info`` in this way, and ``steps`` is the longest that an episode
+    may take; None: what the environment says, or ``LONGEST``.
+    """
+    parse_foreign(name)
+    return EnvSpec(
+        id=name,
+        module=f"{__name__}:{name}",
+        kernels=Kernels(partial(_not_compiled, name), *[None] * 4),
+        params=Keywords,
+        constants=partial(_constants, name, metrics or {}, steps),
+        agents=lambda c: c.agents,
+        observation_space=lambda c, seat: c.codec.observation_spaces[seat],
+        action_space=lambda c, seat: c.codec.action_spaces[seat],
+        layout=_layout,
+        metrics=_measured(metrics or {}),
+        source=f"an environment of another package, {name}",
+    )
+
+
+def _measured(metrics: Mapping[str, How]) -> dict[str, str]:
+    """Return the metrics of an environment that takes these from ``info``, {name: meaning}."""
+    meanings = {
+        name: f"{HOWS[how]} of {name!r} in info, mean over the agents that have it"
+        for name, how in metrics.items()
+    }
+    return {"return": "sum over agents and steps of the rewards"} | meanings
+
+
+def _layout(constants: Constants) -> dict[str, Part]:
+    """Return the one part of observations that are stacked vectors; none of any others."""
+    codec = constants.codec
+    if not codec.stacked or not codec.observation_spaces[0].shape:
+        return {}
+    size = math.prod(codec.observation_spaces[0].shape)
+    return {"observation": Part(0, size, codec.observation_spaces[0].shape)}
+
+
+def _constants(
+    name: str, metrics: Mapping[str, How], steps: int | None, parameters: Keywords
+) -> Constants:
+    check_permitted(name)
+    agents, codec, limit = _made(name, repr(parameters))
+    longest = min(n for n in (steps, limit or (None if steps else LONGEST)) if n is not None)
+    return Constants(name, longest, limit is not None, agents, codec, metrics)
+
+
+@cache
+def _made(name: str, keywords: str) -> tuple[tuple[str, ...], Codec, int | None]:
+    """Return what an environment says once it is made; it is made once for this."""
+    world = make_world(name, json.loads(keywords))
+    try:
+        codec = Codec(world.agents, world.observation_spaces, world.action_spaces)
+        return world.agents, codec, world.limit
+    finally:
+        world.close()
+
+
+def _not_compiled(name: str, constants: Constants, lanes: int) -> NoReturn:
+    raise ValueError(
+        f"{name} is an environment of another package, which cannot be used here. Allowed: "
+        f"evaluate, crossplay, report, verify."
+    )

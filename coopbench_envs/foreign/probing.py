@@ -1,0 +1,57 @@
+"""Probing: a random episode shows which numbers an environment of another package tells agents."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from coopbench_envs.core import streams
+from coopbench_envs.drivers import DISABLED
+from coopbench_envs.foreign.engine import ForeignEngine, number_in
+from coopbench_envs.foreign.environment import foreign_spec
+
+__all__ = ["info_names"]
+
+_MOST = 20  # names; an info with more of them is no list of metrics
+_LONGEST = 60  # characters of a name
+_DEPTH = 3  # dictionaries within dictionaries
+# Numbers of wrappers, and names that metrics of every environment have.
+_TAKEN = ("TimeLimit.truncated", "return", "own_return", "length", "fairness", "gini")
+
+
+def info_names(name: str, keywords: Mapping[str, Any]) -> dict[str, str]:
+    """Play one episode with random actions; return the numbers in its infos, {name: "last"}.
+
+    Numbers in dictionaries have the path ``name.name``. The order is that of the alphabet.
+    """
+    engine = ForeignEngine(foreign_spec(name), 1, **keywords)
+    names: set[str] = set()
+    try:
+        engine.reset(np.zeros(1, np.uint64))
+        states = streams(np.zeros((1, 1), np.uint64), np.arange(len(engine.agents))[None, :])
+        names.update(_numbers(engine))
+        while not engine.control.done.all():
+            actions = engine.codec.sampled(states, engine.control.masks.astype(np.bool_))
+            engine.step(engine.codec.encoded(actions, 1, "random"), DISABLED)
+            names.update(_numbers(engine))
+    finally:
+        engine.close()
+    return dict.fromkeys(sorted(names - set(_TAKEN))[:_MOST], "last")
+
+
+def _numbers(engine: ForeignEngine) -> Iterator[str]:
+    for info in engine.infos[0].values():
+        yield from _paths(info, "", _DEPTH)
+
+
+def _paths(info: Any, before: str, depth: int) -> Iterator[str]:
+    """Yield the paths of all numbers in nested dictionaries that can be names of metrics."""
+    if not isinstance(info, Mapping) or not depth:
+        return
+    for key, value in info.items():
+        path = f"{before}{key}"
+        usable = isinstance(key, str) and path.isprintable() and not set(path) & set(" :")
+        if usable and len(path) <= _LONGEST:
+            if number_in({"number": value}, "number") is not None:
+                yield path
+            yield from _paths(value, f"{path}.", depth - 1)

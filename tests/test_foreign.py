@@ -1,0 +1,458 @@
+"""Environments of other packages: played, recorded, reported and verified like ours."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toy_foreign
+
+import coopbench
+from coopbench.errors import ProtocolError, ReplayError
+from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.results import store
+from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED, RERUN, UNVERIFIABLE
+from coopbench_envs.engine import Engine
+from coopbench_envs.foreign.engine import ForeignEngine, reset_seed
+from coopbench_envs.foreign.environment import foreign_spec
+from coopbench_envs.foreign_names import is_foreign, parse_foreign, permit
+
+LAMPS, MIXED = "pettingzoo:toy_foreign", "pettingzoo:toy_foreign:Mixed"
+MASKED, CARTPOLE = "gymnasium:toy_foreign:Masked", "gymnasium:CartPole-v1"
+TOML = """
+[protocol]
+name = "lamps"
+version = 1
+description = "Guesses"
+[seeds]
+evaluation = { first = 3, count = 6 }
+[report]
+score = "own_return"
+metrics = ["return", "hit", "total.hits", "length"]
+curve = "hit"
+baselines = ["random"]
+normalisation = "minmax"
+[[task]]
+id = "short"
+env = "pettingzoo:toy_foreign"
+parameters = { max_steps = 4 }
+info = { hit = "mean", "total.hits" = "last" }
+[[task]]
+id = "long"
+env = "pettingzoo:toy_foreign"
+parameters = { max_steps = 9 }
+info = { hit = "sum", "total.hits" = "max" }
+steps = 7
+"""
+
+
+def zeros(observations):
+    return np.zeros(observations.shape[:2], np.int64)
+
+
+def lit(observations):
+    """Choose the number that is seen, where all agents see it."""
+    return observations[:, :, 0].astype(np.int64)
+
+
+@pytest.fixture
+def protocol(tmp_path):
+    file = tmp_path / "lamps.toml"
+    file.write_text(TOML, encoding="utf-8")
+    return load_protocol(file)
+
+
+def engine(name, lanes=1, metrics=None, steps=None, **keywords):
+    permit(name)
+    return ForeignEngine(foreign_spec(name, metrics, steps), lanes, **keywords)
+
+
+def played(report, policy="random", task=None):
+    return report.episodes.of(task or report.protocol.task[0].id, policy)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("gymnasium:CartPole-v1", ("gymnasium", "CartPole-v1", "")),
+        ("gymnasium:ALE/Pong-v5", ("gymnasium", "ALE/Pong-v5", "")),
+        ("gymnasium:package:Game-v0", ("gymnasium", "package:Game-v0", "")),
+        ("gymnasium:dir/game.py:make", ("gymnasium", "dir/game.py", "make")),
+        ("pettingzoo:mpe2.simple_v3", ("pettingzoo", "mpe2.simple_v3", "")),
+        ("pettingzoo:package.game:Game", ("pettingzoo", "package.game", "Game")),
+        ("pettingzoo:game.py", ("pettingzoo", "game.py", "")),
+        ("python:make", ("python", "make", "")),
+    ],
+)
+def test_names_say_what_is_made(name, parts):
+    assert is_foreign(name)
+    assert parse_foreign(name) == parts
+
+
+@pytest.mark.parametrize(
+    "name", ["gymnasium:", "gymnasium:game.py", "pettingzoo:a b", "python:a:b c", "other:x"]
+)
+def test_names_of_other_forms_are_errors(name):
+    with pytest.raises(ValueError, match="Allowed: gymnasium:ID"):
+        parse_foreign(name)
+
+
+def test_environments_of_this_package_are_none_of_other_packages():
+    assert not is_foreign("coopbench/TrustDilemma-v1")
+    assert not is_foreign("game.py:SPEC")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gymnasium:Nothing-v7", "cannot be made"),
+        ("gymnasium:no_package:Nothing-v7", "no module 'no_package'.*pip install no_package"),
+        ("pettingzoo:mpe7.spread_v0", "no module 'mpe7'.*pip install mpe7"),
+        ("pettingzoo:toy_foreign:Lamp", "Unknown environment 'Lamp' in toy_foreign.*'Lamps'"),
+        ("pettingzoo:json", "neither parallel_env nor env.*pettingzoo:json:NAME"),
+        ("pettingzoo:none.py:make", "There is no file none.py"),
+        ("python:toy_foreign:nothing", "makes a object; allowed: a pettingzoo.ParallelEnv"),
+        ("python:toy_foreign:only_turns", "AEC environment whose agents take turns"),
+        ("python:elsewhere", "function of another process"),
+    ],
+)
+def test_what_cannot_be_made_is_said_before_anything_is_played(name, message):
+    with pytest.raises(ValueError, match=message):
+        coopbench.evaluate(name, "random", episodes=1)
+
+
+def test_arguments_that_a_constructor_does_not_take_are_named():
+    with pytest.raises(ValueError, match=r"cannot be made with .*'max_step': 3"):
+        coopbench.evaluate(LAMPS, "random", episodes=1, parameters={"max_step": 3})
+    with pytest.raises(ValueError, match="cannot be written as JSON"):
+        coopbench.evaluate(LAMPS, "random", episodes=1, parameters={"pay": object()})
+
+
+# --- playing --------------------------------------------------------------------------------------
+
+
+def test_a_gymnasium_environment_is_evaluated_like_ours():
+    def upright(observations):
+        return (observations[:, :, 2] + observations[:, :, 3] > 0).astype(np.int64)
+
+    report = coopbench.evaluate(CARTPOLE, ["random", upright], episodes=5, seed=7)
+    random, better = played(report), played(report, "upright")
+    assert random.agents == ("agent_0",)
+    assert random.seeds.tolist() == [7, 8, 9, 10, 11]
+    assert better.team_returns.mean() > 5 * random.team_returns.mean()
+    assert "upright" in str(report)
+    assert "environment of another package" in str(report)
+
+
+def test_an_episode_is_that_of_its_seed_alone():
+    import gymnasium
+
+    def act(observations):
+        return (observations[:, :, 2] > 0).astype(np.int64)
+
+    report = coopbench.evaluate(CARTPOLE, act, episodes=4, seed=20)
+    env = gymnasium.make("CartPole-v1")
+    observation, _ = env.reset(seed=22)
+    total, over = 0.0, False
+    while not over:
+        observation, reward, terminated, truncated, _ = env.step(int(observation[2] > 0))
+        total, over = total + float(reward), terminated or truncated
+    assert played(report, "act").team_returns[2] == total
+    alone = coopbench.evaluate(CARTPOLE, "random", episodes=1, seed=22)
+    many = coopbench.evaluate(CARTPOLE, "random", episodes=4, seed=20)
+    assert played(alone).team_returns[0] == played(many).team_returns[2]
+
+
+def test_seeds_beyond_what_environments_take_are_mixed():
+    assert reset_seed(5, 0) == 5
+    seeds = {reset_seed(s, k) for s in (5, 1 << 40, (1 << 64) - 1) for k in (1, 2)}
+    assert len(seeds) == 6
+    assert all(0 <= seed < 1 << 31 for seed in seeds)
+
+
+def test_agents_that_leave_act_no_more():
+    play = engine(LAMPS, 2, {"hit": "last"})
+    play.reset(np.arange(2, dtype=np.uint64))
+    assert play.control.alive.all()
+    for _ in range(2):
+        play.step(np.zeros((2, 3), np.int64), 1)
+    assert play.control.alive.tolist() == [[True, True, False]] * 2
+    assert play.control.terminated.tolist() == [[False, False, True]] * 2
+    before = play.control.returns[:, 2].copy()
+    while not play.control.done.all():
+        play.step(np.zeros((2, 3), np.int64), 1)
+    assert (play.control.returns[:, 2] == before).all()
+    assert play.state.time.tolist() == [6, 6]
+    assert play.control.truncated.all()
+    assert not play.control.ended.any()
+
+
+def test_metrics_come_from_info_by_name_and_path(protocol):
+    report = coopbench.evaluate(protocol, ["random", lit])
+    short, long = (played(report, "lit", task) for task in ("short", "long"))
+    assert (short.metrics["hit"] == 1.0).all()
+    assert (short.metrics["total.hits"] == 3 + 3 + 2 + 2).all()
+    assert (long.metrics["hit"] == 7.0).all()  # a sum of means over agents
+    assert (long.lengths == 7).all()
+    assert (short.lengths == 4).all()
+    assert set(short.curves) == {"return", "hit", "total.hits"}
+    assert short.curves["return"].tolist() == [0, 3, 6, 8, 10]
+
+
+def test_an_ad_hoc_evaluation_shows_the_numbers_in_info():
+    report = coopbench.evaluate(LAMPS, "random", episodes=3)
+    assert report.protocol.task[0].info == {"hit": "last", "total.hits": "last"}
+    assert {row.metric for row in report.estimates} == {"return", "hit", "total.hits", "length"}
+
+
+def test_observations_are_arrays_where_agents_have_equal_spaces():
+    shapes = []
+
+    def look(observations):
+        shapes.append((observations.shape, observations.dtype))
+        return zeros(observations)
+
+    coopbench.evaluate(LAMPS, look, episodes=4)
+    assert set(shapes) == {((4, 3, 2), np.dtype(np.float32))}
+
+
+def test_other_spaces_are_dictionaries_by_agent():
+    def copy(observations):
+        assert observations.shape == (3,)
+        return [
+            {
+                "left_0": 0,
+                "right_0": (seen["right_0"]["n"] % 3, np.array([seen["right_0"]["x"][0], 9.0])),
+            }
+            if seen
+            else {}
+            for seen in observations
+        ]
+
+    with pytest.raises(ValueError, match=r"returned .* for 'right_0', which is not in Tuple"):
+        coopbench.evaluate(MIXED, copy, episodes=3)
+
+    def bounded(observations):
+        vector = np.array([0.25, 0.5], np.float32)
+        return [{"left_0": seen["right_0"]["n"], "right_0": (0, vector)} for seen in observations]
+
+    report = coopbench.evaluate(MIXED, {"bounded": bounded}, episodes=3)
+    assert played(report, "bounded").returns.tolist() == [[1.75, 1.75]] * 3
+
+
+def test_actions_that_lack_an_agent_are_errors():
+    with pytest.raises(ValueError, match="needs an action for 'right_0' in step 1 of seed 0"):
+        coopbench.evaluate(MIXED, {"half": lambda seen: [{"left_0": 1}] * len(seen)}, episodes=2)
+    with pytest.raises(ValueError, match="an action for 'who'"):
+        coopbench.evaluate(MIXED, {"odd": lambda seen: [{"who": 1}] * len(seen)}, episodes=2)
+    with pytest.raises(ValueError, match=r"chose 2 for 'a_1'; allowed: 0 to 1"):
+        coopbench.evaluate(LAMPS, {"two": lambda seen: zeros(seen) + 2}, episodes=2)
+    with pytest.raises(ValueError, match=r"of shape \(2,\).*expected \(2, 3\)"):
+        coopbench.evaluate(LAMPS, {"flat": lambda seen: np.zeros(2, int)}, episodes=2)
+
+
+def test_random_draws_legal_choices_and_elements_of_any_space():
+    report = coopbench.evaluate(MASKED, "random", episodes=2)
+    assert (played(report).metrics["legal"] == 1.0).all()
+    assert (played(report).lengths == 1000).all()
+    assert "does not say how long" in str(report)
+    one, two = (played(coopbench.evaluate(MIXED, "random", episodes=4)) for _ in range(2))
+    assert one.trace.episodes == two.trace.episodes
+    assert len(set(one.trace.episodes)) == 4
+
+
+def test_partners_take_seats_and_cross_play_pairs_policies():
+    report = coopbench.evaluate(LAMPS, {"lit": lit}, episodes=6, partners="random")
+    block = played(report, "lit")
+    assert block.seats.sum(axis=1).tolist() == [1] * 6
+    assert block.returns[block.seats].min() >= 2
+    matrices = coopbench.crossplay(ad_hoc(LAMPS, 6), {"lit": lit, "zeros": zeros})
+    assert len(matrices.meetings) == 4
+    with pytest.raises(ValueError, match="partners need seats"):
+        coopbench.evaluate(CARTPOLE, "random", episodes=2, partners="random")
+
+
+def test_a_callable_makes_environments():
+    def short_lamps(**keywords):
+        return toy_foreign.Lamps(max_steps=2, **keywords)
+
+    report = coopbench.evaluate(short_lamps, "random", episodes=2, parameters={"pay": 2.0})
+    assert report.protocol.task[0].env == "python:short_lamps"
+    assert (played(report).lengths == 2).all()
+    report = coopbench.evaluate(toy_foreign.Lamps, "random", episodes=2)
+    assert report.protocol.task[0].env == "python:toy_foreign:Lamps"
+
+
+def test_a_file_makes_environments_and_its_code_is_known(tmp_path):
+    file = tmp_path / "game.py"
+    file.write_text(Path(toy_foreign.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    report = coopbench.evaluate(f"pettingzoo:{file}", "random", episodes=2, out=tmp_path / "out")
+    assert played(report).environment["code"].keys() == {"game.py", "gymnasium", "pettingzoo"}
+    notes = coopbench.evaluate(
+        f"pettingzoo:{file}", "random", episodes=2, out=tmp_path / "out"
+    ).notes
+    assert not any("redone" in note for note in notes)
+    file.write_text(file.read_text(encoding="utf-8") + "\nnew = 1\n", encoding="utf-8")
+    notes = coopbench.evaluate(
+        f"pettingzoo:{file}", "random", episodes=2, out=tmp_path / "out"
+    ).notes
+    assert any("redone" in note and "other code" in note for note in notes)
+
+
+def test_agents_that_take_turns_act_at_once_where_pettingzoo_can_do_that():
+    report = coopbench.evaluate("python:toy_foreign:turns", {"lit": lit}, episodes=2)
+    assert (played(report, "lit").lengths == 6).all()
+
+
+def test_processes_play_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(toy_foreign.__file__).parent))
+    protocol = ad_hoc(LAMPS, 5, 3)
+    one = coopbench.evaluate(protocol, ["random"])
+    two = coopbench.evaluate(protocol, ["random"], backend="processes", workers=1)
+    assert played(one).trace.episodes == played(two).trace.episodes
+
+
+# --- protocols ------------------------------------------------------------------------------------
+
+
+def test_protocols_normalise_by_what_was_played(protocol):
+    report = coopbench.evaluate(protocol, ["random", zeros, lit])
+    scores = {row.policy: row for row in report.aggregates if row.statistic == "mean"}
+    assert 0.0 <= scores["random"].estimate < scores["lit"].estimate <= 1.0
+    assert "0 and 1 are the lowest and the highest episode of this report" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('normalisation = "minmax"', "", "task 'short' has no bounds"),
+        ('hit = "mean"', 'hit = "median"', "info.hit"),
+        ('hit = "mean", ', "", "Unknown metric 'hit'"),
+        ("steps = 7", "steps = 0", "steps"),
+        ('env = "pettingzoo:toy_foreign"', 'env = "coopbench/TrustDilemma-v1"', "'info' goes with"),
+        ('env = "pettingzoo:toy_foreign"', 'env = "pettingzoo:a b"', "Unknown form"),
+    ],
+)
+def test_mistakes_in_protocols_are_named(tmp_path, before, after, message):
+    file = tmp_path / "wrong.toml"
+    text = TOML.replace(before, after, 1) if "env" in before else TOML.replace(before, after)
+    file.write_text(text.replace("parameters = { max_steps = 4 }\n", ""), encoding="utf-8")
+    with pytest.raises(ProtocolError, match=message):
+        load_protocol(file)
+
+
+def test_reading_a_protocol_executes_nothing(tmp_path, monkeypatch):
+    file = tmp_path / "stranger.toml"
+    file.write_text(TOML.replace("pettingzoo:toy_foreign", "python:this:does_not_exist"))
+    load_protocol(file)
+    assert "this" not in sys.modules
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results(tmp_path):
+    folder = tmp_path / "results"
+    coopbench.evaluate(LAMPS, ["random", lit], episodes=4, out=folder)
+    return folder
+
+
+def by_cell(verification):
+    return {check.what.rpartition("/")[2]: check for check in verification.cells}
+
+
+def test_verify_executes_only_what_the_user_names(results):
+    checks = by_cell(coopbench.verify(results))
+    assert {check.verdict for check in checks.values()} == {UNVERIFIABLE}
+    assert "executed only if you name it: --env pettingzoo:toy_foreign" in checks["lit"].reasons[0]
+    assert "pettingzoo 1" in checks["lit"].reasons[0]
+    verification = coopbench.verify(results, env=[LAMPS])
+    checks = by_cell(verification)
+    assert verification.holds
+    assert {check.verdict for check in checks.values()} == {IDENTICAL}
+    assert checks["random"].how == RERUN
+    assert checks["lit"].how == REPLAYED
+    assert checks["lit"].played == 4
+    with pytest.raises(ValueError, match="Unknown environment 'gymnasium:Other-v0'"):
+        coopbench.verify(results, env=["gymnasium:Other-v0"])
+
+
+def test_verify_sees_a_changed_episode(results):
+    row = store.cell_of(next(results.glob("*/lit/meta.json")))
+    file = results / row.folder / "results.jsonl"
+    file.write_text(file.read_text().replace('"length": 6', '"length": 5', 1))
+    check = by_cell(coopbench.verify(results, env=[LAMPS]))["lit"]
+    assert check.verdict == DIFFERENT
+
+
+def test_other_code_proves_nothing(results):
+    folder = next(results.glob("*/random"))
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["environment"]["code"]["pettingzoo"] = "0.1"
+    (folder / "meta.json").write_text(json.dumps(meta))
+    check = by_cell(coopbench.verify(results, env=[LAMPS]))["random"]
+    assert any("pettingzoo 0.1" in reason and "here with" in reason for reason in check.reasons)
+
+
+def test_an_environment_with_chance_is_not_verifiable(tmp_path):
+    parameters = {"chance": True}
+    report = coopbench.evaluate(
+        LAMPS, "random", episodes=2, parameters=parameters, out=tmp_path / "r"
+    )
+    assert not played(report).environment["repeats"]
+    assert any("not deterministic" in note for note in report.notes)
+    assert any("not deterministic" in note for note in coopbench.load_report(tmp_path / "r").notes)
+    check = by_cell(coopbench.verify(tmp_path / "r", env=[LAMPS]))["random"]
+    assert check.verdict == UNVERIFIABLE
+    assert "not deterministic" in check.reasons[0]
+
+
+def test_reports_of_results_execute_nothing(results, monkeypatch, tmp_path):
+    def refuse(*arguments):
+        raise AssertionError("an environment was made")
+
+    monkeypatch.setattr("coopbench_envs.foreign.environment.make_world", refuse)
+    monkeypatch.setattr("coopbench_envs.foreign.engine.make_world", refuse)
+    report = coopbench.load_report(results)
+    assert played(report, "lit").environment["repeats"]
+    assert any("another package" in note for note in report.notes)
+    page = report.save(tmp_path / "report")["html"].read_text(encoding="utf-8")
+    assert "environment of another package" in page
+    assert "in environments that draw themselves" in page
+
+
+@pytest.mark.parametrize("facts", [{"code": 1}, [], {"code": {"a": "b c"}, "repeats": 1}])
+def test_what_results_say_of_an_environment_is_checked(results, facts):
+    folder = next(results.glob("*/random"))
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps(meta | {"environment": facts or [1]}))
+    assert any("left out" in note for note in coopbench.load_report(results).notes)
+
+
+# --- what there is not ----------------------------------------------------------------------------
+
+
+def test_what_cannot_be_done_is_said(results):
+    permit(LAMPS)
+    with pytest.raises(ValueError, match="another package, which cannot be used here"):
+        Engine(LAMPS)
+    with pytest.raises(ValueError, match="another package"):
+        coopbench.record(LAMPS, "random")
+    with pytest.raises(ReplayError, match="cannot be shown here"):
+        coopbench.find_episode(f"{results}/toy_foreign/random/0")
+    with pytest.raises(ValueError, match="neither saved nor restored"):
+        engine(LAMPS).reset(np.zeros(1, np.uint64), state={"time": 1})
+
+
+def test_describe_names_spaces_forms_and_what_does_not_hold():
+    from coopbench.describe import describe
+
+    text = describe(LAMPS)
+    assert "| Agents | `a_0`, `a_1`, `c_0` |" in text
+    assert "What does not hold" in text
+    assert "`total.hits`" in text
