@@ -24,8 +24,9 @@ class Codec:
 
     ``form`` says what policies return. Stored actions are arrays (lanes, *shape) in every form:
     choices, or for each agent a row of numbers. Of actions by agent these are what
-    ``gymnasium.spaces.flatten`` makes of them, filled up with zeros. ``stacked`` says whether observations are one array (lanes, agents, *shape), which takes
-    equal spaces of arrays or numbers; else each lane has a dictionary {agent: observation}.
+    ``gymnasium.spaces.flatten`` makes of them, filled up with zeros. ``stacked`` says whether
+    observations are one array (lanes, agents, *shape), which takes equal spaces of arrays or
+    numbers; else each lane has a dictionary {agent: observation}.
     """
 
     def __init__(
