@@ -323,7 +323,7 @@ def test_protocols_normalise_by_what_was_played(protocol):
     report = coopbench.evaluate(protocol, ["random", zeros, lit])
     scores = {row.policy: row for row in report.aggregates if row.statistic == "mean"}
     assert 0.0 <= scores["random"].estimate < scores["lit"].estimate <= 1.0
-    assert "0 and 1 are the lowest and the highest episode of this report" in str(report)
+    assert "these scores change when policies are added" in " ".join(str(report).split())
 
 
 @pytest.mark.parametrize(

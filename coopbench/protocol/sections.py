@@ -309,7 +309,7 @@ class Task(Strict):
 
         Self-play passes.
         """
-        if not self.pools:
+        if self.partners == ():
             return
         if len(game.agents) < 2:
             raise ValueError(f"partners need seats; {game.env_id} has one agent here, allowed: 2")

@@ -18,6 +18,12 @@ from coopbench.results.store import Stored
 __all__ = ["load_report", "report_of"]
 
 
+_MOVING = (
+    "0 and 1 of normalised scores are the lowest and the highest episode of this report: these "
+    "scores change when policies are added, and cannot be compared with those of other reports."
+)
+
+
 def load_report(folder: str | Path, *, reference: bool = True) -> Report:
     """Make the report of a results folder from its episodes.
 
@@ -67,4 +73,6 @@ def report_of(
     metadata = {s.episodes.cell: s.meta for s in results if s.episodes is not None}
     table = table_of(results)
     notes = (*notes, *environment_notes(protocol, table.blocks))
+    if protocol.report.normalisation == "minmax":
+        notes = (*notes, _MOVING)
     return Report.of(protocol, table, notes, metadata, shipped)
