@@ -245,8 +245,9 @@ class Task(Strict):
     metrics: tuple[str, ...] | None = later()  # also reported of this task: those of its own game
     varies: str | None = later()  # id of the task whose game it plays with other parameters
     # Of an environment of another package: numbers in ``info`` that are metrics, and what becomes
-    # of their values over an episode; steps after which it is truncated, None: as it says itself.
+    # of their values over an episode.
     info: dict[MetricName, How] | None = later()
+    # Of an environment of another package: steps after which it is truncated; None: as it says.
     steps: int | None = later(ge=1, le=1_000_000)
 
     _lists = field_validator("metrics", mode="before")(_as_tuple)
