@@ -13,8 +13,13 @@ and can be limited:
     python benchmarks/reference.py coopetition-standard --learner ippo --runs 2 --steps 1000000
 
 Policies that are not trained play the same episodes in routing-medium as in routing-easy. The
-learner that coopetition-published requires is not trained: 115 million agent steps with its
-networks and batches take a core for hours.
+learners of the published protocols and of marl-standard take a core for hours or days, so that they
+are trained only if their protocol is named; a fiftieth of the published budget is
+
+    python benchmarks/reference.py coopetition-published --steps 20000
+    python benchmarks/reference.py marl-standard --steps 40000
+    python benchmarks/reference.py routing-easy routing-medium --steps 400000
+    python benchmarks/reference.py routing-hard routing-standard --steps 400000
 
 ``--ship`` plays nothing: it puts the finished runs of the learners that a protocol requires into
 the package, for the reports of everybody:
@@ -73,6 +78,7 @@ class Reference(NamedTuple):
     protocol: str  # a name, or a file beside this one
     fixed: tuple[str, ...]
     learners: tuple[str, ...] = ()
+    long: bool = False  # the learners take hours or days: they are trained where it is named
 
     @property
     def source(self) -> str:
@@ -82,13 +88,13 @@ class Reference(NamedTuple):
 
 
 REFERENCES = {
-    "routing-easy": Reference("routing-easy", PLANNERS),
-    "routing-medium": Reference("routing-medium", PLANNERS),
-    "routing-hard": Reference("routing-hard", PLANNERS),
-    "routing-standard": Reference("routing-standard", PLANNERS[:-1]),
+    "routing-easy": Reference("routing-easy", PLANNERS, ("ippo_shared",), long=True),
+    "routing-medium": Reference("routing-medium", PLANNERS, ("ippo_shared",), long=True),
+    "routing-hard": Reference("routing-hard", PLANNERS, ("ippo_shared",), long=True),
+    "routing-standard": Reference("routing-standard", PLANNERS[:-1], ("ippo_shared",), long=True),
     "routing-learned": Reference("routing-learned.toml", PLANNERS, ("ippo_shared", "ippo")),
-    "coopetition-published": Reference("coopetition-published", PUBLISHED),
-    "marl-standard": Reference("marl-standard", PLANNERS[:1]),
+    "coopetition-published": Reference("coopetition-published", PUBLISHED, ("ippo",), long=True),
+    "marl-standard": Reference("marl-standard", PLANNERS[:1], ("ippo",), long=True),
     "coopetition-standard": Reference("coopetition-standard", REACTIVE, LEARNERS),
     "coopetition-team": Reference("coopetition-team", REACTIVE[:1], LEARNERS),
 }
@@ -115,20 +121,26 @@ def tell(cell, done, what):
 HOW = {"backend": "processes", "progress": tell}
 
 
-def play(name, fixed, learners):
-    """Play fixed policies and train learners, as far as it is missing, on all usable cores."""
-    reference, out = REFERENCES[name], EPISODES / name
+def play(name, limits):
+    """Play fixed policies and train learners, as far as it is missing, on all usable cores.
 
-    if fixed:
+    Learners that take hours are trained only if the protocol is named.
+    """
+    reference, out = REFERENCES[name], EPISODES / name
+    if not limits.trained:
         coopbench.evaluate(reference.source, list(reference.fixed), out=out, **HOW)
-    for learner in reference.learners if learners else ():
-        coopbench.train(reference.source, learner, out, **HOW)
+    if limits.fixed or name in GAMES or (reference.long and name not in limits.names):
+        return
+    seeds = load_protocol(reference.source).seeds.training
+    for learner in reference.learners:
+        part = {"tasks": limits.task, "steps": limits.steps, "seeds": seeds[: limits.runs]}
+        coopbench.train(reference.source, learner, out, **part, **HOW)
 
 
 def tables(name):
     """Return the tables and charts of a protocol as {path: content}."""
     report = load_report(EPISODES / name, reference=False)
-    learned = bool(REFERENCES[name].learners)
+    learned = any(block.cell.run is not None for block in report.episodes)
     drawn = pictures(report) if learned or report.protocol.report.chart else []
     charts = [picture for picture in drawn if picture.kind == "chart"]
     kept = KEPT
@@ -217,10 +229,10 @@ def parsed():
     parser.add_argument("--folder", type=Path, help="with --ship: folder of results to ship from")
     parser.add_argument("--fixed", action="store_true", help="play fixed policies, train nothing")
     parser.add_argument("--trained", action="store_true", help="play no fixed policies")
-    limits = parser.add_argument_group("limits of the learners of the coopetition protocols")
-    limits.add_argument("--learner", action="append", choices=LEARNERS)
+    limits = parser.add_argument_group("limits of the learners")
+    limits.add_argument("--learner", action="append", choices=LEARNERS, help="of both tracks")
     limits.add_argument("--task", action="append", help="a trained task")
-    limits.add_argument("--runs", type=int, default=5, help="training seeds, the first ones")
+    limits.add_argument("--runs", type=int, help="training seeds, the first ones; default: all")
     limits.add_argument("--steps", type=int, help="of each run; default: the protocol's")
     limits.add_argument("--exploit-steps", type=int, default=400_000, help="of each exploiter")
     limits.add_argument("--minutes", type=float, default=inf, help="after which no stage begins")
@@ -244,7 +256,7 @@ def main():
             ]
             print(f"{name}: {', '.join(other) or 'as kept'}")
             continue
-        play(name, not arguments.trained, not arguments.fixed and name not in GAMES)
+        play(name, arguments)
     if arguments.check or arguments.ship:
         return
     if not arguments.fixed and set(names) & set(GAMES):

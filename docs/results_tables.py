@@ -18,6 +18,8 @@ def parts() -> dict[str, str]:
         **{name.partition("-")[2]: planners(name) for name in names},
         "pathfinders": pathfinders(),
         "published": tasks("coopetition-published"),
+        "published_learned": learned("coopetition-published"),
+        "marl": returns("marl-standard"),
         "groups": groups(GAMES, "episodes"),
         "tasks": tasks(GAMES),
         "learners_own": groups(GAMES, "runs"),
@@ -87,6 +89,49 @@ def tasks(name: str) -> str:
         (f"`{task.id}`", *(cell(task.id, policy) for policy in policies)) for task in protocol.task
     ]
     return rows_table(["Task", *(f"`{policy}`" for policy in policies)], body)
+
+
+def returns(name: str) -> str:
+    """Mean score, with its interval, of every fixed policy on every task of a protocol."""
+    score = load_protocol(name).report.score
+    rows = [row for row in stored(name, "estimates.csv", "episodes") if row["metric"] == score]
+    if not rows:
+        return missing(name, "episodes")
+    cells = {(row["task"], row["policy"]): row for row in rows}
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+
+    def cell(task: str, policy: str) -> str:
+        row = cells[task, policy]
+        return interval(*(float(row[key]) for key in ("mean", "low", "high")), ".2f")
+
+    body = [
+        (f"`{task}`", *(cell(task, policy) for policy in policies))
+        for task in dict.fromkeys(row["task"] for row in rows)
+    ]
+    return rows_table(["Task", *(f"`{policy}`" for policy in policies)], body)
+
+
+def learned(name: str) -> str:
+    """Mean normalised score and interval of every learner on every task of a protocol."""
+    protocol = load_protocol(name)
+    rows = [
+        row
+        for row in stored(name, "estimates.csv", "runs")
+        if row["metric"] == protocol.report.score
+    ]
+    if not rows:
+        return missing(name, "runs")
+
+    def cell(row: dict[str, str]) -> str:
+        bounds = protocol.task_of(row["task"]).bounds
+        ends = (
+            (float(row[key] or "nan") - bounds.low) / (bounds.high - bounds.low)
+            for key in ("mean", "low", "high")
+        )
+        return interval(*ends, ".2f")
+
+    body = [(f"`{row['task']}`", f"`{row['policy']}`", cell(row), row["count"]) for row in rows]
+    return rows_table(["Task", "Learner", "Score", "Runs"], body)
 
 
 def pathfinders() -> str:

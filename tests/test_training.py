@@ -700,7 +700,7 @@ def test_a_fixed_policy_is_not_played_by_a_file(protocol, tmp_path):
     write_manifest(tmp_path, one)
     cell = next(check for check in coopbench.verify(tmp_path).checks if "/" in check.what)
     assert cell.verdict == "different"
-    assert any("returns" in reason for reason in cell.reasons), cell.reasons
+    assert any("describes a training" in reason for reason in cell.reasons), cell.reasons
 
 
 def test_names_of_folders_are_short_enough(protocol, tmp_path):
@@ -769,8 +769,11 @@ def test_budgets_come_from_the_kind_of_learner(protocol):
         budget(steps=50)
     with pytest.raises(ValueError, match="steps was 0"):
         budget(steps=0)
-    with pytest.raises(ProtocolError, match="does not say how long a model trains on each"):
-        training_plan.budget_of(load_protocol("routing-hard"), STEADY)
+    hard = load_protocol("routing-hard")
+    assert training_plan.budget_of(hard, STEADY).steps == 20_000_000
+    training = hard.training.model_copy(update={"task": None})
+    with pytest.raises(ProtocolError, match="does not say what a model is trained on"):
+        training_plan.budget_of(hard.model_copy(update={"training": training}), STEADY)
 
 
 @pytest.mark.parametrize(

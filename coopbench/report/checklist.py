@@ -4,6 +4,7 @@ The items are those of Gorsane et al. 2022 (arXiv 2209.10485) and Pineau et al. 
 164), in our own words. What neither the protocol nor the results say is missing, and shown so.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -188,6 +189,7 @@ def _of_numbers(findings: Findings) -> list[Answer]:
     for name, unit in units(findings).items():
         by_unit.setdefault(unit, []).append(name)
     metrics = dict.fromkeys(("return", settings.score, *settings.metrics))
+    unbounded = [row for row in findings.estimates if not math.isfinite(row.low)]
     return [
         (
             "As many episodes as the protocol asks",
@@ -198,8 +200,9 @@ def _of_numbers(findings: Findings) -> list[Answer]:
         ("Return and metrics of the game", YES, ", ".join(metrics)),
         (
             "Estimates have intervals",
-            YES,
-            f"{level_text(protocol)}: for new training runs and new episodes, in closed form",
+            yes_if(not unbounded),
+            f"{level_text(protocol)}: for new training runs and new episodes, in closed form"
+            + (f"; none of {counted(len(unbounded), 'estimate')}" if unbounded else ""),
         ),
         (
             "Unit of inference",
