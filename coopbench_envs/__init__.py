@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from coopbench_envs.registration import ids, register, register_all, register_file, spec
 
-__all__ = ["Engine", "ids", "register", "register_file", "sb3_vec_env", "spec"]
+# Without sb3_vec_env, which cannot be imported with a star where Stable-Baselines3 is missing.
+__all__ = ["Engine", "ids", "register", "register_file", "spec"]
 
 register_all()
 

@@ -53,3 +53,35 @@ def test_the_source_distribution_holds_what_a_distributor_needs(tmp_path):
     for file in ("constraints.txt", "docs/index.md", "examples/sb3_focal.py", "tests/conftest.py"):
         assert file in names
     assert not any("__pycache__" in name for name in names)
+
+
+_WITHOUT = "import sys; sys.modules.update(dict.fromkeys({!r})); import gymnasium, coopbench_envs\n"
+_WINDOW = """
+env = gymnasium.make("coopbench/TrustDilemma-v1", render_mode="human", horizon=3)
+env.reset(seed=0)
+"""
+_VIDEO = """
+env = gymnasium.make("coopbench/TrustDilemma-v1", render_mode="rgb_array", horizon=3)
+gymnasium.wrappers.RecordVideo(env, "videos")
+"""
+_ROWS = "from coopbench_envs import sb3_vec_env"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "code", "advice"),
+    [
+        ("pygame", _WINDOW, "pygame is not installed, run `pip install"),
+        ("moviepy", _VIDEO, "oviepy is not installed, run `pip install"),
+        ("stable_baselines3", _ROWS, "the extra 'train' of coopbench: pip install"),
+        ("stable_baselines3", "from coopbench_envs import *", ""),
+    ],
+)
+def test_what_an_extra_installs_is_named_where_it_is_missing(lacking, code, advice, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _WITHOUT.format([lacking]) + code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert (done.returncode != 0) == bool(advice), done.stderr
+    assert advice.lower() in done.stderr.splitlines()[-1].lower() if advice else not done.stderr

@@ -177,6 +177,11 @@ def scalars(folder):
     return events
 
 
+def test_training_shows_its_runs_where_progress_is_true(protocol, tmp_path, capsys):
+    coopbench.train(protocol, "steady", tmp_path / "out", progress=True)
+    assert re.search(r"steady / run \d+ +done", capsys.readouterr().err)
+
+
 def test_training_runs_are_stored_as_results_with_their_progress(protocol, tmp_path):
     calls = []
     report = coopbench.train(
