@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import gallery
+import plots
 
 import coopbench_envs
 
 ROOT = Path(__file__).resolve().parent.parent
+_BLANK = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 5"/>'
 _QUESTION = re.compile(r"^\*\*The question\.\*\* (.*?)\n\n", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\[(.*?)\]\(.*?\)")
 _FACTS = "<!-- generated: begin -->"
@@ -35,6 +37,17 @@ def on_config(config: Any) -> Any:
     if address:
         config.repo_url, config.repo_name = address, "Repository"
     return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add a blank picture for every one that has not been drawn; 'make docs' draws them first."""
+    from mkdocs.structure.files import File
+
+    pictures = {f"gallery/{name}" for name in gallery.names()}
+    pictures |= {f"environments/plots/{name}" for name in plots.names()}
+    for place in sorted(pictures - set(files.src_uris)):
+        files.append(File.generated(config, place, content=_BLANK))
+    return files
 
 
 def on_page_markdown(text: str, page: Any, **context: Any) -> str:

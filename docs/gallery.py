@@ -271,6 +271,11 @@ def encoded(pictures: list[np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
+def names() -> list[str]:
+    """Return the names of all pictures."""
+    return [f"{stem(env_id)}.webp" for env_id in environments()]
+
+
 def drawings() -> dict[Path, tuple[str, Callable[[], bytes]]]:
     """Return every picture with the digest of its sources and the function that draws it."""
     return {

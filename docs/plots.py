@@ -231,11 +231,20 @@ def _map(ax: Any, name: str) -> None:
     ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
 
 
+def names() -> list[str]:
+    """Return the names of all figures, copied charts included."""
+    return [SHEET, *(f"{stem(env_id)}.svg" for env_id in _drawn()), *copied()]
+
+
+def _drawn() -> list[str]:
+    return [env_id for env_id in coopbench_envs.ids() if is_drawn(env_id)]
+
+
 def drawings() -> dict[Path, tuple[str, Callable[[], bytes]]]:
     """Return every figure with the digest of its sources and the function that draws it."""
     maps = "coopbench_envs.pathfinding.routing"
     figures = {FOLDER / SHEET: (drawn.digest(__file__, maps), sheet)}
-    for env_id in filter(is_drawn, coopbench_envs.ids()):
+    for env_id in _drawn():
         sources = drawn.digest(__file__, coopbench_envs.spec(env_id).module)
         figures[FOLDER / f"{stem(env_id)}.svg"] = (sources, partial(_encoded, env_id))
     return figures

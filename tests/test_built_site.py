@@ -1,0 +1,127 @@
+"""The built site in a browser: every page, at the width of a phone and of a desk.
+
+Debian's chromium is driven; without it these tests are skipped, but in CI they fail.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlparse
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+_LINKS = "Array.from(document.querySelectorAll('a[href]'), a => a.href)"
+_IDS = "Array.from(document.querySelectorAll('[id]'), e => e.id)"
+_IMAGES = "Array.from(document.images, i => i.src)"
+_EXCESS = "document.documentElement.scrollWidth - window.innerWidth"
+
+
+def lacking(what, advice):
+    """Skip, or fail in CI, where everything that tests need must be installed."""
+    if "CI" in os.environ:
+        pytest.fail(f"There is no {what}: {advice}.")
+    pytest.skip(f"no {what} here")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Build the site; pictures that have not been drawn are blank."""
+    if importlib.util.find_spec("mkdocs") is None:
+        lacking("mkdocs", 'pip install ".[docs]"')
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page():
+    path = shutil.which("chromium")
+    if path is None:
+        lacking("chromium", "apt install chromium")
+    with sync_playwright() as playwright:
+        # Root, as in most containers, has no sandbox; only pages made here are opened.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        page = browser.new_page(viewport=DESK)
+        page.set_default_timeout(20_000)
+        yield page
+        browser.close()
+
+
+@pytest.fixture
+def said(page):
+    """What pages write to the console, and what they load from elsewhere."""
+    notes = []
+    handlers = {
+        "console": lambda message: notes.append(message.text),
+        "pageerror": lambda error: notes.append(str(error)),
+        "request": lambda request: request.url.startswith("http") and notes.append(request.url),
+    }
+    for event, handler in handlers.items():
+        page.on(event, handler)
+    yield notes
+    for event, handler in handlers.items():
+        page.remove_listener(event, handler)
+
+
+def test_every_page_is_quiet_and_fits_and_links_to_what_exists(site, page, said):
+    files = sorted(set(site.rglob("*.html")) - {site / "404.html"})  # which a server shows
+    assert len(files) > 50
+    ids, links, wide = {}, set(), []
+    for file in files:
+        page.set_viewport_size(DESK)
+        page.goto(file.as_uri())
+        ids[str(file)] = set(page.evaluate(_IDS))
+        links |= {(str(file), link) for link in page.evaluate(_LINKS) + page.evaluate(_IMAGES)}
+        for size in (DESK, PHONE):
+            page.set_viewport_size(size)
+            if page.evaluate(_EXCESS) > 0:
+                wide.append((file.name, size["width"]))
+    assert said == []
+    assert wide == []
+    assert [link for link in sorted(links) if not leads_somewhere(link[1], ids)] == []
+
+
+def leads_somewhere(link, ids):
+    """Whether a link of the site leads to a file and, if it names one, a place in it."""
+    address, fragment = urldefrag(link)
+    if not address.startswith("file:"):
+        return bool(re.match(r"https?://|mailto:|data:", address))
+    path = unquote(urlparse(address).path)
+    if path not in ids:
+        return Path(path).is_file() and not fragment
+    return not fragment or unquote(fragment) in ids[path]
+
+
+def test_a_reader_clicks_from_the_start_to_an_environment(site, page, said):
+    page.set_viewport_size(DESK)
+    page.goto((site / "index.html").as_uri())
+    page.locator(".gallery a", has_text="TrustDilemma-v1").click()
+    expect(page.locator("h1")).to_contain_text("TrustDilemma-v1")
+    expect(page.locator("img.moving")).to_be_visible()
+    for tab in ("Tutorials", "How-to guides", "Explanation", "Reference"):
+        page.locator(".md-tabs").get_by_text(tab, exact=True).click()
+        expect(page.locator(".md-tabs__item--active")).to_contain_text(tab)
+        expect(page.locator("h1")).to_be_visible()
+    assert said == []
+
+
+def test_search_works_from_the_files_alone(site, page, said):
+    page.set_viewport_size(DESK)
+    page.goto((site / "index.html").as_uri())
+    page.locator("input.md-search__input").fill("autoreset")
+    expect(page.locator(".md-search-result__link").first).to_be_visible()
+    assert said == []
