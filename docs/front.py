@@ -128,7 +128,8 @@ import coopbench_envs  # registers the environments
 
 env = gymnasium.make("{env_id}")
 observation, info = env.reset(seed=0)
-observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+action = env.action_space.sample()
+observation, reward, terminated, truncated, info = env.step(action)
 ```
 
 ```sh

@@ -87,10 +87,14 @@ def caption(env_id: str) -> str:
         return (
             f"Agents play `{policy}`; in the middle third one of them invests nothing. A disc "
             "fills with the share that its agent invests, red if that is less than the others "
-            "expect; lines show trust. Right, over time: mean investment (blue), mean trust "
-            "(grey)." + (" The small disc is yellow in good times." if _has_times(env_id) else "")
+            f"expect{_lines(env_id)}. Right, over time: mean investment (blue), mean trust (grey)."
+            + (" The small disc is yellow in good times." if _has_times(env_id) else "")
         )
     return f"All agents play `{policy}`."
+
+
+def _lines(env_id: str) -> str:
+    return "; lines show trust" if len(Engine(env_id).agents) <= _MANY else ""
 
 
 def _has_times(env_id: str) -> bool:

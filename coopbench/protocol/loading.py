@@ -82,7 +82,12 @@ def names_environment(name: str) -> bool:
     """Whether a text names an environment, and not a protocol."""
     if name.endswith(".toml") or name in protocol_files():
         return False
-    return is_foreign(name) or "/" in name or f"coopbench/{name}" in coopbench_envs.ids()
+    return (
+        is_foreign(name)
+        or "/" in name
+        or ":" in name
+        or f"coopbench/{name}" in coopbench_envs.ids()
+    )
 
 
 def stored_protocol(file: Path) -> Protocol:
