@@ -11,6 +11,8 @@ from coopbench.protocol.user_maps import are_replaced, maps_text
 
 __all__ = ["chooses", "departures"]
 
+_NAMED = 6  # tasks that are named if a sentence is about all tasks of a protocol
+
 
 def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     """Return the reasons why this is not a standard report; empty if it is one."""
@@ -67,7 +69,13 @@ def _other_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[st
         for what, which in (("lacks the runs", lacking), ("has runs of its own,", others)):
             if which:
                 differences.setdefault(f"{what} {which}", []).append(task)
-    return [f"{policy} {what} on {', '.join(tasks)}" for what, tasks in differences.items()]
+    return [f"{policy} {what} on {_named(protocol, tasks)}" for what, tasks in differences.items()]
+
+
+def _named(protocol: Protocol, tasks: list[str]) -> str:
+    """Name tasks, all of many at once."""
+    every = len(tasks) == len(protocol.task) > _NAMED
+    return f"all {len(tasks)} tasks" if every else ", ".join(tasks)
 
 
 def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
