@@ -108,6 +108,10 @@ def test_one_model_trained_on_a_setting_of_its_own_plays_all_tasks(tmp_path, mon
     )
     out = tmp_path / "out"
     report = coopbench.train(protocol, "ippo_shared", out, seat_number=False, **SMALL)
+    content = protocol.model_dump(mode="json")
+    content["training"]["task"]["parameters"] = {"num_agents": 3}
+    with pytest.raises(ValueError, match="'3', which is held out"):
+        type(protocol).model_validate(content, strict=False)
     cells = {(block.cell.task, block.cell.policy, block.cell.run) for block in report.episodes}
     assert cells == {(t, "ippo_shared", r) for t in ("three", "two") for r in (5, 6)}
     assert store.read(out, protocol, Cell("two", "ippo_shared", 5)).meta["training"]["task"] == (

@@ -208,9 +208,9 @@ def _check_training_task(training: Training, seeds: Seeds) -> None:
         )
     if task is None:
         return
-    value = task.parameters.get(coopbench_envs.spec(task.env).held_out)
+    value = str(task.parameters.get(coopbench_envs.spec(task.env).held_out))
     if value in training.held_out:
-        raise ValueError(f"[training.task] has {value!r}, which is held out")
+        raise ValueError(f"[training.task] has {value!r}, which is held out; choose another one")
     if task.partners or task.trained_on is not None or task.instances is not None:
         raise ValueError(
             "[training.task] takes id, env, parameters and bounds; remove partners, trained_on "
