@@ -18,6 +18,7 @@ from coopbench_envs.threads import Crew
 __all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine"]
 
 SAME_STEP = 6  # a way to step like NEXT_STEP and DISABLED, made of two calls of the driver
+_LARGEST = 1e18  # number in a given state; its square fits into the float32 of observations
 _MODES = frozenset((NEXT_STEP, SAME_STEP, DISABLED))
 
 # What a snapshot holds besides the environment's own fields: enough to go on bit for bit.
@@ -357,11 +358,11 @@ class Engine:
                     f"{array.dtype} that is not."
                 ) from None
             if not np.array_equal(exact, array) or (
-                exact.dtype.kind == "f" and not np.isfinite(exact).all()
+                exact.dtype.kind == "f" and not (np.abs(exact) <= _LARGEST).all()
             ):
                 raise ValueError(
-                    f"State field {name!r} of {self.spec.id} must hold finite {target.dtype}; "
-                    f"given {array.dtype} with values that are not."
+                    f"State field {name!r} of {self.spec.id} must hold finite {target.dtype} of up "
+                    f"to {_LARGEST:g} in size; given {array.dtype} with values that are not."
                 )
             checked[name] = np.broadcast_to(exact, target.shape)
         return checked

@@ -322,6 +322,19 @@ def test_the_strongest_action_leaves_all_numbers_finite(env, dynamics, strength)
         assert np.isfinite(engine.state.agent_pos).all()
 
 
+@pytest.mark.parametrize("value", [1e150, -1e19, float("inf"), float("nan")])
+def test_a_state_too_large_for_observations_is_refused(value):
+    engine = Engine("TrustDilemma-v1")
+    engine.reset(np.zeros(1, np.uint64))
+    before = engine.get_state()
+    state = {"record": np.full_like(before["record"], value)}
+    with pytest.raises(ValueError, match=r"'record' .* must hold finite"):
+        engine.reset(np.zeros(1, np.uint64), state=state)
+    assert all(np.array_equal(engine.get_state()[name], old) for name, old in before.items())
+    engine.reset(np.zeros(1, np.uint64), state={"record": np.full_like(before["record"], 1e18)})
+    assert np.isfinite(engine.control.obs).all()
+
+
 # --- disks ----------------------------------------------------------------------------------------
 
 
