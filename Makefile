@@ -9,7 +9,7 @@ WORKERS ?= 2
 # Training of each example of `interop`; enough to show that everything fits together.
 STEPS ?= 4000
 
-.PHONY: report test test-oldest test-newest lint bench docs wheel interop format clean
+.PHONY: report test test-oldest test-newest lint bench docs wheel interop interop-envs format clean
 
 report: $(VENV)/.core
 	$(BIN)/coopbench evaluate $(PROTOCOL)
@@ -61,6 +61,11 @@ interop: build/interop/rllib/.ready build/interop/torchrl/.ready
 	PYTHONHASHSEED=0 build/interop/rllib/bin/python examples/rllib_ppo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/torchrl_ippo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/benchmarl_mappo.py --steps $(STEPS)
+
+# Environments of other packages, with the real packages.
+interop-envs: build/interop/envs/.ready
+	build/interop/envs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps pogema==1.4.0
+	build/interop/envs/bin/python examples/other-environments/play.py
 
 build/interop/%/.ready: examples/requirements-%.txt pyproject.toml constraints.txt
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)

@@ -456,3 +456,56 @@ def test_describe_names_spaces_forms_and_what_does_not_hold():
     assert "| Agents | `a_0`, `a_1`, `c_0` |" in text
     assert "What does not hold" in text
     assert "`total.hits`" in text
+
+
+# --- examples -------------------------------------------------------------------------------------
+
+
+def test_the_example_with_real_packages_is_a_make_target():
+    root = Path(__file__).parents[1]
+    makefile = (root / "Makefile").read_text(encoding="utf-8")
+    page = (root / "docs" / "any-environment.md").read_text(encoding="utf-8")
+    for file in (root / "examples" / "other-environments").glob("*.py"):
+        assert f"examples/other-environments/{file.name}" in page
+    assert "build/interop/envs/bin/python examples/other-environments/play.py" in makefile
+    assert (root / "examples" / "requirements-envs.txt").is_file()
+
+
+def test_an_object_with_the_methods_of_a_parallel_environment_is_one():
+    class Bare:
+        def __init__(self):
+            self._lamps = toy_foreign.Lamps()
+            self.possible_agents = self._lamps.possible_agents
+            self.observation_space = self._lamps.observation_space
+            self.action_space = self._lamps.action_space
+
+        @property
+        def agents(self):
+            return self._lamps.agents
+
+        def reset(self, seed=None, options=None):
+            return self._lamps.reset(seed)
+
+        def step(self, actions):
+            return self._lamps.step(actions)
+
+    report = coopbench.evaluate(Bare, {"lit": lit}, episodes=2)
+    assert (played(report, "lit").lengths == 6).all()
+
+
+def test_the_command_line_evaluates_shows_and_verifies(tmp_path, capsys, monkeypatch):
+    from coopbench.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "out"
+    for words in (
+        ["evaluate", "--env", LAMPS, "-p", "random", "--episodes", "2", "--out", str(out)],
+        ["verify", str(out), "--env", LAMPS],
+        ["show", LAMPS],
+    ):
+        app(words, standalone_mode=False)
+    text = capsys.readouterr().out
+    assert "Verified: identical." in text
+    assert "What does not hold" in text
+    assert app(["verify", str(out)], standalone_mode=False) == 1
+    assert "not verifiable" in capsys.readouterr().out

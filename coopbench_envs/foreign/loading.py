@@ -128,6 +128,10 @@ def _module(name: str, place: str) -> ModuleType:
         return importlib.import_module(place)
     except ImportError as error:
         raise _missing(name, error) from error
+    except Exception as error:  # the code of another package
+        raise ValueError(
+            f"{name} cannot be made: importing {place} raises {type(error).__name__}: {error}"
+        ) from error
 
 
 def _from_file(path: Path) -> ModuleType:

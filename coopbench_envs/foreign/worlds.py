@@ -46,11 +46,15 @@ class World(Protocol):
 
 
 def world_of(env: Any, name: str) -> World:
-    """Return the world of an environment object; ``ValueError`` for one of another kind."""
-    if isinstance(env, pettingzoo.ParallelEnv):
-        return _Parallel(env, name)
+    """Return the world of an environment object; ``ValueError`` for one of another kind.
+
+    What has the methods of a ``ParallelEnv`` need not be derived from it.
+    """
     if isinstance(env, pettingzoo.AECEnv):
         return _Parallel(_parallel(env, name), name)
+    methods = ("reset", "step", "observation_space", "action_space")
+    if hasattr(env, "possible_agents") and all(callable(getattr(env, m, None)) for m in methods):
+        return _Parallel(env, name)
     if isinstance(env, gym.Env):
         return _Single(env)
     raise ValueError(
@@ -108,7 +112,8 @@ class _Parallel:
         return self._turn(*self._env.step({self._ids[n]: a for n, a in actions.items()}))
 
     def close(self) -> None:
-        self._env.close()
+        if hasattr(self._env, "close"):
+            self._env.close()
 
     def _turn(self, observations: Any, *others: Any) -> Turn:
         rewards, terminated, truncated, infos = (_by_name(part) for part in others)
