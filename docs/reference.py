@@ -120,6 +120,7 @@ def _command(name: str, command: Any) -> str:
 def _plain(shown: str) -> str:
     """Return an option or argument as help shows it, with the usual words for types."""
     words = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER", "path": "PATH"}
+    shown = shown.replace(" <bool>", "")
     name = re.compile(r"<(?:list\[)?(\w+)\]?>")
     shown = re.sub(r"^([A-Za-z_]\w*) <.*>$", lambda match: match[1].upper(), shown)
     return name.sub(lambda match: words.get(match[1], match[1].upper()), shown)
