@@ -86,6 +86,7 @@ def play_actions(
     recorded = () if block.trace is None else block.trace.recorded
     trace = prints.trace([numbers.index(k) for k in recorded], episodes.lengths)
     again = prints.actions(np.arange(len(numbers)), episodes.lengths)
+    engine.close()
     return replace(episodes, trace=trace), again._replace(episodes=actions.episodes)
 
 
