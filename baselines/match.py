@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,6 +59,39 @@ class Script:
         return self._actions(self._step - 1)
 
 
+class _Partner(NamedTuple):
+    """A player in some seats of a match, and the lanes in which it acts.
+
+    These are the lanes in which it sits if what it does in a lane depends on that lane alone.
+    """
+
+    player: Actor
+    lanes: np.ndarray | slice
+    seated: np.ndarray  # (its lanes, agents) bool
+
+    @classmethod
+    def of(cls, player: Actor, seated: np.ndarray) -> "_Partner":
+        """Return a player in its seats, (lanes, agents) bool."""
+        occupied = seated.any(axis=1)
+        if occupied.all() or not getattr(player, "separable", False):
+            return cls(player, slice(None), seated)
+        return cls(player, np.flatnonzero(occupied), seated[occupied])
+
+    def begin(self, seeds: np.ndarray, episodes: np.ndarray, stream: int) -> None:
+        """Start the episodes of its lanes."""
+        if len(self.seated):
+            everywhere = np.ones(len(self.seated), np.bool_)
+            self.player.begin(seeds[self.lanes], episodes[self.lanes], everywhere, stream)
+
+    def act(self, actions: np.ndarray, observations: Any, state: Any, masks: np.ndarray) -> None:
+        """Write what it does over the ``actions`` of its seats."""
+        if len(self.seated):
+            chosen = self.player.act(observations[self.lanes], state, masks[self.lanes])
+            part = actions[self.lanes]
+            part[self.seated] = chosen[self.seated]
+            actions[self.lanes] = part
+
+
 class Match:
     """Players on an engine, every lane one episode.
 
@@ -71,6 +104,9 @@ class Match:
     ) -> None:
         self.engine, self.players = engine, tuple(players)
         self.seats = seating(engine.lanes, len(engine.agents), 0) if seats is None else seats
+        self._partners = [
+            _Partner.of(player, self.seats == number) for number, player in enumerate(players[1:])
+        ]
 
     def begin(self, seeds: ArrayLike, state: Mapping[str, Any] | None = None) -> None:
         """Reset the engine with one seed per lane, and start every player's episodes.
@@ -78,15 +114,17 @@ class Match:
         Fields in ``state`` override the seeded state, as in ``Engine.reset``.
         """
         self.engine.reset(np.asarray(seeds), state=state)
-        begin_players(self.engine, self.players)
+        begin_players(self.engine, self.players[:1])
+        control = self.engine.control
+        for stream, partner in enumerate(self._partners, 1):
+            partner.begin(control.seed, control.episode, stream)
 
     def actions(self) -> np.ndarray:
         """Return the next actions of all seats: every player acts, and its own seats count."""
         control, view = self.engine.control, self.engine.view()
         actions = self.players[0].act(control.obs, view, control.masks)
-        for number, player in enumerate(self.players[1:]):
-            theirs = self.seats == number
-            actions[theirs] = player.act(control.obs, view, control.masks)[theirs]
+        for partner in self._partners:
+            partner.act(actions, control.obs, view, control.masks)
         return actions
 
     def steps(self) -> Iterator[np.ndarray]:

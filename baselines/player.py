@@ -28,6 +28,8 @@ class Player:
         )
         self._uses_state = bool(getattr(self._policy, "uses_state", False))
         self._uses_masks = bool(getattr(self._policy, "uses_masks", False))
+        # Whether it may act in some lanes alone: what it does in a lane depends on nothing else.
+        self.separable = isinstance(policy, str) and not self._uses_state and game.codec is None
         self._memory: Any = None
 
     def begin(

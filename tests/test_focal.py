@@ -10,7 +10,7 @@ from coopbench.baselines.match import seating, seating_by_role
 from coopbench.baselines.player import Player
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
-from coopbench.playing import rollout
+from coopbench.playing import engines
 from coopbench.playing.rollout import play
 from coopbench.protocol.schema import Protocol
 from coopbench.report.facts import task_facts
@@ -163,7 +163,7 @@ def _recorded(monkeypatch):
             seen.append(np.array(actions))
             super().step(actions, mode)
 
-    monkeypatch.setattr(rollout, "Engine", Watched)
+    monkeypatch.setattr(engines, "Engine", Watched)
     return seen
 
 
@@ -182,6 +182,7 @@ def test_objects_play_beside_partners(monkeypatch):
     seen = _recorded(monkeypatch)
     protocol = make_protocol("coopbench/TrustDilemma-v0", partners=("constant:0.75",))
     block = play(protocol, Cell("one", "ten"), lambda obs: np.full((*obs.shape[:2], 1), 10.0))
+    assert seen
     for actions in seen:
         assert (actions[block.seats] == 10.0).all()
         assert (actions[~block.seats] == 75.0).all()

@@ -1,10 +1,12 @@
 """The loop in which policies play: seats, streams of random numbers, ends of episodes."""
 
 import numpy as np
+import pytest
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import OWN, Match, Script, begin_players
 from coopbench.baselines.player import Player
+from coopbench.protocol.loading import load_protocol
 from coopbench_envs.engine import Engine
 
 PENNIES = "test/Pennies-v0"
@@ -48,8 +50,8 @@ def test_a_match_ends_with_the_last_episode_and_can_be_repeated():
 def test_players_of_one_policy_draw_different_numbers():
     engine = Engine(PENNIES, 64)
     players = [Player("random", Game.of(engine)) for _ in range(2)]
-    match = Match(engine, players)
-    match.begin(np.arange(64))
+    engine.reset(np.arange(64))
+    begin_players(engine, players)
     inputs = engine.control.obs, engine.view(), engine.control.masks
     first, second = (player.act(*inputs) for player in players)
     assert not np.array_equal(first, second)
@@ -79,3 +81,21 @@ def test_a_script_counts_the_steps_of_each_episode():
         match.play(np.zeros(1))
     length = int(engine.state.time[0])
     assert numbers == [*range(length), *range(length)]
+
+
+@pytest.mark.parametrize(
+    "task", ["partner-hold-up.focal", "partner-selection.held-out", "platform-ecosystem.focal"]
+)
+def test_partners_act_alike_in_their_own_lanes_and_in_all(task):
+    """Also those that remember, draw random numbers or are networks: to the bit."""
+    task, returns = load_protocol("coopetition-standard").task_of(task), []
+    for separable in (True, False):
+        engine = Engine(task.env, 61, **task.parameters | {"horizon": 12})
+        names = ["reciprocator:trembles=0.5", *task.partner_names]
+        players = [Player(name, Game.of(engine)) for name in names]
+        assert all(player.separable for player in players)
+        for player in players:
+            player.separable = separable
+        match = Match(engine, players, task.seating(61, engine.agents))
+        returns.append(match.play(np.arange(61)).copy())
+    np.testing.assert_array_equal(*returns)

@@ -20,7 +20,7 @@ from coopbench.report.data import as_csv, as_json, tables_as_csv
 from coopbench.results.folder import protocol_of
 from coopbench.results.manifest import results_digest
 
-SAME = ("episodes", "published", "late")  # tables of which every number remains
+SAME = ("episodes", "late")  # tables of which every number remains
 # Columns by which a row is known, columns that remain, and rows of which they do.
 MEANS = {
     "estimates": (("task", "policy", "metric"), ("count", "mean", "std", "unit")),
