@@ -20,6 +20,7 @@ from coopbench.errors import DamagedResultError
 from coopbench.files import write_text
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol, stored_protocol
+from coopbench.protocol.selection import with_tasks
 from coopbench.report.data import as_json
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
 from coopbench.workflows.verdicts import (
@@ -407,6 +408,20 @@ def test_a_protocol_under_the_name_of_another_does_not_verify(tmp_path):
     forged = shipped.model_copy(update={"task": (task,)})
     coopbench.evaluate(forged, ["constant:0.5"], tmp_path / "r")
     assert failing(tmp_path / "r") == ["protocol.json"]
+
+
+def test_some_tasks_of_a_protocol_verify_as_what_they_are(tmp_path):
+    """They are no standard results; with other bounds they are not of the protocol either."""
+    whole = load_protocol("coopetition-published")
+    part = with_tasks(whole, [whole.task[0].id])
+    report = coopbench.evaluate(part, ["constant:0.5"], tmp_path / "r")
+    assert report.departures
+    result = verify(tmp_path / "r")
+    assert result.identical, result.checks
+    assert f"it has 1 of the {len(whole.task)} tasks" in " ".join(result.checks[0].reasons)
+    task = part.task[0].model_copy(update={"episodes": 3})
+    coopbench.evaluate(part.model_copy(update={"task": (task,)}), ["constant:0.5"], tmp_path / "s")
+    assert failing(tmp_path / "s") == ["protocol.json"]
 
 
 def test_a_changed_report_does_not_verify(root):

@@ -9,7 +9,7 @@ from coopbench.errors import ProtocolError
 from coopbench.protocol.messages import reasons
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["with_tasks"]
+__all__ = ["is_part", "with_tasks"]
 
 
 def with_tasks(protocol: Protocol, names: Sequence[str]) -> Protocol:
@@ -45,6 +45,17 @@ def with_tasks(protocol: Protocol, names: Sequence[str]) -> Protocol:
         raise ProtocolError(
             f"{protocol.name} cannot be played on {', '.join(names)} alone:\n  {lines}"
         ) from None
+
+
+def is_part(whole: Protocol, protocol: Protocol) -> bool:
+    """Whether a protocol is ``whole`` with some of its tasks, as ``with_tasks`` returns it."""
+    names = [task.id for task in protocol.task]
+    if not {*names} < {task.id for task in whole.task}:
+        return False
+    try:
+        return with_tasks(whole, names).digest == protocol.digest
+    except ProtocolError:
+        return False
 
 
 def _validated(content: dict[str, Any]) -> Protocol:

@@ -22,6 +22,7 @@ from coopbench.playing.bars import CellProgress
 from coopbench.playing.runner import Event, Runner
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.selection import is_part
 from coopbench.protocol.user_maps import are_replaced
 from coopbench.report.data import as_json
 from coopbench.report.loading import report_of
@@ -307,6 +308,9 @@ def _protocol_check(protocol: Protocol) -> Check:
         return Check(what, IDENTICAL, (f"it is the {name} of this package",))
     if are_replaced(shipped, protocol):
         return Check(what, IDENTICAL, (f"it is the {name} of this package on other maps",))
+    if is_part(shipped, protocol):
+        tasks = f"{len(protocol.task)} of the {len(shipped.task)} tasks"
+        return Check(what, IDENTICAL, (f"it has {tasks} of the {name} of this package",))
     return concluded(what, [Finding(f"it is not the {name} of this package, though called so")])
 
 
