@@ -340,7 +340,7 @@ def test_only_three_methods_write_to_control_arrays():
     writers = set()
     for folder in ("coopbench_envs", "baselines", "coopbench"):
         for file in (ROOT / folder).rglob("*.py"):
-            if file.name == "drivers.py":
+            if file.name == "drivers.py" or file.parent.name == "foreign":  # has no kernels
                 continue
             for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(function, ast.FunctionDef) and _writes_control(function):
