@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from coopbench.baselines.game import Game
+from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
@@ -196,6 +198,23 @@ def group_blocks(
 
 
 # -- play ----------------------------------------------------------------------------------------
+
+
+def trained_to_invest(share: float, seed: int) -> NetworkPolicy:
+    """A perceptron that always invests a share, as if ippo had trained it for 20 steps."""
+    features = max(part.stop for part in Game.at(TRUST).layout.values())
+    network = Network(
+        seats=np.zeros(2, np.int64),
+        weights=(np.zeros((1, features, 1), np.float32),),
+        biases=(np.full((1, 1), 2.0 * share - 1.0, np.float32),),
+        centre=np.zeros(features, np.float32),
+        scale=np.ones(features, np.float32),
+        identity=False,
+        activation="tanh",
+        head="clip",
+    )
+    facts = {"environment": TRUST, "learner": "ippo", "seed": seed, "steps": 20}
+    return NetworkPolicy(network, facts | {"hyperparameters": {}})
 
 
 class Invests:

@@ -8,7 +8,6 @@ import pytest
 
 import coopbench
 from coopbench.baselines.game import Game
-from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
 from coopbench.baselines.registry import make_policy
 from coopbench.episodes.metrics import agent_values, values
 from coopbench.episodes.table import Cell, Progress
@@ -17,23 +16,6 @@ from coopbench.results.rounding import COARSE, FINE, pack_columns, unpack_column
 from coopbench.results.shipping import ship
 
 RUNS, STEPS = (50, 51), 20
-
-
-def invests(share, seed):
-    """A policy that always invests a share, as if ippo had trained it with a seed."""
-    features = max(part.stop for part in Game.at(builders.TRUST).layout.values())
-    network = Network(
-        seats=np.zeros(2, np.int64),
-        weights=(np.zeros((1, features, 1), np.float32),),
-        biases=(np.full((1, 1), 2.0 * share - 1.0, np.float32),),
-        centre=np.zeros(features, np.float32),
-        scale=np.ones(features, np.float32),
-        identity=False,
-        activation="tanh",
-        head="clip",
-    )
-    facts = {"environment": builders.TRUST, "learner": "ippo", "seed": seed, "steps": STEPS}
-    return NetworkPolicy(network, facts | {"hyperparameters": {}})
 
 
 def trained(task, seed):
@@ -45,7 +27,7 @@ def trained(task, seed):
         {"return": scores, "own_return": scores / 2.0},
     )
     facts = {"task": task, "steps": STEPS, "interval": 10, "chosen_step": 20, "seconds": 1.0}
-    return coopbench.Trained(invests(seed / 100.0, seed), course, facts)
+    return coopbench.Trained(builders.trained_to_invest(seed / 100.0, seed), course, facts)
 
 
 def required(folder, **parts):
@@ -185,7 +167,7 @@ def test_shipped_policies_can_be_played_by_name(package):
     _, _, shipped = package
     folder = shipped / "small" / "runs" / "ippo" / "run-50" / "dilemma"
     game = Game.at(builders.TRUST, horizon=6)
-    assert make_policy(f"ippo:{folder}", game).pack() == invests(0.5, 50).pack()
+    assert make_policy(f"ippo:{folder}", game).pack() == builders.trained_to_invest(0.5, 50).pack()
 
 
 def test_verification_compares_shipped_runs_and_plays_them_again(package, tmp_path):
