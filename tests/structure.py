@@ -40,7 +40,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("policy",),
         ("own_code",),
         ("rules",),
-        ("networks", "strategies", "planners"),
+        ("networks", "strategies", "planners", "commanders"),
         ("learner", "predicting"),
         ("registry",),
         ("player",),
