@@ -1,7 +1,8 @@
 """Draw the figures of the pages.
 
 Trust and reward over an episode under three policies, for every game with trust; and all maps of
-pathfinding. ``make docs`` runs it before the pages are built; the output is reproducible.
+pathfinding and of battles. ``make docs`` runs it before the pages are built; the output is
+reproducible.
 """
 
 import io
@@ -19,8 +20,10 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.report.plots import style
+from coopbench_envs import pictures
 from coopbench_envs.engine import Engine
 from coopbench_envs.pathfinding.routing import MAPS
+from coopbench_envs.skirmish.scenario import bundled_maps
 
 FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
 RESULTS = Path(__file__).resolve().parent.parent / "baselines" / "results"
@@ -33,7 +36,7 @@ LABELS = ("mean trust (0 to 1)", "mean reward per agent (units)")
 RECIPROCAL = ("reciprocator", "tit_for_tat")
 LOOKS = style.styles(["random", "always_defect", *RECIPROCAL])
 
-SHEET = "maps.png"
+SHEET, BATTLES = "maps.png", "battles.png"
 _ROOMS = """
 .....#.....
 .....#.....
@@ -227,10 +230,31 @@ def _map(ax: Any, name: str) -> None:
     ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
 
 
+def battles() -> bytes:
+    """Draw the first state of all battles beside each other; return the PNG."""
+    from matplotlib.figure import Figure
+
+    maps, columns = bundled_maps(), 4
+    rows = math.ceil(len(maps) / columns)
+    drawn = Figure(figsize=(9.6, 2.6 * rows), layout="constrained")
+    places = drawn.subplots(rows, columns, squeeze=False).ravel()
+    for ax in places:
+        ax.axis("off")
+    for ax, name in zip(places, maps, strict=False):
+        engine = Engine("Skirmish-v0", map=name)
+        engine.reset(np.zeros(1, np.uint64))
+        ax.imshow(pictures.picture(engine), interpolation="antialiased")
+        ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
+    buffer = io.BytesIO()
+    drawn.savefig(buffer, format="png", dpi=140, metadata={"Software": None})
+    return buffer.getvalue()
+
+
 def main() -> None:
     """Write the figures of all pages."""
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / SHEET).write_bytes(sheet())
+    (FOLDER / BATTLES).write_bytes(battles())
     for chart in sorted(RESULTS.glob("*/plots/*.svg")):
         shutil.copyfile(chart, FOLDER / f"{chart.parts[-3]}-{chart.name}")
     for env_id in filter(is_drawn, coopbench_envs.ids()):
