@@ -200,8 +200,8 @@ class ForeignEngine(Engine):
     def _show(self, lane: int, turn: Turn) -> None:
         """Write observations, legal choices, and which agents take part in the next step."""
         control, legal = self.control, self.codec.masks()
-        gone = {n for part in (turn.terminated, turn.truncated) for n, over in part.items() if over}
-        active = [name in turn.active and name not in gone for name in self.agents]
+        takes_part = _active(turn)
+        active = [name in takes_part for name in self.agents]
         control.alive[lane] = active
         control.masks[lane] = legal
         for seat, name in enumerate(self.agents):
@@ -212,11 +212,7 @@ class ForeignEngine(Engine):
                 shown = turn.observations.get(name)
                 control.obs[lane, seat] = 0 if shown is None else shown
         if not self.codec.stacked:
-            shown_agents = [
-                n
-                for n, takes_part in zip(self.agents, active, strict=True)
-                if takes_part and n in turn.observations
-            ]
+            shown_agents = [n for n in self.agents if n in takes_part and n in turn.observations]
             control.obs[lane] = {name: turn.observations[name] for name in shown_agents}
 
     def _measure(self, lane: int, turn: Turn) -> None:
@@ -258,12 +254,12 @@ class ForeignEngine(Engine):
             if digest_of(turn) != self._course[0][1]:
                 return False
             for actions, digest in self._course[1:]:
-                gone = {n for part in (turn.terminated, turn.truncated) for n in part if part[n]}
+                active = _active(turn)
                 turn = world.step(
                     {
                         self.agents[seat]: self.codec.decoded(actions, seat)
                         for seat in seats
-                        if self.agents[seat] in turn.active - gone
+                        if self.agents[seat] in active
                     }
                 )
                 if digest_of(turn) != digest:
@@ -286,6 +282,12 @@ class ForeignEngine(Engine):
     def global_state(self) -> np.ndarray:
         """Raise ``ValueError``: there is no global state."""
         raise ValueError(f"{self.spec.id} has no global state.")
+
+
+def _active(turn: Turn) -> set[str]:
+    """Return the agents that take part in the step after a turn."""
+    ends = (turn.terminated, turn.truncated)
+    return {name for name in turn.active if not any(end.get(name, False) for end in ends)}
 
 
 def reset_seed(seed: Any, episode: Any) -> int:
