@@ -5,8 +5,10 @@
 
 The first command draws settings at random from ``SPACE`` and trains each of them once on some
 tasks; the second trains the best of these on all trained tasks, with other seeds. Neither training
-seeds nor episodes are those of the protocol. The score of a trial is the mean over tasks of the
-normalised score of its last policy. Trials already in the file are kept.
+seeds nor episodes are those of the protocol. Training meets the partners of the protocol, and the
+last policy plays what training meets: the trained task and, beside partners, the focal task of its
+game. The score of a trial is the mean of the normalised scores over these tasks. Trials already in
+the file are kept.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +35,11 @@ LANES = 125  # divides the intervals of coopetition-standard
 COMMON: dict[str, Any] = {"lanes": LANES, "scale_observations": True}
 ON_POLICY: dict[str, list[Any]] = {
     "learning_rate": [5e-4, 1e-3, 2e-3],
-    "rollout": [25 * LANES, 50 * LANES, 100 * LANES],
-    "batch_size": [625, 1250, 2500],
+    "rollout": [10 * LANES, 25 * LANES, 50 * LANES],
+    "batch_size": [250, 625, 1250],
     "epochs": [4, 8],
-    "gamma": [0.98, 0.99],
-    "gae_lambda": [0.95, 0.99],
+    "gamma": [0.98, 0.99, 0.995],
+    "gae_lambda": [0.95, 0.98, 0.99],
     "entropy": [0.0, 0.003, 0.01],
     "log_std": [-1.5, -1.0, -0.5],
     "squash": [False, True],
@@ -71,15 +74,24 @@ def drawn(learner: str, trials: int, seed: int) -> Iterator[dict[str, Any]]:
 
 def scored(
     protocol: Protocol, task: Task, learner: str, steps: int, seed: int, settings: dict[str, Any]
-) -> float | None:
-    """Normalised score of a learner after training on a task; None if it diverges."""
-    made = make_learner(learner, task.env, task.parameters, seed, **settings)
+) -> dict[str, float | None]:
+    """Normalised scores after training on a task, by tasks played; None if training diverges."""
+    tasks = (task, *protocol.tasks_beside(task.id))
+    beside = {
+        "partners": list(protocol.training_partners(task.id)),
+        "share": protocol.training.share or 0.0,
+    }
+    made = make_learner(learner, task.env, task.parameters, seed, **settings, **beside)
     try:
         made.learn(steps)
     except Diverged:
-        return None
-    block = play(protocol, Cell(task.id, learner, seed), made.policy(), seeds=EPISODES)
-    return float(task.bounds.normalise(values(block, protocol.report.score)).mean())
+        return dict.fromkeys((played.id for played in tasks), None)
+    scores = {}
+    for played in tasks:
+        block = play(protocol, Cell(played.id, learner, seed), made.policy(), seeds=EPISODES)
+        returns = values(block, protocol.report.score)
+        scores[played.id] = float(played.bounds.normalise(returns).mean())
+    return scores
 
 
 def trial(
@@ -92,10 +104,10 @@ def trial(
 ) -> dict[str, Any]:
     """Train and evaluate one setting."""
     begun = time.process_time()
-    scores = {
-        task.id: [scored(protocol, task, learner, steps, seed, settings) for seed in seeds]
-        for task in tasks
-    }
+    scores: dict[str, list[float | None]] = {}
+    for task, seed in product(tasks, seeds):
+        for name, score in scored(protocol, task, learner, steps, seed, settings).items():
+            scores.setdefault(name, []).append(score)
     every = [-1.0 if each is None else each for row in scores.values() for each in row]
     return {
         "learner": learner,
@@ -127,7 +139,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     protocol = load_protocol(arguments.protocol)
-    names = arguments.task or ["recovery-race", "slcd", "synergy-search", "partner-hold-up"]
+    names = arguments.task or ["trust-dilemma", "partner-hold-up", "recovery-race", "slcd"]
     some = [task for task in protocol.trained_tasks if task.id in names]
     stored = [t for t in kept(arguments.out) if t["learner"] == arguments.learner]
     known = {json.dumps([t["settings"], t["steps"], t["seeds"]]) for t in stored}

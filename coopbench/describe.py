@@ -185,11 +185,13 @@ def _further(protocol: Protocol) -> dict[str, str]:
     facts: dict[str, str] = {}
     if selection is not None:
         seeds = f"{selection.first} to {selection.first + selection.count - 1}"
+        training = protocol.training
+        share = f", {training.share:.0%} beside partners" if training and training.share else ""
         facts["Checkpoints"] = (
-            f"the one with the highest mean `{report.score}` on the seeds {seeds} is evaluated; "
-            "ties go to the earliest"
+            f"the one with the highest mean `{report.score}` on the seeds {seeds}{share} is "
+            "evaluated; ties go to the earliest"
         )
-        if protocol.training is not None and protocol.training.evaluates == "last":
+        if training is not None and training.evaluates == "last":
             facts["Checkpoints"] = f"all play the seeds {seeds}; the last one is evaluated"
     if report.normalisation == "minmax":
         facts["Normalised scores"] = (

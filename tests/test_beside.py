@@ -4,13 +4,18 @@ import builders
 import numpy as np
 import pytest
 
+import coopbench
 from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.match import OWN, seating
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_learner
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell, Progress
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import game_of
+from coopbench.playing.rollout import play
 from coopbench.protocol.loading import load_protocol
+from coopbench.results import store
 from coopbench.workflows.training_plan import Scope, runs
 
 POOL = ("always_defect", "cooperator", "unforgiving:0.4", "random")
@@ -118,16 +123,18 @@ def test_partners_and_share_go_together():
 # -- protocols -----------------------------------------------------------------------------------
 
 
-def pooled(folder, met=("always_defect", "cooperator"), trained_on="alone", **training):
+def pooled(
+    folder, met=("always_defect", "cooperator"), trained_on="alone", selection=None, **training
+):
     """A protocol with partners that are met and one that is held out."""
     tasks = [
         builders.make_task("alone", group="self-play"),
         builders.make_task("met", partners=met, trained_on=trained_on, group="focal"),
         builders.make_task("new", partners=["bully"], trained_on=trained_on, group="held-out"),
     ]
-    return builders.small_protocol(
-        folder, tasks=tasks, training=builders.make_training(**training), learned=["ippo"]
-    )
+    parts = {"training": builders.make_training(**training), "selection": selection}
+    parts |= {"score": "own_return", "metrics": ["own_return"]}
+    return builders.small_protocol(folder, tasks=tasks, learned=["ippo"], **parts)
 
 
 BUDGET = {"steps": 12_500, "interval": 12_500}
@@ -166,3 +173,29 @@ def test_without_the_key_nobody_is_met_and_the_digest_stays(tmp_path):
 def test_what_training_partners_may_not_be(tmp_path, parts, message):
     with pytest.raises(ProtocolError, match=message):
         pooled(tmp_path, **parts)
+
+
+@pytest.mark.parametrize(("share", "best"), [(0.1, 0), (0.5, 2), (0.9, 1)])
+def test_checkpoints_are_chosen_by_the_lanes_of_training(tmp_path, share, best):
+    parts = {"episodes": 2, "selection": (900, 2)}
+    protocol = pooled(tmp_path, partners="focal", share=share, **parts, **BUDGET)
+    alone, beside = [[5.0, 5.0], [0.0, 0.0], [4.0, 4.0]], [[0.0, 0.0], [5.0, 5.0], [3.0, 5.0]]
+    metrics = {"return": alone, "own_return": alone, "own_return.focal": beside}
+    arrays = {name: np.array(rows) for name, rows in metrics.items()}
+    progress = Progress(Cell("alone", "ippo", 50), np.array([1, 2, 3]), arrays)
+    assert protocol.chosen(progress) == best
+
+
+def test_a_run_stores_its_score_beside_partners(tmp_path):
+    parts = {"episodes": 4, "selection": (900, 4), "steps": 200, "interval": 100}
+    protocol = pooled(tmp_path, partners="focal", share=0.5, **parts)
+    settings = TINY["ippo"] | {"lanes": 4}
+    coopbench.train(protocol, "ippo", tmp_path / "out", seeds=[50], **settings)
+    stored = store.read(tmp_path / "out", protocol, Cell("alone", "ippo", 50))
+    metrics, chosen = stored.progress.metrics, protocol.chosen(stored.progress)
+    assert stored.meta["training"]["chosen_step"] == stored.progress.steps[chosen]
+    seeds = np.arange(900, 904, dtype=np.uint64)
+    block = play(protocol, Cell("met", "ippo", 50), stored.policy, seeds=seeds)
+    np.testing.assert_array_equal(metrics["own_return.focal"][chosen], values(block, "own_return"))
+    assert not np.array_equal(metrics["own_return.focal"], metrics["own_return"])
+    assert coopbench.verify(tmp_path / "out").identical

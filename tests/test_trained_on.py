@@ -371,7 +371,7 @@ def test_the_standard_protocol_trains_on_self_play(name, runs):
         assert {each.env for each in played} == {task.env}
         assert (task.partners, task.parameters) == ((), {})
     training = protocol.training
-    assert (training.runs, training.episodes) == (runs, 20)
+    assert (training.runs, training.episodes) == (runs, 84)
     ((_, budget),) = training.budgets.items()
     assert (budget.steps, budget.interval) == (2_000_000, 100_000)
     assert protocol.report.learned == ("ippo",)
@@ -379,7 +379,7 @@ def test_the_standard_protocol_trains_on_self_play(name, runs):
 
 def test_its_selection_seeds_are_in_no_other_protocol():
     selection = set(load_protocol("coopetition-standard").seeds.selection.seeds)
-    assert len(selection) == 20
+    assert len(selection) == 84
     for name in coopbench.protocols():
         seeds = load_protocol(name).seeds
         assert selection.isdisjoint({*seeds.training, *seeds.evaluation.seeds}), name

@@ -93,14 +93,19 @@ class Progress:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def best(self, score: str) -> int:
-        """Number of the checkpoint with the highest mean of a metric, the earliest of several.
+    def means(self, score: str) -> np.ndarray:
+        """Mean of a metric over the episodes of every checkpoint, (checkpoints,) float64.
 
         ``score`` is the protocol's score, by which policies are compared; checkpoints that lack it,
         which only files from elsewhere do, are compared by their returns.
         """
         values = self.metrics.get(score, self.metrics["return"])
-        return int(np.argmax(values.mean(axis=1)))
+        means: np.ndarray = values.mean(axis=1)
+        return means
+
+    def best(self, score: str) -> int:
+        """Number of the checkpoint with the highest mean of a metric, the earliest of several."""
+        return int(np.argmax(self.means(score)))
 
 
 @dataclass(frozen=True)

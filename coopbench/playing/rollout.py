@@ -24,7 +24,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench_envs.engine import Engine
 
-__all__ = ["PlayJob", "outcome", "play", "play_actions", "play_checkpoints"]
+__all__ = ["PlayJob", "outcome", "play", "play_actions", "play_checkpoints", "play_selection"]
 
 
 def play(
@@ -184,6 +184,29 @@ class PlayJob(CellJob):
         return Played(episodes, progress, time.perf_counter() - start)
 
 
+def play_selection(protocol: Protocol, cell: Cell, policy: PolicyLike) -> dict[str, np.ndarray]:
+    """Play the selection episodes; return what is stored of a checkpoint, {metric: (episodes,)}.
+
+    ``cell`` is on the task of the training. Where training meets partners, the same seeds are
+    played beside them, and the score is stored apart (the mean over the tasks with partners).
+    """
+    selection, task = protocol.seeds.selection, protocol.task_of(cell.task)
+    if selection is None:
+        raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
+    seeds = np.array(selection.seeds, np.uint64)
+    block = play(protocol, cell, policy, seeds=seeds)
+    beside = [
+        values(
+            play(protocol, replace(cell, task=task.id), policy, seeds=seeds), protocol.report.score
+        )
+        for task in protocol.tasks_beside(cell.task)
+    ]
+    return {
+        name: np.mean(beside, axis=0) if name == protocol.score_beside else values(block, name)
+        for name in protocol.selection_metrics_of(task)
+    }
+
+
 def play_checkpoints(
     protocol: Protocol,
     cell: Cell,
@@ -191,15 +214,11 @@ def play_checkpoints(
     tell: Tell | None = None,
 ) -> Progress:
     """Play the selection episodes of a protocol with every checkpoint of a training run."""
-    selection, task = protocol.seeds.selection, protocol.task_of(cell.task)
-    if selection is None:
-        raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
-    seeds, steps = np.array(selection.seeds, np.uint64), sorted(checkpoints.policies)
+    steps = sorted(checkpoints.policies)
     rows: dict[str, list[np.ndarray]] = {}
     for number, step in enumerate(steps, start=1):
-        block = play(protocol, cell, checkpoints.policies[step], seeds=seeds)
-        for name in dict.fromkeys(("return", *protocol.metrics_of(task))):
-            rows.setdefault(name, []).append(values(block, name))
+        for name, row in play_selection(protocol, cell, checkpoints.policies[step]).items():
+            rows.setdefault(name, []).append(row)
         if tell is not None:
             tell(number / (len(steps) + 1))
     metrics = {name: np.stack(column) for name, column in rows.items()}

@@ -33,6 +33,7 @@ __all__ = [
     "groups_of",
     "held_out_parameters",
     "partners_met",
+    "tasks_beside",
 ]
 
 
@@ -220,9 +221,14 @@ def _check_training_task(training: Training, seeds: Seeds) -> None:
 
 def partners_met(training: Training | None, tasks: Sequence[Task], trained: str) -> tuple[str, ...]:
     """Return the partners beside whom the models of a task are trained; empty if there are none."""
+    beside = tasks_beside(training, tasks, trained)
+    return tuple(dict.fromkeys(name for task in beside for name in task.partner_names))
+
+
+def tasks_beside(training: Training | None, tasks: Sequence[Task], trained: str) -> list[Task]:
+    """Return the tasks whose partners training on a task meets; empty if it meets none."""
     group = None if training is None else training.partners
-    members = [t for t in tasks if t.group == group and t.trained_on == trained]
-    return tuple(dict.fromkeys(name for task in members for name in task.partner_names))
+    return [task for task in tasks if group and (task.group, task.trained_on) == (group, trained)]
 
 
 def _check_training_partners(training: Training, tasks: Sequence[Task]) -> None:

@@ -149,14 +149,39 @@ class Protocol(Strict):
         return () if self.training.task is None else (self.training.task,)
 
     def chosen(self, progress: Progress) -> int:
-        """Return the number of the checkpoint that plays the evaluation, the best or the last."""
-        if self.training is not None and self.training.evaluates == "last":
+        """Return the number of the checkpoint that plays the evaluation, the best or the last.
+
+        The best has the highest mean score over what its training plays: where lanes are shared
+        with partners, both means count by their shares of the lanes.
+        """
+        training, score = self.training, self.report.score
+        if training is not None and training.evaluates == "last":
             return len(progress) - 1
-        return progress.best(self.report.score)
+        beside = self.score_beside
+        if beside is None or beside not in progress.metrics:
+            return progress.best(score)
+        share = (training and training.share) or 0.0
+        means = (1.0 - share) * progress.means(score) + share * progress.means(beside)
+        return int(np.argmax(means))
+
+    @property
+    def score_beside(self) -> str | None:
+        """Name of the score of checkpoints beside the partners of training; None without them."""
+        partners = None if self.training is None else self.training.partners
+        return None if partners is None else f"{self.report.score}.{partners}"
+
+    def selection_metrics_of(self, task: Task) -> tuple[str, ...]:
+        """Return the metrics that are stored of the checkpoints of models trained on a task."""
+        beside = () if self.score_beside is None else (self.score_beside,)
+        return tuple(dict.fromkeys(("return", *self.metrics_of(task), *beside)))
 
     def training_partners(self, task_id: str) -> tuple[str, ...]:
         """Return the partners beside whom the models of a trained task are trained."""
         return checks.partners_met(self.training, self.task, task_id)
+
+    def tasks_beside(self, task_id: str) -> tuple[Task, ...]:
+        """Return the tasks whose partners the models of a trained task meet in training."""
+        return tuple(checks.tasks_beside(self.training, self.task, task_id))
 
     def played_by(self, task_id: str) -> tuple[Task, ...]:
         """Return the tasks that the models of a trained task play, that task first.

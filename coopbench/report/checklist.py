@@ -174,8 +174,9 @@ def _choice(findings: Findings, trained: Sequence[str]) -> tuple[str, str]:
         return NOT_NEEDED, "none is chosen: the last policy of every run is evaluated"
     if span is None or not chosen.issuperset(cells):
         return LACKING, f"no checkpoints of {len(set(cells) - chosen)} of {len(cells)} runs"
-    score = findings.protocol.report.score
-    return YES, f"highest mean {score} on the seeds {span.seeds[0]} to {span.seeds[-1]}"
+    score, share = findings.protocol.report.score, training and training.share
+    beside = f", {share:.0%} of it beside the partners of training" if share else ""
+    return YES, f"highest mean {score} on the seeds {span.seeds[0]} to {span.seeds[-1]}{beside}"
 
 
 def _of_numbers(findings: Findings) -> list[Answer]:

@@ -125,7 +125,8 @@ def _columns(
 
 def _checkpoints(protocol: Protocol, progress: Progress) -> dict[str, np.ndarray]:
     """Return the checkpoints of a run, with the metrics by which they are compared."""
-    names = dict.fromkeys(("return", protocol.report.score))
+    beside = () if protocol.score_beside is None else (protocol.score_beside,)
+    names = dict.fromkeys(("return", protocol.report.score, *beside))
     return {"steps": progress.steps} | {METRIC + name: progress.metrics[name] for name in names}
 
 

@@ -103,7 +103,7 @@ def _progress_findings(protocol: Protocol, progress: Progress, chosen: Any) -> I
         yield Finding("there are checkpoints, but no selection seeds or no training run")
         return
     task = protocol.task_of(progress.cell.task)
-    expected = list(dict.fromkeys(("return", *protocol.metrics_of(task))))
+    expected = list(protocol.selection_metrics_of(task))
     if list(progress.metrics) != expected:
         yield Finding(f"checkpoints have the metrics {list(progress.metrics)}; allowed: {expected}")
     for name, values in progress.metrics.items():

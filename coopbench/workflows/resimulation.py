@@ -16,7 +16,7 @@ from coopbench.episodes.table import Episodes
 from coopbench.errors import DamagedResultError
 from coopbench.playing.cell_job import CellJob
 from coopbench.playing.engines import engine_of
-from coopbench.playing.rollout import play, play_actions
+from coopbench.playing.rollout import play, play_actions, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results.store import Stored, read_actions
@@ -87,14 +87,13 @@ def _selection_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]
 
     The policies of the other checkpoints are not stored.
     """
-    progress, selection = stored.progress, protocol.seeds.selection
-    if stored.policy is None or progress is None or selection is None:
+    progress = stored.progress
+    if stored.policy is None or progress is None:
         return
-    seeds = np.array(selection.seeds, np.uint64)
-    again = play(protocol, progress.cell, stored.policy, seeds=seeds)
+    again = play_selection(protocol, progress.cell, stored.policy)
     best = protocol.chosen(progress)
-    for name, scores in progress.metrics.items():
-        same, near = agreement(scores[best], values(again, name))
+    for name, scores in again.items():
+        same, near = agreement(progress.metrics[name][best], scores)
         if not same.all():
             text = f"{name} of the selection episodes differs from what is stored"
             yield Finding(text, close=bool(near.all()))

@@ -6,7 +6,7 @@ The loop knows no algorithm and no files: see ``coopbench.baselines.learner`` an
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -18,14 +18,13 @@ from coopbench.baselines.learner import Learner
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import learners, make_learner
-from coopbench.episodes.metrics import values
-from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress
+from coopbench.episodes.table import Cell, Failure, Played, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.errors import Diverged
 from coopbench.playing.backends.jobs import Resources, Tell
 from coopbench.playing.cell_job import CellJob
 from coopbench.playing.models import Failed
-from coopbench.playing.rollout import PlayJob, play
+from coopbench.playing.rollout import PlayJob, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
 from coopbench.provenance import versions
@@ -140,16 +139,15 @@ class _Course:
         self,
         step: int,
         policy: TrainedPolicy,
-        block: Episodes | None,
-        names: Sequence[str],
+        metrics: Mapping[str, np.ndarray],
+        cell: Cell,
         protocol: Protocol,
     ) -> None:
         """Add a checkpoint; it is the one that is evaluated so far if the protocol says so."""
         self.steps.append(step)
-        if block is not None:
-            for name in names:
-                self.metrics.setdefault(name, []).append(values(block, name))
-        progress = None if block is None else self.progress(block.cell)
+        for name, row in metrics.items():
+            self.metrics.setdefault(name, []).append(row)
+        progress = self.progress(cell)
         if progress is None or protocol.chosen(progress) == len(progress) - 1:
             self.best, self.chosen = policy.pack(), step
 
@@ -190,8 +188,6 @@ class _Run:
 
     def __init__(self, job: TrainJob) -> None:
         self._job, self._course = job, _Course()
-        selection = job.protocol.seeds.selection
-        self._seeds = None if selection is None else np.array(selection.seeds, np.uint64)
 
     def trained(self, tell: Tell | None) -> Trained | Failed:
         """Train until the budget is spent; return the policy, or why there is none."""
@@ -254,16 +250,13 @@ class _Run:
         return True
 
     def _evaluate(self, step: int, policy: TrainedPolicy) -> dict[str, float]:
-        """Play the selection episodes; return the means of what is reported, for logs."""
-        start, job, block = time.perf_counter(), self._job, None
-        names = tuple(dict.fromkeys(("return", *job.protocol.metrics_of(job.task))))
-        if self._seeds is not None:
-            block = play(job.protocol, job.cell, policy, seeds=self._seeds)
-        self._course.add(step, policy, block, names, job.protocol)
+        """Play the selection episodes, if any; return the means of what is stored, for logs."""
+        start, protocol, cell = time.perf_counter(), self._job.protocol, self._job.cell
+        selects = protocol.seeds.selection is not None
+        metrics = play_selection(protocol, cell, policy) if selects else {}
+        self._course.add(step, policy, metrics, cell, protocol)
         self._course.evaluation_seconds += time.perf_counter() - start
-        if block is None:
-            return {}
-        return {f"evaluation/{name}": float(values(block, name).mean()) for name in names}
+        return {f"evaluation/{name}": float(row.mean()) for name, row in metrics.items()}
 
     # -- the state -------------------------------------------------------------------------------
 
