@@ -1,24 +1,31 @@
 """Answer the questions of the coopetition tracks from results folders, as Markdown with intervals.
 
-    python benchmarks/questions.py
+    python benchmarks/questions.py --out baselines/results/coopetition-standard/answers.md
     python benchmarks/questions.py --own results/own --team results/team
 
 prints which games separate own from team reward, which separate learners, what every learner
-leaves to its partners, and how exploitable it is. The folders are by default those of reference.py.
-Runs of both tracks are compared in one table, since their tasks and episodes are the same.
+leaves to its partners, where curves still rise at the end of the training, and how exploitable a
+learner is; with --out into a file, of which docs/results.md shows the tables. The folders are by
+default those of reference.py. Runs of both tracks are compared in one table, since their tasks and
+episodes are the same.
 """
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+
 from coopbench.analysis.comparisons import Comparison, comparisons
 from coopbench.analysis.estimates import estimates
-from coopbench.episodes.table import EpisodeTable
+from coopbench.episodes.table import Cell, EpisodeTable, Progress
+from coopbench.files import write_text
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench.results.folder import protocol_of, stored_cells, table_of
+from coopbench.statistics import Crossed, Grid, half_widths
 
 EPISODES = Path(__file__).resolve().parent.parent / "results" / "reference"
 Table = tuple[list[str], list[list[str]]]
@@ -28,11 +35,14 @@ def learned(root: Path, track: str) -> tuple[Protocol, EpisodeTable]:
     """Return the runs of a results folder, with the track behind the names of their policies."""
     protocol = protocol_of(root)
     stored = [s for cell, s in stored_cells(root, protocol, []) if cell.run is not None]
-    blocks = tuple(
-        replace(block, cell=replace(block.cell, policy=f"{block.cell.policy} {track}"))
-        for block in table_of(stored)
-    )
-    return protocol, EpisodeTable(blocks)
+    table = table_of(stored)
+
+    def renamed(cell: Cell) -> Cell:
+        return replace(cell, policy=f"{cell.policy} {track}")
+
+    blocks = tuple(replace(block, cell=renamed(block.cell)) for block in table)
+    progress = tuple(replace(course, cell=renamed(course.cell)) for course in table.progress)
+    return protocol, EpisodeTable(blocks, progress)
 
 
 def difference(rows: list[Comparison], task: str, first: str, second: str) -> str:
@@ -86,15 +96,51 @@ def of_regrets(protocol: Protocol, table: EpisodeTable, group: str) -> Table:
     return ["Task", *policies], body
 
 
+def of_late_changes(protocol: Protocol, table: EpisodeTable) -> Table:
+    """Return by how much scores rise from the third to the last quarter of the training.
+
+    In self-play and beside the partners of training, in units of the normalised scores there.
+    """
+    policies = list(dict.fromkeys(course.cell.policy for course in table.progress))
+    body = []
+    for task in protocol.trained_tasks:
+        beside = protocol.tasks_beside(task.id)
+        played = {task.id: (task, protocol.report.score)}
+        played |= {other.id: (other, protocol.score_beside or "") for other in beside[:1]}
+        for name, (other, metric) in played.items():
+            width = other.bounds.high - other.bounds.low
+            rises = [rise(table.progress_of(task.id, p), metric, width) for p in policies]
+            body.append([f"`{name}`", *rises])
+    return ["Task", *policies], body
+
+
+def rise(courses: Sequence[Progress], metric: str, width: float) -> str:
+    """Return the rise of a metric over the last quarter of the checkpoints, with its interval."""
+    if not courses:
+        return "—"
+    quarter = min(len(course) for course in courses) // 4
+    rows = [course.metrics[metric] / width for course in courses]
+    late = [row[-quarter:].mean(axis=0) - row[-2 * quarter : -quarter].mean(axis=0) for row in rows]
+    crossed = Crossed([Grid(np.stack(late))])
+    half = float(half_widths(crossed.spread(np.eye(1)))[0])
+    centre = float(crossed.means[0])
+    text = f"{centre:+.2f} [{centre - half:+.2f}, {centre + half:+.2f}]"
+    return f"**{text}**" if abs(centre) > half else text
+
+
 def main() -> None:
-    """Print all tables."""
+    """Print all tables, or write them into a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--own", type=Path, default=EPISODES / "coopetition-standard")
     parser.add_argument("--team", type=Path, default=EPISODES / "coopetition-team")
+    parser.add_argument("--out", type=Path, help="file to write; default: print")
     arguments = parser.parse_args()
     parts = [learned(arguments.own, "own"), learned(arguments.team, "team")]
     protocol = parts[0][0]
-    table = EpisodeTable(tuple(block for _, part in parts for block in part))
+    table = EpisodeTable(
+        tuple(block for _, part in parts for block in part),
+        tuple(course for _, part in parts for course in part.progress),
+    )
     learners = list(dict.fromkeys(policy.rpartition(" ")[0] for _, policy in table.pairs))
     rows = list(comparisons(protocol, table))
     sections = {
@@ -103,12 +149,18 @@ def main() -> None:
         "Differences between learners, team reward": of_learners(protocol, rows, learners, "team"),
         "Left to the partners met in training": of_regrets(protocol, table, "focal"),
         "Left to the held-out partners": of_regrets(protocol, table, "focal-held-out"),
+        "Rise over the last quarter of the training": of_late_changes(protocol, table),
     }
-    for title, (heads, body) in sections.items():
-        print(f"## {title}\n\n{rows_table(heads, body)}\n")
+    texts = [
+        f"## {title}\n\n{rows_table(heads, body)}\n" for title, (heads, body) in sections.items()
+    ]
     for root in (arguments.own, arguments.team):
         for file in sorted(root.parent.glob(f"{root.name}-exploit-*/exploits.md")):
-            print(f"## Exploitability\n\n{file.read_text(encoding='utf-8')}")
+            texts.append(f"## Exploitability\n\n{file.read_text(encoding='utf-8')}")
+    if arguments.out is None:
+        print("\n".join(texts))
+    else:
+        write_text(arguments.out, "\n".join(texts))
 
 
 if __name__ == "__main__":

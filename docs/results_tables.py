@@ -24,6 +24,8 @@ def parts() -> dict[str, str]:
         "tasks": tasks(GAMES),
         "learners_own": groups(GAMES, "runs"),
         "learners_team": groups("coopetition-team", "runs"),
+        "learners_tasks": learned(GAMES),
+        "answers": answers(),
     }
 
 
@@ -120,7 +122,7 @@ def learned(name: str) -> str:
         if row["metric"] == protocol.report.score
     ]
     if not rows:
-        return "Not in this version of the package; the first command below makes it."
+        return missing(name, "runs")
 
     def cell(row: dict[str, str]) -> str:
         bounds = protocol.task_of(row["task"]).bounds
@@ -132,6 +134,14 @@ def learned(name: str) -> str:
 
     body = [(f"`{row['task']}`", f"`{row['policy']}`", cell(row), row["count"]) for row in rows]
     return rows_table(["Task", "Learner", "Score", "Runs"], body)
+
+
+def answers() -> str:
+    """What the runs of both tracks answer, as ``benchmarks/questions.py`` has written it."""
+    file = RESULTS / GAMES / "answers.md"
+    if not file.is_file():
+        return missing(GAMES, "runs")
+    return file.read_text(encoding="utf-8").replace("## ", "#### ").strip()
 
 
 def pathfinders() -> str:
