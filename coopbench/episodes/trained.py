@@ -17,7 +17,7 @@ class Trained:
     ``facts`` go into the metadata of what it plays: the ``task`` and the ``steps`` that it was
     trained, ``interval``, ``chosen_step``, ``seconds`` and ``evaluation_seconds`` of the training,
     ``steps_per_second``, ``resumed`` (the steps from which it was resumed after an interruption),
-    and the ``versions`` of the libraries that trained it.
+    the ``versions`` of the libraries that trained it, and the ``machine`` that finished it.
     """
 
     policy: TrainedPolicy

@@ -92,8 +92,14 @@ def _training_facts(findings: Findings, name: str) -> dict[str, str]:
         "Training steps": span_text(reached) if reached else "",
         "Checkpoint evaluated": f"that of step {span_text(chosen)}" if chosen else "",
         "Compute of training": _trained_for(findings, name),
+        "Processor of training": _trained_on(metadata_of(findings, (name,))),
         "Resumed": _resumed(metadata_of(findings, (name,))),
     }
+
+
+def _trained_on(metas: Sequence[Meta]) -> str:
+    """Return the processors that finished the training runs; empty where it is not known."""
+    return stated([fact(meta, "training") or {} for meta in metas], processor_text)[1]
 
 
 def _trained_for(findings: Findings, name: str) -> str:

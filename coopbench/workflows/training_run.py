@@ -27,7 +27,7 @@ from coopbench.playing.models import Failed
 from coopbench.playing.rollout import PlayJob, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
-from coopbench.provenance import versions
+from coopbench.provenance import machine, versions
 from coopbench.workflows.keeper import Keeper, Scalars
 from coopbench_envs.arrays import LIMIT, pack, unpack
 
@@ -207,6 +207,7 @@ class _Run:
             "steps_per_second": round(job.budget.steps / max(course.seconds, 1e-9)),
             "resumed": course.resumed,
             "versions": _libraries(),
+            "machine": machine(),
         }
         return Trained(read_policy(course.best), course.progress(job.cell), facts)
 
