@@ -2,18 +2,24 @@
 
 import json
 import os
-from collections.abc import Mapping
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from coopbench.errors import DamagedResultError
+from coopbench_envs.arrays import proportional
 from coopbench_envs.reading import read_regular
 
 __all__ = [
     "LIMITS",
+    "by_key",
     "check_values",
+    "gunzipped",
+    "gzipped",
     "parsed",
     "read_bounded",
     "write_all",
@@ -28,11 +34,14 @@ LIMITS = {
     "protocol.json": 1 << 23,
     ".json": 1 << 26,
     ".jsonl": 1 << 28,
+    ".gz": 1 << 28,
     ".npz": 1 << 28,
     ".txt": 1 << 20,
 }
 
 
+# Of every gzip file written here: deflate, no name, no time, system unknown.
+_GZIP = b"\x1f\x8b\x08" + bytes(6) + b"\xff"
 _VALUES = 4_000_000  # of a JSON file; in memory they take up to 100 bytes each
 
 
@@ -72,6 +81,42 @@ def read_bounded(path: Path) -> bytes:
         raise DamagedResultError(f"{path} cannot be read: {error.strerror}.") from None
 
 
+def gzipped(content: bytes) -> bytes:
+    """Return ``content`` as a gzip file, always with the same bytes.
+
+    What could be packed further than ``gunzipped`` unpacks is stored unpacked in it.
+    """
+    packed = _packed(content, 6)
+    return packed if len(content) <= proportional(packed) else _packed(content, 0)
+
+
+def _packed(content: bytes, level: int) -> bytes:
+    packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+    sums = struct.pack("<II", zlib.crc32(content), len(content) & 0xFFFFFFFF)
+    return _GZIP + packer.compress(content) + packer.flush() + sums
+
+
+def gunzipped(content: bytes) -> bytes:
+    """Return what a gzip file of unknown origin holds.
+
+    Raises ``ValueError`` if it is not in the form in which ``gzipped`` writes it, is damaged, or
+    unpacks to more bytes than a file of its size may, or than ``LIMITS`` allows unpacked.
+    """
+    if content[: len(_GZIP)] != _GZIP:
+        raise ValueError("it is not a gzip file without a name and a time")
+    limit = min(LIMITS[".jsonl"], proportional(content))
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        unpacked = unpacker.decompress(content, limit + 1)
+    except zlib.error as error:
+        raise ValueError(f"it is damaged: {error}") from None
+    if len(unpacked) > limit:
+        raise ValueError(f"it unpacks to more than {limit:,} bytes")
+    if not unpacker.eof or unpacker.unused_data:
+        raise ValueError("it is cut off, or something follows its end")
+    return unpacked
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file in UTF-8, like ``write_bytes``."""
     write_bytes(path, text.encode())
@@ -99,13 +144,16 @@ def write_all(folder: Path, contents: Mapping[str, str | bytes], main: str) -> d
     ``main`` is "report"), files in a subfolder under their path, others under their stem
     (``estimates.csv`` under estimates).
     """
-    files = {}
     for name, content in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content.encode() if isinstance(content, str) else content)
-        files[_key(name, main)] = path
-    return files
+    return by_key(folder, contents, main)
+
+
+def by_key(folder: Path, names: Iterable[str], main: str) -> dict[str, Path]:
+    """Return files below ``folder`` by the keys under which ``write_all`` returns them."""
+    return {_key(name, main): folder / name for name in names}
 
 
 def _key(name: str, main: str) -> str:

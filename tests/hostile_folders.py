@@ -4,6 +4,7 @@ Run as ``python hostile_folders.py HONEST PLACE COUNT`` under limits of memory a
 Every folder is removed again. Prints one line of JSON: what held, and the peak of memory.
 """
 
+import gzip
 import hashlib
 import io
 import json
@@ -21,10 +22,12 @@ from typing import Any
 import numpy as np
 
 import coopbench
+from coopbench.files import gunzipped, gzipped
 from coopbench.results.manifest import write_manifest
 
 Attack = Callable[[Path, np.random.Generator], None]
 CELL, MINE = "dilemma/random", "dilemma/mine"
+RESULTS = f"{MINE}/results.jsonl.gz"
 ARRAYS = ("curves.npz", "trace.npz", "actions.npz")
 
 
@@ -83,7 +86,7 @@ def many_arrays(root: Path, rng: np.random.Generator) -> None:
 
 def flipped(root: Path, rng: np.random.Generator) -> None:
     """Flip bits of a file, with all digests made to fit."""
-    names = ("results.jsonl", *ARRAYS)
+    names = ("results.jsonl.gz", *ARRAYS)
     file = root / MINE / str(rng.choice(names))
     content = bytearray(file.read_bytes())
     for k in rng.integers(0, len(content), 4):
@@ -94,7 +97,7 @@ def flipped(root: Path, rng: np.random.Generator) -> None:
 
 def link(target: str) -> Attack:
     def attack(root: Path, rng: np.random.Generator) -> None:
-        file = root / MINE / str(rng.choice(("meta.json", "results.jsonl", *ARRAYS)))
+        file = root / MINE / str(rng.choice(("meta.json", "results.jsonl.gz", *ARRAYS)))
         file.unlink()
         file.symlink_to(target)
 
@@ -103,7 +106,7 @@ def link(target: str) -> Attack:
 
 def pipe(root: Path, rng: np.random.Generator) -> None:
     """Put a pipe, which never ends, in the place of a file."""
-    names = ("meta.json", "results.jsonl", *ARRAYS)
+    names = ("meta.json", "results.jsonl.gz", *ARRAYS)
     places = [f"{MINE}/{name}" for name in names] + ["manifest.json", "report.json"]
     file = root / str(rng.choice(places))
     file.unlink(missing_ok=True)
@@ -112,7 +115,7 @@ def pipe(root: Path, rng: np.random.Generator) -> None:
 
 def folder(root: Path, rng: np.random.Generator) -> None:
     """Put a folder in the place of a file."""
-    file = root / MINE / str(rng.choice(("results.jsonl", *ARRAYS)))
+    file = root / MINE / str(rng.choice(("results.jsonl.gz", *ARRAYS)))
     file.unlink()
     file.mkdir()
 
@@ -157,11 +160,11 @@ def raised(place: str) -> Attack:
     """Raise the return of one episode of a policy."""
 
     def attack(root: Path, rng: np.random.Generator) -> None:
-        file = root / place / "results.jsonl"
-        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        file = root / place / "results.jsonl.gz"
+        rows = [json.loads(line) for line in gunzipped(file.read_bytes()).splitlines()]
         row = rows[int(rng.integers(len(rows)))]
         row["returns"][0] += float(rng.choice((1e-9, 0.1, 1e3)))
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        file.write_bytes(gzipped("".join(json.dumps(row) + "\n" for row in rows).encode()))
         sign(root)
 
     return attack
@@ -208,11 +211,13 @@ ATTACKS: dict[str, Attack] = {
     "link to itself": link("meta.json"),
     "pipe": pipe,
     "folder": folder,
-    "long line": writes(f"{MINE}/results.jsonl", b"[" * (1 << 21)),
-    "lists": writes(f"{MINE}/results.jsonl", b'{"episode":[' + b"[]," * 300_000 + b"[]]}\n"),
-    "lines": writes(f"{MINE}/results.jsonl", b"{}\n" * 300_000),
-    "sparse lines": sparse(f"{MINE}/results.jsonl", 1 << 28),
-    "endless lines": sparse(f"{MINE}/results.jsonl", 1 << 40),
+    "long line": writes(RESULTS, gzipped(b"[" * (1 << 21))),
+    "lists": writes(RESULTS, gzipped(b'{"episode":[' + b"[]," * 300_000 + b"[]]}\n")),
+    "lines": writes(RESULTS, gzipped(b"{}\n" * 300_000)),
+    "packed lines": writes(RESULTS, gzip.compress(bytes(1 << 28), mtime=0)),
+    "other lines": writes(f"{MINE}/results.jsonl", b"{}\n"),
+    "sparse lines": sparse(RESULTS, 1 << 28),
+    "endless lines": sparse(RESULTS, 1 << 40),
     "deep metadata": writes(f"{MINE}/meta.json", b'{"a":' * 200_000),
     "wide metadata": writes(f"{MINE}/meta.json", b'{"a":[' + b"[]," * 1_300_000 + b"[]]}"),
     "wide manifest": writes("manifest.json", b'{"cells":[' + b"{}," * 5_000_000 + b"{}]}"),

@@ -10,6 +10,7 @@ import toy_foreign
 
 import coopbench
 from coopbench.errors import ProtocolError, ReplayError
+from coopbench.files import gunzipped, gzipped
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results import store
 from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED, RERUN, UNVERIFIABLE
@@ -384,8 +385,10 @@ def test_verify_executes_only_what_the_user_names(results):
 
 def test_verify_sees_a_changed_episode(results):
     row = store.cell_of(next(results.glob("*/lit/meta.json")))
-    file = results / row.folder / "results.jsonl"
-    file.write_text(file.read_text().replace('"length": 6', '"length": 5', 1))
+    file = results / row.folder / "results.jsonl.gz"
+    file.write_bytes(
+        gzipped(gunzipped(file.read_bytes()).replace(b'"length": 6', b'"length": 5', 1))
+    )
     check = by_cell(coopbench.verify(results, env=[LAMPS]))["lit"]
     assert check.verdict == DIFFERENT
 

@@ -351,7 +351,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 
 def test_a_full_disk_keeps_what_is_finished(source, tmp_path):
     """The limit of a file's size stands for the end of a disk; there is no space after it."""
-    large = builders.make_task("large", horizon=80, high=1000)
+    large = builders.make_task("large", horizon=400, high=1000)
     tasks = [builders.make_task(high=1000), large]
     file = builders.protocol_file(tmp_path, tasks=tasks, count=30, train=(1000, 1001))
     command = ["evaluate", str(file), "-p", "random", "--out", str(tmp_path / "out")]

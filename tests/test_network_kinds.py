@@ -198,7 +198,7 @@ def test_a_run_is_resumed_with_its_best_policy(protocol, tmp_path, monkeypatch):
             coopbench.train(protocol, "leaky", stopped)
     coopbench.train(protocol, "leaky", stopped)
     folder = Cell("trust", "leaky", 5).folder
-    for name in ("policy.npz", "results.jsonl", "progress.npz"):
+    for name in ("policy.npz", "results.jsonl.gz", "progress.npz"):
         assert (stopped / folder / name).read_bytes() == (whole / folder / name).read_bytes()
 
 

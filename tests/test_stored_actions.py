@@ -10,6 +10,7 @@ import pytest
 import coopbench
 from coopbench.episodes import actions, fingerprints
 from coopbench.episodes.actions import Actions, packed, unpacked
+from coopbench.files import gunzipped, gzipped
 from coopbench.playing.origin import origin_of
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.report.checklist import checklist
@@ -126,10 +127,11 @@ def test_a_sample_is_chosen_by_the_results(protocol, tmp_path, monkeypatch):
     stored = unpacked((tmp_path / CELL / "actions.npz").read_bytes(), 1 << 20)
     block = coopbench.load_report(tmp_path).episodes.of("dilemma", "mine")
     assert set(block.trace.recorded) <= set(stored.episodes.tolist())
-    rows = [json.loads(line) for line in (tmp_path / CELL / "results.jsonl").open()]
+    content = gunzipped((tmp_path / CELL / "results.jsonl.gz").read_bytes())
+    rows = [json.loads(line) for line in content.splitlines()]
     rows[int(stored.episodes[0])]["returns"][0] += 1.0
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    assert changed(tmp_path, "results.jsonl", text.encode()).verdict == DIFFERENT
+    assert changed(tmp_path, "results.jsonl.gz", gzipped(text.encode())).verdict == DIFFERENT
 
 
 def test_another_sample_is_refused(protocol, tmp_path, monkeypatch):

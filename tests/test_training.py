@@ -151,7 +151,7 @@ def protocol(tmp_path):
 
 def cells(root):
     """Content of every file of the cells below a folder that does not tell of times."""
-    names = ("results.jsonl", "curves.npz", "trace.npz", "progress.npz", "policy.npz")
+    names = ("results.jsonl.gz", "curves.npz", "trace.npz", "progress.npz", "policy.npz")
     files = [file for name in names for file in root.glob(f"*/**/{name}")]
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
 
@@ -251,7 +251,7 @@ def test_a_second_call_trains_nothing(protocol, tmp_path):
     )
     assert not CALLS
     assert [what for _, _, what in calls] == ["kept", "kept"]
-    (tmp_path / "trust.beside" / "steady" / "run-6" / "results.jsonl").unlink()
+    (tmp_path / "trust.beside" / "steady" / "run-6" / "results.jsonl.gz").unlink()
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"])
     assert not CALLS  # the policy is there: it plays again
     assert cells(tmp_path) == before

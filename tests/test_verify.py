@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import coopbench
 from coopbench.episodes.actions import Actions, packed, unpacked
 from coopbench.errors import DamagedResultError
-from coopbench.files import write_text
+from coopbench.files import gunzipped, gzipped, write_text
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol, stored_protocol
 from coopbench.protocol.selection import with_tasks
@@ -106,10 +106,10 @@ def edit_row(cell, number, change):
     """Return an edit of one line of the results of a cell."""
 
     def edit(root):
-        file = root / cell / "results.jsonl"
-        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        file = root / cell / "results.jsonl.gz"
+        rows = [json.loads(line) for line in gunzipped(file.read_bytes()).splitlines()]
         change(rows[number])
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        file.write_bytes(gzipped("".join(json.dumps(row) + "\n" for row in rows).encode()))
 
     return edit
 
@@ -156,14 +156,14 @@ def bump(index, amount):
 
 
 def delete_line(root):
-    file = root / FIXED / "results.jsonl"
-    lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(lines[:-1]))
+    file = root / FIXED / "results.jsonl.gz"
+    lines = gunzipped(file.read_bytes()).splitlines(keepends=True)
+    file.write_bytes(gzipped(b"".join(lines[:-1])))
     meta_of(root, FIXED, episodes=len(lines) - 1)
 
 
 def swap_files(root):
-    one, two = (root / cell / "results.jsonl" for cell in (FIXED, "partners/random"))
+    one, two = (root / cell / "results.jsonl.gz" for cell in (FIXED, "partners/random"))
     content = one.read_bytes()
     one.write_bytes(two.read_bytes())
     two.write_bytes(content)
@@ -533,12 +533,15 @@ def bomb():
 
 
 HOSTILE = [
-    ("results.jsonl", b""),
-    ("results.jsonl", b"\n" * 6),
-    ("results.jsonl", b"[" * 200_000),
-    ("results.jsonl", b"[]\n" * 6),
-    ("results.jsonl", b'{"episode": ' + b"9" * 5000 + b"}\n"),
-    ("results.jsonl", b"x" * (2 << 20)),
+    ("results.jsonl.gz", b""),
+    ("results.jsonl.gz", b"\x1f\x8b\x08"),
+    ("results.jsonl.gz", b"x" * (2 << 20)),
+    ("results.jsonl.gz", gzipped(b"")),
+    ("results.jsonl.gz", gzipped(b"\n" * 6)),
+    ("results.jsonl.gz", gzipped(b"[" * 200_000)),
+    ("results.jsonl.gz", gzipped(b"[]\n" * 6)),
+    ("results.jsonl.gz", gzipped(b'{"episode": ' + b"9" * 5000 + b"}\n")),
+    ("results.jsonl.gz", gzipped(b"x" * (2 << 20))),
     ("curves.npz", b"PK\x05\x06" + bytes(18)),
     ("curves.npz", pack({"mean_trust": np.zeros((2, 2))})),
     ("trace.npz", b"PK\x01\x02" * 20_000),
@@ -555,7 +558,7 @@ STRANGE = {
     "plays": 5,
     "versions": [],
     "platform": None,
-    "sha256": ["results.jsonl"],
+    "sha256": ["results.jsonl.gz"],
     "chosen_step": {},
     "status": ["failed"],
     "run": True,
@@ -582,8 +585,9 @@ def test_strange_metadata_make_a_cell_differ(root, key):
 
 @pytest.mark.parametrize("seed", ["-1", "1e999", "NaN", "null", "[]", "9" * 30, '"1"'])
 def test_strange_seeds_make_a_cell_differ(root, seed):
-    file = root / FIXED / "results.jsonl"
-    file.write_text(file.read_text().replace('"seed": 0', f'"seed": {seed}'))
+    file = root / FIXED / "results.jsonl.gz"
+    content = gunzipped(file.read_bytes()).replace(b'"seed": 0', f'"seed": {seed}'.encode())
+    file.write_bytes(gzipped(content))
     sign(root)
     assert failing(root) == [FIXED]
 
@@ -647,7 +651,7 @@ def single(source, tmp_path_factory):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
-    name=st.sampled_from(["results.jsonl", "curves.npz", "trace.npz", "meta.json", NAME]),
+    name=st.sampled_from(["results.jsonl.gz", "curves.npz", "trace.npz", "meta.json", NAME]),
     place=st.floats(0, 1, exclude_max=True),
     removed=st.integers(0, 40),
     added=st.binary(max_size=12),
@@ -664,7 +668,7 @@ def test_any_bytes_get_an_answer(single, tmp_path, name, place, removed, added):
     if name != NAME:
         sign(root)
     result = verify(root)
-    assert name != "results.jsonl" or result.holds == (changed == content)
+    assert name != "results.jsonl.gz" or result.holds == (changed == content)
     json.loads(result.to_json())
 
 

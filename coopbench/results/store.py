@@ -1,7 +1,8 @@
 """Store: one folder per cell, data only; a cell is finished when its meta.json says so and fits.
 
 meta.json       schema, protocol digest, versions, commit, machine, checksums; written last
-results.jsonl   one line per episode
+results.jsonl.gz  one line per episode, packed with gzip; without time and name, so that the
+                same episodes give the same bytes; a plain results.jsonl is read as well
 curves.npz      mean course of every metric over an episode
 trace.npz       checksum of every step; actions and rewards of the recorded episodes
 progress.npz    training runs with checkpoints: their steps, and every metric of their episodes
@@ -40,7 +41,14 @@ from coopbench.episodes.names import check_name, cleaned
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
-from coopbench.files import check_values, parsed, read_bounded, write_bytes
+from coopbench.files import (
+    check_values,
+    gunzipped,
+    gzipped,
+    parsed,
+    read_bounded,
+    write_bytes,
+)
 from coopbench.playing.models import Checkpoints, Model
 from coopbench.protocol.loading import stored_protocol
 from coopbench.protocol.map_files import files_of
@@ -57,6 +65,7 @@ __all__ = [
     "lines",
     "read",
     "read_actions",
+    "read_lines",
     "read_protocol",
     "write",
     "write_failure",
@@ -67,7 +76,8 @@ _LINE = 1 << 20  # bytes of one line
 _LISTS = 256  # and dictionaries in one line
 _META = 50_000  # values in the metadata of a cell
 _PROTOCOL = 500_000  # values in a protocol
-_ALWAYS = ("results.jsonl", "curves.npz", "trace.npz")  # files of every finished cell
+_RESULTS, _PLAIN = "results.jsonl.gz", "results.jsonl"  # the episodes, packed or as they are
+_COURSES = ("curves.npz", "trace.npz")
 _PROGRESS = "progress.npz"
 _PACKAGES, _VERSION = 50, re.compile(r"[\w.+!-]{1,100}")  # of an environment of another package
 _SOURCE = "source.txt"
@@ -146,7 +156,7 @@ def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None 
     if trace is None:
         raise ValueError(f"{cell} was not played here: it has no trace to be verified by.")
     files = {
-        "results.jsonl": lines(played.episodes),
+        _RESULTS: gzipped(lines(played.episodes)),
         "curves.npz": pack(played.episodes.curves),
         "trace.npz": pack(_traced(trace)),
     }
@@ -196,6 +206,8 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
         return None
     meta = _read_meta(folder / "meta.json")
     _check_origin(folder, meta, protocol, cell)
+    if (folder / _RESULTS).exists() and (folder / _PLAIN).exists():
+        raise DamagedResultError(f"{folder} holds both {_RESULTS} and {_PLAIN}.")
     try:
         for name in ("hyperparameters", "training"):
             if not isinstance(meta.get(name), dict | None):
@@ -233,6 +245,18 @@ def read_actions(stored: Stored, limit: int) -> Actions | None:
         return unpacked(content, limit)
     except _BROKEN as error:
         raise DamagedResultError(f"{stored.actions} cannot be read ({error}).") from None
+
+
+def read_lines(folder: Path, stored: Stored) -> bytes:
+    """Return the lines of the episodes of a stored cell, as its folder holds them.
+
+    Raises ``DamagedResultError`` if they cannot be read.
+    """
+    name = _results_file(stored.meta)
+    try:
+        return _unpacked({name: read_bounded(folder / name)})
+    except ValueError as error:
+        raise DamagedResultError(f"{folder / name} cannot be read ({error}).") from None
 
 
 def _check_source(meta: dict[str, Any], source: bytes | None) -> None:
@@ -358,7 +382,16 @@ def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, byt
 def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     """Write the files of a cell, its metadata last; remove other files of an earlier result."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("meta.json", *_ALWAYS, _PROGRESS, POLICY_FILE, _ACTIONS, _SOURCE):
+    for name in (
+        "meta.json",
+        _RESULTS,
+        _PLAIN,
+        *_COURSES,
+        _PROGRESS,
+        POLICY_FILE,
+        _ACTIONS,
+        _SOURCE,
+    ):
         if name not in files:
             (folder / name).unlink(missing_ok=True)
     for name, content in files.items():
@@ -367,7 +400,7 @@ def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
 
 
 def lines(episodes: Episodes) -> bytes:
-    """Return the content of ``results.jsonl`` for episodes that were played here."""
+    """Return the lines that are stored of episodes that were played here."""
     rows, trace = [], episodes.trace
     if trace is None:
         raise ValueError(f"{episodes.cell} was not played here: it has no trajectories.")
@@ -420,7 +453,12 @@ def _files(meta: dict[str, Any]) -> list[str]:
     policy = [POLICY_FILE] if _has_policy(meta) else []
     source = [_SOURCE] if meta.get("code") is not None and meta["run"] is None else []
     actions = [_ACTIONS] if _ACTIONS in meta["sha256"] else []
-    return [*_ALWAYS, *progress, *policy, *actions, *source]
+    return [_results_file(meta), *_COURSES, *progress, *policy, *actions, *source]
+
+
+def _results_file(meta: dict[str, Any]) -> str:
+    """Return the name of the file with the episodes of a finished cell."""
+    return _PLAIN if _PLAIN in meta["sha256"] else _RESULTS
 
 
 def _has_policy(meta: dict[str, Any]) -> bool:
@@ -438,7 +476,7 @@ def _has_common_reward(protocol: Protocol, cell: Cell) -> bool:
 def _parsed(
     cell: Cell, meta: dict[str, Any], contents: dict[str, bytes], common_reward: bool
 ) -> Episodes:
-    rows = list(map(_row, io.BytesIO(contents["results.jsonl"])))
+    rows = list(map(_row, io.BytesIO(_unpacked(contents))))
     if not rows or len(rows) != meta["episodes"]:
         raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
     block = Episodes(
@@ -462,6 +500,11 @@ def _parsed(
     )
     _check_shapes(block)
     return block
+
+
+def _unpacked(contents: Mapping[str, bytes]) -> bytes:
+    """Return the lines of a cell from the contents of its files."""
+    return contents[_PLAIN] if _PLAIN in contents else gunzipped(contents[_RESULTS])
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:
@@ -542,6 +585,7 @@ def _progress(cell: Cell, contents: Mapping[str, bytes]) -> Progress | None:
 def _columns(rows: list[dict[str, Any]], key: str) -> dict[str, np.ndarray]:
     """Return arrays over episodes from the dictionaries that all rows have under ``key``."""
     names = list(rows[0][key])
-    if any(list(row[key]) != names for row in rows):
+    if {tuple(row[key]) for row in rows} != {tuple(names)}:
         raise ValueError(f"{key} differ from line to line")
-    return {name: np.array([row[key][name] for row in rows], np.float64) for name in names}
+    table = np.array([list(row[key].values()) for row in rows], np.float64)
+    return {name: np.ascontiguousarray(table[:, k]) for k, name in enumerate(names)}

@@ -361,10 +361,9 @@ def _read(root: Path, protocol: Protocol, place: str, cells: Cells) -> Check:
             raise DamagedResultError(f"It is the cell of the folder {cell.folder}.")
         if cell.task not in (task.id for task in protocol.task):
             raise DamagedResultError(f"The protocol has no task {cell.task!r}.")
-        if stored.episodes is not None:
-            content = read_bounded(root / place / "results.jsonl")
-            if content != store.lines(stored.episodes):
-                raise DamagedResultError("results.jsonl is not formatted as this version does it.")
+        episodes = stored.episodes
+        if episodes is not None and store.read_lines(root / place, stored) != store.lines(episodes):
+            raise DamagedResultError("Its lines are not formatted as this version does it.")
     except OtherProtocolError:
         return concluded(place, [Finding("it was played with another protocol than protocol.json")])
     except (DamagedResultError, OSError) as error:
