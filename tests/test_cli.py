@@ -19,6 +19,7 @@ from coopbench import catalogue, doctor
 from coopbench.cli.main import COMMANDS
 from coopbench.cli.options import assignment
 from coopbench.protocol import loading
+from coopbench.report import files as report_files
 from coopbench.theory import Sizes, certificates
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import Allowed
@@ -77,12 +78,47 @@ def test_a_report_made_again_holds_the_same_estimates(command, tmp_path):
     done = command("evaluate", *SMALL, "-p", "random", "-p", "constant:0.35", "--out", "r")
     assert "not a standard report" in done.out.lower()
     assert "constant:0.35" in done.out
-    for name in ("report.html", "report.md", "report.json", "estimates.csv", "episodes.csv"):
+    for name in ("report.html", "report.md", "report.json", "estimates.csv"):
         assert (tmp_path / "r" / name).stat().st_size > 0
     first = json.loads((tmp_path / "r" / "report.json").read_text())
     command("report", "r")
     second = json.loads((tmp_path / "r" / "report.json").read_text())
     assert {str(e) for e in first["estimates"]} == {str(e) for e in second["estimates"]}
+
+
+def test_a_report_is_drawn_again_only_where_it_would_differ(command, tmp_path, monkeypatch):
+    arguments = ("evaluate", *SMALL, "-p", "random", "-p", "constant:0.35", "--out", "r")
+    command(*arguments)
+    root, drawings = tmp_path / "r", []
+    assert not (root / "episodes.csv").exists()  # its cells hold the episodes
+    names = [*json.loads((root / report_files.LIST).read_text())["sha256"], report_files.LIST]
+    before = {name: (root / name).read_bytes() for name in names}
+    draw = report_files.pictures
+
+    def counted(report):
+        drawings.append(report)
+        return draw(report)
+
+    monkeypatch.setattr(report_files, "pictures", counted)
+
+    def drawn():
+        drawings.clear()
+        command(*arguments)
+        assert {name: (root / name).read_bytes() for name in names} == before
+        return len(drawings)
+
+    assert drawn() == 0
+    (root / "estimates.csv").write_text("changed")
+    assert drawn() == 1
+    (root / "plots" / "iqm.svg").unlink(missing_ok=True)
+    (root / report_files.LIST).write_text("[")
+    assert drawn() == 1
+    drawings.clear()
+    command("report", "r")  # the folder may be somebody else's
+    assert len(drawings) == 1
+    command(*arguments, "-p", "constant:0.5")
+    assert len(drawings) == 2
+    assert (root / "estimates.csv").read_bytes() != before["estimates.csv"]
 
 
 def test_without_a_folder_nothing_is_written(command, tmp_path):

@@ -433,6 +433,17 @@ def test_export_and_import_on_the_command_line(tmp_path, capsys):
     assert len(report.to_frame("estimates")) == len(report.estimates)
     text = as_csv(report.episodes.rows())  # of a game that measures more than the toy above
     assert as_csv(exchange.read_episodes_csv(_written(tmp_path, text))) == text
+    table = tmp_path / "episodes.csv"
+    app(["export", str(tmp_path / "r"), "--to", str(table)], standalone_mode=False)
+    assert sorted(table.read_text().splitlines()) == sorted(text.splitlines())
+    with pytest.raises(ValueError, match="all policies and metrics"):
+        app(
+            ["export", str(tmp_path / "r"), "--to", str(table), "-p", "random"],
+            standalone_mode=False,
+        )
+    assert "Exported" in capsys.readouterr().out
+    exchange.save_episodes_csv(report, table)
+    assert table.read_text() == text
     file = tmp_path / "out.json"
     arguments = ["export", str(tmp_path / "r"), "--to", str(file), "-p", "constant:0.5=half"]
     app([*arguments, "-p", "random"], standalone_mode=False)

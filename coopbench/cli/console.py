@@ -66,14 +66,16 @@ def console(stderr: bool = False) -> Any:
     return console
 
 
-def present(report: Any, out: Path | None) -> None:
+def present(report: Any, out: Path | None, *, keep: bool = False) -> None:
     """Save a report in ``out``, if that is a folder, and then print its tables.
 
-    In this order nothing is lost where printing fails, for instance in a pipe that is closed.
+    In this order nothing is lost where printing fails, for instance in a pipe that is closed. With
+    ``keep`` files that are those of the report already stay as they are.
     """
+    from coopbench.report.files import save
     from coopbench.report.terminal import show as show_tables
 
-    files = None if out is None else report.save(out)
+    files = None if out is None else save(report, out, keep=keep)
     show_tables(report, console())
     if files is None:
         say("Nothing was written; name a folder with --out to keep the results.")

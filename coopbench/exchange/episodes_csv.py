@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from coopbench.analysis.findings import Findings
 from coopbench.episodes.table import EpisodeTable
 from coopbench.exchange.inputs import read_import
+from coopbench.files import write_text
+from coopbench.report.data import columns_as_csv
 from coopbench.report.frames import EPISODE_COLUMNS, progress_columns
 
-__all__ = ["progress_csv", "read_episodes_csv"]
+__all__ = ["progress_csv", "read_episodes_csv", "save_episodes_csv"]
 
 _INTEGERS = ("episode", "seed")
 
@@ -43,8 +46,16 @@ def _fields(column: np.ndarray) -> list[Any]:
     return [value if math.isfinite(value) else "" for value in values]
 
 
+def save_episodes_csv(findings: Findings, path: str | Path) -> None:
+    """Write every episode that was played for a report as CSV: a row each, as in a data frame.
+
+    Metrics are columns, floats in full precision, and a field is empty where one is undefined.
+    """
+    write_text(Path(path), columns_as_csv(findings.played.columns()))
+
+
 def read_episodes_csv(path: str | Path) -> list[dict[str, object]]:
-    """Read the ``episodes.csv`` of a report: a row per episode, as ``EpisodeTable.rows`` has it.
+    """Read a file of ``save_episodes_csv``: a row per episode, as ``EpisodeTable.rows`` has it.
 
     Numbers come back bit for bit; an empty field is nan, and None for the run of a fixed policy.
     The file does not hold the course of an episode; only the results folder does.

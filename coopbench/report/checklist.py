@@ -244,7 +244,7 @@ def _of_sources(findings: Findings) -> list[Answer]:
     traced = [block.trace for block in blocks if block.trace is not None]
     recorded = sum(len(trace.recorded) for trace in traced)
     prints = f"fingerprints of {cells_text(len(traced), len(blocks))}"
-    files = "episodes.csv, and results.jsonl of each cell"
+    files = "results.jsonl.gz of each cell; without a results folder, episodes.csv"
     if findings.shipped:
         names = ", ".join(sorted(findings.shipped))
         prints += f"; digests of the trajectories of {names}, which are shipped"

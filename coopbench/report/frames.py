@@ -28,8 +28,9 @@ EPISODE_COLUMNS = (
 def frame(findings: Findings, what: str = "episodes") -> Any:
     """Return a part of a report as a pandas ``DataFrame``.
 
-    ``what`` is "episodes" (a row per evaluation episode, as in episodes.csv), "progress" (a row
-    per episode of every checkpoint) or one of the report's tables, for instance "estimates".
+    ``what`` is "episodes" (a row per evaluation episode, as ``save_episodes_csv`` writes it),
+    "progress" (a row per episode of every checkpoint) or one of the report's tables, for instance
+    "estimates".
     Undefined numbers are nan.
 
     Raises:

@@ -31,8 +31,9 @@ class Report(Findings):
         """Write the report below ``folder``; return the files by format.
 
         ``report.html`` (self-contained page with plots), ``report.md``, ``report.tex``,
-        ``report.json``, ``episodes.csv`` and one CSV file for each part, such as
-        ``estimates.csv``; ``coopbench.analysis.findings.MAKERS`` lists the parts.
+        ``report.json`` and one CSV file for each part, such as ``estimates.csv``;
+        ``coopbench.analysis.findings.MAKERS`` lists the parts. Outside of a results folder, which
+        holds every episode already, there is ``episodes.csv``, too.
         """
         return save(self, Path(folder))
 

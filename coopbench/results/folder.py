@@ -17,6 +17,7 @@ from coopbench.results.manifest import cell_folders
 __all__ = [
     "check_folder",
     "earlier_runs",
+    "is_results_folder",
     "models_of",
     "protocol_of",
     "stored_cells",
@@ -24,21 +25,27 @@ __all__ = [
     "write_protocol",
 ]
 
+_PROTOCOL = "protocol.json"
 _RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
+
+
+def is_results_folder(root: Path) -> bool:
+    """Whether a folder holds results, or will: whether there is a protocol in it."""
+    return (root / _PROTOCOL).is_file()
 
 
 def protocol_of(root: Path) -> Protocol:
     """Return the protocol of a results folder, or raise ``FileNotFoundError`` if it is none."""
-    source = root / "protocol.json"
+    source = root / _PROTOCOL
     if not source.is_file():
-        raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
+        raise FileNotFoundError(f"{root} holds no results: there is no {_PROTOCOL} in it.")
     return store.read_protocol(source)
 
 
 def write_protocol(root: Path, protocol: Protocol) -> None:
     """Make ``root`` a results folder of ``protocol``, or check that it is one."""
     root.mkdir(parents=True, exist_ok=True)
-    target = root / "protocol.json"
+    target = root / _PROTOCOL
     if target.is_file():
         digest = store.read_protocol(target).digest
         if digest != protocol.digest:

@@ -139,7 +139,7 @@ def evaluate(
         with Progress(len(cells)) as progress:
             runner = Runner(backend, workers, by_cell(progress.cell))
             report = evaluate_cells(played, cells, out, runner, reference)
-        present(report, out)
+        present(report, out, keep=True)
 
 
 def train(
@@ -195,7 +195,7 @@ def train(
         with Progress(len(planned), budget.steps) as progress:
             runner = Runner(backend, workers, by_cell(progress.cell))
             report = train_runs(loaded, planned, out, runner, reference)
-        present(report, out)
+        present(report, out, keep=True)
 
 
 def crossplay(

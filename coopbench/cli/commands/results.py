@@ -123,7 +123,10 @@ def leaderboard(
 
 def export_results(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
-    to: Annotated[Path, typer.Option(help="File to write, as JSON for marl-eval.")],
+    to: Annotated[
+        Path,
+        typer.Option(help="File to write: .csv with every episode, or else JSON for marl-eval."),
+    ],
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -138,13 +141,26 @@ def export_results(
         typer.Option(help="Metric to export; repeat for more. Default: return and score."),
     ] = None,
 ) -> None:
-    """Write the results of a folder for marl-eval, and list what marl-eval would not accept."""
+    """Write the results of a folder for other programs.
+
+    A .csv file gets a row for each episode. Any other is written for marl-eval, and what marl-eval
+    would not accept is listed. Shipped reference runs are left out.
+    """
+    from coopbench.exchange.episodes_csv import save_episodes_csv
     from coopbench.exchange.marl_eval_export import chosen_policies, save_marl_eval
     from coopbench.playing.recording import check_place
     from coopbench.report.loading import load_report
 
     check_place(to)
     results = load_report(folder, reference=False)
+    if to.suffix.lower() == ".csv":
+        if policy or metric:
+            raise ValueError(
+                "A .csv file has all policies and metrics: omit --policy and --metric."
+            )
+        save_episodes_csv(results, to)
+        say(f"Exported: {to}")
+        return
     obstacles = save_marl_eval(results, to, chosen_policies(results, policy), metric)
     for failure in results.episodes.failures:
         where = f"{failure.cell.task} / {failure.cell.policy} / run {failure.cell.run}"
