@@ -138,12 +138,14 @@ def _task_comparisons(protocol: Protocol, table: EpisodeTable, task: Task) -> li
         name: (one,) for name, one in plays.items() if np.isfinite(one.values).all()
     }
     tested = contrasts(protocol, complete)
-    rows = []
-    for one, two in family_pairs(protocol, list(plays)):
-        pair = plays[one], plays[two]
-        contrast = tested.get((one, two)) or _undefined(one, two, pair)
-        rows.append(_row(protocol, task, contrast, pair, scale))
-    return rows
+    pairs = [(plays[one], plays[two]) for one, two in family_pairs(protocol, list(plays))]
+    compared = [
+        tested.get((one.policy, two.policy)) or _undefined(one.policy, two.policy, (one, two))
+        for one, two in pairs
+    ]
+    equal = _equivalences(protocol, task, compared)
+    rows = zip(compared, pairs, equal, strict=True)
+    return [_row(protocol, task, row, pair, scale, p) for row, pair, p in rows]
 
 
 def _undefined(one: str, two: str, pair: tuple[Play, Play]) -> Contrast:
@@ -159,6 +161,7 @@ def _row(
     contrast: Contrast,
     pair: tuple[Play, Play],
     scale: tuple[float, float],
+    p_equivalence: float,
 ) -> Comparison:
     nan, learners = math.nan, any(not one.fixed for one in pair)
     means = [mean_of_defined(one.units) for one in pair]
@@ -185,7 +188,7 @@ def _row(
         method=protocol.report.comparison,
         correlation=_correlation(pair),
         unit=RUNS if learners else EPISODES,
-        p_equivalence=_equivalence(protocol, task, contrast),
+        p_equivalence=p_equivalence,
         above=above,
         runs=runs,
         above_low=share[0],
@@ -220,14 +223,23 @@ def _correlation(pair: tuple[Play, Play]) -> float:
     return float(np.corrcoef(one, two)[0, 1]) if varying else math.nan
 
 
-def _equivalence(protocol: Protocol, task: Task, contrast: Contrast) -> float:
-    """Return the p value of the test that two policies are equal within the protocol's margin."""
-    margin = protocol.report.margin
-    if margin is None or contrast.spread is None:
-        return math.nan
+def _equivalences(protocol: Protocol, task: Task, contrasts: Sequence[Contrast]) -> list[float]:
+    """Return the p values of the tests that two policies are equal within the protocol's margin.
+
+    They are searched together: each takes fifty steps.
+    """
+    margin, p_values = protocol.report.margin, [math.nan] * len(contrasts)
+    numbers = [k for k, contrast in enumerate(contrasts) if contrast.spread is not None]
+    if margin is None or not numbers:
+        return p_values
     width = margin * (task.bounds.high - task.bounds.low)
-    gaps = np.array([width + contrast.difference, width - contrast.difference])
-    return float(np.max(statistics.one_sided(gaps, contrast.spread)))
+    gaps = [width + sign * contrasts[k].difference for k in numbers for sign in (1, -1)]
+    spreads = [contrasts[k].spread for k in numbers for _ in (1, -1)]
+    parts = [np.concatenate(part) for part in zip(*spreads, strict=True)]
+    sides = statistics.one_sided(np.array(gaps), statistics.Spread(*parts)).reshape(-1, 2)
+    for k, pair in zip(numbers, sides, strict=True):
+        p_values[k] = float(np.max(pair))
+    return p_values
 
 
 def _group_row(

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.plays import Play, play, scale_ends
+from coopbench.analysis.plays import Play, play, plays_of, scale_ends
 from coopbench.analysis.samples import EPISODES, RUNS
 from coopbench.episodes.metrics import agent_values
 from coopbench.episodes.table import EpisodeTable
@@ -69,11 +69,11 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     by_id = {task.id: task for task in protocol.task}
     scales = _scales(protocol, table)
     for name, policy in table.pairs:
-        for metric in protocol.metrics_of(by_id[name]):
-            values = play(protocol, table, by_id[name], policy, metric)
-            if values is not None:
-                row = _crossed(name, metric, values, protocol.report.confidence)
-                rows.append(_unseen(protocol, row, scales[name]) if metric == score else row)
+        metrics = protocol.metrics_of(by_id[name])
+        plays = plays_of(protocol, table, by_id[name], policy, metrics)
+        for metric, values in zip(metrics, plays, strict=True):
+            row = _crossed(name, metric, values, protocol.report.confidence)
+            rows.append(_unseen(protocol, row, scales[name]) if metric == score else row)
     return tuple(rows)
 
 

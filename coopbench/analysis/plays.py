@@ -1,6 +1,6 @@
 """Plays: the values of a metric by run and episode, as the two-way intervals need them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -22,6 +22,7 @@ __all__ = [
     "group_plays",
     "group_scale",
     "play",
+    "plays_of",
     "same_episodes",
     "scale_ends",
 ]
@@ -75,7 +76,8 @@ class Play:
 
     def grid(self, paired: bool = True) -> Grid:
         """Return the grid for ``Crossed``; without ``paired`` it shares episodes with no policy."""
-        whole = self.on(np.isfinite(np.atleast_2d(self.values)).any(axis=0))
+        finite = np.isfinite(np.atleast_2d(self.values))
+        whole = self if finite.all() else self.on(finite.any(axis=0))
         episodes = (whole.game, whole.seeds.tobytes(), "" if paired else whole.policy)
         filled = complete_grid(whole.values)
         rows = len(np.atleast_2d(filled))
@@ -90,30 +92,32 @@ def play(
 
     Where runs have played different seeds, only the episodes that all have are used.
     """
+    return next(plays_of(protocol, table, task, policy, [metric]), None)
+
+
+def plays_of(
+    protocol: Protocol, table: EpisodeTable, task: Task, policy: str, metrics: Iterable[str]
+) -> Iterator[Play]:
+    """Yield ``play`` of some metrics of a policy on a task; none if it has not played."""
     blocks = table.runs(task.id, policy)
     if not blocks:
-        return None
+        return
     origin = ""
     training = protocol.training
     if training is not None and (training.on, training.plays) == ("each", "own"):
         origin = task.trained_on or task.id
-    first = blocks[0]
-    whole = Play(
-        policy,
-        values(first, metric),
-        first.seeds,
-        strata_of(task, first),
-        (),
-        task.env,
-        origin,
-    )
+    first, strata = blocks[0], strata_of(task, blocks[0])
     runs = tuple(block.cell.run for block in blocks if block.cell.run is not None)
-    if not runs:
-        return whole
-    if all(np.array_equal(block.seeds, first.seeds) for block in blocks):
-        rows = np.array([values(block, metric) for block in blocks])
-        return replace(whole, values=rows, runs=runs)
-    return _on_common_seeds(replace(whole, runs=runs), blocks, metric)
+    together = all(np.array_equal(block.seeds, first.seeds) for block in blocks[1:])
+    for metric in metrics:
+        scores = values(first, metric)
+        whole = Play(policy, scores, first.seeds, strata, runs, task.env, origin)
+        if not runs:
+            yield whole
+        elif together:
+            yield replace(whole, values=np.array([values(block, metric) for block in blocks]))
+        else:
+            yield _on_common_seeds(whole, blocks, metric)
 
 
 def _on_common_seeds(whole: Play, blocks: Sequence[Episodes], metric: str) -> Play:
@@ -167,8 +171,13 @@ def _usable(strata: np.ndarray | None) -> np.ndarray | None:
     """Return strata that all have two episodes at least; None, which is wider, otherwise."""
     if strata is None or not len(strata):
         return None
-    _, counts = np.unique(strata, return_counts=True)
-    return strata if counts.min() > 1 else None
+    return strata if _smallest(strata.tobytes(), strata.dtype.str) > 1 else None
+
+
+@lru_cache(maxsize=256)
+def _smallest(content: bytes, kind: str) -> int:
+    """Return the number of episodes of the smallest stratum; ``content`` holds the labels."""
+    return int(np.unique(np.frombuffer(content, kind), return_counts=True)[1].min())
 
 
 def same_episodes(plays: Sequence[Play]) -> bool:

@@ -19,6 +19,7 @@ from coopbench.report.plots.style import (
     plain,
     share_limits,
     styles,
+    write_title,
 )
 from coopbench.report.tables.words import policies
 
@@ -71,7 +72,7 @@ def _finish_chart(ax: Any, spec: Chart, panel: Sequence[Task], columns: int) -> 
     ax.minorticks_off()
     per = f"{spec.per} = {panel[0].axes[spec.per]:g}" if spec.per else ""
     title = ", ".join(filter(None, (spec.group, per))) or "all tasks"
-    ax.set_title(title, loc="left", fontsize=SMALL)
+    write_title(ax, title)
     ax.set_xlabel(plain(spec.x), fontsize=SMALL)
     ax.set_ylabel(plain(spec.metric), fontsize=SMALL)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.8g}")

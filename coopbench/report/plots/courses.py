@@ -19,6 +19,7 @@ from coopbench.report.plots.style import (
     plain,
     share_limits,
     styles,
+    write_title,
 )
 from coopbench.report.tables.words import policies
 
@@ -36,7 +37,7 @@ def scores(findings: Findings, task: str, ax: Any = None) -> Any:
     ax = ax if ax is not None else new_axes(height_of(len(policies(findings))))
     draw_intervals(ax, findings, rows)
     ax.set_xlabel(plain(score), fontsize=SMALL)
-    ax.set_title(task, loc="left", fontsize=SMALL)
+    write_title(ax, task)
     return ax
 
 
@@ -84,6 +85,6 @@ def _finish_curves(ax: Any, metric: str, task: str, columns: int) -> None:
     share_limits(ax, values)
     ax.set_xlim(left=-0.015 * ax.get_xlim()[1])  # room for the marker at step 1
     ax.set_xlabel("step", fontsize=SMALL)
-    ax.set_title(task, loc="left", fontsize=SMALL)
+    write_title(ax, task)
     ax.set_ylabel(f"{plain(metric)} so far", fontsize=SMALL)
     legend(ax, columns)

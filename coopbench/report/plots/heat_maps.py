@@ -7,7 +7,7 @@ import numpy as np
 
 from coopbench.analysis.meetings import Meetings
 from coopbench.report.numbers import scale_of
-from coopbench.report.plots.style import INK, SMALL, WIDTH, new_axes, plain
+from coopbench.report.plots.style import INK, SMALL, WIDTH, new_axes, plain, write_title
 
 __all__ = ["heat_map"]
 
@@ -38,7 +38,7 @@ def heat_map(result: Meetings, task: str, ax: Any = None) -> Any:
     ax.spines[:].set_visible(False)
     ax.set_xlabel("in all other seats", fontsize=SMALL)
     ax.set_ylabel("in one seat", fontsize=SMALL)
-    ax.set_title(f"{task}: mean return of the one seat", loc="left", fontsize=SMALL)
+    write_title(ax, f"{task}: mean return of the one seat")
     return ax
 
 

@@ -45,9 +45,9 @@ def draw_interval(ax: Any, y: int, row: Ends, look: Style, label: str) -> None:
     centre, low, high = row
     bounded = has_interval(low, high)
     if bounded:
-        ax.plot([low, high], [y, y], color=look.colour, linewidth=2, solid_capstyle="butt")
-        for end in (low, high):  # higher than the marker, so that narrow intervals are seen
-            ax.plot([end, end], [y - 0.3, y + 0.3], color=look.colour, linewidth=1.2)
+        # Ends higher than the marker, so that narrow intervals are seen.
+        ends = {"marker": "|", "markersize": 11, "markeredgewidth": 1.2}
+        ax.plot([low, high], [y, y], color=look.colour, linewidth=2, solid_capstyle="butt", **ends)
     ax.plot(
         [centre],
         [y],

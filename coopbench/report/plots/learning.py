@@ -19,6 +19,7 @@ from coopbench.report.plots.style import (
     new_axes,
     plain,
     styles,
+    write_title,
 )
 from coopbench.report.tables.words import policies
 
@@ -42,7 +43,7 @@ def learning_curves(findings: Findings, task: str, ax: Any = None) -> Any:
         look = {"va": "bottom", "fontsize": SMALL - 2}
         ax.text(0.01, line.mean, plain(line.policy), transform=place, **look)
     ax.set_ylabel(plain(findings.protocol.report.score), fontsize=SMALL)
-    ax.set_title(task, loc="left", fontsize=SMALL)
+    write_title(ax, task)
     return ax
 
 
@@ -71,7 +72,7 @@ def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> 
     curves = [curve for curve in findings.learning if not curve.task and curve.group == group]
     ax = _draw(findings, curves, ax)
     ax.set_ylabel(f"IQM of normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
-    ax.set_title(group or "all tasks", loc="left", fontsize=SMALL)
+    write_title(ax, group or "all tasks")
     return ax
 
 

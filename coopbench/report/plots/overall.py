@@ -20,6 +20,7 @@ from coopbench.report.plots.style import (
     new_axes,
     plain,
     styles,
+    write_title,
 )
 from coopbench.report.tables.words import policies
 from coopbench_envs.parameters import named
@@ -56,7 +57,7 @@ def aggregate(
     label = f"{axis} normalised {score}"
     ax.set_xlabel(label, fontsize=SMALL)
     if len(names) > 1:
-        ax.set_title(group, loc="left", fontsize=SMALL)
+        write_title(ax, group)
     return ax
 
 
@@ -94,7 +95,7 @@ def profiles(findings: Findings, group: str, ax: Any = None, unit: str | None = 
     ax.set_ylim(-0.03, 1.03)
     ax.set_xlabel(f"normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
     ax.set_ylabel(f"share of {unit or 'scores'} above", fontsize=SMALL)
-    ax.set_title(group or "all tasks", loc="left", fontsize=SMALL)
+    write_title(ax, group or "all tasks")
     legend(ax, legend_columns(by_policy))
     return ax
 
@@ -125,7 +126,7 @@ def improvements(findings: Findings, group: str, ax: Any = None) -> Any:
     ax.grid(axis="y", visible=False)
     who = f"{plain(rows[0].first)}\n" if common else "the first "
     ax.set_xlabel(f"chance that {who}scores higher", fontsize=SMALL)
-    ax.set_title(group or "all tasks", loc="left", fontsize=SMALL)
+    write_title(ax, group or "all tasks")
     return ax
 
 

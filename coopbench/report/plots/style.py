@@ -31,6 +31,7 @@ __all__ = [
     "share_limits",
     "styles",
     "svg",
+    "write_title",
 ]
 
 
@@ -48,6 +49,7 @@ MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚
 WIDTH = 4.8  # inches: text of 9 points stays legible when the plot is as wide as a phone
 INK, FAINT, SMALL = "#222222", "#d0d0d0", 9
 BAND = 0.12  # opacity
+_PAD, _TITLE = 3, 17  # points between texts and the edge of a plot, and that a title takes up
 _LONGEST = 26  # characters of a policy's name in a plot
 
 
@@ -127,6 +129,12 @@ def plain(text: str) -> str:
     return f" {short}" if short.startswith("_") else short
 
 
+def write_title(ax: Any, text: str) -> None:
+    """Write a line above axes, flush left."""
+    # Without y, which is where it stands anyway, matplotlib measures both axes for it.
+    ax.set_title(text, loc="left", fontsize=SMALL, y=1.0)
+
+
 def legend_columns(names: Iterable[str]) -> int:
     """Return the number of columns of a legend that is no wider than its plot."""
     return 2 if max(map(len, names), default=0) <= 20 else 1
@@ -163,10 +171,50 @@ def share_limits(ax: Any, values: Sequence[float]) -> None:
 
 
 def picture(name: str, task: str | None, caption: str, ax: Any) -> Picture:
-    """Write a figure as SVG; the same figure gives the same bytes."""
-    ax.figure.get_layout_engine().execute(ax.figure)
-    ax.figure.set_layout_engine(None)
+    """Write a figure of axes that stand one above the other as SVG, always with the same bytes."""
+    _fit(ax.figure)
     return Picture(name, task, caption, svg(ax.figure, name))
+
+
+def _fit(figure: Any) -> None:
+    """Give axes that stand one above the other all the room that their texts leave.
+
+    Every text is measured once. Matplotlib's constrained layout, which is for any arrangement,
+    measures everything twice and takes as long as drawing.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure.set_layout_engine(None)
+    figure.subplots_adjust(left=0.3, right=0.9, bottom=0.2, top=0.9)  # about as it will be
+    renderer, frame_ = FigureCanvasAgg(figure).get_renderer(), figure.bbox
+    pad = _PAD / 72 * figure.dpi
+    texts = [_texts(ax, renderer) for ax in figure.axes]
+    left, right = (max(sides) + pad for sides in list(zip(*texts, strict=True))[:2])
+    free = frame_.height - sum(below + above + 2 * pad for _, _, below, above in texts)
+    height, top = free / len(texts), frame_.height
+    for ax, (_, _, below, above) in zip(figure.axes, texts, strict=True):
+        bottom = top - pad - above - height
+        box = (left, bottom, frame_.width - left - right, height)
+        size = (frame_.width, frame_.height) * 2
+        ax.set_position([part / whole for part, whole in zip(box, size, strict=True)])
+        top = bottom - below - pad
+
+
+def _texts(ax: Any, renderer: Any) -> tuple[float, float, float, float]:
+    """Return how far texts reach beyond axes to the left, right, below and above, in pixels."""
+    inner, legend_ = ax.get_window_extent(renderer), ax.get_legend()
+    axes = [axis.get_tightbbox(renderer, for_layout_only=True) for axis in (ax.xaxis, ax.yaxis)]
+    boxes = [box for box in axes if box is not None]
+    boxes += [text.get_window_extent(renderer) for text in ax.texts]
+    above = _TITLE / 72 * ax.figure.dpi if ax.get_title(loc="left") else 0.0
+    left, right, below = (
+        inner.x0 - min([inner.x0, *(box.x0 for box in boxes)]),
+        max([inner.x1, *(box.x1 for box in boxes)]) - inner.x1,
+        inner.y0 - min([inner.y0, *(box.y0 for box in boxes)]),
+    )
+    if legend_ is not None:
+        below = max(below, inner.y0 - legend_.get_window_extent(renderer).y0)
+    return left, right, below, above
 
 
 def svg(figure: Any, name: str) -> str:
