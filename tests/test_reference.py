@@ -106,7 +106,8 @@ def test_reports_mark_what_is_shipped(package, tmp_path):
         text = files[name].read_text()
         assert "ippo (shipped)" in text
         assert "shipped with coopbench" in text
-    assert ",ippo," not in files["episodes"].read_text()
+    for name in ("html", "md"):
+        assert "random vs ippo (shipped)" in files[name].read_text()
     assert "ippo (shipped)" in str(coopbench.load_report(out))
 
 
@@ -120,6 +121,18 @@ def test_shipped_runs_can_be_left_out(package, tmp_path, command):
     printed = command("report", tmp_path / "out", "--no-reference").out
     assert "ippo (shipped)" not in printed
     assert "ippo (shipped)" in command("report", tmp_path / "out").out
+
+
+def test_shipped_runs_are_neither_exported_nor_ranked(package, tmp_path, command):
+    protocol, _, _ = package
+    coopbench.evaluate(protocol, ["random"], tmp_path / "out")
+    for file in ("episodes.csv", "scores.json"):
+        printed = command("export", tmp_path / "out", "--to", tmp_path / file).out
+        assert "Not exported: ippo" in printed
+        assert "ippo" not in (tmp_path / file).read_text()
+    board = coopbench.leaderboard([tmp_path / "out"])
+    assert {row.policy for row in board.rows} == {"random"}
+    assert [note for note in board.notes if note.startswith("ippo is left out")]
 
 
 def test_runs_of_another_protocol_stay_out_with_a_reason(package, tmp_path):

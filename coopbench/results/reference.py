@@ -39,6 +39,7 @@ __all__ = [
     "SCHEMA",
     "TRAJECTORIES",
     "Reference",
+    "not_included",
     "reference_folder",
     "reference_policy",
     "reference_runs",
@@ -111,6 +112,16 @@ def reference_runs(
             seeds = tuple(run["run"] for run in runs)
             references.append(Reference(name, seeds, _digest(folder)))
     return tuple(references), cells, notes
+
+
+def not_included(protocol: Protocol, policies: Iterable[str]) -> list[str]:
+    """Say which shipped runs a report of these ``policies`` has, where no shipped runs are used."""
+    shipped, _, _ = reference_runs(protocol, policies)
+    return [
+        f"{reference.policy} is left out: its runs ship with the package, and only the results "
+        f"of folders are used. Reports of the protocol include it."
+        for reference in shipped
+    ]
 
 
 def _folders(protocol: Protocol) -> list[Path]:

@@ -25,6 +25,7 @@ from coopbench.report.data import finite
 from coopbench.report.leaderboard import as_html
 from coopbench.results import store
 from coopbench.results.folder import table_of
+from coopbench.results.reference import not_included
 from coopbench.workflows.verdicts import CLOSE, MISSING, REPLAYED, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
 from coopbench_envs.parameters import named
@@ -94,6 +95,7 @@ def leaderboard(
     table = table_of(stored for entrant in entrants.values() for stored in entrant.renamed())
     check_units(block.cell for block in table)
     notes = [printable(entrant.note) for entrant in entrants.values() if entrant.note]
+    notes += not_included(protocol, (entrant.policy for entrant in entrants.values()))
     return Leaderboard(
         protocol,
         tuple(_rows(protocol, table, entrants)),

@@ -10,6 +10,8 @@ from coopbench_envs.shells.roster import Roster
 
 __all__ = ["NamedAgents"]
 
+_LISTED = 6  # agents that are named where an environment is printed
+
 
 class NamedAgents:
     """One game whose agents have names; a base class of both PettingZoo interfaces.
@@ -38,6 +40,12 @@ class NamedAgents:
 
     def _set_up(self) -> None:
         """Set the attributes that an interface has in addition before its first ``reset``."""
+
+    def __repr__(self) -> str:
+        names = self.possible_agents
+        listed = names if len(names) <= _LISTED else [*names[: _LISTED - 1], "..."]
+        who = f"{len(names)} agent{'s' if len(names) > 1 else ''}: {', '.join(listed)}"
+        return f"<{type(self).__name__} {self.engine.spec.id}, {who}>"
 
     def observation_space(self, agent: str) -> gym.Space[Any]:
         """Return the space of an agent's observations, the same object at every call."""

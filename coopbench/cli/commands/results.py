@@ -150,9 +150,12 @@ def export_results(
     from coopbench.exchange.marl_eval_export import chosen_policies, save_marl_eval
     from coopbench.playing.recording import check_place
     from coopbench.report.loading import load_report
+    from coopbench.results.reference import not_included
 
     check_place(to)
     results = load_report(folder, reference=False)
+    for text in not_included(results.protocol, (policy for _, policy in results.episodes.pairs)):
+        say(f"Not exported: {text}")
     if to.suffix.lower() == ".csv":
         if policy or metric:
             raise ValueError(

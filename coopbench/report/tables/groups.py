@@ -9,6 +9,7 @@ from coopbench.report.tables.words import (
     claim_entry,
     interval_width,
     number_entry,
+    pair_entry,
 )
 
 __all__ = ["group_tables"]
@@ -27,6 +28,13 @@ def _table(findings: Findings, group: str) -> Table:
     middle = scale_of(
         [row.iqm_difference for row in rows], [(row.iqm_high - row.iqm_low) / 2 for row in rows]
     )
+    body = tuple(
+        (
+            pair_entry(findings, row.first, row.second),
+            *_row(row, (scale, middle), notes, alpha),
+        )
+        for row in rows
+    )
     score, tasks = findings.protocol.report.score, rows[0].tasks
     return Table(
         title=f"Comparisons over {group or 'all tasks'}: mean normalised {score}",
@@ -40,7 +48,7 @@ def _table(findings: Findings, group: str) -> Table:
             Column("IQM difference", "of the interquartile means over tasks"),
             Column(f"Its {level} interval", "up to twice too wide where tasks tie"),
         ),
-        groups=(Group("", "", tuple(_row(r, (scale, middle), notes, alpha) for r in rows)),),
+        groups=(Group("", "", body),),
         footnotes=notes.all(),
         unit=f"Over {tasks} task{'s' if tasks > 1 else ''}; intervals are for new runs and new "
         "episodes. Runs above: with the exact interval of their share.",
@@ -50,11 +58,11 @@ def _table(findings: Findings, group: str) -> Table:
 def _row(
     row: GroupComparison, scales: tuple[Scale, Scale], notes: Footnotes, alpha: float
 ) -> tuple[Entry, ...]:
-    pair, (scale, middle) = f"{row.first} vs {row.second}", scales
+    """Return the entries of a comparison after the names of its policies."""
+    scale, middle = scales
     ends = interval_text(row.low, row.high, scale)
     width = row.iqm_high - row.iqm_low
     return (
-        Entry(pair, pair),
         number_entry(row.difference, scale),
         Entry(ends, interval_width(row), notes.mark(row.flag)),
         claim_entry(row, row.p_holm, notes, alpha),

@@ -21,6 +21,7 @@ from coopbench.report.tables.words import (
     missing_entries,
     number_entry,
     p_entry,
+    pair_entry,
     policies,
     policy_entry,
     policy_text,
@@ -174,6 +175,7 @@ def comparison_table(findings: Findings, task: Task) -> Table | None:
     effects = {(r.first, r.second): r.cohens_d for r in findings.effects if r.task == task.id}
     body = [
         (
+            pair_entry(findings, row.first, row.second),
             *_comparison_row(row, scale, notes, alpha),
             number_entry(effects.get((row.first, row.second), math.nan), Scale(2)),
         )
@@ -238,13 +240,14 @@ def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
 def _comparison_row(
     row: Comparison, scale: Scale, notes: Footnotes, alpha: float
 ) -> tuple[Entry, ...]:
-    """Return the entries of a comparison; the last is empty where no margin is declared."""
-    pair = f"{row.first} vs {row.second}"
+    """Return the entries of a comparison after the names of its policies.
+
+    The last is empty where no margin is declared.
+    """
     tested = not math.isnan(row.p_value)
     p = dataclasses.replace(claim_entry(row, row.p_value, notes, alpha), strong=False)
     equal, fixed = p_entry(row.p_equivalence), row.unit != RUNS
     return (
-        Entry(pair, pair),
         number_entry(row.difference, scale),
         Entry(interval_text(row.low, row.high, scale), interval_width(row)),
         dataclasses.replace(p, marks=(*p.marks, *notes.mark(row.flag)))

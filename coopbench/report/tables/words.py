@@ -28,6 +28,7 @@ __all__ = [
     "missing_entries",
     "number_entry",
     "p_entry",
+    "pair_entry",
     "policies",
     "policy_entry",
     "policy_text",
@@ -57,6 +58,12 @@ def policy_text(findings: Findings, policy: str) -> str:
 def policy_entry(findings: Findings, policy: str) -> Entry:
     """Return the entry that begins the row of a policy."""
     return Entry(policy_text(findings, policy), policy)
+
+
+def pair_entry(findings: Findings, first: str, second: str) -> Entry:
+    """Return the entry that begins the row of a comparison of two policies."""
+    text = f"{policy_text(findings, first)} vs {policy_text(findings, second)}"
+    return Entry(text, text)
 
 
 def is_long(findings: Findings) -> bool:
