@@ -2,12 +2,13 @@
 
 import os
 import platform
+import time
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["commit", "machine", "usable_cores", "versions"]
+__all__ = ["commit", "elapsed", "machine", "usable_cores", "versions"]
 
 _PACKAGES = ("coopbench", "numpy", "numba", "gymnasium", "pettingzoo", "scipy")
 _DRIVER = Path("/proc/driver/nvidia/gpus")  # a folder for each GPU that NVIDIA's driver has
@@ -30,6 +31,11 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # not everywhere
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def elapsed(start: float) -> float:
+    """Return the seconds since ``time.perf_counter()`` was ``start``; 0 if it has been set back."""
+    return max(0.0, time.perf_counter() - start)
 
 
 def machine() -> dict[str, Any]:

@@ -91,7 +91,7 @@ class Progress:
         """Return the steps per second since the first report; empty without ``steps``."""
         now = time.monotonic()
         first, begun = self._begun.setdefault(title, (share, now))
-        if self._steps and share > first:
+        if self._steps and share > first and now > begun:
             speed = (share - first) * self._steps / (now - begun)
             self._speeds[title] = f", {speed:,.0f} steps/s"
         return self._speeds.get(title, "")

@@ -22,6 +22,7 @@ from coopbench.playing.models import Checkpoints, Failed, Model, PolicyLike, nam
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
+from coopbench.provenance import elapsed
 from coopbench_envs.engine import Engine
 
 __all__ = ["PlayJob", "outcome", "play", "play_actions", "play_checkpoints", "play_selection"]
@@ -181,7 +182,7 @@ class PlayJob(CellJob):
         episodes = play(
             self.protocol, self.cell, policy, tell, self.partners, with_actions=self.with_actions
         )
-        return Played(episodes, progress, time.perf_counter() - start)
+        return Played(episodes, progress, elapsed(start))
 
 
 def play_selection(protocol: Protocol, cell: Cell, policy: PolicyLike) -> dict[str, np.ndarray]:

@@ -27,13 +27,14 @@ from coopbench.playing.models import Failed
 from coopbench.playing.rollout import PlayJob, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
-from coopbench.provenance import machine, versions
+from coopbench.provenance import elapsed, machine, versions
 from coopbench.workflows.keeper import Keeper, Scalars
 from coopbench_envs.arrays import LIMIT, pack, unpack
 
 __all__ = ["Outcome", "TrainJob", "cell_of", "mismatch", "settings_and_budget"]
 
 _FORMAT = 1
+_INSTANT = 1e-9  # seconds: less than any training takes
 _LIBRARIES = ("torch", "stable-baselines3")  # what trained a policy besides this package
 _RUNNING, _FINISHED, _DIVERGED = "running", "finished", "diverged"
 
@@ -204,7 +205,7 @@ class _Run:
             "chosen_step": course.chosen,
             "seconds": round(course.seconds, 3),
             "evaluation_seconds": round(course.evaluation_seconds, 3),
-            "steps_per_second": round(job.budget.steps / max(course.seconds, 1e-9)),
+            "steps_per_second": round(job.budget.steps / max(course.seconds, _INSTANT)),
             "resumed": course.resumed,
             "versions": _libraries(),
             "machine": machine(),
@@ -240,11 +241,11 @@ class _Run:
             report = learner.learn(mark)
         except Diverged as error:
             course.status, course.reason = _DIVERGED, str(error)
-            course.seconds += time.perf_counter() - start
+            course.seconds += elapsed(start)
             return False
-        seconds = time.perf_counter() - start
+        seconds = elapsed(start)
         course.seconds += seconds
-        report["steps_per_second"] = self._job.budget.interval / seconds
+        report["steps_per_second"] = self._job.budget.interval / max(seconds, _INSTANT)
         report |= self._evaluate(mark, learner.policy())
         for name, value in report.items():  # before the state: scalars behind it are dropped
             scalars.add_scalar(name, value, mark)
@@ -256,7 +257,7 @@ class _Run:
         selects = protocol.seeds.selection is not None
         metrics = play_selection(protocol, cell, policy) if selects else {}
         self._course.add(step, policy, metrics, cell, protocol)
-        self._course.evaluation_seconds += time.perf_counter() - start
+        self._course.evaluation_seconds += elapsed(start)
         return {f"evaluation/{name}": float(row.mean()) for name, row in metrics.items()}
 
     # -- the state -------------------------------------------------------------------------------
