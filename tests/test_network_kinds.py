@@ -206,7 +206,9 @@ def test_a_kind_that_is_not_installed_is_named_with_the_file(protocol, tmp_path,
     coopbench.train(protocol, "leaky", tmp_path)
     cell = Cell("trust", "leaky", 5)
     monkeypatch.delitem(kinds.KINDS, "leaky")
-    remedy = r"Unknown kind of network 'leaky'\. Known: .*perceptron\. Install the package"
+    remedy = (
+        r"Unknown kind of network 'leaky'\. Known: .*perceptron, recurrent\. Install the package"
+    )
     with pytest.raises(DamagedResultError, match=rf"run-5: cannot be read .*{remedy}"):
         store.read(tmp_path, protocol, cell)
     with pytest.raises(ValueError, match=rf"run-5/policy\.npz cannot be read \({remedy}"):

@@ -8,11 +8,13 @@ from importlib.metadata import entry_points
 from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.networks.policy import (
     FACTS,
-    FORMAT,
+    FORMATS,
     PERCEPTRON,
+    RECURRENT,
     Content,
     TrainedPolicy,
 )
+from coopbench.baselines.networks.recurrent import RecurrentPolicy
 from coopbench_envs.arrays import proportional, unpack
 from coopbench_envs.parameters import unknown
 
@@ -23,7 +25,7 @@ Reader = Callable[[Content], TrainedPolicy]
 # Other packages add theirs through the entry-point group ``coopbench.networks``: the name of the
 # kind, and a function like these. It raises ``ValueError``, ``LookupError`` or ``TypeError`` for
 # what its own ``pack`` does not write.
-KINDS: dict[str, Reader] = {PERCEPTRON: NetworkPolicy.read}
+KINDS: dict[str, Reader] = {PERCEPTRON: NetworkPolicy.read, RECURRENT: RecurrentPolicy.read}
 
 _BROKEN = (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
@@ -39,9 +41,10 @@ def read_policy(content: bytes) -> TrainedPolicy:
     arrays = unpack(content, proportional(content))
     try:
         header = json.loads(arrays.pop("header").tobytes())
-        if header.pop("format") != FORMAT:
-            raise ValueError("it has another format")
+        written = header.pop("format")
         kind, kinds = header.pop("kind", PERCEPTRON), _installed() | KINDS
+        if written != FORMATS.get(kind, 1):
+            raise ValueError("it has another format")
         if kind not in kinds:
             raise ValueError(
                 f"{unknown('kind of network', kind, kinds)} Install the package that trained it, "

@@ -23,7 +23,7 @@ from coopbench.baselines.networks.policy import (
 from coopbench_envs.compiling import compiled
 from coopbench_envs.core import kernel
 
-__all__ = ["ACTIVATIONS", "Memory", "Network", "NetworkPolicy"]
+__all__ = ["ACTIVATIONS", "Memory", "Network", "NetworkPolicy", "tanh"]
 
 ACTIVATIONS = ("tanh", "relu")
 _TANH, _CLIP, _SQUASH = ACTIVATIONS.index("tanh"), HEADS.index("clip"), HEADS.index("tanh")
@@ -108,7 +108,7 @@ class Network:
 
 
 @kernel
-def _tanh(x):
+def tanh(x):
     """Hyperbolic tangent of a float32, to 4e-7, from sums, products and quotients alone.
 
     Lambert's continued fraction to its fifth level at a quarter of x, then doubled twice; so no
@@ -171,14 +171,14 @@ def _run(
                     continue
                 if activation == _TANH:
                     for k in range(outputs):
-                        y[k] = _tanh(y[k])
+                        y[k] = tanh(y[k])
                 else:
                     for k in range(outputs):
                         y[k] = max(y[k], np.float32(0.0))
             for k in range(sizes[last + 1]):
                 out = scratch[(last + 1) % 2, k]
                 if head == _SQUASH:
-                    out = _tanh(out)
+                    out = tanh(out)
                 elif head == _CLIP:
                     out = min(max(out, np.float32(-1.0)), np.float32(1.0))
                 filled[i, a, k] = out

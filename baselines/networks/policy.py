@@ -15,11 +15,12 @@ from coopbench_envs.arrays import pack
 
 __all__ = [
     "FACTS",
-    "FORMAT",
+    "FORMATS",
     "HEADS",
     "LARGEST",
     "PERCEPTRON",
     "POLICY_FILE",
+    "RECURRENT",
     "Content",
     "Shape",
     "TrainedPolicy",
@@ -28,12 +29,13 @@ __all__ = [
     "content_of",
 ]
 
-FORMAT = 1
 POLICY_FILE = "policy.npz"  # in the folder of every cell that a trained policy has played
 LARGEST = 1 << 28  # bytes of it
 # What every policy says of its training, and the types in which it says so.
 FACTS = {"environment": str, "learner": str, "seed": int, "steps": int, "hyperparameters": dict}
-PERCEPTRON = "perceptron"
+PERCEPTRON, RECURRENT = "perceptron", "recurrent"
+# The format of a file by its kind, 1 of all others. Format 2 names layers in their order.
+FORMATS = {PERCEPTRON: 1, RECURRENT: 2}
 # What becomes of the outputs: clipped to [-1, 1]; squashed to it; the choice of the largest.
 HEADS = ("clip", "tanh", "argmax")
 
@@ -81,7 +83,7 @@ class Content(NamedTuple):
 
 def content_of(kind: str, content: Content) -> bytes:
     """Return the bytes of a policy's file, which ``kinds.read_policy`` reads."""
-    header = content.facts | content.settings | {"format": FORMAT}
+    header = content.facts | content.settings | {"format": FORMATS.get(kind, 1)}
     if kind != PERCEPTRON:
         header["kind"] = kind
     text = json.dumps(header, sort_keys=True, allow_nan=False).encode()
