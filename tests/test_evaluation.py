@@ -1,6 +1,7 @@
 """Evaluation end to end: the finished is kept, the damaged redone, nothing is made up."""
 
 import dataclasses
+import gzip
 import json
 import os
 
@@ -14,6 +15,7 @@ from coopbench.analysis.departures import departures
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.errors import OtherProtocolError, ProtocolError
+from coopbench.files import gunzipped, gzipped
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
 
@@ -118,8 +120,11 @@ def test_finished_cells_are_kept_and_the_report_is_found_again(protocol, tmp_pat
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        ("results.jsonl", lambda text: text[: len(text) // 2]),
-        ("results.jsonl", lambda text: text.replace(b'"length": 8', b'"length": 7', 1)),
+        ("results.jsonl.gz", lambda text: text[: len(text) // 2]),
+        (
+            "results.jsonl.gz",
+            lambda text: gzipped(gunzipped(text).replace(b'"length": 8', b'"length": 7', 1)),
+        ),
         ("curves.npz", lambda text: b"nothing"),
         ("meta.json", lambda text: text[:-20]),
         ("meta.json", lambda text: b"[]"),
@@ -338,6 +343,7 @@ def test_results_are_plain_data(protocol, tmp_path):
     meta = json.loads((folder / "meta.json").read_text())
     assert meta["digest"] == protocol.digest
     assert meta["versions"]["coopbench"] == coopbench.__version__
-    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    lines = gzip.decompress((folder / "results.jsonl.gz").read_bytes()).splitlines()
+    rows = [json.loads(line) for line in lines]
     assert [row["seed"] for row in rows] == list(range(12))
     assert np.load(folder / "curves.npz", allow_pickle=False)["mean_trust"].shape == (9,)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import coopbench
 from coopbench.cli.main import app
+from coopbench.files import gunzipped, gzipped
 from coopbench.playing.models import Failed, Models
 from coopbench.protocol.loading import ad_hoc
 from coopbench.results.manifest import NAME
@@ -93,8 +94,9 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
     assert [source.unverified for source in board.sources] == ["", "manifest.json is missing"]
     assert "unverified: manifest.json is missing" in board.to_html()
     assert len(json.loads(board.to_json())["sources"]) == 2
-    file = two / "short" / "random" / "results.jsonl"
-    file.write_text(file.read_text().replace('"length": 6', '"length": 5', 1))
+    file = two / "short" / "random" / "results.jsonl.gz"
+    lines = gunzipped(file.read_bytes())
+    file.write_bytes(gzipped(lines.replace(b'"length": 6', b'"length": 5', 1)))
     with pytest.raises(ValueError, match="two did not pass verification: short/random"):
         coopbench.leaderboard(folders, unverified="mark")
     with pytest.raises(ValueError, match="Did you mean 'refuse'"):

@@ -23,6 +23,7 @@ import coopbench
 import coopbench_envs
 from coopbench.cli.main import main
 from coopbench.errors import ReplayError
+from coopbench.files import gunzipped, gzipped
 from coopbench.playing.recording import load
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import find_protocol
@@ -124,16 +125,16 @@ def test_results_that_cannot_be_reproduced_are_named(results, tmp_path):
 
     root = shutil.copytree(results / "focal", tmp_path / "focal")
     rows, meta = (
-        root / "focal" / "random" / "results.jsonl",
+        root / "focal" / "random" / "results.jsonl.gz",
         root / "focal" / "random" / "meta.json",
     )
-    lines = [json.loads(line) for line in rows.read_text().splitlines()]
+    lines = [json.loads(line) for line in gunzipped(rows.read_bytes()).splitlines()]
     lines[2]["returns"][0] += 1e-9
-    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rows.write_bytes(gzipped("".join(json.dumps(line) + "\n" for line in lines).encode()))
     with pytest.raises(ReplayError, match="checksum differs"):
         coopbench.find_episode(f"{root}/focal/random/2")
     words = json.loads(meta.read_text())
-    words["sha256"]["results.jsonl"] = hashlib.sha256(rows.read_bytes()).hexdigest()
+    words["sha256"]["results.jsonl.gz"] = hashlib.sha256(rows.read_bytes()).hexdigest()
     meta.write_text(json.dumps(words))
     with pytest.raises(ReplayError, match="could not be reproduced: returns"):
         coopbench.find_episode(f"{root}/focal/random/2")

@@ -309,7 +309,7 @@ def test_a_policy_has_runs_everywhere_or_nowhere(protocol, tmp_path):
 
 def test_a_run_played_again_replaces_all_files_of_the_old_one(protocol, tmp_path):
     one = builders.first_task(protocol, training=None)
-    episodes = {"meta.json", "results.jsonl", "curves.npz", "trace.npz", "actions.npz"}
+    episodes = {"meta.json", "results.jsonl.gz", "curves.npz", "trace.npz", "actions.npz"}
     for model, files in (
         (COURSE, {*episodes, "progress.npz"}),
         (coopbench.Failed("nan"), {"meta.json"}),

@@ -8,7 +8,7 @@ from coopbench.baselines.registry import parse_name
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
-from coopbench.files import write_text
+from coopbench.files import read_bounded, write_text
 from coopbench.playing.models import Failed, Model, Models
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
@@ -45,8 +45,10 @@ def protocol_of(root: Path) -> Protocol:
 def write_protocol(root: Path, protocol: Protocol) -> None:
     """Make ``root`` a results folder of ``protocol``, or check that it is one."""
     root.mkdir(parents=True, exist_ok=True)
-    target = root / _PROTOCOL
+    target, text = root / _PROTOCOL, protocol.model_dump_json(indent=2) + "\n"
     if target.is_file():
+        if _holds(target, text):  # to parse and check it takes half a second
+            return
         digest = store.read_protocol(target).digest
         if digest != protocol.digest:
             raise OtherProtocolError(
@@ -54,7 +56,15 @@ def write_protocol(root: Path, protocol: Protocol) -> None:
                 f"{protocol.digest[:12]}). Choose another folder."
             )
         return
-    write_text(target, protocol.model_dump_json(indent=2) + "\n")
+    write_text(target, text)
+
+
+def _holds(file: Path, text: str) -> bool:
+    """Whether a file of results holds this text, and nothing else."""
+    try:
+        return read_bounded(file) == text.encode()
+    except DamagedResultError:
+        return False
 
 
 def stored_cells(
