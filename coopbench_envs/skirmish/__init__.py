@@ -1,0 +1,1 @@
+"""Skirmish: battles of small armies under the interface of SMAC."""

@@ -1,0 +1,261 @@
+"""What the kernels of a battle work on: the numbers of its units, and their state.
+
+Arrays over units hold the allies, which are the agents, and then the enemies.
+"""
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from coopbench_envs.skirmish.scenario import Scenario
+from coopbench_envs.skirmish.terrain import walls_of
+from coopbench_envs.skirmish.units import TICKS_PER_SECOND, UnitType
+
+__all__ = ["TICKS", "Army", "Battle", "Rewards", "Views", "allocate", "army_of", "words"]
+
+TICKS = 8  # of a step
+
+# Columns of ``Army.stats``.
+STATS = 13
+HP, SHIELD, ENERGY, FIRST_ENERGY, REGENERATION, ARMOUR, COOLDOWN = range(7)
+SPEED, SCAN, RADIUS, BLAST, BEAM_WIDTH, BEAM_HEIGHT = range(7, STATS)
+# Columns of ``Army.traits``.
+TRAITS = 7
+KIND, HEALS, FLIES, HITS_GROUND, HITS_AIR, BLOWS, TYPE = range(TRAITS)
+
+
+class Army(NamedTuple):
+    """The units of a map and its ground, as the kernels read them."""
+
+    num_agents: int
+    num_enemies: int
+    choices: int  # actions of an agent
+    stats: np.ndarray  # (units, STATS) float64, see the columns above; regeneration is by tick
+    traits: np.ndarray  # (units, TRAITS) int64
+    harm: np.ndarray  # (kinds, kinds) float64, damage of one blow before armour
+    reach: np.ndarray  # (kinds, kinds) float32, distance between centres of an attack
+    reach_square: np.ndarray  # (kinds, kinds) float32
+    names: np.ndarray  # (units, 40) uint8, the word for each unit, filled up with zeros
+    start: np.ndarray  # (units, 2) float32
+    order: np.ndarray  # (units,) int64, the order in which units are treated
+    walls: np.ndarray  # (walls, 4) float64, x, y, width and height
+    near_wall: np.ndarray  # (rows, columns) bool, whether a unit there can be within reach of one
+    terrain: np.ndarray  # (rows, columns) bool, cells that can be walked on
+    heights: np.ndarray  # (rows, columns) float64; empty if not observed
+    max_radius: float  # of any unit
+    attack_x: float  # where the enemies walk
+    attack_y: float
+    type_bits: int
+    ally_shields: bool
+    enemy_shields: bool
+    has_healers: bool  # among the agents
+    has_splash: bool  # some unit explodes or fires beams
+    max_reward: float  # of a won battle, before it is scaled
+
+
+class Rewards(NamedTuple):
+    """How blows, deaths and the outcome are paid."""
+
+    sparse: bool
+    only_positive: bool
+    death: float
+    win: float
+    defeat: float
+    negative: float  # share at which what agents lose is subtracted
+    scale: float  # by which the sum is multiplied
+
+
+class Battle(NamedTuple):
+    """Arrays over lanes; axis 0 is always the lane. Fields from ``roll`` on are scratch."""
+
+    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
+    x: np.ndarray  # (lanes, units) float32
+    y: np.ndarray  # (lanes, units) float32
+    vx: np.ndarray  # (lanes, units) velocity of the last tick
+    vy: np.ndarray
+    hp: np.ndarray  # (lanes, units)
+    shield: np.ndarray
+    wait: np.ndarray  # (lanes, units) seconds until the shield grows
+    energy: np.ndarray
+    healing: np.ndarray  # (lanes, units) points of healing that energy has been paid for
+    cooldown: np.ndarray  # (lanes, units) seconds until the next attack
+    living: np.ndarray  # (lanes, units) bool
+    target: np.ndarray  # (lanes, units) int64, unit that is aimed at, -1: none
+    aiming: np.ndarray  # (lanes, units) bool, ready to attack from where it is
+    last: np.ndarray  # (lanes, agents) int64, last action, -1 before any
+    # (lanes, TICKS, units) int16: the units in the order in which they act in each tick of the
+    # coming step, -1 behind them; -1 at first: the order is drawn.
+    turns: np.ndarray
+    dealt: np.ndarray  # (lanes,) health and shields that enemies have lost to agents
+    taken: np.ndarray  # (lanes,) health and shields that agents have lost
+    wasted: np.ndarray  # (lanes,) int64, shots of agents at the dead
+    contact: np.ndarray  # (lanes,) int64, steps before the first damage, -1: none yet
+    roll: np.ndarray  # (lanes, units) int64, the living, in the order of treatment
+    turn: np.ndarray  # (lanes, units) int64, the same units in the order in which they act
+    before: np.ndarray  # (lanes, units) int64, target before the tick
+    command: np.ndarray  # (lanes, units) int64
+    ordered: np.ndarray  # (lanes, units) int64, target of a command to attack
+    goal_x: np.ndarray  # (lanes, units) of a command to move
+    goal_y: np.ndarray
+    wish_x: np.ndarray  # (lanes, units) velocity without others
+    wish_y: np.ndarray
+    next_x: np.ndarray  # (lanes, units) velocity of this tick
+    next_y: np.ndarray
+    start_x: np.ndarray  # (lanes, units) float32, position at the start of the tick
+    start_y: np.ndarray
+    lines: np.ndarray  # (lanes, 2, lines, 4) see avoidance.py
+    sums: np.ndarray  # (lanes, 3) of the step: damage paid for, kills, damage to agents
+
+
+class Views(NamedTuple):
+    """The fields of ``Battle`` of one lane, without ``time``."""
+
+    x: np.ndarray
+    y: np.ndarray
+    vx: np.ndarray
+    vy: np.ndarray
+    hp: np.ndarray
+    shield: np.ndarray
+    wait: np.ndarray
+    energy: np.ndarray
+    healing: np.ndarray
+    cooldown: np.ndarray
+    living: np.ndarray
+    target: np.ndarray
+    aiming: np.ndarray
+    last: np.ndarray
+    turns: np.ndarray
+    roll: np.ndarray
+    turn: np.ndarray
+    before: np.ndarray
+    command: np.ndarray
+    ordered: np.ndarray
+    goal_x: np.ndarray
+    goal_y: np.ndarray
+    wish_x: np.ndarray
+    wish_y: np.ndarray
+    next_x: np.ndarray
+    next_y: np.ndarray
+    start_x: np.ndarray
+    start_y: np.ndarray
+    lines: np.ndarray
+    sums: np.ndarray
+
+
+_SCALARS = ("dealt", "taken", "wasted", "contact")
+_WHOLE = ("target", "roll", "turn", "before", "command", "ordered")
+_HALF = ("x", "y", "start_x", "start_y")
+_FLAGS = ("living", "aiming")
+SCRATCH = frozenset(Battle._fields[Battle._fields.index("roll") :])
+
+
+def allocate(army: Army, lanes: int) -> Battle:
+    """Return a new state for ``lanes`` battles."""
+    units = len(army.stats)
+    kinds = {
+        **dict.fromkeys(_WHOLE, np.int64),
+        **dict.fromkeys(_HALF, np.float32),
+        **dict.fromkeys(_FLAGS, np.bool_),
+    }
+    shapes = {
+        "time": (lanes,),
+        **dict.fromkeys(_SCALARS, (lanes,)),
+        "last": (lanes, army.num_agents),
+        "turns": (lanes, TICKS, units),
+        "lines": (lanes, 2, units + 4 * len(army.walls), 4),
+        "sums": (lanes, 3),
+    }
+    kinds |= {"time": np.int64, "last": np.int64, "turns": np.int16}
+    kinds |= {"wasted": np.int64, "contact": np.int64}
+    return Battle(
+        **{
+            name: np.zeros(shapes.get(name, (lanes, units)), kinds.get(name, np.float64))
+            for name in Battle._fields
+        }
+    )
+
+
+def army_of(scenario: Scenario, *, heights: bool, rewards: Rewards) -> Army:
+    """Return the units and the ground of a map as arrays."""
+    kinds = tuple(dict.fromkeys(scenario.kinds))
+    units, allies = scenario.kinds, scenario.kinds[: scenario.num_allies]
+    enemies = units[scenario.num_allies :]
+    # What heals targets allies by number, so the last of those that can be healed decides.
+    patients = [k + 1 for k, kind in enumerate(allies) if not kind.heals]
+    healers = any(kind.heals for kind in allies)
+    reach = np.array([[a.attack_range + b.radius + a.radius for b in kinds] for a in kinds])
+    walls = walls_of(scenario.terrain)
+    return Army(
+        num_agents=len(allies),
+        num_enemies=len(enemies),
+        choices=6 + max(len(enemies), max(patients) if healers else 0),
+        stats=np.array([_stats(kind) for kind in units], np.float64),
+        traits=np.array(
+            [_traits(kind, kinds, t) for kind, t in zip(units, scenario.type_ids, strict=True)]
+        ),
+        harm=np.array([[a.damage_to(b) for b in kinds] for a in kinds], np.float64),
+        reach=reach.astype(np.float32),
+        reach_square=(reach**2).astype(np.float32),
+        names=np.array([list(_word(kind).ljust(_LONGEST, b"\0")) for kind in units], np.uint8),
+        start=scenario.positions.copy(),
+        order=scenario.order.copy(),
+        walls=walls,
+        near_wall=_near_walls(walls, scenario.terrain.shape, max(map(_halo, kinds))),
+        terrain=np.array(scenario.terrain),
+        heights=np.array(scenario.heights) if heights else np.zeros((0, 0)),
+        max_radius=max(kind.radius for kind in kinds),
+        attack_x=scenario.attack_point[0],
+        attack_y=scenario.attack_point[1],
+        type_bits=scenario.type_bits,
+        ally_shields=scenario.shields[0],
+        enemy_shields=scenario.shields[1],
+        has_healers=healers,
+        has_splash=any(kind.blast > 0 or kind.beam_width > 0 for kind in kinds),
+        max_reward=len(enemies) * rewards.death
+        + rewards.win
+        + sum(kind.hp + kind.shield for kind in enemies),
+    )
+
+
+_LONGEST = 40  # characters of the word for a unit
+
+
+def _word(kind: UnitType) -> bytes:
+    """Return the word for a kind in ASCII: letters, digits and underscores."""
+    word = re.sub(r"[^a-z0-9_]", "_", kind.name.lower())
+    return word.encode()[:_LONGEST]
+
+
+def words(army: Army) -> list[str]:
+    """Return the word for each unit: ``stalker``."""
+    return [bytes(row).rstrip(b"\0").decode() for row in army.names]
+
+
+def _stats(kind: UnitType) -> list[float]:
+    names = ("hp", "shield", "energy", "starting_energy", "regeneration", "armour", "cooldown")
+    names += ("speed", "scan", "radius", "blast", "beam_width", "beam_height")
+    values = [float(getattr(kind, name)) for name in names]
+    values[REGENERATION] /= TICKS_PER_SECOND
+    return values
+
+
+def _traits(kind: UnitType, kinds: tuple[UnitType, ...], type_id: int) -> list[int]:
+    names = ("heals", "flies", "hits_ground", "hits_air", "attacks")
+    return [kinds.index(kind), *(int(getattr(kind, name)) for name in names), int(type_id)]
+
+
+def _halo(kind: UnitType) -> float:
+    """Return the distance at which walls matter to a unit that walks on the ground."""
+    return 0.0 if kind.flies else kind.radius + kind.speed
+
+
+def _near_walls(walls: np.ndarray, shape: tuple[int, ...], reach: float) -> np.ndarray:
+    """Return for each cell whether some point of it is within ``reach`` of a wall."""
+    y, x = np.mgrid[: shape[0], : shape[1]] + 0.5
+    near = np.zeros(shape, bool)
+    for left, bottom, width, height in walls:
+        dx = np.maximum(0, np.abs(x - left - width / 2) - width / 2 - 0.5)
+        dy = np.maximum(0, np.abs(y - bottom - height / 2) - height / 2 - 0.5)
+        near |= dx**2 + dy**2 <= (reach + 1e-6) ** 2
+    return near

@@ -1,0 +1,189 @@
+"""One step of a battle, eight ticks, under the rules of SMAClite."""
+
+import numpy as np
+
+from coopbench_envs.core import integer, kernel, subroutine
+from coopbench_envs.skirmish.army import (
+    FIRST_ENERGY,
+    FLIES,
+    HEALS,
+    HP,
+    RADIUS,
+    SHIELD,
+    SPEED,
+    TICKS,
+    Views,
+)
+from coopbench_envs.skirmish.avoidance import best_velocity, unit_line, wall_lines
+from coopbench_envs.skirmish.combat import act
+from coopbench_envs.skirmish.targets import ATTACK, MARCH, MOVE, STOP, aim, drop_targets
+
+__all__ = ["NO_OP", "muster", "play", "views"]
+
+NO_OP, HALT, FIRST_MOVE, FIRST_TARGET = 0, 1, 2, 6  # actions
+MOVE_AMOUNT = 2.0  # cells that a move aims for
+
+
+@kernel
+def views(s, i):
+    """Return the fields of lane ``i``."""
+    return Views(
+        x=s.x[i],
+        y=s.y[i],
+        vx=s.vx[i],
+        vy=s.vy[i],
+        hp=s.hp[i],
+        shield=s.shield[i],
+        wait=s.wait[i],
+        energy=s.energy[i],
+        healing=s.healing[i],
+        cooldown=s.cooldown[i],
+        living=s.living[i],
+        target=s.target[i],
+        aiming=s.aiming[i],
+        last=s.last[i],
+        turns=s.turns[i],
+        roll=s.roll[i],
+        turn=s.turn[i],
+        before=s.before[i],
+        command=s.command[i],
+        ordered=s.ordered[i],
+        goal_x=s.goal_x[i],
+        goal_y=s.goal_y[i],
+        wish_x=s.wish_x[i],
+        wish_y=s.wish_y[i],
+        next_x=s.next_x[i],
+        next_y=s.next_y[i],
+        start_x=s.start_x[i],
+        start_y=s.start_y[i],
+        lines=s.lines[i],
+        sums=s.sums[i],
+    )
+
+
+@kernel
+def muster(c, s, i):
+    """Place all units of lane ``i`` as the map says."""
+    for u in range(c.num_agents + c.num_enemies):
+        s.x[i, u], s.y[i, u] = c.start[u, 0], c.start[u, 1]
+        s.vx[i, u], s.vy[i, u] = 0.0, 0.0
+        s.hp[i, u] = c.stats[u, HP]
+        s.shield[i, u] = c.stats[u, SHIELD]
+        s.energy[i, u] = c.stats[u, FIRST_ENERGY]
+        s.wait[i, u], s.healing[i, u], s.cooldown[i, u] = 0.0, 0.0, 0.0
+        s.living[i, u], s.aiming[i, u] = True, False
+        s.target[i, u] = -1
+    for a in range(c.num_agents):
+        s.last[i, a] = -1
+    s.turns[i, 0, 0] = -1
+    s.dealt[i], s.taken[i], s.wasted[i], s.contact[i] = 0.0, 0.0, 0, -1
+
+
+@subroutine
+def play(c, b, rng, i, actions):
+    """Play the ticks of one step on the views ``b`` of lane ``i``; return shots at the dead."""
+    _order(c, b, actions, i)
+    for k in range(b.sums.shape[0]):
+        b.sums[k] = 0.0
+    wasted = 0
+    drawn = b.turns[0, 0] < 0
+    n = _call_roll(c, b)
+    for t in range(TICKS):
+        idle = drop_targets(c, b, n)
+        aim(c, b, n, idle)
+        _steer(c, b, n)
+        for k in range(n):
+            b.turn[k] = b.roll[k] if drawn else b.turns[t, k]
+        if drawn:
+            for k in range(n - 1, 0, -1):
+                j = integer(rng, i, k + 1)
+                b.turn[k], b.turn[j] = b.turn[j], b.turn[k]
+        if c.has_splash:
+            for k in range(n):
+                u = b.roll[k]
+                b.start_x[u], b.start_y[u] = b.x[u], b.y[u]
+        wasted += act(c, b, n)
+        n = _call_roll(c, b)
+    b.turns[0, 0] = -1
+    return wasted
+
+
+@kernel
+def _call_roll(c, b):
+    """List the units that live, which those without health no longer do; return their number."""
+    n = 0
+    for k in range(c.order.shape[0]):
+        u = c.order[k]
+        b.living[u] = b.living[u] and b.hp[u] > 0.0
+        if b.living[u]:
+            b.roll[n] = u
+            n += 1
+    return n
+
+
+@kernel
+def _order(c, b, actions, i):
+    """Turn the actions of agents into commands; enemies march."""
+    for a in range(c.num_agents):
+        action = actions[i, a]
+        b.last[a] = max(action, NO_OP)
+        b.command[a] = STOP
+        if action >= FIRST_TARGET:
+            b.command[a] = ATTACK
+            first = 0 if c.traits[a, HEALS] == 1 else c.num_agents
+            b.ordered[a] = first + action - FIRST_TARGET
+        elif action >= FIRST_MOVE:
+            b.command[a] = MOVE
+            along_y, sign = action < FIRST_MOVE + 2, 1.0 - 2.0 * (action % 2)
+            b.goal_x[a] = b.x[a] + (0.0 if along_y else sign * MOVE_AMOUNT)
+            b.goal_y[a] = b.y[a] + (sign * MOVE_AMOUNT if along_y else 0.0)
+    for u in range(c.num_agents, c.num_agents + c.num_enemies):
+        b.command[u] = MARCH
+        b.goal_x[u], b.goal_y[u] = c.attack_x, c.attack_y
+
+
+@kernel
+def _steer(c, b, n):
+    """Write the velocity of each unit, which keeps it off walls and its neighbours.
+
+    Neighbours are units that nearly touch. A unit that stands is not pushed.
+    """
+    for k in range(n):
+        u = b.roll[k]
+        wish_x, wish_y = b.wish_x[u], b.wish_y[u]
+        b.next_x[u], b.next_y[u] = wish_x, wish_y
+        if wish_x == 0.0 and wish_y == 0.0:
+            continue
+        x, y = np.float64(b.x[u]), np.float64(b.y[u])
+        vx, vy = b.vx[u], b.vy[u]
+        radius, speed = c.stats[u, RADIUS], c.stats[u, SPEED]
+        flies = c.traits[u, FLIES]
+        count = 0
+        if flies == 0 and _is_near_wall(c.near_wall, x, y):
+            count = wall_lines(b.lines[0], c.walls, x, y, vx, vy, radius, radius + speed)
+        fixed = count
+        reach = (c.max_radius + radius) * (c.max_radius + radius)
+        for j in range(n):
+            v = b.roll[j]
+            dx, dy = np.float64(b.x[v]) - x, np.float64(b.y[v]) - y
+            square = dx * dx + dy * dy
+            if square > reach or v == u or c.traits[v, FLIES] != flies:
+                continue
+            both = radius + c.stats[v, RADIUS]
+            share = 1.0 if b.wish_x[v] == 0.0 and b.wish_y[v] == 0.0 else 0.5
+            gap = np.sqrt(square)
+            unit_line(
+                b.lines[0], count, dx, dy, gap, both, vx, vy, b.vx[v], b.vy[v], share
+            )
+            count += 1
+        if count > 0:
+            b.next_x[u], b.next_y[u] = best_velocity(
+                b.lines[0], count, fixed, b.lines[1], speed, wish_x, wish_y
+            )
+
+
+@kernel
+def _is_near_wall(near_wall, x, y):
+    rows, columns = near_wall.shape
+    inside = 0.0 <= x < columns and 0.0 <= y < rows
+    return not inside or near_wall[int(y), int(x)]
