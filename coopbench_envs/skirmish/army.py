@@ -15,6 +15,7 @@ from coopbench_envs.skirmish.units import TICKS_PER_SECOND, UnitType
 __all__ = ["TICKS", "Army", "Battle", "Rewards", "Views", "allocate", "army_of", "words"]
 
 TICKS = 8  # of a step
+LISTED = 4  # ticks after which the lists of possible neighbours are made anew
 
 # Columns of ``Army.stats``.
 STATS = 13
@@ -40,10 +41,14 @@ class Army(NamedTuple):
     start: np.ndarray  # (units, 2) float32
     order: np.ndarray  # (units,) int64, the order in which units are treated
     walls: np.ndarray  # (walls, 4) float64, x, y, width and height
-    near_wall: np.ndarray  # (rows, columns) bool, whether a unit there can be within reach of one
+    # Walls that a unit can be within reach of, cell by cell and row by row; then all of them.
+    wall_first: np.ndarray  # (cells + 2,) int32, where the walls of a cell begin
+    wall_list: np.ndarray  # int32
     terrain: np.ndarray  # (rows, columns) bool, cells that can be walked on
     heights: np.ndarray  # (rows, columns) float64; empty if not observed
     max_radius: float  # of any unit
+    nearby: float  # distance of units that can become neighbours before lists are made anew
+    opponent: int  # what the enemies do, see targets.py
     attack_x: float  # where the enemies walk
     attack_y: float
     type_bits: int
@@ -105,6 +110,8 @@ class Battle(NamedTuple):
     start_x: np.ndarray  # (lanes, units) float32, position at the start of the tick
     start_y: np.ndarray
     lines: np.ndarray  # (lanes, 2, lines, 4) see avoidance.py
+    near: np.ndarray  # (lanes, units, units) int16, who can become a neighbour of each unit
+    near_count: np.ndarray  # (lanes, units) int64, how many these are
     sums: np.ndarray  # (lanes, 3) of the step: damage paid for, kills, damage to agents
 
 
@@ -140,11 +147,13 @@ class Views(NamedTuple):
     start_x: np.ndarray
     start_y: np.ndarray
     lines: np.ndarray
+    near: np.ndarray
+    near_count: np.ndarray
     sums: np.ndarray
 
 
 _SCALARS = ("dealt", "taken", "wasted", "contact")
-_WHOLE = ("target", "roll", "turn", "before", "command", "ordered")
+_WHOLE = ("target", "roll", "turn", "before", "command", "ordered", "near_count")
 _HALF = ("x", "y", "start_x", "start_y")
 _FLAGS = ("living", "aiming")
 SCRATCH = frozenset(Battle._fields[Battle._fields.index("roll") :])
@@ -164,9 +173,10 @@ def allocate(army: Army, lanes: int) -> Battle:
         "last": (lanes, army.num_agents),
         "turns": (lanes, TICKS, units),
         "lines": (lanes, 2, units + 4 * len(army.walls), 4),
+        "near": (lanes, units, units),
         "sums": (lanes, 3),
     }
-    kinds |= {"time": np.int64, "last": np.int64, "turns": np.int16}
+    kinds |= {"time": np.int64, "last": np.int64, "turns": np.int16, "near": np.int16}
     kinds |= {"wasted": np.int64, "contact": np.int64}
     return Battle(
         **{
@@ -176,7 +186,7 @@ def allocate(army: Army, lanes: int) -> Battle:
     )
 
 
-def army_of(scenario: Scenario, *, heights: bool, rewards: Rewards) -> Army:
+def army_of(scenario: Scenario, *, heights: bool, rewards: Rewards, opponent: int = 0) -> Army:
     """Return the units and the ground of a map as arrays."""
     kinds = tuple(dict.fromkeys(scenario.kinds))
     units, allies = scenario.kinds, scenario.kinds[: scenario.num_allies]
@@ -186,6 +196,8 @@ def army_of(scenario: Scenario, *, heights: bool, rewards: Rewards) -> Army:
     healers = any(kind.heals for kind in allies)
     reach = np.array([[a.attack_range + b.radius + a.radius for b in kinds] for a in kinds])
     walls = walls_of(scenario.terrain)
+    wall_first, wall_list = _near_walls(walls, scenario.terrain.shape, max(map(_halo, kinds)))
+    radius, speed = max(kind.radius for kind in kinds), max(kind.speed for kind in kinds)
     return Army(
         num_agents=len(allies),
         num_enemies=len(enemies),
@@ -201,10 +213,13 @@ def army_of(scenario: Scenario, *, heights: bool, rewards: Rewards) -> Army:
         start=scenario.positions.copy(),
         order=scenario.order.copy(),
         walls=walls,
-        near_wall=_near_walls(walls, scenario.terrain.shape, max(map(_halo, kinds))),
+        wall_first=wall_first,
+        wall_list=wall_list,
         terrain=np.array(scenario.terrain),
         heights=np.array(scenario.heights) if heights else np.zeros((0, 0)),
-        max_radius=max(kind.radius for kind in kinds),
+        max_radius=radius,
+        nearby=2 * radius + 2 * (LISTED - 1) * speed / TICKS_PER_SECOND + 1e-3,
+        opponent=opponent,
         attack_x=scenario.attack_point[0],
         attack_y=scenario.attack_point[1],
         type_bits=scenario.type_bits,
@@ -250,12 +265,17 @@ def _halo(kind: UnitType) -> float:
     return 0.0 if kind.flies else kind.radius + kind.speed
 
 
-def _near_walls(walls: np.ndarray, shape: tuple[int, ...], reach: float) -> np.ndarray:
-    """Return for each cell whether some point of it is within ``reach`` of a wall."""
+def _near_walls(
+    walls: np.ndarray, shape: tuple[int, ...], reach: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the walls within ``reach`` of some point of each cell, and all walls at the end."""
     y, x = np.mgrid[: shape[0], : shape[1]] + 0.5
-    near = np.zeros(shape, bool)
-    for left, bottom, width, height in walls:
+    lists: list[list[int]] = [[] for _ in range(x.size)]
+    for w, (left, bottom, width, height) in enumerate(walls):
         dx = np.maximum(0, np.abs(x - left - width / 2) - width / 2 - 0.5)
         dy = np.maximum(0, np.abs(y - bottom - height / 2) - height / 2 - 0.5)
-        near |= dx**2 + dy**2 <= (reach + 1e-6) ** 2
-    return near
+        for cell in np.flatnonzero(dx**2 + dy**2 <= (reach + 1e-6) ** 2):
+            lists[cell].append(w)
+    lists.append(list(range(len(walls))))
+    first = np.cumsum([0, *map(len, lists)])
+    return first.astype(np.int32), np.array([w for one in lists for w in one], np.int32)

@@ -67,15 +67,18 @@ def _is_covered(lines, count, ax, ay, bx, by, radius):
 
 
 @subroutine
-def wall_lines(lines, walls, x, y, vx, vy, radius, reach):
+def wall_lines(lines, walls, chosen, first, last, x, y, vx, vy, radius, reach):
     """Write the lines of all walls within ``reach`` of a unit; return how many there are.
+
+    Only walls ``chosen[first]`` to ``chosen[last - 1]`` can be.
 
     The vector that shifts a line by the radius is added as one number to both coordinates, and the
     legs of an edge that the unit overlaps are NaN, for which every comparison is false: units
     therefore sink into walls along x.
     """
     count = 0
-    for w in range(walls.shape[0]):
+    for k in range(first, last):
+        w = chosen[k]
         dx = max(0.0, abs(x - (walls[w, 0] + 0.5 * walls[w, 2])) - 0.5 * walls[w, 2])
         dy = max(0.0, abs(y - (walls[w, 1] + 0.5 * walls[w, 3])) - 0.5 * walls[w, 3])
         if dx > reach or dy > reach or (dx + dy > reach and dx * dx + dy * dy > reach * reach):
@@ -293,7 +296,8 @@ def _nearest(lines, count, speed, wx, wy, farthest):
 def _least_violation(lines, count, fixed, spare, begin, speed, x, y):
     """Return the velocity that violates the lines from ``begin`` on as little as possible."""
     distance = 0.0
-    spare[:fixed] = lines[:fixed]
+    for k in range(fixed):
+        _write(spare, k, lines[k, 0], lines[k, 1], lines[k, 2], lines[k, 3])
     for k in range(begin, count):
         px, py, dx, dy = lines[k, 0], lines[k, 1], lines[k, 2], lines[k, 3]
         if dx * (py - y) - dy * (px - x) <= distance:

@@ -1,5 +1,7 @@
 """One step of a battle, eight ticks, under the rules of SMAClite."""
 
+import math
+
 import numpy as np
 
 from coopbench_envs.core import integer, kernel, subroutine
@@ -8,6 +10,7 @@ from coopbench_envs.skirmish.army import (
     FLIES,
     HEALS,
     HP,
+    LISTED,
     RADIUS,
     SHIELD,
     SPEED,
@@ -57,6 +60,8 @@ def views(s, i):
         start_x=s.start_x[i],
         start_y=s.start_y[i],
         lines=s.lines[i],
+        near=s.near[i],
+        near_count=s.near_count[i],
         sums=s.sums[i],
     )
 
@@ -91,6 +96,8 @@ def play(c, b, rng, i, actions):
     for t in range(TICKS):
         idle = drop_targets(c, b, n)
         aim(c, b, n, idle)
+        if t % LISTED == 0:
+            _list_nearby(c, b, n)
         _steer(c, b, n)
         for k in range(n):
             b.turn[k] = b.roll[k] if drawn else b.turns[t, k]
@@ -143,11 +150,30 @@ def _order(c, b, actions, i):
 
 
 @kernel
+def _list_nearby(c, b, n):
+    """List for each unit those that can become its neighbours within some ticks, in order."""
+    square = np.float32(c.nearby * c.nearby)
+    for k in range(n):
+        b.near_count[b.roll[k]] = 0
+    for k in range(n):
+        u = b.roll[k]
+        for j in range(k + 1, n):
+            v = b.roll[j]
+            dx, dy = b.x[v] - b.x[u], b.y[v] - b.y[u]
+            if dx * dx + dy * dy <= square and c.traits[u, FLIES] == c.traits[v, FLIES]:
+                b.near[u, b.near_count[u]] = v
+                b.near[v, b.near_count[v]] = u
+                b.near_count[u] += 1
+                b.near_count[v] += 1
+
+
+@kernel
 def _steer(c, b, n):
     """Write the velocity of each unit, which keeps it off walls and its neighbours.
 
     Neighbours are units that nearly touch. A unit that stands is not pushed.
     """
+    rows, columns = c.terrain.shape
     for k in range(n):
         u = b.roll[k]
         wish_x, wish_y = b.wish_x[u], b.wish_y[u]
@@ -157,33 +183,39 @@ def _steer(c, b, n):
         x, y = np.float64(b.x[u]), np.float64(b.y[u])
         vx, vy = b.vx[u], b.vy[u]
         radius, speed = c.stats[u, RADIUS], c.stats[u, SPEED]
-        flies = c.traits[u, FLIES]
         count = 0
-        if flies == 0 and _is_near_wall(c.near_wall, x, y):
-            count = wall_lines(b.lines[0], c.walls, x, y, vx, vy, radius, radius + speed)
+        if c.traits[u, FLIES] == 0:
+            inside = 0.0 <= x < columns and 0.0 <= y < rows
+            cell = int(y) * columns + int(x) if inside else rows * columns
+            first, last = c.wall_first[cell], c.wall_first[cell + 1]
+            if first < last:
+                count = wall_lines(
+                    b.lines[0],
+                    c.walls,
+                    c.wall_list,
+                    first,
+                    last,
+                    x,
+                    y,
+                    vx,
+                    vy,
+                    radius,
+                    radius + speed,
+                )
         fixed = count
         reach = (c.max_radius + radius) * (c.max_radius + radius)
-        for j in range(n):
-            v = b.roll[j]
+        for j in range(b.near_count[u]):
+            v = np.int64(b.near[u, j])
             dx, dy = np.float64(b.x[v]) - x, np.float64(b.y[v]) - y
             square = dx * dx + dy * dy
-            if square > reach or v == u or c.traits[v, FLIES] != flies:
+            if square > reach or not b.living[v]:
                 continue
-            both = radius + c.stats[v, RADIUS]
+            dx, dy = np.float64(b.x[v] - b.x[u]), np.float64(b.y[v] - b.y[u])  # as float32
+            both, gap = radius + c.stats[v, RADIUS], math.sqrt(square)
             share = 1.0 if b.wish_x[v] == 0.0 and b.wish_y[v] == 0.0 else 0.5
-            gap = np.sqrt(square)
-            unit_line(
-                b.lines[0], count, dx, dy, gap, both, vx, vy, b.vx[v], b.vy[v], share
-            )
+            unit_line(b.lines[0], count, dx, dy, gap, both, vx, vy, b.vx[v], b.vy[v], share)
             count += 1
-        if count > 0:
+        if count > 0 or c.traits[u, HEALS] == 1:  # who escorts faster units wishes too much
             b.next_x[u], b.next_y[u] = best_velocity(
                 b.lines[0], count, fixed, b.lines[1], speed, wish_x, wish_y
             )
-
-
-@kernel
-def _is_near_wall(near_wall, x, y):
-    rows, columns = near_wall.shape
-    inside = 0.0 <= x < columns and 0.0 <= y < rows
-    return not inside or near_wall[int(y), int(x)]

@@ -146,7 +146,7 @@ def _grid_point(x, y, k):
     elif k < 8:
         dx = _GRID if k % 2 == 0 else -_GRID
         dy = dx if k < 6 else -dx
-    return int(math.floor(x)) + dx, int(math.floor(y)) + dy
+    return int(np.floor(x)) + dx, int(np.floor(y)) + dy
 
 
 @kernel
@@ -161,9 +161,10 @@ def _see_unit(c, w, s, i, a, v, obs, at):
         end += c.choices
     if not s.living[i, v]:
         return end
-    d = distance(s.x[i], s.y[i], a, v)
-    if d > SIGHT:
+    dx, dy = np.float64(s.x[i, a]) - s.x[i, v], np.float64(s.y[i, a]) - s.y[i, v]
+    if dx * dx + dy * dy > SIGHT * SIGHT:
         return end
+    d = math.sqrt(dx * dx + dy * dy)
     obs[i, a, at] = 1.0 if is_ally else _is_target(c, s, i, a, v, d)
     obs[i, a, at + 1] = d / SIGHT
     obs[i, a, at + 2] = (s.x[i, v] - s.x[i, a]) / SIGHT
@@ -188,8 +189,11 @@ def _is_target(c, s, i, a, v, d):
     if c.traits[a, HEALS] == 0:
         return d <= TARGET_RANGE
     u = v - c.num_agents
-    return u < c.num_agents and u != a and s.living[i, u] and (
-        distance(s.x[i], s.y[i], a, u) <= TARGET_RANGE
+    return (
+        u < c.num_agents
+        and u != a
+        and s.living[i, u]
+        and (distance(s.x[i], s.y[i], a, u) <= TARGET_RANGE)
     )
 
 

@@ -55,7 +55,13 @@ class Fields:
         return ValueError(f"{self.where}: {name!r} was {short}; allowed: {allowed}.")
 
     def number(
-        self, name: str, low: float, high: float, default: float | None = None, *, above: bool = False
+        self,
+        name: str,
+        low: float,
+        high: float,
+        default: float | None = None,
+        *,
+        above: bool = False,
     ) -> float:
         """Return a finite number in [low, high], or above ``low``."""
         value = self.content.get(name, default)

@@ -16,6 +16,7 @@ from coopbench_envs.core import EnvSpec, Kernels, MapFiles, kernel
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, one_of
 from coopbench_envs.skirmish import features
+from coopbench_envs.skirmish import picture as pictures
 from coopbench_envs.skirmish.army import SCRATCH, Army, Battle, Rewards, army_of, words
 from coopbench_envs.skirmish.army import allocate as allocate_battle
 from coopbench_envs.skirmish.combat import DEALT, KILLS, TAKEN
@@ -28,6 +29,7 @@ from coopbench_envs.skirmish.scenario import (
     read_scenario,
     unit_files,
 )
+from coopbench_envs.skirmish.targets import OPPONENTS
 
 WHERE = "coopbench/Skirmish-v0"
 
@@ -42,6 +44,7 @@ class Params(NamedTuple):
     horizon: Annotated[
         int | None, between(1, 1_000_000, "steps of an episode; none: the map's limit")
     ] = None
+    opponent: Annotated[str, one_of(OPPONENTS, "what the enemies do")] = "attack_move"
     obs_all_health: Annotated[bool, Allowed("observe health and shields of others")] = True
     obs_own_health: Annotated[bool, Allowed("observe one's own health and shield")] = True
     obs_last_action: Annotated[bool, Allowed("observe the last actions of allies")] = False
@@ -75,6 +78,7 @@ class Constants(NamedTuple):
     shown: Shown
     rewards: Rewards
 
+
 def constants(p: Params) -> Constants:
     """Return the constants, from the checked map.
 
@@ -107,7 +111,12 @@ def constants(p: Params) -> Constants:
         negative=p.reward_negative_scale,
         scale=1.0,
     )
-    army = army_of(scenario, heights=p.obs_terrain_height, rewards=rewards)
+    army = army_of(
+        scenario,
+        heights=p.obs_terrain_height,
+        rewards=rewards,
+        opponent=OPPONENTS.index(p.opponent),
+    )
     scaled = p.reward_scale and (not p.reward_sparse or p.smac_quirks)
     scale = p.reward_scale_rate / army.max_reward if scaled else 1.0
     return Constants(int(horizon), army, _shown(p, scenario), rewards._replace(scale=scale))
@@ -290,6 +299,8 @@ SPEC = EnvSpec(
         "first_contact": "steps before the first damage; the limit if there was none",
         "duration": "steps played",
     },
+    picture=pictures.picture,
+    text=pictures.text,
     global_state_space=lambda c: Box(-1.0, 1.0, (state_size(c.army, c.shown),), np.float32),
     common_reward=True,
     scratch=SCRATCH,

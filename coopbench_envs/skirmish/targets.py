@@ -21,9 +21,23 @@ from coopbench_envs.skirmish.army import (
     SPEED,
 )
 
-__all__ = ["ATTACK", "MARCH", "MOVE", "STOP", "aim", "drop_targets", "is_within"]
+__all__ = [
+    "ATTACK",
+    "MARCH",
+    "MOVE",
+    "OPPONENTS",
+    "STOP",
+    "aim",
+    "distance",
+    "drop_targets",
+    "is_within",
+]
 
 STOP, MOVE, ATTACK, MARCH = range(4)  # commands; MARCH is to attack-move
+# What enemies do. ATTACK_MOVE are the rules of SMAClite; HOLD do not walk; KITE step back from
+# those that have less reach while they cannot attack.
+OPPONENTS = ("attack_move", "focus_fire", "kite", "hold")
+ATTACK_MOVE, FOCUS_FIRE, KITE, HOLD = range(4)
 _FAR = 2e9  # distance of an attacker that is out of sight
 
 
@@ -91,7 +105,6 @@ def aim(c, b, n, idle):
     for k in range(n):
         u = b.roll[k]
         command = b.command[u]
-        goal_x, goal_y = b.goal_x[u], b.goal_y[u]
         speed = c.stats[u, SPEED]
         victim = -1
         if command == ATTACK:
@@ -102,30 +115,56 @@ def aim(c, b, n, idle):
                 speed = _escort_speed(c, b, u, n, idle)
                 if victim < 0:
                     victim = _patient(c, b, u)
-            elif victim < 0 or (priority and c.traits[victim, HEALS] == 0):
+            elif (
+                victim < 0
+                or c.opponent == FOCUS_FIRE
+                or (priority and c.traits[victim, HEALS] == 0)
+            ):
                 prey = _prey(c, b, u, victim < 0)
                 victim = prey if prey >= 0 else victim
             b.target[u] = victim
-        walks = command != STOP
-        if victim >= 0:
-            goal_x, goal_y = np.float64(b.x[victim]), np.float64(b.y[victim])
-            if _hits(c.traits, u, victim) and _reaches(c, b, u, victim):
+        b.wish_x[u], b.wish_y[u] = 0.0, 0.0
+        away = 1.0
+        if victim >= 0 and _hits(c.traits, u, victim) and _reaches(c, b, u, victim):
+            if not (command == MARCH and c.opponent == KITE and _retreats(c, b, u, victim)):
                 b.aiming[u] = True
-                walks = False
-        dx, dy = goal_x - np.float64(b.x[u]), goal_y - np.float64(b.y[u])
-        length = math.sqrt(dx * dx + dy * dy)
-        if not walks or length == 0.0:
-            b.wish_x[u], b.wish_y[u] = 0.0, 0.0
+                continue
+            away = -1.0
+        if command == STOP or (command == MARCH and c.opponent == HOLD):
+            continue
+        if victim >= 0:
+            wish_x, wish_y = _towards(b.x, b.y, u, victim, np.float32(speed))
+            b.wish_x[u], b.wish_y[u] = away * wish_x, away * wish_y
         else:
-            b.wish_x[u], b.wish_y[u] = dx * speed / length, dy * speed / length
+            dx, dy = b.goal_x[u] - np.float64(b.x[u]), b.goal_y[u] - np.float64(b.y[u])
+            length = math.sqrt(dx * dx + dy * dy)
+            if length > 0.0:
+                b.wish_x[u], b.wish_y[u] = dx * speed / length, dy * speed / length
+
+
+@kernel
+def _retreats(c, b, u, v):
+    """Return whether ``u`` walks away from ``v`` while it cannot attack, as it has more reach."""
+    one, other = c.traits[u, KIND], c.traits[v, KIND]
+    return b.cooldown[u] > 0.0 and c.reach[one, other] > c.reach[other, one]
+
+
+@routine
+def _towards(x, y, u, v, speed):
+    """Return the velocity from one unit to another, computed in float32 as positions are."""
+    dx, dy = x[v] - x[u], y[v] - y[u]
+    length = np.sqrt(dx * dx + dy * dy)
+    if length == 0.0:
+        return 0.0, 0.0
+    return np.float64(dx * speed / length), np.float64(dy * speed / length)
 
 
 @kernel
 def _is_any_healer_alive(c, b):
+    healers = 0
     for a in range(c.num_agents):
-        if b.living[a] and c.traits[a, HEALS] == 1:
-            return True
-    return False
+        healers += b.living[a] and c.traits[a, HEALS] == 1
+    return healers > 0
 
 
 @kernel
@@ -133,21 +172,28 @@ def _prey(c, b, u, first):
     """Return the agent that enemy ``u`` attacks, -1 if it sees none.
 
     Units that heal come first, then the nearest. Whoever aims at ``u`` is seen from afar, too; with
-    ``first``, which is when ``u`` has no target, however far it is.
+    ``first``, which is when ``u`` has no target, however far it is. Opponents that focus their fire
+    attack whom they reach with the least health and shield.
     """
     best, rank, nearest = -1, 2, math.inf
+    scan = c.stats[u, SCAN] + c.max_radius
     for a in range(c.num_agents):
         if not b.living[a] or b.hp[a] <= 0.0 or not _hits(c.traits, u, a):
             continue
-        d = distance(b.x, b.y, u, a)
+        dx, dy = np.float64(b.x[u]) - np.float64(b.x[a]), np.float64(b.y[u]) - np.float64(b.y[a])
+        d = dx * dx + dy * dy
         attacked = b.target[a] == u
-        if d > c.stats[u, SCAN] + c.max_radius:
+        if d > scan * scan:
             if not (first and attacked):
                 continue
             d = _FAR
-        elif not (attacked or d < c.stats[u, SCAN] + c.stats[a, RADIUS]):
-            continue
+        else:
+            d = math.sqrt(d)
+            if not (attacked or d < c.stats[u, SCAN] + c.stats[a, RADIUS]):
+                continue
         mine = 0 if c.traits[a, HEALS] == 1 else 1
+        if c.opponent == FOCUS_FIRE and _reaches(c, b, u, a):
+            mine, d = -1, b.hp[a] + b.shield[a]
         if mine < rank or (mine == rank and d < nearest):
             best, rank, nearest = a, mine, d
     return best

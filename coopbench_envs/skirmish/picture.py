@@ -1,0 +1,132 @@
+"""Pictures of a battle: the ground, units by kind with their health and shields, and targets."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from coopbench_envs import rendering
+from coopbench_envs.rendering import BLUE, GREEN, INK, PALE, SKY, VERMILION, mix_colours
+from coopbench_envs.skirmish.army import ENERGY, HP, RADIUS, SHIELD, words
+
+__all__ = ["picture", "text"]
+
+_SIDE = 720  # pixels of the map's longer side
+_EDGE, _HEADER = 14, 34  # pixels around the map, and above it
+_WALL, _FLOOR = (172, 172, 172), (248, 248, 248)
+_LETTERS = 1.4  # least radius in pixels per point of a letter
+_USUAL = {
+    **{"marine": "m", "marauder": "r", "medivac": "v", "stalker": "s", "zealot": "z"},
+    **{"colossus": "c", "hydralisk": "h", "zergling": "g", "baneling": "b", "spine_crawler": "p"},
+}
+_SIDES = {True: BLUE, False: VERMILION}  # of agents and enemies
+
+
+def picture(
+    constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]
+) -> np.ndarray:
+    """Draw one lane: units are discs to scale, agents blue and enemies red, with a letter each.
+
+    The arc around a unit is its health, a second one outside it its shield or energy. A line leads
+    to the unit that it aims at.
+    """
+    army = constants.army
+    rows, columns = army.terrain.shape
+    scale = _SIDE / max(rows, columns)
+    width = 2 * round(0.5 * columns * scale) + 2 * _EDGE
+    height = 2 * round(0.5 * rows * scale) + 2 * _EDGE + _HEADER
+    canvas = rendering.Canvas(width, height)
+    top = _HEADER + _EDGE
+    for y, x in np.ndindex(rows, columns):
+        colour = _FLOOR if army.terrain[y, x] else _WALL
+        canvas.rectangle(
+            _EDGE + x * scale, top + (rows - 1 - y) * scale, scale + 0.5, scale + 0.5, colour
+        )
+    places = np.stack(
+        [_EDGE + fields["x"] * scale, top + (rows - fields["y"].astype(np.float64)) * scale], axis=1
+    )
+    living = np.flatnonzero(fields["living"])
+    for u in living:
+        target = int(fields["target"][u])
+        if target >= 0 and fields["living"][target]:
+            colour = mix_colours(_SIDES[bool(u < army.num_agents)], _FLOOR, 0.5)
+            canvas.line([tuple(places[u]), tuple(places[target])], colour)
+    letters = _letters(words(army))
+    for u in living:
+        _unit(canvas, army, fields, u, places[u], scale, letters[u])
+    _header(canvas, constants, fields, width)
+    return canvas.pixels()
+
+
+def _letters(names: list[str]) -> list[str]:
+    """Return a letter for each unit; a kind of a user has the first one that is still free."""
+    letters = dict(_USUAL)
+    for name in dict.fromkeys(names):
+        if name in letters:
+            continue
+        free = [letter for letter in name if letter not in letters.values()]
+        letters[name] = free[0] if free else name[0]
+    return [letters[name].upper() for name in names]
+
+
+def _unit(
+    canvas: rendering.Canvas,
+    army: Any,
+    fields: Mapping[str, np.ndarray],
+    u: int,
+    place: np.ndarray,
+    scale: float,
+    letter: str,
+) -> None:
+    x, y = float(place[0]), float(place[1])
+    radius = float(army.stats[u, RADIUS]) * scale
+    colour = _SIDES[bool(u < army.num_agents)]
+    canvas.disc(x, y, radius, mix_colours(colour, _FLOOR, 0.35))
+    _arc(canvas, x, y, radius, float(fields["hp"][u] / army.stats[u, HP]), GREEN)
+    for field, column in (("shield", SHIELD), ("energy", ENERGY)):
+        if army.stats[u, column] > 0:
+            share = float(fields[field][u] / army.stats[u, column])
+            _arc(canvas, x, y, radius + 2.5, share, SKY)
+    if radius >= 5:
+        canvas.text(x, y, letter, size=max(7.0, radius * _LETTERS), anchor="mm")
+
+
+def _arc(
+    canvas: rendering.Canvas, x: float, y: float, radius: float, share: float, colour: Any
+) -> None:
+    """Draw a share of a circle, clockwise from the top."""
+    share = min(1.0, max(0.0, share))
+    angles = np.linspace(0.0, 2 * math.pi * share, max(2, round(24 * share)))
+    if share > 0:
+        points = [(x + radius * math.sin(t), y - radius * math.cos(t)) for t in angles]
+        canvas.line(points, colour, 2.0)
+
+
+def _header(
+    canvas: rendering.Canvas, constants: Any, fields: Mapping[str, np.ndarray], width: int
+) -> None:
+    left, right = _counts(constants, fields)
+    time = f"step {int(fields['time'])} of {constants.horizon}"
+    canvas.text(_EDGE, 0.5 * _HEADER + 4, left, colour=_SIDES[True])
+    canvas.text(width - _EDGE, 0.5 * _HEADER + 4, right, colour=_SIDES[False], anchor="rm")
+    canvas.text(0.5 * width, 0.5 * _HEADER + 4, time, colour=INK, anchor="mm")
+    canvas.frame(0, 0, width, 1, PALE)
+
+
+def _counts(constants: Any, fields: Mapping[str, np.ndarray]) -> tuple[str, str]:
+    army, living = constants.army, fields["living"]
+    agents, enemies = int(living[: army.num_agents].sum()), int(living[army.num_agents :].sum())
+    return f"agents {agents} of {army.num_agents}", f"enemies {enemies} of {army.num_enemies}"
+
+
+def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]) -> str:
+    """Write one lane: who lives, and a map with agents as capitals and enemies as small letters."""
+    army = constants.army
+    rows = [["." if cell else "#" for cell in row] for row in army.terrain]
+    for u, letter in enumerate(_letters(words(army))):
+        x, y = int(fields["x"][u]), int(fields["y"][u])
+        if fields["living"][u] and 0 <= y < len(rows) and 0 <= x < len(rows[0]):
+            rows[y][x] = letter if u < army.num_agents else letter.lower()
+    heading = f"step {int(fields['time'])}: {', '.join(_counts(constants, fields))}"
+    return "\n".join([heading, *("".join(row) for row in reversed(rows))])
