@@ -7,7 +7,7 @@ A line is a row of four numbers, point and direction; permitted is what lies to 
 
 import math
 
-from coopbench_envs.core import subroutine
+from coopbench_envs.core import routine, subroutine
 
 __all__ = ["best_velocity", "unit_line", "wall_lines"]
 
@@ -15,7 +15,7 @@ _PARALLEL = 1e-5  # determinants below are of parallel lines
 _TICKS = 16.0  # per second: units that overlap part within one tick
 
 
-@subroutine
+@routine
 def unit_line(lines, k, dx, dy, distance, radius, vx, vy, other_vx, other_vy, share):
     """Write line ``k``: what a neighbour at (dx, dy) leaves of the velocities of a unit.
 
@@ -49,7 +49,7 @@ def unit_line(lines, k, dx, dy, distance, radius, vx, vy, other_vx, other_vy, sh
     _write(lines, k, vx + share * ux, vy + share * uy, lx, ly)
 
 
-@subroutine
+@routine
 def _write(lines, k, x, y, dx, dy):
     lines[k, 0], lines[k, 1], lines[k, 2], lines[k, 3] = x, y, dx, dy
 
@@ -84,12 +84,16 @@ def wall_lines(lines, walls, chosen, first, last, x, y, vx, vy, radius, reach):
         if dx > reach or dy > reach or (dx + dy > reach and dx * dx + dy * dy > reach * reach):
             continue
         for edge in range(4):
-            if _edge_line(lines, count, walls, w, edge, x, y, vx, vy, radius):
+            if edge % 2 == 0:
+                faces = y < walls[w, 1] if edge == 0 else y > walls[w, 1] + walls[w, 3]
+            else:
+                faces = x < walls[w, 0] if edge == 3 else x > walls[w, 0] + walls[w, 2]
+            if faces and _edge_line(lines, count, walls, w, edge, x, y, vx, vy, radius):
                 count += 1
     return count
 
 
-@subroutine
+@routine
 def _corner(walls, w, edge):
     """Return where an edge of a wall begins, relative to the map; edges run counterclockwise."""
     x = walls[w, 0] + (walls[w, 2] if edge == 1 or edge == 2 else 0.0)
@@ -97,14 +101,14 @@ def _corner(walls, w, edge):
     return x, y
 
 
-@subroutine
+@routine
 def _direction(edge):
     x = 1.0 if edge == 0 else -1.0 if edge == 2 else 0.0
     y = 1.0 if edge == 1 else -1.0 if edge == 3 else 0.0
     return x, y
 
 
-@subroutine
+@routine
 def _leg(x, y, length, radius, square):
     """Return the direction of the leg to the left of a corner; to the right if radius < 0."""
     return (x * length - y * radius) / square, (x * radius + y * length) / square
@@ -112,14 +116,12 @@ def _leg(x, y, length, radius, square):
 
 @subroutine
 def _edge_line(lines, k, walls, w, edge, x, y, vx, vy, radius):
-    """Write line ``k`` for an edge of a wall; return whether the edge forbids anything."""
+    """Write line ``k`` for an edge that faces the unit; return whether it forbids anything."""
     after = (edge + 1) % 4
     ax, ay = _corner(walls, w, edge)
     bx, by = _corner(walls, w, after)
     ax, ay, bx, by = ax - x, ay - y, bx - x, by - y
     ex, ey = bx - ax, by - ay
-    if not ax * ey - ay * ex < 0.0:
-        return False  # it looks away from the unit
     if _is_covered(lines, k, ax, ay, bx, by, radius):
         return False
     a2, b2, r2 = ax * ax + ay * ay, bx * bx + by * by, radius * radius
@@ -199,12 +201,12 @@ def _cone_line(lines, k, ax, ay, adx, ady, bx, by, bdx, bdy, one, before, vx, vy
     return not right_foreign
 
 
-@subroutine
+@routine
 def _root(x):
     return math.sqrt(x) if x >= 0.0 else math.nan
 
 
-@subroutine
+@routine
 def _square(x, y):
     return x * x + y * y
 
@@ -218,7 +220,7 @@ def _round_line(lines, k, x, y, vx, vy, radius):
     _write(lines, k, x + radius * wx, y + radius * wy, wy, -wx)
 
 
-@subroutine
+@routine
 def best_velocity(lines, count, fixed, spare, speed, wx, wy):
     """Return the permitted velocity of length up to ``speed`` that is nearest to (wx, wy).
 

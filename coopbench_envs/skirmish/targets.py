@@ -144,9 +144,16 @@ def aim(c, b, n, idle):
 
 @kernel
 def _retreats(c, b, u, v):
-    """Return whether ``u`` walks away from ``v`` while it cannot attack, as it has more reach."""
+    """Return whether ``u`` walks away from ``v`` while it cannot attack, as it has more reach.
+
+    It stays where the ground behind it is closed or the map ends.
+    """
     one, other = c.traits[u, KIND], c.traits[v, KIND]
-    return b.cooldown[u] > 0.0 and c.reach[one, other] > c.reach[other, one]
+    back_x, back_y = _towards(b.x, b.y, v, u, np.float32(1.0))
+    x, y = np.float64(b.x[u]) + back_x, np.float64(b.y[u]) + back_y
+    rows, columns = c.terrain.shape
+    is_open = 0.0 <= x < columns and 0.0 <= y < rows and c.terrain[int(y), int(x)]
+    return is_open and b.cooldown[u] > 0.0 and c.reach[one, other] > c.reach[other, one]
 
 
 @routine

@@ -1,0 +1,1 @@
+"""Commanders: rules by which teams fight, in battles."""

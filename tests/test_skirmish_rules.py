@@ -1,0 +1,428 @@
+"""Skirmish-v0 by hand: damage, healing, beams, explosions, rewards, options, metrics, bad maps."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.registry import make_policy
+from coopbench_envs import Engine
+from coopbench_envs.engine import DISABLED
+from coopbench_envs.skirmish.scenario import bundled_maps
+
+ID = "coopbench/Skirmish-v0"
+STOP, NORTH, SOUTH, EAST, WEST, FIRST = range(1, 7)
+
+
+def map_of(allies, enemies, **entries):
+    """A map with one group for each unit: (kind, x, y)."""
+    groups = [
+        {"x": x, "y": y, "faction": faction, "units": {kind: 1}}
+        for faction, units in (("ALLY", allies), ("ENEMY", enemies))
+        for kind, x, y in units
+    ]
+    content = {"groups": groups, "attack_point": [9, 16], "terrain_preset": "SIMPLE", "limit": 50}
+    return content | entries
+
+
+@pytest.fixture
+def battle(tmp_path):
+    """Begin a battle of units at given places in one lane; enemies stand where they are."""
+
+    def begin(allies, enemies, state=None, **parameters):
+        file = tmp_path / "map.json"
+        file.write_text(json.dumps(map_of(allies, enemies)))
+        engine = Engine(ID, map_file=str(file), **{"opponent": "hold"} | parameters)
+        engine.reset(np.array([0]), state=state)
+        return engine
+
+    return begin
+
+
+def play(engine, *actions, steps=1):
+    for _ in range(steps):
+        engine.step(np.array([actions]), DISABLED)
+    return engine.state
+
+
+@pytest.mark.parametrize(
+    ("ally", "enemy", "shield", "lost"),
+    [
+        ("MARAUDER", "STALKER", 5, (5, 20 - 5 - 1)),  # bonus; armour only behind the shield
+        ("MARAUDER", "MARINE", 0, (0, 10)),
+        ("STALKER", "MARAUDER", 0, (0, 13 + 5 - 1)),
+        ("ZEALOT", "MARINE", 0, (0, 8 + 8)),
+        ("ZEALOT", "STALKER", 3, (3, (8 - 3 - 1) + (8 - 1))),  # armour counts for each blow
+        ("COLOSSUS", "HYDRALISK", 0, (0, 2 * (10 + 5))),
+        ("MARINE", "SPINE_CRAWLER", 0, (0, 6 - 2)),
+    ],
+)
+def test_damage(battle, ally, enemy, shield, lost):
+    engine = battle([(ally, 10, 16)], [(enemy, 11.7 if ally == "COLOSSUS" else 11.2, 16)])
+    ready, wait = np.array([0.0, 9.0]), np.array([0.0, 5.0])  # the enemy cannot shoot back
+    engine.reset(state={"cooldown": ready, "wait": wait, "shield": np.array([0.0, shield])})
+    before = engine.get_state()
+    state = play(engine, FIRST)
+    grown = {"SPINE_CRAWLER": 0.38 / 2, "HYDRALISK": 0.38 / 2}.get(enemy, 0.0)
+    assert shield - state.shield[0, 1] == lost[0]
+    assert before["hp"][0, 1] - state.hp[0, 1] == pytest.approx(lost[1] - grown, abs=0.03)
+    assert (state.wait[0, 1] > 9) == (enemy == "STALKER")
+    assert engine.metrics()["damage_dealt"] == sum(lost)
+
+
+def test_attacks_are_spaced_by_whole_ticks(battle):
+    engine = battle([("MARINE", 10, 16)], [("ZEALOT", 14, 16)])
+    state = play(engine, FIRST, steps=5)  # 40 ticks, one shot every ten
+    assert state.shield[0, 1] == 50 - 4 * 6
+
+
+def test_shields_grow_after_ten_seconds_without_damage(battle):
+    engine = battle([("STALKER", 5, 16)], [("STALKER", 27, 16)])
+    engine.reset(state={"shield": np.array([20.0, 80.0]), "wait": np.array([10.0, 0.0])})
+    state = play(engine, STOP, steps=19)
+    assert state.shield[0, 0] == 20
+    play(engine, STOP)
+    assert state.shield[0, 0] == 20.125  # the last of 160 ticks
+    play(engine, STOP, steps=2)
+    assert state.shield[0, 0] == 22.125
+
+
+def test_healing_is_bought_with_energy(battle):
+    engine = battle([("MEDIVAC", 10, 16), ("MARINE", 12, 16)], [("MARINE", 27, 16)])
+    hp = np.array([150.0, 20.0, 45.0])
+    engine.reset(state={"hp": hp})
+    assert engine.control.masks[0, 0].tolist() == [0, 1, 1, 1, 1, 1, 0, 1]
+    state = play(engine, FIRST + 1, STOP)
+    assert state.hp[0, 1] == pytest.approx(20 + 8 * 9 / 16)
+    assert state.energy[0, 0] == pytest.approx(50 + 8 * 0.5625 / 16 - 2)
+    assert state.healing[0, 0] == pytest.approx(2 * 3 - 8 * 9 / 16)
+    engine.reset(state={"hp": hp, "energy": np.array([4.0, 0.0, 0.0])})
+    assert play(engine, FIRST + 1, STOP).hp[0, 1] == 20  # too little to begin with
+
+
+def test_a_beam_hits_what_stands_across_the_shot(battle):
+    enemies = [("MARINE", 15, 16), ("MARINE", 15, 17.3), ("MARINE", 15, 14.7), ("MARINE", 17, 16)]
+    engine = battle([("COLOSSUS", 10, 16)], enemies)
+    engine.reset(state={"cooldown": np.array([0.0, 9, 9, 9, 9])})
+    state = play(engine, FIRST)
+    assert state.hp[0, 1:].tolist() == [15.0, 15.0, 15.0, 45.0]
+
+
+def test_an_explosion_hits_all_around_and_ends_the_unit(battle):
+    enemies = [("MARINE", 10.8, 16), ("MARINE", 12.4, 16), ("MARAUDER", 10, 18.5)]
+    engine = battle([("BANELING", 10, 16), ("MARINE", 8, 16)], [*enemies, ("MARINE", 14, 16)])
+    engine.reset(state={"cooldown": np.array([0.0, 9, 9, 9, 9, 9])})
+    state = play(engine, FIRST, STOP)
+    assert state.living[0].tolist() == [False, True, False, False, True, True]
+    assert state.hp[0, 4] == 125 - (80 - 1)
+    assert engine.control.alive[0].tolist() == [False, True]
+    points = 45 + 45 + 79 + 2 * 10
+    assert engine.control.rewards[0, 0] == pytest.approx(
+        points / engine.constants.army.max_reward * 20
+    )
+
+
+def test_a_victory_pays_and_ends_the_episode(battle):
+    engine = battle([("MARINE", 10, 16)], [("MARINE", 12, 16)])
+    engine.reset(state={"hp": np.array([45.0, 4.0]), "cooldown": np.array([0.0, 9.0])})
+    play(engine, FIRST)
+    assert engine.control.ended[0]
+    assert engine.control.rewards[0, 0] == pytest.approx((4 + 10 + 200) / 255 * 20)
+    assert engine.metrics()["win"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "reward"),
+    [
+        ({}, 0.0),
+        ({"reward_sparse": True}, -1.0),
+        ({"reward_sparse": True, "smac_quirks": True}, -20 / 255),
+        ({"reward_sparse": True, "smac_quirks": True, "reward_scale": False}, -1.0),
+        ({"reward_defeat": -100.0}, -100 / 255 * 20),
+        ({"reward_only_positive": False}, -0.5 * (4 + 10) / 255 * 20),
+        ({"reward_only_positive": False, "reward_scale": False}, -7.0),
+    ],
+)
+def test_a_defeat_pays_as_the_options_say(battle, options, reward):
+    engine = battle([("MARINE", 10, 16)], [("MARINE", 12, 16)], **options)
+    engine.reset(state={"hp": np.array([4.0, 45.0]), "cooldown": np.array([9.0, 0.0])})
+    play(engine, STOP)
+    assert engine.control.ended[0]
+    assert engine.control.rewards[0, 0] == pytest.approx(reward)
+    assert engine.metrics()["win"] == 0
+    assert engine.metrics()["dead_allies"] == 1
+
+
+def test_the_limit_truncates():
+    engine = Engine(ID, map="3m", horizon=3, opponent="hold")
+    engine.reset(np.array([0]))
+    play(engine, STOP, STOP, STOP, steps=3)
+    assert engine.control.truncated[0]
+    assert not engine.control.ended[0]
+    assert engine.metrics()["first_contact"] == 3
+    assert engine.metrics()["duration"] == 3
+
+
+def test_moves_go_two_cells_a_second_at_the_speed_of_the_unit():
+    engine = Engine(ID, map="3m", opponent="hold")
+    engine.reset(np.array([0]))
+    x, y = engine.state.x.copy(), engine.state.y.copy()
+    state = play(engine, WEST, STOP, NORTH)
+    assert state.x[0, 0] == pytest.approx(x[0, 0] - 3.15 / 2, abs=1e-5)
+    assert (state.x[0, 1], state.y[0, 1]) == (x[0, 1], y[0, 1])
+    assert state.y[0, 2] == pytest.approx(y[0, 2] + 3.15 / 2, abs=1e-5)
+
+
+def test_illegal_actions_and_those_of_the_dead_do_nothing():
+    engine = Engine(ID, map="3m", opponent="hold")
+    engine.reset(np.array([0]), state={"living": np.array([1, 1, 0, 1, 1, 1], np.bool_)})
+    x, y = engine.state.x.copy(), engine.state.y.copy()
+    play(engine, FIRST, 0, 99)
+    np.testing.assert_array_equal(engine.state.x, x)
+    np.testing.assert_array_equal(engine.state.y, y)
+    assert engine.control.invalid[0].tolist() == [1, 1, 0]
+    assert engine.control.masks[0, 2].tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert (engine.control.obs[0, 2] == 0).all()
+
+
+def test_shots_at_the_dead_are_counted(battle):
+    allies = [("MARINE", 10, 15.5), ("MARINE", 10, 16.5), ("MARINE", 9, 16)]
+    engine = battle(allies, [("MARINE", 13, 16), ("MARINE", 25, 16)])
+    engine.reset(
+        state={"hp": np.array([45.0, 45, 45, 1, 45]), "cooldown": np.array([0.0, 0, 0, 9, 9])}
+    )
+    play(engine, FIRST, FIRST, FIRST)
+    assert engine.metrics()["shots_at_dead"] == 2
+    assert engine.metrics()["damage_dealt"] == 1
+
+
+def legal(engine, draws):
+    return (draws.random(engine.control.masks.shape) * engine.control.masks).argmax(axis=2)
+
+
+def test_reset_twice_gives_the_same_game():
+    def returns(resets):
+        engine = Engine(ID, 2, map="2s3z")
+        for _ in range(resets):
+            engine.reset(np.array([4, 5]))
+        draws = np.random.default_rng(0)
+        for _ in range(30):
+            engine.step(legal(engine, draws), DISABLED)
+        return engine.control.returns
+
+    np.testing.assert_array_equal(returns(1), returns(3))
+    assert Engine(ID, map="2s3z").constants.army.max_reward == 1020
+
+
+def test_a_perfect_game_pays_twenty():
+    engine = Engine(ID, map="3m", lanes=4)
+    engine.reset(np.arange(4))
+    policy = make_policy("attack_nearest", Game.of(engine))
+    while not engine.control.done.all():
+        actions, _ = policy.act(engine.control.obs, None, engine.view(), engine.control.masks == 1)
+        engine.step(actions, DISABLED)
+    won = engine.control.measures[:, 0] == 1
+    assert won.any()
+    np.testing.assert_allclose(engine.control.returns[won], 20)
+
+
+@given(
+    st.sampled_from(bundled_maps()), st.integers(0, 2**32), st.sampled_from(["attack_move", "kite"])
+)
+@settings(max_examples=12, deadline=None)
+def test_features_health_and_positions_stay_within_their_bounds(name, seed, opponent):
+    engine = Engine(ID, map=name, opponent=opponent, global_state=True, obs_timestep_number=True)
+    engine.reset(np.array([seed], np.uint64))
+    army, draws = engine.constants.army, np.random.default_rng(seed % 1000)
+    rows, columns = army.terrain.shape
+    for _ in range(12):
+        engine.step(legal(engine, draws), DISABLED)
+        assert engine.observation_spaces[0].contains(engine.control.obs[0, 0])
+        assert engine.state_space.contains(engine.control.state[0])
+        state = engine.state
+        assert (state.hp[0] <= army.stats[:, 0]).all()
+        assert (state.shield[0] <= army.stats[:, 1]).all()
+        assert (state.energy[0] <= army.stats[:, 2]).all()
+        # The ground ahead must be open for one cell, and the fastest units walk two in a step.
+        for place, cells in ((state.x[0], columns), (state.y[0], rows)):
+            inside = (place > -1.1) & (place < cells + 1.1)
+            assert inside[state.living[0]].all()
+        if engine.control.done[0]:
+            break
+    assert engine.control.invalid.sum() == 0
+
+
+OPTIONS = {
+    "obs_all_health": (False, -9 * 2),
+    "obs_own_health": (False, -2),
+    "obs_last_action": (True, 4 * 11),
+    "obs_timestep_number": (True, 1),
+    "obs_pathing_grid": (True, 8),
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options_add_or_remove_parts_of_the_observation(option):
+    value, difference = OPTIONS[option]
+    engine = Engine(ID, map="2s3z", **{option: value})
+    assert engine.observation_spaces[0].shape == (80 + difference,)
+    engine.reset(np.array([0]))
+    play(engine, EAST, STOP, STOP, STOP, STOP)
+    layout = engine.layout
+    assert max(part.stop for part in layout.values()) == 80 + difference
+    if option == "obs_last_action":
+        first = layout["allies"].view(engine.control.obs)[0, 1, 0]
+        assert first[-11:].tolist() == np.eye(11)[EAST].tolist()
+    if option == "obs_timestep_number":
+        assert engine.control.obs[0, 0, -1] == np.float32(1 / 120)
+
+
+def test_the_global_state_has_last_actions_and_time_on_request():
+    sizes = {(True, False): 120, (False, False): 65, (True, True): 121}
+    for (actions, time), size in sizes.items():
+        engine = Engine(
+            ID, map="2s3z", global_state=True, state_last_action=actions, state_timestep_number=time
+        )
+        engine.reset(np.array([0]))
+        assert engine.control.state.shape == (1, size)
+        assert (engine.control.state[0, 65:] == 0).all()
+        play(engine, EAST, STOP, STOP, STOP, STOP)
+        if actions:
+            choices = engine.control.state[0, 65:120].reshape(5, 11)
+            np.testing.assert_array_equal(choices.argmax(axis=1), [EAST, 1, 1, 1, 1])
+        if time:
+            assert engine.control.state[0, -1] == np.float32(1 / 120)
+
+
+def test_smacs_quirk_numbers_the_kinds_of_enemies_backwards():
+    kinds = []
+    for quirks in (False, True):
+        engine = Engine(ID, map="2s3z", smac_quirks=quirks, global_state=True)
+        engine.reset(np.array([0]))
+        enemies = engine.control.state[0, 5 * 7 : 5 * 7 + 5 * 6].reshape(5, 6)
+        kinds.append(enemies[:, -2:])
+    np.testing.assert_array_equal(kinds[0], kinds[1][:, ::-1])
+
+
+def test_heights_are_observed_where_a_map_has_them():
+    engine = Engine(ID, map="2c_vs_64zg", obs_terrain_height=True)
+    engine.reset(np.array([0]))
+    assert engine.observation_spaces[0].shape == (332 + 9,)
+    heights = engine.control.obs[0, 0, 4:13]
+    assert heights[8] == pytest.approx(128 / 255, abs=1e-3)
+    with pytest.raises(ValueError, match=r"obs_terrain_height.* The map '3m' has no heights"):
+        Engine(ID, map="3m", obs_terrain_height=True)
+
+
+def test_opponents_that_hold_stay_and_those_that_kite_step_back(battle):
+    units = [("ZEALOT", 12, 16)], [("STALKER", 15, 16)]
+    engine = battle(*units, opponent="hold")
+    assert play(engine, STOP, steps=2).x[0, 1] == 15
+    engine = battle(*units, opponent="kite")
+    assert play(engine, STOP, steps=2).x[0, 1] > 15.5
+
+
+def test_opponents_that_focus_their_fire_choose_the_weakest(battle):
+    allies = [("MARINE", 13, 15.5), ("MARINE", 12, 16.5)]
+    for opponent, target in (("attack_move", 0), ("focus_fire", 1)):
+        engine = battle(allies, [("MARINE", 15, 15.5)], opponent=opponent)
+        engine.reset(state={"hp": np.array([45.0, 20.0, 45.0])})
+        assert play(engine, STOP, STOP).target[0, 2] == target
+
+
+# --- maps that are refused ------------------------------------------------------------------------
+
+GROUP = {"x": 9, "y": 16, "faction": "ALLY", "units": {"MARINE": 2}}
+ENEMY = {"x": 23, "y": 16, "faction": "ENEMY", "units": {"MARINE": 2}}
+BAD = {
+    "a unit in a wall": ({"groups": [GROUP | {"y": 3}, ENEMY]}, "group 0: the MARINE .* in a wall"),
+    "a unit outside": ({"groups": [GROUP | {"x": 99}, ENEMY]}, "group 0: .* outside the map"),
+    "overlapping groups": (
+        {"groups": [GROUP, ENEMY | {"x": 9.2}]},
+        "group 1: the MARINE .* overlaps the MARINE .* move the groups apart",
+    ),
+    "an unknown unit": (
+        {"groups": [GROUP | {"units": {"MARINES": 2}}, ENEMY]},
+        "Unknown unit 'MARINES' in .*group 0.*Did you mean 'MARINE'",
+    ),
+    "an unknown word": (
+        {"groups": [GROUP | {"faction": "ALLIES"}, ENEMY]},
+        "Unknown word 'ALLIES' in 'faction' of .*group 0.*Did you mean 'ALLY'",
+    ),
+    "an unknown entry": ({"attack_points": [1, 2]}, "Unknown entry 'attack_points'.*attack_point"),
+    "more healers than targets": (
+        {"groups": [GROUP | {"units": {"MEDIVAC": 2, "MARINE": 1}}, ENEMY]},
+        "ALLY has 2 units that heal and 1 that they can heal",
+    ),
+    "a ragged terrain": (
+        {"terrain_preset": None, "terrain": ["_" * 32] * 31 + ["_" * 31]},
+        "'terrain' is ragged, row 0 has 32 cells and row 31 has 31",
+    ),
+    "an empty terrain": ({"terrain_preset": None, "terrain": []}, "a list of 1 to 256 rows"),
+    "an unknown terrain": ({"terrain_preset": "SIMPEL"}, "Did you mean 'SIMPLE'"),
+    "a side without units": ({"groups": [GROUP]}, "ENEMY has no units; add a group"),
+    "NaN": ({"attack_point": [float("nan"), 3]}, "'attack_point': 'x' was nan"),
+    "a wrong count": ({"num_enemy_units": 5}, "'num_enemy_units' was 5; allowed: 2"),
+    "no limit": ({"limit": None}, "has no 'limit', .* give the parameter 'horizon'"),
+    "a limit of 0": ({"limit": 0}, "'limit' was 0; allowed"),
+    "too few kinds": ({"num_unit_types": 2, "unit_type_ids": {"ZEALOT": 1}}, "also MARINE"),
+    "negative units": ({"groups": [GROUP | {"units": {"MARINE": -1}}, ENEMY]}, "'MARINE' was -1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_wrong_map_is_refused_before_the_first_step(case, tmp_path):
+    changes, message = BAD[case]
+    content = {"groups": [GROUP, ENEMY], "attack_point": [9, 16], "terrain_preset": "SIMPLE"}
+    content |= {"limit": 60} | changes
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({k: v for k, v in content.items() if v is not None}))
+    with pytest.raises(ValueError, match=message) as error:
+        Engine(ID, map_file=str(file))
+    assert case == "too few kinds" or "mine.json" in str(error.value)
+
+
+def test_files_that_cannot_be_maps_are_refused(tmp_path):
+    file = tmp_path / "mine.json"
+    for content, message in (("[]", "a JSON object"), ("{", "not valid JSON"), ("{}", "'groups'")):
+        file.write_text(content)
+        with pytest.raises(ValueError, match=message):
+            Engine(ID, map_file=str(file))
+    with pytest.raises(ValueError, match="cannot be read"):
+        Engine(ID, map_file=str(tmp_path / "none.json"))
+    with pytest.raises(ValueError, match="is not a file"):
+        Engine(ID, map_file=str(tmp_path))
+
+
+@pytest.mark.parametrize("horizon", [0, -1, 2.5])
+def test_a_horizon_must_be_a_positive_number_of_steps(horizon):
+    with pytest.raises(ValueError, match="'horizon'"):
+        Engine(ID, horizon=horizon)
+
+
+def test_units_of_a_user_are_read_beside_the_map(tmp_path):
+    unit = {"hp": 10, "armor": 0, "damage": 1, "cooldown": 0.5, "speed": 1, "attack_range": 2}
+    unit |= {"size": 1, "attributes": ["LIGHT"], "valid_targets": ["GROUND"]}
+    (tmp_path / "scout.json").write_text(json.dumps(unit))
+    content = map_of([("scout", 10, 16)], [("MARINE", 20, 16)])
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(content))
+    engine = Engine(ID, map_file=str(file))
+    assert engine.agents == ("scout_0",)
+    assert engine.constants.army.stats[0, 0] == 10
+    assert [f.name for f in engine.spec.files.paths({"map_file": str(file)})] == [
+        "mine.json",
+        "scout.json",
+    ]
+    for entry, value, message in (
+        ("hp", 0, "'hp' was 0; allowed"),
+        ("speed", float("inf"), "'speed' was inf"),
+        ("plane", "SEA", "Unknown word 'SEA'"),
+        ("mana", 3, "Unknown entry 'mana'"),
+    ):
+        (tmp_path / "scout.json").write_text(json.dumps(unit | {entry: value}))
+        with pytest.raises(ValueError, match=message):
+            Engine(ID, map_file=str(file))
