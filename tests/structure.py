@@ -41,7 +41,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("policy",),
         ("own_code",),
         ("rules",),
-        ("networks", "strategies", "planners"),
+        ("networks", "strategies", "planners", "commanders"),
         ("learner", "predicting"),
         ("registry",),
         ("player",),

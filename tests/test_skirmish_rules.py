@@ -163,7 +163,6 @@ def test_the_limit_truncates():
     assert engine.control.truncated[0]
     assert not engine.control.ended[0]
     assert engine.metrics()["first_contact"] == 3
-    assert engine.metrics()["duration"] == 3
 
 
 def test_moves_go_two_cells_a_second_at_the_speed_of_the_unit():

@@ -248,8 +248,10 @@ def words(army: Army) -> list[str]:
 
 
 def _stats(kind: UnitType) -> list[float]:
-    names = ("hp", "shield", "energy", "starting_energy", "regeneration", "armour", "cooldown")
-    names += ("speed", "scan", "radius", "blast", "beam_width", "beam_height")
+    names = (
+        *("hp", "shield", "energy", "starting_energy", "regeneration", "armour", "cooldown"),
+        *("speed", "scan", "radius", "blast", "beam_width", "beam_height"),
+    )
     values = [float(getattr(kind, name)) for name in names]
     values[REGENERATION] /= TICKS_PER_SECOND
     return values

@@ -54,7 +54,7 @@ def picture(
             canvas.line([tuple(places[u]), tuple(places[target])], colour)
     letters = _letters(words(army))
     for u in living:
-        _unit(canvas, army, fields, u, places[u], scale, letters[u])
+        _unit(canvas, army, fields, int(u), places[u], scale, letters[u])
     _header(canvas, constants, fields, width)
     return canvas.pixels()
 

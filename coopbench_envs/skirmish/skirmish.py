@@ -236,7 +236,6 @@ def measure(c, s, i, measures):
     measures[i, 4] = s.taken[i]
     measures[i, 5] = s.wasted[i]
     measures[i, 6] = s.contact[i] if s.contact[i] >= 0 else c.horizon
-    measures[i, 7] = s.time[i]
 
 
 def agents(c: Constants) -> tuple[str, ...]:
@@ -297,7 +296,6 @@ SPEC = EnvSpec(
         "damage_taken": "health and shields that agents have lost, grown ones counted again",
         "shots_at_dead": "attacks of agents on units that had fallen in the same step",
         "first_contact": "steps before the first damage; the limit if there was none",
-        "duration": "steps played",
     },
     picture=pictures.picture,
     text=pictures.text,

@@ -188,14 +188,14 @@ def _prey(c, b, u, first):
         if not b.living[a] or b.hp[a] <= 0.0 or not _hits(c.traits, u, a):
             continue
         dx, dy = np.float64(b.x[u]) - np.float64(b.x[a]), np.float64(b.y[u]) - np.float64(b.y[a])
-        d = dx * dx + dy * dy
+        square = dx * dx + dy * dy
         attacked = b.target[a] == u
-        if d > scan * scan:
+        if square > scan * scan:
             if not (first and attacked):
                 continue
             d = _FAR
         else:
-            d = math.sqrt(d)
+            d = math.sqrt(square)
             if not (attacked or d < c.stats[u, SCAN] + c.stats[a, RADIUS]):
                 continue
         mine = 0 if c.traits[a, HEALS] == 1 else 1
