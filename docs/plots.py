@@ -1,8 +1,8 @@
 """Draw the figures of the pages.
 
 Trust and reward over an episode under three policies, for every game with trust; and all maps of
-pathfinding. ``make docs`` runs it before the pages are built; the output is reproducible. A figure
-is drawn again only when its environment or this file has changed.
+pathfinding and of battles. ``make docs`` runs it before the pages are built; the output is
+reproducible. A figure is drawn again only when its environment or this file has changed.
 """
 
 import io
@@ -23,8 +23,10 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.report.plots import style
+from coopbench_envs import pictures
 from coopbench_envs.engine import Engine
 from coopbench_envs.pathfinding.routing import MAPS
+from coopbench_envs.skirmish.scenario import bundled_maps
 
 FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
 RESULTS = Path(__file__).resolve().parent.parent / "baselines" / "results"
@@ -37,7 +39,7 @@ LABELS = ("mean trust (0 to 1)", "mean reward per agent (units)")
 RECIPROCAL = ("reciprocator", "tit_for_tat")
 LOOKS = style.styles(["random", "always_defect", *RECIPROCAL])
 
-SHEET = "maps.png"
+SHEET, BATTLES = "maps.png", "battles.png"
 _ROOMS = """
 .....#.....
 .....#.....
@@ -231,9 +233,29 @@ def _map(ax: Any, name: str) -> None:
     ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
 
 
+def battles() -> bytes:
+    """Draw the first state of all battles beside each other; return the PNG."""
+    from matplotlib.figure import Figure
+
+    maps, columns = bundled_maps(), 4
+    rows = math.ceil(len(maps) / columns)
+    figure = Figure(figsize=(9.6, 2.6 * rows), layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax in places:
+        ax.axis("off")
+    for ax, name in zip(places, maps, strict=False):
+        engine = Engine("Skirmish-v0", map=name)
+        engine.reset(np.zeros(1, np.uint64))
+        ax.imshow(pictures.picture(engine), interpolation="antialiased")
+        ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=140, metadata={"Software": None})
+    return buffer.getvalue()
+
+
 def names() -> list[str]:
     """Return the names of all figures, copied charts included."""
-    return [SHEET, *(f"{stem(env_id)}.svg" for env_id in _drawn()), *copied()]
+    return [SHEET, BATTLES, *(f"{stem(env_id)}.svg" for env_id in _drawn()), *copied()]
 
 
 def _drawn() -> list[str]:
@@ -243,7 +265,11 @@ def _drawn() -> list[str]:
 def drawings() -> dict[Path, tuple[str, Callable[[], bytes]]]:
     """Return every figure with the digest of its sources and the function that draws it."""
     maps = "coopbench_envs.pathfinding.routing"
-    figures = {FOLDER / SHEET: (drawn.digest(__file__, maps), sheet)}
+    battlefields = "coopbench_envs.skirmish.skirmish"
+    figures = {
+        FOLDER / SHEET: (drawn.digest(__file__, maps), sheet),
+        FOLDER / BATTLES: (drawn.digest(__file__, battlefields), battles),
+    }
     for env_id in _drawn():
         sources = drawn.digest(__file__, coopbench_envs.spec(env_id).module)
         figures[FOLDER / f"{stem(env_id)}.svg"] = (sources, partial(_encoded, env_id))

@@ -44,12 +44,12 @@ def sizes(army: Army, shown: Shown) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the parts of an observation, by name and in order."""
     allies = 1 + 3 + shown.all_health * (1 + army.ally_shields) + army.type_bits
     enemies = 1 + 3 + shown.all_health * (1 + army.enemy_shields) + army.type_bits
-    own = shown.own_health * (1 + army.ally_shields) + army.type_bits
+    oneself = shown.own_health * (1 + army.ally_shields) + army.type_bits
     parts: dict[str, tuple[int, ...]] = {
         "moves": (4 + PATHING * shown.pathing_grid + HEIGHTS * shown.terrain_height,),
         "enemies": (army.num_enemies, enemies),
         "allies": (army.num_agents - 1, allies + shown.last_action * army.choices),
-        "own": (own,),
+        "own": (oneself,),
     }
     if shown.timestep:
         parts["time"] = (1,)
