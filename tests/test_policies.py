@@ -55,7 +55,8 @@ def test_registered_policies_play_and_lanes_do_not_matter(env_id):
         alone, single = _begun(env_id, name, 1, seed=3)
         for _ in range(5):
             actions, one = (
-                p.act(e.control.obs, e.view()) for p, e in ((player, engine), (single, alone))
+                p.act(e.control.obs, e.view(), e.control.masks)
+                for p, e in ((player, engine), (single, alone))
             )
             np.testing.assert_array_equal(actions[3], one[0], err_msg=name)
             for agent, space in enumerate(engine.action_spaces):
@@ -65,7 +66,7 @@ def test_registered_policies_play_and_lanes_do_not_matter(env_id):
 
 
 def test_every_policy_has_a_game():
-    games = ("TrustDilemma-v0", "TrustDilemma-v1", "Routing-v0")
+    games = ("TrustDilemma-v0", "TrustDilemma-v1", "Routing-v0", "Skirmish-v0")
     played = {name for game in games for name in _playable(f"coopbench/{game}")}
     assert played == set(_registered())
 
