@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from conftest import GOLDEN
 
+from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
+from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.skirmish.scenario import bundled, bundled_maps
@@ -132,6 +135,35 @@ def test_episodes_follow_the_reference_up_to_the_first_contact(name, kind):
                 getattr(engine.state, field)[0], units[t + 1, :, k], atol=1e-3
             )
     assert steps > 0
+
+
+@pytest.mark.parametrize("name", EPISODES)
+def test_attack_nearest_is_the_script_of_the_recordings(name):
+    recorded = np.load(FOLDER / f"ep_{name}_script_s0_numpy.npz")
+    steps, units = len(recorded["rewards"]), recorded["units"][:-1]
+    engine = Engine(ID, steps, map=name)
+    fields = ("hp", "shield", "energy", "cooldown", "x", "y")
+    state = {field: units[:, :, k] for k, field in enumerate(fields)}
+    state |= {field: state[field].astype(np.float32) for field in ("x", "y")}
+    engine.reset(np.zeros(steps, np.uint64), state=state | {"living": units[:, :, 6] > 0})
+    control = engine.control
+    np.testing.assert_array_equal(control.masks, recorded["avail"][:steps])
+    policy = make_policy("attack_nearest", Game.of(engine))
+    actions, _ = policy.act(control.obs, None, engine.view(), control.masks == 1)
+    np.testing.assert_array_equal(actions, recorded["actions"])
+
+
+@pytest.mark.parametrize("policy", ["attack_nearest", "smac_heuristic", "focus_fire", "kite"])
+@pytest.mark.parametrize("name", ["MMM", "3s_vs_5z"])
+def test_commanders_play_whole_battles_with_legal_actions(name, policy):
+    engine = Engine(ID, 4, map=name)
+    engine.reset(np.arange(4))
+    player = Player(policy, Game.of(engine))
+    player.begin(engine.control.seed, engine.control.episode, np.ones(4, np.bool_))
+    while not engine.control.done.all():
+        engine.step(player.act(engine.control.obs, engine.view(), engine.control.masks), DISABLED)
+    assert (engine.control.invalid == 0).all()
+    assert (engine.control.measures[:, 3] > 0).all()
 
 
 def duels():

@@ -1,4 +1,7 @@
-"""Attack the nearest: every unit attacks the nearest enemy in range, or walks to the nearest."""
+"""Attack the nearest: every unit attacks the nearest enemy, if it is in range, or walks there.
+
+Healers heal the nearest that is hurt, and otherwise walk to the nearest that they can heal.
+"""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +16,7 @@ class Params(NamedTuple):
 
 
 class AttackNearest:
-    """Chooses anew in every step; healers heal the nearest that is hurt."""
+    """Chooses anew in every step."""
 
     uses_state = True
     uses_masks = True
@@ -30,7 +33,10 @@ class AttackNearest:
         """Return (lanes, agents) actions, all of them legal."""
         orders = self._orders
         targets = orders.nearest(state, orders.candidates(state))
-        return orders.actions(state, targets, masks), None
+        actions = orders.actions(state, targets, masks)
+        escorted = orders.nearest(state, orders.patients(state))
+        walks = (targets < 0) & (escorted >= 0)
+        return np.where(walks, orders.walk(state, escorted, masks), actions), None
 
 
 ENTRY = Entry(

@@ -50,8 +50,13 @@ class Orders:
     def candidates(self, state: Any) -> np.ndarray:
         """Return whom agents may aim at, bool (lanes, agents, units): healers at the hurt alone."""
         hurt = (state.hp < self.army.stats[:, HP])[:, None, :]
-        useful: np.ndarray = self._can_target & state.living[:, None, :]
-        return useful & (hurt | ~self.heals[:, None])
+        useful: np.ndarray = hurt | ~self.heals[:, None]
+        return useful & self._can_target & state.living[:, None, :]
+
+    def patients(self, state: Any) -> np.ndarray:
+        """Return whom healers may accompany, hurt or not, bool (lanes, agents, units)."""
+        alive: np.ndarray = state.living[:, None, :] & state.living[:, : self.num_agents, None]
+        return alive & self._can_target & self.heals[:, None]
 
     def legal(self, masks: np.ndarray) -> np.ndarray:
         """Return whom agents can aim at from where they are, bool (lanes, agents, units)."""
