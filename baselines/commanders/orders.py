@@ -50,13 +50,15 @@ class Orders:
     def candidates(self, state: Any) -> np.ndarray:
         """Return whom agents may aim at, bool (lanes, agents, units): healers at the hurt alone."""
         hurt = (state.hp < self.army.stats[:, HP])[:, None, :]
-        useful: np.ndarray = hurt | ~self.heals[:, None]
-        return useful & self._can_target & state.living[:, None, :]
+        candidates: np.ndarray = self._can_target & state.living[:, None, :]
+        candidates &= hurt | ~self.heals[:, None]
+        return candidates
 
     def patients(self, state: Any) -> np.ndarray:
         """Return whom healers may accompany, hurt or not, bool (lanes, agents, units)."""
-        alive: np.ndarray = state.living[:, None, :] & state.living[:, : self.num_agents, None]
-        return alive & self._can_target & self.heals[:, None]
+        patients: np.ndarray = state.living[:, None, :] & self._can_target & self.heals[:, None]
+        patients &= state.living[:, : self.num_agents, None]
+        return patients
 
     def legal(self, masks: np.ndarray) -> np.ndarray:
         """Return whom agents can aim at from where they are, bool (lanes, agents, units)."""
