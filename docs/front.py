@@ -27,6 +27,7 @@ _FAMILIES = {
     "coopbench_envs.coopetition.ventures": "Ventures: trust under noise, with certificates",
     "coopbench_envs.coopetition.published": "Coopetition, as published",
     "coopbench_envs.pathfinding": "Pathfinding",
+    "coopbench_envs.skirmish": "Battles",
 }
 
 

@@ -42,10 +42,18 @@ PAUSE = 1500  # milliseconds that the last frame stands
 STEP = 110  # milliseconds that every other frame stands
 # Of pictures that would otherwise show the same.
 PARAMETERS: dict[str, dict[str, Any]] = {
-    "routing_v1": {"map": "labmaze_grid", "map_params": {"width": 21, "height": 21}}
+    "routing_v1": {"map": "labmaze_grid", "map_params": {"width": 21, "height": 21}},
+    "skirmish": {"map": "3s5z"},
 }
 # In order of preference; the first one that can play the game plays all seats.
-POLICIES = ("reciprocator", "tit_for_tat", "prioritised_rrt_star", "orca", "random")
+POLICIES = (
+    "reciprocator",
+    "tit_for_tat",
+    "prioritised_rrt_star",
+    "orca",
+    "attack_nearest",
+    "random",
+)
 
 _PANEL = (318, 30, 142, 236)  # left, top, width and height of the plot beside the agents
 _MANY = 12  # of more agents no lines are drawn
@@ -103,7 +111,7 @@ def _has_times(env_id: str) -> bool:
 
 def frames(env_id: str) -> list[np.ndarray]:
     """Play one episode and draw it; uint8 (height, width, 3) each."""
-    engine = Engine(env_id)
+    engine = Engine(env_id, **PARAMETERS.get(stem(env_id), {}))
     engine.reset(np.array([SEED], np.uint64))
     draw = _drawing(engine.spec)
     if draw is _plane:
