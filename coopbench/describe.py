@@ -22,8 +22,8 @@ from coopbench_envs.foreign.codec import BY_AGENT, CHOICES, VECTORS
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.layouts import Part
+from coopbench_envs.parameters import Allowed, unknown
 from coopbench_envs.parameters import describe as describe_parameters
-from coopbench_envs.parameters import unknown
 from coopbench_envs.roles import members_of_roles
 
 __all__ = [
@@ -251,13 +251,19 @@ def _quoted(names: Iterable[str], nothing: str = "none") -> str:
     return ", ".join(f"`{name}`" for name in names) or nothing
 
 
+def _values(kind: str, allowed: Allowed) -> str:
+    """Say which values a parameter may take, where its type does not say it."""
+    plain = kind in ("dict", "bool") or (kind.startswith("str") and not allowed.choices)
+    return "" if plain else str(allowed)
+
+
 def _parameter_table(params: type) -> str:
     rows = [
         (
             f"`{name}`",
             kind,
             f"`{default!r}`",
-            "" if kind in ("dict", "bool") else str(allowed),
+            _values(kind, allowed),
             allowed.text,
         )
         for name, (kind, default, allowed) in describe_parameters(params).items()
