@@ -1,0 +1,1 @@
+"""Rail: trains that share a railway network."""

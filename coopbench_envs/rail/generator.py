@@ -1,0 +1,277 @@
+"""Generator: a network, trains, a timetable and malfunctions for every episode.
+
+A family of its own, in the shape of ``sparse_rail_generator`` and its companions of flatland-rl:
+two networks of the same seed differ, their sizes and proportions do not.
+"""
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coopbench_envs.core import integer, routine
+from coopbench_envs.rail.cells import TYPES
+from coopbench_envs.rail.lines import (
+    draw_level_free,
+    draw_lines,
+    draw_ring,
+    draw_strikes,
+    draw_times,
+)
+from coopbench_envs.rail.network import (
+    AXIS,
+    PLACE,
+    SHAPE,
+    Yard,
+    connect,
+    free_of_cities,
+    lay_city,
+    seal,
+    station,
+)
+
+__all__ = ["Plan", "draw_instance", "longest_limit", "plan_of"]
+
+ATTEMPTS = 100  # networks at most, until one has a way for every line
+
+
+class Plan(NamedTuple):
+    """What the generator draws from; fields of the constants of a task."""
+
+    speed_units: np.ndarray  # (speeds,)
+    speed_shares: np.ndarray  # (speeds,) cumulated
+    strike_gaps: np.ndarray  # (steps,) probability that the next malfunction comes by then
+    strike_low: int  # steps that a malfunction lasts at least
+    strike_span: int  # how many lengths there are
+    num_cities: int  # at most
+    pairs: int  # of tracks in a city, at most
+    rails_between: int
+    grid_centres: np.ndarray  # (cities,) cells; empty: cities are drawn
+    level_free_share: float
+    is_type: np.ndarray  # (65536,) bool
+    radius_city: int
+
+
+def longest_limit(p: Any) -> int:
+    """Return the limit of an episode that the formulas of flatland-rl reach at most."""
+    extent = p.height + p.width + p.num_agents / 2
+    return int(8 * extent) if p.reward == "challenge2020" else 3 * int(8 * extent)
+
+
+def plan_of(p: Any, shares: Mapping[Fraction, float], unit: int, horizon: int) -> Plan:
+    """Return what the generator draws from; ``ValueError`` if two cities do not fit."""
+    radius = p.rail_pairs_in_city + 2
+    rows, columns = ((side - 2) // (2 * (radius + 1)) for side in (p.height, p.width))
+    room = rows * columns
+    if p.cities > 0 and room < max(2, p.line_length):
+        raise ValueError(
+            f"Cities of coopbench/Rail-v0 with {p.rail_pairs_in_city} pairs of tracks need "
+            f"{2 * (radius + 1)} x {2 * (radius + 1)} cells each, and two more rows and columns: "
+            f"{room} would fit on {p.height} x {p.width}; lines with {p.line_length} stops need "
+            f"{max(2, p.line_length)}. Give more height and width, or fewer pairs."
+        )
+    if 0 < p.cities < p.line_length:
+        raise ValueError(
+            f"Parameter 'line_length' of coopbench/Rail-v0 was {p.line_length}; with {p.cities} "
+            f"cities; allowed: at most as many stops as cities."
+        )
+    rate = p.malfunction_rate
+    chance = 1.0 - math.exp(-rate) if rate > 0 else 0.0
+    gaps = 1.0 - np.cumprod(np.full(horizon if rate > 0 else 1, 1.0 - chance))
+    is_type = np.zeros(1 << 16, np.bool_)
+    is_type[[code for code, (name, _) in TYPES.items() if name not in _NOT_LAID]] = True
+    low, high = p.malfunction_duration
+    cities = min(p.cities, room)
+    return Plan(
+        speed_units=np.array([int(speed * unit) for speed in shares], np.int64),
+        speed_shares=np.cumsum(np.array(list(shares.values()), np.float64)),
+        strike_gaps=gaps,
+        strike_low=low + 1,
+        strike_span=high - low + 1,
+        num_cities=cities,
+        pairs=p.rail_pairs_in_city,
+        rails_between=p.rails_between_cities,
+        grid_centres=_grid(p, cities, rows, columns, radius) if p.grid_mode else _NOWHERE,
+        level_free_share=p.level_free,
+        is_type=is_type,
+        radius_city=radius,
+    )
+
+
+_NOWHERE = np.zeros(0, np.int64)
+_NOT_LAID = ("empty", "symmetric switch", "dead end")
+
+
+def _grid(p: Any, cities: int, rows: int, columns: int, radius: int) -> np.ndarray:
+    """Return the centres of evenly spaced cities."""
+    down = min(rows, max(1, math.ceil(math.sqrt(cities * p.height / p.width))))
+    across = min(columns, math.ceil(cities / down))
+    down = min(rows, math.ceil(cities / across))
+    places = [
+        np.rint(np.linspace(radius + 2, side - radius - 1, 2 * number + 1)[1::2]).astype(np.int64)
+        for side, number in ((p.height, down), (p.width, across))
+    ]
+    centres: np.ndarray = (places[0][:, None] * (p.width + 2) + places[1][None]).ravel()[:cities]
+    return centres
+
+
+@routine
+def draw_instance(c, s, i, rng):
+    """Draw networks until one has a way for every line, then what else an episode needs."""
+    yard = Yard(s.rail, s.closed, s.label, s.previous, s.queue, c.delta, c.is_type)
+    attempt, complete = 0, False
+    cities = 2
+    if c.num_cities == 0:
+        attempt = ATTEMPTS
+        draw_ring(c, s, i, rng)
+    while attempt < ATTEMPTS and not complete:
+        attempt += 1
+        cities = draw_network(c, s, i, rng, yard)
+        complete = cities >= c.num_stops + 2 and draw_lines(c, s, i, rng, cities)
+    draw_level_free(c, s, i, rng)
+    draw_times(c, s, i, rng, cities)
+    for a in range(c.num_agents):
+        draw_strikes(c, s, i, a, rng)
+    s.mapped[i] = True
+
+
+@routine
+def draw_network(c, s, i, rng, yard):
+    """Lay cities and the lines between them; return the number of cities."""
+    for cell in range(c.cells):
+        row, column = cell // c.columns, cell % c.columns
+        s.rail[i, cell] = 0
+        inside = 0 < row <= c.height and 0 < column <= c.width
+        s.closed[i, cell] = 0 if inside else 1
+    cities = place_cities(c, s, i, rng)
+    for cell in range(c.cells):
+        if s.closed[i, cell] == 2:
+            s.closed[i, cell] = 0
+    for k in range(cities):
+        choose_axis(c, s, i, k, cities, rng)
+        tracks = 2 * (1 + integer(rng, i, c.pairs))
+        doors = 1 + integer(rng, i, min(c.rails_between, tracks))
+        s.city[i, k, SHAPE] = 100 * tracks + doors
+        centre = np.int64(s.city[i, k, PLACE])
+        for row in range(-c.radius_city, c.radius_city + 1):
+            for column in range(-c.radius_city, c.radius_city + 1):
+                s.closed[i, centre + row * c.columns + column] = 3
+        lay_city(yard, i, centre, np.int64(s.city[i, k, AXIS]), tracks, doors, c.radius_city)
+    join_cities(c, s, i, yard, cities)
+    return cities
+
+
+@routine
+def place_cities(c, s, i, rng):
+    """Choose the centres of cities, which keep their distance; return how many there are."""
+    cities = 0
+    if len(c.grid_centres) > 0:
+        for k in range(len(c.grid_centres)):
+            s.city[i, k, PLACE] = c.grid_centres[k]
+        return len(c.grid_centres)
+    reach = 2 * (c.radius_city + 1) - 1
+    while cities < c.num_cities:
+        centre = free_of_cities(rng, i, s.closed, c.height, c.width, c.radius_city + 1)
+        if centre < 0:
+            break
+        s.city[i, cities, PLACE] = centre
+        cities += 1
+        for row in range(-reach, reach + 1):
+            for column in range(-reach, reach + 1):
+                y, x = centre // c.columns + row, centre % c.columns + column
+                if 0 < y <= c.height and 0 < x <= c.width:
+                    s.closed[i, y * c.columns + x] = 2
+    return cities
+
+
+@routine
+def choose_axis(c, s, i, k, cities, rng):
+    """Turn city ``k`` towards the nearest other one; on a grid of cities by chance."""
+    if len(c.grid_centres) > 0:
+        s.city[i, k, AXIS] = 1 + integer(rng, i, 2)
+        return
+    nearest = np.int64(1) << 40
+    for other in range(cities):
+        down, right = between(c, s, i, k, other)
+        if other != k and abs(down) + abs(right) < nearest:
+            nearest = abs(down) + abs(right)
+            s.city[i, k, AXIS] = 2 if abs(down) > abs(right) else 1
+
+
+@routine
+def between(c, s, i, k, other):
+    """Return the rows and columns from city ``k`` to the ``other``."""
+    here, far = np.int64(s.city[i, k, PLACE]), np.int64(s.city[i, other, PLACE])
+    return far // c.columns - here // c.columns, far % c.columns - here % c.columns
+
+
+@routine
+def door(c, s, i, k, number, outward):
+    """Return the cell of the ``number``-th exit of city ``k`` on its side ``outward``."""
+    tracks, doors = s.city[i, k, SHAPE] // 100, s.city[i, k, SHAPE] % 100
+    track = (tracks - doors + 1) // 2 + number
+    return station(s.city, i, k, track, c.delta) + c.radius_city * c.delta[outward]
+
+
+@routine
+def join_cities(c, s, i, yard, cities):
+    """Lay a line from every exit to the nearest exit of the nearest city in that direction."""
+    for k in range(cities):
+        for end in range(2):
+            outward = (s.city[i, k, AXIS] + 2 * end) & 3
+            for number in range(s.city[i, k, SHAPE] % 100):
+                start = door(c, s, i, k, number, outward)
+                goal, inward = nearest_door(c, s, i, k, start, outward, cities)
+                if goal >= 0:
+                    s.search[i] += 1
+                    connect(yard, i, 4 * start + outward, goal, inward, s.search[i])
+    for k in range(cities):
+        for end in range(2):
+            outward = (s.city[i, k, AXIS] + 2 * end) & 3
+            for number in range(s.city[i, k, SHAPE] % 100):
+                seal(yard, i, door(c, s, i, k, number, outward), outward)
+
+
+@routine
+def nearest_door(c, s, i, k, start, outward, cities):
+    """Return an exit of the nearest city that lies ``outward`` of city ``k``, and its way in.
+
+    If no city lies there, those to the left, to the right and behind come next.
+    """
+    chosen = np.int64(-1)
+    for turn in range(4):
+        side = (outward + (0 if turn == 0 else 3 if turn == 1 else 1 if turn == 2 else 2)) & 3
+        nearest = np.int64(1) << 40
+        for other in range(cities):
+            down, right = between(c, s, i, k, other)
+            if other != k and in_cone(down, right, side) and abs(down) + abs(right) < nearest:
+                nearest = abs(down) + abs(right)
+                chosen = np.int64(other)
+        if chosen >= 0:
+            break
+    goal, inward, nearest = np.int64(-1), np.int64(0), np.int64(1) << 40
+    if chosen >= 0:
+        for end in range(2):
+            away = (s.city[i, chosen, AXIS] + 2 * end) & 3
+            for number in range(s.city[i, chosen, SHAPE] % 100):
+                cell = door(c, s, i, chosen, number, away)
+                length = abs(cell // c.columns - start // c.columns)
+                length += abs(cell % c.columns - start % c.columns)
+                if length < nearest:
+                    nearest = length
+                    goal, inward = cell, np.int64((away + 2) & 3)
+    return goal, inward
+
+
+@routine
+def in_cone(down, right, side):
+    """Tell whether a difference lies within 45 degrees of a heading."""
+    if side == 0:
+        return -down >= abs(right)
+    if side == 1:
+        return right >= abs(down)
+    if side == 2:
+        return down >= abs(right)
+    return -right >= abs(down)

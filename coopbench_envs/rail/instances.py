@@ -1,0 +1,294 @@
+"""Instances: networks, trains and malfunctions from arrays, checked before the first step.
+
+The arrays are those that ``tools/export_flatland.py`` writes, with or without a leading axis of
+episodes: ``grid`` (rows, columns), codes; ``level_free`` (cells, 2), rows and columns, -1 for none;
+``init_pos``, ``target`` (trains, 2); ``init_dir`` (trains,); ``target_dirs`` (trains, 4), whether a
+heading arrives; ``max_speed``, ``init_speed`` (trains, 2), numerators and denominators;
+``earliest_departure``, ``latest_arrival`` (trains,); ``waypoints`` (waypoints, 7): train, stop,
+row, column, heading, earliest departure, latest arrival, -1 for none; ``max_episode_steps``;
+``strikes`` (strikes, 3): step, train, steps.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from coopbench_envs.rail.cells import TYPES
+from coopbench_envs.rail.lines import FAR
+
+__all__ = ["fields_of"]
+
+
+_NEEDED = (
+    *("grid", "init_pos", "init_dir", "target", "target_dirs", "max_speed"),
+    *("earliest_departure", "latest_arrival", "max_episode_steps"),
+)
+_STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
+_HEADINGS = ("north", "east", "south", "west")
+
+
+def fields_of(
+    c: Any, arrays: Mapping[str, Any], *, reachable: bool = True
+) -> dict[str, np.ndarray]:
+    """Turn exported arrays into initial states with a leading axis of episodes.
+
+    Raises ``ValueError`` that names the episode, the train or the cell as (row, column), and the
+    reason, for anything that is not a consistent network with trains that can reach their targets.
+    With ``reachable=False`` they need not reach them.
+    """
+    missing = [name for name in _NEEDED if name not in arrays]
+    if missing:
+        raise ValueError(f"Instances of coopbench/Rail-v0 need the array {missing[0]!r}.")
+    values = {name: np.asarray(array) for name, array in arrays.items()}
+    if values["grid"].ndim == 2:
+        values = {name: array[None] for name, array in values.items()}
+    episodes = []
+    for k in range(len(values["grid"])):
+        try:
+            arrays = {name: array[k] for name, array in values.items()}
+            episodes.append(_episode(c, arrays))
+            if reachable:
+                _check_ways(arrays)
+        except ValueError as error:
+            raise ValueError(f"Instance {k} of coopbench/Rail-v0: {error}") from None
+    return {name: np.stack([fields[name] for fields in episodes]) for name in episodes[0]}
+
+
+def _episode(c: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Check one instance and return the fields of its initial state."""
+    grid = arrays["grid"].astype(np.int64)
+    _check_shape(c, grid, arrays)
+    _check_network(grid)
+    limit = int(arrays["max_episode_steps"])
+    if not 1 <= limit <= c.horizon:
+        raise ValueError(
+            f"its limit is {limit} steps; allowed: 1 to {c.horizon}, the horizon of the task."
+        )
+    starts = _starts(grid, arrays)
+    targets, headings = _targets(grid, arrays)
+    top, speed = (_speeds(c, arrays, name) for name in ("max_speed", "init_speed"))
+    departure = arrays["earliest_departure"].astype(np.int64)
+    for a in np.flatnonzero((departure < 0) | (departure > limit)):
+        raise ValueError(f"train {a} departs at step {departure[a]}; allowed: 0 to {limit}.")
+    place = 4 * _cells(c, starts) + arrays["init_dir"]
+    rail = np.zeros((c.height + 2, c.width + 2), np.uint16)
+    rail[1:-1, 1:-1] = grid
+    return {
+        "rail": rail.ravel(),
+        "level_free": _level_free(c, grid, arrays),
+        "limit": np.asarray(limit),
+        "start": place,
+        "place": place,
+        "target": _cells(c, targets),
+        "target_headings": headings @ (1 << np.arange(4)),
+        "top_speed": top,
+        "speed": speed,
+        "departure": departure,
+        "due": arrays["latest_arrival"].astype(np.int64),
+        **_stops(c, grid, arrays),
+        **_strikes(c, arrays, limit),
+    }
+
+
+def _cells(c: Any, positions: np.ndarray) -> np.ndarray:
+    return (positions[..., 0] + 1) * c.columns + positions[..., 1] + 1
+
+
+def _exits(grid: np.ndarray, heading: Any) -> Any:
+    return (grid >> (4 * (3 - heading))) & 15
+
+
+def _check_shape(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
+    if grid.shape != (c.height, c.width):
+        raise ValueError(f"its grid is {grid.shape}; the task has {(c.height, c.width)} cells.")
+    trains = len(arrays["init_dir"])
+    if trains != c.num_agents:
+        raise ValueError(f"it has {trains} trains; num_agents of the task is {c.num_agents}.")
+    widths = {"init_pos": 2, "target": 2, "target_dirs": 4, "max_speed": 2}
+    one = dict.fromkeys(("init_dir", "earliest_departure", "latest_arrival"), ())
+    for name, shape in {**{name: (width,) for name, width in widths.items()}, **one}.items():
+        if arrays[name].shape != (trains, *shape) or arrays[name].dtype.kind not in "iub":
+            raise ValueError(
+                f"{name!r} must be whole numbers of shape {(trains, *shape)}; given "
+                f"{arrays[name].dtype} of {arrays[name].shape}."
+            )
+
+
+def _check_network(grid: np.ndarray) -> None:
+    """Raise for codes that are no cells, and for exits that lead to no rail."""
+    for row, column in np.argwhere(~np.isin(grid, list(TYPES))):
+        raise ValueError(
+            f"cell ({row}, {column}) has the code {grid[row, column]}, which is none of the "
+            f"{len(TYPES)} types of cells."
+        )
+    ring = np.pad(grid, 1)
+    for turn, (down, right) in enumerate(_STEPS):
+        leads = np.zeros(grid.shape, bool)
+        for heading in range(4):
+            leads |= (_exits(grid, heading) >> (3 - turn)) & 1 == 1
+        rows, columns = (slice(1 + step, step - 1 or None) for step in (down, right))
+        for row, column in np.argwhere(leads & (_exits(ring[rows, columns], turn) == 0)):
+            raise ValueError(
+                f"cell ({row}, {column}) has an exit to the {_HEADINGS[turn]} without a "
+                f"counterpart in the next cell."
+            )
+
+
+def _inside(grid: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    inside: np.ndarray = ((positions >= 0) & (positions < np.array(grid.shape))).all(axis=-1)
+    return inside
+
+
+def _starts(grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    positions, headings = arrays["init_pos"].astype(np.int64), arrays["init_dir"]
+    inside = _inside(grid, positions)
+    for a, (row, column) in enumerate(positions):
+        if not inside[a] or grid[row, column] == 0:
+            raise ValueError(f"train {a} starts at ({row}, {column}), where there is no rail.")
+        if headings[a] not in range(4) or not _exits(grid[row, column], int(headings[a])):
+            raise ValueError(
+                f"train {a} starts at ({row}, {column}) with the heading {headings[a]}, which "
+                f"that cell does not have."
+            )
+    return positions
+
+
+def _targets(
+    grid: np.ndarray, arrays: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    positions, headings = arrays["target"].astype(np.int64), arrays["target_dirs"] != 0
+    inside = _inside(grid, positions)
+    for a, (row, column) in enumerate(positions):
+        if not inside[a] or grid[row, column] == 0:
+            raise ValueError(f"the target of train {a}, ({row}, {column}), is off the rails.")
+        valid = [bool(_exits(grid[row, column], heading)) for heading in range(4)]
+        if not headings[a].any() or (headings[a] & ~np.array(valid)).any():
+            raise ValueError(
+                f"the target of train {a}, ({row}, {column}), is reached with headings "
+                f"{np.flatnonzero(headings[a]).tolist()}; that cell has "
+                f"{np.flatnonzero(valid).tolist()}."
+            )
+    return positions, headings
+
+
+def _check_ways(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise for a train that cannot reach its target."""
+    grid, headings = arrays["grid"].astype(np.int64), arrays["target_dirs"] != 0
+    reached: dict[tuple[int, ...], np.ndarray] = {}
+    for a, target in enumerate(arrays["target"]):
+        key = (int(target[0]), int(target[1]), *headings[a].tolist())
+        if key not in reached:
+            reached[key] = _places_before(grid, target, headings[a])
+        row, column = (int(k) for k in arrays["init_pos"][a])
+        if not reached[key][row, column, int(arrays["init_dir"][a])]:
+            raise ValueError(
+                f"train {a} starts at ({row}, {column}) and cannot reach its target "
+                f"({target[0]}, {target[1]})."
+            )
+
+
+def _places_before(grid: np.ndarray, target: np.ndarray, headings: np.ndarray) -> np.ndarray:
+    """Return from which places, bool (rows, columns, 4), a target can be reached."""
+    reached = np.zeros((*grid.shape, 4), bool)
+    places = [(int(target[0]), int(target[1]), int(h)) for h in np.flatnonzero(headings)]
+    for place in places:
+        reached[place] = True
+    while places:
+        row, column, heading = places.pop()
+        row, column = row - _STEPS[heading][0], column - _STEPS[heading][1]
+        if not (0 <= row < grid.shape[0] and 0 <= column < grid.shape[1]):
+            continue
+        code = int(grid[row, column])
+        for entered in range(4):
+            opens = (code >> (4 * (3 - entered) + 3 - heading)) & 1
+            if opens and not reached[row, column, entered]:
+                reached[row, column, entered] = True
+                places.append((row, column, entered))
+    return reached
+
+
+def _speeds(c: Any, arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """Return speeds in units, from numerators and denominators."""
+    fractions = arrays.get(name, arrays["max_speed"]).astype(np.int64)
+    for a, (over, under) in enumerate(fractions):
+        if under <= 0 or not 0 <= over <= under or (over == 0 and name == "max_speed"):
+            raise ValueError(
+                f"train {a} has the {name} {over}/{under}; allowed: above 0 and at most 1."
+            )
+        if (over * c.unit) % under:
+            raise ValueError(
+                f"train {a} has the {name} {over}/{under}, which is no multiple of 1/{c.unit}; "
+                f"name it among the task's speeds."
+            )
+    units: np.ndarray = fractions[:, 0] * c.unit // fractions[:, 1]
+    return units
+
+
+def _level_free(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    cells = np.zeros(c.cells, np.int8)
+    for row, column in arrays.get("level_free", np.zeros((0, 2), np.int64)):
+        if row < 0:
+            continue
+        if row >= c.height or not 0 <= column < c.width or grid[row, column] == 0:
+            raise ValueError(f"the level-free cell ({row}, {column}) is no rail.")
+        cells[_cells(c, np.array([row, column], np.int64))] = 1
+    return cells
+
+
+def _stops(
+    c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return the intermediate stops: places, and the steps at which they are left and reached."""
+    shape = (c.num_agents, c.num_stops, 4)
+    place, leave, reach = np.full(shape, -1), np.full(shape, -FAR), np.full(shape, FAR)
+    rows = arrays.get("waypoints", np.zeros((0, 7))).astype(np.int64)
+    rows = rows[rows[:, 0] >= 0]
+    for a, stop, row, column, heading, departure, arrival in rows:
+        if a >= c.num_agents:
+            raise ValueError(f"there is a stop of train {a}; there are {c.num_agents} trains.")
+        if stop in (0, rows[rows[:, 0] == a, 1].max()):
+            continue
+        if stop > c.num_stops:
+            raise ValueError(
+                f"train {a} has a stop {stop}; line_length of the task is {c.num_stops + 2}."
+            )
+        inside = bool(_inside(grid, np.array([row, column])))
+        if not inside or heading not in range(4) or not _exits(grid[row, column], heading):
+            raise ValueError(f"stop {stop} of train {a}, ({row}, {column}), is off the rails.")
+        used = int((place[a, stop - 1] >= 0).sum())
+        if used == shape[2]:
+            raise ValueError(f"stop {stop} of train {a} has more than {used} alternatives.")
+        place[a, stop - 1, used] = 4 * _cells(c, np.array([row, column])) + heading
+        if departure >= 0:
+            leave[a, stop - 1, used] = departure
+        if arrival >= 0:
+            reach[a, stop - 1, used] = arrival
+    return {"stop_place": place, "stop_departure": leave, "stop_due": reach}
+
+
+def _strikes(c: Any, arrays: Mapping[str, np.ndarray], limit: int) -> dict[str, np.ndarray]:
+    """Return the schedule of malfunctions, without those that meet a broken train."""
+    times = np.full((c.num_agents, c.num_strikes), FAR)
+    lengths = np.zeros((c.num_agents, c.num_strikes), np.int64)
+    counts, repaired = np.zeros(c.num_agents, np.int64), np.zeros(c.num_agents, np.int64)
+    rows = arrays.get("strikes", np.zeros((0, 3))).astype(np.int64)
+    rows = rows[rows[:, 0] > 0]
+    for step, a, length in rows[np.argsort(rows[:, 0], kind="stable")]:
+        if not 0 <= a < c.num_agents:
+            raise ValueError(
+                f"a malfunction strikes train {a} at step {step}; there are {c.num_agents} trains."
+            )
+        if length < 1 or length > limit + FAR // 2:
+            raise ValueError(f"a malfunction of train {a} at step {step} lasts {length} steps.")
+        if step > limit or step < repaired[a]:
+            continue
+        if counts[a] == c.num_strikes:
+            raise ValueError(
+                f"train {a} has more than {c.num_strikes} malfunctions, for which the task's "
+                f"malfunction_rate and malfunction_duration leave room; set them as they were."
+            )
+        times[a, counts[a]], lengths[a, counts[a]] = step, length
+        counts[a] += 1
+        repaired[a] = step + length
+    return {"strike_time": times, "strike_length": lengths}

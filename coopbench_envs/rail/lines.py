@@ -1,0 +1,248 @@
+"""Lines: which stations a train serves, when, and when it breaks down, drawn per episode."""
+
+import math
+
+import numpy as np
+
+from coopbench_envs.core import integer, routine, uniform
+from coopbench_envs.rail.cells import DIAMOND, exits
+from coopbench_envs.rail.distances import UNREACHABLE, search
+from coopbench_envs.rail.network import AXIS, SHAPE, pair_of, station
+from coopbench_envs.rail.rewards import CHALLENGE_2020
+
+__all__ = ["FAR", "draw_level_free", "draw_lines", "draw_ring", "draw_strikes", "draw_times"]
+
+FAR = 2**30  # a step that no episode reaches
+TRIES = 60  # choices of stations at most, per train and network
+
+
+@routine
+def draw_lines(c, s, i, rng, cities):
+    """Draw start, stops and target of every train; return whether each has a way.
+
+    Trains come in pairs: the second serves the cities of the first in reverse order.
+    """
+    maps = np.int64(0)
+    for a in range(c.num_agents):
+        s.map_of[i, a] = -1
+        for _ in range(TRIES):
+            if s.map_of[i, a] < 0:
+                if a % 2 == 0:
+                    draw_route(c, s, i, rng, cities)
+                draw_line(c, s, i, a, rng, maps)
+        if s.map_of[i, a] < 0:
+            return False
+        maps = max(maps, s.map_of[i, a] + 1)
+        s.top_speed[i, a] = draw_speed(c, i, rng)
+    return True
+
+
+@routine
+def draw_route(c, s, i, rng, cities):
+    """Draw as many different cities as a line has stops."""
+    for k in range(cities):
+        s.route[i, k] = k
+    for k in range(c.num_stops + 2):
+        other = k + integer(rng, i, cities - k)
+        city = s.route[i, other]
+        s.route[i, other] = s.route[i, k]
+        s.route[i, k] = city
+
+
+@routine
+def draw_speed(c, i, rng):
+    """Draw the top speed of a train by the shares."""
+    x, k = uniform(rng, i), 0
+    while k < len(c.speed_units) - 1 and c.speed_shares[k] <= x:
+        k += 1
+    return c.speed_units[k]
+
+
+@routine
+def draw_line(c, s, i, a, rng, maps):
+    """Draw the stations of train ``a``; without a way it gets no map.
+
+    It starts on a track of even number and ends on one of odd number, as in flatland-rl.
+    """
+    stops = c.num_stops + 2
+    first = s.route[i, 0 if a % 2 == 0 else stops - 1]
+    final = s.route[i, stops - 1 if a % 2 == 0 else 0]
+    tracks = s.city[i, first, SHAPE] // 100
+    start = station(s.city, i, first, (2 * integer(rng, i, 10)) % tracks, c.delta)
+    tracks = s.city[i, final, SHAPE] // 100
+    target = station(s.city, i, final, (2 * integer(rng, i, 10) + 1) % tracks, c.delta)
+    s.target[i, a] = target
+    s.target_headings[i, a] = 5 << s.city[i, final, AXIS] % 2
+    row = maps
+    for b in range(a):
+        if s.target[i, b] == target:
+            row = np.int64(s.map_of[i, b])
+    if row == maps:
+        search(s.distances, s.queue, s.rail, i, row, target, s.target_headings[i, a], c.delta)
+    axis = s.city[i, first, AXIS]
+    ways = 0
+    for k in range(2):
+        heading = (axis + 2 * k) & 3
+        if draw_way(c, s, i, a, rng, 4 * start + heading, row):
+            ways += 1
+            if integer(rng, i, ways) == 0:
+                s.start[i, a] = 4 * start + heading
+                s.map_of[i, a] = row
+
+
+@routine
+def draw_way(c, s, i, a, rng, place, row):
+    """Draw the stops between start and target; return whether the train can serve them all.
+
+    ``stop_departure`` counts the cells from the start, ``stop_due`` those to the target.
+    """
+    stops, cells = c.num_stops, np.int64(0)
+    for k in range(stops):
+        city = s.route[i, 1 + k if a % 2 == 0 else stops - k]
+        track = integer(rng, i, s.city[i, city, SHAPE] // 100)
+        cell = station(s.city, i, city, track, c.delta)
+        axis = s.city[i, city, AXIS] % 2
+        search(s.distances, s.queue, s.rail, i, c.num_agents, cell, 5 << axis, c.delta)
+        length = np.int64(s.distances[i, c.num_agents, place])
+        if length == UNREACHABLE:
+            return False
+        cells += length
+        place = descend(c, s, i, place)
+        for j in range(s.stop_place.shape[3]):
+            s.stop_place[i, a, k, j] = 4 * cell + axis + 2 * j if j < 2 else -1
+            s.stop_departure[i, a, k, j] = cells
+    length = np.int64(s.distances[i, row, place])
+    for k in range(stops):
+        for j in range(s.stop_place.shape[3]):
+            s.stop_due[i, a, k, j] = cells + length - s.stop_departure[i, a, k, j]
+    s.wish[i, a] = cells + length + 1
+    return length != UNREACHABLE
+
+
+@routine
+def descend(c, s, i, place):
+    """Follow the distances of the extra map from ``place`` to where they are 0."""
+    row = c.num_agents
+    while s.distances[i, row, place] > 0:
+        bits = exits(s.rail[i, place >> 2], place & 3)
+        after = place
+        for turn in range(4):
+            ahead = 4 * ((place >> 2) + c.delta[turn]) + turn
+            if (bits >> (3 - turn)) & 1 and s.distances[i, row, ahead] < s.distances[i, row, after]:
+                after = ahead
+        place = after
+    return place
+
+
+@routine
+def draw_ring(c, s, i, rng):
+    """Lay a ring of rails along the edge; trains run from its upper to its lower side.
+
+    For tasks without cities, whose instances are all imported.
+    """
+    for cell in range(c.cells):
+        row, column = cell // c.columns, cell % c.columns
+        upper, lower = row == 1 and 0 < column <= c.width, row == c.height and 0 < column <= c.width
+        left, right = column == 1 and 0 < row <= c.height, column == c.width and 0 < row <= c.height
+        code = np.int64(0)
+        if upper or lower:
+            code = pair_of(1, 1)
+        elif left or right:
+            code = pair_of(0, 0)
+        if upper and left:
+            code = pair_of(0, 1)
+        elif upper and right:
+            code = pair_of(1, 2)
+        elif lower and right:
+            code = pair_of(2, 3)
+        elif lower and left:
+            code = pair_of(3, 0)
+        s.rail[i, cell] = code
+    for a in range(c.num_agents):
+        start = c.columns + 2 + integer(rng, i, c.width - 2)
+        target = c.columns * c.height + 2 + integer(rng, i, c.width - 2)
+        s.start[i, a] = 4 * start + 1 + 2 * integer(rng, i, 2)
+        s.target[i, a] = target
+        s.target_headings[i, a] = 10
+        s.map_of[i, a] = 0
+        search(s.distances, s.queue, s.rail, i, 0, target, 10, c.delta)
+        s.wish[i, a] = s.distances[i, 0, s.start[i, a]] + 1
+        s.top_speed[i, a] = draw_speed(c, i, rng)
+        for k in range(c.num_stops):
+            for j in range(s.stop_place.shape[3]):
+                s.stop_place[i, a, k, j] = -1
+
+
+@routine
+def draw_level_free(c, s, i, rng):
+    """Choose the share of diamonds whose tracks lie on different levels."""
+    total = np.int64(0)
+    for cell in range(c.cells):
+        s.level_free[i, cell] = 0
+        total += s.rail[i, cell] == DIAMOND
+    if c.level_free_share <= 0.0 or total == 0:
+        return
+    share = c.level_free_share * total
+    wanted = np.int64(math.floor(share))
+    wanted += uniform(rng, i) < share - wanted
+    for cell in range(c.cells):
+        if s.rail[i, cell] == DIAMOND:
+            if integer(rng, i, total) < wanted:
+                s.level_free[i, cell] = 1
+                wanted -= 1
+            total -= 1
+
+
+@routine
+def draw_times(c, s, i, rng, cities):
+    """Set the limit, and draw when trains depart and are due, by the formulas of flatland-rl."""
+    n, total, longest = c.num_agents, 0.0, 0.0
+    for a in range(n):
+        time = s.wish[i, a] * c.unit / s.top_speed[i, a]
+        total += time
+        longest = max(longest, time)
+    slack = 0.2 * (total / n)
+    extent = c.height + c.width + n / cities
+    limit = min(math.ceil(1.5 * longest) + slack, 3 * math.floor(8.0 * extent))
+    if c.reward_code == CHALLENGE_2020:
+        limit = 8.0 * extent
+    steps = min(np.int64(limit), c.horizon)
+    s.limit[i] = steps
+    for a in range(n):
+        s.departure[i, a] = 0
+        s.due[i, a] = steps
+        if c.reward_code != CHALLENGE_2020:
+            time = s.wish[i, a] * c.unit / s.top_speed[i, a]
+            travel = np.int64(math.ceil(1.3 * time + slack))
+            window = max(steps - np.int64(0.05 * steps) - travel, 1)
+            s.departure[i, a] = integer(rng, i, window)
+            s.due[i, a] = s.departure[i, a] + travel
+        for k in range(c.num_stops):
+            for j in range(s.stop_place.shape[3]):
+                s.stop_departure[i, a, k, j] += s.departure[i, a]
+                s.stop_due[i, a, k, j] = s.due[i, a] - s.stop_due[i, a, k, j]
+
+
+@routine
+def draw_strikes(c, s, i, a, rng):
+    """Draw the malfunctions of train ``a``: at every step with the same chance, if it runs."""
+    step, k = np.int64(0), 0
+    while k < c.num_strikes:
+        x, low, high = uniform(rng, i), 0, len(c.strike_gaps)
+        while low < high:
+            middle = (low + high) // 2
+            if c.strike_gaps[middle] <= x:
+                low = middle + 1
+            else:
+                high = middle
+        step += low + 1
+        if low == len(c.strike_gaps) or step > s.limit[i]:
+            break
+        s.strike_time[i, a, k] = step
+        s.strike_length[i, a, k] = c.strike_low + integer(rng, i, c.strike_span)
+        step += s.strike_length[i, a, k] - 1
+        k += 1
+    while k < c.num_strikes:
+        s.strike_time[i, a, k] = FAR
+        s.strike_length[i, a, k] = 0
+        k += 1

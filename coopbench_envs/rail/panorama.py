@@ -1,0 +1,87 @@
+"""Panorama: the whole map as every train sees it, the global observation of flatland-rl 4.3.0.
+
+Only what has changed since the last step is written anew.
+"""
+
+from coopbench_envs.core import routine
+from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, is_on_map
+
+__all__ = ["CHANNELS", "paint"]
+
+CHANNELS = (16, 5, 2)  # of the parts rails, trains and targets
+OWN_HEADING, HEADING, DOWN, PACE, DEPARTING = range(5)
+
+
+@routine
+def paint(c, s, i, obs):
+    """Write the map for every train."""
+    pixels = c.height * c.width
+    trains, targets = 16 * pixels, 21 * pixels
+    if not s.painted[i]:
+        prime(c, s, i, obs)
+    else:
+        for a in range(c.num_agents):
+            erase(c, s, i, a, trains, targets, obs)
+    for a in range(c.num_agents):
+        pixel = pixel_of(c, s.place[i, a] >> 2)
+        s.shown_pixel[i, a] = pixel
+        s.shown_status[i, a] = s.status[i, a]
+        goal = pixel_of(c, s.target[i, a])
+        for b in range(c.num_agents):
+            draw_train(c, s, i, a, b, trains + 5 * pixel, obs)
+            if s.status[i, a] != ARRIVED:
+                obs[i, b, targets + 2 * goal + 1] = 1.0
+        obs[i, a, trains + 5 * pixel + OWN_HEADING] = s.place[i, a] & 3
+        obs[i, a, targets + 2 * goal] = 1.0
+    s.painted[i] = True
+
+
+@routine
+def pixel_of(c, cell):
+    """Return the number of a cell on the grid without its ring."""
+    return (cell // c.columns - 1) * c.width + cell % c.columns - 1
+
+
+@routine
+def draw_train(c, s, i, a, b, entry, obs):
+    """Write train ``a`` into the picture of train ``b``."""
+    if is_on_map(s.status[i, a]):
+        if a != b:
+            obs[i, b, entry + HEADING] = s.place[i, a] & 3
+        obs[i, b, entry + DOWN] = s.broken[i, a]
+        obs[i, b, entry + PACE] = s.speed[i, a] / c.unit
+    elif s.status[i, a] <= BROKEN_OFF_MAP:
+        obs[i, b, entry + DEPARTING] += 1.0
+
+
+@routine
+def erase(c, s, i, a, trains, targets, obs):
+    """Take train ``a`` out of all pictures, where and as it was drawn last."""
+    entry = trains + 5 * s.shown_pixel[i, a]
+    goal = targets + 2 * pixel_of(c, s.target[i, a]) + 1
+    for b in range(c.num_agents):
+        obs[i, b, entry + HEADING] = -1.0
+        obs[i, b, entry + DOWN] = -1.0
+        obs[i, b, entry + PACE] = -1.0
+        obs[i, b, entry + DEPARTING] = 0.0
+        if s.shown_status[i, a] != ARRIVED:
+            obs[i, b, goal] = 0.0
+    obs[i, a, entry + OWN_HEADING] = -1.0
+
+
+@routine
+def prime(c, s, i, obs):
+    """Write the rails, and leave out all trains and targets."""
+    pixels = c.height * c.width
+    for a in range(c.num_agents):
+        for pixel in range(pixels):
+            cell = (pixel // c.width + 1) * c.columns + pixel % c.width + 1
+            code = s.rail[i, cell]
+            for bit in range(16):
+                obs[i, a, 16 * pixel + bit] = (code >> (15 - bit)) & 1
+            entry = 16 * pixels + 5 * pixel
+            for k in range(4):
+                obs[i, a, entry + k] = -1.0
+            obs[i, a, entry + DEPARTING] = 0.0
+            obs[i, a, 21 * pixels + 2 * pixel] = 0.0
+            obs[i, a, 21 * pixels + 2 * pixel + 1] = 0.0
