@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.core import integer, routine
+from coopbench_envs.core import integer, routine, subroutine
 from coopbench_envs.rail.cells import TYPES
 from coopbench_envs.rail.lines import (
     draw_level_free,
@@ -117,7 +117,7 @@ def _grid(p: Any, cities: int, rows: int, columns: int, radius: int) -> np.ndarr
     return centres
 
 
-@routine
+@subroutine
 def draw_instance(c, s, i, rng):
     """Draw networks until one has a way for every line, then what else an episode needs."""
     yard = Yard(s.rail, s.closed, s.label, s.previous, s.queue, c.delta, c.is_type)
@@ -194,17 +194,18 @@ def choose_axis(c, s, i, k, cities, rng):
         return
     nearest = np.int64(1) << 40
     for other in range(cities):
-        down, right = between(c, s, i, k, other)
+        down, right = apart(c, s.city[i, k, PLACE], s.city[i, other, PLACE])
         if other != k and abs(down) + abs(right) < nearest:
             nearest = abs(down) + abs(right)
             s.city[i, k, AXIS] = 2 if abs(down) > abs(right) else 1
 
 
 @routine
-def between(c, s, i, k, other):
-    """Return the rows and columns from city ``k`` to the ``other``."""
-    here, far = np.int64(s.city[i, k, PLACE]), np.int64(s.city[i, other, PLACE])
-    return far // c.columns - here // c.columns, far % c.columns - here % c.columns
+def apart(c, here, far):
+    """Return the rows and columns from one cell to another."""
+    first, second = np.int64(here), np.int64(far)
+    down = second // c.columns - first // c.columns
+    return down, second % c.columns - first % c.columns
 
 
 @routine
@@ -217,16 +218,17 @@ def door(c, s, i, k, number, outward):
 
 @routine
 def join_cities(c, s, i, yard, cities):
-    """Lay a line from every exit to the nearest exit of the nearest city in that direction."""
+    """Lay a line from every exit to the nearest exit of the nearest city in that direction.
+
+    Where none can be laid, the next exits of that city are tried. What stays open is a dead end.
+    """
     for k in range(cities):
         for end in range(2):
             outward = (s.city[i, k, AXIS] + 2 * end) & 3
+            other = nearest_city(c, s, i, k, outward, cities)
             for number in range(s.city[i, k, SHAPE] % 100):
-                start = door(c, s, i, k, number, outward)
-                goal, inward = nearest_door(c, s, i, k, start, outward, cities)
-                if goal >= 0:
-                    s.search[i] += 1
-                    connect(yard, i, 4 * start + outward, goal, inward, s.search[i])
+                if other >= 0:
+                    join_door(c, s, i, yard, door(c, s, i, k, number, outward), outward, other)
     for k in range(cities):
         for end in range(2):
             outward = (s.city[i, k, AXIS] + 2 * end) & 3
@@ -235,34 +237,42 @@ def join_cities(c, s, i, yard, cities):
 
 
 @routine
-def nearest_door(c, s, i, k, start, outward, cities):
-    """Return an exit of the nearest city that lies ``outward`` of city ``k``, and its way in.
+def join_door(c, s, i, yard, start, outward, other):
+    """Lay a line from an exit to the nearest exit of city ``other`` to which there is a way."""
+    doors, tried, joined = s.city[i, other, SHAPE] % 100, np.int64(-1), False
+    for _ in range(2 * doors):
+        goal, inward, rank = np.int64(-1), np.int64(0), np.int64(1) << 40
+        for k in range(2 * doors):
+            away = (s.city[i, other, AXIS] + 2 * (k % 2)) & 3
+            cell = door(c, s, i, other, k // 2, away)
+            down, right = apart(c, start, cell)
+            value = (abs(down) + abs(right)) * 2 * doors + k
+            if tried < value < rank:
+                rank = np.int64(value)
+                goal, inward = cell, np.int64((away + 2) & 3)
+        if not joined and goal >= 0:
+            s.search[i] += 1
+            joined = connect(yard, i, 4 * start + outward, goal, inward, s.search[i])
+        tried = rank
+
+
+@routine
+def nearest_city(c, s, i, k, outward, cities):
+    """Return the nearest city that lies ``outward`` of city ``k``.
 
     If no city lies there, those to the left, to the right and behind come next.
     """
     chosen = np.int64(-1)
     for turn in range(4):
         side = (outward + (0 if turn == 0 else 3 if turn == 1 else 1 if turn == 2 else 2)) & 3
-        nearest = np.int64(1) << 40
+        nearest, searching = np.int64(1) << 40, chosen < 0
         for other in range(cities):
-            down, right = between(c, s, i, k, other)
-            if other != k and in_cone(down, right, side) and abs(down) + abs(right) < nearest:
-                nearest = abs(down) + abs(right)
+            down, right = apart(c, s.city[i, k, PLACE], s.city[i, other, PLACE])
+            length = abs(down) + abs(right)
+            if searching and other != k and in_cone(down, right, side) and length < nearest:
+                nearest = length
                 chosen = np.int64(other)
-        if chosen >= 0:
-            break
-    goal, inward, nearest = np.int64(-1), np.int64(0), np.int64(1) << 40
-    if chosen >= 0:
-        for end in range(2):
-            away = (s.city[i, chosen, AXIS] + 2 * end) & 3
-            for number in range(s.city[i, chosen, SHAPE] % 100):
-                cell = door(c, s, i, chosen, number, away)
-                length = abs(cell // c.columns - start // c.columns)
-                length += abs(cell % c.columns - start % c.columns)
-                if length < nearest:
-                    nearest = length
-                    goal, inward = cell, np.int64((away + 2) & 3)
-    return goal, inward
+    return chosen
 
 
 @routine

@@ -154,9 +154,7 @@ def _starts(grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     return positions
 
 
-def _targets(
-    grid: np.ndarray, arrays: Mapping[str, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
+def _targets(grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     positions, headings = arrays["target"].astype(np.int64), arrays["target_dirs"] != 0
     inside = _inside(grid, positions)
     for a, (row, column) in enumerate(positions):
@@ -236,9 +234,7 @@ def _level_free(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> n
     return cells
 
 
-def _stops(
-    c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def _stops(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the intermediate stops: places, and the steps at which they are left and reached."""
     shape = (c.num_agents, c.num_stops, 4)
     place, leave, reach = np.full(shape, -1), np.full(shape, -FAR), np.full(shape, FAR)

@@ -79,15 +79,12 @@ def draw_line(c, s, i, a, rng, maps):
             row = np.int64(s.map_of[i, b])
     if row == maps:
         search(s.distances, s.queue, s.rail, i, row, target, s.target_headings[i, a], c.delta)
-    axis = s.city[i, first, AXIS]
-    ways = 0
-    for k in range(2):
-        heading = (axis + 2 * k) & 3
-        if draw_way(c, s, i, a, rng, 4 * start + heading, row):
-            ways += 1
-            if integer(rng, i, ways) == 0:
-                s.start[i, a] = 4 * start + heading
-                s.map_of[i, a] = row
+    heading = (s.city[i, first, AXIS] + 2 * integer(rng, i, 2)) & 3
+    for _ in range(2):
+        if s.map_of[i, a] < 0 and draw_way(c, s, i, a, rng, 4 * start + heading, row):
+            s.start[i, a] = 4 * start + heading
+            s.map_of[i, a] = row
+        heading = (heading + 2) & 3
 
 
 @routine

@@ -3,7 +3,7 @@
 Only what has changed since the last step is written anew.
 """
 
-from coopbench_envs.core import routine
+from coopbench_envs.core import routine, subroutine
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, is_on_map
 
 __all__ = ["CHANNELS", "paint"]
@@ -12,7 +12,7 @@ CHANNELS = (16, 5, 2)  # of the parts rails, trains and targets
 OWN_HEADING, HEADING, DOWN, PACE, DEPARTING = range(5)
 
 
-@routine
+@subroutine
 def paint(c, s, i, obs):
     """Write the map for every train."""
     pixels = c.height * c.width

@@ -1,9 +1,212 @@
 """Pictures of a railway: rails, trains as arrows, and where they want to go."""
 
+from collections.abc import Mapping
+from typing import Any
 
-def picture(constants, fields, agents):
-    raise NotImplementedError
+import numpy as np
+
+from coopbench_envs import rendering
+from coopbench_envs.rail.cells import BASES, rotated
+from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
+from coopbench_envs.rendering import GRID, INK, PALE, PALETTE, PAPER, VERMILION
+
+__all__ = ["picture", "stuck_trains", "text"]
+
+_SIDE = 840  # pixels of the map's longer side at most
+_LEAST, _MOST = 5, 28  # pixels of a cell
+_EDGE, _HEADER = 14, 34  # pixels around the map, and above it
+_RAIL, _FLOOR = (110, 110, 110), (248, 248, 248)
+_COLOURS = PALETTE[:5]  # vermilion marks trains that are broken
+_DELTA = ((-1, 0), (0, 1), (1, 0), (0, -1))  # rows and columns of a step
+_FLAGS = 60  # trains at most with flags at their targets
+_SIGNS = "^>v<"
 
 
-def text(constants, fields, agents):
-    raise NotImplementedError
+def _grid(c: Any, values: np.ndarray) -> np.ndarray:
+    """Return a field of cells as (rows, columns), without the ring."""
+    inside: np.ndarray = values.reshape(c.height + 2, c.width + 2)[1:-1, 1:-1]
+    return inside
+
+
+def _positions(c: Any, cells: np.ndarray) -> np.ndarray:
+    return np.stack([cells // c.columns - 1, cells % c.columns - 1], axis=-1)
+
+
+def picture(
+    constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]
+) -> np.ndarray:
+    """Draw one lane: rails, targets as rings, trains as arrows in their agent's colour.
+
+    A train that is broken has a red ring, one that can never move again a black frame.
+    """
+    c = constants
+    cell = min(_MOST, max(_LEAST, _SIDE // max(c.height, c.width)))
+    canvas = rendering.Canvas(
+        2 * ((cell * c.width + 2 * _EDGE + 1) // 2),
+        2 * ((cell * c.height + 2 * _EDGE + _HEADER + 1) // 2),
+    )
+    canvas.rectangle(_EDGE, _EDGE + _HEADER, cell * c.width, cell * c.height, _FLOOR)
+    grid = _grid(c, fields["rail"])
+    for row, column in np.argwhere(grid):
+        for ends in tracks_of(int(grid[row, column])):
+            canvas.line([_point(row, column, cell, end) for end in ends], _RAIL, cell / 9)
+    if len(agents) <= _FLAGS:
+        _draw_targets(canvas, c, fields, cell)
+    stuck = stuck_trains(c, fields)
+    for a, status in enumerate(fields["status"]):
+        if BROKEN_OFF_MAP < status < ARRIVED:
+            _draw_train(canvas, c, fields, a, cell)
+            if stuck[a]:
+                _frame(canvas, c, fields, a, cell)
+    _header(canvas, c, fields, int(stuck.sum()))
+    return canvas.pixels()
+
+
+def tracks_of(code: int) -> list[tuple[Any, ...]]:
+    """Return the tracks of a cell, as points from (-0.5, -0.5) to (0.5, 0.5), row first."""
+    tracks = []
+    for heading in range(4):
+        for turn in range(4):
+            if (code >> (4 * (3 - heading) + 3 - turn)) & 1:
+                back, ahead = _DELTA[(heading + 2) % 4], _DELTA[turn]
+                start, end = (tuple(0.5 * k for k in side) for side in (back, ahead))
+                if start == end:  # a dead end
+                    tracks.append((start, (0.0, 0.0)))
+                elif start < end:  # the other direction is the same track
+                    tracks.append((start, end))
+    return tracks
+
+
+def _point(row: int, column: int, cell: int, shift: Any = (0.0, 0.0)) -> tuple[float, float]:
+    x = _EDGE + cell * (column + 0.5 + shift[1])
+    return x, _EDGE + _HEADER + cell * (row + 0.5 + shift[0])
+
+
+def _draw_targets(canvas: Any, c: Any, fields: Mapping[str, np.ndarray], cell: int) -> None:
+    """Draw a ring for every target of trains that have not arrived, one within the other."""
+    rings: dict[int, int] = {}
+    for a, target in enumerate(fields["target"].tolist()):
+        rings[target] = rings.get(target, 0) + 1
+        row, column = _positions(c, np.array(target))
+        if fields["status"][a] != ARRIVED and rings[target] <= 3:
+            x, y = _point(int(row), int(column), cell)
+            canvas.ring(x, y, cell * (0.62 - 0.14 * rings[target]), _COLOURS[a % 5], 2.0)
+
+
+def _draw_train(canvas: Any, c: Any, fields: Mapping[str, np.ndarray], a: int, cell: int) -> None:
+    """Draw an arrowhead in the direction of travel, further on the more of its cell lies behind."""
+    place = int(fields["place"][a])
+    row, column = (int(k) for k in _positions(c, np.array(place >> 2)))
+    along = _DELTA[place & 3]
+    share = float(fields["distance"][a]) / c.unit * 0.4 - 0.2
+    x, y = _point(row, column, cell, tuple(share * k for k in along))
+    size, (dy, dx) = 0.45 * cell, along
+    tip = (x + dx * size, y + dy * size)
+    back = (x - dx * size, y - dy * size)
+    if fields["broken"][a] > 0:
+        canvas.disc(x, y, 0.62 * cell, VERMILION)
+        canvas.disc(x, y, 0.45 * cell, PAPER)
+    canvas.line([back, tip], INK, 0.55 * cell)
+    canvas.line([back, (x + dx * (size - 1), y + dy * (size - 1))], _COLOURS[a % 5], 0.4 * cell)
+    canvas.arrow(x - 0.6 * dx * size, y - 0.6 * dy * size, 1.4 * dx * size, 1.4 * dy * size, INK)
+
+
+def _frame(canvas: Any, c: Any, fields: Mapping[str, np.ndarray], a: int, cell: int) -> None:
+    row, column = (int(k) for k in _positions(c, np.array(int(fields["place"][a]) >> 2)))
+    x, y = _point(row, column, cell, (-0.5, -0.5))
+    canvas.frame(x, y, cell, cell, INK)
+
+
+def _header(canvas: Any, c: Any, fields: Mapping[str, np.ndarray], stuck: int) -> None:
+    y = _EDGE + 0.4 * _HEADER
+    canvas.text(_EDGE, y, _summary(fields, stuck), 13)
+    width = canvas.width - 2 * _EDGE
+    done = min(1.0, int(fields["time"]) / max(1, int(fields["limit"])))
+    canvas.rectangle(_EDGE, y + 14, width, 3, GRID)
+    canvas.rectangle(_EDGE, y + 14, width * done, 3, PALE)
+
+
+def _summary(fields: Mapping[str, np.ndarray], stuck: int) -> str:
+    status = fields["status"]
+    on_map = int(((status > BROKEN_OFF_MAP) & (status < ARRIVED)).sum())
+    return (
+        f"step {int(fields['time'])} / {int(fields['limit'])}    on map {on_map}    "
+        f"arrived {int((status == ARRIVED).sum())} / {len(status)}    "
+        f"broken {int((fields['broken'] > 0).sum())}    deadlocked {stuck}"
+    )
+
+
+def stuck_trains(c: Any, fields: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return which trains on the map can never move again, bool (trains,), as the metric counts."""
+    on_map = (fields["status"] > BROKEN_OFF_MAP) & (fields["status"] < ARRIVED)
+    places = fields["place"].astype(int)
+    held = {_resource(fields, int(places[a])): a for a in np.flatnonzero(on_map).tolist()}
+    ways = {a: _blockers(c, fields, int(places[a]), held) for a in held.values()}
+    stuck = {a for a, others in ways.items() if None not in others}
+    while True:
+        free = {a for a in stuck if ways[a] - stuck}
+        if not free:
+            free = set(list(_in_rings(ways, stuck))[:1])
+        if not free:
+            break
+        stuck -= free
+    return np.isin(np.arange(len(places)), sorted(stuck))
+
+
+def _resource(fields: Mapping[str, np.ndarray], place: int) -> int:
+    return 2 * (place >> 2) + (place & 1) * int(fields["level_free"][place >> 2])
+
+
+def _blockers(
+    c: Any, fields: Mapping[str, np.ndarray], place: int, held: Mapping[int, int]
+) -> set[int | None]:
+    """Return who holds the cells that a train at ``place`` can go to; None: nobody."""
+    code, heading = int(fields["rail"][place >> 2]), place & 3
+    ahead = [
+        4 * ((place >> 2) + int(c.delta[turn])) + turn
+        for turn in range(4)
+        if (code >> (4 * (3 - heading) + 3 - turn)) & 1
+    ]
+    return {held.get(_resource(fields, way)) for way in ahead}
+
+
+def _in_rings(ways: Mapping[int, set[int | None]], stuck: set[int]) -> Any:
+    """Yield trains that wait for themselves through at least two others."""
+    for first in sorted(stuck):
+        for second in ways[first] & stuck:
+            queue, seen = [second], {second}
+            while queue:
+                a = queue.pop()
+                for b in ways[a] & stuck:
+                    if b == first and a != second:
+                        yield first
+                    if b is not None and b != first and b not in seen:
+                        seen.add(b)
+                        queue.append(b)
+
+
+def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]) -> str:
+    """Write one lane as a map of characters.
+
+    Rails are lines, ``+`` stands for switches and crossings, ``^>v<`` for trains in their heading,
+    ``x`` for broken ones, ``*`` for targets.
+    """
+    c = constants
+    grid = _grid(c, fields["rail"])
+    page = np.vectorize(lambda code: _LETTERS.get(int(code), "+"), otypes=[str])(grid)
+    for a in np.flatnonzero(fields["status"] != ARRIVED):
+        page[tuple(_positions(c, fields["target"][a]))] = "*"
+    for a, status in enumerate(fields["status"]):
+        if BROKEN_OFF_MAP < status < ARRIVED:
+            place = int(fields["place"][a])
+            sign = "x" if fields["broken"][a] > 0 else _SIGNS[place & 3]
+            page[tuple(_positions(c, np.array(place >> 2)))] = sign
+    stuck = int(stuck_trains(c, fields).sum())
+    return "\n".join([_summary(fields, stuck), *("".join(row).rstrip() for row in page)])
+
+
+_LETTERS = {0: " "} | {
+    rotated(BASES[name], k): letters[k]
+    for name, letters in {"straight": "│─│─", "turn": "┌┐┘└", "dead end": "╷╴╵╶"}.items()
+    for k in range(4)
+}

@@ -6,7 +6,7 @@ observations are those of flatland-rl 4.3.0, bit for bit. Page: docs/environment
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -354,18 +354,13 @@ def mask(c, s, i, masks):
 def observe(c, s, i, obs):
     if c.observation_code == GLOBAL:
         panorama.paint(c, s, i, obs)
+    elif c.observation_code == SHORT:
+        short.write(c, s, i, obs)
     elif c.observation_code == NOTHING:
         for a in range(c.num_agents):
             obs[i, a, 0] = 0.0
     else:
-        tree.mark_trains(c, s, i)
-        for a in range(c.num_agents):
-            if c.observation_code == SHORT:
-                short.look(c, s, i, a, obs)
-            else:
-                tree.grow(c, s, i, a, obs)
-                if c.observation_code == TREE:
-                    tree.normalise(c, a, i, obs)
+        tree.plant(c, s, i, c.observation_code == TREE_RAW, obs)
 
 
 def observation_space(c: Constants, agent: int) -> Box:

@@ -5,15 +5,24 @@ This observation has no counterpart in flatland-rl.
 
 import numpy as np
 
-from coopbench_envs.core import routine
+from coopbench_envs.core import routine, subroutine
 from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT, exits, follow
 from coopbench_envs.rail.distances import UNREACHABLE, distance_of
 from coopbench_envs.rail.trains import STATUSES
+from coopbench_envs.rail.tree import mark_trains
 
-__all__ = ["FEATURES", "PARTS", "look"]
+__all__ = ["FEATURES", "PARTS", "write"]
 
 PARTS = {"status": 7, "train": 4, "times": 2, "ways": (3, 4)}
 FEATURES = 7 + 4 + 2 + 3 * 4
+
+
+@subroutine
+def write(c, s, i, obs):
+    """Write what all trains see."""
+    mark_trains(c, s, i)
+    for a in range(c.num_agents):
+        look(c, s, i, a, obs)
 
 
 @routine

@@ -84,19 +84,14 @@ def plan(c, s, i, a, action, elapsed):
     wish = -1
     if is_on_map(status):
         wish = place
-        if leaves and fit and status == MOVING and not ((stops or not valid) and pace == 0):
-            wish = ahead
-        elif leaves and fit and status != MOVING and moves and valid:
+        goes_on = status == MOVING and not ((stops or not valid) and pace == 0)
+        starts = status != MOVING and moves and valid
+        if leaves and fit and (goes_on or starts):
             wish = ahead
         s.held[i, a] = resource(c, s, i, place)
     elif valid and (
         (status == READY and moves)
-        or (
-            status == BROKEN_OFF_MAP
-            and fit
-            and s.departure[i, a] <= elapsed
-            and (moves or stops)
-        )
+        or (status == BROKEN_OFF_MAP and fit and s.departure[i, a] <= elapsed and (moves or stops))
     ):
         wish = place
     if wish >= 0:
@@ -111,9 +106,9 @@ def paced(c, s, i, a, action, ahead):
     if ahead < 0:
         return 0
     pace, status = s.speed[i, a], s.status[i, a]
-    if status in (STOPPED, BROKEN) and LEFT <= action <= RIGHT:
-        pace += c.acceleration
-    elif action == FORWARD and (ahead ^ s.place[i, a]) & 1 == 0:  # neither a curve nor a turn
+    starts = status in (STOPPED, BROKEN) and LEFT <= action <= RIGHT
+    straight = (ahead ^ s.place[i, a]) & 1 == 0  # neither a curve nor a turn
+    if starts or (action == FORWARD and straight):
         pace += c.acceleration
     elif action == STOP:
         pace -= c.braking
@@ -129,9 +124,7 @@ def finish(c, s, i, a, elapsed):
     s.left[i, a] = s.place[i, a] if is_on_map(old) else -1
     if old != ARRIVED:
         outlook, granted = s.outlook[i, a], s.verdict[i, a] == GRANTED
-        allowed = outlook & VALID != 0 and (
-            granted or (is_on_map(old) and outlook & LEAVES == 0)
-        )
+        allowed = outlook & VALID != 0 and (granted or (is_on_map(old) and outlook & LEAVES == 0))
         new = status_after(c, s, i, a, allowed, elapsed)
         s.status[i, a] = new
         stopping = outlook & STOPS != 0 and s.pace[i, a] == 0

@@ -7,12 +7,12 @@ twelve features; the nodes are written in the order node, left, forward, right, 
 
 import numpy as np
 
-from coopbench_envs.core import routine
+from coopbench_envs.core import routine, subroutine
 from coopbench_envs.rail.cells import DIAMOND, count, exits, lone
 from coopbench_envs.rail.distances import UNREACHABLE, distance_of
 from coopbench_envs.rail.trains import BROKEN_OFF_MAP, is_on_map
 
-__all__ = ["BRANCHES", "FEATURES", "grow", "mark_trains", "normalise", "sizes"]
+__all__ = ["BRANCHES", "FEATURES", "mark_trains", "plant", "sizes"]
 
 BRANCHES, FEATURES = 4, 12
 OWN_TARGET, OTHER_TARGET, OTHER_TRAIN, CONFLICT, UNUSABLE, BRANCHING = range(6)
@@ -48,6 +48,16 @@ def mark_trains(c, s, i):
             s.train_at[i, cell] = a
         elif s.status[i, a] <= BROKEN_OFF_MAP:
             s.waiting_at[i, cell] += 1
+
+
+@subroutine
+def plant(c, s, i, raw, obs):
+    """Write the trees of all trains, with infinities if they are to be ``raw``."""
+    mark_trains(c, s, i)
+    for a in range(c.num_agents):
+        grow(c, s, i, a, obs)
+        if not raw:
+            normalise(c, a, i, obs)
 
 
 @routine
