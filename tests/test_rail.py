@@ -1,0 +1,549 @@
+"""Rail: recordings of flatland-rl bit for bit, networks, masks, limits, metrics and bad input."""
+
+import csv
+import json
+from typing import NamedTuple
+
+import gymnasium
+import numpy as np
+import pytest
+import rail_recordings as recordings
+from conftest import GOLDEN
+
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.rail import motion
+from coopbench_envs.rail.cells import TYPES, follow, steps
+from coopbench_envs.rail.picture import stuck_trains
+from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED, MOVING, WAITING
+from coopbench_envs.shells.parallel_env import ParallelEnv
+
+FOLDER = GOLDEN / "rail"
+RAIL = "coopbench/Rail-v0"
+EPISODES = sorted(path.stem for path in FOLDER.glob("g*.npz"))
+OBSERVED = sorted(path.stem for path in (FOLDER / "obs").glob("*.npz"))
+SHORT = {"num_agents": 6, "malfunction_rate": 0.02, "malfunction_duration": (2, 6)}
+
+
+def loaded(name, **parameters):
+    """Return an engine at the start of a recorded episode, and the recording."""
+    arrays, meta = recordings.load(FOLDER / f"{name}.npz")
+    engine = Engine(RAIL, **recordings.parameters(arrays, meta, **parameters))
+    start(engine, recordings.instance(arrays))
+    return engine, arrays
+
+
+def start(engine, instance, *, reachable=False):
+    fields = engine.spec.instances(engine.constants, instance, reachable=reachable)
+    first = {name: values[0] for name, values in fields.items()}
+    engine.reset(np.arange(engine.lanes), state=first)
+
+
+def recorded_actions(arrays, t):
+    return np.where(arrays["action_given"][t], arrays["actions"][t], 0)[None].astype(np.int64)
+
+
+def as_recorded(engine):
+    """Return the state of a lane under the names and in the units of a recording."""
+    c, s = engine.constants, engine.state
+    on_map = (s.status[0] > BROKEN_OFF_MAP) & (s.status[0] < ARRIVED)
+    cell = s.place[0] >> 2
+    positions = np.stack([cell // c.columns - 1, cell % c.columns - 1], axis=-1)
+    return {
+        "state": s.status[0],
+        "pos": np.where(on_map[:, None], positions, -1),
+        "dir": np.where(on_map, s.place[0] & 3, -1),
+        "malf_counter": s.broken[0],
+        "cell_entry": s.fresh[0],
+        "stopped": s.verdict[0] != GRANTED,
+        "deadlocked": s.swapping[0],
+        "arrival": s.arrival[0],
+        "rewards": engine.control.rewards[0],
+        "done_all": engine.control.done[0],
+        "action_required": engine.info()["action_required"][0],
+    }
+
+
+# --- recordings ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EPISODES)
+def test_recorded_episodes_are_reproduced_bit_for_bit(name):
+    engine, arrays = loaded(name)
+    unit = engine.constants.unit
+    for t in range(len(arrays["actions"])):
+        engine.step(recorded_actions(arrays, t), DISABLED)
+        for field, values in as_recorded(engine).items():
+            np.testing.assert_array_equal(values, arrays[field][t], err_msg=f"{field}, step {t}")
+        for field in ("speed", "distance"):
+            over, under = arrays[field][t].T
+            units = getattr(engine.state, field)[0]
+            np.testing.assert_array_equal(units * under, over * unit, err_msg=f"{field}, {t}")
+        if not arrays["done_all"][t]:
+            arrived = engine.state.status[0] == ARRIVED
+            np.testing.assert_array_equal(arrived, arrays["dones"][t], err_msg=f"dones, {t}")
+    assert engine.control.done[0]
+
+
+@pytest.mark.parametrize("name", EPISODES)
+def test_distance_maps_equal_the_recorded_ones(name):
+    engine, arrays = loaded(name)
+    c, s = engine.constants, engine.state
+    maps = s.distances[0][s.map_of[0]].reshape(-1, c.height + 2, c.width + 2, 4)
+    np.testing.assert_array_equal(maps[:, 1:-1, 1:-1], arrays["distance_map"])
+    assert s.map_of.max() + 1 == len({(*t, *d) for t, d in zip(*targets(arrays), strict=True)})
+
+
+def targets(arrays):
+    return arrays["target"].tolist(), arrays["target_dirs"].tolist()
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+@pytest.mark.parametrize("observation", ["tree_raw", "tree", "global"])
+def test_recorded_observations_are_reproduced_bit_for_bit(name, observation):
+    with np.load(FOLDER / "obs" / f"{name}.npz") as stored:
+        observed = {key: stored[key] for key in stored.files}
+    meta = json.loads(str(observed["meta"]))
+    engine, arrays = loaded(meta["source"], observation=observation, tree_depth=meta["depth"])
+    field = {"tree_raw": "obs", "tree": "obs_norm", "global": "global_obs"}[observation]
+    times = observed["global_t" if observation == "global" else "t"].tolist()
+    for t in range(max(times) + 1):
+        if t in times:
+            expected = observed[field][times.index(t)]
+            seen = engine.control.obs[0]
+            if observation == "global":
+                seen = picture_of(engine, arrays["grid"])
+            np.testing.assert_array_equal(seen, expected, err_msg=f"step {t}")
+        engine.step(recorded_actions(arrays, t), DISABLED)
+
+
+def picture_of(engine, grid):
+    """Return the channels of trains and targets; those of rails must be the bits of the cells."""
+    parts = {name: part.view(engine.control.obs[0]) for name, part in engine.layout.items()}
+    bits = (grid[..., None] >> np.arange(15, -1, -1)) & 1
+    np.testing.assert_array_equal(parts["rails"], np.broadcast_to(bits, parts["rails"].shape))
+    return np.concatenate([parts["trains"], parts["targets"]], axis=-1)
+
+
+class Claims(NamedTuple):
+    """The fields of a state that motion needs, of one lane with 16 trains."""
+
+    held: np.ndarray
+    claim: np.ndarray
+    verdict: np.ndarray
+    swapping: np.ndarray
+    holder: np.ndarray
+    winner: np.ndarray
+
+
+def test_motion_cases():
+    with np.load(FOLDER / "motion_cases.npz") as stored:
+        cases = {name: stored[name] for name in stored.files}
+    trains = [np.zeros((1, 16), np.int64) for _ in range(4)]
+    claims = Claims(*trains, *(np.full((1, 64), -1) for _ in range(2)))
+    for first, last in zip(cases["ptr"], cases["ptr"][1:], strict=False):
+        n, rows = last - first, slice(first, last)
+        claims.held[0, :n], claims.claim[0, :n] = cases["cur"][rows], cases["new"][rows]
+        motion.resolve_claims(claims, 0, n)
+        denied = claims.verdict[0, :n] != GRANTED
+        np.testing.assert_array_equal(denied, cases["stopped"][rows])
+        np.testing.assert_array_equal(claims.swapping[0, :n], cases["deadlocked"][rows])
+        assert (claims.holder == -1).all()
+        assert (claims.winner == -1).all()
+
+
+def test_action_table():
+    with (FOLDER / "action_table.csv").open() as file:
+        rows = [{key: int(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    assert {row["cell"] for row in rows} == set(TYPES)
+    delta, middle = steps(5), 12
+    for row in rows:
+        rail = np.full((1, 25), 0b1000_0100_0010_0001)  # can be entered with every heading
+        rail[0, middle] = row["cell"]
+        ahead = follow(rail, 0, delta, 4 * middle + row["dir"], row["action"])
+        assert (ahead >= 0) == bool(row["applied_ok_if_next_cell_enterable"]), row
+        if ahead >= 0:
+            assert ahead == 4 * (middle + delta[row["new_dir"]]) + row["new_dir"], row
+            assert ((ahead & 1) == row["dir"] & 1) == bool(row["straight"]), row
+
+
+# --- networks ------------------------------------------------------------------------------------
+
+SIZES = {
+    "smallest": {"num_agents": 2, "height": 22, "width": 22},
+    "default": {},
+    "wide": {"num_agents": 10, "height": 20, "width": 45, "cities": 4},
+    "many tracks": {"height": 40, "width": 40, "rail_pairs_in_city": 3, "rails_between_cities": 4},
+    "three stops": {"height": 40, "width": 40, "cities": 4, "line_length": 3},
+    "grid": {"height": 40, "width": 40, "cities": 6, "grid_mode": True, "level_free": 0.5},
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_networks_are_consistent_and_every_train_has_a_way(size):
+    engine = Engine(RAIL, 4, observation="none", **SIZES[size])
+    networks = set()
+    for first in range(0, 12, 4):
+        engine.reset(np.arange(first, first + 4))
+        for lane in range(4):
+            check_instance(engine, lane)
+            networks.add(engine.state.rail[lane].tobytes())
+    assert len(networks) == 12
+
+
+def check_instance(engine, lane):
+    """Import what the generator has drawn: this checks exits, starts, targets and ways."""
+    start(Engine(RAIL, **engine.parameters._asdict()), exported(engine, lane), reachable=True)
+    c, s = engine.constants, engine.state
+    for a in range(c.num_agents):
+        row = s.distances[lane, s.map_of[lane, a]]
+        assert 0 < row[s.start[lane, a]] < 65535
+        assert 0 <= s.departure[lane, a] <= s.due[lane, a]
+    assert 0 < s.limit[lane] <= c.horizon
+
+
+def exported(engine, lane):
+    """Return the drawn instance of a lane in the form of exported ones."""
+    c, s = engine.constants, engine.state
+
+    def positions(cells):
+        return np.stack([cells // c.columns - 1, cells % c.columns - 1], axis=-1)
+
+    grid = s.rail[lane].reshape(c.height + 2, c.width + 2)[1:-1, 1:-1]
+    trains, strikes = np.nonzero(s.strike_length[lane])
+    return {
+        "grid": grid,
+        "level_free": positions(np.flatnonzero(s.level_free[lane])),
+        "init_pos": positions(s.start[lane] >> 2),
+        "init_dir": s.start[lane] & 3,
+        "target": positions(s.target[lane]),
+        "target_dirs": (s.target_headings[lane][:, None] >> np.arange(4)) & 1,
+        "max_speed": np.stack([s.top_speed[lane], np.full(c.num_agents, c.unit)], axis=-1),
+        "earliest_departure": s.departure[lane],
+        "latest_arrival": s.due[lane],
+        "max_episode_steps": s.limit[lane],
+        "strikes": np.stack(
+            [s.strike_time[lane][trains, strikes], trains, s.strike_length[lane][trains, strikes]],
+            axis=-1,
+        ),
+    }
+
+
+def test_a_drawn_instance_that_is_imported_plays_on_alike():
+    drawn = Engine(RAIL, observation="short", **SHORT)
+    drawn.reset(np.array([5]))
+    copy = Engine(RAIL, observation="short", **SHORT)
+    start(copy, exported(drawn, 0), reachable=True)
+    rng = np.random.default_rng(0)
+    while not drawn.control.done[0]:
+        actions = rng.integers(5, size=(1, 6))
+        for engine in (drawn, copy):
+            engine.step(actions, DISABLED)
+        np.testing.assert_array_equal(drawn.control.rewards, copy.control.rewards)
+        np.testing.assert_array_equal(drawn.control.obs, copy.control.obs)
+    assert copy.control.done[0]
+
+
+def test_every_lane_and_episode_has_the_network_of_its_seed():
+    batch, single = Engine(RAIL, 3, **SHORT), Engine(RAIL, 1, **SHORT)
+    batch.reset(np.array([7, 8, 9]))
+    for lane in range(3):
+        single.reset(np.array([7 + lane]))
+        for field in ("rail", "start", "target", "departure", "strike_time", "limit"):
+            np.testing.assert_array_equal(
+                getattr(batch.state, field)[lane], getattr(single.state, field)[0], err_msg=field
+            )
+    first = batch.state.rail.copy()
+    batch.reset()
+    assert (batch.state.rail != first).any(axis=1).all()
+
+
+def test_shares_of_speeds():
+    shares = {"1": 0.25, "1/2": 0.25, "1/3": 0.25, "1/4": 0.25}
+    engine = Engine(RAIL, 8, num_agents=20, speeds=shares, observation="none")
+    engine.reset(np.arange(8))
+    counts = np.bincount(engine.state.top_speed.ravel(), minlength=13)[[12, 6, 4, 3]]
+    assert counts.sum() == 160
+    assert counts.min() > 20
+
+
+# --- rules ---------------------------------------------------------------------------------------
+
+
+def test_illegal_actions_do_the_same_as_doing_nothing():
+    """The driver replaces them, so the kernel is asked directly, without masks."""
+    parameters = SHORT | {"observation": "none", "num_agents": 10, "speeds": {"1": 0.5, "1/3": 0.5}}
+    for seed in range(3):
+        engine, both = Engine(RAIL, **parameters), Engine(RAIL, 2, **parameters)
+        engine.reset(np.array([seed]))
+        rng = np.random.default_rng(seed)
+        while not engine.control.done[0]:
+            legal = engine.control.masks[0].astype(bool)
+            idle = ~legal[:, 1:].any(axis=1)
+            status, broken = engine.state.status[0], engine.state.broken[0]
+            np.testing.assert_array_equal(
+                idle, (status == WAITING) | (status == ARRIVED) | (broken > 0)
+            )
+            actions = rng.integers(5, size=10)
+            state = {name: values[0] for name, values in engine.get_state().items()}
+            both.reset(np.arange(2), state=state)
+            both.control.masks[:] = 1
+            both.step(np.stack([actions, np.where(idle, 0, actions)]), DISABLED)
+            for name, array in both.get_state().items():
+                if name not in ("seed", "episode", "rng"):
+                    np.testing.assert_array_equal(array[0], array[1], err_msg=name)
+            engine.step(actions[None], DISABLED)
+
+
+def test_no_two_trains_share_a_resource_and_no_train_leaves_the_rails():
+    parameters = SHORT | {"num_agents": 20, "speeds": {"1": 0.5, "1/4": 0.5}, "level_free": 1.0}
+    engine = Engine(RAIL, 4, observation="none", **parameters)
+    engine.reset(np.arange(4))
+    c, s = engine.constants, engine.state
+    rng = np.random.default_rng(1)
+    arrived = s.status == ARRIVED
+    for _ in range(150):
+        engine.step(rng.choice([0, 1, 2, 2, 2, 3, 4], size=(4, 20)), DISABLED)
+        assert (s.status[arrived] == ARRIVED).all()
+        arrived = s.status == ARRIVED
+        assert ((s.distance >= 0) & (s.distance < c.unit)).all()
+        for lane in range(4):
+            places = s.place[lane][(s.status[lane] >= MOVING) & (s.status[lane] < ARRIVED)]
+            level = s.level_free[lane, places >> 2]
+            assert len(set((2 * (places >> 2) + (places & 1) * level).tolist())) == len(places)
+            assert (s.rail[lane, places >> 2] > 0).all()
+
+
+def test_malfunctions_do_not_depend_on_actions():
+    engine = Engine(RAIL, 3, observation="none", **SHORT)
+    engine.reset(np.array([3, 3, 3]))
+    rng = np.random.default_rng(0)
+    broken = False
+    for _ in range(40):
+        actions = np.stack([np.full(6, 2), np.zeros(6, int), rng.integers(5, size=6)])
+        engine.step(actions, DISABLED)
+        np.testing.assert_array_equal(engine.state.broken[0], engine.state.broken[1])
+        running = ~engine.control.done
+        np.testing.assert_array_equal(engine.state.broken[0], engine.state.broken[2])
+        broken = broken or engine.state.broken.any()
+        if not running.all():
+            break
+    assert broken
+
+
+def test_malfunctions_come_as_often_as_the_rate_says():
+    engine = Engine(
+        RAIL, 8, num_agents=20, malfunction_rate=0.05, malfunction_duration=(1, 3), horizon=300
+    )
+    engine.reset(np.arange(8))
+    lengths = engine.state.strike_length
+    used = lengths > 0
+    assert set(np.unique(lengths[used])) == {2, 3, 4}
+    # A train that runs breaks down in a step with probability 1 - exp(-0.05), for 3 steps in mean.
+    chance = 1 - np.exp(-0.05)
+    expected = 20 * engine.state.limit.sum() / (1 / chance + 2)
+    assert abs(used.sum() / expected - 1) < 0.1
+
+
+def test_limits_differ_between_lanes_and_truncate():
+    engine = Engine(RAIL, 4, observation="none", num_agents=4)
+    engine.reset(np.arange(4))
+    limits = engine.state.limit.copy()
+    assert len(set(limits.tolist())) > 1
+    for t in range(1, limits.max() + 1):
+        engine.step(np.zeros((4, 4), np.int64), DISABLED)
+        np.testing.assert_array_equal(engine.control.done, t >= limits)
+    assert engine.control.truncated.all()
+    assert not engine.control.terminated.any()
+
+
+def test_restored_states_go_on_alike():
+    engine = Engine(RAIL, 2, observation="global", **SHORT)
+    engine.reset(np.arange(2))
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        engine.step(rng.integers(5, size=(2, 6)))
+    copy = Engine(RAIL, 2, observation="global", **SHORT)
+    copy.reset(np.array([90, 91]), state=engine.get_state())
+    for _ in range(30):
+        actions = rng.integers(5, size=(2, 6))
+        engine.step(actions)
+        copy.step(actions)
+        np.testing.assert_array_equal(engine.control.obs, copy.control.obs)
+        np.testing.assert_array_equal(engine.control.rewards, copy.control.rewards)
+
+
+def shortest(engine):
+    """Return the actions that lead every train nearer to its target."""
+    c, s = engine.constants, engine.state
+    chosen = np.zeros((engine.lanes, c.num_agents), np.int64)
+    for lane in range(engine.lanes):
+        for a in range(c.num_agents):
+            row = s.distances[lane, s.map_of[lane, a]]
+            ways = [follow(s.rail, lane, c.delta, s.place[lane, a], k) for k in (2, 1, 3)]
+            steps_left = [int(row[way]) if way >= 0 else 65535 for way in ways]
+            chosen[lane, a] = (2, 1, 3)[int(np.argmin(steps_left))]
+    return chosen
+
+
+def test_challenge_2020_pays_one_to_all_when_the_last_train_arrives():
+    engine = Engine(RAIL, reward="challenge2020", num_agents=2, observation="none")
+    for seed in range(40):
+        engine.reset(np.array([seed]))
+        total = np.zeros(2)
+        while not engine.control.done[0]:
+            arrived = engine.state.status[0] == ARRIVED
+            assert (engine.control.masks[0, :, 1:].any(axis=1) <= ~arrived).all()
+            engine.step(shortest(engine), DISABLED)
+            total += engine.control.rewards[0]
+            if not engine.control.done[0]:
+                expected = np.where(engine.state.status[0] == ARRIVED, 0.0, -1.0)
+                np.testing.assert_array_equal(engine.control.rewards[0], expected)
+                assert engine.control.alive.all()
+        metrics = engine.metrics()
+        assert metrics["return_2020"] == pytest.approx(total.sum() / (2 * engine.state.limit[0]))
+        if metrics["arrived"] == 1:
+            np.testing.assert_array_equal(engine.control.rewards[0], 1.0)
+            np.testing.assert_array_equal(total, 2 - engine.state.arrival[0])
+            return
+    raise AssertionError("in no episode both trains arrive")
+
+
+def test_metrics_by_hand():
+    engine, arrays = loaded("g09_sp_35x30_n50_malf")
+    for t in range(len(arrays["actions"])):
+        engine.step(recorded_actions(arrays, t), DISABLED)
+    arrival, due, limit = arrays["arrival"][-1], arrays["latest_arrival"], 436
+    returns = np.maximum(arrays["rewards"].sum(axis=0), -limit)
+    done = arrival >= 0
+    on_map = np.isin(arrays["state"][-1], (3, 4, 5))
+    metrics = engine.metrics()
+    assert metrics["arrived"] == done.mean()
+    assert metrics["normalised_return"] == pytest.approx(returns.sum() / (50 * limit))
+    assert metrics["delay"] == np.maximum(arrival - due, 0)[done].mean()
+    assert metrics["punctual"] == (done & (arrival <= due)).mean()
+    assert metrics["on_map"] == on_map.mean()
+    assert metrics["never_departed"] == (arrays["state"][-1] < 3).mean()
+    stuck = stuck_trains(engine.constants, engine.lane_state())
+    assert metrics["deadlocked"] == pytest.approx(stuck.sum() / on_map.sum())
+    speeds = arrays["max_speed"][:, 0] / arrays["max_speed"][:, 1]
+    open_steps = np.where(done, arrival - 1, limit)
+    expected = -(speeds * open_steps).sum() / (50 * limit)
+    assert metrics["return_2020"] == pytest.approx(expected)
+
+
+def test_deadlocks_agree_with_a_search_in_python():
+    engine, arrays = loaded("g05_spnoise_30x30_n20_deadlocks")
+    values = set()
+    for t in range(len(arrays["actions"])):
+        engine.step(recorded_actions(arrays, t), DISABLED)
+        on_map = np.isin(engine.state.status[0], (3, 4, 5)).sum()
+        stuck = stuck_trains(engine.constants, engine.lane_state()).sum()
+        assert engine.metrics()["deadlocked"] == pytest.approx(stuck / max(on_map, 1))
+        values.add(int(stuck))
+    assert len(values) > 2
+
+
+# --- interfaces ----------------------------------------------------------------------------------
+
+
+def test_infos_on_gymnasium_and_pettingzoo():
+    env = gymnasium.make(RAIL, **SHORT).unwrapped
+    _, info = env.reset(seed=1)
+    assert {"action_required", "malfunction", "speed", "train_state"} <= set(info)
+    _, infos = ParallelEnv(RAIL, **SHORT).reset(seed=1)
+    assert infos["train_0"]["train_state"] == WAITING
+    assert infos["train_0"]["speed"] == 1.0
+
+
+@pytest.mark.parametrize("observation", ["tree", "tree_raw", "global", "short", "none"])
+def test_observations_lie_in_their_space(observation):
+    engine = Engine(RAIL, observation=observation, **SHORT)
+    engine.reset(np.array([2]))
+    rng = np.random.default_rng(2)
+    for _ in range(40):
+        for space, seen in zip(engine.observation_spaces, engine.control.obs[0], strict=True):
+            assert space.contains(seen)
+        engine.step(rng.choice([1, 2, 2, 2, 3], size=(1, 6)), DISABLED)
+
+
+def test_pictures_and_texts():
+    engine, arrays = loaded("g02_sp_30x30_n7_malf_4speeds")
+    for t in range(100):
+        engine.step(recorded_actions(arrays, t), DISABLED)
+    state = engine.lane_state()
+    image = engine.spec.picture(engine.constants, state, engine.agents)
+    assert image.dtype == np.uint8
+    assert image.shape[0] % 2 == image.shape[1] % 2 == 0
+    text = engine.spec.text(engine.constants, state, engine.agents).splitlines()
+    assert text[0].startswith("step 100 / 210")
+    assert len(text) == 31
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+def damaged(name, index, value):
+    arrays, _ = recordings.load(FOLDER / "g01_sp_25x25_n5.npz")
+    instance = {key: np.array(array) for key, array in recordings.instance(arrays).items()}
+    instance[name][index] = value
+    return instance
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value", "words"),
+    [
+        ("grid", (8, 5), 7, r"cell \(8, 5\) has the code 7"),
+        ("grid", (9, 0), 0, "without a counterpart"),
+        ("init_pos", 0, (0, 0), r"train 0 starts at \(0, 0\), where there is no rail"),
+        ("init_pos", 0, (-1, 0), "no rail"),
+        ("init_dir", 0, 0, "which that cell does not have"),
+        ("target", 2, (0, 0), r"the target of train 2, \(0, 0\), is off the rails"),
+        ("target_dirs", 2, (1, 0, 0, 0), "is reached with headings"),
+        ("max_speed", 1, (2, 1), "train 1 has the max_speed 2/1"),
+        ("max_speed", 1, (0, 1), "above 0"),
+        ("max_speed", 1, (1, 7), "no multiple of 1/12"),
+        ("earliest_departure", 3, 44, "train 3 departs at step 44"),
+        ("max_episode_steps", (), 44, "its limit is 44 steps; allowed: 1 to 43"),
+    ],
+)
+def test_bad_instances(name, index, value, words):
+    engine, _ = loaded("g01_sp_25x25_n5")
+    with pytest.raises(ValueError, match=words):
+        engine.spec.instances(engine.constants, damaged(name, index, value))
+
+
+def test_bad_strikes_trains_and_ways():
+    engine, arrays = loaded("g01_sp_25x25_n5")
+    instance = recordings.instance(arrays)
+    with pytest.raises(ValueError, match="strikes train 9 at step 3; there are 5 trains"):
+        engine.spec.instances(engine.constants, instance | {"strikes": np.array([[3, 9, 2]])})
+    with pytest.raises(ValueError, match="train 0 has more than 0 malfunctions"):
+        engine.spec.instances(engine.constants, instance | {"strikes": np.array([[3, 0, 2]])})
+    few = Engine(
+        RAIL,
+        **recordings.parameters(*recordings.load(FOLDER / "g01_sp_25x25_n5.npz"), num_agents=4),
+    )
+    with pytest.raises(ValueError, match="it has 5 trains; num_agents of the task is 4"):
+        few.spec.instances(few.constants, instance)
+    with pytest.raises(ValueError, match="need the array 'grid'"):
+        engine.spec.instances(engine.constants, {})
+    fuzz, arrays = loaded("gf00_fuzz")
+    with pytest.raises(ValueError, match=r"train 0 starts at \(4, 4\) and cannot reach its target"):
+        fuzz.spec.instances(fuzz.constants, recordings.instance(arrays))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"speeds": {"1": 0.5}}, "shares add up to 0.5"),
+        ({"speeds": {"3/2": 1.0}}, "a fraction above 0"),
+        ({"speeds": {"fast": 1.0}}, "a fraction above 0"),
+        ({"speeds": {"1": 2.0}}, "numbers from 0 to 1"),
+        ({"braking": "0"}, "'braking'"),
+        ({"height": 25, "width": 25, "rail_pairs_in_city": 3}, "1 would fit on 25 x 25"),
+        ({"line_length": 3}, "line_length"),
+    ],
+)
+def test_bad_parameters(parameters, words):
+    with pytest.raises(ValueError, match=words):
+        Engine(RAIL, **parameters)
