@@ -474,7 +474,7 @@ def test_pictures_and_texts():
     image = engine.spec.picture(engine.constants, state, engine.agents)
     assert image.dtype == np.uint8
     assert image.shape[0] % 2 == image.shape[1] % 2 == 0
-    text = engine.spec.text(engine.constants, state, engine.agents).splitlines()
+    text = engine.spec.text(engine.constants, state, engine.agents).split("\n")
     assert text[0].startswith("step 100 / 210")
     assert len(text) == 31
 

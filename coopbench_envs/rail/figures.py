@@ -24,7 +24,11 @@ METRICS = {
     "on_map": "share of trains that are on the map, in [0, 1]",
     "never_departed": "share of trains that have not entered the map, in [0, 1]",
 }
-OPEN, MOVABLE = 1, 2  # of s.outlook, which is free between steps, as are s.pace and s.held
+OPEN, MOVABLE, STUCK = (
+    1,
+    2,
+    3,
+)  # of s.outlook, which is free between steps, as are s.pace and s.held
 
 
 @routine
@@ -60,33 +64,39 @@ def count_deadlocked(c, s, i):
     """Count the trains on the map that no actions of all trains can ever move.
 
     A train can move if one of its ways leads to a resource that is free, or held by a train that
-    can move. Three or more trains that block each other in a ring can, too: they rotate.
+    can move. Three or more trains that block each other in a ring can, too: they rotate. Who can
+    never move again needs no second look.
     """
-    n, stuck = c.num_agents, 0
+    n, stuck, free = c.num_agents, 0, 0
     for a in range(n):
         s.outlook[i, a] = MOVABLE
         if is_on_map(s.status[i, a]):
-            s.outlook[i, a] = OPEN
+            s.outlook[i, a] = STUCK if s.stuck[i, a] else OPEN
             s.held[i, a] = resource(c, s, i, s.place[i, a])
             s.holder[i, s.held[i, a]] = a
             stuck += 1
-    changed = stuck > 0
+            free += not s.stuck[i, a]
+    changed = free > 0
     while changed:
         changed = False
         for a in range(n):
             if s.outlook[i, a] == OPEN and has_way(c, s, i, a):
                 s.outlook[i, a] = MOVABLE
                 stuck -= 1
+                free -= 1
                 changed = True
-        if not changed and stuck > 2:
+        if not changed and free > 2:
             for a in range(n):
                 if s.outlook[i, a] == OPEN and not changed and is_in_ring(c, s, i, a):
                     s.outlook[i, a] = MOVABLE
                     stuck -= 1
+                    free -= 1
                     changed = True
+        changed = changed and free > 0
     for a in range(n):
         if is_on_map(s.status[i, a]):
             s.holder[i, s.held[i, a]] = -1
+            s.stuck[i, a] = s.outlook[i, a] != MOVABLE
     return stuck
 
 

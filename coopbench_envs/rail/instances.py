@@ -92,7 +92,8 @@ def _episode(c: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _cells(c: Any, positions: np.ndarray) -> np.ndarray:
-    return (positions[..., 0] + 1) * c.columns + positions[..., 1] + 1
+    cells: np.ndarray = (positions[..., 0] + 1) * c.columns + positions[..., 1] + 1
+    return cells
 
 
 def _exits(grid: np.ndarray, heading: Any) -> Any:
@@ -136,8 +137,7 @@ def _check_network(grid: np.ndarray) -> None:
 
 
 def _inside(grid: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    inside: np.ndarray = ((positions >= 0) & (positions < np.array(grid.shape))).all(axis=-1)
-    return inside
+    return np.asarray(((positions >= 0) & (positions < np.array(grid.shape))).all(axis=-1))
 
 
 def _starts(grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -64,7 +64,7 @@ def picture(
 
 def tracks_of(code: int) -> list[tuple[Any, ...]]:
     """Return the tracks of a cell, as points from (-0.5, -0.5) to (0.5, 0.5), row first."""
-    tracks = []
+    tracks: list[tuple[Any, ...]] = []
     for heading in range(4):
         for turn in range(4):
             if (code >> (4 * (3 - heading) + 3 - turn)) & 1:
@@ -173,16 +173,20 @@ def _blockers(
 def _in_rings(ways: Mapping[int, set[int | None]], stuck: set[int]) -> Any:
     """Yield trains that wait for themselves through at least two others."""
     for first in sorted(stuck):
-        for second in ways[first] & stuck:
+        for second in _trains(ways[first], stuck):
             queue, seen = [second], {second}
             while queue:
                 a = queue.pop()
-                for b in ways[a] & stuck:
+                for b in _trains(ways[a], stuck):
                     if b == first and a != second:
                         yield first
-                    if b is not None and b != first and b not in seen:
+                    if b != first and b not in seen:
                         seen.add(b)
                         queue.append(b)
+
+
+def _trains(others: set[int | None], stuck: set[int]) -> list[int]:
+    return [b for b in others if b is not None and b in stuck]
 
 
 def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]) -> str:
@@ -194,7 +198,7 @@ def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ..
     c = constants
     grid = _grid(c, fields["rail"])
     page = np.vectorize(lambda code: _LETTERS.get(int(code), "+"), otypes=[str])(grid)
-    for a in np.flatnonzero(fields["status"] != ARRIVED):
+    for a in np.flatnonzero(fields["status"] != ARRIVED).tolist():
         page[tuple(_positions(c, fields["target"][a]))] = "*"
     for a, status in enumerate(fields["status"]):
         if BROKEN_OFF_MAP < status < ARRIVED:

@@ -220,11 +220,13 @@ class State(NamedTuple):
     train_at: np.ndarray  # (lanes, cells) int32, see tree.py
     waiting_at: np.ndarray  # (lanes, cells) int32
     targets_at: np.ndarray  # (lanes, cells) int32, trains with that target
+    tracks_at: np.ndarray  # (lanes, cells) int32, transitions of the cell
     seen_cell: np.ndarray  # (lanes, agents) int32
     node_place: np.ndarray  # (lanes, nodes) int32
     node_steps: np.ndarray  # (lanes, nodes) int32
     walk: np.ndarray  # (lanes,) int64
     walked: np.ndarray  # (lanes, places) int64, the last walk that came by
+    stuck: np.ndarray  # (lanes, agents) bool, can never move again, see figures.py
     painted: np.ndarray  # (lanes,) bool, see panorama.py
     shown_pixel: np.ndarray  # (lanes, agents) int32
     shown_status: np.ndarray  # (lanes, agents) int8
@@ -242,10 +244,10 @@ _PER_TRAIN = {
     **dict.fromkeys(("next_strike", "malfunctions", "map_of", "wish", "pace", "left"), np.int32),
     **dict.fromkeys(("crash", "held", "claim", "seen_cell", "shown_pixel"), np.int32),
     **dict.fromkeys(("status", "outlook", "verdict", "shown_status"), np.int8),
-    **dict.fromkeys(("fresh", "arriving", "swapping"), np.bool_),
+    **dict.fromkeys(("fresh", "arriving", "swapping", "stuck"), np.bool_),
     "earned": np.float64,
 }
-_PER_CELL = dict.fromkeys(("train_at", "waiting_at", "targets_at", "closed"), np.int32)
+_PER_CELL = dict.fromkeys(("train_at", "waiting_at", "targets_at", "tracks_at", "closed"), np.int32)
 _PER_STOP = dict.fromkeys(("stop_place", "stop_departure", "stop_due", "stop_since"), np.int32)
 _PER_LANE = {
     **dict.fromkeys(("time", "limit", "open_speed", "walk"), np.int64),
@@ -258,7 +260,7 @@ def allocate(c: Constants, lanes: int) -> State:
     """Return a new state for ``lanes`` games."""
     n, places = c.num_agents, 4 * c.cells
     stops, nodes = (lanes, n, c.num_stops, ALTERNATIVES), len(c.node_level)
-    fields = {name: np.zeros(lanes, kind) for name, kind in _PER_LANE.items()}
+    fields: dict[str, np.ndarray] = {k: np.zeros(lanes, kind) for k, kind in _PER_LANE.items()}
     fields |= {name: np.zeros((lanes, n), kind) for name, kind in _PER_TRAIN.items()}
     fields |= {name: np.zeros((lanes, c.cells), kind) for name, kind in _PER_CELL.items()}
     fields |= {name: np.zeros(stops, kind) for name, kind in _PER_STOP.items()}
@@ -319,7 +321,10 @@ def prepare(c, s, i):
         s.targets_at[i, cell] = 0
         s.train_at[i, cell] = -1
         s.waiting_at[i, cell] = 0
+        code = s.rail[i, cell]
+        s.tracks_at[i, cell] = tree.tracks_of(code) if code != 0 else 0
     for a in range(c.num_agents):
+        s.stuck[i, a] = False
         s.targets_at[i, s.target[i, a]] += 1
         s.seen_cell[i, a] = s.target[i, a]
 
@@ -385,7 +390,9 @@ def layout(c: Constants) -> Mapping[str, Part]:
         names = ("rails", "trains", "targets")
         sizes = zip(names, panorama.CHANNELS, strict=True)
         return consecutive({name: (*size, channels) for name, channels in sizes})
-    return consecutive(short.PARTS if c.observation_code == SHORT else {"nothing": 1})
+    if c.observation_code == SHORT:
+        return consecutive(short.PARTS)
+    return consecutive({"nothing": 1})
 
 
 SPEC = EnvSpec(

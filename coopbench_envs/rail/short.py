@@ -13,7 +13,7 @@ from coopbench_envs.rail.tree import mark_trains
 
 __all__ = ["FEATURES", "PARTS", "write"]
 
-PARTS = {"status": 7, "train": 4, "times": 2, "ways": (3, 4)}
+PARTS: dict[str, int | tuple[int, ...]] = {"status": 7, "train": 4, "times": 2, "ways": (3, 4)}
 FEATURES = 7 + 4 + 2 + 3 * 4
 
 

@@ -12,7 +12,7 @@ from coopbench_envs.rail.cells import DIAMOND, count, exits, lone
 from coopbench_envs.rail.distances import UNREACHABLE, distance_of
 from coopbench_envs.rail.trains import BROKEN_OFF_MAP, is_on_map
 
-__all__ = ["BRANCHES", "FEATURES", "mark_trains", "plant", "sizes"]
+__all__ = ["BRANCHES", "FEATURES", "mark_trains", "plant", "sizes", "tracks_of"]
 
 BRANCHES, FEATURES = 4, 12
 OWN_TARGET, OTHER_TARGET, OTHER_TRAIN, CONFLICT, UNUSABLE, BRANCHING = range(6)
@@ -139,7 +139,7 @@ def explore(c, s, i, a, m, obs):
             break
         code = np.int64(s.rail[i, cell])
         bits = exits(code, heading)
-        total, n = tracks(code), count(bits)
+        total, n = s.tracks_at[i, cell], count(bits)
         if total > 2 > n and obs[i, a, base + UNUSABLE] > steps:
             obs[i, a, base + UNUSABLE] = steps
         if n != 1:
@@ -159,7 +159,7 @@ def explore(c, s, i, a, m, obs):
 
 
 @routine
-def tracks(code):
+def tracks_of(code):
     """Count all transitions of a cell; those of a diamond as two."""
     if code == DIAMOND:
         return np.int64(2)
