@@ -10,8 +10,9 @@ import pytest
 import rail_recordings as recordings
 from conftest import GOLDEN
 
+from coopbench_envs.arrays import unpack
 from coopbench_envs.engine import DISABLED, Engine
-from coopbench_envs.rail import motion
+from coopbench_envs.rail import importing, motion
 from coopbench_envs.rail.cells import TYPES, follow, steps
 from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED, MOVING, WAITING
@@ -547,3 +548,41 @@ def test_bad_strikes_trains_and_ways():
 def test_bad_parameters(parameters, words):
     with pytest.raises(ValueError, match=words):
         Engine(RAIL, **parameters)
+
+
+# --- importing -----------------------------------------------------------------------------------
+
+
+def test_a_folder_of_recordings_becomes_instances_that_play_alike(tmp_path):
+    names = ("g20_make_simple_rail", "g22_make_simple_rail2")
+    for name in names:
+        (tmp_path / f"{name}.npz").write_bytes((FOLDER / f"{name}.npz").read_bytes())
+    out = tmp_path / "instances" / "rail.npz"
+    out.parent.mkdir()
+    importing.main([str(tmp_path), "--out", str(out)])
+    arrays = unpack(out)
+    engine = Engine(RAIL, **importing.task_of(arrays), observation="none")
+    fields = engine.spec.instances(engine.constants, arrays)
+    for k, name in enumerate(names):
+        engine.reset(np.zeros(1), state={key: values[k] for key, values in fields.items()})
+        recording, _ = recordings.load(FOLDER / f"{name}.npz")
+        for t in range(len(recording["actions"])):
+            engine.step(recorded_actions(recording, t), DISABLED)
+            np.testing.assert_array_equal(engine.control.rewards[0], recording["rewards"][t])
+        assert engine.control.done[0]
+
+
+def test_import_refuses_what_it_cannot_play(tmp_path):
+    with pytest.raises(ValueError, match="no npz files"):
+        importing.read_folder(tmp_path)
+    recording, meta = recordings.load(FOLDER / "g20_make_simple_rail.npz")
+    file = tmp_path / "a.npz"
+    np.savez(file, meta=json.dumps(meta | {"remove_agents_at_target": False}), **recording)
+    with pytest.raises(ValueError, match=r"a\.npz: its trains stay at their targets"):
+        importing.read_folder(tmp_path)
+    np.savez(file, **{name: values for name, values in recording.items() if name != "target"})
+    with pytest.raises(ValueError, match=r"a\.npz: it has no array 'target'"):
+        importing.read_folder(tmp_path)
+    np.savez(file, grid=np.array([{}], object))
+    with pytest.raises(ValueError, match=r"a\.npz: .*pickle"):
+        importing.read_folder(tmp_path)

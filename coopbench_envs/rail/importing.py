@@ -1,0 +1,145 @@
+"""Importing: a folder of exported flatland-rl environments as one file of instances.
+
+Every file is an npz with the arrays that ``instances`` describes, of one environment. The result
+has a leading axis of environments, in the order of the file names; lists of different lengths are
+filled up with -1. ``python -m coopbench_envs.rail.importing FOLDER --out FILE``.
+"""
+
+import argparse
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import coopbench_envs
+from coopbench_envs.arrays import pack
+from coopbench_envs.parameters import resolve
+from coopbench_envs.rail.instances import fields_of
+from coopbench_envs.reading import read_regular
+
+__all__ = ["check", "main", "read_folder", "task_of"]
+
+_LARGEST = 1 << 26  # bytes of one file
+_FIXED = (
+    *("grid", "init_pos", "init_dir", "target", "target_dirs", "max_speed", "init_speed"),
+    *("earliest_departure", "latest_arrival", "max_episode_steps"),
+)
+_LISTS = {"level_free": 2, "waypoints": 7, "strikes": 3}
+
+
+def read_folder(folder: Path) -> dict[str, np.ndarray]:
+    """Read all npz files of a folder, and stack their arrays.
+
+    Raises ``ValueError`` that names the file for one that is no such environment.
+    """
+    files = sorted(Path(folder).glob("*.npz"))
+    if not files:
+        raise ValueError(f"There are no npz files in {folder}.")
+    episodes = []
+    for file in files:
+        try:
+            episodes.append(_episode(_arrays(file)))
+        except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+            raise ValueError(f"{file}: {error}") from None
+        for name in _FIXED:
+            shapes = [episode[name].shape for episode in (episodes[0], episodes[-1])]
+            if shapes[0] != shapes[1]:
+                raise ValueError(
+                    f"{file}: {name!r} has the shape {shapes[1]}, in {files[0]} {shapes[0]}; "
+                    f"instances of one task have the same size."
+                )
+    fixed = {name: np.stack([episode[name] for episode in episodes]) for name in _FIXED}
+    lists = {name: _filled([episode[name] for episode in episodes]) for name in _LISTS}
+    return fixed | lists
+
+
+def _arrays(file: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a file, none of them pickled."""
+    content = read_regular(file, _LARGEST)
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        sizes = sum(member.file_size for member in archive.zip.infolist())
+        if sizes > 16 * _LARGEST:
+            raise ValueError(f"it unpacks to {sizes:,} bytes")
+        return {name: archive[name] for name in archive.files}
+
+
+def _episode(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays of an instance; recordings have malfunctions by step and train."""
+    meta = json.loads(str(arrays["meta"])) if "meta" in arrays else {}
+    if not meta.get("remove_agents_at_target", True):
+        raise ValueError(
+            "its trains stay at their targets (remove_agents_at_target=False), where others run "
+            "into them; export it with remove_agents_at_target=True."
+        )
+    values = {"init_speed": arrays.get("max_speed"), **arrays}
+    if "strikes" not in values and "malf_new" in values:
+        steps, trains = np.nonzero(values["malf_new"])
+        lengths = values["malf_new"][steps, trains]
+        values["strikes"] = np.stack([steps + 1, trains, lengths], axis=1)
+    missing = [name for name in _FIXED if values.get(name) is None]
+    if missing:
+        raise ValueError(f"it has no array {missing[0]!r}.")
+    for name, width in _LISTS.items():
+        rows = np.asarray(values.get(name, np.zeros((0, width))), np.int64)
+        if rows.ndim != 2 or rows.shape[1] != width:
+            raise ValueError(f"{name!r} must have the shape (n, {width}); given {rows.shape}.")
+        values[name] = rows
+    return {name: np.asarray(values[name]) for name in (*_FIXED, *_LISTS)}
+
+
+def _filled(lists: Sequence[np.ndarray]) -> np.ndarray:
+    """Stack lists of rows of different lengths, filled up with -1."""
+    longest = max(len(rows) for rows in lists)
+    out = np.full((len(lists), longest, lists[0].shape[1]), -1, np.int64)
+    for k, rows in enumerate(lists):
+        out[k, : len(rows)] = rows
+    return out
+
+
+def task_of(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return the parameters that instances need: sizes, speeds, and room for malfunctions."""
+    lengths = arrays["strikes"][..., 2]
+    lengths = lengths[lengths > 0]
+    speeds = {f"{over}/{under}" for over, under in arrays["max_speed"].reshape(-1, 2).tolist()}
+    # Both ends of a line are waypoints, too; stops are numbered from 0.
+    stops = int(arrays["waypoints"][..., 1].max(initial=1)) + 1
+    return {
+        "num_agents": arrays["init_dir"].shape[1],
+        "height": arrays["grid"].shape[1],
+        "width": arrays["grid"].shape[2],
+        "cities": 0,
+        "speeds": {speed: 1 / len(speeds) for speed in sorted(speeds)},
+        "malfunction_rate": 0.01 if len(lengths) else 0.0,
+        "malfunction_duration": (
+            (int(lengths.min()) - 1, int(lengths.max()) - 1) if len(lengths) else (20, 50)
+        ),
+        "line_length": max(2, stops),
+        "horizon": int(arrays["max_episode_steps"].max()),
+    }
+
+
+def check(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise ``ValueError`` for instances that cannot be played."""
+    spec = coopbench_envs.spec("coopbench/Rail-v0")
+    fields_of(spec.constants(resolve(spec.params, task_of(arrays), spec.id)), arrays)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Import a folder; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args(words)
+    arrays = read_folder(options.folder)
+    check(arrays)
+    options.out.write_bytes(pack(arrays))
+    print(f"{options.out}: {len(arrays['grid'])} instances; parameters {task_of(arrays)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
