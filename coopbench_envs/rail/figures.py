@@ -115,11 +115,11 @@ def blocker(c, s, i, a, turn):
 @routine
 def has_way(c, s, i, a):
     """Tell whether one of the ways of train ``a`` is free or will be."""
-    free = False
     for turn in range(4):
         b = blocker(c, s, i, a, turn)
-        free = free or b == -1 or (b >= 0 and s.outlook[i, b] == MOVABLE)
-    return free
+        if b == -1 or (b >= 0 and s.outlook[i, b] == MOVABLE):
+            return True
+    return False
 
 
 @routine

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-import coopbench_envs
 from coopbench_envs.arrays import pack
 from coopbench_envs.parameters import resolve
 from coopbench_envs.rail.instances import fields_of
+from coopbench_envs.rail.rail import SPEC
 from coopbench_envs.reading import read_regular
 
 __all__ = ["check", "main", "read_folder", "task_of"]
@@ -75,12 +75,14 @@ def _episode(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             "its trains stay at their targets (remove_agents_at_target=False), where others run "
             "into them; export it with remove_agents_at_target=True."
         )
-    values = {"init_speed": arrays.get("max_speed"), **arrays}
+    values = dict(arrays)
+    if "max_speed" in values:
+        values.setdefault("init_speed", values["max_speed"])
     if "strikes" not in values and "malf_new" in values:
         steps, trains = np.nonzero(values["malf_new"])
         lengths = values["malf_new"][steps, trains]
         values["strikes"] = np.stack([steps + 1, trains, lengths], axis=1)
-    missing = [name for name in _FIXED if values.get(name) is None]
+    missing = [name for name in _FIXED if name not in values]
     if missing:
         raise ValueError(f"it has no array {missing[0]!r}.")
     for name, width in _LISTS.items():
@@ -124,8 +126,7 @@ def task_of(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def check(arrays: Mapping[str, np.ndarray]) -> None:
     """Raise ``ValueError`` for instances that cannot be played."""
-    spec = coopbench_envs.spec("coopbench/Rail-v0")
-    fields_of(spec.constants(resolve(spec.params, task_of(arrays), spec.id)), arrays)
+    fields_of(SPEC.constants(resolve(SPEC.params, task_of(arrays), SPEC.id)), arrays)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -112,7 +112,7 @@ def shown(steps):
 @routine
 def explore(c, s, i, a, m, obs):
     """Follow the branch of node ``m`` to its end, and write what is met on it."""
-    nodes, base, own = len(c.node_level), 6 * m, s.target[i, a]
+    nodes, base, goal = len(c.node_level), 6 * m, s.target[i, a]
     rest = 7 * nodes + 5 * m
     place, steps = np.int64(s.node_place[i, m]), np.int64(s.node_steps[i, m])
     for k in range(6):
@@ -126,15 +126,15 @@ def explore(c, s, i, a, m, obs):
     while True:
         cell, heading = place >> 2, place & 3
         meet(c, s, i, a, cell, heading, steps, base, rest, obs)
-        if s.targets_at[i, cell] > 0 and cell != own and obs[i, a, base + OTHER_TARGET] > steps:
+        if s.targets_at[i, cell] > 0 and cell != goal and obs[i, a, base + OTHER_TARGET] > steps:
             obs[i, a, base + OTHER_TARGET] = steps
-        if cell == own and obs[i, a, base + OWN_TARGET] > steps:
+        if cell == goal and obs[i, a, base + OWN_TARGET] > steps:
             obs[i, a, base + OWN_TARGET] = steps
         if s.walked[i, place] == walk:
             lost = True
             break
         s.walked[i, place] = walk
-        if cell == own:
+        if cell == goal:
             at_target = True
             break
         code = np.int64(s.rail[i, cell])
