@@ -120,8 +120,8 @@ def lay_crossovers(yard, i, here, axis, radius):
 def connect(yard, i, start, goal, inward, number):
     """Lay a line from the place ``start`` to the cell ``goal``, which it leaves ``inward``.
 
-    It is the shortest where a cell with rails counts as two, and it avoids cities. Returns whether
-    there is one. ``number`` must be larger than in all searches before.
+    It is the shortest one through cells to which its track can be added, and avoids cities.
+    Returns whether there is one. ``number`` must be larger than in all searches before.
     """
     last = search_line(yard, i, start, goal, inward, number)
     if last < 0 or crosses_itself(yard, i, start, last, number):
@@ -138,16 +138,11 @@ def connect(yard, i, start, goal, inward, number):
 def search_line(yard, i, start, goal, inward, number):
     """Return the place in ``goal`` that a search has reached first, -1 if there is none."""
     first, last, reached = 0, 1, np.int64(-1)
-    yard.queue[i, 0] = 2 * start + 1
+    yard.queue[i, 0] = start
     yard.label[i, start] = number
     while first < last and reached < 0:
-        entry = np.int64(yard.queue[i, first])
+        place = np.int64(yard.queue[i, first])
         first += 1
-        if entry & 1 == 0:  # a cell with rails waits for a second turn
-            yard.queue[i, last] = entry + 1
-            last += 1
-            continue
-        place = entry >> 1
         cell, heading = place >> 2, place & 3
         if cell == goal:
             reached = place
@@ -164,7 +159,7 @@ def search_line(yard, i, start, goal, inward, number):
                 continue
             yard.label[i, ahead] = number
             yard.previous[i, ahead] = place
-            yard.queue[i, last] = 2 * ahead + (yard.rail[i, ahead >> 2] == 0)
+            yard.queue[i, last] = ahead
             last += 1
     return reached
 

@@ -203,7 +203,7 @@ class State(NamedTuple):
     open_speed: np.ndarray  # (lanes,) int64, sum over steps of the top speeds not yet arrived
     map_of: np.ndarray  # (lanes, agents) int32, row of the train's target in distances
     distances: np.ndarray  # (lanes, maps, places) uint16, cells to a target
-    queue: np.ndarray  # (lanes, 2 * places) int32
+    queue: np.ndarray  # (lanes, places) int32
     mapped: np.ndarray  # (lanes,) bool, the distances hold for the rails of the lane
     outlook: np.ndarray  # (lanes, agents) int8, see trains.py
     wish: np.ndarray  # (lanes, agents) int32, place in which the train wants to be, -1: none
@@ -275,7 +275,7 @@ def allocate(c: Constants, lanes: int) -> State:
         stop_served=np.zeros(stops, np.bool_),
         # One row more than there are trains: for intermediate stops, which need it only once.
         distances=np.zeros((lanes, n + 1, places), np.uint16),
-        queue=np.zeros((lanes, 2 * places), np.int32),
+        queue=np.zeros((lanes, places), np.int32),
         holder=np.full((lanes, 2 * c.cells), -1, np.int32),
         winner=np.full((lanes, 2 * c.cells), -1, np.int32),
         node_place=np.zeros((lanes, nodes), np.int32),
