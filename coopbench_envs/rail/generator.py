@@ -119,17 +119,19 @@ def _grid(p: Any, cities: int, rows: int, columns: int, radius: int) -> np.ndarr
 
 @subroutine
 def draw_instance(c, s, i, rng):
-    """Draw networks until one has a way for every line, then what else an episode needs."""
+    """Draw networks until one has a way for every line, then what else an episode needs.
+
+    Without cities, and if no network has, trains run on a ring.
+    """
     yard = Yard(s.rail, s.closed, s.label, s.previous, s.queue, c.delta, c.is_type)
-    attempt, complete = 0, False
-    cities = 2
-    if c.num_cities == 0:
-        attempt = ATTEMPTS
-        draw_ring(c, s, i, rng)
-    while attempt < ATTEMPTS and not complete:
+    attempt, complete, cities = 0, False, np.int64(2)
+    while attempt < ATTEMPTS and not complete and c.num_cities > 0:
         attempt += 1
         cities = draw_network(c, s, i, rng, yard)
         complete = cities >= c.num_stops + 2 and draw_lines(c, s, i, rng, cities)
+    if not complete:
+        cities = np.int64(2)
+        draw_ring(c, s, i, rng)
     draw_level_free(c, s, i, rng)
     draw_times(c, s, i, rng, cities)
     for a in range(c.num_agents):
