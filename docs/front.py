@@ -28,6 +28,7 @@ _FAMILIES = {
     "coopbench_envs.coopetition.published": "Coopetition, as published",
     "coopbench_envs.pathfinding": "Pathfinding",
     "coopbench_envs.skirmish": "Battles",
+    "coopbench_envs.rail": "Railways",
 }
 
 

@@ -116,8 +116,8 @@ def test_actions_of_wrong_shape_or_kind(env_id):
         np.testing.assert_array_equal(value, before[name])  # nothing was corrupted
     single = gymnasium.make(env_id).unwrapped
     single.reset(seed=0)
-    with pytest.raises(ValueError, match=r"that of action_space; given \(7,\)"):
-        single.step(np.zeros(7))
+    with pytest.raises(ValueError, match=r"that of action_space; given \(11,\)"):
+        single.step(np.zeros(11))
 
 
 def test_one_bad_number_in_a_large_batch():
