@@ -2,13 +2,13 @@
 
 import csv
 import json
+from pathlib import Path
 from typing import NamedTuple
 
 import gymnasium
 import numpy as np
 import pytest
 import rail_recordings as recordings
-from conftest import GOLDEN
 
 from coopbench_envs.arrays import unpack
 from coopbench_envs.engine import DISABLED, Engine
@@ -18,7 +18,7 @@ from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED, MOVING, WAITING
 from coopbench_envs.shells.parallel_env import ParallelEnv
 
-FOLDER = GOLDEN / "rail"
+FOLDER = Path(__file__).parent / "golden" / "rail"
 RAIL = "coopbench/Rail-v0"
 EPISODES = sorted(path.stem for path in FOLDER.glob("g*.npz"))
 OBSERVED = sorted(path.stem for path in (FOLDER / "obs").glob("*.npz"))
