@@ -6,7 +6,7 @@ is for new episodes.
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -63,6 +63,10 @@ class AgentEstimate:
     std_episodes: float = math.nan
 
 
+# Fields of an estimate that one of an agent has, too.
+_OF_AGENTS = tuple(field.name for field in fields(AgentEstimate) if field.name != "agent")
+
+
 def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     """Estimate every metric of the protocol for every policy on every task that it played."""
     rows, score = [], protocol.report.score
@@ -112,9 +116,9 @@ def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstim
                 )
                 played = np.flatnonzero(blocks[0].seats[:, seat])
                 values = replace(whole, values=taken[0] if whole.fixed else taken).on(played)
-                row = asdict(_crossed(task, metric, values, confidence))
-                del row["low_unseen"], row["high_unseen"]
-                rows.append(AgentEstimate(agent=agent, **row))
+                row = vars(_crossed(task, metric, values, confidence))
+                parts = {name: row[name] for name in _OF_AGENTS}
+                rows.append(AgentEstimate(agent=agent, **parts))
     return tuple(rows)
 
 

@@ -20,7 +20,7 @@ from coopbench.report.card import cards
 from coopbench.report.checklist import checklist
 from coopbench.report.tables.words import units
 
-__all__ = ["as_csv", "as_json", "columns_as_csv", "finite", "tables_as_csv"]
+__all__ = ["as_csv", "as_json", "columns_as_csv", "contents", "finite", "tables_as_csv"]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which spreadsheets let formulas begin
 _QUOTED = re.compile(r"[,\"\r\n]")  # in a field
@@ -111,6 +111,11 @@ def _defined(value: Any) -> Any:
 
 def as_json(findings: Findings) -> str:
     """Return the report as JSON: everything but the single episodes; null where undefined."""
+    return json.dumps(contents(findings), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def contents(findings: Findings) -> dict[str, Any]:
+    """Return what ``as_json`` writes."""
     protocol, table = findings.protocol, findings.episodes
     columnar = {
         "profiles": _profiles(findings.profiles),
@@ -122,7 +127,7 @@ def as_json(findings: Findings) -> str:
         for name in _parts(findings)
         if name not in columnar
     }
-    content = {
+    return {
         "schema": 3,
         "name": protocol.name,
         "digest": protocol.digest,
@@ -140,7 +145,6 @@ def as_json(findings: Findings) -> str:
         "notes": list(findings.notes),
         "versions": versions(),
     }
-    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _registration(findings: Findings) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from coopbench.analysis.findings import Findings
 from coopbench.errors import DamagedResultError
 from coopbench.files import by_key, parsed, read_bounded, write_all, write_text
 from coopbench.report.data import as_json, columns_as_csv, tables_as_csv
+from coopbench.report.data import contents as report_contents
 from coopbench.report.latex import as_latex
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
@@ -40,12 +41,11 @@ def save(findings: Findings, folder: Path, *, keep: bool = False) -> dict[str, P
         OSError: the folder cannot be written.
     """
     in_results = is_results_folder(folder)
-    report = as_json(findings)
-    origin = _origin(findings, report) if in_results and findings.results else ""
+    origin = _origin(findings) if in_results and findings.results else ""
     names = _unchanged(folder, origin) if keep and origin else ()
     if names:
         return by_key(folder, names, _MAIN)
-    contents = _contents(findings, report)
+    contents = _contents(findings)
     if not in_results:
         contents["episodes.csv"] = columns_as_csv(findings.played.columns())
     written = write_all(folder, contents, _MAIN)
@@ -55,11 +55,11 @@ def save(findings: Findings, folder: Path, *, keep: bool = False) -> dict[str, P
     return written
 
 
-def _contents(findings: Findings, report: str) -> dict[str, str | bytes]:
-    """Return the contents of all files but ``episodes.csv``; ``report`` is that of report.json."""
+def _contents(findings: Findings) -> dict[str, str | bytes]:
+    """Return the contents of all files but ``episodes.csv``."""
     drawn = pictures(findings)
     contents: dict[str, str | bytes] = {f"plots/{pic.name}.svg": pic.svg for pic in drawn}
-    contents["report.json"] = report
+    contents["report.json"] = as_json(findings)
     contents |= {f"{name}.csv": content for name, content in tables_as_csv(findings).items()}
     return contents | {
         "report.tex": as_latex(findings),
@@ -68,9 +68,10 @@ def _contents(findings: Findings, report: str) -> dict[str, str | bytes]:
     }
 
 
-def _origin(findings: Findings, report: str) -> str:
+def _origin(findings: Findings) -> str:
     """Return a digest of all that the files depend on: findings, stored results and code."""
-    parts = [report, findings.results, *(version(name) for name in ("matplotlib", "jinja2"))]
+    numbers = json.dumps(report_contents(findings))
+    parts = [numbers, findings.results, *(version(name) for name in ("matplotlib", "jinja2"))]
     total = hashlib.sha256("\n".join(map(_sum, parts)).encode())
     for root in _MAKERS:
         for file in sorted(root.rglob("*")):

@@ -73,7 +73,7 @@ __all__ = [
 
 SCHEMA = 3
 _LINE = 1 << 20  # bytes of one line
-_LISTS = 256  # and dictionaries in one line
+_LISTS = 256  # and dictionaries in a line, on average
 _META = 50_000  # values in the metadata of a cell
 _PROTOCOL = 500_000  # values in a protocol
 _RESULTS, _PLAIN = "results.jsonl.gz", "results.jsonl"  # the episodes, packed or as they are
@@ -476,7 +476,7 @@ def _has_common_reward(protocol: Protocol, cell: Cell) -> bool:
 def _parsed(
     cell: Cell, meta: dict[str, Any], contents: dict[str, bytes], common_reward: bool
 ) -> Episodes:
-    rows = list(map(_row, io.BytesIO(_unpacked(contents))))
+    rows = _rows(_unpacked(contents))
     if not rows or len(rows) != meta["episodes"]:
         raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
     block = Episodes(
@@ -529,11 +529,16 @@ def _environment(meta: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def _rows(content: bytes) -> list[dict[str, Any]]:
+    """Return the lines of a cell; raise ``ValueError`` for any that no cell has."""
+    if content.count(b"[") + content.count(b"{") > _LISTS * (content.count(b"\n") + 1):
+        raise ValueError(f"lines hold more than {_LISTS} lists on average")
+    return list(map(_row, io.BytesIO(content)))
+
+
 def _row(line: bytes) -> dict[str, Any]:
     if len(line) > _LINE:
         raise ValueError(f"a line is longer than {_LINE:,} bytes")
-    if line.count(b"[") + line.count(b"{") > _LISTS:
-        raise ValueError(f"a line holds more than {_LISTS} lists")
     row = from_json(line, cache_strings="keys")
     if not isinstance(row, dict) or tuple(row) != _ROW:
         raise ValueError(f"a line does not hold {', '.join(_ROW)}")
