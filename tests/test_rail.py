@@ -559,7 +559,7 @@ def test_a_folder_of_recordings_becomes_instances_that_play_alike(tmp_path):
         (tmp_path / f"{name}.npz").write_bytes((FOLDER / f"{name}.npz").read_bytes())
     out = tmp_path / "instances" / "rail.npz"
     out.parent.mkdir()
-    importing.main([str(tmp_path), "--out", str(out)])
+    importing.import_folder(tmp_path, out)
     arrays = unpack(out)
     engine = Engine(RAIL, **importing.task_of(arrays), observation="none")
     fields = engine.spec.instances(engine.constants, arrays)
@@ -573,7 +573,7 @@ def test_a_folder_of_recordings_becomes_instances_that_play_alike(tmp_path):
 
 
 def test_import_refuses_what_it_cannot_play(tmp_path):
-    with pytest.raises(ValueError, match="no npz files"):
+    with pytest.raises(ValueError, match="no npz files and no pkl files"):
         importing.read_folder(tmp_path)
     recording, meta = recordings.load(FOLDER / "g20_make_simple_rail.npz")
     file = tmp_path / "a.npz"

@@ -34,6 +34,7 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "leaderboard": results.leaderboard,
     "export": results.export_results,
     "import": results.import_results,
+    "rail-import": results.rail_import,
     "crossplay": playing.crossplay,
     "exploit": playing.exploit,
     "timed": playing.timed,

@@ -1,11 +1,10 @@
-"""Importing: a folder of exported flatland-rl environments as one file of instances.
+"""Importing: a folder of flatland-rl environments as one file of instances.
 
-Every file is an npz with the arrays that ``instances`` describes, of one environment. The result
-has a leading axis of environments, in the order of the file names; lists of different lengths are
-filled up with -1. ``python -m coopbench_envs.rail.importing FOLDER --out FILE``.
+Every file is one environment: a pickle of flatland-rl (``pkl``), or an npz with the arrays that
+``instances`` describes. The result has a leading axis of environments, in the order of the file
+names; lists of different lengths are filled up with -1. ``coopbench rail-import`` does this.
 """
 
-import argparse
 import io
 import json
 import zipfile
@@ -17,11 +16,12 @@ import numpy as np
 
 from coopbench_envs.arrays import pack
 from coopbench_envs.parameters import resolve
+from coopbench_envs.rail import saved
 from coopbench_envs.rail.instances import fields_of
 from coopbench_envs.rail.rail import SPEC
 from coopbench_envs.reading import read_regular
 
-__all__ = ["check", "main", "read_folder", "task_of"]
+__all__ = ["check", "import_folder", "read_folder", "task_of"]
 
 _LARGEST = 1 << 26  # bytes of one file
 _FIXED = (
@@ -32,17 +32,19 @@ _LISTS = {"level_free": 2, "waypoints": 7, "strikes": 3}
 
 
 def read_folder(folder: Path) -> dict[str, np.ndarray]:
-    """Read all npz files of a folder, and stack their arrays.
+    """Read all pkl and npz files of a folder, and stack their arrays.
 
     Raises ``ValueError`` that names the file for one that is no such environment.
     """
-    files = sorted(Path(folder).glob("*.npz"))
+    files = sorted(file for file in Path(folder).glob("*") if file.suffix in (".npz", ".pkl"))
     if not files:
-        raise ValueError(f"There are no npz files in {folder}.")
+        raise ValueError(f"There are no npz files and no pkl files in {folder}.")
     episodes = []
     for file in files:
         try:
-            episodes.append(_episode(_arrays(file)))
+            content = read_regular(file, _LARGEST)
+            arrays = saved.arrays_of(content) if file.suffix == ".pkl" else _arrays(content)
+            episodes.append(_episode(arrays))
         except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
             raise ValueError(f"{file}: {error}") from None
         for name in _FIXED:
@@ -57,9 +59,8 @@ def read_folder(folder: Path) -> dict[str, np.ndarray]:
     return fixed | lists
 
 
-def _arrays(file: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of a file, none of them pickled."""
-    content = read_regular(file, _LARGEST)
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    """Return the arrays of an npz file, none of them pickled."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         sizes = sum(member.file_size for member in archive.zip.infolist())
         if sizes > 16 * _LARGEST:
@@ -129,18 +130,12 @@ def check(arrays: Mapping[str, np.ndarray]) -> None:
     fields_of(SPEC.constants(resolve(SPEC.params, task_of(arrays), SPEC.id)), arrays)
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Import a folder; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args(words)
-    arrays = read_folder(options.folder)
+def import_folder(folder: Path, out: Path) -> str:
+    """Write all environments of a folder into one file, and return what was written, in a line.
+
+    Raises ``ValueError`` that names the file, or the environment and its cell or train.
+    """
+    arrays = read_folder(folder)
     check(arrays)
-    options.out.write_bytes(pack(arrays))
-    print(f"{options.out}: {len(arrays['grid'])} instances; parameters {task_of(arrays)}")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    out.write_bytes(pack(arrays))
+    return f"{out}: {len(arrays['grid'])} instances; parameters {task_of(arrays)}"

@@ -1,7 +1,7 @@
 """Instances: networks, trains and malfunctions from arrays, checked before the first step.
 
-The arrays are those that ``tools/export_flatland.py`` writes, with or without a leading axis of
-episodes: ``grid`` (rows, columns), codes; ``level_free`` (cells, 2), rows and columns, -1 for none;
+The arrays, with or without a leading axis of episodes: ``grid`` (rows, columns), codes;
+``level_free`` (cells, 2), rows and columns, -1 for none;
 ``init_pos``, ``target`` (trains, 2); ``init_dir`` (trains,); ``target_dirs`` (trains, 4), whether a
 heading arrives; ``max_speed``, ``init_speed`` (trains, 2), numerators and denominators;
 ``earliest_departure``, ``latest_arrival`` (trains,); ``waypoints`` (waypoints, 7): train, stop,

@@ -9,7 +9,15 @@ from coopbench.cli.console import NOTHING, console, interruption, present, say
 from coopbench.cli.options import Backend, ReferenceRuns, Workers
 from coopbench.playing.bars import Progress
 
-__all__ = ["export_results", "import_results", "leaderboard", "merge", "report", "verify"]
+__all__ = [
+    "export_results",
+    "import_results",
+    "leaderboard",
+    "merge",
+    "rail_import",
+    "report",
+    "verify",
+]
 
 
 def merge(
@@ -233,3 +241,18 @@ def import_results(
         print_table(summary_table(scaled(results, metric), metric), console())
         for text in results.missing:
             say(f"Missing: {text}")
+
+
+def rail_import(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of .pkl files of flatland-rl, or of .npz files.")
+    ],
+    out: Annotated[Path, typer.Option(help="File for the instances, an npz.")],
+) -> None:
+    """Turn railway environments of flatland-rl into one file of instances of Rail-v0.
+
+    Pickles are read without executing anything that they name; flatland-rl is not needed.
+    """
+    from coopbench_envs.rail.importing import import_folder
+
+    say(import_folder(folder, out))

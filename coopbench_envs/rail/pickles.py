@@ -1,0 +1,119 @@
+"""Pickles: environments that flatland-rl has saved, read without executing anything they name.
+
+A pickle is a program. Here it can only build lists, dictionaries, numbers, texts and records: names
+of flatland-rl and of a few types of numbers become records, which hold what they were made of and
+do nothing; every other name ends the reading, and so does every operation beyond these.
+"""
+
+import io
+import pickle
+import struct
+from typing import Any
+
+__all__ = ["Record", "read"]
+
+# Types of numbers, and how numpy puts its own together; nothing of numpy is called.
+_NUMBERS = {
+    ("fractions", "Fraction"),
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    *((f"numpy.{core}.multiarray", "_reconstruct") for core in ("core", "_core")),
+    *((f"numpy.{core}.multiarray", "scalar") for core in ("core", "_core")),
+}
+_OPERATIONS = (
+    *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1"),
+    *("BININT2", "LONG1", "LONG4", "BINFLOAT", "SHORT_BINUNICODE", "BINUNICODE"),
+    *("SHORT_BINBYTES", "BINBYTES", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_TUPLE", "TUPLE"),
+    *("TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_DICT", "SETITEM", "SETITEMS", "EMPTY_SET", "ADDITEMS"),
+    *("FROZENSET", "BINGET", "LONG_BINGET", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GLOBAL"),
+    *("STACK_GLOBAL", "REDUCE", "BUILD", "NEWOBJ"),
+)
+_FAILURES = (
+    *(pickle.UnpicklingError, EOFError, IndexError, TypeError, AttributeError, ValueError),
+    *(OverflowError, MemoryError, RecursionError, struct.error),
+)
+
+
+class _RefusedError(ValueError):
+    """A name that is not allowed."""
+
+
+class Record:
+    """Stands for an object of another package: its name, what it was made of, and its state."""
+
+    name = ""
+    args: tuple[Any, ...]
+    state: Any
+
+    def __new__(cls, *args: Any) -> "Record":
+        """Keep the arguments."""
+        record = object.__new__(cls)
+        record.args, record.state = args, None
+        return record
+
+    def __setstate__(self, state: Any) -> None:
+        """Keep the state."""
+        self.state = state
+
+
+class _Entries(dict[Any, Any]):
+    """Dictionary with texts and whole numbers as keys; others, costly to hash, are left out."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if type(key) in (str, int):
+            super().__setitem__(key, value)
+
+
+class _Members(list[Any]):
+    """Members of a set, of which none is hashed."""
+
+    add = list.append
+
+
+# The machine of the standard library that is written in Python.
+_Machine: Any = vars(pickle)["_Unpickler"]
+
+
+class _Reader(_Machine):
+    """The same machine with fewer operations."""
+
+    dispatch: dict[int, Any] = {  # noqa: RUF012
+        getattr(pickle, name)[0]: _Machine.dispatch[getattr(pickle, name)[0]]
+        for name in _OPERATIONS
+    }
+
+    def find_class(self, module: str, name: str) -> type[Record]:
+        """Return a type of records for a name that is allowed."""
+        if not module.startswith("flatland.") and (module, name) not in _NUMBERS:
+            raise _RefusedError(
+                f"it names {module[:60]}.{name[:60]}; allowed: names of flatland and numbers."
+            )
+        return type("Record", (Record,), {"name": f"{module}.{name}"})
+
+    def load_empty_dict(self) -> None:
+        self.append(_Entries())
+
+    def load_empty_set(self) -> None:
+        self.append(_Members())
+
+    def load_frozenset(self) -> None:
+        self.append(_Members(self.pop_mark()))
+
+    dispatch[pickle.EMPTY_DICT[0]] = load_empty_dict
+    dispatch[pickle.EMPTY_SET[0]] = load_empty_set
+    dispatch[pickle.FROZENSET[0]] = load_frozenset
+
+
+def read(content: bytes) -> Any:
+    """Return what a pickle holds: numbers, texts, lists, tuples, dictionaries and records.
+
+    Raises ``ValueError`` for a name or an operation that is not allowed, and for a damaged one.
+    """
+    try:
+        return _Reader(io.BytesIO(content)).load()
+    except _RefusedError:
+        raise
+    except KeyError as error:
+        raise ValueError(f"it has an operation that is not allowed: {error}.") from None
+    except _FAILURES as error:
+        raise ValueError(f"it is no pickle of flatland-rl: {error}") from None

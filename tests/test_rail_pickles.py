@@ -1,0 +1,263 @@
+"""Pickles of flatland-rl: the same instance as a recording's, and nothing executed on the way."""
+
+import pickle
+import sys
+from enum import IntEnum
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import rail_recordings as recordings
+
+from coopbench.cli.main import app
+from coopbench_envs.arrays import unpack
+from coopbench_envs.engine import Engine
+from coopbench_envs.rail import importing, pickles, saved
+
+FOLDER = Path(__file__).parent / "golden" / "rail"
+NAME = "g02_sp_30x30_n7_malf_4speeds"
+
+
+class Agent(NamedTuple):
+    """The fields of flatland-rl 4.3.0."""
+
+    initial_position: Any
+    initial_direction: Any
+    direction: Any
+    targets: Any
+    moving: Any
+    earliest_departure: Any
+    latest_arrival: Any
+    handle: Any
+    position: Any
+    arrival_time: Any
+    old_direction: Any
+    old_position: Any
+    speed_counter: Any
+    action_saver: Any
+    state_machine: Any
+    malfunction_handler: Any
+    waypoints: Any
+    waypoints_earliest_departure: Any
+    waypoints_latest_arrival: Any
+    target_position: Any
+    target_direction: Any
+
+
+class Heading(IntEnum):
+    NORTH = 0
+    EAST = 1
+    SOUTH = 2
+    WEST = 3
+
+
+class Waypoint:
+    def __init__(self, position, direction):
+        self.position, self.direction = position, direction
+
+
+class Speed:
+    def __init__(self, speed):
+        self.speed = self.max_speed = speed
+        self.distance, self.is_cell_entry = Fraction(0), True
+
+
+class Malfunction(NamedTuple):
+    malfunction_rate: float
+    min_duration: int
+    max_duration: int
+
+
+@pytest.fixture
+def flatland(monkeypatch):
+    """Let the classes of this file have the names of flatland-rl's, for as long as they pickle."""
+    module = ModuleType("flatland.envs.agents")
+    for kind in (Agent, Heading, Waypoint, Speed, Malfunction):
+        monkeypatch.setattr(kind, "__module__", "flatland.envs.agents")
+        setattr(module, kind.__name__, kind)
+    monkeypatch.setitem(sys.modules, "flatland", ModuleType("flatland"))
+    monkeypatch.setitem(sys.modules, "flatland.envs", ModuleType("flatland.envs"))
+    monkeypatch.setitem(sys.modules, "flatland.envs.agents", module)
+
+
+def environment(arrays, rate=0.01, seed=5):
+    """Return what flatland-rl would save of a recorded environment before its first step."""
+    name, words, *rest = np.random.RandomState(seed).get_state()
+    return {
+        "grid": arrays["grid"].tolist(),
+        "level_free_positions": {tuple(cell) for cell in arrays["level_free"].tolist()},
+        "agents": [agent(arrays, a) for a in range(len(arrays["init_dir"]))],
+        "malfunction": Malfunction(rate, 20, 50),
+        "malfunction_cached_random_state": None,
+        "malfunction_rand_idx": 0,
+        "max_episode_steps": int(arrays["max_episode_steps"]),
+        "elapsed_steps": 0,
+        "np_random_state": (name, tuple(words.tolist()), *rest),
+        "dones": {0: False, "__all__": False},
+    }
+
+
+def agent(arrays, a):
+    cell, target = (tuple(arrays[name][a].tolist()) for name in ("init_pos", "target"))
+    over, under = arrays["max_speed"][a].tolist()
+    headings = np.flatnonzero(arrays["target_dirs"][a]).tolist()
+    departure, due = (int(arrays[name][a]) for name in ("earliest_departure", "latest_arrival"))
+    # Every form in which releases of flatland-rl hold these.
+    speed = [Fraction(over, under), over / under, round(over / under, 2)][a % 3]
+    heading = int(arrays["init_dir"][a])
+    return Agent(
+        cell,
+        [heading, Heading(heading), np.int64(heading)][a % 3],
+        heading,
+        target if a == 0 else {(target, heading) for heading in headings},
+        *(False, departure, due, a, None, None, None, None, Speed(speed), None, None, None),
+        [[Waypoint(cell, heading)], [Waypoint(target, None)]],
+        [departure, None],
+        [None, due],
+        target,
+        None,
+    )
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_a_saved_environment_becomes_the_recorded_instance(flatland, tmp_path, capsys, protocol):
+    arrays, _ = recordings.load(FOLDER / f"{NAME}.npz")
+    saved_one = environment(arrays)
+    (tmp_path / "Level_0.pkl").write_bytes(pickle.dumps(saved_one, protocol))
+    out = tmp_path / "instances.npz"
+    app(["rail-import", str(tmp_path), "--out", str(out)], standalone_mode=False)
+    assert "1 instances" in capsys.readouterr().out.replace("\n", " ")
+    imported = unpack(out)
+    for name, values in recordings.instance(arrays).items():
+        if name not in ("strikes", "waypoints", "max_speed", "init_speed"):
+            np.testing.assert_array_equal(imported[name][0], values, err_msg=name)
+    over, under = imported["max_speed"][0].T
+    np.testing.assert_array_equal(
+        over * arrays["max_speed"][:, 1], under * arrays["max_speed"][:, 0]
+    )
+    assert_strikes_are_drawn_as_in_flatland(imported["strikes"][0], arrays)
+    engine = Engine("coopbench/Rail-v0", **importing.task_of(imported), observation="none")
+    engine.spec.instances(engine.constants, imported)
+
+
+def assert_strikes_are_drawn_as_in_flatland(strikes, arrays):
+    """Draw them one by one, in the order of flatland-rl 4.3.0."""
+    random = np.random.RandomState(5)
+    uniforms, k, expected = random.rand(1_000_000), 0, []
+    for step in range(1, int(arrays["max_episode_steps"]) + 1):
+        for train in range(len(arrays["init_dir"])):
+            k += 1
+            if uniforms[k] < 1 - np.exp(-0.01):
+                expected.append((step, train, random.randint(20, 51) + 1))
+    assert len(expected) > 5
+    np.testing.assert_array_equal(strikes, expected)
+
+
+def test_an_episode_that_has_begun_is_refused(flatland):
+    arrays, _ = recordings.load(FOLDER / f"{NAME}.npz")
+    begun = environment(arrays) | {"elapsed_steps": 3}
+    with pytest.raises(ValueError, match="its episode has begun"):
+        saved.arrays_of(pickle.dumps(begun))
+
+
+class Call:
+    """Pickles as a call of any function."""
+
+    def __init__(self, function, *arguments):
+        self.reduced = function, arguments
+
+    def __reduce__(self):
+        return self.reduced
+
+
+@pytest.mark.parametrize(
+    "function", [exec, eval, getattr, open, print, Path.touch, np.load, np.frombuffer, type]
+)
+def test_no_other_name_is_looked_up(function, tmp_path):
+    trace = tmp_path / "trace"
+    content = pickle.dumps({"grid": Call(function, f"open({str(trace)!r}, 'w')")})
+    with pytest.raises(ValueError, match=r"it names .*; allowed: names of flatland and numbers"):
+        saved.arrays_of(content)
+    assert not trace.exists()
+
+
+def test_old_protocols_that_call_types_are_refused():
+    with pytest.raises(ValueError, match=r"it names .*set"):
+        pickles.read(pickle.dumps([{1}], 2))
+
+
+def test_a_name_of_flatland_is_never_imported(monkeypatch):
+    class Trap(ModuleType):
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    monkeypatch.setitem(sys.modules, "flatland", Trap("flatland"))
+    monkeypatch.setitem(sys.modules, "flatland.evil", Trap("flatland.evil"))
+    record = pickles.read(b"\x80\x04cflatland.evil\nrun\n\x8c\x02rm\x85R.")
+    assert (record.name, record.args) == ("flatland.evil.run", ("rm",))
+
+
+def test_the_name_of_a_module_only_begins_like_flatland():
+    with pytest.raises(ValueError, match=r"it names flatlandish\.run"):
+        pickles.read(b"\x80\x04cflatlandish\nrun\n.")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x80",
+        b"no pickle",
+        b"\x80\x04.",
+        b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7f.",  # a bytearray of 2**63 - 1 bytes
+        b"\x80\x02\x82\x01.",  # a registered extension
+        b"\x80\x02Pid\n.",  # a persistent object
+        b"\x80\x02(i__main__\nrun\n.",  # an instance of an old class
+        b"\x80\x04N}b.",  # a state for None
+        b"\x80\x04]}\x8c\x01a]sb.",  # a state for a list
+        b"\x80\x04cflatland.a\nb\n}\x8c\x04nameK\x01sb.",  # a state for a type
+        b"\x80\x04K\x01)R.",  # a call of a number
+        b"\x80\x04X\xff\xff\xff\xffabc.",  # a text longer than the file
+        b"\x80\x04h\x07.",  # a memory that was never written
+    ],
+)
+def test_damaged_pickles_are_errors(content):
+    with pytest.raises(ValueError, match="it "):
+        saved.arrays_of(content)
+
+
+def test_keys_are_not_hashed_however_deep_they_are():
+    deep = b"\x80\x04})" + b"\x85" * 200_000 + b"K\x01s."
+    assert pickles.read(deep) == {}
+    assert len(pickles.read(b"\x80\x04\x8f()" + b"\x85" * 200_000 + b"\x90.")) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"grid": []}, "rows and columns"),
+        ({"grid": [[1], [1, 2]]}, "another length"),
+        ({"grid": [[1 << 16]]}, "16 bits"),
+        ({"grid": [[0.5]]}, "whole number"),
+        ({"agents": [7]}, "not an environment"),
+        ({"np_random_state": ("MT19937", (1,) * 3, 0)}, "random numbers is damaged"),
+        ({"np_random_state": ("MT19937", (-1,) * 624, 0)}, "random numbers is damaged"),
+        ({"np_random_state": ("MT19937", (1,) * 624, 625)}, "random numbers is damaged"),
+        ({"malfunction": (0.1, 5, 2)}, "malfunctions"),
+        ({"malfunction": (0.1, 5, 1 << 30)}, "malfunctions"),
+        ({"max_episode_steps": 1 << 39}, "malfunctions"),
+    ],
+)
+def test_bad_values_are_errors(flatland, changes, words):
+    arrays, _ = recordings.load(FOLDER / f"{NAME}.npz")
+    with pytest.raises(ValueError, match=words):
+        saved.arrays_of(pickle.dumps(environment(arrays) | changes))
+
+
+def test_an_error_names_the_file(tmp_path):
+    (tmp_path / "bad.pkl").write_bytes(pickle.dumps(Call(print, "x")))
+    with pytest.raises(ValueError, match=r"bad\.pkl: it names builtins\.print"):
+        importing.read_folder(tmp_path)
