@@ -52,6 +52,7 @@ POLICIES = (
     "prioritised_rrt_star",
     "orca",
     "attack_nearest",
+    "shortest_path",
     "random",
 )
 

@@ -41,7 +41,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("policy",),
         ("own_code",),
         ("rules",),
-        ("networks", "strategies", "planners", "commanders"),
+        ("networks", "strategies", "planners", "commanders", "dispatchers"),
         ("learner", "predicting"),
         ("registry",),
         ("player",),

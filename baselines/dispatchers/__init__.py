@@ -1,0 +1,1 @@
+"""Dispatchers: rules by which trains are run, on railways."""

@@ -1,0 +1,43 @@
+"""Shortest path: every train goes the shortest way to its target, whoever is in the way.
+
+It takes no notice of other trains, so that trains that meet on a single track are stuck.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.dispatchers.railway import Railway
+from coopbench.baselines.policy import Entry, Game
+from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT
+
+
+class Params(NamedTuple):
+    """No parameters."""
+
+
+class ShortestPath:
+    """Takes the exit with the least distance, of equal ones the first of left, forward, right."""
+
+    uses_state = True
+    uses_masks = True
+
+    def __init__(self, game: Game, parameters: Params) -> None:
+        self._railway = Railway(game, "shortest_path")
+
+    def initial(self, game: Game, seeds: np.ndarray) -> None:
+        """Return no memory."""
+
+    def act(
+        self, observations: np.ndarray, memory: None, state: Any, masks: np.ndarray
+    ) -> tuple[Any, None]:
+        """Return (lanes, agents) actions, all of them legal."""
+        railway, choices = self._railway, (LEFT, FORWARD, RIGHT)
+        steps = [railway.distance(state, railway.ahead(state, action)) for action in choices]
+        best = np.array(choices)[np.argmin(steps, axis=0)]
+        return np.where(masks[..., FORWARD], best, 0).astype(np.int64), None
+
+
+ENTRY = Entry(
+    "shortest_path", ShortestPath, "railways: each takes its shortest way", "global", Params
+)
