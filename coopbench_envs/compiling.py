@@ -62,17 +62,18 @@ def _cached(template: Any, names: dict[str, Any], unique: str) -> Any:
         return numba.njit(**flags)(function)
 
 
-def entry(dispatcher: Any, *arguments: Any) -> Any:
+def entry(dispatcher: Any, name: str, *arguments: Any) -> Any:
     """Return the machine code for arguments of these very types, as a callable without type checks.
 
-    Looking up the types of some fifty arrays costs 10 us a call, ten times the call itself. The
-    caller promises to pass arguments of the same types, dimensions and memory layout.
+    ``name`` is what a line on the error stream calls the code if compiling takes long. Looking up
+    the types of some fifty arrays costs 10 us a call, ten times the call itself. The caller
+    promises to pass arguments of the same types, dimensions and memory layout.
     """
     if numba.config.DISABLE_JIT:  # the kernels as plain Python, for debugging and for a test
         return dispatcher
     _load_arrays()
     signature = tuple(numba.typeof(argument) for argument in arguments)
-    with _said(dispatcher.py_func.__name__.rpartition("_")[0]):
+    with _said(name):
         dispatcher.compile(signature)
     return dispatcher.overloads[signature].entry_point
 

@@ -98,13 +98,15 @@ def drive(p, s, c, actions, op, start, stop):
             wait(c, i)
         if falling and c.moved[i]:
             present(p, s, i, c.alive)
-            retire(c, i, not starting)
+            if starting or not c.ended[i]:  # who is left at the joint end sees the last state
+                retire(c, i, not starting)
     for i in range(start, stop):
         if c.moved[i]:
             mask(p, s, i, c.masks)
             observe(p, s, i, c.obs)
             if falling:
                 hide(c, i)
+                retire(c, i, op < RESET and c.ended[i])
             measure(p, s, i, c.measures)
         if c.state.shape[1] > 0 and (c.moved[i] or op == LOOK):
             global_state(p, s, i, c.state)

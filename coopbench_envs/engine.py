@@ -130,9 +130,9 @@ class Engine:
         drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward)
         call = (*arguments, RESET, 0, self.lanes)
         try:
-            launch = entry(drive, *call)
+            launch = entry(drive, self.spec.id, *call)
         except OSError:  # a full disk takes no cache, and the compiled code is in memory by now
-            launch = entry(drive, *call)
+            launch = entry(drive, self.spec.id, *call)
         return partial(launch, *arguments)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -127,8 +127,10 @@ def test_absent_agents_see_nothing_choose_nothing_and_are_not_terminated(env_id)
         control = engine.control
         expected = (engine.state.health > 0) & ~control.terminated
         np.testing.assert_array_equal(control.alive, expected)
-        gone = ~control.alive
+        left = control.ended[:, None] & (engine.state.health > 0)  # they see how it ends
+        gone = ~control.alive & ~left
         assert (control.obs[gone] == 0).all()
+        assert (control.obs[left] > 0).any(axis=1).all()
         assert (control.obs[~gone] > 0).any(axis=1).all()
         assert (control.masks[gone] == [1, 0, 0]).all()
         seen.append((gone & ~control.terminated).any())
