@@ -157,7 +157,8 @@ class PlayJob(CellJob):
             return 0
         selection, episodes = self.protocol.seeds.selection, self.protocol.episodes(self.task)
         if isinstance(self.policy, Checkpoints) and selection is not None:
-            episodes += selection.count * len(self.policy.policies)
+            beside = self.protocol.tasks_beside(self.task.trained_on or self.cell.task)
+            episodes += selection.count * (1 + len(beside)) * len(self.policy.policies)
         return self.steps_of(episodes)
 
     def __str__(self) -> str:
