@@ -16,12 +16,21 @@ torch = pytest.importorskip("torch")
 
 BOX, CHOICES = "coopbench/TrustDilemma-v1", "test/Pennies-v0"
 PARAMETERS = {BOX: {"horizon": 7}, CHOICES: {}}
-CASES = [
-    (name, game)
-    for name, entry in learners().items()
-    for game in (BOX, CHOICES)
-    if game == BOX or entry.kind == "on_policy"  # soft actor-critic has no choices
-]
+VALUES = ("iql", "vdn", "qmix")  # of choices, learned from whole episodes of a common reward
+
+
+def of_values(name):
+    return name.removesuffix("_shared") in VALUES
+
+
+def games(name):
+    """The games that a learner can learn: soft actor-critic has no choices."""
+    if of_values(name):
+        return (CHOICES,)
+    return (BOX, CHOICES) if learners()[name].kind == "on_policy" else (BOX,)
+
+
+CASES = [(name, game) for name in learners() for game in games(name)]
 
 
 LARGE_STATE = {"layers": "16", "scale_rewards": True, "history": 2, "buffer_size": 300}
@@ -31,6 +40,7 @@ def settings_of(name, **change):
     """Updates within 48 steps, and as much state as possible: a buffer that begins to forget."""
     entry = learners()[name]
     settings = entry.shortened(entry.params(), 48)._asdict()
+    settings |= {"reward": "team"} if of_values(name) else {}
     return settings | {key: value for key, value in LARGE_STATE.items() if key in settings} | change
 
 
@@ -91,7 +101,7 @@ def test_what_others_use_is_left_as_it_was(name):
     np.random.seed(2)
     random.seed(3)
     before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()
-    made(name, BOX).learn(100)
+    made(name, games(name)[0]).learn(100)
     assert torch.equal(torch.get_rng_state(), before[0])
     np.testing.assert_array_equal(np.random.get_state()[1], before[1])
     assert random.getstate() == before[2]
@@ -101,26 +111,28 @@ def test_what_others_use_is_left_as_it_was(name):
 
 @pytest.mark.parametrize("name", learners())
 def test_another_training_is_not_taken_over(name):
-    begun = made(name, BOX)
+    game = games(name)[0]
+    begun = made(name, game)
     begun.learn(100)
     saved = begun.save()
-    longer = make_learner(name, BOX, {"horizon": 8}, 5, **begun.policy().hyperparameters)
+    longer = make_learner(name, game, {"horizon": 8}, 5, **begun.policy().hyperparameters)
     kind = learners()[name].kind
-    twin = next(n for n, entry in learners().items() if entry.kind == kind and n != name)
-    for other in (longer, made(twin, BOX), made(name, BOX, 1)):
+    twins = (n for n, entry in learners().items() if entry.kind == kind and game in games(n))
+    twin = next(n for n in twins if n != name)
+    for other in (longer, made(twin, game), made(name, games(name)[0], 1)):
         before = other.save()
-        with pytest.raises(ValueError, match=rf"it is of {name} on {BOX}.*; allowed: "):
+        with pytest.raises(ValueError, match=rf"it is of {name} on {game}.*; allowed: "):
             other.load(saved)
         assert same(other.save(), before)
-    fresh = made(name, BOX)
-    with pytest.raises(ValueError, match=rf"'{name}' on {BOX}: 'numbers' is absent; allowed"):
+    fresh = made(name, games(name)[0])
+    with pytest.raises(ValueError, match=rf"'{name}' on {game}: 'numbers' is absent; allowed"):
         fresh.load({key: array for key, array in saved.items() if key != "numbers"})
 
 
 @pytest.mark.parametrize("name", learners())
 def test_a_step_of_all_lanes_has_to_fit_in(name):
     with pytest.raises(ValueError, match=r"asked for 5 steps, but one step of its 6 lanes counts"):
-        made(name, BOX, lanes=6).learn(5)
+        made(name, games(name)[0], lanes=6).learn(5)
 
 
 @pytest.mark.parametrize("name", learners())
@@ -128,7 +140,8 @@ def test_a_step_of_all_lanes_has_to_fit_in(name):
 def test_nothing_is_learned_before_the_first_update(name, change):
     entry = learners()[name]
     change = {key: value for key, value in change.items() if key in entry.params._fields}
-    learner = made(name, BOX, **change)
+    change |= {"batch_size": 4} if of_values(name) else {}
+    learner = made(name, games(name)[0], **change)
     settings = learner.policy().hyperparameters
     first = entry.first_update(entry.params(**settings))
 
@@ -138,8 +151,9 @@ def test_nothing_is_learned_before_the_first_update(name, change):
     begun = learned()
     learner.learn(first - settings["lanes"])
     assert same(learned(), begun)
-    learner.learn(first)
-    assert learner.steps == first
+    enough = 12 * first if of_values(name) else first  # an episode has 12 steps, at most
+    learner.learn(enough)
+    assert learner.steps == enough
     assert not same(learned(), begun)
 
 

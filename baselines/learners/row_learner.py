@@ -23,7 +23,14 @@ class RowLearner:
     """
 
     def __init__(
-        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Any
+        self,
+        name: str,
+        env_id: str,
+        parameters: Mapping[str, Any],
+        seed: int,
+        params: Any,
+        *,
+        global_state: bool = False,
     ) -> None:
         shared = name.endswith("_shared")
         if not (shared or params.seat_number):
@@ -31,7 +38,8 @@ class RowLearner:
                 f"seat_number was False with learner {name!r}, which has a model for every seat; "
                 f"allowed with '{name}_shared', whose only model then plays any number of agents."
             )
-        # Learners may do without the hyperparameters of tracks: they are then left at these values.
+        # Learners may do without the hyperparameters of tracks, and without a history: these are
+        # then left at these values.
         reward = getattr(params, "reward", "own")
         partners, share = getattr(params, "partners", ()), getattr(params, "share", 0.0)
         if bool(partners) != (share > 0.0):
@@ -43,8 +51,9 @@ class RowLearner:
         options = RowOptions(
             shared=shared,
             scaled=params.scale_observations,
-            history=params.history,
+            history=getattr(params, "history", 1),
             seat_number=params.seat_number,
+            global_state=global_state,
             team_reward=reward == "team",
             partners=partners,
             share=share,

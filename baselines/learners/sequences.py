@@ -1,0 +1,326 @@
+"""Whole episodes as sequences: how they are stored, drawn and run through networks with memory.
+
+A sequence of n steps has n + 1 places. The last one holds what followed its last step: of an
+episode that only time has ended, its value is part of what is learned.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.torch_tools import array_of
+from coopbench.baselines.networks.recurrent import GRU, LINEAR, Layer, RecurrentNetwork
+from coopbench_envs.arrays import LIMIT
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "STORED",
+    "Batch",
+    "Episodes",
+    "Moment",
+    "Playing",
+    "Recurrent",
+    "network_of",
+    "outputs_of",
+]
+
+STORED = ("float32", "float16")  # how observations may be stored
+_SHARE = 0.75  # of the largest saved state, which episodes may take
+
+
+class Moment(NamedTuple):
+    """One place of the sequences of all lanes."""
+
+    inputs: np.ndarray  # (lanes, agents, inputs) float32, of the networks; zeros of dead agents
+    legal: np.ndarray  # (lanes, agents, choices) bool; of a dead agent the first choice alone
+    state: np.ndarray  # (lanes, size) float32, global; empty for learners that do not use it
+
+
+class Batch(NamedTuple):
+    """Sequences as tensors, padded with zeros to the longest of them; the step is axis 0."""
+
+    inputs: "torch.Tensor"  # (steps + 1, episodes, agents, inputs) float32
+    legal: "torch.Tensor"  # (steps + 1, episodes, agents, choices) bool; all where not filled
+    state: "torch.Tensor"  # (steps + 1, episodes, size) float32
+    actions: "torch.Tensor"  # (steps, episodes, agents) int64
+    rewards: "torch.Tensor"  # (steps, episodes, agents) float32
+    terminated: "torch.Tensor"  # (steps, episodes) float32: 1 where nothing follows
+    filled: "torch.Tensor"  # (steps, episodes) float32: 1 in the steps of the episode
+    last: "torch.Tensor"  # (steps, episodes) bool: the last step of the episode
+
+    def with_last_actions(self) -> "torch.Tensor":
+        """Return the inputs with the one-hot last action of every seat behind them."""
+        import torch
+
+        before = torch.zeros(self.legal.shape)
+        before[1:].scatter_(3, self.actions.unsqueeze(3), 1.0)
+        return torch.cat([self.inputs, before], dim=3)
+
+
+class Episodes:
+    """The latest ``size`` episodes in a ring, and those that the lanes are playing.
+
+    Raises ``ValueError`` if they would take more memory than a saved state may have. Memory is
+    taken as a whole at the beginning.
+    """
+
+    def __init__(self, size: int, rows: Rows, state: int, stored: str) -> None:
+        self.size, self._longest = size, int(rows.engine.parameters.horizon)
+        agents, choices = rows.agents, rows.outputs
+        self._forms: dict[str, tuple[tuple[int, ...], Any]] = {
+            "inputs": ((agents, rows.inputs), np.dtype(stored)),
+            "legal": ((agents, choices), np.dtype(bool)),
+            "state": ((state,), np.dtype(np.float32)),
+            "actions": ((agents,), np.dtype(np.int16)),
+            "rewards": ((agents,), np.dtype(np.float32)),
+            "terminated": ((), np.dtype(bool)),
+        }
+        self._check(rows)
+        self._ring, self._open = self._arrays(size), self._arrays(rows.lanes)
+        self._lengths, self._times = np.zeros(size, np.int64), np.zeros(rows.lanes, np.int64)
+        self.added = 0  # episodes, including those that were overwritten
+
+    def __len__(self) -> int:
+        return min(self.added, self.size)
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes that one episode takes."""
+        forms = self._forms.values()
+        place: int = sum(int(np.prod(shape)) * kind.itemsize for shape, kind in forms)
+        return (self._longest + 1) * place
+
+    def _check(self, rows: Rows) -> None:
+        """Raise ``ValueError`` if the episodes would not fit into a saved state."""
+        size, allowed = (self.size + rows.lanes) * self.bytes_each, int(_SHARE * LIMIT)
+        if size > allowed:
+            raise ValueError(
+                f"replay was {self.size} episodes of up to {self._longest} steps and lanes "
+                f"{rows.lanes}: they take {size:,} bytes in {rows.engine.spec.id}; allowed: up to "
+                f"{allowed:,}, thus a replay of up to {allowed // self.bytes_each - rows.lanes}, "
+                f"or stored='float16'."
+            )
+
+    def _arrays(self, count: int) -> dict[str, np.ndarray]:
+        """Return empty sequences."""
+        places = (count, self._longest + 1)
+        return {n: np.zeros((*places, *shape), kind) for n, (shape, kind) in self._forms.items()}
+
+    def add(self, before: Moment, actions: np.ndarray, rewards: np.ndarray) -> None:
+        """Store what the lanes have seen and done: actions and rewards are (lanes, agents)."""
+        lanes = np.arange(len(actions))
+        self._place(lanes, before)
+        self._open["actions"][lanes, self._times] = actions
+        self._open["rewards"][lanes, self._times] = rewards
+        self._times += 1
+
+    def _place(self, lanes: np.ndarray, moment: Moment) -> None:
+        """Write a moment of some lanes where their sequences are."""
+        for name, values in moment._asdict().items():
+            self._open[name][lanes, self._times[lanes]] = values[lanes]
+
+    def close(self, over: np.ndarray, terminated: np.ndarray, after: Moment) -> int:
+        """Move the sequences of the lanes that are ``over`` to the ring; return how many.
+
+        ``terminated`` (lanes,) says where nothing follows, ``after`` what followed elsewhere.
+        """
+        lanes = np.flatnonzero(over)
+        self._place(lanes, after)
+        self._open["terminated"][lanes, self._times[lanes] - 1] = terminated[lanes]
+        for lane in lanes:
+            slot = self.added % self.size
+            for name, values in self._open.items():
+                self._ring[name][slot] = values[lane]
+                values[lane] = 0
+            self._lengths[slot] = self._times[lane]
+            self.added += 1
+        self._times[lanes] = 0
+        return len(lanes)
+
+    def sample(self, count: int) -> Batch:
+        """Draw ``count`` different episodes."""
+        import torch
+
+        return self.batch(torch.randperm(len(self))[:count].numpy())
+
+    def batch(self, slots: np.ndarray) -> Batch:
+        """Return the episodes of these slots of the ring."""
+        import torch
+
+        lengths = self._lengths[slots]
+        steps = int(lengths.max())
+
+        def part(name: str, places: int, kind: Any) -> "torch.Tensor":
+            values = np.swapaxes(self._ring[name][slots, :places], 0, 1)
+            return torch.tensor(np.ascontiguousarray(values), dtype=kind)
+
+        filled = torch.tensor(np.arange(steps)[:, None] < lengths)
+        legal = part("legal", steps + 1, torch.bool)
+        return Batch(
+            inputs=part("inputs", steps + 1, torch.float32),
+            legal=legal | ~legal.any(dim=3, keepdim=True),
+            state=part("state", steps + 1, torch.float32),
+            actions=part("actions", steps, torch.int64),
+            rewards=part("rewards", steps, torch.float32),
+            terminated=part("terminated", steps, torch.float32),
+            filled=filled.float(),
+            last=torch.tensor(np.arange(steps)[:, None] == lengths - 1),
+        )
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return all stored episodes and those that are being played."""
+        arrays = {f"ring_{name}": values[: len(self)].copy() for name, values in self._ring.items()}
+        arrays |= {f"open_{name}": values.copy() for name, values in self._open.items()}
+        arrays |= {"lengths": self._lengths[: len(self)].copy(), "times": self._times.copy()}
+        return arrays | {"added": np.array(self.added)}
+
+    def forms(self, added: int) -> dict[str, np.ndarray]:
+        """Return arrays of the shapes of those that ``save`` returns after so many episodes."""
+        rows, arrays = min(max(added, 0), self.size), self.save()
+        for name in [*(f"ring_{name}" for name in self._ring), "lengths"]:
+            values = arrays[name]
+            arrays[name] = np.broadcast_to(np.zeros((), values.dtype), (rows, *values.shape[1:]))
+        return arrays
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from saved episodes."""
+        self.added = int(arrays["added"])
+        for name in self._forms:
+            self._ring[name][: len(self)] = arrays[f"ring_{name}"]
+            self._open[name][:] = arrays[f"open_{name}"]
+        self._lengths[: len(self)] = arrays["lengths"]
+        self._times[:] = arrays["times"]
+
+
+class Recurrent:
+    """A network with memory of one model: linear, ReLU, GRU, linear."""
+
+    def __init__(self, inputs: int, hidden: int, outputs: int) -> None:
+        import torch
+
+        self.module = torch.nn.ModuleDict(
+            {
+                "enter": torch.nn.Linear(inputs, hidden),
+                "memory": torch.nn.GRU(hidden, hidden),
+                "leave": torch.nn.Linear(hidden, outputs),
+            }
+        )
+
+    def __call__(self, inputs: "torch.Tensor") -> "torch.Tensor":
+        """Return outputs (steps, rows, outputs) of sequences (steps, rows, inputs)."""
+        import torch
+
+        entered = torch.relu(self.module["enter"](inputs))
+        remembered, _ = self.module["memory"](entered)
+        outputs: torch.Tensor = self.module["leave"](remembered)
+        return outputs
+
+
+def outputs_of(
+    models: Sequence[Recurrent], groups: Sequence[np.ndarray], inputs: "torch.Tensor"
+) -> "torch.Tensor":
+    """Return what all models say to inputs (steps, episodes, agents, inputs), seat by seat."""
+    import torch
+
+    columns: dict[int, torch.Tensor] = {}
+    for model, seats in zip(models, groups, strict=True):
+        rows = inputs[:, :, seats].flatten(1, 2)
+        outputs = model(rows).reshape(len(rows), inputs.shape[1], len(seats), -1)
+        columns |= {int(seat): outputs[:, :, k] for k, seat in enumerate(seats)}
+    return torch.stack([columns[seat] for seat in sorted(columns)], dim=2)
+
+
+def network_of(models: Sequence[Recurrent], rows: Rows, *, any_number: bool) -> RecurrentNetwork:
+    """Return all models as data, with the scaling of their inputs."""
+
+    def stacked(name: str, part: str) -> np.ndarray:
+        arrays = [array_of(getattr(model.module[name], part)) for model in models]
+        return np.stack([array.T if array.ndim > 1 else array for array in arrays])
+
+    memory = [f"{part}_{where}_l0" for where in ("ih", "hh") for part in ("weight", "bias")]
+    return RecurrentNetwork(
+        seats=np.zeros(0, np.int64) if any_number else rows.seats.copy(),
+        layers=(
+            Layer(LINEAR, stacked("enter", "weight"), stacked("enter", "bias")),
+            Layer(GRU, *(stacked("memory", part) for part in memory)),
+            Layer(LINEAR, stacked("leave", "weight"), stacked("leave", "bias")),
+        ),
+        centre=rows.centre.copy(),
+        scale=rows.scale.copy(),
+        identity=rows.identity,
+        last_action=True,
+        activation="relu",
+        head="argmax",
+    )
+
+
+def _forced(masks: np.ndarray, alive: np.ndarray) -> np.ndarray:
+    """Return legal choices: of the dead, and where there is none, the first one alone."""
+    legal: np.ndarray = masks != 0
+    nothing = ~legal.any(axis=2) | ~alive
+    legal[nothing] = False
+    legal[nothing, 0] = True
+    return legal
+
+
+def _choices(outputs: np.ndarray, legal: np.ndarray, share: float) -> np.ndarray:
+    """Return the best legal choices, of each seat with probability ``share`` a random one."""
+    import torch
+
+    best = np.where(legal, outputs, -np.inf).argmax(axis=2)
+    drawn = torch.rand(legal.shape).numpy()
+    random = np.where(legal, drawn, -1.0).argmax(axis=2)
+    exploring = torch.rand(best.shape).numpy() < share
+    chosen: np.ndarray = np.where(exploring, random, best)
+    return chosen
+
+
+class Playing:
+    """What plays in all lanes: a network, its memory, and the episodes that come of it."""
+
+    def __init__(self, rows: Rows, hidden: int, episodes: Episodes, *, terminal: bool) -> None:
+        self._rows, self.episodes, self._terminal = rows, episodes, terminal
+        shape = rows.lanes, rows.agents
+        self._hidden = np.zeros((*shape, hidden), np.float32)
+        self._last = np.zeros((*shape, rows.outputs), np.float32)
+
+    def step(self, network: RecurrentNetwork, share: float) -> int:
+        """Play one step in all lanes, a ``share`` of it at random; return the episodes finished."""
+        rows, control = self._rows, self._rows.engine.control
+        first = rows.first
+        self._hidden[first] = 0.0
+        self._last[first] = 0.0
+        outputs, self._hidden = network.step(control.obs, self._last, self._hidden)
+        legal = _forced(control.masks, control.alive)
+        before = Moment(self._joint(rows.observe()), legal, rows.state())
+        actions = _choices(outputs, legal, share)
+        steps = rows.step([actions[:, seats].reshape(-1) for seats in rows.groups])
+        self._last = np.eye(rows.outputs, dtype=np.float32)[actions]
+        self.episodes.add(before, actions, self._joint([step.rewards for step in steps]))
+        lane = rows.lane_step
+        if not lane.over.any():
+            return 0
+        engine = rows.engine
+        legal = _forced(engine.final_masks, engine.final_alive)
+        after = Moment(self._joint([step.following for step in steps]), legal, lane.state)
+        return self.episodes.close(lane.over, ~lane.truncated | self._terminal, after)
+
+    def _joint(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the rows of all models as (lanes, agents, ...)."""
+        rows = self._rows
+        joint = np.empty((rows.lanes, rows.agents, *parts[0].shape[1:]), parts[0].dtype)
+        for seats, part in zip(rows.groups, parts, strict=True):
+            joint[:, seats] = part.reshape(rows.lanes, len(seats), *part.shape[1:])
+        return joint
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return the memory of all lanes."""
+        return {"hidden": self._hidden.copy(), "last": self._last.copy()}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from saved memory."""
+        self._hidden, self._last = arrays["hidden"].copy(), arrays["last"].copy()

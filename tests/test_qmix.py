@@ -1,0 +1,323 @@
+"""IQL, VDN and QMIX: games with known answers, the same bits again, and what is refused."""
+
+import numpy as np
+import pytest
+import toy_team
+from builders import make_task, make_training, small_protocol
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import coopbench
+from coopbench.baselines.game import Game
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.registry import make_learner
+from coopbench.episodes.table import Cell
+from coopbench.errors import Diverged
+from coopbench.results import store
+from coopbench_envs import Engine, registration
+from coopbench_envs.engine import DISABLED
+
+torch = pytest.importorskip("torch")
+
+from coopbench.baselines.learners.mixers import Monotone  # noqa: E402
+from coopbench.baselines.learners.qmix import targets  # noqa: E402
+from coopbench.baselines.learners.sequences import Batch  # noqa: E402
+from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed  # noqa: E402
+
+TEAM, PENNIES, TRUST = "test/Team-v0", "test/Pennies-v0", "coopbench/TrustDilemma-v1"
+KINDS = ("iql", "vdn", "qmix")
+ALL = (*KINDS, *(f"{kind}_shared" for kind in KINDS))
+QUICK = {"lanes": 32, "replay": 640, "batch_size": 32, "updates_per_episode": 1 / 32}
+QUICK |= {"hidden": 16, "learning_rate": 5e-3, "target_every": 20, "epsilon": 1.0}
+SMALL = QUICK | {"lanes": 4, "replay": 20, "batch_size": 6, "updates_per_episode": 0.5}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _toys():
+    """Make the toy known to the tests of this file alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(registration._modules, toy_team.SPEC.id, toy_team.__name__)
+        patch.setitem(registration._specs, toy_team.SPEC.id, toy_team.SPEC)
+        yield
+
+
+def trained(name, steps, seed=0, changes=None, **game):
+    learner = make_learner(name, TEAM, game, seed, **(QUICK | (changes or {})))
+    learner.learn(steps)
+    return learner
+
+
+def played(policy, lanes=16, env=TEAM, **game):
+    """Mean return, and the actions of every step, of seeds that no training has."""
+    engine, seeds, actions = Engine(env, lanes, **game), np.arange(lanes, dtype=np.uint64), []
+    engine.reset(seeds)
+    memory = policy.initial(Game.of(engine), seeds)
+    while not engine.control.done.all():
+        masks = engine.control.masks.astype(np.bool_)
+        chosen, memory = policy.act(engine.control.obs, memory, masks)
+        actions.append(chosen.copy())
+        engine.step(chosen, DISABLED)
+    assert not engine.control.invalid.any()
+    return engine.control.returns[:, 0].mean(), np.array(actions)
+
+
+def table(learner, past=()):
+    """The learned value of every joint choice after some joint choices, (choices, choices)."""
+    engine = Engine(TEAM, 1, global_state=True, **learner._rows.engine.parameters._asdict())
+    engine.reset(np.zeros(1, np.uint64))
+    network, values = learner._network, learner._values
+    last, hidden = np.zeros((1, 2, 3), np.float32), np.zeros((1, 2, network.hidden), np.float32)
+    outputs, hidden = network.step(engine.control.obs, last, hidden)
+    for joint in past:
+        engine.step(np.array([joint]), DISABLED)
+        last = np.eye(3, dtype=np.float32)[np.array([joint])]
+        outputs, hidden = network.step(engine.control.obs, last, hidden)
+    grid = np.array([[outputs[0, 0, i], outputs[0, 1, j]] for i in range(3) for j in range(3)])
+    state = torch.tensor(engine.control.state).expand(9, -1)
+    with torch.no_grad():
+        return values.mixed(torch.tensor(grid), state).numpy().reshape(3, 3, -1)
+
+
+# -- games with known answers ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["vdn", "vdn_shared"])
+def test_vdn_learns_the_sum_that_is_nearest_to_a_matrix(name):
+    matrix = np.array(toy_team.PENALTY)
+    fit = matrix.mean(1, keepdims=True) + matrix.mean(0, keepdims=True) - matrix.mean()
+    np.testing.assert_allclose(fit[0], [-6.22, -4.89, -4.89], atol=0.01)
+    changes = {"replay": 32 * 400, "batch_size": 384, "updates_per_episode": 1 / 16}
+    learner = trained(name, 32 * 400, changes=changes | {"learning_rate": 1e-3})
+    np.testing.assert_allclose(table(learner)[:, :, 0], fit, atol=0.4)
+    assert played(learner.policy())[0] == 0.0
+
+
+def test_qmix_does_not_reach_what_no_monotone_mixture_can():
+    learner = trained("qmix_shared", 32 * 600)
+    assert played(learner.policy())[0] == 0.0
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_all_solve_a_monotone_matrix(name):
+    learner = trained(name, 32 * 300, monotone=1)
+    assert played(learner.policy(), monotone=1)[0] == 9.0
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_nobody_takes_an_illegal_choice_that_would_be_the_best(name):
+    learner = trained(name, 32 * 300, monotone=1, limited=1)
+    reached, actions = played(learner.policy(), monotone=1, limited=1)
+    assert reached == 4.0
+    assert (actions == 1).all()
+    assert (learner._episodes._ring["actions"] < 2).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "worth"), [("qmix_shared", 1, 7.92), ("vdn_shared", 0, 6.93)]
+)
+def test_two_steps(name, first, worth):
+    """QMIX takes the stage that pays up to 8, VDN the one that pays 7 (Rashid et al., 4.2)."""
+    changes = {"trace": 0.0, "batch_size": 64, "replay": 2000, "learning_rate": 3e-3}
+    learner = trained(name, 32 * 2 * 1200, changes=changes, rule=toy_team.TWO_STEPS, horizon=4)
+    reached, actions = played(learner.policy(), rule=toy_team.TWO_STEPS, horizon=4)
+    assert reached == (8.0 if first else 7.0)
+    assert (actions[0, :, 0] == first).all()
+    np.testing.assert_allclose(table(learner)[first, :2].max(), worth, atol=0.15)
+    later = table(learner, past=[(1, 0)])[:2, :2, 0]
+    expected = toy_team.LAST if first else [[-1.5, 2.5], [2.5, 6.5]]
+    np.testing.assert_allclose(later, expected, atol=0.3)
+
+
+@pytest.mark.parametrize("name", ["vdn_shared", "iql"])
+def test_what_was_seen_at_the_first_step_decides_the_last_one(name):
+    game = {"rule": toy_team.CUE, "horizon": 8}
+    changes = {"trace": 0.9, "epsilon": 0.1, "epsilon_steps": 40_000, "learning_rate": 3e-3}
+    learner = trained(name, 32 * 8 * 400, changes=changes, **game)
+    assert played(learner.policy(), lanes=64, **game)[0] == 1.0
+
+
+@pytest.mark.parametrize("time_limit", ["terminal", "bootstrap"])
+@pytest.mark.parametrize("name", KINDS)
+def test_the_worth_of_an_episode_that_time_ends_is_known(name, time_limit):
+    """Rewards of 1 for three steps with gamma 0.5: 1.75, and 2 if they would go on for ever."""
+    game = {"rule": toy_team.PAY, "horizon": 3}
+    changes = {"gamma": 0.5, "time_limit": time_limit, "target_every": 10}
+    learner = trained(name, 32 * 3 * 250, changes=changes, **game)
+    worth = 1.75 if time_limit == "terminal" else 2.0
+    np.testing.assert_allclose(table(learner)[:2, :2], worth, atol=0.1)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_the_team_earns_later_reaches_a_member_that_has_fallen(name):
+    """Member 1 falls after its first step; its choice 1 pays 1 two steps later."""
+    game = {"rule": toy_team.FALL, "horizon": 3}
+    learner = trained(name, 32 * 3 * 300, changes={"gamma": 0.9, "trace": 0.0}, **game)
+    reached, actions = played(learner.policy(), **game)
+    assert reached == 1.0
+    assert (actions[0, :, 1] == 1).all()
+    np.testing.assert_allclose(table(learner)[0, 1].max(), 0.81, atol=0.1)
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def test_targets_by_hand():
+    """Two episodes of 3 and 2 steps; the second one is ended by time, the first by the game."""
+    empty = torch.zeros(0)
+    batch = Batch(
+        *(empty,) * 4,
+        rewards=torch.tensor([[[1.0], [4.0]], [[2.0], [5.0]], [[3.0], [0.0]]]),
+        terminated=torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]),
+        filled=empty,
+        last=torch.tensor([[False, False], [False, True], [True, False]]),
+    )
+    following = torch.tensor([[[10.0], [40.0]], [[20.0], [50.0]], [[30.0], [60.0]]])
+    y2, z1 = 3.0, 5.0 + 0.5 * 50.0
+    y1 = 2.0 + 0.5 * (0.75 * 20.0 + 0.25 * y2)
+    y0 = 1.0 + 0.5 * (0.75 * 10.0 + 0.25 * y1)
+    z0 = 4.0 + 0.5 * (0.75 * 40.0 + 0.25 * z1)
+    result = targets(batch, following, 0.5, 0.25)[:, :, 0].numpy()
+    np.testing.assert_allclose(result[:, 0], [y0, y1, y2], rtol=1e-6)
+    np.testing.assert_allclose(result[:2, 1], [z0, z1], rtol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.floats(0.01, 100.0))
+def test_the_mixer_is_monotone_in_every_input(seed, agents, spread):
+    rng = np.random.default_rng(seed)
+    with torch_apart(torch_seed(seed)), torch.no_grad():
+        mixer = Monotone(agents, 4)
+        for parameter in mixer.module.parameters():
+            parameter.copy_(torch.tensor(rng.normal(0, 1, parameter.shape)))
+        mixer.module.double()
+        values = torch.tensor(rng.normal(0, spread, (8, agents)))
+        state = torch.tensor(rng.normal(0, spread, (8, 4)))
+        for a in range(agents):
+            more = values.clone()
+            more[:, a] += torch.tensor(rng.uniform(0, spread, 8))
+            before, after = mixer(values, state), mixer(more, state)
+            assert (after - before >= -1e-9 * before.abs()).all()
+
+
+# -- the same bits --------------------------------------------------------------------------------
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("name", ["iql", "vdn_shared", "qmix", "qmix_shared"])
+def test_a_training_that_goes_on_from_its_state_has_the_same_bits(name):
+    """The ring has been overwritten once, and lanes are in the middle of their episodes."""
+    game = {"rule": toy_team.TWO_STEPS, "horizon": 4}
+    whole, stopped = (make_learner(name, TEAM, game, 3, **SMALL) for _ in range(2))
+    whole.learn(400)
+    stopped.learn(4 * 51)
+    resumed = make_learner(name, TEAM, game, 3, **SMALL)
+    resumed.load(stopped.save())
+    resumed.learn(400)
+    assert same(whole.save(), resumed.save())
+    assert whole.policy().pack() == resumed.policy().pack()
+    content = whole.policy().pack()
+    assert read_policy(content).pack() == content
+    other = make_learner(name, TEAM, game, 4, **SMALL)
+    other.learn(400)
+    assert other.policy().pack() != content
+
+
+def test_lanes_do_not_change_what_a_policy_does():
+    game = {"rule": toy_team.CUE, "horizon": 4}
+    policy = trained("qmix_shared", 800, changes=SMALL, **game).policy()
+    together = played(policy, lanes=16, **game)[1]
+    assert np.array_equal(played(policy, lanes=5, **game)[1], together[:, :5])
+
+
+def test_episodes_of_different_lengths_are_stored_as_they_were_played():
+    """Pennies ends early for some; what follows the last step is of the old episode."""
+    learner = make_learner("iql", PENNIES, {}, 0, **(SMALL | {"replay": 200, "stored": "float16"}))
+    learner.learn(4 * 60)
+    episodes = learner._episodes
+    count = len(episodes)
+    batch = episodes.batch(np.arange(count))
+    lengths = episodes._lengths[:count]
+    np.testing.assert_array_equal(batch.filled.sum(0).numpy(), lengths)
+    assert batch.last.sum() == count
+    legal = batch.legal[:-1].gather(3, batch.actions.unsqueeze(3)).squeeze(3)
+    assert legal.all()
+    before = batch.with_last_actions()[..., -3:]
+    assert not before[0].any()
+    np.testing.assert_array_equal(before[1:].argmax(3).numpy(), batch.actions.numpy())
+
+
+# -- what is refused ------------------------------------------------------------------------------
+
+
+def test_games_and_hyperparameters_that_do_not_fit():
+    with pytest.raises(ValueError, match="has Box actions; learners of these are ippo and isac"):
+        make_learner("iql", TRUST, {}, 0)
+    for name in ("vdn", "qmix_shared"):
+        with pytest.raises(ValueError, match="has its own reward; allowed: reward='team'"):
+            make_learner(name, PENNIES, {}, 0, **SMALL)
+        make_learner(name, PENNIES, {}, 0, reward="team", **SMALL).learn(40)
+    with pytest.raises(ValueError, match=r"they take [\d,]+ bytes in test/Team-v0; allowed: up to"):
+        make_learner("qmix", TEAM, {}, 0, replay=1_000_000)
+    with pytest.raises(ValueError, match="allowed with 'iql_shared'"):
+        make_learner("iql", TEAM, {}, 0, seat_number=False)
+
+
+def test_states_of_other_trainings_are_refused():
+    learner = make_learner("qmix_shared", TEAM, {}, 0, **SMALL)
+    learner.learn(40)
+    state = learner.save()
+    for changed in ({"gamma": 0.5}, {"hidden": 8}):
+        with pytest.raises(ValueError, match="The saved state does not fit 'qmix_shared'"):
+            make_learner("qmix_shared", TEAM, {}, 0, **(SMALL | changed)).load(state)
+    for name in ("episodes.ring_inputs", "playing.hidden", "mixer.biases1.bias"):
+        with pytest.raises(ValueError, match=f"{name}' is absent"):
+            make_learner("qmix_shared", TEAM, {}, 0, **SMALL).load(
+                {key: array for key, array in state.items() if key != name}
+            )
+    with pytest.raises(ValueError, match="does not fit"):
+        make_learner("qmix_shared", TEAM, {}, 0, **SMALL).load(
+            state | {"episodes.added": np.array(3)}
+        )
+
+
+def test_divergence_is_told():
+    learner = make_learner("vdn", TEAM, {}, 0, **SMALL)
+    learner.learn(40)
+    with torch.no_grad():
+        learner._values.models[0].module["leave"].bias[0] = torch.inf
+    with pytest.raises(Diverged, match="A loss or its gradient is not finite"):
+        learner.learn(400)
+
+
+# -- as everything else that is trained -----------------------------------------------------------
+
+
+def test_a_run_is_trained_stored_and_verified(tmp_path):
+    game = {"rule": toy_team.TWO_STEPS, "horizon": 4}
+    protocol = small_protocol(
+        tmp_path,
+        "trial",
+        tasks=[make_task("two_steps", TEAM, parameters=game)],
+        train=[5],
+        first=100,
+        count=4,
+        selection=(200, 3),
+        training=make_training(runs=1, episodes=3, steps=240, interval=80),
+        score="own_return",
+        metrics=["own_return"],
+        curve="stage",
+        baselines=None,
+        resamples=200,
+    )
+    coopbench.train(protocol, "qmix_shared", tmp_path / "out", **SMALL)
+    cell = Cell("two_steps", "qmix_shared", 5)
+    stored = store.read(tmp_path / "out", protocol, cell)
+    assert stored.policy.facts["hyperparameters"]["updates_per_episode"] == 0.5
+    verification = coopbench.verify(tmp_path / "out")
+    assert verification.holds, str(verification)
+    name = f"qmix_shared:{tmp_path / 'out' / cell.folder}"
+    again = coopbench.evaluate(protocol, [name], tmp_path / "again").episodes.of("two_steps", name)
+    assert again.trace.episodes == stored.episodes.trace.episodes

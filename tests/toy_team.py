@@ -1,0 +1,134 @@
+"""Team: discrete toys for the tests of cooperative learners, games with known answers.
+
+Two members with up to three choices earn one common reward. ``rule`` says which game it is.
+"""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from coopbench_envs.core import EnvSpec, Kernels, integer, kernel
+from coopbench_envs.layouts import consecutive
+from coopbench_envs.parameters import between
+
+CHOICES = 3
+# One step of a matrix; two steps; a cue that is asked for in the last step; 1 in every step; a
+# member that falls after its first step, whose choice pays in the last one.
+MATRIX, TWO_STEPS, CUE, PAY, FALL = range(5)
+PENALTY = ((8.0, -12.0, -12.0), (-12.0, 0.0, 0.0), (-12.0, 0.0, 0.0))
+MONOTONE = ((1.0, 2.0, 3.0), (2.0, 4.0, 6.0), (3.0, 6.0, 9.0))
+LAST = ((0.0, 1.0), (1.0, 8.0))  # of two steps, where the first was choice 1 of member 0; else 7
+
+
+class Params(NamedTuple):
+    rule: Annotated[int, between(0, 4, "which game")] = MATRIX
+    monotone: Annotated[int, between(0, 1, "the matrix MONOTONE instead of PENALTY")] = 0
+    limited: Annotated[int, between(0, 1, "the best choice of MONOTONE is illegal")] = 0
+    num_agents: Annotated[int, between(2, 2, "members")] = 2
+    horizon: Annotated[int, between(1, 100, "steps")] = 8
+
+
+class Constants(NamedTuple):
+    rule: int
+    limited: int
+    num_agents: int
+    horizon: int
+    matrix: np.ndarray
+    last: np.ndarray
+
+
+class State(NamedTuple):
+    time: np.ndarray
+    step: np.ndarray  # (lanes,) int64
+    stage: np.ndarray  # (lanes,) int64: 0, and 1 or 2 after the first step
+    cue: np.ndarray  # (lanes,) int64: 0 or 1
+
+
+def constants(p):
+    matrix = np.array(MONOTONE if p.monotone else PENALTY)
+    return Constants(p.rule, p.limited, p.num_agents, p.horizon, matrix, np.array(LAST))
+
+
+def allocate(c, lanes):
+    return State(*(np.zeros(lanes, np.int64) for _ in range(4)))
+
+
+@kernel
+def reset(c, s, i, rng):
+    s.step[i] = 0
+    s.stage[i] = 0
+    s.cue[i] = integer(rng, i, 2)
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    first, second, pay, over = actions[i, 0], actions[i, 1], 0.0, False
+    s.step[i] += 1
+    final = s.step[i] >= c.horizon
+    if c.rule == MATRIX:
+        pay, over = c.matrix[first, second], True
+    elif c.rule == TWO_STEPS:
+        if s.stage[i] == 0:
+            s.stage[i] = 1 + first
+        else:
+            pay = 7.0 if s.stage[i] == 1 else c.last[first, second]
+            over = True
+    elif c.rule == CUE:
+        pay = 1.0 if final and first == s.cue[i] and second == s.cue[i] else 0.0
+        over = final
+    elif c.rule == PAY:
+        pay = 1.0
+    else:
+        if s.stage[i] == 0:
+            s.stage[i] = 1 + second
+        pay = 1.0 if final and s.stage[i] == 2 else 0.0
+        over = final
+    for a in range(c.num_agents):
+        rewards[i, a] = pay
+        terminated[i, a] = over
+
+
+@kernel
+def present(c, s, i, alive):
+    alive[i, 0] = True
+    alive[i, 1] = c.rule != FALL or s.step[i] == 0
+
+
+@kernel
+def mask(c, s, i, masks):
+    for a in range(c.num_agents):
+        masks[i, a, 0] = 1
+        masks[i, a, 1] = 1
+        masks[i, a, 2] = c.rule == MATRIX and c.limited == 0
+
+
+@kernel
+def observe(c, s, i, obs):
+    for a in range(c.num_agents):
+        for k in range(3):
+            obs[i, a, k] = 1.0 if s.stage[i] == k and c.rule != FALL else 0.0
+        obs[i, a, 3] = 2.0 * s.cue[i] - 1.0 if c.rule == CUE and s.step[i] == 0 else 0.0
+        obs[i, a, 4] = s.step[i] / c.horizon
+
+
+@kernel
+def measure(c, s, i, measures):
+    measures[i, 0] = s.stage[i]
+
+
+SPEC = EnvSpec(
+    id="test/Team-v0",
+    module=__name__,
+    kernels=Kernels(allocate, reset, step, observe, measure, mask=mask, present=present),
+    params=Params,
+    constants=constants,
+    agents=lambda c: tuple(f"member_{a}" for a in range(c.num_agents)),
+    observation_space=lambda c, a: Box(-1, 1, (5,), np.float32),
+    action_space=lambda c, a: Discrete(CHOICES),
+    layout=lambda c: consecutive({"stage": 3, "cue": 1, "step": 1}),
+    metrics={"stage": "what the first step led to"},
+    picture=lambda c, fields, agents: np.zeros((8, 8, 3), np.uint8),
+    text=lambda c, fields, agents: f"stage {fields['stage']}",
+    common_reward=True,
+)
