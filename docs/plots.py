@@ -26,6 +26,7 @@ from coopbench.report.plots import style
 from coopbench_envs import pictures
 from coopbench_envs.engine import Engine
 from coopbench_envs.pathfinding.routing import MAPS
+from coopbench_envs.skirmish.picture import HEADER
 from coopbench_envs.skirmish.scenario import bundled_maps
 
 FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
@@ -239,14 +240,14 @@ def battles() -> bytes:
 
     maps, columns = bundled_maps(), 4
     rows = math.ceil(len(maps) / columns)
-    figure = Figure(figsize=(9.6, 2.6 * rows), layout="constrained")
+    figure = Figure(figsize=(9.6, 2.1 * rows), layout="constrained")
     places = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax in places:
         ax.axis("off")
     for ax, name in zip(places, maps, strict=False):
         engine = Engine("Skirmish-v0", map=name)
         engine.reset(np.zeros(1, np.uint64))
-        ax.imshow(pictures.picture(engine), interpolation="antialiased")
+        ax.imshow(pictures.picture(engine)[HEADER:], interpolation="antialiased")
         ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=140, metadata={"Software": None})

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
-from coopbench_envs import Engine
+from coopbench_envs import Engine, pictures
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.skirmish.picture import HEADER
 from coopbench_envs.skirmish.scenario import bundled_maps
 
 ID = "coopbench/Skirmish-v0"
@@ -425,3 +426,14 @@ def test_units_of_a_user_are_read_beside_the_map(tmp_path):
         (tmp_path / "scout.json").write_text(json.dumps(unit | {entry: value}))
         with pytest.raises(ValueError, match=message):
             Engine(ID, map_file=str(file))
+
+
+@pytest.mark.parametrize(("name", "cells"), [("2s3z", (18, 32)), ("6h_vs_8z", (16, 18))])
+def test_pictures_show_the_ground_with_a_cell_around_it(name, cells):
+    """Rows and columns: the ground of 2s3z is 16 rows high and as wide as the map."""
+    engine = Engine("Skirmish-v0", map=name)
+    engine.reset(np.zeros(1, np.uint64))
+    height, width = pictures.picture(engine).shape[:2]
+    scale = 720 / max(cells)
+    assert abs(height - HEADER - 28 - cells[0] * scale) <= 1
+    assert abs(width - 28 - cells[1] * scale) <= 1

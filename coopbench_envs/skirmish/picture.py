@@ -10,10 +10,12 @@ from coopbench_envs import rendering
 from coopbench_envs.rendering import BLUE, GREEN, INK, PALE, SKY, VERMILION, mix_colours
 from coopbench_envs.skirmish.army import ENERGY, HP, RADIUS, SHIELD, words
 
-__all__ = ["picture", "text"]
+__all__ = ["HEADER", "picture", "text"]
 
-_SIDE = 720  # pixels of the map's longer side
-_EDGE, _HEADER = 14, 34  # pixels around the map, and above it
+HEADER = 34  # pixels above the map
+_SIDE = 720  # pixels of the longer side of what is drawn
+_EDGE = 14  # pixels around the map
+_MARGIN = 1  # cells around the ground that are drawn, too
 _WALL, _FLOOR = (172, 172, 172), (248, 248, 248)
 _LETTERS = 1.4  # least radius in pixels per point of a letter
 _USUAL = {
@@ -28,24 +30,27 @@ def picture(
 ) -> np.ndarray:
     """Draw one lane: units are discs to scale, agents blue and enemies red, with a letter each.
 
-    The arc around a unit is its health, a second one outside it its shield or energy. A line leads
-    to the unit that it aims at.
+    The part of the map with ground is drawn. The arc around a unit is its health, a second one
+    outside it its shield or energy. A line leads to the unit that it aims at.
     """
     army = constants.army
-    rows, columns = army.terrain.shape
-    scale = _SIDE / max(rows, columns)
-    width = 2 * round(0.5 * columns * scale) + 2 * _EDGE
-    height = 2 * round(0.5 * rows * scale) + 2 * _EDGE + _HEADER
+    left, right, bottom, top = _ground(army.terrain)
+    scale = _SIDE / max(right - left, top - bottom)
+    width = 2 * round(0.5 * (right - left) * scale) + 2 * _EDGE
+    height = 2 * round(0.5 * (top - bottom) * scale) + 2 * _EDGE + HEADER
     canvas = rendering.Canvas(width, height)
-    top = _HEADER + _EDGE
-    for y, x in np.ndindex(rows, columns):
-        colour = _FLOOR if army.terrain[y, x] else _WALL
-        canvas.rectangle(
-            _EDGE + x * scale, top + (rows - 1 - y) * scale, scale + 0.5, scale + 0.5, colour
-        )
-    places = np.stack(
-        [_EDGE + fields["x"] * scale, top + (rows - fields["y"].astype(np.float64)) * scale], axis=1
-    )
+    upper = HEADER + _EDGE
+    for row in range(bottom, top):
+        for column in range(left, right):
+            canvas.rectangle(
+                _EDGE + (column - left) * scale,
+                upper + (top - 1 - row) * scale,
+                scale + 0.5,
+                scale + 0.5,
+                _FLOOR if army.terrain[row, column] else _WALL,
+            )
+    x, y = fields["x"].astype(np.float64), fields["y"].astype(np.float64)
+    places = np.stack([_EDGE + (x - left) * scale, upper + (top - y) * scale], axis=1)
     living = np.flatnonzero(fields["living"])
     for u in living:
         target = int(fields["target"][u])
@@ -57,6 +62,16 @@ def picture(
         _unit(canvas, army, fields, int(u), places[u], scale, letters[u])
     _header(canvas, constants, fields, width)
     return canvas.pixels()
+
+
+def _ground(terrain: np.ndarray) -> tuple[int, int, int, int]:
+    """Return the first and last column and row, the last ones exclusive, of what is drawn."""
+    sides = []
+    for axis in (0, 1):
+        walkable = np.flatnonzero(terrain.any(axis=axis))
+        first, last = int(walkable.min()) - _MARGIN, int(walkable.max()) + 1 + _MARGIN
+        sides += [max(0, first), min(terrain.shape[1 - axis], last)]
+    return sides[0], sides[1], sides[2], sides[3]
 
 
 def _letters(names: list[str]) -> list[str]:
@@ -108,9 +123,9 @@ def _header(
 ) -> None:
     left, right = _counts(constants, fields)
     time = f"step {int(fields['time'])} of {constants.horizon}"
-    canvas.text(_EDGE, 0.5 * _HEADER + 4, left, colour=_SIDES[True])
-    canvas.text(width - _EDGE, 0.5 * _HEADER + 4, right, colour=_SIDES[False], anchor="rm")
-    canvas.text(0.5 * width, 0.5 * _HEADER + 4, time, colour=INK, anchor="mm")
+    canvas.text(_EDGE, 0.5 * HEADER + 4, left, colour=_SIDES[True])
+    canvas.text(width - _EDGE, 0.5 * HEADER + 4, right, colour=_SIDES[False], anchor="rm")
+    canvas.text(0.5 * width, 0.5 * HEADER + 4, time, colour=INK, anchor="mm")
     canvas.frame(0, 0, width, 1, PALE)
 
 
