@@ -69,7 +69,7 @@ class Episodes:
     """
 
     def __init__(self, size: int, rows: Rows, state: int, stored: str) -> None:
-        self.size, self._longest = size, int(rows.engine.parameters.horizon)
+        self.size, self._longest = size, int(rows.engine.constants.horizon)
         agents, choices = rows.agents, rows.outputs
         self._forms: dict[str, tuple[tuple[int, ...], Any]] = {
             "inputs": ((agents, rows.inputs), np.dtype(stored)),
