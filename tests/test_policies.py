@@ -66,7 +66,7 @@ def test_registered_policies_play_and_lanes_do_not_matter(env_id):
 
 
 def test_every_policy_has_a_game():
-    games = ("TrustDilemma-v0", "TrustDilemma-v1", "Routing-v0", "Skirmish-v0")
+    games = ("TrustDilemma-v0", "TrustDilemma-v1", "Routing-v0", "Skirmish-v0", "Rail-v0")
     played = {name for game in games for name in _playable(f"coopbench/{game}")}
     assert played == set(_registered())
 

@@ -321,3 +321,14 @@ def test_a_run_is_trained_stored_and_verified(tmp_path):
     name = f"qmix_shared:{tmp_path / 'out' / cell.folder}"
     again = coopbench.evaluate(protocol, [name], tmp_path / "again").episodes.of("two_steps", name)
     assert again.trace.episodes == stored.episodes.trace.episodes
+
+
+@pytest.mark.parametrize("name", ["iql", "qmix_shared"])
+def test_battles_are_learned_whose_length_a_map_sets(name):
+    """Units fall, choices can be illegal, and the parameters name no horizon."""
+    learner = make_learner(name, "coopbench/Skirmish-v0", {"map": "3m"}, 0, **SMALL)
+    report = learner.learn(4 * 60 * 4)
+    assert np.isfinite(list(report.values())).all()
+    returns, actions = played(learner.policy(), lanes=2, env="coopbench/Skirmish-v0", map="3m")
+    assert 0.0 <= returns <= 40.0
+    assert len(actions) <= 60
