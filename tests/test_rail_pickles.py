@@ -229,6 +229,19 @@ def test_damaged_pickles_are_errors(content):
         saved.arrays_of(content)
 
 
+def test_a_name_makes_one_type():
+    texts = [pickle.SHORT_BINUNICODE + bytes([len(part)]) + part for part in (b"flatland.x", b"T")]
+    name = b"".join(texts) + pickle.STACK_GLOBAL
+    first, second = pickles.read(pickle.MARK + 2 * name + pickle.TUPLE + pickle.STOP)
+    assert first is second
+
+
+def test_a_pickle_that_could_fill_the_memory_is_not_read(tmp_path):
+    (tmp_path / "large.pkl").write_bytes(pickle.EMPTY_LIST * (1 << 24))
+    with pytest.raises(ValueError, match=r"large.pkl.* larger than 8,388,608 bytes"):
+        importing.read_folder(tmp_path)
+
+
 def test_keys_are_not_hashed_however_deep_they_are():
     deep = b"\x80\x04})" + b"\x85" * 200_000 + b"K\x01s."
     assert pickles.read(deep) == {}

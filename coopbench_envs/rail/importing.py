@@ -23,7 +23,8 @@ from coopbench_envs.reading import read_regular
 
 __all__ = ["check", "import_folder", "read_folder", "task_of"]
 
-_LARGEST = 1 << 26  # bytes of one file
+_LARGEST = {".npz": 1 << 26, ".pkl": 1 << 23}  # bytes of a file; a byte of a pickle makes many
+_UNPACKED = 1 << 30  # bytes of the arrays of an npz file
 _FIXED = (
     *("grid", "init_pos", "init_dir", "target", "target_dirs", "max_speed", "init_speed"),
     *("earliest_departure", "latest_arrival", "max_episode_steps"),
@@ -36,13 +37,13 @@ def read_folder(folder: Path) -> dict[str, np.ndarray]:
 
     Raises ``ValueError`` that names the file for one that is no such environment.
     """
-    files = sorted(file for file in Path(folder).glob("*") if file.suffix in (".npz", ".pkl"))
+    files = sorted(file for file in Path(folder).glob("*") if file.suffix in _LARGEST)
     if not files:
         raise ValueError(f"There are no npz files and no pkl files in {folder}.")
     episodes = []
     for file in files:
         try:
-            content = read_regular(file, _LARGEST)
+            content = read_regular(file, _LARGEST[file.suffix])
             arrays = saved.arrays_of(content) if file.suffix == ".pkl" else _arrays(content)
             episodes.append(_episode(arrays))
         except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
@@ -63,7 +64,7 @@ def _arrays(content: bytes) -> dict[str, np.ndarray]:
     """Return the arrays of an npz file, none of them pickled."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         sizes = sum(member.file_size for member in archive.zip.infolist())
-        if sizes > 16 * _LARGEST:
+        if sizes > _UNPACKED:
             raise ValueError(f"it unpacks to {sizes:,} bytes")
         return {name: archive[name] for name in archive.files}
 

@@ -77,6 +77,10 @@ _Machine: Any = vars(pickle)["_Unpickler"]
 class _Reader(_Machine):
     """The same machine with fewer operations."""
 
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content))
+        self._types: dict[str, type[Record]] = {}  # one for each name: a type takes a kilobyte
+
     dispatch: dict[int, Any] = {  # noqa: RUF012
         getattr(pickle, name)[0]: _Machine.dispatch[getattr(pickle, name)[0]]
         for name in _OPERATIONS
@@ -88,7 +92,10 @@ class _Reader(_Machine):
             raise _RefusedError(
                 f"it names {module[:60]}.{name[:60]}; allowed: names of flatland and numbers."
             )
-        return type("Record", (Record,), {"name": f"{module}.{name}"})
+        full = f"{module}.{name}"
+        if full not in self._types:
+            self._types[full] = type("Record", (Record,), {"name": full})
+        return self._types[full]
 
     def load_empty_dict(self) -> None:
         self.append(_Entries())
@@ -110,7 +117,7 @@ def read(content: bytes) -> Any:
     Raises ``ValueError`` for a name or an operation that is not allowed, and for a damaged one.
     """
     try:
-        return _Reader(io.BytesIO(content)).load()
+        return _Reader(content).load()
     except _RefusedError:
         raise
     except KeyError as error:
