@@ -6,8 +6,8 @@
 prints which games separate own from team reward, which separate learners, what every learner
 leaves to its partners, where curves still rise at the end of the training, and how exploitable a
 learner is; with --out into a file, of which docs/results.md shows the tables. The folders are by
-default those of reference.py. Runs of both tracks are compared in one table, since their tasks and
-episodes are the same.
+default those of reference.py; without a folder of the team track its questions are left out. Runs
+of both tracks are compared in one table, since their tasks and episodes are the same.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.files import write_text
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
-from coopbench.results.folder import protocol_of, stored_cells, table_of
+from coopbench.results.folder import is_results_folder, protocol_of, stored_cells, table_of
 from coopbench.statistics import Crossed, Grid, half_widths
 
 EPISODES = Path(__file__).resolve().parent.parent / "results" / "reference"
@@ -135,7 +135,9 @@ def main() -> None:
     parser.add_argument("--team", type=Path, default=EPISODES / "coopetition-team")
     parser.add_argument("--out", type=Path, help="file to write; default: print")
     arguments = parser.parse_args()
-    parts = [learned(arguments.own, "own"), learned(arguments.team, "team")]
+    parts = [learned(arguments.own, "own")]
+    if is_results_folder(arguments.team):
+        parts.append(learned(arguments.team, "team"))
     protocol = parts[0][0]
     table = EpisodeTable(
         tuple(block for _, part in parts for block in part),
@@ -152,7 +154,9 @@ def main() -> None:
         "Rise over the last quarter of the training": of_late_changes(protocol, table),
     }
     texts = [
-        f"## {title}\n\n{rows_table(heads, body)}\n" for title, (heads, body) in sections.items()
+        f"## {title}\n\n{rows_table(heads, body)}\n"
+        for title, (heads, body) in sections.items()
+        if any(cell != "—" for row in body for cell in row[1:])  # else there are no such runs yet
     ]
     for root in (arguments.own, arguments.team):
         for file in sorted(root.parent.glob(f"{root.name}-exploit-*/exploits.md")):
