@@ -88,17 +88,19 @@ def _grid(rows: Any) -> np.ndarray:
 
 def _target(grid: np.ndarray, targets: Any) -> tuple[Any, list[int]]:
     """Return the cell of a target, and whether a train arrives with each of the four headings."""
-    if isinstance(targets, tuple):  # a cell, with all the headings that it has
-        row, column = (_whole(value) for value in targets)
-        if not (0 <= row < grid.shape[0] and 0 <= column < grid.shape[1]):
-            raise ValueError(f"a target, ({row}, {column}), is off the map.")
-        code = int(grid[row, column])
-        return targets, [int((code >> (4 * (3 - heading))) & 15 > 0) for heading in range(4)]
-    cells = {tuple(_whole(value) for value in cell) for cell, _ in targets}
+    # Either a cell, with all the headings that it has, or pairs of a cell and a heading.
+    cell_alone = isinstance(targets, tuple) and not isinstance(targets[0], tuple)
+    pairs = [(targets, heading) for heading in range(4)] if cell_alone else targets
+    cells = {tuple(_whole(value) for value in cell) for cell, _ in pairs}
     if len(cells) != 1:
         raise ValueError(f"a train has {len(cells)} cells as targets; allowed: one.")
-    arriving = {_whole(heading) for _, heading in targets}
-    return cells.pop(), [int(heading in arriving) for heading in range(4)]
+    row, column = cells.pop()
+    if not (0 <= row < grid.shape[0] and 0 <= column < grid.shape[1]):
+        raise ValueError(f"a target, ({row}, {column}), is off the map.")
+    code, arriving = int(grid[row, column]), {_whole(heading) for _, heading in pairs}
+    return (row, column), [
+        int(heading in arriving and (code >> (4 * (3 - heading))) & 15 > 0) for heading in range(4)
+    ]
 
 
 def _speed(state: Mapping[str, Any], *names: str) -> tuple[int, int]:
