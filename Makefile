@@ -53,7 +53,7 @@ wheel: $(VENV)/.test
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build/wheel/*.whl
-	cd build/wheel && venv/bin/coopbench evaluate coopetition-standard
+	cd build/wheel && venv/bin/coopbench evaluate coopetition-standard --task trust-dilemma
 	test -s build/wheel/results/coopetition-standard/report.html
 
 # Examples with libraries that ask for versions of their own, each in its own virtual environment.

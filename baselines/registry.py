@@ -67,12 +67,18 @@ def entries() -> dict[str, Entry]:
     Other packages add theirs through the entry-point group ``coopbench.policies``; each entry point
     names an ``Entry``.
     """
-    shipped = [module.ENTRY for module in modules() if hasattr(module, "ENTRY")]
-    table: dict[str, Entry] = {entry.name: entry for entry in shipped}
+    table = dict(_shipped_policies())
     table |= {name: _trained_entry(learner) for name, learner in learners().items()}
     for entry in _installed_policies():
         table.setdefault(entry.name, entry)
     return dict(sorted(table.items()))
+
+
+@cache
+def _shipped_policies() -> dict[str, Entry]:
+    """Return the fixed policies of this package by name; the files are searched once."""
+    shipped = [module.ENTRY for module in modules() if hasattr(module, "ENTRY")]
+    return {entry.name: entry for entry in shipped}
 
 
 def entry_of(policy: str) -> Entry | None:

@@ -16,7 +16,11 @@ def main() -> None:
 
     if usual:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    run()
+    try:
+        run()
+    finally:
+        if usual:  # the command has ended and said so; nothing is left to interrupt
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _stop(number: int, frame: object) -> NoReturn:

@@ -16,6 +16,7 @@ docs/statistics.md has its coverage.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +69,25 @@ class _Block(NamedTuple):
     members: list[int]
     covariance: np.ndarray  # (members, members), of means
     df: float
+
+
+class _Strata(NamedTuple):
+    """The strata of some episodes, as an order in which those of one stratum are neighbours."""
+
+    order: np.ndarray  # (episodes,)
+    starts: np.ndarray  # (strata,) the first place of each in that order
+    counts: np.ndarray  # (strata,) episodes
+    weights: np.ndarray  # (episodes,) in that order, n / (n - 1) for n episodes of its stratum
+
+    @property
+    def smallest(self) -> int:
+        return int(self.counts.min())
+
+    def centred(self, values: np.ndarray) -> np.ndarray:
+        """Return values (rows, episodes) in order, less the row's mean over their stratum."""
+        ordered: np.ndarray = values[:, self.order]
+        means = np.add.reduceat(ordered, self.starts, axis=1) / self.counts
+        return ordered - np.repeat(means, self.counts, axis=1)
 
 
 class Crossed:
@@ -240,35 +260,29 @@ def _runs_block(members: list[int], series: Sequence[_Series]) -> _Block:
 
 def _episodes_block(members: list[int], series: Sequence[_Series], grids: Sequence[Grid]) -> _Block:
     deviations = np.array([series[k].episodes for k in members])
-    groups = _strata([grids[k] for k in members], deviations.shape[1])
-    total, size = np.zeros((len(members),) * 2), deviations.shape[1]
-    for columns in groups:
-        part, count = deviations[:, columns], len(columns)
-        if count < 2:
-            return _Block(members, np.full_like(total, np.nan), np.nan)
-        part = part - part.mean(axis=1, keepdims=True)
-        total += part @ part.T / (count - 1) * count / size**2
-    return _Block(members, total, float(size - len(groups)))
+    size = deviations.shape[1]
+    strata = _strata([grids[k] for k in members], size)
+    if strata.smallest < 2:
+        return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
+    centred = strata.centred(deviations)
+    total = centred * strata.weights @ centred.T / size**2
+    return _Block(members, total, float(size - len(strata.counts)))
 
 
 def _interaction_block(
     members: list[int], series: Sequence[_Series], grids: Sequence[Grid]
 ) -> _Block:
     runs, size = series[members[0]].matrix.shape
-    total, groups = np.zeros((len(members),) * 2), _strata([grids[k] for k in members], size)
-    if runs < FEWEST or size < 2:
-        return _Block(members, np.full_like(total, np.nan), np.nan)
-    if len(members) == len(groups) == 1:  # the usual case, without a copy of the matrix
-        total[:] = _interaction(series[members[0]]) / ((runs - 1) * (size - 1) * runs * size)
-        return _Block(members, total, np.inf)
-    for columns in groups:
-        count = len(columns)
-        if count < 2:
-            return _Block(members, np.full_like(total, np.nan), np.nan)
-        residuals = np.array([_residuals(series[k].matrix, columns, size) for k in members])
-        freedom = (runs - 1) * (count - 1)
-        total += residuals @ residuals.T / freedom * count / (runs * size**2)
-    return _Block(members, total, np.inf)
+    strata = _strata([grids[k] for k in members], size)
+    if runs < FEWEST or strata.smallest < 2:
+        return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
+    if len(members) == len(strata.counts) == 1:  # the usual case, without a copy of the matrix
+        value = _interaction(series[members[0]]) / ((runs - 1) * (size - 1) * runs * size)
+        return _Block(members, np.full((1, 1), value), np.inf)
+    residuals = [_residuals(series[k].matrix, strata) for k in members]
+    weighted = [part * strata.weights for part in residuals]
+    first, second = (np.array(parts).reshape(len(members), -1) for parts in (weighted, residuals))
+    return _Block(members, first @ second.T / ((runs - 1) * runs * size**2), np.inf)
 
 
 def _interaction(part: _Series) -> float:
@@ -281,25 +295,34 @@ def _interaction(part: _Series) -> float:
     return max(0.0, total - float(explained))
 
 
-def _residuals(matrix: np.ndarray, columns: np.ndarray, size: int) -> np.ndarray:
-    """Return what run and episode together do not explain, as one row."""
-    part = matrix if len(columns) == size else matrix[:, columns]
-    rows, columns_means = part.mean(axis=1, keepdims=True), part.mean(axis=0, keepdims=True)
-    result: np.ndarray = (part - rows - columns_means + rows.mean()).ravel()
+def _residuals(matrix: np.ndarray, strata: _Strata) -> np.ndarray:
+    """Return what run and episode of the same stratum do not explain, (runs, episodes)."""
+    by_run = strata.centred(matrix)  # by run and stratum
+    result: np.ndarray = by_run - by_run.mean(axis=0)
     return result
 
 
-def _strata(grids: Sequence[Grid], size: int) -> list[np.ndarray]:
-    """Return the columns of every stratum; all in one where grids differ in their strata."""
+def _strata(grids: Sequence[Grid], size: int) -> _Strata:
+    """Return the strata of grids with the same episodes; one where grids differ in them."""
     first = grids[0].strata
     same = first is not None and all(
         grid.strata is not None and np.array_equal(grid.strata, first) for grid in grids[1:]
     )
-    if first is None or not same:
-        return [np.arange(size)]
-    _, labels = np.unique(first, return_inverse=True)
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(labels))[:-1])
+    labels = np.asarray(first) if same else np.zeros(size, np.int64)
+    if labels.dtype.hasobject:
+        labels = np.unique(labels, return_inverse=True)[1]
+    return _ordered(labels.tobytes(), labels.dtype.str)
+
+
+@lru_cache(maxsize=256)
+def _ordered(content: bytes, kind: str) -> _Strata:
+    """Order episodes by labels, given as bytes: all metrics of a cell have the same ones."""
+    labels = np.unique(np.frombuffer(content, kind), return_inverse=True)[1]
+    counts = np.bincount(labels)
+    with np.errstate(divide="ignore"):
+        weights = np.repeat(counts / (counts - 1.0), counts)
+    starts = np.cumsum(counts) - counts
+    return _Strata(np.argsort(labels, kind="stable"), starts, counts, weights)
 
 
 def _total(
