@@ -55,6 +55,8 @@ _MEANINGS = {
     "Task.env": "id of the environment, for instance `coopbench/TrustDilemma-v1`",
     "Task.parameters": "parameters of the environment; the others have their defaults",
     "Task.bounds": "scores that count as 0 and as 1",
+    "Task.budget": "how long every learner trains on the task; without it as "
+    "`[training.budgets]` says",
     "Task.instances": "frozen start positions; without it they are drawn from the seeds",
     "Chart.metric": "metric on the vertical axis",
     "Chart.x": "axis of the tasks on the horizontal axis",
@@ -78,7 +80,7 @@ _SECTIONS = {
     "Seeds": "[seeds]",
     "Evaluation": "evaluation and selection, in [seeds]",
     "Training": "[training]",
-    "Budget": "[training.budgets.KIND]",
+    "Budget": "[training.budgets.KIND], and budget, in [[task]]",
     "Limits": "[limits]",
     "Reporting": "[report]",
     "Domain": "[report.domain.GROUP]",

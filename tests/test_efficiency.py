@@ -1,4 +1,4 @@
-"""Learning curves, how early a policy learns, and the late scores of a skirmish-style report."""
+"""Learning curves, how early a policy learns, and the late scores of a report with medians."""
 
 import json
 
@@ -8,10 +8,11 @@ from builders import first_task, make_block, make_task, protocol_of
 from scipy import stats
 
 from coopbench.analysis import learning as efficiency
+from coopbench.analysis.medians import late_scores, median_points
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import plots
-from coopbench.report.data import as_json
+from coopbench.report.data import as_json, tables_as_csv
 from coopbench.report.plots.pictures import pictures
 from coopbench.report.reading import reading
 from coopbench.report.report import Report
@@ -207,17 +208,17 @@ def test_late_scores_are_the_highest_late_medians():
             for r, row in enumerate(block)
         ),
     )
-    protocol = make_protocol(skirmish=True)
-    rows = {(row.task, row.policy): row for row in efficiency.late_scores(protocol, table)}
+    protocol = make_protocol(medians=True)
+    rows = {(row.task, row.policy): row for row in late_scores(protocol, table)}
     row = rows["first", "mine"]
     assert (row.median, row.low, row.high, row.step) == (70.0, 65.0, 75.0, 551_000)
     assert not any(row.leads for row in rows.values())  # 0.9 of 1/32 is too little
     without = EpisodeTable(
         (), progress=tuple(p for p in table.progress if p.cell.policy != "close")
     )
-    led = [row.policy for row in efficiency.late_scores(protocol, without) if row.leads]
+    led = [row.policy for row in late_scores(protocol, without) if row.leads]
     assert led == ["mine", "mine"]
-    assert efficiency.late_scores(make_protocol(), table) == ()
+    assert late_scores(make_protocol(), table) == ()
 
 
 def make_report(table, **settings):
@@ -227,12 +228,14 @@ def make_report(table, **settings):
         tuple(make_block(p.cell, np.ones((4, 2))) for p in table.progress), table.progress
     )
     curves, rows = learning_of(protocol, table)
-    late = efficiency.late_scores(protocol, table)
-    return Report(protocol, table, (), (), (), (), learning=curves, efficiency=rows, late=late)
+    late = late_scores(protocol, table)
+    points = median_points(protocol, table)
+    parts = {"learning": curves, "efficiency": rows, "late": late, "medians": points}
+    return Report(protocol, table, (), (), (), (), **parts)
 
 
 def test_tables_show_what_was_found(means):
-    report = make_report(make_table({"mine": means, "other": means / 2}), skirmish=True)
+    report = make_report(make_table({"mine": means, "other": means / 2}), medians=True)
     early, late = efficiency_table(report), late_table(report)
     assert [row[0].text for row in early.groups[0].rows] == ["mine", "other"]
     assert [column.name for column in late.columns] == ["Task", "mine", "other"]
@@ -265,6 +268,36 @@ def test_plots_draw_every_line_at_its_true_steps(means):
     assert ax.lines[1].get_ydata()[0] == pytest.approx(find(report.learning, "").estimate[0] / 2)
     names = [picture.name for picture in pictures(report)]
     assert names[-3:] == ["efficiency", "learning-first", "learning-second"]
+
+
+def test_medians_follow_the_training(means):
+    """Medians and quartiles at every checkpoint, their means over tasks, and who leads where."""
+    behind = means.copy()
+    behind[1] += 0.9 * 200 / 32  # ahead on the second task, by less than counts
+    behind[0] -= 1.1 * 200 / 32
+    report = make_report(make_table({"mine": means, "other": behind}), medians=True)
+    rows = {(row.task, row.policy, row.step): row for row in report.medians}
+    assert len(rows) == 2 * 3 * len(STEPS)
+    row = rows["first", "mine", 400_000]
+    expected = np.quantile(means[0, :, 2], (0.25, 0.5, 0.75))
+    assert [row.low, row.median, row.high] == pytest.approx(expected)
+    assert (row.leads, row.tasks, row.runs) == (1, 1, RUNS)
+    over = rows["", "mine", 400_000]
+    halves = np.quantile(means[:, :, 2], (0.25, 0.5, 0.75), axis=1).mean(axis=1) / 200
+    assert [over.low, over.median, over.high] == pytest.approx(halves)
+    assert (over.leads, over.tasks, rows["", "other", 400_000].leads) == (1, 2, 0)
+    assert "medians.csv" in {f"{name}.csv" for name in tables_as_csv(report)}
+    names = [picture.name for picture in pictures(report)]
+    assert names[-5:-2] == ["efficiency", "medians", "tasks-led"]
+    assert median_points(make_protocol(), report.episodes) == ()
+
+
+def test_medians_over_tasks_are_at_common_steps(means):
+    table = make_table({"mine": means}, second_0=(means[1, 0, :3], STEPS[:3]))
+    rows = median_points(make_protocol(medians=True), table)
+    steps = [row.step for row in rows if not row.task]
+    assert steps == STEPS[:3].tolist()
+    assert "over the 3 steps" in rows[-1].flag
 
 
 def test_reading_names_curves_only_where_they_are(means):

@@ -30,7 +30,7 @@ SMALL = {
     "resamples": 200,
     "normalisation": "minmax",
     "bootstrap": "percentile",
-    "skirmish": True,
+    "medians": True,
     "domain": {"pair": {"metrics": ["final_trust"], "curve": "final_trust"}},
 }
 

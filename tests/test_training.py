@@ -30,6 +30,7 @@ from coopbench.errors import DamagedResultError, Diverged, OtherProtocolError, P
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import load_protocol
 from coopbench.report import plots
+from coopbench.report.facts import training_text
 from coopbench.results import store
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows import training_plan, training_run
@@ -759,6 +760,44 @@ def test_one_model_per_task_that_plays_all(tmp_path):
     assert not [reason for reason in report.departures if "checkpoints" in reason]
     again = coopbench.evaluate(file, ["random"], tmp_path / "out")
     assert {b.cell.policy for b in again.episodes} == {"random", "steady:trust", "steady:race"}
+
+
+def test_a_task_can_have_a_budget_of_its_own(tmp_path, command):
+    games = {
+        "trust": {"env": builders.TRUST},
+        "trust.beside": {"env": builders.TRUST} | BESIDE,
+        "race": GAMES["race"] | {"budget": {"steps": 90, "interval": 30}},
+    }
+    protocol, out = trial(tmp_path, games), tmp_path / "out"
+    text = command("train", protocol, "steady", "--seed", "5", "--out", out).out
+    assert "2 training runs of 60 steps, evaluated every 20; 90 steps, evaluated every 30" in text
+    report, loaded = coopbench.load_report(out), load_protocol(protocol)
+    courses = {progress.cell.task: progress.steps.tolist() for progress in report.episodes.progress}
+    assert courses == {"trust": [20, 40, 60], "race": [30, 60, 90]}
+    assert not any("checkpoints" in reason for reason in report.departures)
+    assert "evaluated every 200; on race 90 steps, evaluated every 30" in training_text(loaded)
+    assert loaded.budgets_of(loaded.task_of("trust.beside"))["on_policy"].steps == 60
+    assert loaded.budgets_of(loaded.task_of("race"))[""].steps == 90
+
+
+@pytest.mark.parametrize(
+    ("budget", "task", "words"),
+    [
+        ({"steps": 90, "interval": 40}, "race", "no whole number of intervals"),
+        ({"steps": 90}, "race", "interval"),
+        ({"steps": 60, "interval": 20}, "trust.beside", "is played by models of 'trust'"),
+    ],
+)
+def test_a_budget_of_a_task_is_checked(tmp_path, budget, task, words):
+    games = GAMES | {task: GAMES[task] | {"budget": budget}}
+    with pytest.raises(ProtocolError, match=words):
+        load_protocol(trial(tmp_path, games))
+
+
+def test_a_budget_goes_with_models_of_single_tasks(tmp_path):
+    games = {"race": GAMES["race"] | {"budget": {"steps": 60, "interval": 20}}}
+    with pytest.raises(ProtocolError, match=r"goes with on = 'each' in \[training\]"):
+        load_protocol(trial(tmp_path, games, training=None, train=None, selection=None))
 
 
 def test_budgets_come_from_the_kind_of_learner(protocol):

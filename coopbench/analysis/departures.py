@@ -134,7 +134,7 @@ def _other_checkpoints(protocol: Protocol, table: EpisodeTable, cell: Cell) -> s
         return ""
     budgets = [
         np.arange(budget.interval, budget.steps + 1, budget.interval)
-        for budget in protocol.training.budgets.values()
+        for budget in protocol.budgets_of(protocol.task_of(cell.task)).values()
     ]
     courses = table.progress_of(cell.task, cell.policy)
     steps = next((c.steps for c in courses if c.cell == cell), np.empty(0, np.int64))
@@ -150,7 +150,8 @@ def _other_steps(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:
     """Say for how many steps a run was trained if no budget allows them; empty if one does."""
     if protocol.training is None or cell not in table.trained:
         return ""
-    steps, budgets = table.trained[cell], [b.steps for b in protocol.training.budgets.values()]
+    planned = protocol.budgets_of(protocol.task_of(cell.task))
+    steps, budgets = table.trained[cell], [budget.steps for budget in planned.values()]
     if steps in budgets:
         return ""
     allowed = " or ".join(f"{budget:,}" for budget in budgets)

@@ -27,11 +27,10 @@ from coopbench.analysis.interquartile import InterquartileMean, interquartile_me
 from coopbench.analysis.learning import (
     Curve,
     Efficiency,
-    LateScore,
     efficiencies,
-    late_scores,
     learning_curves,
 )
+from coopbench.analysis.medians import LateScore, MedianPoint, late_scores, median_points
 from coopbench.analysis.models import (
     ChartPoint,
     chart_points,
@@ -80,13 +79,16 @@ MAKERS: dict[str, Maker] = {
     "sensitivity": sensitivities,
     "efficiency": efficiencies,
     "late": late_scores,
+    "medians": median_points,
     "profiles": profile_points,
     "learning": learning_curves,
 }
 
 
 # Parts that few reports have: files of the others do not hold them.
-RARE = frozenset({"published_aggregates", "interquartile", "ablations", "effects", "sensitivity"})
+RARE = frozenset(
+    {"published_aggregates", "interquartile", "ablations", "effects", "sensitivity", "medians"}
+)
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ class Findings:
     learning: tuple[Curve, ...] = ()  # of policies with checkpoints
     efficiency: tuple[Efficiency, ...] = ()  # of these, over each group
     late: tuple[LateScore, ...] = ()  # where the protocol asks for them
+    medians: tuple[MedianPoint, ...] = ()  # of the same, along the training
     registration: Registration | None = None  # of the study, from its results folder
     results: str = ""  # digest of the folder with the results, see manifest; empty without one
     reference: tuple[Reference, ...] = ()  # training runs that ship with the package

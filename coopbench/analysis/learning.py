@@ -21,21 +21,17 @@ from coopbench.statistics.crossed import FEWEST
 from coopbench.statistics.unseen import FEW
 
 __all__ = [
-    "LATE_STEPS",
-    "LEAD",
     "THRESHOLD",
+    "Course",
     "Curve",
     "CurvePoint",
     "Efficiency",
-    "LateScore",
+    "course_of",
     "efficiencies",
-    "late_scores",
     "learning_curves",
 ]
 
 THRESHOLD = 0.5  # normalised score of which the steps are counted
-LATE_STEPS = 250_000  # at the end of training, of which late scores are
-LEAD = 1 / 32  # normalised score; one of 32 episodes, the least by which shares of wins can differ
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,21 +95,6 @@ class Efficiency:
     flag: str
 
 
-@dataclass(frozen=True)
-class LateScore:
-    """Best median over runs within the last ``LATE_STEPS`` of training, on one task."""
-
-    task: str
-    policy: str
-    median: float  # over runs of their mean score at the checkpoint where it is highest
-    low: float  # quartiles over runs at this checkpoint
-    high: float
-    step: int  # of the checkpoint, the earliest of several
-    runs: int
-    leads: bool  # by at least ``LEAD`` of normalised score before every other policy of the table
-    flag: str
-
-
 def learning_curves(protocol: Protocol, table: EpisodeTable) -> tuple[Curve, ...]:
     """Return the learning curves of all policies with checkpoints.
 
@@ -135,7 +116,7 @@ def efficiencies(protocol: Protocol, table: EpisodeTable) -> tuple[Efficiency, .
 
 
 @dataclass(frozen=True)
-class _Course:
+class Course:
     """Scores of the runs of a policy on one task at the steps that all of them have."""
 
     steps: np.ndarray  # (points,)
@@ -146,17 +127,18 @@ class _Course:
 
 def _courses(
     protocol: Protocol, table: EpisodeTable
-) -> Iterator[tuple[str, str, dict[str, _Course]]]:
+) -> Iterator[tuple[str, str, dict[str, Course]]]:
     """Iterate over groups and policies, with the courses on the tasks that are trained on."""
     names = dict.fromkeys(progress.cell.policy for progress in table.progress)
     for group, members in protocol.groups.items():
         tasks = [task for task in members if task.trained_on is None]
         for policy in names if tasks else ():
-            courses = {task.id: _course(protocol, table, task, policy) for task in tasks}
+            courses = {task.id: course_of(protocol, table, task, policy) for task in tasks}
             yield group, policy, {name: c for name, c in courses.items() if c is not None}
 
 
-def _course(protocol: Protocol, table: EpisodeTable, task: Task, policy: str) -> _Course | None:
+def course_of(protocol: Protocol, table: EpisodeTable, task: Task, policy: str) -> Course | None:
+    """Return the scores of a policy along its training on a task; None if it has no checkpoints."""
     runs = table.progress_of(task.id, policy)
     if not runs:
         return None
@@ -169,7 +151,7 @@ def _course(protocol: Protocol, table: EpisodeTable, task: Task, policy: str) ->
     rows = [values[np.isin(steps, common), :fewest] for steps, values in single]
     grids = [complete_grid(part, keep=True) for part in np.stack(rows, axis=1)]
     whole = np.array(grids).reshape(len(common), len(runs), fewest)
-    return _Course(common, whole.mean(axis=2).T, whole, flag)
+    return Course(common, whole.mean(axis=2).T, whole, flag)
 
 
 def _episodes(progress: Progress, score: str) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +172,7 @@ def _other_steps(runs: Sequence[Progress], steps: Sequence[np.ndarray], common: 
     return f"{who} other checkpoints than most: over the {common} steps that all runs have"
 
 
-def _task_curve(protocol: Protocol, group: str, task: str, policy: str, course: _Course) -> Curve:
+def _task_curve(protocol: Protocol, group: str, task: str, policy: str, course: Course) -> Curve:
     """Return the mean over runs with its interval at every step; nan for fewer than three runs."""
     runs, centre = len(course.scores), course.scores.mean(axis=0)
     half = np.empty(0)
@@ -239,7 +221,7 @@ def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[_GroupCourse]:
             yield _GroupCourse(group, policy, steps, scores, games, runs, flag)
 
 
-def _aligned(courses: dict[str, _Course]) -> tuple[np.ndarray, str]:
+def _aligned(courses: dict[str, Course]) -> tuple[np.ndarray, str]:
     """Return the steps that all tasks of a group have, and what limits them."""
     steps = functools.reduce(np.intersect1d, [course.steps for course in courses.values()])
     flags = [f"{task}: {course.flag}" for task, course in courses.items() if course.flag]
@@ -322,34 +304,3 @@ def _area(
     half = float(statistics.half_widths(spread, protocol.report.confidence)[0])
     value = float(shares @ centre)
     return value, value - half, value + half
-
-
-def late_scores(protocol: Protocol, table: EpisodeTable) -> tuple[LateScore, ...]:
-    """Return the best late medians of every policy with checkpoints, where the protocol asks.
-
-    After Samvelyan et al. 2019: the highest median over runs among the checkpoints of the last
-    ``LATE_STEPS`` of training, with the quartiles there, and who leads by ``LEAD``.
-    """
-    if not protocol.report.skirmish:
-        return ()
-    scales, rows = score_scales(protocol, table), []
-    names = dict.fromkeys(progress.cell.policy for progress in table.progress)
-    for task in protocol.task:
-        courses = [(name, _course(protocol, table, task, name)) for name in names]
-        late = [(name, c, *_late(c)) for name, c in courses if c is not None and len(c.steps)]
-        medians = {name: float(quartiles[1]) for name, _, _, quartiles in late}
-        for name, course, step, quartiles in late:
-            low, median, high = quartiles.tolist()
-            others = [value for other, value in medians.items() if other != name]
-            leads = bool(others) and (median - max(others)) / scales[task.id].width >= LEAD
-            ends, runs = (median, low, high), len(course.scores)
-            rows.append(LateScore(task.id, name, *ends, step, runs, leads, course.flag))
-    return tuple(rows)
-
-
-def _late(course: _Course) -> tuple[int, np.ndarray]:
-    """Return the step of the highest late median over runs, and the quartiles over runs there."""
-    late = course.steps > course.steps[-1] - LATE_STEPS
-    quartiles = np.quantile(course.scores[:, late], (0.25, 0.5, 0.75), axis=0)
-    best = int(np.argmax(quartiles[1]))
-    return int(course.steps[late][best]), quartiles[:, best]

@@ -20,6 +20,7 @@ from coopbench.protocol.sections import (
 from coopbench_envs.parameters import unknown
 
 __all__ = [
+    "check_budgets",
     "check_charts",
     "check_dependent_metrics",
     "check_domains",
@@ -212,10 +213,10 @@ def _check_training_task(training: Training, seeds: Seeds) -> None:
     value = str(task.parameters.get(coopbench_envs.spec(task.env).held_out))
     if value in training.held_out:
         raise ValueError(f"[training.task] has {value!r}, which is held out; choose another one")
-    if task.partners or task.trained_on is not None or task.instances is not None:
+    if task.partners or any((task.trained_on, task.instances, task.budget)):
         raise ValueError(
-            "[training.task] takes id, env, parameters and bounds; remove partners, trained_on "
-            "and instances"
+            "[training.task] takes id, env, parameters and bounds; remove partners, trained_on, "
+            "instances and budget"
         )
 
 
@@ -255,6 +256,19 @@ def _check_training_partners(training: Training, tasks: Sequence[Task]) -> None:
         held = [name for name in task.partner_names if name in members]
         if held and task.group.endswith("held-out"):
             raise ValueError(f"{held[0]!r} is held out in {task.id!r}, but met in training")
+
+
+def check_budgets(training: Training | None, tasks: Sequence[Task]) -> None:
+    """Check that only tasks on which a model of their own is trained have a budget."""
+    for task in tasks:
+        where = f"task {task.id!r} has a budget"
+        if task.budget is not None and (training is None or training.on != "each"):
+            raise ValueError(f"{where}, which goes with on = 'each' in [training]; remove it")
+        if task.budget is not None and task.trained_on is not None:
+            raise ValueError(
+                f"{where}, but is played by models of {task.trained_on!r}; remove it, or give "
+                f"{task.trained_on!r} one"
+            )
 
 
 def check_trained_on(training: Training | None, tasks: Sequence[Task]) -> None:

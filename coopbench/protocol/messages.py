@@ -17,6 +17,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "report": sections.Reporting,
     "training": sections.Training,
     "budgets": sections.Budget,
+    "budget": sections.Budget,
     "domain": sections.Domain,
     "chart": sections.Chart,
     "task": sections.Task,

@@ -17,6 +17,7 @@ from coopbench.episodes.table import Progress
 from coopbench.protocol import checks
 from coopbench.protocol.sections import (
     LIMITS,
+    Budget,
     Identity,
     Limits,
     Reporting,
@@ -84,6 +85,7 @@ class Protocol(Strict):
         checks.check_normalisation(report, tasks)
         checks.check_training(self.training, self.seeds, tasks)
         checks.check_trained_on(self.training, tasks)
+        checks.check_budgets(self.training, tasks)
         checks.check_charts(report, tasks)
         checks.check_metrics(report, tasks)
         checks.check_variants(tasks)
@@ -104,6 +106,17 @@ class Protocol(Strict):
         tasks = {task.id: task for task in self.task}
         task: Task = named("task", task_id, tasks, self.protocol.name)
         return task
+
+    def budgets_of(self, task: Task) -> dict[str, Budget]:
+        """Return how long the models of a task are trained, by kind of learner.
+
+        A task's own budget is for all kinds, and called "". Empty if the protocol trains nothing.
+        """
+        if task.trained_on is not None:
+            return self.budgets_of(self.task_of(task.trained_on))
+        if task.budget is not None:
+            return {"": task.budget}
+        return {} if self.training is None else self.training.budgets
 
     def metrics_of(self, task: Task) -> tuple[str, ...]:
         """Return the metrics reported for a task: score, report's, those of its group, its own."""

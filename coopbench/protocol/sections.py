@@ -244,6 +244,8 @@ class Task(Strict):
     trained_on: str | None = later()  # id of the task whose models play this one; None: its own
     metrics: tuple[str, ...] | None = later()  # also reported of this task: those of its own game
     varies: str | None = later()  # id of the task whose game it plays with other parameters
+    # How long every learner trains on it; None: as [training] says.
+    budget: Budget | None = later()
     # Of an environment of another package: numbers in ``info`` that are metrics, and what becomes
     # of their values over an episode.
     info: dict[MetricName, How] | None = later()
@@ -471,7 +473,8 @@ class Reporting(Strict):
     normalisation: Literal["minmax"] | None = later()
     bootstrap: Literal["percentile", "expanded"] | None = later()  # None: see analysis
     margin: float | None = later(gt=0.0)  # of normalised score, within which policies are equal
-    skirmish: bool | None = later()  # also medians and quartiles of the best late checkpoints
+    # Also medians and quartiles over runs: along the training, and of the best late checkpoints.
+    medians: bool | None = later()
     domain: dict[str, Domain] | None = later()  # by group of tasks
     chart: tuple[Chart, ...] = ()
 

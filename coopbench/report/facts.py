@@ -5,7 +5,7 @@ from typing import Any
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.checks import held_out_parameters
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task, Training
+from coopbench.protocol.sections import Budget, Task, Training
 from coopbench.protocol.user_maps import maps_text
 from coopbench.provenance import versions
 from coopbench.report.tables.registered import registration_text
@@ -67,11 +67,26 @@ def training_text(protocol: Protocol) -> str:
             on += f"; the learners of this package on {training.task.env} ({settings})"
     followed = protocol.seeds.selection is not None
     budgets = "; ".join(
-        f"{name.replace('_', '-')} {budget.steps:,} steps"
-        + (f", evaluated every {budget.interval:,}" if followed else "")
+        f"{name.replace('_', '-')} {_budget(budget, followed)}"
         for name, budget in training.budgets.items()
     )
+    for text, names in _further_budgets(protocol, followed).items():
+        budgets += f"; on {', '.join(names)} {text}"
     return f"{on}; {training.runs} runs; {budgets}; {_evaluations(protocol, training)}"
+
+
+def _budget(budget: Budget, followed: bool) -> str:
+    every = f", evaluated every {budget.interval:,}" if followed else ""
+    return f"{budget.steps:,} steps{every}"
+
+
+def _further_budgets(protocol: Protocol, followed: bool) -> dict[str, list[str]]:
+    """Return the budgets of single tasks in words, with the names of the tasks."""
+    texts: dict[str, list[str]] = {}
+    for task in protocol.task:
+        if task.budget is not None:
+            texts.setdefault(_budget(task.budget, followed), []).append(task.id)
+    return texts
 
 
 def _evaluations(protocol: Protocol, training: Training) -> str:

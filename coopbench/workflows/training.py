@@ -24,7 +24,7 @@ from coopbench.results.manifest import write_manifest
 from coopbench.workflows.training_plan import Scope, runs
 from coopbench.workflows.training_run import Outcome, TrainJob, mismatch, settings_and_budget
 
-__all__ = ["train", "train_runs"]
+__all__ = ["common_steps", "train", "train_runs"]
 
 
 def train(
@@ -65,8 +65,14 @@ def train(
     """
     loaded, root = find_protocol(protocol), Path(out)
     jobs = runs(loaded, learner, root, Scope(tasks, seeds, steps, smoke), hyperparameters)
-    with shown(progress, len(jobs), jobs[0].budget.steps) as tell:
+    with shown(progress, len(jobs), common_steps(jobs)) as tell:
         return train_runs(loaded, jobs, root, Runner(backend, workers, by_cell(tell)), reference)
+
+
+def common_steps(jobs: Sequence[TrainJob]) -> int:
+    """Return the steps that every run trains; 0 where some train longer than others."""
+    steps = {job.budget.steps for job in jobs}
+    return steps.pop() if len(steps) == 1 else 0
 
 
 def train_runs(

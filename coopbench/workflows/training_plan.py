@@ -46,15 +46,19 @@ def runs(
     """Return the runs that ``train`` would train; every problem is found before one begins."""
     entry: LearnerEntry = named("learner", learner, learners())
     _check_installed()
-    budget = budget_of(protocol, entry, scope.steps, scope.smoke)
+    budget_of(protocol, entry, scope.steps, scope.smoke)  # before tasks: it may train nothing
     tasks = _tasks(protocol, scope.tasks)
     _check_partners(protocol, tasks, entry)
-    settings = _settings(protocol, entry, budget, scope.smoke, hyperparameters)
+    budgets, settings = {}, {}
+    for task in tasks:
+        budget = budget_of(protocol, entry, scope.steps, scope.smoke, task)
+        chosen = _settings(protocol, entry, budget, scope.smoke, hyperparameters)
+        budgets[task.id], settings[task.id] = budget, _beside(protocol, task, chosen)
     seeds = _seeds(protocol, scope.seeds)
     for task in tasks:  # raises if a game cannot be learned, or a value does not fit
-        beside = _beside(protocol, task, settings)
-        made = make_learner(learner, task.env, task.parameters, seeds[0], **beside)
-        _check_plays(protocol, task, made.policy(), settings)
+        values = settings[task.id]
+        made = make_learner(learner, task.env, task.parameters, seeds[0], **values)
+        _check_plays(protocol, task, made.policy(), values)
     return [
         TrainJob(
             protocol=protocol,
@@ -62,8 +66,8 @@ def runs(
             learner=learner,
             seed=seed,
             keeper=FolderKeeper(root.absolute() / _folder(protocol, cell) / "training"),
-            budget=budget,
-            settings=_beside(protocol, task, settings),
+            budget=budgets[task.id],
+            settings=settings[task.id],
         )
         for seed in seeds
         for task in tasks
@@ -183,11 +187,16 @@ def _check_installed() -> None:
 
 
 def budget_of(
-    protocol: Protocol, learner: LearnerEntry, steps: int | None = None, smoke: bool = False
+    protocol: Protocol,
+    learner: LearnerEntry,
+    steps: int | None = None,
+    smoke: bool = False,
+    task: Task | None = None,
 ) -> Budget:
     """Return how long a learner trains under a protocol, or for ``steps``, or for a hundredth.
 
-    Raises ``ProtocolError`` if the protocol trains nothing, or nothing of this kind.
+    With ``task``: on this task, which may have a budget of its own. Raises ``ProtocolError`` if the
+    protocol trains nothing, or nothing of this kind.
     """
     training = protocol.training
     if training is None or not protocol.training_tasks:
@@ -195,7 +204,7 @@ def budget_of(
             f"{protocol.name} does not say what a model is trained on; choose a protocol that does "
             f"([training] with on = 'each', or with a setting [training.task])."
         )
-    kinds = training.budgets
+    kinds = training.budgets if task is None else protocol.budgets_of(task)
     if learner.kind not in kinds and len(kinds) > 1:
         raise ProtocolError(
             f"{protocol.name} has budgets for {', '.join(kinds)} learners; {learner.name!r} is "

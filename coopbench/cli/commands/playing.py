@@ -179,20 +179,18 @@ def train(
     """
     from coopbench.playing.runner import Runner, by_cell
     from coopbench.protocol.loading import load_protocol
-    from coopbench.workflows.training import train_runs
+    from coopbench.workflows.training import common_steps, train_runs
     from coopbench.workflows.training_plan import Scope, runs
 
     loaded = load_protocol(protocol)
     out = out or Path("results") / loaded.protocol.name
     values = _hyperparameters(learner, setting)
     planned = runs(loaded, learner, out, Scope(task, seed, steps, smoke), values)
-    budget = planned[0].budget
-    say(
-        f"{len(planned)} training runs of {budget.steps:,} steps, evaluated every "
-        f"{budget.interval:,}, into {out}"
-    )
+    budgets = dict.fromkeys((job.budget.steps, job.budget.interval) for job in planned)
+    lengths = "; ".join(f"{steps:,} steps, evaluated every {every:,}" for steps, every in budgets)
+    say(f"{len(planned)} training runs of {lengths}, into {out}")
     with interruption(_SAVED):
-        with Progress(len(planned), budget.steps) as progress:
+        with Progress(len(planned), common_steps(planned)) as progress:
             runner = Runner(backend, workers, by_cell(progress.cell))
             report = train_runs(loaded, planned, out, runner, reference)
         present(report, out, keep=True)

@@ -3,7 +3,7 @@
 from coopbench.report.plots.charts import chart
 from coopbench.report.plots.courses import curves, scores
 from coopbench.report.plots.heat_maps import heat_map
-from coopbench.report.plots.learning import efficiency, learning_curves
+from coopbench.report.plots.learning import efficiency, learning_curves, medians, tasks_led
 from coopbench.report.plots.overall import aggregate, improvements, profiles
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     "heat_map",
     "improvements",
     "learning_curves",
+    "medians",
     "profiles",
     "scores",
+    "tasks_led",
 ]

@@ -4,9 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import Curve
+from coopbench.analysis.medians import MedianPoint
 from coopbench.analysis.samples import EPISODES
 from coopbench.baselines.registry import entries, parse_name
 from coopbench.report.plots.style import (
@@ -23,7 +26,7 @@ from coopbench.report.plots.style import (
 )
 from coopbench.report.tables.words import policies
 
-__all__ = ["efficiency", "learning_curves"]
+__all__ = ["efficiency", "learning_curves", "medians", "tasks_led"]
 
 
 def learning_curves(findings: Findings, task: str, ax: Any = None) -> Any:
@@ -74,6 +77,53 @@ def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> 
     ax.set_ylabel(f"IQM of normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
     write_title(ax, group or "all tasks")
     return ax
+
+
+def medians(findings: Findings, ax: Any = None) -> Any:
+    """Draw the mean over all tasks of the median over runs, along the training, with quartiles.
+
+    x is the number of steps trained, y the mean of the tasks' medians of normalised scores; bands
+    go from the mean of the lower quartiles to that of the upper ones. Returns the axes.
+    """
+    rows = _over_all(findings)
+    columns = ("median", "low", "high")
+    curves = [_curve(policy, points, columns) for policy, points in rows.items()]
+    ax = _draw(findings, curves, ax)
+    ax.set_ylabel(f"median normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
+    write_title(ax, "all tasks")
+    return ax
+
+
+def tasks_led(findings: Findings, ax: Any = None) -> Any:
+    """Draw on how many tasks the median of every policy leads, along the training.
+
+    x is the number of steps trained. Returns the axes.
+    """
+    rows = _over_all(findings)
+    columns = ("leads", "leads", "leads")
+    curves = [_curve(policy, points, columns) for policy, points in rows.items()]
+    ax = _draw(findings, curves, ax)
+    ax.set_ylabel(f"tasks led, of {len(findings.protocol.trained_tasks)}", fontsize=SMALL)
+    write_title(ax, "all tasks")
+    return ax
+
+
+def _over_all(findings: Findings) -> dict[str, list[MedianPoint]]:
+    """Return the medians over all tasks by policy."""
+    groups = list(findings.protocol.groups)
+    span = groups[0] if len(groups) == 1 else ""
+    rows: dict[str, list[MedianPoint]] = {}
+    for row in findings.medians:
+        if not row.task and row.group == span:
+            rows.setdefault(row.policy, []).append(row)
+    return rows
+
+
+def _curve(policy: str, points: Sequence[MedianPoint], columns: tuple[str, str, str]) -> Curve:
+    """Return columns of the points of one policy as a line with its band."""
+    line, low, high = (np.array([getattr(p, name) for p in points], float) for name in columns)
+    steps = np.array([point.step for point in points])
+    return Curve("", "", policy, steps, line, low, high, points[0].runs, points[0].flag)
 
 
 def _draw(findings: Findings, curves: Sequence[Curve], ax: Any) -> Any:

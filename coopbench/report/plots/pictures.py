@@ -7,12 +7,13 @@ from typing import Any
 
 from coopbench.analysis.aggregates import SHOWN
 from coopbench.analysis.findings import Findings
+from coopbench.analysis.medians import LEAD
 from coopbench.analysis.rankings import Improvement
 from coopbench.report.numbers import level_text
 from coopbench.report.plots.charts import chart, charts_of
 from coopbench.report.plots.courses import curves, scores
 from coopbench.report.plots.intervals import height_of, open_markers
-from coopbench.report.plots.learning import efficiency, learning_curves
+from coopbench.report.plots.learning import efficiency, learning_curves, medians, tasks_led
 from coopbench.report.plots.overall import aggregate, drawn_pairs, improvements, profiles
 from coopbench.report.plots.style import WIDTH, Picture, picture
 from coopbench.report.tables.words import listed, policies, unit_names
@@ -131,6 +132,17 @@ def _learning_pictures(findings: Findings, level: str) -> list[Picture]:
         )
         name = f"efficiency-{group}" if group else "efficiency"
         drawn.append(_chart(name, caption, efficiency(findings, group)))
+    if any(not row.task for row in findings.medians):
+        caption = (
+            f"Mean over all tasks of the median over runs of the normalised {score} at every "
+            "checkpoint; bands: the means of the lower and of the upper quartiles over runs."
+        )
+        drawn.append(_chart("medians", caption, medians(findings)))
+        caption = (
+            f"Number of tasks on which the median over runs is the highest by at least 1/"
+            f"{1 / LEAD:g} of the normalised {score}, at every checkpoint."
+        )
+        drawn.append(_chart("tasks-led", caption, tasks_led(findings)))
     for task in dict.fromkeys(curve.task for curve in findings.learning if curve.task):
         caption = (
             f"Learning curves: mean over runs of the mean {score} at every checkpoint, with the "

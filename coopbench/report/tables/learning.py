@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.learning import LATE_STEPS, LEAD, THRESHOLD, Efficiency, LateScore
+from coopbench.analysis.learning import THRESHOLD, Efficiency
+from coopbench.analysis.medians import LATE_STEPS, LEAD, LateScore
 from coopbench.report.numbers import (
     MISSING,
     Scale,

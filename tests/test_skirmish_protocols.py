@@ -1,0 +1,49 @@
+"""Protocols of battles: what they play, how long they train, and what their reports show."""
+
+import pytest
+
+from coopbench.describe import describe_protocol
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.selection import with_tasks
+from coopbench.report.facts import training_text
+
+CLASSES = {  # of Samvelyan et al. 2019
+    "easy": "2s_vs_1sc 2s3z 3s5z 1c3s5z 10m_vs_11m",
+    "hard": "2c_vs_64zg bane_vs_bane 5m_vs_6m 3s_vs_5z",
+    "super-hard": "3s5z_vs_3s6z 6h_vs_8z 27m_vs_30m MMM2 corridor",
+}
+
+
+def test_the_published_protocol_has_the_maps_and_numbers_of_the_paper():
+    protocol = load_protocol("skirmish-published")
+    maps = {
+        group: " ".join(task.parameters["map"] for task in tasks)
+        for group, tasks in protocol.groups.items()
+    }
+    assert maps == CLASSES
+    (budget,) = protocol.training.budgets.values()
+    assert (budget.steps, budget.interval) == (2_000_000, 10_000)
+    training, seeds = protocol.training, protocol.seeds
+    assert (training.runs, training.episodes, seeds.evaluation.count) == (5, 32, 1000)
+    assert protocol.report.medians
+    assert protocol.report.score == "win"
+
+
+def test_the_small_protocol_trains_longer_where_more_is_to_be_learned():
+    protocol = load_protocol("skirmish-small")
+    steps = {
+        task.id: [budget.steps for budget in protocol.budgets_of(task).values()]
+        for task in protocol.task
+    }
+    assert steps["3m"] == steps["8m"] == [200_000]
+    assert steps["2s3z"] == [600_000]
+    assert "on 2s3z 600,000 steps" in training_text(protocol)
+    assert "on 2s3z" not in training_text(with_tasks(protocol, ["3m"]))
+
+
+@pytest.mark.parametrize("name", ["skirmish-published", "skirmish-small"])
+def test_every_protocol_says_what_version_0_is_not(name):
+    protocol = load_protocol(name)
+    described = describe_protocol(protocol)
+    assert "not StarCraft II" in described
+    assert "blind play" in described
