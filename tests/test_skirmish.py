@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.skirmish.army import HEALS, KIND
 from coopbench_envs.skirmish.scenario import bundled, bundled_maps
 from coopbench_envs.skirmish.terrain import presets, walls_of
 
@@ -196,3 +199,74 @@ def test_duels_end_as_in_the_reference(duel, tmp_path):
     assert same.any()
     assert (engine.control.ended[same] == duel["done"]).all()
     assert (engine.control.measures[same, 0] == duel["win"]).all()
+
+
+# --- equal units ----------------------------------------------------------------------------------
+
+
+def recorded_states(name, seed):
+    """Some recorded states with every unit moved a little, so that nothing is equally near.
+
+    The order of turns is drawn with ``seed`` as well.
+    """
+    recorded = np.load(FOLDER / f"onestep_{name}.npz")
+    draws = np.random.default_rng(seed)
+    rows = draws.choice(len(recorded["reward"]), 4, replace=False)
+    state = {field: recorded[f"before_{field}"][rows] for field in STATE}
+    for field in ("x", "y"):
+        shift = draws.uniform(-0.05, 0.05, state[field].shape)
+        state[field] = (state[field] + shift).astype(np.float32)
+    state["living"] = recorded["before_alive"][rows]
+    state["turns"] = np.full((4, 8, state["x"].shape[1]), -1, np.int16)
+    for lane, living in enumerate(state["living"]):
+        for turns in state["turns"][lane]:
+            turns[: living.sum()] = draws.permutation(np.flatnonzero(living))
+    return state, draws
+
+
+def equal_units(army, draws):
+    """A permutation of the units that only exchanges units of one kind and side."""
+    seats = np.arange(len(army.stats))
+    groups = np.stack([seats < army.num_agents, army.traits[:, KIND]], axis=1)
+    for group in np.unique(groups, axis=0):
+        members = np.flatnonzero((groups == group).all(axis=1))
+        seats[members] = draws.permutation(members)
+    return seats
+
+
+def exchanged(army, seats, values):
+    """Numbers of units, -1 for none, after the units have changed their seats."""
+    return np.append(np.argsort(seats), -1)[values]
+
+
+@given(st.sampled_from(["2s3z", "MMM2", "bane_vs_bane"]), st.integers(0, 2**32))
+@settings(max_examples=12, deadline=None)
+def test_units_of_one_kind_can_be_exchanged(name, seed):
+    """The same situation with other numbers of equal units goes on in the same way."""
+    state, draws = recorded_states(name, seed)
+    first, second = (Engine(ID, 4, map=name) for _ in range(2))
+    army = first.constants.army
+    seats = equal_units(army, draws)
+    first.reset(np.zeros(4, np.uint64), state=state)
+    masks = first.control.masks
+    actions = (draws.random(masks.shape) * masks).argmax(axis=2)
+    other = {field: state[field][:, seats] for field in (*STATE, "living")}
+    other["target"] = exchanged(army, seats, other["target"])
+    other["turns"] = exchanged(army, seats, state["turns"]).astype(np.int16)
+    second.reset(np.zeros(4, np.uint64), state=other)
+    agents = seats[: army.num_agents]
+    heals = army.traits[: army.num_agents, HEALS] == 1
+    aimed = np.where(heals, 0, army.num_agents) + actions[:, agents] - 6
+    targets = exchanged(army, seats, np.clip(aimed, -1, len(seats) - 1))
+    targets += 6 - np.where(heals, 0, army.num_agents)
+    first.step(actions, DISABLED)
+    second.step(np.where(actions[:, agents] >= 6, targets, actions[:, agents]), DISABLED)
+    assert second.control.invalid.sum() == 0
+    np.testing.assert_allclose(second.control.rewards, first.control.rewards[:, agents], atol=1e-6)
+    living = first.state.living[:, seats]
+    np.testing.assert_array_equal(second.state.living, living)
+    for field in STATE:
+        values = getattr(first.state, field)[:, seats]
+        values = exchanged(army, seats, values) if field == "target" else values
+        near = np.abs(getattr(second.state, field) - values) <= 1e-4
+        assert (near | ~living).all(), field

@@ -339,7 +339,20 @@ GROUP = {"x": 9, "y": 16, "faction": "ALLY", "units": {"MARINE": 2}}
 ENEMY = {"x": 23, "y": 16, "faction": "ENEMY", "units": {"MARINE": 2}}
 BAD = {
     "a unit in a wall": ({"groups": [GROUP | {"y": 3}, ENEMY]}, "group 0: the MARINE .* in a wall"),
-    "a unit outside": ({"groups": [GROUP | {"x": 99}, ENEMY]}, "group 0: .* outside the map"),
+    "a unit outside": (
+        {"groups": [GROUP | {"x": 99}, ENEMY]},
+        "group 0: .* outside the map of 32 x 32 cells; move the group",
+    ),
+    "a group of nobody knows what": (
+        {"groups": [GROUP | {"units": {"M" * 300: 1}}, ENEMY]},
+        "Unknown unit 'MMM.*group 0",
+    ),
+    "too large a number": ({"attack_point": [10**400, 3]}, "a number of more than 50 digits"),
+    "NaN in a group": ({"groups": [GROUP | {"x": float("nan")}, ENEMY]}, "group 0: 'x' was nan"),
+    "too many walls": (
+        {"terrain_preset": None, "terrain": ["_C" * 50, "C_" * 50] * 50},
+        "makes 5,000 walls; allowed: up to 1,000",
+    ),
     "overlapping groups": (
         {"groups": [GROUP, ENEMY | {"x": 9.2}]},
         "group 1: the MARINE .* overlaps the MARINE .* move the groups apart",
@@ -388,6 +401,13 @@ def test_a_wrong_map_is_refused_before_the_first_step(case, tmp_path):
 def test_files_that_cannot_be_maps_are_refused(tmp_path):
     file = tmp_path / "mine.json"
     for content, message in (("[]", "a JSON object"), ("{", "not valid JSON"), ("{}", "'groups'")):
+        file.write_text(content)
+        with pytest.raises(ValueError, match=message):
+            Engine(ID, map_file=str(file))
+    for content, message in (
+        ('{"groups": [], "groups": []}', "has the entry 'groups' twice; keep one"),
+        ('{"limit": ' + "9" * 5000 + "}", "has a number of too many digits"),
+    ):
         file.write_text(content)
         with pytest.raises(ValueError, match=message):
             Engine(ID, map_file=str(file))

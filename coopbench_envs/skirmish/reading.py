@@ -1,7 +1,6 @@
 """Reading the JSON files of maps and units: bounded, and with errors that name file and place."""
 
 import json
-import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from coopbench_envs.reading import read_regular
 __all__ = ["Fields", "read_json"]
 
 _LARGEST = 1 << 22  # bytes of a file
+_LONG = 10**50  # numbers from here on are not quoted
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
@@ -22,15 +22,35 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     """
     where = f"The {what} {str(path)!r}"
     try:
-        content = json.loads(read_regular(path, _LARGEST).decode())
+        content = json.loads(read_regular(path, _LARGEST).decode(), object_pairs_hook=_object)
     except OSError as error:
         raise ValueError(f"{where} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise ValueError(f"{where} is not text in UTF-8.") from None
+    except _RepeatedError as error:
+        raise ValueError(f"{where} has the entry {error.args[0]!r} twice; keep one.") from None
     except (json.JSONDecodeError, RecursionError):
         raise ValueError(f"{where} is not valid JSON.") from None
+    except ValueError as error:
+        if "digits" not in str(error):  # of read_regular
+            raise
+        raise ValueError(f"{where} has a number of too many digits.") from None
     if not isinstance(content, dict):
         raise ValueError(f"{where} must be a JSON object, {{...}}.")
+    return content
+
+
+class _RepeatedError(Exception):
+    """A JSON object has an entry twice; the argument is its name."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these entries; raise ``_RepeatedError`` if two have the same name."""
+    content: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in content:
+            raise _RepeatedError(name)
+        content[name] = value
     return content
 
 
@@ -50,8 +70,11 @@ class Fields:
         """Return the error that the entry ``name`` is not what is ``allowed``."""
         if name not in self.content:
             return ValueError(f"{self.where} lacks the entry {name!r}; it must be {allowed}.")
-        value = repr(self.content[name])
-        short = value if len(value) <= 60 else f"{value[:57]}..."
+        value = self.content[name]
+        if isinstance(value, int) and abs(value) >= _LONG:
+            short = f"a number of more than {len(str(_LONG)) - 1} digits"
+        else:
+            short = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
         return ValueError(f"{self.where}: {name!r} was {short}; allowed: {allowed}.")
 
     def number(
@@ -66,7 +89,7 @@ class Fields:
         """Return a finite number in [low, high], or above ``low``."""
         value = self.content.get(name, default)
         fits = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not fits or not math.isfinite(value) or not low <= value <= high:
+        if not fits or not low <= value <= high:  # nan is not
             raise self.wrong(name, f"a number in [{low:g}, {high:g}]")
         if above and value == low:
             raise self.wrong(name, f"a number in ({low:g}, {high:g}]")

@@ -22,6 +22,7 @@ __all__ = ["Scenario", "bundled_maps", "read_scenario", "unit_files"]
 _FOLDER = Path(__file__).parent / "data" / "maps"
 _BUFFER = 0.05  # between the units of a group
 _MOST = 200  # units of a side
+_LONGEST_NAME = 200  # characters of the name of a unit's file
 _ENTRIES = (
     *("name", "num_allied_units", "num_enemy_units", "groups", "attack_point", "terrain"),
     *("terrain_preset", "terrain_height", "num_unit_types", "unit_type_ids", "ally_has_shields"),
@@ -158,7 +159,7 @@ def _kind(fields: Fields, path: Path, name: str, where: str) -> UnitType:
     if name in bundled_units():
         return bundled_units()[name]
     file = _unit_file(fields, path, name)
-    if not file.is_file():
+    if len(file.name) > _LONGEST_NAME or not file.is_file():
         message = unknown("unit", name, bundled_units(), where)
         raise ValueError(f"{message} A unit of your own is read from {str(file)!r}.")
     return read_unit(file, name.removesuffix(".json"))
@@ -237,7 +238,10 @@ def _check_positions(
     for u, (x, y) in enumerate(positions):
         where = f"{groups[u].where}: the {kinds[u].name} at ({x:.2f}, {y:.2f})"
         if not (0 <= x < width and 0 <= y < height):
-            raise ValueError(f"{where} stands outside the map of {width} x {height} cells.")
+            raise ValueError(
+                f"{where} stands outside the map of {width} x {height} cells; move the group, or "
+                f"enlarge the terrain."
+            )
         if not kinds[u].flies and not terrain[int(y), int(x)]:
             raise ValueError(f"{where} stands in a wall; move the group, or change the terrain.")
         for v in range(u):

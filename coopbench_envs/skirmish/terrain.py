@@ -13,6 +13,7 @@ __all__ = ["SIDE", "presets", "read_heights", "read_terrain", "walls_of"]
 
 SIDE = 32  # cells along each side of the bundled maps
 _MOST = 256  # cells along a side
+_MOST_WALLS = 1000  # rectangles; memory and time grow with their number
 _FOLDER = Path(__file__).parent / "data" / "terrains"
 _WALKABLE = {"_": True, "C": False, "X": False}  # ground, cliff, nothing
 
@@ -81,6 +82,12 @@ def _written(fields: Fields) -> np.ndarray:
     terrain = np.array([[_WALKABLE[letter] for letter in row] for row in rows])
     if not terrain.any():
         raise fields.wrong("terrain", "rows with at least one cell of ground, '_'")
+    count = len(walls_of(terrain))
+    if count > _MOST_WALLS:
+        raise ValueError(
+            f"{fields.where}: what is not ground in 'terrain' makes {count:,} walls; allowed: up "
+            f"to {_MOST_WALLS:,}. Draw larger pieces."
+        )
     return terrain
 
 
