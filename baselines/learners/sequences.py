@@ -4,12 +4,13 @@ A sequence of n steps has n + 1 places. The last one holds what followed its las
 episode that only time has ended, its value is part of what is learned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.gated import remember
 from coopbench.baselines.learners.torch_tools import array_of
 from coopbench.baselines.networks.recurrent import GRU, LINEAR, Layer, RecurrentNetwork
 from coopbench_envs.arrays import LIMIT
@@ -20,15 +21,20 @@ if TYPE_CHECKING:
 __all__ = [
     "STORED",
     "Batch",
+    "Choosing",
     "Episodes",
     "Moment",
     "Playing",
     "Recurrent",
+    "greedy",
     "network_of",
     "outputs_of",
+    "targets",
 ]
 
 STORED = ("float32", "float16")  # how observations may be stored
+# Choices (lanes, agents) from outputs and legal choices, both (lanes, agents, choices).
+Choosing = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _SHARE = 0.75  # of the largest saved state, which episodes may take
 
 
@@ -41,24 +47,42 @@ class Moment(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Sequences as tensors, padded with zeros to the longest of them; the step is axis 0."""
+    """Sequences as tensors without padding: all first places, all second ones, and so on.
 
-    inputs: "torch.Tensor"  # (steps + 1, episodes, agents, inputs) float32
-    legal: "torch.Tensor"  # (steps + 1, episodes, agents, choices) bool; all where not filled
-    state: "torch.Tensor"  # (steps + 1, episodes, size) float32
-    actions: "torch.Tensor"  # (steps, episodes, agents) int64
-    rewards: "torch.Tensor"  # (steps, episodes, agents) float32
-    terminated: "torch.Tensor"  # (steps, episodes) float32: 1 where nothing follows
-    filled: "torch.Tensor"  # (steps, episodes) float32: 1 in the steps of the episode
-    last: "torch.Tensor"  # (steps, episodes) bool: the last step of the episode
+    The longest sequence comes first among the places of every step. Since only the last place of a
+    sequence has no step, what follows the steps are the places from ``counts[0]`` on, in the order
+    of the steps.
+    """
+
+    inputs: "torch.Tensor"  # (places, agents, inputs) float32
+    legal: "torch.Tensor"  # (places, agents, choices) bool
+    state: "torch.Tensor"  # (places, size) float32
+    actions: "torch.Tensor"  # (steps, agents) int64
+    rewards: "torch.Tensor"  # (steps, agents) float32
+    terminated: "torch.Tensor"  # (steps,) float32: 1 where nothing follows
+    counts: tuple[int, ...]  # sequences that have a first place, a second one, and so on
+
+    @property
+    def before(self) -> "torch.Tensor":
+        """Return the place of every step, (steps,) int64."""
+        import torch
+
+        begins = np.cumsum((0, *self.counts[:-2]))
+        pairs = zip(begins, self.counts[1:], strict=True)
+        return torch.cat([torch.arange(begin, begin + count) for begin, count in pairs])
+
+    @property
+    def after(self) -> slice:
+        """Return the places that follow the steps, in their order."""
+        return slice(self.counts[0], None)
 
     def with_last_actions(self) -> "torch.Tensor":
         """Return the inputs with the one-hot last action of every seat behind them."""
         import torch
 
-        before = torch.zeros(self.legal.shape)
-        before[1:].scatter_(3, self.actions.unsqueeze(3), 1.0)
-        return torch.cat([self.inputs, before], dim=3)
+        last = torch.zeros(self.legal.shape)
+        last[self.after].scatter_(2, self.actions.unsqueeze(2), 1.0)
+        return torch.cat([self.inputs, last], dim=2)
 
 
 class Episodes:
@@ -74,7 +98,7 @@ class Episodes:
         self._forms: dict[str, tuple[tuple[int, ...], Any]] = {
             "inputs": ((agents, rows.inputs), np.dtype(stored)),
             "legal": ((agents, choices), np.dtype(bool)),
-            "state": ((state,), np.dtype(np.float32)),
+            "state": ((state,), np.dtype(stored)),
             "actions": ((agents,), np.dtype(np.int16)),
             "rewards": ((agents,), np.dtype(np.float32)),
             "terminated": ((), np.dtype(bool)),
@@ -132,10 +156,10 @@ class Episodes:
         self._place(lanes, after)
         self._open["terminated"][lanes, self._times[lanes] - 1] = terminated[lanes]
         for lane in lanes:
-            slot = self.added % self.size
+            slot, places = self.added % self.size, self._times[lane] + 1
             for name, values in self._open.items():
-                self._ring[name][slot] = values[lane]
-                values[lane] = 0
+                self._ring[name][slot, :places] = values[lane, :places]
+                values[lane, :places] = 0
             self._lengths[slot] = self._times[lane]
             self.added += 1
         self._times[lanes] = 0
@@ -147,28 +171,31 @@ class Episodes:
 
         return self.batch(torch.randperm(len(self))[:count].numpy())
 
+    def latest(self, count: int) -> Batch:
+        """Return the ``count`` episodes that were finished last."""
+        return self.batch(np.arange(self.added - count, self.added) % self.size)
+
     def batch(self, slots: np.ndarray) -> Batch:
         """Return the episodes of these slots of the ring."""
         import torch
 
+        slots = slots[np.argsort(-self._lengths[slots], kind="stable")]
         lengths = self._lengths[slots]
-        steps = int(lengths.max())
+        times = np.arange(lengths.max() + 1)[:, None]
+        places, steps = np.nonzero(times <= lengths), np.nonzero(times < lengths)
 
-        def part(name: str, places: int, kind: Any) -> "torch.Tensor":
-            values = np.swapaxes(self._ring[name][slots, :places], 0, 1)
-            return torch.tensor(np.ascontiguousarray(values), dtype=kind)
+        def part(name: str, where: Any, kind: Any) -> "torch.Tensor":
+            values = self._ring[name][slots[where[1]], where[0]]
+            return torch.from_numpy(values.astype(kind, copy=False))
 
-        filled = torch.tensor(np.arange(steps)[:, None] < lengths)
-        legal = part("legal", steps + 1, torch.bool)
         return Batch(
-            inputs=part("inputs", steps + 1, torch.float32),
-            legal=legal | ~legal.any(dim=3, keepdim=True),
-            state=part("state", steps + 1, torch.float32),
-            actions=part("actions", steps, torch.int64),
-            rewards=part("rewards", steps, torch.float32),
-            terminated=part("terminated", steps, torch.float32),
-            filled=filled.float(),
-            last=torch.tensor(np.arange(steps)[:, None] == lengths - 1),
+            inputs=part("inputs", places, np.float32),
+            legal=part("legal", places, np.bool_),
+            state=part("state", places, np.float32),
+            actions=part("actions", steps, np.int64),
+            rewards=part("rewards", steps, np.float32),
+            terminated=part("terminated", steps, np.float32),
+            counts=tuple((times <= lengths).sum(1).tolist()),
         )
 
     def save(self) -> dict[str, np.ndarray]:
@@ -202,6 +229,7 @@ class Recurrent:
     def __init__(self, inputs: int, hidden: int, outputs: int) -> None:
         import torch
 
+        self.hidden = hidden
         self.module = torch.nn.ModuleDict(
             {
                 "enter": torch.nn.Linear(inputs, hidden),
@@ -210,31 +238,85 @@ class Recurrent:
             }
         )
 
-    def __call__(self, inputs: "torch.Tensor") -> "torch.Tensor":
-        """Return outputs (steps, rows, outputs) of sequences (steps, rows, inputs)."""
+    def run(
+        self, inputs: "torch.Tensor", memory: "torch.Tensor | None"
+    ) -> tuple["torch.Tensor", "torch.Tensor"]:
+        """Return outputs and the memory after them, from a memory (rows, hidden), or from none."""
         import torch
 
         entered = torch.relu(self.module["enter"](inputs))
-        remembered, _ = self.module["memory"](entered)
-        outputs: torch.Tensor = self.module["leave"](remembered)
+        before = None if memory is None else memory[None]
+        remembered, after = self.module["memory"](entered, before)
+        return self.module["leave"](remembered), after[0]
+
+    def memories(self, inputs: "torch.Tensor", counts: Sequence[int]) -> "torch.Tensor":
+        """Return the memory (rows, hidden) after every row of inputs; rows as in ``remember``."""
+        import torch
+
+        entered = torch.relu(self.module["enter"](inputs))
+        return remember(self.module["memory"], entered, counts)
+
+    def outputs(self, memories: "torch.Tensor") -> "torch.Tensor":
+        """Return outputs (rows, outputs) of memories."""
+        outputs: torch.Tensor = self.module["leave"](memories)
         return outputs
 
 
 def outputs_of(
-    models: Sequence[Recurrent], groups: Sequence[np.ndarray], inputs: "torch.Tensor"
-) -> "torch.Tensor":
-    """Return what all models say to inputs (steps, episodes, agents, inputs), seat by seat."""
+    models: Sequence[Recurrent],
+    groups: Sequence[np.ndarray],
+    inputs: "torch.Tensor",
+    counts: Sequence[int],
+) -> "tuple[torch.Tensor, torch.Tensor]":
+    """Return outputs (places, agents, outputs) and memories (places, agents, hidden) of all seats.
+
+    ``inputs`` (places, agents, inputs) are in the order of ``Batch``, with its ``counts``.
+    """
     import torch
 
-    columns: dict[int, torch.Tensor] = {}
+    memories: list[torch.Tensor] = []
+    outputs: list[torch.Tensor] = []
     for model, seats in zip(models, groups, strict=True):
-        rows = inputs[:, :, seats].flatten(1, 2)
-        outputs = model(rows).reshape(len(rows), inputs.shape[1], len(seats), -1)
-        columns |= {int(seat): outputs[:, :, k] for k, seat in enumerate(seats)}
-    return torch.stack([columns[seat] for seat in sorted(columns)], dim=2)
+        rows = inputs[:, seats] if len(models) > 1 else inputs
+        memory = model.memories(rows.flatten(0, 1), [count * len(seats) for count in counts])
+        for parts, part in ((memories, memory), (outputs, model.outputs(memory))):
+            parts.append(part.reshape(*rows.shape[:2], -1))
+    if len(models) == 1:
+        return outputs[0], memories[0]
+    order = torch.from_numpy(np.argsort(np.concatenate(groups), kind="stable"))
+    return torch.cat(outputs, dim=1)[:, order], torch.cat(memories, dim=1)[:, order]
 
 
-def network_of(models: Sequence[Recurrent], rows: Rows, *, any_number: bool) -> RecurrentNetwork:
+def targets(batch: Batch, following: "torch.Tensor", gamma: float, trace: float) -> "torch.Tensor":
+    """Return TD(``trace``) targets of every step, (steps, n), from the values of what follows it.
+
+    With l = ``trace``, y[t] = r[t] + gamma ((1 - l) v[t + 1] + l y[t + 1]), and in the last step
+    r + gamma v, where v is ``following`` (steps, n), and 0 after the end of the game. With n = 1
+    rewards are those of the first agent, which a common reward gives to all.
+    """
+    import torch
+
+    values = following.numpy()
+    rewards = batch.rewards[:, : values.shape[1]].numpy()
+    goes_on = gamma * (1.0 - batch.terminated.numpy()[:, None])
+    aims, end, later = np.empty_like(values), len(values), values[:0]
+    for count in reversed(batch.counts[1:]):
+        steps = slice(end - count, end)
+        mixture = values[steps].copy()
+        mixture[: len(later)] += trace * (later - mixture[: len(later)])
+        later = aims[steps] = rewards[steps] + goes_on[steps] * mixture
+        end -= count
+    return torch.from_numpy(aims)
+
+
+def network_of(
+    models: Sequence[Recurrent],
+    rows: Rows,
+    *,
+    any_number: bool,
+    head: str = "argmax",
+    last_action: bool = True,
+) -> RecurrentNetwork:
     """Return all models as data, with the scaling of their inputs."""
 
     def stacked(name: str, part: str) -> np.ndarray:
@@ -252,9 +334,9 @@ def network_of(models: Sequence[Recurrent], rows: Rows, *, any_number: bool) -> 
         centre=rows.centre.copy(),
         scale=rows.scale.copy(),
         identity=rows.identity,
-        last_action=True,
+        last_action=last_action,
         activation="relu",
-        head="argmax",
+        head=head,
     )
 
 
@@ -267,7 +349,7 @@ def _forced(masks: np.ndarray, alive: np.ndarray) -> np.ndarray:
     return legal
 
 
-def _choices(outputs: np.ndarray, legal: np.ndarray, share: float) -> np.ndarray:
+def greedy(outputs: np.ndarray, legal: np.ndarray, share: float) -> np.ndarray:
     """Return the best legal choices, of each seat with probability ``share`` a random one."""
     import torch
 
@@ -288,8 +370,8 @@ class Playing:
         self._hidden = np.zeros((*shape, hidden), np.float32)
         self._last = np.zeros((*shape, rows.outputs), np.float32)
 
-    def step(self, network: RecurrentNetwork, share: float) -> int:
-        """Play one step in all lanes, a ``share`` of it at random; return the episodes finished."""
+    def step(self, network: RecurrentNetwork, choose: Choosing) -> int:
+        """Play one step in all lanes, as ``choose`` says; return the episodes finished."""
         rows, control = self._rows, self._rows.engine.control
         first = rows.first
         self._hidden[first] = 0.0
@@ -297,7 +379,7 @@ class Playing:
         outputs, self._hidden = network.step(control.obs, self._last, self._hidden)
         legal = _forced(control.masks, control.alive)
         before = Moment(self._joint(rows.observe()), legal, rows.state())
-        actions = _choices(outputs, legal, share)
+        actions = choose(outputs, legal)
         steps = rows.step([actions[:, seats].reshape(-1) for seats in rows.groups])
         self._last = np.eye(rows.outputs, dtype=np.float32)[actions]
         self.episodes.add(before, actions, self._joint([step.rewards for step in steps]))

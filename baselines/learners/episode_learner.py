@@ -1,0 +1,297 @@
+"""The loop of learners from whole episodes; what is learned from them is an ``Algorithm``.
+
+Two ways to use episodes: a replay, of which some are drawn for every update, or all episodes once,
+as soon as enough of them are over.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.row_learner import RowLearner
+from coopbench.baselines.learners.sequences import (
+    STORED,
+    Batch,
+    Episodes,
+    Playing,
+    Recurrent,
+    network_of,
+)
+from coopbench.baselines.learners.torch_tools import (
+    module_arrays,
+    optimiser_arrays,
+    put_module,
+    put_optimiser,
+    torch_apart,
+)
+from coopbench.baselines.networks.recurrent import RecurrentPolicy
+from coopbench_envs.parameters import Allowed, between, one_of
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "Algorithm",
+    "BatchSize",
+    "EpisodeLearner",
+    "Epsilon",
+    "EpsilonSteps",
+    "Gamma",
+    "Hidden",
+    "Lanes",
+    "LearningRate",
+    "MaxGradNorm",
+    "Method",
+    "Replay",
+    "ScaleObservations",
+    "SeatNumber",
+    "Stored",
+    "TargetEvery",
+    "TimeLimit",
+    "Trace",
+    "UpdatesPerEpisode",
+    "adam",
+    "descend",
+    "entries",
+    "falling_share",
+]
+
+_TERMINAL = "terminal"
+_MANY = 10**9
+
+# Hyperparameters that several algorithms have; steps are those of the environment, of all lanes.
+LearningRate = Annotated[float, between(0, 1, "step size of Adam", above=True)]
+Lanes = Annotated[int, between(1, 4096, "games played at once")]
+Replay = Annotated[int, between(1, 1_000_000, "episodes that are stored")]
+BatchSize = Annotated[int, between(1, 4096, "episodes of an update")]
+UpdatesPerEpisode = Annotated[float, between(0, 100, "gradient steps for each", above=True)]
+Gamma = Annotated[float, between(0, 1, "discount factor")]
+Trace = Annotated[float, between(0, 1, "lambda of the targets; 0: of one step")]
+TargetEvery = Annotated[int, between(1, _MANY, "gradient steps between new targets")]
+Epsilon = Annotated[float, between(0, 1, "share of random choices at the end")]
+EpsilonSteps = Annotated[int, between(1, 10**12, "steps until that share")]
+MaxGradNorm = Annotated[float, between(0, 1e9, "largest norm of a gradient", above=True)]
+Hidden = Annotated[int, between(1, 1024, "width of the layers and of the memory")]
+TimeLimit = Annotated[
+    str, one_of(("bootstrap", _TERMINAL), "an end by time alone: values go on, or are 0")
+]
+Stored = Annotated[str, one_of(STORED, "type of stored observations")]
+ScaleObservations = Annotated[bool, Allowed("scale bounded features to [-1, 1]")]
+SeatNumber = Annotated[bool, Allowed("tell a shared model which seat it acts for")]
+
+
+class Algorithm(Protocol):
+    """What is learned from whole episodes: networks, how they choose, and their update."""
+
+    models: list[Recurrent]  # one for each of ``Rows.groups``; these act
+    updates: int  # gradient steps so far
+
+    def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
+        """Return the choices of the training after so many steps; see ``sequences.Choosing``."""
+
+    def update(self, batch: Batch) -> dict[str, float]:
+        """Learn from episodes; return named numbers. Raises ``Diverged``."""
+
+    def modules(self) -> "dict[str, torch.nn.Module]":
+        """Return all networks by name: models as ``model.0`` and so on, targets included."""
+
+    def optimisers(self) -> "dict[str, torch.optim.Optimizer]":
+        """Return all optimisers by name."""
+
+
+class Method(NamedTuple):
+    """An algorithm, and what it needs."""
+
+    make: Callable[[Rows, Any], Algorithm]  # from rows and hyperparameters
+    team: bool = True  # it learns one value of the team, thus from a common reward
+    state: bool = True  # it uses the global state
+    replayed: bool = True  # it draws from a replay, instead of using all episodes once
+
+
+class EpisodeLearner(RowLearner):
+    """Plays episodes in all lanes and has an algorithm learn from them.
+
+    Of the hyperparameters ``lanes``, ``batch_size``, ``hidden``, ``time_limit`` and ``stored`` are
+    read here, and ``replay`` and ``updates_per_episode`` of algorithms with a replay.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        env_id: str,
+        parameters: Mapping[str, Any],
+        seed: int,
+        params: Any,
+        method: Method,
+    ) -> None:
+        super().__init__(name, env_id, parameters, seed, params, global_state=method.state)
+        self._replayed, rows = method.replayed, self._rows
+        self._check_game(method.team)
+        size = params.replay if method.replayed else params.batch_size + params.lanes
+        self._episodes = Episodes(size, rows, rows.state().shape[1], params.stored)
+        terminal = params.time_limit == _TERMINAL
+        self._playing = Playing(rows, params.hidden, self._episodes, terminal=terminal)
+        with torch_apart(self._numbers):
+            self._algorithm = method.make(rows, params)
+        self._owed = 0.0  # updates that finished episodes allow; without a replay: new episodes
+        self._network = self._acting()
+
+    def _check_game(self, team: bool) -> None:
+        """Raise ``ValueError`` for a game that this learner cannot learn."""
+        rows, params = self._rows, self._params
+        if not rows.discrete:
+            raise ValueError(
+                f"Learner {self.name!r} values choices, and {rows.engine.spec.id} has Box actions; "
+                f"learners of these are ippo and isac."
+            )
+        if team and not (rows.engine.spec.common_reward or params.reward == "team"):
+            raise ValueError(
+                f"Learner {self.name!r} learns one value of the team, and in {rows.engine.spec.id} "
+                f"every agent has its own reward; allowed: reward='team', or the learners iql and "
+                f"ippo."
+            )
+
+    def _acting(self) -> Any:
+        """Return the present networks as data."""
+        any_number = not self._params.seat_number
+        return network_of(self._algorithm.models, self._rows, any_number=any_number)
+
+    def policy(self) -> RecurrentPolicy:
+        """Return the choices of largest output as a policy."""
+        return RecurrentPolicy(self._acting(), self.facts())
+
+    def advance(self) -> list[dict[str, float]]:
+        """Play one step in all lanes, and update as often as finished episodes allow."""
+        algorithm, steps = self._algorithm, self.steps
+        finished = self._playing.step(
+            self._network, lambda outputs, legal: algorithm.choose(outputs, legal, steps)
+        )
+        self.steps += self._params.lanes
+        batches = self._replays(finished) if self._replayed else self._news(finished)
+        reports = [algorithm.update(batch) for batch in batches]
+        if reports:
+            self._network = self._acting()
+        return reports
+
+    def _replays(self, finished: int) -> Iterator[Batch]:
+        """Yield a batch of the replay for every update that episodes just finished allow."""
+        params = self._params
+        if len(self._episodes) < min(params.batch_size, params.replay):
+            return
+        self._owed += finished * params.updates_per_episode
+        while self._owed >= 1.0:
+            self._owed -= 1.0
+            yield self._episodes.sample(params.batch_size)
+
+    def _news(self, finished: int) -> Iterator[Batch]:
+        """Yield the episodes since the last update when they are enough."""
+        self._owed += finished
+        if self._owed >= self._params.batch_size:
+            yield self._episodes.latest(int(self._owed))
+            self._owed = 0.0
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return everything that training needs to continue, including the episodes."""
+        arrays = self._settings() | under("episodes", self._episodes.save())
+        return arrays | under("game", self._rows.save())
+
+    def _settings(self) -> dict[str, np.ndarray]:
+        """Return what is saved besides games and episodes."""
+        arrays = {
+            "origin": self.origin(),
+            "steps": np.array(self.steps),
+            "numbers": self._numbers.copy(),
+            "updates": np.array(self._algorithm.updates),
+            "owed": np.array(self._owed),
+        }
+        arrays |= under("playing", self._playing.save())
+        for name, module in self._algorithm.modules().items():
+            arrays |= under(name, module_arrays(module))
+        for name, optimiser in self._algorithm.optimisers().items():
+            arrays |= under(name, optimiser_arrays(optimiser))
+        return arrays
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from a saved state; ``ValueError`` if it is one of another training."""
+        added = int(np.max(arrays.get("episodes.added", 0), initial=0))
+        current = self._settings() | under("episodes", self._episodes.forms(added))
+        self.check_saved(arrays, current | under("game", self._rows.save()))
+        self._rows.load(part(arrays, "game"))
+        self._episodes.load(part(arrays, "episodes"))
+        self._playing.load(part(arrays, "playing"))
+        for name, module in self._algorithm.modules().items():
+            put_module(module, part(arrays, name))
+        for name, optimiser in self._algorithm.optimisers().items():
+            put_optimiser(optimiser, part(arrays, name))
+        self._numbers[:] = arrays["numbers"]
+        self.steps, self._algorithm.updates = int(arrays["steps"]), int(arrays["updates"])
+        self._owed = float(arrays["owed"])
+        self._network = self._acting()
+
+
+def falling_share(steps: int, begin: float, end: float, length: int) -> float:
+    """Return the share of random choices, which falls from ``begin`` to ``end`` in ``length``."""
+    return begin + min(1.0, steps / length) * (end - begin)
+
+
+def adam(modules: "Iterable[torch.nn.Module]", learning_rate: float) -> "torch.optim.Optimizer":
+    """Return an optimiser of all parameters of these modules."""
+    import torch
+
+    parameters = [parameter for module in modules for parameter in module.parameters()]
+    return torch.optim.Adam(parameters, lr=learning_rate, fused=True)
+
+
+def descend(optimiser: "torch.optim.Optimizer", loss: "torch.Tensor", largest: float) -> None:
+    """Make a gradient step of norm up to ``largest``; ``Diverged`` unless it is finite."""
+    import torch
+
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    norm = torch.nn.utils.clip_grad_norm_(parameters, largest)
+    if not torch.isfinite(norm + loss.detach()):
+        raise Diverged("A loss or its gradient is not finite.")
+    optimiser.step()
+
+
+def entries(
+    name: str, summary: str, shared: str, method: Method, params: type
+) -> tuple[LearnerEntry, LearnerEntry]:
+    """Return the registry's entries of an algorithm, without and with a model that all share."""
+
+    def entry(variant: str, text: str) -> LearnerEntry:
+        def create(env: str, parameters: Mapping[str, Any], seed: int, values: Any) -> Any:
+            return EpisodeLearner(variant, env, parameters, seed, values, method)
+
+        kind: Literal["on_policy", "off_policy"] = "off_policy" if method.replayed else "on_policy"
+        return LearnerEntry(variant, create, text, kind, params, _shortened, _first_update)
+
+    return entry(name, summary), entry(f"{name}_shared", shared)
+
+
+def _first_update(params: Any) -> int:
+    """Return steps without which no update can take place: so many episodes of one step."""
+    updates = getattr(params, "updates_per_episode", 1.0)
+    episodes: int = max(params.batch_size, math.ceil(1.0 / updates))
+    lanes: int = params.lanes
+    return math.ceil(episodes / lanes) * lanes
+
+
+def _shortened(params: Any, steps: int) -> Any:
+    """Change hyperparameters so that, with short episodes, something is learned in ``steps``."""
+    lanes = min(params.lanes, max(1, steps // 256))
+    changes: dict[str, Any] = {
+        "lanes": lanes,
+        "batch_size": min(params.batch_size, lanes),
+        "epsilon_steps": min(params.epsilon_steps, max(1, steps // 2)),
+    }
+    if hasattr(params, "updates_per_episode"):
+        changes["updates_per_episode"] = max(1.0, params.updates_per_episode)
+    return params._replace(**changes)
