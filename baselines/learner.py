@@ -23,6 +23,7 @@ Reward = Annotated[
 Partners = Annotated[tuple[str, ...], listing("policies beside whom it learns in some lanes")]
 Share = Annotated[float, between(0, 1, "share of these lanes; there it has one seat, in turn")]
 _LATER = (
+    "recurrent",
     "seat_number",
     "reward",
     "partners",

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from gymnasium.spaces import Box
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.beside import Beside
@@ -20,7 +21,7 @@ from coopbench_envs.engine import SAME_STEP, Engine
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LaneStep", "RowOptions", "Rows", "Transition"]
+__all__ = ["LaneStep", "RowOptions", "Rows", "Transition", "scaling"]
 
 # Salt: training episodes differ from those of all evaluations.
 _EPISODES = 0x6C6561726E
@@ -100,7 +101,7 @@ class Rows:
         self.identity = options.shared and options.seat_number and self.agents > 1
         self._any_number = options.shared and not options.seat_number
         self._team_reward = options.team_reward
-        self.centre, self.scale = _scaling(self.engine, options.scaled)
+        self.centre, self.scale = scaling(self.engine.observation_spaces, scaled=options.scaled)
         self.history = options.history
         self.inputs = self.history * len(self.centre) + (self.agents if self.identity else 0)
         # Outputs of a model: the numbers of an action, or one logit for every choice.
@@ -122,7 +123,7 @@ class Rows:
 
     def observe(self) -> list[np.ndarray]:
         """Return the inputs of each model's rows, (rows, inputs) float32; zeros of dead agents."""
-        return self._parts(self._seen)
+        return self.parts(self._seen)
 
     def legal(self) -> list[np.ndarray | None]:
         """Return each model's legal choices, (rows, choices) bool; None for Box actions.
@@ -150,7 +151,7 @@ class Rows:
         """
         engine, control = self.engine, self.engine.control
         alive, time = control.alive.copy(), engine.state.time.copy()
-        joint, learning = self._joint(actions), self._learning()
+        joint, learning = self._joint(actions), self.learning()
         if self._beside is not None:
             self._beside.act(joint)
         engine.step(joint, SAME_STEP)
@@ -167,11 +168,11 @@ class Rows:
         truncated = control.truncated[:, None] & ~control.terminated
         self.lane_step = self._lane_step(over)
         columns = (self._rewards(), done, truncated, following, alive & learning)
-        rows = zip(*map(self._parts, columns), self._following_legal(over), strict=True)
+        rows = zip(*map(self.parts, columns), self._following_legal(over), strict=True)
         return [Transition(*parts) for parts in rows]
 
-    def _learning(self) -> np.ndarray:
-        """Return the seats that the learner has, (lanes, agents) bool."""
+    def learning(self) -> np.ndarray:
+        """Return the seats that the learner now has, (lanes, agents) bool."""
         if self._beside is None:
             return np.ones((self.lanes, self.agents), np.bool_)
         return self._beside.learning
@@ -224,7 +225,7 @@ class Rows:
             return [None] * len(self.groups)
         legal = masks != 0
         legal |= ~legal.any(axis=2, keepdims=True) | ~alive[:, :, None]
-        return list(self._parts(legal))
+        return list(self.parts(legal))
 
     def tally(self) -> dict[str, float]:
         """Return mean own return and length of the episodes finished since the last call."""
@@ -304,15 +305,25 @@ class Rows:
             inputs[~alive] = 0.0
         return inputs
 
-    def _parts(self, values: np.ndarray) -> list[np.ndarray]:
+    def together(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the rows of all models as one array (lanes, agents, ...), as ``parts`` cuts it."""
+        joint = np.empty((self.lanes, self.agents, *parts[0].shape[1:]), parts[0].dtype)
+        for seats, rows in zip(self.groups, parts, strict=True):
+            joint[:, seats] = rows.reshape(self.lanes, len(seats), *rows.shape[1:])
+        return joint
+
+    def parts(self, values: np.ndarray) -> list[np.ndarray]:
         """Return the rows of each model, copied from an array (lanes, agents, ...)."""
         return [values[:, seats].reshape(-1, *values.shape[2:]) for seats in self.groups]
 
 
-def _scaling(engine: Engine, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return centre and scale that bring features with finite bounds into [-1, 1]."""
-    low = np.min([space.low for space in engine.observation_spaces], axis=0).astype(np.float64)
-    high = np.max([space.high for space in engine.observation_spaces], axis=0).astype(np.float64)
+def scaling(spaces: Sequence[Box], *, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return centre and scale that bring features with finite bounds into [-1, 1].
+
+    The bounds are those of all ``spaces`` together. Unless ``scaled`` nothing is changed by them.
+    """
+    low = np.min([space.low for space in spaces], axis=0).astype(np.float64)
+    high = np.max([space.high for space in spaces], axis=0).astype(np.float64)
     centre, scale = np.zeros(len(low), np.float32), np.ones(len(low), np.float32)
     bounded = np.isfinite(low) & np.isfinite(high) & (low < high) & scaled
     centre[bounded] = (low[bounded] + high[bounded]) / 2.0

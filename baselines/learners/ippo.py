@@ -1,7 +1,8 @@
 """Independent PPO (Schulman et al. 2017; de Witt et al. 2020): each agent learns for itself.
 
-The update is that of Stable-Baselines3. Games are played here, all lanes at once, because in them
-agents can die, choices can be illegal and each agent has its own reward.
+The update is that of Stable-Baselines3, of networks with memory that of ``ppo``. Games are played
+here, all lanes at once, because in them agents can die, choices can be illegal and each agent has
+its own reward.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import LearnerEntry, Partners, Reward, Share
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows, Transition
+from coopbench.baselines.learners.ppo import OWN, PPO, Use, advantages, rollout_length
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.torch_tools import (
     layer_sizes,
@@ -42,6 +44,8 @@ _REPORTED = {
     "train/learning_rate": "learning_rate",
 }
 
+_CHUNK = 16  # steps that gradients go back in networks with memory
+
 
 class Params(NamedTuple):
     """Hyperparameters; the defaults are those of the published runs."""
@@ -68,6 +72,7 @@ class Params(NamedTuple):
     scale_rewards: Annotated[bool, Allowed("divide by the std of discounted sums")] = False
     target_kl: Annotated[float, between(0, 10, "KL divergence that ends an update, 0: none")] = 0.0
     anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")] = 0
+    recurrent: Annotated[bool, Allowed("networks with memory: linear, GRU, linear")] = False
     seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
     reward: Reward = "own"
     partners: Partners = ()
@@ -122,20 +127,12 @@ class _Rollout:
         self.valid[at] = torch.from_numpy(step.valid)
 
     def close(self, following: "torch.Tensor", gamma: float, decay: float) -> None:
-        """Estimate advantages (Schulman et al. 2016); ``following``: values after the last step.
+        """Estimate advantages; ``following``: values after the last step.
 
         A row that is done takes nothing from later steps, so dead agents contribute nothing.
         """
-        import torch
-
-        nothing = torch.zeros_like(following)
-        carried = nothing
-        for at in reversed(range(len(self.done))):
-            over = self.done[at]
-            error = self.rewards[at] + gamma * torch.where(over, nothing, following)
-            error -= self.estimates[at]
-            carried = error + gamma * decay * torch.where(over, nothing, carried)
-            self.advantages[at], following = carried, self.estimates[at]
+        earned = (self.rewards, self.done, self.estimates)
+        self.advantages = advantages(*earned, following, gamma, decay)
         self.targets = self.advantages + self.estimates
 
     def get(self, batch_size: int) -> Iterator[Any]:
@@ -316,17 +313,13 @@ def _check(model: Any, report: Mapping[str, float]) -> None:
 
 def _rollout_length(params: Params, seats: int) -> int:
     """Return the steps of all lanes between updates; ``ValueError`` for numbers that do not fit."""
-    if params.rollout % params.lanes:
-        raise ValueError(
-            f"rollout was {params.rollout} and lanes {params.lanes}; allowed: a rollout that is a "
-            f"multiple of lanes."
-        )
+    length = rollout_length(params)
     if params.batch_size > params.rollout * seats:
         raise ValueError(
             f"batch_size was {params.batch_size} and rollout {params.rollout}, which makes "
             f"{params.rollout * seats} rows; allowed: a batch_size up to that."
         )
-    return params.rollout // params.lanes
+    return length
 
 
 def _model(game: Rows, params: Params) -> Any:
@@ -430,8 +423,13 @@ def _masked_policy() -> Any:
 def _entry(name: str, summary: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
 
-    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> IPPO:
-        return IPPO(name, env_id, parameters, seed, params)
+    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> IPPO | PPO:
+        if not params.recurrent:
+            return IPPO(name, env_id, parameters, seed, params)
+        # The library's update has no networks with memory.
+        parts = -(-params.rollout // params.batch_size)
+        use = Use(critic=OWN, team=False, minibatches=parts, chunk=_CHUNK)
+        return PPO(name, env_id, parameters, seed, params, use)
 
     first_update = attrgetter("rollout")
     return LearnerEntry(name, create, summary, "on_policy", Params, _shortened, first_update)

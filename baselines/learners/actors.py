@@ -1,0 +1,205 @@
+"""Networks of actors and critics, with and without memory, and what actors draw from."""
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.sequences import Recurrent, network_of
+from coopbench.baselines.learners.torch_tools import layer_sizes
+from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.networks.recurrent import RecurrentPolicy
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Actor", "Perceptron", "ValueScale", "body_of", "memory_width", "policy_of"]
+
+_HALF_LOG_TAU = 0.5 * float(np.log(2.0 * np.pi))
+_MEMORY_OF_SCALE = 0.99999  # of the running moments of values, as published
+
+
+class Perceptron:
+    """A network without memory, with the interface of ``Recurrent``."""
+
+    hidden = 0
+
+    def __init__(self, widths: list[int], activation: str) -> None:
+        import torch
+
+        between = torch.nn.Tanh if activation == "tanh" else torch.nn.ReLU
+        layers: list[torch.nn.Module] = []
+        for inputs, outputs in itertools.pairwise(widths):
+            layers += [torch.nn.Linear(inputs, outputs), between()]
+        self.module = torch.nn.Sequential(*layers[:-1])
+
+    @property
+    def layers(self) -> list[Any]:
+        """Return the linear layers in their order."""
+        return list(self.module)[::2]
+
+    def run(
+        self, inputs: "torch.Tensor", memory: "torch.Tensor"
+    ) -> tuple["torch.Tensor", "torch.Tensor"]:
+        """Return outputs of inputs (steps, rows, inputs), and the memory (rows, 0) as it was."""
+        return self.module(inputs), memory
+
+
+def memory_width(layers: str) -> int:
+    """Return the width of a recurrent network; ``ValueError`` unless all widths are the same."""
+    widths = layer_sizes(layers)
+    if len(set(widths)) > 1 or len(widths) > 2:
+        raise ValueError(
+            f"layers was {layers!r} with recurrent=True; allowed: one width, or twice the same, of "
+            f"the linear layer and of the GRU behind it, for instance '64x64'."
+        )
+    return widths[0]
+
+
+def body_of(inputs: int, outputs: int, params: Any, gain: float) -> Perceptron | Recurrent:
+    """Return a new network as the hyperparameters say, the last layer scaled by ``gain``.
+
+    All matrices are orthogonal and all biases zero at the beginning.
+    """
+    import torch
+
+    body: Perceptron | Recurrent
+    if params.recurrent:
+        body = Recurrent(inputs, memory_width(params.layers), outputs)
+        last = body.module["leave"]
+    else:
+        body = Perceptron([inputs, *layer_sizes(params.layers), outputs], params.activation)
+        last = body.layers[-1]
+    for parameter in body.module.parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.orthogonal_(parameter, float(np.sqrt(2.0)))
+        else:
+            torch.nn.init.zeros_(parameter)
+    torch.nn.init.orthogonal_(last.get_parameter("weight"), gain)
+    return body
+
+
+class Actor:
+    """Chooses actions: a normal distribution of their numbers, or one of the legal choices."""
+
+    def __init__(self, rows: Rows, params: Any) -> None:
+        import torch
+
+        self.discrete, self._squash = rows.discrete, params.squash and not rows.discrete
+        self.body = body_of(rows.inputs, rows.outputs, params, 0.01)
+        self.module = torch.nn.ModuleDict({"body": self.body.module})
+        self._log_std = torch.nn.Parameter(torch.full((rows.outputs,), params.log_std))
+        if not self.discrete:
+            self.module.register_parameter("log_std", self._log_std)
+
+    def _outputs(
+        self, inputs: "torch.Tensor", legal: "torch.Tensor", memory: "torch.Tensor"
+    ) -> tuple["torch.Tensor", "torch.Tensor"]:
+        """Return means, or logarithms of probabilities, and new memory."""
+        import torch
+
+        outputs, memory = self.body.run(inputs, memory)
+        if not torch.isfinite(outputs).all():
+            raise Diverged("An output of a policy is not finite.")
+        if self.discrete:
+            outputs = outputs.masked_fill(~legal, torch.finfo(outputs.dtype).min)
+            return torch.log_softmax(outputs, dim=-1), memory
+        return torch.tanh(outputs) if self._squash else outputs, memory
+
+    def act(
+        self, inputs: "torch.Tensor", legal: "torch.Tensor", memory: "torch.Tensor"
+    ) -> tuple["torch.Tensor", "torch.Tensor", "torch.Tensor"]:
+        """Draw actions of one step of all rows; return them, their log-probabilities and memory."""
+        import torch
+
+        outputs, memory = self._outputs(inputs[None], legal[None], memory)
+        if self.discrete:
+            actions = torch.multinomial(outputs[0].exp(), 1)[:, 0]
+        else:
+            noise = torch.randn_like(outputs[0])
+            actions = outputs[0] + self._log_std.exp() * noise
+        return actions, self._log_probs(outputs, actions[None])[0], memory
+
+    def judge(
+        self,
+        inputs: "torch.Tensor",
+        legal: "torch.Tensor",
+        memory: "torch.Tensor",
+        actions: "torch.Tensor",
+    ) -> tuple["torch.Tensor", "torch.Tensor"]:
+        """Return log-probabilities of actions (steps, rows) and entropies, in nats."""
+        outputs, _ = self._outputs(inputs, legal, memory)
+        log_probs = self._log_probs(outputs, actions)
+        if self.discrete:
+            return log_probs, -(outputs.exp() * outputs).sum(dim=-1)
+        entropy = (0.5 + _HALF_LOG_TAU + self._log_std).sum()
+        return log_probs, entropy.expand_as(log_probs)
+
+    def _log_probs(self, outputs: "torch.Tensor", actions: "torch.Tensor") -> "torch.Tensor":
+        """Return the logarithms of probabilities or densities of actions."""
+        if self.discrete:
+            return outputs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+        apart = (actions - outputs) / self._log_std.exp()
+        densities: torch.Tensor = -0.5 * apart**2 - self._log_std - _HALF_LOG_TAU
+        return densities.sum(dim=-1)
+
+
+class ValueScale:
+    """Running mean and deviation of returns, by which a critic's outputs are scaled.
+
+    Moments forget by the factor .99999 an update and are divided by the sum of their weights, as
+    in the published code of MAPPO (Yu et al. 2022). Without ``used`` values stay as they are.
+    """
+
+    def __init__(self, *, used: bool) -> None:
+        self._used, self._moments = used, np.zeros(3)  # mean, mean square, weight
+
+    def add(self, returns: "torch.Tensor") -> None:
+        """Take in the returns of an update."""
+        values = returns.double().numpy()
+        moments = np.array([values.mean(), (values**2).mean(), 1.0])
+        self._moments = _MEMORY_OF_SCALE * self._moments + (1 - _MEMORY_OF_SCALE) * moments
+
+    def _unit(self) -> tuple[float, float]:
+        """Return mean and deviation; 0 and 1 before the first update."""
+        mean, square, weight = self._moments
+        if not self._used or weight == 0.0:
+            return 0.0, 1.0
+        mean, square = mean / weight, square / weight
+        return float(mean), float(np.sqrt(max(square - mean**2, 1e-2)))
+
+    def scaled(self, values: "torch.Tensor") -> "torch.Tensor":
+        """Return values in units of the critic."""
+        mean, deviation = self._unit()
+        return (values - mean) / deviation
+
+    def unscaled(self, outputs: "torch.Tensor") -> "torch.Tensor":
+        """Return the values that outputs of the critic mean."""
+        mean, deviation = self._unit()
+        return outputs * deviation + mean
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return the moments."""
+        return {"moments": self._moments.copy()}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from saved moments."""
+        self._moments = arrays["moments"].copy()
+
+
+def policy_of(
+    bodies: list[Perceptron | Recurrent], rows: Rows, params: Any, facts: dict[str, Any]
+) -> TrainedPolicy:
+    """Return the mean actions, or the most probable legal choices, of actors as a policy."""
+    head = "argmax" if rows.discrete else "tanh" if params.squash else "clip"
+    if params.recurrent:
+        recurrent = [body for body in bodies if isinstance(body, Recurrent)]
+        any_number = not params.seat_number
+        network = network_of(recurrent, rows, any_number=any_number, head=head, last_action=False)
+        return RecurrentPolicy(network, facts)
+    layers = [body.layers for body in bodies if isinstance(body, Perceptron)]
+    return NetworkPolicy(rows.network(layers, params.activation, head), facts)
