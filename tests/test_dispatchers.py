@@ -12,7 +12,10 @@ from coopbench_envs.engine import Engine
 from coopbench_envs.rail.cells import follow
 
 RAIL = "coopbench/Rail-v0"
-POLICIES = ("never_depart", "forward", "shortest_path")
+POLICIES = (
+    *("never_depart", "forward", "shortest_path", "deadlock_avoidance", "one_by_one"),
+    *("prioritised:effort=1000", "prioritised_replan:effort=1000,effort_at_strikes=1000"),
+)
 SHORT = {"num_agents": 6, "malfunction_rate": 0.02, "malfunction_duration": (2, 6)}
 
 
@@ -74,7 +77,7 @@ def test_malfunctions_to_come_change_no_action(policy):
     engine.reset(np.array([4, 4]))
     game = Game.of(engine)
     chosen, rng = make_policy(policy, game), np.random.default_rng(0)
-    memory = chosen.initial(game, np.arange(2, dtype=np.uint64))
+    memory = chosen.initial(game, np.zeros(2, np.uint64))
     for _ in range(60):
         hidden = engine.state.strike_time[0] > engine.state.time[0]
         engine.state.strike_time[0][hidden] += rng.integers(1, 9)
