@@ -10,11 +10,12 @@ import pytest
 
 import coopbench_envs
 from coopbench.cli.main import main
-from coopbench_envs import threads
+from coopbench_envs import registration, threads
 
 sys.path.insert(0, str(Path(__file__).parent))
 import toy_pennies
 import toy_squad
+import toy_team
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So it is behind a shell's "&", and in all processes from there on; tests send that signal.
@@ -30,6 +31,15 @@ IDS = coopbench_envs.ids()
 @pytest.fixture(params=IDS, ids=lambda env_id: env_id.split("/")[1])
 def env_id(request):
     return request.param
+
+
+@pytest.fixture(scope="module")
+def team_toy():
+    """Register the toy of teams for the tests of one file alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(registration._modules, toy_team.SPEC.id, toy_team.__name__)
+        patch.setitem(registration._specs, toy_team.SPEC.id, toy_team.SPEC)
+        yield
 
 
 @pytest.fixture

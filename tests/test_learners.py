@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 BOX, CHOICES = "coopbench/TrustDilemma-v1", "test/Pennies-v0"
 PARAMETERS = {BOX: {"horizon": 7}, CHOICES: {}}
-VALUES = ("iql", "vdn", "qmix")  # of choices, learned from whole episodes of a common reward
+VALUES = ("iql", "vdn", "qmix", "qtran", "coma")  # of choices, from whole episodes
 
 
 def of_values(name):

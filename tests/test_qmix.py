@@ -6,15 +6,15 @@ import toy_team
 from builders import make_task, make_training, small_protocol
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from team_training import SMALL, TEAM, played, trained
 
 import coopbench
-from coopbench.baselines.game import Game
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner
 from coopbench.episodes.table import Cell
 from coopbench.errors import Diverged
 from coopbench.results import store
-from coopbench_envs import Engine, registration
+from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
 torch = pytest.importorskip("torch")
@@ -24,41 +24,11 @@ from coopbench.baselines.learners.mixers import Monotone  # noqa: E402
 from coopbench.baselines.learners.sequences import Batch, targets  # noqa: E402
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed  # noqa: E402
 
-TEAM, PENNIES, TRUST = "test/Team-v0", "test/Pennies-v0", "coopbench/TrustDilemma-v1"
+PENNIES, TRUST = "test/Pennies-v0", "coopbench/TrustDilemma-v1"
 KINDS = ("iql", "vdn", "qmix")
 ALL = (*KINDS, *(f"{kind}_shared" for kind in KINDS))
-QUICK = {"lanes": 32, "replay": 640, "batch_size": 32, "updates_per_episode": 1 / 32}
-QUICK |= {"hidden": 16, "learning_rate": 5e-3, "target_every": 20, "epsilon": 1.0}
-SMALL = QUICK | {"lanes": 4, "replay": 20, "batch_size": 6, "updates_per_episode": 0.5}
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _toys():
-    """Make the toy known to the tests of this file alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(registration._modules, toy_team.SPEC.id, toy_team.__name__)
-        patch.setitem(registration._specs, toy_team.SPEC.id, toy_team.SPEC)
-        yield
-
-
-def trained(name, steps, seed=0, changes=None, **game):
-    learner = make_learner(name, TEAM, game, seed, **(QUICK | (changes or {})))
-    learner.learn(steps)
-    return learner
-
-
-def played(policy, lanes=16, env=TEAM, **game):
-    """Mean return, and the actions of every step, of seeds that no training has."""
-    engine, seeds, actions = Engine(env, lanes, **game), np.arange(lanes, dtype=np.uint64), []
-    engine.reset(seeds)
-    memory = policy.initial(Game.of(engine), seeds)
-    while not engine.control.done.all():
-        masks = engine.control.masks.astype(np.bool_)
-        chosen, memory = policy.act(engine.control.obs, memory, masks)
-        actions.append(chosen.copy())
-        engine.step(chosen, DISABLED)
-    assert not engine.control.invalid.any()
-    return engine.control.returns[:, 0].mean(), np.array(actions)
+pytestmark = pytest.mark.usefixtures("team_toy")
 
 
 def table(learner, past=()):
@@ -110,14 +80,14 @@ def test_qmix_does_not_reach_what_no_monotone_mixture_can():
 
 @pytest.mark.parametrize("name", ALL)
 def test_all_solve_a_monotone_matrix(name):
-    learner = trained(name, 32 * 300, monotone=1)
-    assert played(learner.policy(), monotone=1)[0] == 9.0
+    learner = trained(name, 32 * 300, matrix=1)
+    assert played(learner.policy(), matrix=1)[0] == 9.0
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_nobody_takes_an_illegal_choice_that_would_be_the_best(name):
-    learner = trained(name, 32 * 300, monotone=1, limited=1)
-    reached, actions = played(learner.policy(), monotone=1, limited=1)
+    learner = trained(name, 32 * 300, matrix=1, limited=1)
+    reached, actions = played(learner.policy(), matrix=1, limited=1)
     assert reached == 4.0
     assert (actions == 1).all()
     assert (learner._episodes._ring["actions"] < 2).all()

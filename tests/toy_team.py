@@ -18,13 +18,15 @@ CHOICES = 3
 MATRIX, TWO_STEPS, CUE, PAY, FALL = range(5)
 PENALTY = ((8.0, -12.0, -12.0), (-12.0, 0.0, 0.0), (-12.0, 0.0, 0.0))
 MONOTONE = ((1.0, 2.0, 3.0), (2.0, 4.0, 6.0), (3.0, 6.0, 9.0))
+CLIMBING = ((11.0, -30.0, 0.0), (-30.0, 7.0, 6.0), (0.0, 0.0, 5.0))  # Claus & Boutilier 1998
+MATRICES = (PENALTY, MONOTONE, CLIMBING)
 LAST = ((0.0, 1.0), (1.0, 8.0))  # of two steps, where the first was choice 1 of member 0; else 7
 
 
 class Params(NamedTuple):
     rule: Annotated[int, between(0, 4, "which game")] = MATRIX
-    monotone: Annotated[int, between(0, 1, "the matrix MONOTONE instead of PENALTY")] = 0
-    limited: Annotated[int, between(0, 1, "the best choice of MONOTONE is illegal")] = 0
+    matrix: Annotated[int, between(0, 2, "number of the matrix")] = 0
+    limited: Annotated[int, between(0, 1, "the last choice is illegal")] = 0
     num_agents: Annotated[int, between(2, 2, "members")] = 2
     horizon: Annotated[int, between(1, 100, "steps")] = 8
 
@@ -46,7 +48,7 @@ class State(NamedTuple):
 
 
 def constants(p):
-    matrix = np.array(MONOTONE if p.monotone else PENALTY)
+    matrix = np.array(MATRICES[p.matrix])
     return Constants(p.rule, p.limited, p.num_agents, p.horizon, matrix, np.array(LAST))
 
 

@@ -1,0 +1,223 @@
+"""COMA: actors that learn how much better a choice was than their others (Foerster et al. 2018).
+
+A central critic values, for every seat i, each of its choices beside what the others chose,
+Q_i(s, (a_-i, .)). What a seat is credited with is the difference to the mean over its policy,
+
+    A_i = Q_i(s, a) - sum_c p_i(c) Q_i(s, (a_-i, c)),
+
+and the actors ascend sum_i A_i log p_i(a_i). The critic learns towards TD(``trace``) targets of
+target networks, from the last step to the first, with one gradient step for each step of time.
+p is the softmax over legal choices, mixed with uniform ones as ``epsilon`` says; the most probable
+choice plays in evaluations. Dead seats teach no actor, but the critic goes on for them: what their
+team earns later is also due to them.
+"""
+
+import copy
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.learner import Reward
+from coopbench.baselines.learners.episode_learner import (
+    BatchSize,
+    Epsilon,
+    EpsilonSteps,
+    Gamma,
+    Hidden,
+    Lanes,
+    LearningRate,
+    MaxGradNorm,
+    Method,
+    ScaleObservations,
+    SeatNumber,
+    Stored,
+    TargetEvery,
+    TimeLimit,
+    Trace,
+    adam,
+    descend,
+    entries,
+    falling_share,
+)
+from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.sequences import Batch, Recurrent, outputs_of, targets
+from coopbench_envs.parameters import between
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Params(NamedTuple):
+    """Hyperparameters; steps are those of the environment, all lanes together."""
+
+    learning_rate: LearningRate = 5e-4
+    critic_rate: Annotated[float, between(0, 1, "step size of the critic's Adam", above=True)] = (
+        5e-4
+    )
+    lanes: Lanes = 8
+    batch_size: BatchSize = 8
+    gamma: Gamma = 0.99
+    trace: Trace = 0.8
+    target_every: TargetEvery = 200
+    epsilon_start: Annotated[float, between(0, 1, "share of random choices at first")] = 0.5
+    epsilon: Epsilon = 0.01
+    epsilon_steps: EpsilonSteps = 100_000
+    max_grad_norm: MaxGradNorm = 10.0
+    hidden: Hidden = 64
+    critic_hidden: Annotated[int, between(1, 1024, "width of the critic's two layers")] = 128
+    time_limit: TimeLimit = "bootstrap"
+    stored: Stored = "float32"
+    scale_observations: ScaleObservations = True
+    seat_number: SeatNumber = True
+    reward: Reward = "own"
+
+
+class Critic:
+    """Values of each seat's choices, given the state, what it sees and what the others choose."""
+
+    def __init__(self, rows: Rows, hidden: int) -> None:
+        import torch
+
+        self._agents, self._choices = rows.agents, rows.outputs
+        inputs = rows.state().shape[1] + rows.inputs + rows.agents * (2 * rows.outputs + 1)
+        sizes = ((inputs, hidden), (hidden, hidden), (hidden, rows.outputs))
+        first, second, third = (torch.nn.Linear(*size) for size in sizes)
+        self.module = torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.ReLU(), third)
+
+    def inputs(self, batch: Batch, choices: "torch.Tensor") -> "torch.Tensor":
+        """Return what the critic gets with choices (places, agents), (places, agents, numbers).
+
+        This is the state, the seat's own inputs, the choices of the others, the last choices of
+        all, and the seat's number.
+        """
+        import torch
+
+        places, agents = choices.shape
+        numbers = torch.eye(agents)
+        chosen = torch.nn.functional.one_hot(choices, self._choices).float()
+        others = chosen.unsqueeze(1) * (1.0 - numbers).unsqueeze(2)
+        last = torch.zeros(batch.legal.shape)
+        last[batch.after] = chosen[batch.before]
+        parts = [
+            batch.state.unsqueeze(1).expand(places, agents, -1),
+            batch.inputs,
+            others.flatten(2),
+            last.flatten(1).unsqueeze(1).expand(places, agents, -1),
+            numbers.expand(places, agents, agents),
+        ]
+        return torch.cat(parts, dim=2)
+
+    def __call__(self, inputs: "torch.Tensor") -> "torch.Tensor":
+        """Return the values of all choices, (rows, agents, choices)."""
+        values: torch.Tensor = self.module(inputs)
+        return values
+
+
+def probabilities(outputs: "torch.Tensor", legal: "torch.Tensor", share: float) -> "torch.Tensor":
+    """Return a policy: the softmax over legal choices, a ``share`` of it replaced by uniform."""
+    uniform = legal / legal.sum(-1, keepdim=True)
+    softmax = outputs.masked_fill(~legal, -np.inf).softmax(-1)
+    policy: torch.Tensor = (1.0 - share) * softmax + share * uniform
+    return policy
+
+
+def advantages(
+    values: "torch.Tensor", policy: "torch.Tensor", choices: "torch.Tensor"
+) -> "torch.Tensor":
+    """Return A of choices (steps, agents), from values and a policy (steps, agents, choices)."""
+    return values.gather(2, choices.unsqueeze(2)).squeeze(2) - (values * policy).sum(2)
+
+
+class Coma:
+    """Recurrent actors, and a critic of all seats with a target network."""
+
+    def __init__(self, rows: Rows, params: Params) -> None:
+        inputs = rows.inputs + rows.outputs
+        self._params, self._groups, self.updates = params, rows.groups, 0
+        self.models = [Recurrent(inputs, params.hidden, rows.outputs) for _ in rows.groups]
+        self.critic = Critic(rows, params.critic_hidden)
+        self._target, self._share = copy.deepcopy(self.critic), params.epsilon_start
+        self._actors = adam([model.module for model in self.models], params.learning_rate)
+        self._critics = adam([self.critic.module], params.critic_rate)
+
+    def modules(self) -> "dict[str, torch.nn.Module]":
+        """Return all networks by name."""
+        modules: dict[str, torch.nn.Module] = {}
+        modules |= {f"model.{k}": model.module for k, model in enumerate(self.models)}
+        return modules | {"critic": self.critic.module, "target.critic": self._target.module}
+
+    def optimisers(self) -> "dict[str, torch.optim.Optimizer]":
+        """Return the optimisers of the actors and of the critic."""
+        return {"actors": self._actors, "critics": self._critics}
+
+    def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
+        """Return choices drawn from the policies."""
+        import torch
+
+        params = self._params
+        begin, end, length = params.epsilon_start, params.epsilon, params.epsilon_steps
+        self._share = falling_share(steps, begin, end, length)
+        policy = probabilities(torch.from_numpy(outputs), torch.from_numpy(legal), self._share)
+        choices: np.ndarray = torch.multinomial(policy.flatten(0, 1), 1).numpy()
+        return choices.reshape(legal.shape[:2])
+
+    def update(self, batch: Batch) -> dict[str, float]:
+        """Learn the critic, then make one gradient step of the actors."""
+        before, actions = batch.before, batch.actions
+        outputs = outputs_of(self.models, self._groups, batch.with_last_actions(), batch.counts)[0]
+        values, loss = self._learn_critic(batch, outputs.detach())
+        policy = probabilities(outputs[before], batch.legal[before], self._share)
+        credit = advantages(values, policy.detach(), actions)
+        logs = policy.gather(2, actions.unsqueeze(2)).squeeze(2).log()
+        free = (
+            batch.legal[before].sum(2) > 1
+        )  # the dead, and others without a choice, learn nothing
+        actors = -(credit * logs)[free].sum() / max(1, int(free.sum()))
+        descend(self._actors, actors, self._params.max_grad_norm)
+        entropy = -(policy * policy.clamp(min=1e-12).log()).sum(2)[free].mean()
+        return {
+            "critic_loss": loss,
+            "entropy": float(entropy.detach()),
+            "value": float(values.mean()),
+        }
+
+    def _learn_critic(self, batch: Batch, outputs: "torch.Tensor") -> "tuple[torch.Tensor, float]":
+        """Return values (steps, agents, choices) as each step was learned, and the mean loss.
+
+        What follows the last step of an episode that time has ended is valued at the most probable
+        choices.
+        """
+        import torch
+
+        params, before, after = self._params, batch.before, batch.after
+        choices = outputs.masked_fill(~batch.legal, -np.inf).argmax(2)
+        choices[before] = batch.actions
+        inputs = self.critic.inputs(batch, choices)
+        with torch.no_grad():
+            later = self._target(inputs[after]).gather(2, choices[after].unsqueeze(2)).squeeze(2)
+            aims = targets(batch, later, params.gamma, params.trace)
+        rows, actions, losses = inputs[before], batch.actions.unsqueeze(2), []
+        values, end = rows.new_empty(batch.legal[before].shape), len(rows)
+        for count in reversed(batch.counts[1:]):
+            step = slice(end - count, end)
+            present = self.critic(rows[step])
+            errors = present.gather(2, actions[step]).squeeze(2) - aims[step]
+            loss = (errors**2).mean()
+            descend(self._critics, loss, params.max_grad_norm)
+            values[step] = present.detach()
+            losses.append(float(loss.detach()))
+            self.updates += 1
+            if self.updates % params.target_every == 0:
+                self._target = copy.deepcopy(self.critic)
+            end -= count
+        return values, float(np.mean(losses))
+
+
+_TEXT = "actors that are credited by a critic of all seats"
+LEARNERS = entries(
+    "coma",
+    f"{_TEXT}, separate recurrent networks for each agent",
+    f"{_TEXT}, shared recurrent networks for all agents",
+    Method(Coma, replayed=False),
+    Params,
+)

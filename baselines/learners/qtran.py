@@ -1,0 +1,197 @@
+"""QTRAN-base: values of seats whose best choices are the team's best (Son et al. 2019).
+
+A joint network learns Q(s, a) of the team by Q-learning, and a third one V(s). The values q_i of
+the seats' own networks choose. For Q to be largest at their joint choice u it suffices that
+
+    sum_i q_i(a_i) - Q(s, a) + V(s)   is 0 for a = u, and at least 0 for all others,
+
+where V makes up for what a seat does not observe (theorem 1 there). So three losses are added:
+
+    L = (y - Q(s, a))^2 + optimal (D(u))^2 + non_optimal min(D(a), 0)^2,
+
+with D the difference above, in which Q is held fixed, and y the targets of ``qmix`` with the target
+networks' Q at the choices that the present seats prefer. No monotonicity is asked for, so that a
+team can learn what VDN and QMIX cannot represent.
+"""
+
+import copy
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.learner import Reward
+from coopbench.baselines.learners.episode_learner import (
+    BatchSize,
+    Epsilon,
+    EpsilonSteps,
+    Gamma,
+    Hidden,
+    Lanes,
+    LearningRate,
+    MaxGradNorm,
+    Method,
+    Replay,
+    ScaleObservations,
+    SeatNumber,
+    Stored,
+    TargetEvery,
+    TimeLimit,
+    Trace,
+    UpdatesPerEpisode,
+    adam,
+    descend,
+    entries,
+    falling_share,
+)
+from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.sequences import Batch, Recurrent, greedy, outputs_of, targets
+from coopbench_envs.parameters import between
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Params(NamedTuple):
+    """Hyperparameters; steps are those of the environment, all lanes together."""
+
+    learning_rate: LearningRate = 5e-4
+    lanes: Lanes = 32
+    replay: Replay = 5000
+    batch_size: BatchSize = 32
+    updates_per_episode: UpdatesPerEpisode = 0.25
+    gamma: Gamma = 0.99
+    trace: Trace = 0.6
+    target_every: TargetEvery = 200
+    epsilon: Epsilon = 0.05
+    epsilon_steps: EpsilonSteps = 50_000
+    max_grad_norm: MaxGradNorm = 10.0
+    hidden: Hidden = 64
+    embed: Annotated[int, between(1, 1024, "width of the joint networks")] = 64
+    optimal: Annotated[float, between(0, 1e6, "weight of the loss at the best choices")] = 1.0
+    non_optimal: Annotated[float, between(0, 1e6, "weight of the loss elsewhere")] = 0.1
+    time_limit: TimeLimit = "bootstrap"
+    stored: Stored = "float32"
+    scale_observations: ScaleObservations = True
+    seat_number: SeatNumber = True
+    reward: Reward = "own"
+
+
+class Joint:
+    """Q(s, a) of all seats' choices and V(s); a seat enters by its memory and its choice."""
+
+    def __init__(self, state: int, hidden: int, choices: int, embed: int) -> None:
+        import torch
+
+        width = hidden + choices
+
+        def three_layers(inputs: int) -> torch.nn.Sequential:
+            sizes = ((inputs, embed), (embed, embed), (embed, 1))
+            first, second, third = (torch.nn.Linear(*size) for size in sizes)
+            return torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.ReLU(), third)
+
+        encoding = torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, width)
+        self._choices = choices
+        self.module = torch.nn.ModuleDict(
+            {
+                "encoding": torch.nn.Sequential(*encoding),
+                "value": three_layers(state + width),
+                "state_value": three_layers(state),
+            }
+        )
+
+    def __call__(
+        self, state: "torch.Tensor", memories: "torch.Tensor", choices: "torch.Tensor"
+    ) -> "torch.Tensor":
+        """Return Q, (rows, 1), of choices (rows, agents) with memories (rows, agents, hidden)."""
+        import torch
+
+        one_hot = torch.nn.functional.one_hot(choices, self._choices).float()
+        team = self.module["encoding"](torch.cat([memories, one_hot], dim=2)).sum(dim=1)
+        value: torch.Tensor = self.module["value"](torch.cat([state, team], dim=1))
+        return value
+
+    def of_state(self, state: "torch.Tensor") -> "torch.Tensor":
+        """Return V, (rows, 1)."""
+        value: torch.Tensor = self.module["state_value"](state)
+        return value
+
+
+class Qtran:
+    """QTRAN-base with double Q-learning and target networks."""
+
+    def __init__(self, rows: Rows, params: Params) -> None:
+        inputs, size = rows.inputs + rows.outputs, rows.state().shape[1]
+        self._params, self._groups, self.updates = params, rows.groups, 0
+        self.models = [Recurrent(inputs, params.hidden, rows.outputs) for _ in rows.groups]
+        self.joint = Joint(size, params.hidden, rows.outputs, params.embed)
+        self._renew()
+        learned = (model.module for model in self.models)
+        self._optimiser = adam([*learned, self.joint.module], params.learning_rate)
+
+    def _renew(self) -> None:
+        """Make the target networks equal to the present ones."""
+        self._target_models, self._target_joint = copy.deepcopy((self.models, self.joint))
+
+    def modules(self) -> "dict[str, torch.nn.Module]":
+        """Return all networks by name."""
+        modules: dict[str, torch.nn.Module] = {}
+        modules |= {"joint": self.joint.module, "target.joint": self._target_joint.module}
+        for prefix, models in (("", self.models), ("target.", self._target_models)):
+            modules |= {f"{prefix}model.{k}": model.module for k, model in enumerate(models)}
+        return modules
+
+    def optimisers(self) -> "dict[str, torch.optim.Optimizer]":
+        """Return the only optimiser."""
+        return {"optimiser": self._optimiser}
+
+    def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
+        """Return the best choices of the seats, and random ones for a share of them."""
+        params = self._params
+        share = falling_share(steps, 1.0, params.epsilon, params.epsilon_steps)
+        return greedy(outputs, legal, share)
+
+    def update(self, batch: Batch) -> dict[str, float]:
+        """Make one gradient step; return its report."""
+        params, inputs, before = self._params, batch.with_last_actions(), batch.before
+        values, memories = outputs_of(self.models, self._groups, inputs, batch.counts)
+        best = values.detach().masked_fill(~batch.legal, -np.inf).argmax(2)
+        state, memory = batch.state[before], memories[before]
+        joint = self.joint(state, memory, batch.actions)
+        aims = self._aims(batch, inputs, best)
+        learned = ((joint - aims) ** 2).mean()
+
+        def difference(choices: "torch.Tensor", value: "torch.Tensor") -> "torch.Tensor":
+            chosen = values[before].gather(2, choices.unsqueeze(2)).squeeze(2)
+            return chosen.sum(1, keepdim=True) - value.detach() + self.joint.of_state(state)
+
+        preferred = best[before]
+        optimal = (difference(preferred, self.joint(state, memory, preferred)) ** 2).mean()
+        elsewhere = (difference(batch.actions, joint).clamp(max=0.0) ** 2).mean()
+        loss = learned + params.optimal * optimal + params.non_optimal * elsewhere
+        descend(self._optimiser, loss, params.max_grad_norm)
+        self.updates += 1
+        if self.updates % params.target_every == 0:
+            self._renew()
+        names = ("loss", "optimal", "non_optimal", "value")
+        numbers = (learned, optimal, elsewhere, joint.mean())
+        return {name: float(x.detach()) for name, x in zip(names, numbers, strict=True)}
+
+    def _aims(self, batch: Batch, inputs: "torch.Tensor", best: "torch.Tensor") -> "torch.Tensor":
+        """Return the targets of Q, (steps, 1), with the choices that follow as in ``best``."""
+        import torch
+
+        after = batch.after
+        with torch.no_grad():
+            memories = outputs_of(self._target_models, self._groups, inputs, batch.counts)[1]
+            following = self._target_joint(batch.state[after], memories[after], best[after])
+            return targets(batch, following, self._params.gamma, self._params.trace)
+
+
+_TEXT = "Q-learning of a joint value that the choices of seats maximise"
+LEARNERS = entries(
+    "qtran",
+    f"{_TEXT}, separate recurrent networks for each agent",
+    f"{_TEXT}, shared recurrent networks for all agents",
+    Method(Qtran),
+    Params,
+)
