@@ -280,6 +280,33 @@ def test_options_add_or_remove_parts_of_the_observation(option):
         assert engine.control.obs[0, 0, -1] == np.float32(1 / 120)
 
 
+def test_free_orders_are_legal_at_any_distance_and_lead_there(battle):
+    places = [("MARINE", 9, 16), ("MEDIVAC", 9, 18)], [("MARINE", 23, 16)]
+    for free, legal in ((False, False), (True, True)):
+        engine = battle(*places, free_orders=free)
+        assert engine.control.masks[0, 0, FIRST] == legal
+        assert engine.control.masks[0, 1, FIRST] == 1  # a healer's patient nearby
+        assert engine.control.masks[0, 1, FIRST + 1 :].sum() == 0
+    assert engine.control.obs[0, 0, 4] == 0  # out of reach, as without the option
+    x = engine.state.x[0, 0]
+    state = play(engine, FIRST, STOP)
+    assert state.x[0, 0] == pytest.approx(x + 3.15 / 2, abs=1e-5)
+    assert engine.control.invalid.sum() == 0
+
+
+def test_smacs_heuristic_orders_from_afar_if_it_may():
+    """Its first orders are to attack where these are legal from the start, else to walk."""
+    attacks = {}
+    for free in (False, True):
+        engine = Engine(ID, map="3s_vs_5z", free_orders=free)
+        engine.reset(np.array([0]))
+        policy = make_policy("smac_heuristic", Game.of(engine))
+        memory = policy.initial(Game.of(engine), np.zeros(1, np.uint64))
+        first, _ = policy.act(engine.control.obs, memory, engine.view(), engine.control.masks == 1)
+        attacks[free] = (first >= FIRST).tolist()
+    assert attacks == {False: [[False] * 3], True: [[True] * 3]}
+
+
 def test_the_global_state_has_last_actions_and_time_on_request():
     sizes = {(True, False): 120, (False, False): 65, (True, True): 121}
     for (actions, time), size in sizes.items():

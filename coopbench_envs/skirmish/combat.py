@@ -43,13 +43,11 @@ def act(c, b, n):
         if b.hp[u] <= 0.0:
             continue
         _go_on(c, b, u)
-        victim = b.ordered[u] if b.command[u] == ATTACK else -1
-        if b.command[u] == MARCH:
-            victim = b.target[u]
-        if victim < 0 or not b.aiming[u]:
-            continue
-        b.aiming[u] = False
-        if b.cooldown[u] > 0.0:
+        command, ordered, target = b.command[u], b.ordered[u], b.target[u]
+        victim = ordered if command == ATTACK else target if command == MARCH else -1
+        ready = b.aiming[u] & (victim >= 0)
+        b.aiming[u] = b.aiming[u] & (victim < 0)
+        if not (ready & (b.cooldown[u] <= 0.0)):
             continue
         b.cooldown[u] = c.stats[u, COOLDOWN]
         if c.traits[u, HEALS] == 1:
@@ -63,20 +61,22 @@ def act(c, b, n):
 
 @kernel
 def _go_on(c, b, u):
-    """Move a unit and let its cooldown, shield, energy and health go on by one tick."""
+    """Move a unit and let its cooldown, shield, energy and health go on by one tick.
+
+    Units act in an order drawn anew, so that branches on what they are would be mispredicted.
+    """
     b.vx[u], b.vy[u] = b.next_x[u], b.next_y[u]
     b.x[u] = np.float32(np.float64(b.x[u]) + b.vx[u] * _TICK)
     b.y[u] = np.float32(np.float64(b.y[u]) + b.vy[u] * _TICK)
-    if b.cooldown[u] > 0.0:
-        b.cooldown[u] = max(0.0, b.cooldown[u] - _TICK)
-    if b.wait[u] > 0.0:
-        b.wait[u] = max(0.0, b.wait[u] - _TICK)
-    if b.wait[u] == 0.0 and b.shield[u] < c.stats[u, SHIELD]:
-        b.shield[u] = min(b.shield[u] + _SHIELD_GROWTH, c.stats[u, SHIELD])
-    if b.energy[u] < c.stats[u, ENERGY]:
-        b.energy[u] = min(b.energy[u] + _ENERGY_GROWTH, c.stats[u, ENERGY])
-    if c.stats[u, REGENERATION] > 0.0 and b.hp[u] < c.stats[u, HP]:
-        b.hp[u] = min(b.hp[u] + c.stats[u, REGENERATION], c.stats[u, HP])
+    b.cooldown[u] = max(0.0, b.cooldown[u] - _TICK)
+    wait = max(0.0, b.wait[u] - _TICK)
+    b.wait[u] = wait
+    shield, most = b.shield[u], c.stats[u, SHIELD]
+    b.shield[u] = min(shield + _SHIELD_GROWTH, most) if (wait == 0.0) & (shield < most) else shield
+    energy, most = b.energy[u], c.stats[u, ENERGY]
+    b.energy[u] = min(energy + _ENERGY_GROWTH, most) if energy < most else energy
+    health, most = b.hp[u], c.stats[u, HP]
+    b.hp[u] = min(health + c.stats[u, REGENERATION], most) if health < most else health
 
 
 @kernel

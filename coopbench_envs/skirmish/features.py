@@ -57,8 +57,11 @@ def sizes(army: Army, shown: Shown) -> dict[str, tuple[int, ...]]:
 
 
 @kernel
-def mask(c, s, i, masks):
-    """Write the legal actions of all agents: no-op for the dead, anything else for the living."""
+def mask(c, s, i, reach, masks):
+    """Write the legal actions of all agents: no-op for the dead, anything else for the living.
+
+    Legal targets are within ``reach`` cells.
+    """
     for a in range(c.num_agents):
         for k in range(c.choices):
             masks[i, a, k] = 0
@@ -77,8 +80,8 @@ def mask(c, s, i, masks):
                 masks[i, a, FIRST_TARGET + v - first] = is_within(
                     s.x[i, v] - s.x[i, a],
                     s.y[i, v] - s.y[i, a],
-                    np.float32(TARGET_RANGE),
-                    np.float32(TARGET_RANGE * TARGET_RANGE),
+                    np.float32(reach),
+                    np.float32(reach * reach),
                 )
 
 

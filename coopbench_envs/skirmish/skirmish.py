@@ -5,6 +5,7 @@ reward for damage, kills and victory. A victory is that no enemy is left.
 Rules, maps and what may be claimed: docs/environments/skirmish.md. Source: SMAC, SMAClite.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -21,7 +22,7 @@ from coopbench_envs.skirmish.army import SCRATCH, Army, Battle, Rewards, army_of
 from coopbench_envs.skirmish.army import allocate as allocate_battle
 from coopbench_envs.skirmish.combat import DEALT, KILLS, TAKEN
 from coopbench_envs.skirmish.dynamics import muster, play, views
-from coopbench_envs.skirmish.features import Shown, sizes, state_size
+from coopbench_envs.skirmish.features import TARGET_RANGE, Shown, sizes, state_size
 from coopbench_envs.skirmish.scenario import (
     Scenario,
     bundled,
@@ -68,12 +69,16 @@ class Params(NamedTuple):
     smac_quirks: Annotated[
         bool, Allowed("number enemies' types and scale sparse rewards as SMAC does, by mistake")
     ] = False
+    free_orders: Annotated[bool, Allowed("orders to attack or heal are legal at any distance")] = (
+        False
+    )
 
 
 class Constants(NamedTuple):
     """Numbers and arrays of one task, as the kernels read them."""
 
     horizon: int
+    order_range: float  # cells within which orders to attack or heal are legal
     army: Army
     shown: Shown
     rewards: Rewards
@@ -119,7 +124,13 @@ def constants(p: Params) -> Constants:
     )
     scaled = p.reward_scale and (not p.reward_sparse or p.smac_quirks)
     scale = p.reward_scale_rate / army.max_reward if scaled else 1.0
-    return Constants(int(horizon), army, _shown(p, scenario), rewards._replace(scale=scale))
+    return Constants(
+        horizon=int(horizon),
+        order_range=math.inf if p.free_orders else TARGET_RANGE,
+        army=army,
+        shown=_shown(p, scenario),
+        rewards=rewards._replace(scale=scale),
+    )
 
 
 def scenario_of(p: Params) -> tuple[Scenario, str]:
@@ -206,7 +217,7 @@ def present(c, s, i, alive):
 
 @kernel
 def mask(c, s, i, masks):
-    features.mask(c.army, s, i, masks)
+    features.mask(c.army, s, i, c.order_range, masks)
 
 
 @kernel
