@@ -1,0 +1,182 @@
+"""Rail: what holds in every episode, whatever trains do; masks; limits on every interface."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import coopbench_envs
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.rail.cells import exits
+from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
+from coopbench_envs.shells.parallel_env import ParallelEnv
+
+RAIL = "coopbench/Rail-v0"
+TRAINS = 12
+PARAMETERS = {
+    "num_agents": TRAINS,
+    "speeds": {"1": 0.4, "1/2": 0.2, "1/3": 0.2, "1/4": 0.2},
+    "level_free": 1.0,
+    "malfunction_rate": 0.02,
+    "malfunction_duration": (2, 6),
+    "observation": "none",
+}
+SEEDS = st.integers(0, 2**62)
+# How often trains do nothing, go left, forward and right, and stop, as relative weights.
+HABITS = st.lists(st.integers(0, 10), min_size=5, max_size=5).filter(any)
+FEW = settings(deadline=None, max_examples=25)
+
+
+@cache
+def shared_engine(lanes):
+    """Return one engine for all examples; building one takes longer than playing."""
+    return Engine(RAIL, lanes, **PARAMETERS)
+
+
+def drawn_actions(rng, lanes, habits):
+    return rng.choice(5, size=(lanes, TRAINS), p=np.array(habits) / sum(habits))
+
+
+def held_resources(engine, lane):
+    """Return what the trains on the map of a lane hold: cells, or levels of cells."""
+    s = engine.state
+    on_map = (s.status[lane] > BROKEN_OFF_MAP) & (s.status[lane] < ARRIVED)
+    places = s.place[lane][on_map]
+    return 2 * (places >> 2) + (places & 1) * s.level_free[lane, places >> 2]
+
+
+@FEW
+@given(SEEDS, HABITS)
+def test_trains_stay_apart_on_the_rails_and_within_their_cells(seed, habits):
+    engine, rng = shared_engine(2), np.random.default_rng(seed)
+    engine.reset(np.array([seed, seed + 1]))
+    c, s = engine.constants, engine.state
+    arrived = s.status == ARRIVED
+    for _ in range(120):
+        engine.step(drawn_actions(rng, 2, habits), DISABLED)
+        assert (s.status[arrived] == ARRIVED).all(), "a train that arrived is under way again"
+        arrived = s.status == ARRIVED
+        assert ((s.distance >= 0) & (s.distance < c.unit)).all()
+        assert ((s.speed >= 0) & (s.speed <= s.top_speed)).all()
+        for lane in range(2):
+            resources = held_resources(engine, lane).tolist()
+            assert len(set(resources)) == len(resources), "two trains hold the same resource"
+            for place in s.place[lane].tolist():
+                assert exits(s.rail[lane, place >> 2], place & 3) != 0, "a train left the rails"
+
+
+@FEW
+@given(SEEDS, HABITS, st.integers(0, 60))
+def test_restored_states_go_on_bit_for_bit(seed, habits, steps):
+    engine, rng = shared_engine(2), np.random.default_rng(seed)
+    engine.reset(np.array([seed, seed + 1]))
+    for _ in range(steps):
+        engine.step(drawn_actions(rng, 2, habits), DISABLED)
+    copy = Engine(RAIL, 2, **PARAMETERS)
+    copy.reset(np.array([0, 1]), state=engine.get_state())
+    for _ in range(30):
+        actions = drawn_actions(rng, 2, habits)
+        for one in (engine, copy):
+            one.step(actions, DISABLED)
+        np.testing.assert_array_equal(engine.control.rewards, copy.control.rewards)
+        np.testing.assert_array_equal(engine.control.masks, copy.control.masks)
+    states = engine.get_state(), copy.get_state()
+    for name, values in states[0].items():
+        np.testing.assert_array_equal(values, states[1][name], err_msg=name)
+
+
+@FEW
+@given(SEEDS)
+def test_trains_with_equal_targets_share_a_map_and_no_others_do(seed):
+    engine = shared_engine(2)
+    engine.reset(np.array([seed, seed + 1]))
+    s = engine.state
+    for lane in range(2):
+        targets = list(zip(s.target[lane], s.target_headings[lane], strict=True))
+        shares = [[one == other for other in targets] for one in targets]
+        maps = s.map_of[lane]
+        np.testing.assert_array_equal(maps[:, None] == maps[None], shares)
+        for a, (cell, headings) in enumerate(targets):
+            at_target = s.distances[lane, maps[a], 4 * cell : 4 * cell + 4] == 0
+            np.testing.assert_array_equal(at_target, (headings >> np.arange(4)) & 1 == 1)
+
+
+@FEW
+@given(SEEDS, HABITS, HABITS)
+def test_the_schedule_of_malfunctions_does_not_depend_on_actions(seed, first, second):
+    engine, rng = shared_engine(2), np.random.default_rng(seed)
+    engine.reset(np.array([seed, seed]))
+    s = engine.state
+    schedule = s.strike_time.copy(), s.strike_length.copy()
+    np.testing.assert_array_equal(schedule[0][0], schedule[0][1])
+    while not engine.control.done.any():
+        one, other = (drawn_actions(rng, 1, habits) for habits in (first, second))
+        engine.step(np.concatenate([one, other]), DISABLED)
+        np.testing.assert_array_equal(s.broken[0], s.broken[1])
+    np.testing.assert_array_equal(schedule[0], s.strike_time)
+    np.testing.assert_array_equal(schedule[1], s.strike_length)
+
+
+def test_illegal_actions_equal_doing_nothing_in_all_states_of_200_episodes():
+    """One engine hands illegal actions to the kernel, the other does nothing instead."""
+    lanes = 200
+    free, masked = Engine(RAIL, lanes, **PARAMETERS), Engine(RAIL, lanes, **PARAMETERS)
+    for engine in (free, masked):
+        engine.reset(np.arange(lanes))
+    rng = np.random.default_rng(0)
+    illegal = 0
+    while not masked.control.done.all():
+        actions = rng.choice(5, size=(lanes, TRAINS), p=[0.1, 0.2, 0.4, 0.2, 0.1])
+        legal = np.take_along_axis(masked.control.masks, actions[..., None], axis=2)[..., 0] == 1
+        running = ~masked.control.done[:, None]
+        illegal += int((~legal & running).sum())
+        free.control.masks[:] = 1
+        free.step(actions, DISABLED)
+        masked.step(np.where(legal, actions, 0), DISABLED)
+        np.testing.assert_array_equal(free.control.rewards, masked.control.rewards)
+        for name in free.fields:
+            values = getattr(free.state, name, None)
+            if values is not None:
+                np.testing.assert_array_equal(values, getattr(masked.state, name), err_msg=name)
+    assert illegal > 10_000
+    assert (free.control.invalid == 0).all()
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+
+def limits_of(lanes):
+    engine = Engine(RAIL, lanes, num_agents=4, observation="none")
+    engine.reset(np.arange(lanes))
+    limits = engine.state.limit.tolist()
+    assert len(set(limits)) > 1
+    return limits
+
+
+def test_pettingzoo_truncates_each_episode_at_its_limit():
+    env = ParallelEnv(RAIL, num_agents=4, observation="none")
+    for seed, limit in enumerate(limits_of(3)):
+        env.reset(seed=seed)
+        for t in range(1, limit + 1):
+            _, _, terminated, truncated, _ = env.step(dict.fromkeys(env.agents, 0))
+            assert set(terminated.values()) == {False}
+            assert set(truncated.values()) == {t == limit}
+        assert env.agents == []
+
+
+def test_stable_baselines_rows_are_truncated_at_their_lanes_limits():
+    pytest.importorskip("stable_baselines3")
+    limits = limits_of(3)
+    rows = coopbench_envs.sb3_vec_env(RAIL, 3, num_agents=4, observation="none")
+    rows.seed(0)
+    rows.reset()
+    for t in range(1, min(max(limits), 2 * min(limits) - 1) + 1):
+        _, _, dones, infos = rows.step(np.zeros(12, np.int64))
+        ended = np.repeat(np.array(limits) == t, 4)
+        first = np.repeat(np.array(limits) >= t, 4)  # their first episode
+        np.testing.assert_array_equal(dones[first], ended[first])
+        for row in np.flatnonzero(ended):
+            assert infos[row]["TimeLimit.truncated"]
+            assert infos[row]["episode"]["l"] == t
