@@ -4,10 +4,11 @@
     python tools/export_flatland.py rail-challenge-2020-1 FOLDER --levels 50
 
 Needs flatland-rl, which is no dependency of this package, and nothing of this package: copy the
-file to where flatland-rl is installed. Every environment becomes one file, ``Test_03_Level_7.npz``,
-with the arrays that ``coopbench rail-import`` reads, drawn with the seed 1000 * test + level. Files
-that exist are left as they are, so an interrupted export goes on. With ``--pickles`` the pickle of
-flatland-rl is written beside each.
+file to where flatland-rl is installed. Every environment becomes a file, ``Test_03/Level_07.npz``,
+with the arrays that ``coopbench rail-import`` reads, drawn with the seed 1000 * test + level; where
+a train could not reach its target, with the first of the seeds 100, 200, ... higher where all can.
+Files that exist are left as they are, so an interrupted export goes on. With ``--pickles`` the
+pickle of flatland-rl is written beside each.
 """
 
 import argparse
@@ -128,6 +129,13 @@ def draw(layout: Layout, seed: int) -> Any:
     return env
 
 
+def is_solvable(env: Any) -> bool:
+    """Tell whether every train has a way to its target."""
+    distances = env.distance_map.get()
+    starts = [agent.initial_configuration for agent in env.agents]
+    return all(np.isfinite(distances[a, *cell, int(h)]) for a, (cell, h) in enumerate(starts))
+
+
 def arrays_of(env: Any) -> dict[str, np.ndarray]:
     """Return the arrays of an environment that has been reset and not been stepped."""
     agents = env.agents
@@ -217,18 +225,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pickles", action="store_true", help="also write flatland-rl's pickles")
     options = parser.parse_args(arguments)
     tests = SETS[options.set]
-    options.folder.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
     for test in options.tests or range(len(tests)):
         for level in range(options.levels):
-            file = options.folder / f"Test_{test:02}_Level_{level:02}.npz"
+            file = options.folder / f"Test_{test:02}" / f"Level_{level:02}.npz"
             if file.exists():
                 continue
+            file.parent.mkdir(parents=True, exist_ok=True)
             began = time.process_time()
             # Further levels repeat the malfunctions of the first ten.
-            env = draw(tests[test][level % LEVELS], 1000 * test + level)
+            layout, seed = tests[test][level % LEVELS], 1000 * test + level
+            env = draw(layout, seed)
+            while not is_solvable(env):
+                seed += 100
+                env = draw(layout, seed)
             write(env, file, pickles=options.pickles)
-            print(f"{file}: {time.process_time() - began:.1f} s", file=sys.stderr, flush=True)
+            seconds = time.process_time() - began
+            print(f"{file}: seed {seed}, {seconds:.1f} s", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

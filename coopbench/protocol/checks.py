@@ -12,6 +12,7 @@ import coopbench_envs
 from coopbench.episodes.metrics import known_metrics, missing_metric
 from coopbench.protocol.sections import (
     Chart,
+    Limits,
     Reporting,
     Seeds,
     Task,
@@ -25,6 +26,7 @@ __all__ = [
     "check_dependent_metrics",
     "check_domains",
     "check_groups",
+    "check_limits",
     "check_metrics",
     "check_normalisation",
     "check_tasks",
@@ -311,6 +313,16 @@ def _unfit(task: Task, other: Task) -> str:
     if other.trained_on is not None:
         return f"which has models of another task itself ({other.trained_on!r})"
     return "which has partners and is not trained on" if other.partners else ""
+
+
+def check_limits(limits: Limits | None, tasks: Sequence[Task]) -> None:
+    """Check that a share arrived is asked only of tasks that measure one."""
+    for task in tasks if limits is not None and limits.stop_below is not None else ():
+        if "arrived" not in task.spec.metrics:
+            raise ValueError(
+                f"stop_below goes with tasks that have the metric 'arrived', and {task.id!r} has "
+                f"none; remove it"
+            )
 
 
 def check_charts(report: Reporting, tasks: Sequence[Task]) -> None:

@@ -86,6 +86,7 @@ class Protocol(Strict):
         checks.check_training(self.training, self.seeds, tasks)
         checks.check_trained_on(self.training, tasks)
         checks.check_budgets(self.training, tasks)
+        checks.check_limits(self.limits, tasks)
         checks.check_charts(report, tasks)
         checks.check_metrics(report, tasks)
         checks.check_variants(tasks)

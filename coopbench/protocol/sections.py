@@ -158,11 +158,15 @@ class Limits(Strict):
     timeouts: int = Field(
         default=10, ge=1, le=1_000_000
     )  # consecutive ones that end the evaluation
+    # Share of "arrived" that a task has to reach on average, for later tasks to be played at all.
+    stop_below: float | None = later(gt=0.0, lt=1.0)
 
     def __str__(self) -> str:
+        stop = f", and so does a task with a mean share arrived below {self.stop_below}"
         return (
             f"{self.planning:g} s to the first action of an episode, {self.step:g} s for each "
             f"later one, {self.total:g} s in all; {self.timeouts} timeouts in a row end it"
+            f"{'' if self.stop_below is None else stop}"
         )
 
 

@@ -37,6 +37,7 @@ from coopbench_envs.engine import DISABLED, Engine
 __all__ = ["Clock", "TimedEpisode", "TimedScores", "timed_evaluate"]
 
 SCHEMA = 1
+ARRIVED = "arrived"  # metric of which a protocol can ask that a task reaches a share
 WORST = -1.0  # normalised return of an episode that was not played to its end
 _ROUNDING = 1e-9  # by which a normalised return may exceed 0 through rounding alone
 
@@ -173,6 +174,11 @@ def timed_evaluate(
                 rows.append(row)
                 if progress is not None:
                     progress(row.task, (row.episode + 1) / len(game.seeds))
+            if bounds.stop_below is not None and game.arrived < bounds.stop_below:
+                player.stop(
+                    f"the share arrived in {game.task.id} is {game.arrived:.3f} on average, below "
+                    f"{bounds.stop_below:g}"
+                )
     finally:
         player.leave()
     return TimedScores(limited, player.label, tuple(rows), clock.now() - start)
@@ -240,8 +246,14 @@ class _TimedTask:
         self._seats = task.seating(episodes, self._engine.agents)
         self._start = instance_state(task, self._engine.constants, episodes) or {}
         self._partners = [Player(name, self._game) for name in task.partner_names]
+        self._arrived = np.zeros(episodes)  # share of agents, of episodes played to their end
         self._engine.reset(self.seeds[:1])  # compiles, which is not part of the evaluation
         self._engine.step(self._engine.actions.copy(), DISABLED)
+
+    @property
+    def arrived(self) -> float:
+        """Mean share of agents that have arrived, over all episodes; lost ones have 0."""
+        return float(self._arrived.mean())
 
     @property
     def steps(self) -> int:
@@ -260,7 +272,10 @@ class _TimedTask:
         for _ in match.steps():
             recorder.note()
         cell = Cell(self.task.id, policy.label)
-        return self._normalised(outcome(engine, cell, self.seeds[k : k + 1], seats, recorder))
+        block = outcome(engine, cell, self.seeds[k : k + 1], seats, recorder)
+        if ARRIVED in engine.spec.metrics:
+            self._arrived[k] = values(block, ARRIVED)[0]
+        return self._normalised(block)
 
     def _normalised(self, block: Episodes) -> tuple[float, str]:
         score = float(values(block, self._score)[0])

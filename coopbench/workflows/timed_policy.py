@@ -69,6 +69,7 @@ class TimedPolicy:
         self._content = _pickled(policy, self.label)
         self._limits, self._clock, self._start = limits, clock, clock.now()
         self._timeouts = 0  # since the last action
+        self._stopped = ""  # why the evaluation has been ended from outside
         self._worker: _Worker | None = None
         self._hired = 0  # processes that were started so far
         self._game: Game | None = None
@@ -77,11 +78,17 @@ class TimedPolicy:
     @property
     def end(self) -> str:
         """Why no further episode begins; empty as long as they do."""
+        if self._stopped:
+            return self._stopped
         if self._timeouts >= self._limits.timeouts:
             return (
                 f"{self._timeouts} timeouts in a row, with no action between, ended the evaluation"
             )
         return self._spent if self._remaining() <= 0 else ""
+
+    def stop(self, reason: str) -> None:
+        """Let no further episode begin; ``reason`` says why."""
+        self._stopped = reason
 
     @property
     def _spent(self) -> str:

@@ -1,0 +1,138 @@
+"""Protocols of railways: instances as exported, scores of the challenge by hand, the stop rule."""
+
+import math
+
+import numpy as np
+import pytest
+
+import coopbench
+from coopbench.analysis import flatland
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
+from coopbench.errors import ProtocolError
+from coopbench.playing.plan import game_of
+from coopbench.protocol.instances import instance_state
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import LIMITS
+from coopbench.workflows.timed import timed_evaluate
+from coopbench_envs.engine import Engine
+from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
+
+NAMES = ["rail-published-1"]
+# Flatland 3: trains, columns, rows.
+SIZES = (
+    *((7, 30, 30), (10, 30, 30), (20, 30, 30), (50, 30, 35), (80, 35, 30), (80, 45, 35)),
+    *((80, 40, 60), (80, 60, 40), (80, 60, 60), (100, 80, 120), (100, 100, 80), (200, 100, 100)),
+    *((200, 150, 150), (400, 150, 150), (425, 158, 158)),
+)
+
+
+def episode(task, level, policy):
+    """Return an engine after one episode of a level, and the sum of every train's rewards."""
+    engine = Engine(task.env, 1, **task.parameters | {"observation": "none"})
+    fields = instance_state(task, engine.constants, level + 1)
+    match = Match(engine, [Player(policy, Game.of(engine))])
+    match.begin([level], {name: values[level] for name, values in fields.items()})
+    total = np.zeros(len(engine.agents))
+    for _ in match.steps():
+        total += engine.control.rewards[0]
+    return engine, total
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tasks_are_the_published_tests(name):
+    protocol = load_protocol(name)
+    for task in protocol.task:
+        p = task.parameters
+        test = int(task.axes["test"])
+        assert task.id == f"test_{test:02}"
+        assert (p["num_agents"], p["width"], p["height"]) == SIZES[test]
+        assert (task.bounds.low, task.bounds.high) == (-1.0, 0.0)
+    assert protocol.seeds.evaluation.count == 10
+    assert (protocol.limits.planning, protocol.limits.step) == (600.0, 10.0)
+    assert protocol.limits.total == LIMITS["flatland"].total == 28_800
+    assert protocol.limits.stop_below == 0.25
+    assert "never_depart" in protocol.report.baselines
+    assert "arrived" in protocol.report.metrics
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_instances_can_be_played(name):
+    for task in load_protocol(name).task:
+        fields = instance_state(task, game_of(task).constants, 10)
+        assert len(fields["limit"]) == 10
+        assert fields["limit"].max() == task.parameters["horizon"]
+
+
+def test_scores_of_the_challenge_by_hand():
+    """The normalised return of three instances from arrivals, due times and distances alone."""
+    task, scores = load_protocol("rail-published-1").task[3], []
+    for level in range(3):
+        engine, total = episode(task, level, "shortest_path")
+        s, limit = engine.state, int(engine.state.limit[0])
+        by_hand = []
+        for a in range(task.parameters["num_agents"]):
+            cells = int(s.distances[0, s.map_of[0, a], s.place[0, a]])
+            travel = cells + 1  # at speed 1, the cell that it is in counted
+            if s.status[0, a] == ARRIVED:
+                by_hand.append(min(0, int(s.due[0, a]) - int(s.arrival[0, a])))
+            elif s.status[0, a] <= BROKEN_OFF_MAP:
+                by_hand.append(-travel)
+            else:
+                by_hand.append(min(0, int(s.due[0, a]) - limit - travel))
+        assert by_hand == total.tolist()
+        expected = sum(max(value, -limit) for value in by_hand) / (limit * len(by_hand))
+        names = list(engine.spec.metrics)
+        measured = engine.control.measures[0]
+        assert math.isclose(measured[names.index("normalised_return")], expected)
+        open_steps = sum(
+            int(t) - 1 if t >= 0 else limit for t in s.arrival[0].tolist()
+        )  # -1 in every step at whose end it has not arrived
+        challenge = -open_steps / (limit * len(by_hand))
+        assert math.isclose(measured[names.index("return_2020")], challenge)
+        scores.append(expected)
+    assert math.isclose(flatland.round_one([scores]), sum(scores) / 3)
+    assert math.isclose(flatland.round_two(scores), sum(1 + score for score in scores))
+
+
+def test_who_never_departs_loses_the_shortest_ways():
+    task = load_protocol("rail-published-1").task[0]
+    engine, total = episode(task, 0, "never_depart")
+    s = engine.state
+    ways = s.distances[0, s.map_of[0], s.start[0]]
+    assert total.tolist() == (-1.0 - ways).tolist()
+
+
+def reduced(tasks, **limits):
+    """Return the first tasks of the protocol with one level each, and other limits."""
+    content = load_protocol("rail-published-1").model_dump(mode="json")
+    content["task"] = [
+        task | {"episodes": 1, "parameters": task["parameters"] | {"observation": "none"}}
+        for task in content["task"][:tasks]
+    ]
+    content["limits"] |= limits
+    return Protocol.model_validate(content)
+
+
+def test_few_arrivals_end_the_evaluation():
+    scores = timed_evaluate(reduced(3), "never_depart")
+    assert [row.outcome for row in scores.episodes] == ["played", "left out", "left out"]
+    assert [row.normalised for row in scores.episodes][1:] == [-1.0, -1.0]
+    assert "the share arrived in test_00 is 0.000 on average, below 0.25" in str(scores)
+    assert "mean share arrived below 0.25" in str(scores)
+
+
+def test_enough_arrivals_do_not():
+    for limits, policy in (({"stop_below": None}, "never_depart"), ({}, "prioritised")):
+        scores = timed_evaluate(reduced(2, **limits), policy)
+        assert [row.outcome for row in scores.episodes] == ["played"] * 2
+
+
+def test_a_share_arrived_needs_the_metric(tmp_path):
+    file = tmp_path / "mine.toml"
+    limits = "planning = 1\nstep = 1\ntotal = 9\nstop_below = 0.5\n"
+    file.write_text(f'extends = "coopetition-team"\n[limits]\n{limits}')
+    with pytest.raises(ProtocolError, match="stop_below goes with tasks that have the metric"):
+        coopbench.load_protocol(file)
