@@ -47,7 +47,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("player",),
         ("match",),
         ("learners",),
-        ("train_ippo",),
+        ("train_ippo", "train_qmix"),
     ),
     "coopbench.protocols": (("",),),
     "coopbench": (

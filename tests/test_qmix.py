@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from team_training import SMALL, TEAM, played, trained
 
 import coopbench
+from coopbench.baselines import train_qmix
 from coopbench.baselines.networks.kinds import read_policy
-from coopbench.baselines.registry import make_learner
+from coopbench.baselines.registry import make_learner, preset
 from coopbench.episodes.table import Cell
 from coopbench.errors import Diverged
 from coopbench.results import store
@@ -19,6 +20,7 @@ from coopbench_envs.engine import DISABLED
 
 torch = pytest.importorskip("torch")
 
+from coopbench.baselines.learners import sequences  # noqa: E402
 from coopbench.baselines.learners.gated import remember  # noqa: E402
 from coopbench.baselines.learners.mixers import Monotone  # noqa: E402
 from coopbench.baselines.learners.sequences import Batch, targets  # noqa: E402
@@ -269,8 +271,46 @@ def test_games_and_hyperparameters_that_do_not_fit():
         make_learner(name, PENNIES, {}, 0, reward="team", **SMALL).learn(40)
     with pytest.raises(ValueError, match=r"they take [\d,]+ bytes in test/Team-v0; allowed: up to"):
         make_learner("qmix", TEAM, {}, 0, replay=1_000_000)
+    with pytest.raises(ValueError, match=r"environment of another package, .*; allowed: evaluate"):
+        make_learner("iql", "gymnasium:CartPole-v1", {}, 0)
     with pytest.raises(ValueError, match="allowed with 'iql_shared'"):
         make_learner("iql", TEAM, {}, 0, seat_number=False)
+
+
+def test_a_replay_that_is_too_large_can_be_smaller(monkeypatch):
+    large = SMALL | {"replay": 1000, "batch_size": 4}
+    one = make_learner("vdn", TEAM, {}, 0, **large)._episodes.bytes_each
+    monkeypatch.setattr(sequences, "LIMIT", int(one * (7 + SMALL["lanes"]) / 0.75) + 1)
+    with pytest.raises(ValueError, match=r"a replay of up to 7, or .* or fit_replay=True"):
+        make_learner("vdn", TEAM, {}, 0, **large)
+    learner = make_learner("vdn", TEAM, {}, 0, fit_replay=True, **large)
+    learner.learn(100)
+    assert len(learner._episodes) == learner._episodes.size == 7
+    assert learner._algorithm.updates > 0
+    with pytest.raises(ValueError, match=r"a replay of up to 0, .*or fewer lanes"):
+        make_learner("vdn", TEAM, {}, 0, fit_replay=True, **(large | {"lanes": 64}))
+
+
+@pytest.mark.parametrize("name", [*ALL, "qtran", "qtran_shared", "coma", "coma_shared"])
+def test_published_settings_are_allowed_on_every_map_that_fits(name):
+    """Up to the largest one, whose 5000 episodes would not fit into a saved state."""
+    for env_map in ("3m", "27m_vs_30m"):
+        settings = preset("skirmish-published", name)
+        assert settings
+        make_learner(name, "coopbench/Skirmish-v0", {"map": env_map}, 0, **settings)
+
+
+def test_the_script_trains_compares_and_saves(tmp_path, capsys):
+    file = tmp_path / "policy.npz"
+    script = ["--steps", "640", "--interval", "320", "--replay", "100", "--out", str(file)]
+    train_qmix.main(script)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("smac_heuristic wins 1.00 of 32 battles")
+    assert [line.split()[0] for line in lines[2:4]] == ["320", "640"]
+    policy = read_policy(file.read_bytes())
+    assert policy.facts["steps"] == 640
+    result = train_qmix.score(policy, policy.facts["environment"], "3m")
+    assert f"{result.mean_return:.2f}" == lines[3].split()[2]
 
 
 def test_states_of_other_trainings_are_refused():

@@ -42,6 +42,7 @@ __all__ = [
     "EpisodeLearner",
     "Epsilon",
     "EpsilonSteps",
+    "FitReplay",
     "Gamma",
     "Hidden",
     "Lanes",
@@ -81,6 +82,7 @@ Hidden = Annotated[int, between(1, 1024, "width of the layers and of the memory"
 TimeLimit = Annotated[
     str, one_of(("bootstrap", _TERMINAL), "an end by time alone: values go on, or are 0")
 ]
+FitReplay = Annotated[bool, Allowed("store fewer episodes where all would take too much memory")]
 Stored = Annotated[str, one_of(STORED, "type of stored observations")]
 ScaleObservations = Annotated[bool, Allowed("scale bounded features to [-1, 1]")]
 SeatNumber = Annotated[bool, Allowed("tell a shared model which seat it acts for")]
@@ -118,7 +120,7 @@ class EpisodeLearner(RowLearner):
     """Plays episodes in all lanes and has an algorithm learn from them.
 
     Of the hyperparameters ``lanes``, ``batch_size``, ``hidden``, ``time_limit`` and ``stored`` are
-    read here, and ``replay`` and ``updates_per_episode`` of algorithms with a replay.
+    read here; of algorithms with a replay also ``replay``, ``fit_replay``, ``updates_per_episode``.
     """
 
     def __init__(
@@ -134,7 +136,8 @@ class EpisodeLearner(RowLearner):
         self._replayed, rows = method.replayed, self._rows
         self._check_game(method.team)
         size = params.replay if method.replayed else params.batch_size + params.lanes
-        self._episodes = Episodes(size, rows, rows.state().shape[1], params.stored)
+        fit = getattr(params, "fit_replay", False)
+        self._episodes = Episodes(size, rows, params.stored, fit=fit)
         terminal = params.time_limit == _TERMINAL
         self._playing = Playing(rows, params.hidden, self._episodes, terminal=terminal)
         with torch_apart(self._numbers):
@@ -182,7 +185,7 @@ class EpisodeLearner(RowLearner):
     def _replays(self, finished: int) -> Iterator[Batch]:
         """Yield a batch of the replay for every update that episodes just finished allow."""
         params = self._params
-        if len(self._episodes) < min(params.batch_size, params.replay):
+        if len(self._episodes) < min(params.batch_size, self._episodes.size):
             return
         self._owed += finished * params.updates_per_episode
         while self._owed >= 1.0:

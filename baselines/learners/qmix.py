@@ -23,6 +23,7 @@ from coopbench.baselines.learners.episode_learner import (
     BatchSize,
     Epsilon,
     EpsilonSteps,
+    FitReplay,
     Gamma,
     Hidden,
     Lanes,
@@ -67,6 +68,7 @@ class Params(NamedTuple):
     hidden: Hidden = 64
     time_limit: TimeLimit = "bootstrap"
     stored: Stored = "float32"
+    fit_replay: FitReplay = False
     scale_observations: ScaleObservations = True
     seat_number: SeatNumber = True
     reward: Reward = "own"

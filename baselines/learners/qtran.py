@@ -24,6 +24,7 @@ from coopbench.baselines.learners.episode_learner import (
     BatchSize,
     Epsilon,
     EpsilonSteps,
+    FitReplay,
     Gamma,
     Hidden,
     Lanes,
@@ -71,6 +72,7 @@ class Params(NamedTuple):
     non_optimal: Annotated[float, between(0, 1e6, "weight of the loss elsewhere")] = 0.1
     time_limit: TimeLimit = "bootstrap"
     stored: Stored = "float32"
+    fit_replay: FitReplay = False
     scale_observations: ScaleObservations = True
     seat_number: SeatNumber = True
     reward: Reward = "own"

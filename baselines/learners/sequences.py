@@ -88,24 +88,24 @@ class Batch(NamedTuple):
 class Episodes:
     """The latest ``size`` episodes in a ring, and those that the lanes are playing.
 
-    Raises ``ValueError`` if they would take more memory than a saved state may have. Memory is
-    taken as a whole at the beginning.
+    If they would take more memory than a saved state may have, fewer episodes are stored where
+    ``fit`` allows it; else this raises ``ValueError``. Memory is taken as a whole at the beginning.
     """
 
-    def __init__(self, size: int, rows: Rows, state: int, stored: str) -> None:
-        self.size, self._longest = size, int(rows.engine.constants.horizon)
+    def __init__(self, size: int, rows: Rows, stored: str, *, fit: bool = False) -> None:
+        self._longest = int(rows.engine.constants.horizon)
         agents, choices = rows.agents, rows.outputs
         self._forms: dict[str, tuple[tuple[int, ...], Any]] = {
             "inputs": ((agents, rows.inputs), np.dtype(stored)),
             "legal": ((agents, choices), np.dtype(bool)),
-            "state": ((state,), np.dtype(stored)),
+            "state": (rows.state().shape[1:], np.dtype(stored)),
             "actions": ((agents,), np.dtype(np.int16)),
             "rewards": ((agents,), np.dtype(np.float32)),
             "terminated": ((), np.dtype(bool)),
         }
-        self._check(rows)
-        self._ring, self._open = self._arrays(size), self._arrays(rows.lanes)
-        self._lengths, self._times = np.zeros(size, np.int64), np.zeros(rows.lanes, np.int64)
+        self.size = self._fitting(size, rows, fit=fit)
+        self._ring, self._open = self._arrays(self.size), self._arrays(rows.lanes)
+        self._lengths, self._times = np.zeros(self.size, np.int64), np.zeros(rows.lanes, np.int64)
         self.added = 0  # episodes, including those that were overwritten
 
     def __len__(self) -> int:
@@ -118,16 +118,18 @@ class Episodes:
         place: int = sum(int(np.prod(shape)) * kind.itemsize for shape, kind in forms)
         return (self._longest + 1) * place
 
-    def _check(self, rows: Rows) -> None:
-        """Raise ``ValueError`` if the episodes would not fit into a saved state."""
-        size, allowed = (self.size + rows.lanes) * self.bytes_each, int(_SHARE * LIMIT)
-        if size > allowed:
+    def _fitting(self, size: int, rows: Rows, *, fit: bool) -> int:
+        """Return how many episodes are stored; ``ValueError`` if they would take too much."""
+        taken, allowed = (size + rows.lanes) * self.bytes_each, int(_SHARE * LIMIT)
+        largest = allowed // self.bytes_each - rows.lanes
+        if taken > allowed and (largest < 1 or not fit):
             raise ValueError(
-                f"replay was {self.size} episodes of up to {self._longest} steps and lanes "
-                f"{rows.lanes}: they take {size:,} bytes in {rows.engine.spec.id}; allowed: up to "
-                f"{allowed:,}, thus a replay of up to {allowed // self.bytes_each - rows.lanes}, "
-                f"or stored='float16'."
+                f"replay was {size} episodes of up to {self._longest} steps and lanes "
+                f"{rows.lanes}: they take {taken:,} bytes in {rows.engine.spec.id}; allowed: up to "
+                f"{allowed:,}, thus a replay of up to {max(largest, 0)}, or stored='float16', or "
+                f"fit_replay=True, or fewer lanes."
             )
+        return min(size, largest)
 
     def _arrays(self, count: int) -> dict[str, np.ndarray]:
         """Return empty sequences."""
