@@ -109,14 +109,14 @@ def test_what_follows_the_time_limit_is_the_last_state_of_the_old_episode(monkey
 @pytest.mark.parametrize("critic", CRITICS)
 @pytest.mark.parametrize("name", BOTH)
 def test_a_monotone_matrix_is_solved(name, critic):
-    learner = trained(name, 320 * 20, {"critic": critic}, monotone=1)
-    assert played(learner.policy(), monotone=1)[0] == 9.0
+    learner = trained(name, 320 * 20, {"critic": critic}, matrix=1)
+    assert played(learner.policy(), matrix=1)[0] == 9.0
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_nobody_takes_an_illegal_choice_that_would_be_the_best(recurrent):
-    learner = trained("mappo", 320 * 20, {"recurrent": recurrent}, monotone=1, limited=1)
-    reached, actions = played(learner.policy(), monotone=1, limited=1)
+    learner = trained("mappo", 320 * 20, {"recurrent": recurrent}, matrix=1, limited=1)
+    reached, actions = played(learner.policy(), matrix=1, limited=1)
     assert reached == 4.0
     assert (actions == 1).all()
     assert (learner._models[0].rollout.actions < 2).all()

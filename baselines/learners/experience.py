@@ -171,6 +171,20 @@ class Rows:
         rows = zip(*map(self.parts, columns), self._following_legal(over), strict=True)
         return [Transition(*parts) for parts in rows]
 
+    def played(self) -> np.ndarray:
+        """Return what everybody did in the latest step, partners too, (lanes, agents, outputs).
+
+        These are numbers in [-1, 1], the action range of each seat, or choices as one-hot vectors.
+        """
+        actions = self.engine.actions
+        if self.discrete:
+            one_hot: np.ndarray = np.eye(self.outputs, dtype=np.float32)
+            chosen: np.ndarray = one_hot[np.clip(actions, 0, self.outputs - 1)]
+            return chosen
+        span = np.where(self._range > 0.0, self._range, 1.0)
+        units: np.ndarray = (2.0 * (actions - self._low) / span - 1.0).astype(np.float32)
+        return units
+
     def learning(self) -> np.ndarray:
         """Return the seats that the learner now has, (lanes, agents) bool."""
         if self._beside is None:

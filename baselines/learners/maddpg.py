@@ -1,0 +1,490 @@
+"""MADDPG (Lowe et al. 2017): actors of what each agent observes, critics of everything.
+
+The critic of a seat judges what all agents observe and do. Its target is
+
+    y = r + gamma * Q'(o', a'),    a'[j] = mu'[j](o'[j]),
+
+with target networks that follow slowly, and y = r after the end of the game. An actor follows the
+gradient of its critic where its own action is replaced by that of its present policy. Choices are
+one-hot vectors: drawn with Gumbel noise, through which the gradient passes as through a softmax
+(straight-through, Jang et al. 2017). Actions of dead agents are zeros; their rows teach the critic
+what their team earns later, and no actor.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learner import LearnerEntry, Partners, Reward, Share
+from coopbench.baselines.learners.actors import Perceptron
+from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
+from coopbench.baselines.learners.torch_tools import (
+    layer_sizes,
+    module_arrays,
+    optimiser_arrays,
+    put_module,
+    put_optimiser,
+    torch_apart,
+)
+from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
+from coopbench_envs.arrays import LIMIT
+from coopbench_envs.parameters import Allowed, between, one_of
+
+if TYPE_CHECKING:
+    import torch
+
+_MANY = 10**9
+_TERMINAL = "terminal"
+
+
+class Params(NamedTuple):
+    """Hyperparameters; steps are those of the environment, all lanes together."""
+
+    learning_rate: Annotated[float, between(0, 1, "step size of Adam", above=True)] = 1e-3
+    lanes: Annotated[int, between(1, 4096, "games played at once")] = 8
+    buffer_size: Annotated[int, between(1, _MANY, "steps in the replay memory")] = 100_000
+    batch_size: Annotated[int, between(1, 65_536, "steps of a gradient step")] = 256
+    warmup: Annotated[int, between(0, _MANY, "initial random steps without updates")] = 1000
+    train_every: Annotated[int, between(1, _MANY, "steps between updates")] = 64
+    updates: Annotated[int, between(1, 10_000, "gradient steps per update of a model")] = 3
+    gamma: Annotated[float, between(0, 1, "discount factor")] = 0.99
+    tau: Annotated[float, between(0, 1, "update rate of target networks", above=True)] = 0.01
+    exploration: Annotated[
+        float, between(0, 1, "std of noise on actions in [-1, 1]; share of random choices")
+    ] = 0.1
+    temperature: Annotated[float, between(0, 100, "of the Gumbel softmax", above=True)] = 1.0
+    regularisation: Annotated[float, between(0, 10, "weight of squared outputs of actors")] = 1e-3
+    max_grad_norm: Annotated[
+        float, between(0, 1e9, "largest norm of each gradient", above=True)
+    ] = 10.0
+    time_limit: Annotated[
+        str, one_of(("bootstrap", _TERMINAL), "an end by time alone: values go on, or are 0")
+    ] = "bootstrap"
+    anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")] = 0
+    layers: Annotated[str, Allowed("widths of the hidden layers")] = "64x64"
+    activation: Annotated[str, one_of(ACTIVATIONS, "activation of hidden layers")] = "relu"
+    history: Annotated[int, between(1, 64, "observations that a network gets")] = 1
+    scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = True
+    scale_rewards: Annotated[bool, Allowed("divide by the std of rewards")] = True
+    seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
+    reward: Reward = "own"
+    partners: Partners = ()
+    share: Share = 0.0
+
+
+class Batch(NamedTuple):
+    """Steps of whole lanes as tensors; everybody's rows."""
+
+    inputs: "torch.Tensor"  # (steps, agents, inputs) float32
+    legal: "torch.Tensor"  # (steps, agents, choices) bool; none for Box actions
+    actions: "torch.Tensor"  # (steps, agents, outputs) float32, choices as one-hot vectors
+    rewards: "torch.Tensor"  # (steps, agents) float32
+    following: "torch.Tensor"  # as inputs, after the step
+    following_legal: "torch.Tensor"
+    following_alive: "torch.Tensor"  # (steps, agents) bool
+    ended: "torch.Tensor"  # (steps,) bool: nothing follows
+    taught: "torch.Tensor"  # (steps, agents) bool: the learner had the seat
+    acted: "torch.Tensor"  # and its agent was alive
+
+
+class Replay:
+    """The latest ``size`` steps of all lanes, in a ring."""
+
+    def __init__(self, size: int, rows: Rows) -> None:
+        import torch
+
+        agents, choices = rows.agents, rows.outputs if rows.discrete else 0
+        shapes = {
+            "inputs": (agents, rows.inputs),
+            "legal": (agents, choices),
+            "actions": (agents, rows.outputs),
+            "rewards": (agents,),
+            "following": (agents, rows.inputs),
+            "following_legal": (agents, choices),
+            "following_alive": (agents,),
+            "ended": (),
+            "taught": (agents,),
+            "acted": (agents,),
+        }
+        numbers = ("inputs", "actions", "rewards", "following")
+        kinds = {name: torch.float32 if name in numbers else torch.bool for name in shapes}
+        bytes_of = {
+            name: kind.itemsize * int(np.prod(shapes[name])) for name, kind in kinds.items()
+        }
+        step, allowed = sum(bytes_of.values()), LIMIT // 2
+        if size * step > allowed:
+            raise ValueError(
+                f"buffer_size was {size}: so many steps of {rows.engine.spec.id} take "
+                f"{size * step:,} bytes; allowed: up to {allowed:,}, thus a buffer_size of up to "
+                f"{allowed // step}."
+            )
+        self.size, self.added = size, 0  # steps, including those that were overwritten
+        self._ring = {n: torch.zeros((size, *s), dtype=kinds[n]) for n, s in shapes.items()}
+
+    def __len__(self) -> int:
+        return min(self.added, self.size)
+
+    def add(self, steps: Mapping[str, np.ndarray]) -> None:
+        """Store a step of all lanes, by the names of ``Batch``."""
+        import torch
+
+        places = torch.from_numpy((self.added + np.arange(len(steps["ended"]))) % self.size)
+        for name, ring in self._ring.items():
+            ring[places] = torch.from_numpy(steps[name])
+        self.added += len(places)
+
+    def sample(self, count: int) -> Batch:
+        """Draw steps uniformly, with replacement."""
+        import torch
+
+        places = torch.randint(len(self), (count,))
+        return Batch(**{name: ring[places] for name, ring in self._ring.items()})
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return all stored steps, and how many were ever added."""
+        arrays = {name: ring[: len(self)].numpy().copy() for name, ring in self._ring.items()}
+        return arrays | {"added": np.array(self.added)}
+
+    def forms(self, added: int) -> dict[str, np.ndarray]:
+        """Return arrays of the shapes of those that ``save`` returns after so many steps."""
+        rows = min(max(added, 0), self.size)
+        arrays = {
+            name: np.broadcast_to(ring[:1].numpy(), (rows, *ring.shape[1:]))
+            for name, ring in self._ring.items()
+        }
+        return arrays | {"added": np.array(self.added)}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from saved steps."""
+        import torch
+
+        self.added = int(arrays["added"])
+        for name, ring in self._ring.items():
+            ring[: len(self)] = torch.tensor(arrays[name])
+
+
+class _Model:
+    """Actor, critic and their target networks of a model."""
+
+    def __init__(self, rows: Rows, seats: np.ndarray, params: Params) -> None:
+        import torch
+
+        self.seats = torch.from_numpy(seats)
+        hidden = layer_sizes(params.layers)
+        numbers = len(seats) if len(seats) > 1 else 0  # a shared critic is told the seat
+        joint = rows.agents * (rows.inputs + rows.outputs) + numbers
+        self._discrete, self._temperature = rows.discrete, params.temperature
+        self.networks = {
+            "actor": Perceptron([rows.inputs, *hidden, rows.outputs], params.activation),
+            "critic": Perceptron([joint, *hidden, 1], params.activation),
+        }
+        self.targets = copy.deepcopy(self.networks)
+        self.optimisers = {
+            name: torch.optim.Adam(network.module.parameters(), params.learning_rate, fused=True)
+            for name, network in self.networks.items()
+        }
+        self.rewards = RewardScale(params.lanes * len(seats), 0.0)  # of rewards, not of their sums
+
+    def outputs(self, inputs: "torch.Tensor", *, target: bool = False) -> "torch.Tensor":
+        """Return what the actor says to inputs (..., inputs): numbers, or one for every choice."""
+        import torch
+
+        networks = self.targets if target else self.networks
+        outputs: torch.Tensor = networks["actor"].module(inputs)
+        if not torch.isfinite(outputs).all():
+            raise Diverged("An output of an actor is not finite.")
+        return outputs
+
+    def actions(
+        self, outputs: "torch.Tensor", legal: "torch.Tensor", *, noise: bool
+    ) -> "torch.Tensor":
+        """Return the actions that outputs mean; choices as one-hot vectors with a gradient."""
+        import torch
+
+        if not self._discrete:
+            return torch.tanh(outputs)
+        logits = outputs.masked_fill(~legal, torch.finfo(outputs.dtype).min)
+        if noise:
+            drawn = torch.rand_like(outputs).clamp(1e-20, 1.0)
+            logits = torch.where(legal, logits - (-drawn.log()).clamp(min=1e-20).log(), logits)
+        hard = torch.nn.functional.one_hot(logits.argmax(dim=-1), logits.shape[-1])
+        soft = torch.softmax(logits / self._temperature, dim=-1)
+        return hard + (soft - soft.detach())
+
+    def values(
+        self, inputs: "torch.Tensor", actions: "torch.Tensor", *, target: bool = False
+    ) -> "torch.Tensor":
+        """Return values (steps, seats) of inputs (steps, agents, inputs).
+
+        ``actions`` are (steps, seats, agents, outputs): what each seat judges.
+        """
+        import torch
+
+        steps, seats = actions.shape[:2]
+        seen = inputs.flatten(1)[:, None].expand(-1, seats, -1)
+        parts = [seen, actions.flatten(2)]
+        if seats > 1:
+            parts.append(torch.eye(seats).expand(steps, -1, -1))
+        networks = self.targets if target else self.networks
+        values: torch.Tensor = networks["critic"].module(torch.cat(parts, dim=2))
+        return values[..., 0]
+
+    def follow(self, tau: float) -> None:
+        """Move the target networks a share ``tau`` of the way to the networks."""
+        import torch
+
+        with torch.no_grad():
+            for name, network in self.networks.items():
+                followers = self.targets[name].module.parameters()
+                for parameter, follower in zip(network.module.parameters(), followers, strict=True):
+                    follower.lerp_(parameter, tau)
+
+    def save(self) -> dict[str, dict[str, np.ndarray]]:
+        """Return everything as arrays, by parts."""
+        parts: dict[str, dict[str, np.ndarray]] = {"model": {}, "target": {}, "optimiser": {}}
+        for name, network in self.networks.items():
+            parts["model"] |= under(name, module_arrays(network.module))
+            parts["target"] |= under(name, module_arrays(self.targets[name].module))
+            parts["optimiser"] |= under(name, optimiser_arrays(self.optimisers[name]))
+        return parts | {"rewards": self.rewards.save()}
+
+    def load(self, parts: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Continue from what ``save`` has returned."""
+        for name, network in self.networks.items():
+            put_module(network.module, part(parts["model"], name))
+            put_module(self.targets[name].module, part(parts["target"], name))
+            put_optimiser(self.optimisers[name], part(parts["optimiser"], name))
+        self.rewards.load(parts["rewards"])
+
+
+class MADDPG(RowLearner):
+    """MADDPG for all seats of a game, with a model per agent or one that all agents share."""
+
+    def __init__(
+        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Params
+    ) -> None:
+        super().__init__(name, env_id, parameters, seed, params)
+        _check(params)
+        self._replay = Replay(params.buffer_size, self._rows)
+        with torch_apart(self._numbers):
+            self._models = [_Model(self._rows, seats, params) for seats in self._rows.groups]
+
+    def policy(self) -> NetworkPolicy:
+        """Return the actions of the actors, or their best choices, as a network."""
+        layers = [model.networks["actor"].layers for model in self._models]
+        head = "argmax" if self._rows.discrete else "tanh"
+        network = self._rows.network(layers, self._params.activation, head)
+        return NetworkPolicy(network, self.facts())
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return everything that training needs to continue, including the replay memory."""
+        return self._settings() | under("replay", self._replay.save())
+
+    def _settings(self) -> dict[str, np.ndarray]:
+        """Return what is saved besides the replay memory."""
+        arrays = {
+            "origin": self.origin(),
+            "steps": np.array(self.steps),
+            "numbers": self._numbers.copy(),
+        }
+        arrays |= under("game", self._rows.save())
+        for k, model in enumerate(self._models):
+            for name, saved in model.save().items():
+                arrays |= under(f"{name}.{k}", saved)
+        return arrays
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from a saved state; ``ValueError`` if it is one of another training."""
+        added = int(np.max(arrays.get("replay.added", 0), initial=0))
+        current = self._settings() | under("replay", self._replay.forms(added))
+        self.check_saved(arrays, current)
+        self._rows.load(part(arrays, "game"))
+        self._replay.load(part(arrays, "replay"))
+        for k, model in enumerate(self._models):
+            model.load({name: part(arrays, f"{name}.{k}") for name in model.save()})
+        self._numbers[:] = arrays["numbers"]
+        self.steps = int(arrays["steps"])
+
+    def advance(self) -> list[dict[str, float]]:
+        """Play one step in all lanes, and update all models when it is time."""
+        import torch
+
+        params = self._params
+        with torch.no_grad():
+            self._play()
+        if self.steps <= params.warmup or self.steps % params.train_every:
+            return []
+        reports = []
+        for _ in range(params.updates):
+            batch = self._replay.sample(params.batch_size)
+            reports += [self._update(model, batch) for model in self._models]
+            for model in self._models:
+                model.follow(params.tau)
+        return reports
+
+    def _play(self) -> None:
+        """Play one step in all lanes and store it."""
+        rows, params = self._rows, self._params
+        control = rows.engine.control
+        seen, legal = rows.observe(), rows.legal()
+        step = {
+            "inputs": rows.together(seen),
+            "legal": self._choices(legal),
+            "taught": rows.learning(),
+            "acted": rows.learning() & control.alive,
+        }
+        alive = control.alive.copy()
+        models = zip(self._models, seen, legal, strict=True)
+        moved = rows.step([self._explore(*parts) for parts in models])
+        lanes = rows.lane_step
+        terminal = params.time_limit == _TERMINAL
+        step |= {
+            "actions": rows.played() * alive[:, :, None],
+            "rewards": rows.together([part.rewards for part in moved]),
+            "following": rows.together([part.following for part in moved]),
+            "following_legal": self._choices([part.legal for part in moved]),
+            "following_alive": np.where(
+                lanes.over[:, None], rows.engine.final_alive, control.alive
+            ),
+            "ended": lanes.over & (~lanes.truncated | terminal),
+        }
+        self._replay.add(step)
+        for model, part_of in zip(self._models, moved, strict=True):
+            model.rewards(part_of)
+        self.steps += params.lanes
+
+    def _choices(self, legal: list[np.ndarray | None]) -> np.ndarray:
+        """Return legal choices (lanes, agents, choices), of none for Box actions."""
+        parts = [part for part in legal if part is not None]
+        rows = self._rows
+        return rows.together(parts) if parts else np.ones((rows.lanes, rows.agents, 0), np.bool_)
+
+    def _explore(self, model: _Model, inputs: np.ndarray, legal: np.ndarray | None) -> np.ndarray:
+        """Return actions with noise, at the beginning random ones."""
+        import torch
+
+        warm, spread = self.steps < self._params.warmup, self._params.exploration
+        if legal is None:
+            if warm:
+                return np.asarray(2.0 * torch.rand(len(inputs), self._rows.outputs) - 1.0)
+            outputs = model.outputs(torch.from_numpy(inputs).clone())
+            return np.asarray(torch.tanh(outputs) + spread * torch.randn_like(outputs))
+        allowed = torch.from_numpy(legal).clone()
+        random = torch.where(allowed, torch.rand(allowed.shape), -1.0).argmax(dim=1)
+        if warm:
+            return np.asarray(random)
+        outputs = model.outputs(torch.from_numpy(inputs).clone())
+        drawn = model.actions(outputs, allowed, noise=True).argmax(dim=1)
+        choices: np.ndarray = torch.where(torch.rand(len(inputs)) < spread, random, drawn).numpy()
+        return choices
+
+    def _update(self, model: _Model, batch: Batch) -> dict[str, float]:
+        """Make one gradient step of a model's critic and actor; return a report."""
+        import torch
+
+        params, seats = self._params, model.seats
+        unit = model.rewards.deviation if params.scale_rewards else 1.0
+        with torch.no_grad():
+            following = self._following(batch)[:, None].expand(-1, len(seats), -1, -1)
+            later = model.values(batch.following, following, target=True)
+            goes_on = params.gamma * (~batch.ended)[:, None]
+            aims = batch.rewards[:, seats] / unit + goes_on * later
+        played = batch.actions[:, None].expand(-1, len(seats), -1, -1)
+        values = model.values(batch.inputs, played)
+        critic_loss = _mean((values - aims) ** 2, batch.taught[:, seats])
+        self._descend(model, "critic", critic_loss)
+
+        outputs = model.outputs(batch.inputs[:, seats])
+        instead = played.clone()
+        places = torch.arange(len(seats))
+        instead[:, places, seats] = model.actions(outputs, batch.legal[:, seats], noise=True)
+        gain = model.values(batch.inputs, instead)
+        # Outputs near zero keep tanh and softmax where they have a gradient.
+        penalty = params.regularisation * (outputs**2).mean(dim=-1)
+        actor_loss = _mean(penalty - gain, batch.acted[:, seats])
+        self._descend(model, "actor", actor_loss)
+        return {
+            "critic_loss": float(critic_loss.detach()),
+            "actor_loss": float(actor_loss.detach()),
+        }
+
+    def _following(self, batch: Batch) -> "torch.Tensor":
+        """Return what the target actors of all seats do after the step, zeros of the dead."""
+        import torch
+
+        actions = torch.zeros_like(batch.actions)
+        for model in self._models:
+            outputs = model.outputs(batch.following[:, model.seats], target=True)
+            legal = batch.following_legal[:, model.seats]
+            actions[:, model.seats] = model.actions(outputs, legal, noise=False)
+        return actions * batch.following_alive[:, :, None]
+
+    def _descend(self, model: _Model, name: str, loss: "torch.Tensor") -> None:
+        """Make a gradient step of one network."""
+        import torch
+
+        model.optimisers[name].zero_grad()
+        parameters = list(model.networks[name].module.parameters())
+        gradients = torch.autograd.grad(loss, parameters)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        norm = torch.nn.utils.clip_grad_norm_(parameters, self._params.max_grad_norm)
+        if not torch.isfinite(norm + loss):
+            raise Diverged(f"The loss of the {name} or its gradient is not finite.")
+        if self._params.anneal:
+            left = max(0.0, 1.0 - self.steps / self._params.anneal)
+            for group in model.optimisers[name].param_groups:
+                group["lr"] = self._params.learning_rate * left
+        model.optimisers[name].step()
+
+
+def _mean(values: "torch.Tensor", counted: "torch.Tensor") -> "torch.Tensor":
+    """Return the mean of the values that count; 0 if none does."""
+    return (values * counted).sum() / counted.sum().clamp(min=1)
+
+
+def _check(params: Params) -> None:
+    """Raise ``ValueError`` for numbers that do not fit together."""
+    if params.train_every % params.lanes:
+        raise ValueError(
+            f"train_every was {params.train_every} and lanes {params.lanes}; allowed: a "
+            f"train_every that is a multiple of lanes."
+        )
+    if params.buffer_size < max(params.batch_size, params.lanes):
+        raise ValueError(
+            f"buffer_size was {params.buffer_size}, batch_size {params.batch_size} and lanes "
+            f"{params.lanes}; allowed: a buffer_size that is not less than either."
+        )
+
+
+def _entry(name: str, summary: str) -> LearnerEntry:
+    """Return the registry's entry of a variant."""
+
+    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> MADDPG:
+        return MADDPG(name, env_id, parameters, seed, params)
+
+    return LearnerEntry(name, create, summary, "off_policy", Params, _shortened, _first_update)
+
+
+def _first_update(params: Params) -> int:
+    """Return the steps after which the first update takes place."""
+    return (params.warmup // params.train_every + 1) * params.train_every
+
+
+def _shortened(params: Params, steps: int) -> Params:
+    """Change hyperparameters so that at least one update fits into ``steps``."""
+    lanes = min(params.lanes, max(1, steps // 8))
+    train_every = max(lanes, min(params.train_every, steps // 4) // lanes * lanes)
+    warmup = min(params.warmup, steps // 2)
+    return params._replace(lanes=lanes, train_every=train_every, warmup=warmup)
+
+
+LEARNERS = (
+    _entry("maddpg", "deterministic policy gradients, central critics, networks for each agent"),
+    _entry("maddpg_shared", "deterministic policy gradients, central critic, shared networks"),
+)
