@@ -15,6 +15,7 @@ import builders
 import numpy as np
 import pytest
 import toy_lift
+import toy_team
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -76,6 +77,22 @@ def _numbers(text, kind):
 
 
 # --- recordings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("team_toy")
+def test_a_common_reward_counts_once(tmp_path, command):
+    """The return of a team that shares one reward is that reward, not the sum over its agents."""
+    recording = coopbench.record(toy_team.SPEC.id, "random", seed=3)
+    assert len(recording.agents) > 1
+    assert recording.team_return == recording.rewards[:, 0].sum() != 0
+    text, data = _page(recording, tmp_path)
+    course = _numbers(data["series"]["return"], "<f4")
+    assert course[-1] == pytest.approx(recording.team_return)
+    assert "team&#39;s reward" in text or "team's reward" in text
+    assert "Return by agent" not in text
+    file = recording.save(tmp_path / "team.npz")
+    printed = command("replay", file, "--html", tmp_path / "team.html").out
+    assert f"return {recording.team_return:.6g}" in printed
 
 
 def test_a_recording_plays_again_bit_for_bit(env_id, tmp_path):

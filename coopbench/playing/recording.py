@@ -68,6 +68,13 @@ class Recording:
         """Stem of the files that are named after the episode."""
         return re.sub(r"[^\w.=@-]+", "-", self.title).strip("-.") or "episode"
 
+    @property
+    def team_return(self) -> float:
+        """Return of all agents together, of a common reward once."""
+        returns = self.rewards.sum(axis=0)
+        common = coopbench_envs.spec(self.env).common_reward
+        return float(returns[0] if common else self.rewards.sum())
+
     def play(self) -> Iterator[Engine]:
         """Yield one engine after the reset and after every step.
 

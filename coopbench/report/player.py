@@ -15,6 +15,7 @@ import numpy as np
 
 from coopbench.playing.recording import Recording
 from coopbench.report.templates import embedded, render
+from coopbench_envs import spec as spec_of
 from coopbench_envs.core import Discs
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import picture
@@ -102,7 +103,10 @@ class _Course:
         spec = self.engine.spec
         values = {"return": np.array(self._returns)}
         values |= dict(zip(spec.metrics, np.array(self._measures).T, strict=True))
-        meanings = {"return": "sum over agents and steps of the rewards so far", **spec.metrics}
+        whose = "agents and steps of the rewards"
+        if spec.common_reward:
+            whose = "steps of the team's reward"
+        meanings = {"return": f"sum over {whose} so far", **spec.metrics}
         return {
             "series": {name: _packed(course, "<f4") for name, course in values.items()},
             "meanings": meanings,
@@ -248,7 +252,9 @@ def _facts(recording: Recording, steps: list[int]) -> dict[str, str]:
     """What is played, in words; parameters that are empty stay out."""
     parameters = [f"{n} = {v}" for n, v in recording.parameters.items() if v not in ({}, (), None)]
     largest = max(b - a for a, b in pairwise(steps))
-    returns = recording.rewards.sum(axis=0)
+    returns, common = recording.rewards.sum(axis=0), spec_of(recording.env).common_reward
+    ends = f"mean {returns.mean():.4g}, {returns.min():.4g} to {returns.max():.4g}"
+    earned = {"Return": f"{returns[0]:.4g}"} if common else {"Return by agent": ends}
     return {
         "Environment": recording.env,
         **{name.capitalize(): text for name, text in recording.about.items()},
@@ -256,7 +262,7 @@ def _facts(recording: Recording, steps: list[int]) -> dict[str, str]:
         "Seed": str(recording.seed),
         "Steps": f"{len(recording)}"
         + (f", of which one in {largest} is shown" if largest > 1 else ""),
-        "Return by agent": f"mean {returns.mean():.4g}, {returns.min():.4g} to {returns.max():.4g}",
+        **earned,
         "Parameters": ", ".join(parameters),
         "Versions": ", ".join(f"{name} {number}" for name, number in recording.versions.items()),
     }

@@ -87,7 +87,8 @@ class _Strata(NamedTuple):
         """Return values (rows, episodes) in order, less the row's mean over their stratum."""
         ordered: np.ndarray = values[:, self.order]
         means = np.add.reduceat(ordered, self.starts, axis=1) / self.counts
-        return ordered - np.repeat(means, self.counts, axis=1)
+        centred: np.ndarray = ordered - np.repeat(means, self.counts, axis=1)
+        return centred
 
 
 class Crossed:

@@ -99,7 +99,7 @@ def show(
             raise ReplayError(f"{path} is to be a {ending} file; end its name in {ending}.")
     check_options(1, stride, fps, side)
     episode = find_episode(address)
-    yield f"{episode.title}: {len(episode)} steps, return {episode.rewards.sum():.6g}"
+    yield f"{episode.title}: {len(episode)} steps, return {episode.team_return:.6g}"
     if save is not None:
         yield f"Episode: {episode.save(save)}"
     if ".html" in files:
