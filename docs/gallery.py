@@ -44,6 +44,7 @@ STEP = 110  # milliseconds that every other frame stands
 PARAMETERS: dict[str, dict[str, Any]] = {
     "routing_v1": {"map": "labmaze_grid", "map_params": {"width": 21, "height": 21}},
     "skirmish": {"map": "3s5z"},
+    "skirmish_v1": {"map": "MMM2"},
     "rail": {"num_agents": 10, "height": 24, "width": 40, "horizon": 96},
 }
 # In order of preference; the first one that can play the game plays all seats.

@@ -104,7 +104,7 @@ def observe(c, w, s, i, horizon, obs):
             obs[i, a, k] = 0.0
         if not s.living[i, a]:
             continue
-        at = _see_ground(c, w, s, i, a, obs)
+        at = see_ground(c, w, s, i, a, obs)
         for k in range(c.num_enemies + c.num_agents):  # enemies come first
             v = k + c.num_agents if k < c.num_enemies else k - c.num_enemies
             if v != a:
@@ -118,7 +118,7 @@ def observe(c, w, s, i, horizon, obs):
 
 
 @kernel
-def _see_ground(c, w, s, i, a, obs):
+def see_ground(c, w, s, i, a, obs):
     x, y = np.float64(s.x[i, a]), np.float64(s.y[i, a])
     for k in range(4):
         obs[i, a, k] = is_open(c.terrain, x, y, k)

@@ -1,0 +1,359 @@
+"""Skirmish 1: small armies fight on StarCraft II's own clock, from starts drawn for every episode.
+
+Every agent is one unit; the enemies walk to where the agents began and attack what they meet. All
+blows of a tick fall at once, units find ways round walls, and cooldowns vary by chance. The team
+shares one reward for damage, kills and victory.
+Rules, maps and what may be claimed: docs/environments/skirmish_v1.md.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
+from coopbench_envs.layouts import Part, consecutive
+from coopbench_envs.parameters import Allowed, between, one_of
+from coopbench_envs.skirmish import picture as pictures
+from coopbench_envs.skirmish import sight, skirmish
+from coopbench_envs.skirmish.army import HEALS, Army, Rewards, army_of, words
+from coopbench_envs.skirmish.features import Shown, state_size
+from coopbench_envs.skirmish.force import SCRATCH, Force, Rules
+from coopbench_envs.skirmish.force import allocate as allocate_force
+from coopbench_envs.skirmish.native import kinds_of, native, ordered
+from coopbench_envs.skirmish.paths import ground_of, piece_of
+from coopbench_envs.skirmish.scenario import Scenario, bundled, bundled_maps, read_scenario
+from coopbench_envs.skirmish.starts import FIXED, NEAR, SPREAD, Starts, muster_drawn, starts_of
+from coopbench_envs.skirmish.strikes import DEALT, OVERKILL, TAKEN
+from coopbench_envs.skirmish.targets import OPPONENTS
+from coopbench_envs.skirmish.tick import LISTED, muster, play, views
+
+POINTS, FIGHTERS, UNITS = range(3)  # what ``standing`` returns
+_SLACK = 0.5  # cells that contacts may move a unit by before lists of neighbours are made anew
+_FOLLOWING = frozenset({"2c_vs_64zg"})  # maps whose enemies walk to the agents, wherever they are
+_FULL = 0.9  # least share of ground in its rectangle where starts are reflected or surrounded
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    map: Annotated[str, one_of(bundled_maps(), "map of this package")] = "3m"
+    map_file: Annotated[
+        str | None, Allowed("JSON file of a map of your own, which then takes the place of map")
+    ] = None
+    horizon: Annotated[
+        int | None, between(1, 1_000_000, "steps of an episode; none: the map's limit")
+    ] = None
+    start: Annotated[
+        str, one_of(("drawn", "fixed"), "whether the seed draws where units begin")
+    ] = "drawn"
+    opponent: Annotated[str, one_of(OPPONENTS, "what the enemies do")] = "attack_move"
+    reaction: Annotated[int, between(0, 100, "ticks before an enemy attacks a new target")] = 0
+    jitter: Annotated[bool, Allowed("cooldowns vary by -1 to 2 ticks")] = True
+    ranges: Annotated[
+        str, one_of(("unit", "smac"), "sight and reach: by kind of unit, or 9 and 6 cells")
+    ] = "unit"
+    field_of_view: Annotated[
+        float, between(1, 360, "degrees around the last move or attack that an agent sees")
+    ] = 360.0
+    obs_all_health: Annotated[bool, Allowed("observe health and shields of others")] = True
+    obs_own_health: Annotated[bool, Allowed("observe one's own health and shield")] = True
+    obs_last_action: Annotated[bool, Allowed("observe the last actions of allies")] = False
+    obs_timestep_number: Annotated[bool, Allowed("observe the share of time that is over")] = False
+    obs_pathing_grid: Annotated[bool, Allowed("observe where 8 points can be walked on")] = False
+    obs_terrain_height: Annotated[bool, Allowed("observe the height of 9 points")] = False
+    state_last_action: Annotated[bool, Allowed("last actions are in the global state")] = True
+    state_timestep_number: Annotated[bool, Allowed("the time is in the global state")] = False
+    reward_sparse: Annotated[bool, Allowed("1 for a victory, -1 for a defeat, 0 else")] = False
+    reward_only_positive: Annotated[bool, Allowed("pay nothing for losses of agents")] = True
+    reward_death_value: Annotated[float, between(0, 1e6, "for each enemy killed")] = 10.0
+    reward_win: Annotated[float, between(0, 1e6, "for a victory")] = 200.0
+    reward_defeat: Annotated[float, between(-1e6, 1e6, "for a defeat")] = 0.0
+    reward_negative_scale: Annotated[
+        float, between(0, 1e6, "share of own losses that is subtracted if they count")
+    ] = 0.5
+    reward_scale: Annotated[bool, Allowed("scale rewards by the most that a map pays")] = True
+    reward_scale_rate: Annotated[
+        float, between(0, 1e6, "return of a perfect episode if scaled", above=True)
+    ] = 20.0
+    reward_abs_bug: Annotated[bool, Allowed("pay what enemies regain, as SMAC does by mistake")] = (
+        False
+    )
+    smac_quirks: Annotated[
+        bool, Allowed("number enemies' types and scale sparse rewards as SMAC does, by mistake")
+    ] = False
+
+
+class Constants(NamedTuple):
+    """Numbers and arrays of one task, as the kernels read them."""
+
+    horizon: int
+    army: Army
+    rules: Rules
+    starts: Starts
+    shown: Shown
+    rewards: Rewards
+    abs_bug: bool
+
+
+def constants(p: Params) -> Constants:
+    """Return the constants, from the checked map.
+
+    Raises:
+        ValueError: the map's file is missing or wrong, or lacks what a parameter needs.
+    """
+    written, where = _scenario_of(p)
+    # Version 0 checks the options that both versions have.
+    checked = skirmish.constants(skirmish.Params(**_shared(p)))
+    scenario = _on_one_piece(ordered(native(written)), where)
+    army = army_of(
+        scenario,
+        heights=p.obs_terrain_height,
+        rewards=checked.rewards,
+        opponent=OPPONENTS.index(p.opponent),
+    )
+    rules = _rules(p, scenario, army, where)
+    mode = FIXED
+    if p.start == "drawn":
+        mode = SPREAD if _is_field(scenario.terrain) else NEAR
+    return Constants(
+        horizon=checked.horizon,
+        army=army,
+        rules=rules,
+        starts=starts_of(scenario.terrain, mode, rules.max_radius),
+        shown=checked.shown,
+        rewards=checked.rewards,
+        abs_bug=p.reward_abs_bug,
+    )
+
+
+def _scenario_of(p: Params) -> tuple[Scenario, str]:
+    if p.map_file is None:
+        return bundled(p.map), f"The map {p.map!r}"
+    return read_scenario(Path(p.map_file)), f"The map file {p.map_file!r}"
+
+
+def _on_one_piece(scenario: Scenario, where: str) -> Scenario:
+    """Return the map without ground that cannot be reached from where its first walker stands."""
+    cells = scenario.positions.astype(int)
+    walkers = [u for u, kind in enumerate(scenario.kinds) if not kind.flies]
+    if not walkers:
+        return scenario
+    column, row = cells[walkers[0]]
+    piece = piece_of(scenario.terrain, row, column)
+    if not piece[cells[walkers, 1], cells[walkers, 0]].all():
+        raise ValueError(
+            f"{where} has units that cannot reach each other on the ground; version 1 finds ways "
+            f"between all of them. Open a way, or play it in version 0."
+        )
+    return replace(scenario, terrain=piece)
+
+
+def _shared(p: Params) -> dict[str, Any]:
+    """Return the parameters that version 0 has, too."""
+    return {name: value for name, value in p._asdict().items() if name in skirmish.Params._fields}
+
+
+def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
+    kinds = kinds_of(scenario, army, by_type=p.ranges == "unit")
+    different = list(dict.fromkeys(scenario.kinds))
+    radius = max(kind.radius for kind in different)
+    speed = max(kind.speed for kind in different)
+    return Rules(
+        num_agents=scenario.num_allies,
+        num_enemies=scenario.num_enemies,
+        kinds=kinds,
+        ground=ground_of(scenario.terrain, where),
+        kind=np.array([different.index(kind) for kind in scenario.kinds]),
+        start=scenario.positions.astype(np.float64),
+        max_radius=radius,
+        nearby=2 * radius + 2 * LISTED * speed + _SLACK,
+        opponent=OPPONENTS.index(p.opponent),
+        follows=p.map_file is None and p.map in _FOLLOWING,
+        march_x=float(scenario.attack_point[0]),
+        march_y=float(scenario.attack_point[1]),
+        reaction=int(p.reaction),
+        jitter=bool(p.jitter),
+        has_splash=army.has_splash,
+        scripted=False,
+        faces=p.field_of_view < 360,
+        half_cosine=math.cos(math.radians(p.field_of_view / 2)),
+    )
+
+
+def _is_field(terrain: np.ndarray) -> bool:
+    """Return whether a map is one open field, its own image in the middle line."""
+    rows, columns = np.nonzero(terrain)
+    box = terrain[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    is_whole = all((np.diff(line.astype(int)) != 0).sum() <= 2 for line in (*box, *box.T))
+    return bool(is_whole and box.mean() >= _FULL and (box == box[:, ::-1]).all())
+
+
+def allocate(c: Constants, lanes: int) -> Force:
+    """Return a new state for ``lanes`` battles."""
+    return allocate_force(c.rules, lanes)
+
+
+@kernel
+def reset(c, s, i, rng):
+    muster(c.rules, s, i)
+    muster_drawn(c.starts, c.rules, s, i, rng)
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    r, sums = c.rules, s.sums[i]
+    mine, theirs = standing(c, s, i, True), standing(c, s, i, False)
+    play(r, views(s, i), rng, i, actions)
+    s.dealt[i] += sums[DEALT]
+    s.taken[i] += sums[TAKEN]
+    s.overkill[i] += sums[OVERKILL]
+    if s.contact[i] < 0 and sums[DEALT] + sums[TAKEN] > 0.0:
+        s.contact[i] = s.time[i]
+    mine_now, theirs_now = standing(c, s, i, True), standing(c, s, i, False)
+    won = theirs_now[FIGHTERS] == 0.0 and mine_now[FIGHTERS] > 0.0
+    over = theirs_now[FIGHTERS] == 0.0 or mine_now[FIGHTERS] == 0.0
+    beaten = over and not won and mine_now[UNITS] + theirs_now[UNITS] > 0.0
+    gained, lost = theirs[POINTS] - theirs_now[POINTS], mine[POINTS] - mine_now[POINTS]
+    rewards[i, 0] = pay(c, lost, gained, won, beaten)
+    for a in range(r.num_agents):
+        terminated[i, a] = over
+
+
+@kernel
+def standing(c, s, i, allied):
+    """Return what a side still has: its points, its units that fight, and all its units."""
+    begin = 0 if allied else c.rules.num_agents
+    end = c.rules.num_agents if allied else begin + c.rules.num_enemies
+    traits = c.rules.kinds.traits
+    return tally(s.living[i], s.hp[i], s.shield[i], s.kind[i], traits, c.rewards.death, begin, end)
+
+
+@routine
+def tally(living, hp, shield, kind, traits, death, begin, end):
+    """Count the units from ``begin`` to ``end``.
+
+    Their points are health, shields and what a death counts. A side of which only units that heal
+    are left is beaten.
+    """
+    points, fighters, units = 0.0, 0.0, 0.0
+    for u in range(begin, end):
+        if living[u]:
+            points += hp[u] + shield[u] + death
+            units += 1.0
+            if traits[kind[u], HEALS] == 0:
+                fighters += 1.0
+    return points, fighters, units
+
+
+@kernel
+def pay(c, mine, theirs, won, beaten):
+    """Return the reward of a step: of the points that both sides have lost, and of the end."""
+    r = c.rewards
+    if r.sparse:
+        reward = 1.0 if won else -1.0 if beaten else 0.0
+    else:
+        reward = theirs
+        if not r.only_positive:
+            reward -= r.negative * mine
+        elif c.abs_bug:
+            reward = abs(reward)
+        else:
+            reward = max(0.0, reward)
+        if won:
+            reward += r.win
+        elif beaten:
+            reward += r.defeat
+    return reward * r.scale
+
+
+@kernel
+def present(c, s, i, alive):
+    for a in range(c.rules.num_agents):
+        alive[i, a] = s.living[i, a]
+
+
+@kernel
+def mask(c, s, i, masks):
+    sight.mask(c.army, c.rules, s, i, masks)
+
+
+@kernel
+def observe(c, s, i, obs):
+    sight.observe(c.army, c.rules, c.shown, s, i, c.horizon, obs)
+
+
+@kernel
+def global_state(c, s, i, out):
+    sight.write_state(c.army, c.rules, c.shown, s, i, c.horizon, out)
+
+
+@kernel
+def measure(c, s, i, measures):
+    r = c.rules
+    mine, theirs = standing(c, s, i, True), standing(c, s, i, False)
+    measures[i, 0] = theirs[FIGHTERS] == 0.0 and mine[FIGHTERS] > 0.0
+    measures[i, 1] = r.num_agents - mine[UNITS]
+    measures[i, 2] = r.num_enemies - theirs[UNITS]
+    measures[i, 3] = s.dealt[i]
+    measures[i, 4] = s.taken[i]
+    measures[i, 5] = s.overkill[i]
+    measures[i, 6] = s.contact[i] if s.contact[i] >= 0 else c.horizon
+
+
+def agents(c: Constants) -> tuple[str, ...]:
+    """Return the names of the agents: the kind of the unit, and the number in the team."""
+    team = words(c.army)[: c.rules.num_agents]
+    return tuple(f"{word}_{a}" for a, word in enumerate(team))
+
+
+def layout(c: Constants) -> Mapping[str, Part]:
+    """Return the parts of an observation."""
+    return consecutive(sight.parts(c.army, c.shown))
+
+
+def _width(c: Constants) -> int:
+    return max(part.stop for part in layout(c).values())
+
+
+SPEC = EnvSpec(
+    id="coopbench/Skirmish-v1",
+    module=__name__,
+    kernels=Kernels(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=observe,
+        measure=measure,
+        mask=mask,
+        global_state=global_state,
+        present=present,
+    ),
+    params=Params,
+    constants=constants,
+    agents=agents,
+    observation_space=lambda c, agent: Box(-1.0, 1.0, (_width(c),), np.float32),
+    action_space=lambda c, agent: Discrete(c.army.choices),
+    layout=layout,
+    metrics={
+        "win": "1 if only the agents have units left that fight, else 0",
+        "dead_allies": "agents that have fallen",
+        "dead_enemies": "enemies that have fallen",
+        "damage_dealt": "health and shields that attacks have taken from enemies",
+        "damage_taken": "health and shields that attacks have taken from agents",
+        "overkill": "damage of agents beyond what their victims had left",
+        "first_contact": "steps before the first damage; the limit if there was none",
+    },
+    picture=pictures.picture,
+    text=pictures.text,
+    global_state_space=lambda c: Box(-1.0, 1.0, (state_size(c.army, c.shown),), np.float32),
+    common_reward=True,
+    scratch=SCRATCH,
+    files=skirmish.FILES,
+    held_out="map",
+    source="Samvelyan et al. 2019, SMAC; Ellis et al. 2023, SMACv2; rules of SMAClite, corrected",
+)

@@ -1,0 +1,331 @@
+"""Skirmish-v1 by hand: the clock, blows at once, contacts, ways, drawn starts, sight, rewards."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.registry import make_policy
+from coopbench_envs import Engine
+from coopbench_envs.engine import DISABLED
+from coopbench_envs.skirmish.paths import ground_of, heading
+from coopbench_envs.skirmish.scenario import bundled_maps
+from coopbench_envs.skirmish.terrain import presets
+
+ID = "coopbench/Skirmish-v1"
+STOP, NORTH, SOUTH, EAST, WEST, FIRST = range(1, 7)
+
+
+@pytest.fixture
+def battle(tmp_path):
+    """Begin a battle of units at given places; enemies stand, and nothing is left to chance."""
+
+    def begin(allies, enemies, state=None, *, entries=None, lanes=1, **parameters):
+        groups = [
+            {"x": x, "y": y, "faction": faction, "units": {kind: 1}}
+            for faction, units in (("ALLY", allies), ("ENEMY", enemies))
+            for kind, x, y in units
+        ]
+        content = {"groups": groups, "attack_point": [9, 16], "terrain_preset": "SIMPLE"}
+        file = tmp_path / "map.json"
+        file.write_text(json.dumps(content | {"limit": 50} | (entries or {})))
+        options = {"opponent": "hold", "jitter": False, "start": "fixed"} | parameters
+        engine = Engine(ID, lanes, map_file=str(file), **options)
+        engine.reset(np.arange(lanes), state=state)
+        return engine
+
+    return begin
+
+
+def play(engine, *actions, steps=1):
+    for _ in range(steps):
+        engine.step(np.array([actions] * engine.lanes), DISABLED)
+    return engine.state
+
+
+@pytest.mark.parametrize(
+    ("ally", "enemy", "shield", "lost"),
+    [
+        ("MARAUDER", "STALKER", 5, (5, 20 - 5 - 1)),  # bonus; armour only behind the shield
+        ("MARAUDER", "MARINE", 0, (0, 10)),
+        ("STALKER", "MARAUDER", 0, (0, 13 + 5 - 1)),
+        ("ZEALOT", "MARINE", 0, (0, 8 + 8)),
+        ("ZEALOT", "STALKER", 3, (3, (8 - 3 - 1) + (8 - 1))),  # armour counts for each blow
+        ("COLOSSUS", "HYDRALISK", 0, (0, 2 * (10 + 5))),
+    ],
+)
+def test_one_attack(battle, ally, enemy, shield, lost):
+    engine = battle([(ally, 9, 16)], [(enemy, 11 if ally == "COLOSSUS" else 10.2, 16)])
+    hp = float(engine.state.hp[0, 1])
+    state = {"shield": np.array([[0.0, shield]]), "wait": np.full((1, 2), 100.0)}
+    engine.reset(np.array([0]), state=state)
+    regained = 0.2734 / 2 if enemy == "HYDRALISK" else 0.0
+    state = play(engine, FIRST)
+    assert shield - state.shield[0, 1] == pytest.approx(lost[0])
+    assert hp - state.hp[0, 1] == pytest.approx(lost[1], abs=regained + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ticks"),
+    [("MARINE", 14), ("MARAUDER", 24), ("STALKER", 30), ("ZEALOT", 19), ("ZERGLING", 11)],
+)
+def test_cooldowns_are_whole_ticks_of_the_native_clock(battle, kind, ticks):
+    victim = ("COLOSSUS", {"ZEALOT": 10.55, "ZERGLING": 10.4}.get(kind, 12), 16)
+    engine = battle([(kind, 9, 16)], [victim])
+    play(engine, FIRST)
+    assert engine.state.cooldown[0, 0] == ticks - 7  # the attack falls in the first of 8 ticks
+    jittered = battle([(kind, 9, 16)], [victim], lanes=64, jitter=True)
+    play(jittered, FIRST)
+    assert set(jittered.state.cooldown[:, 0]) == {ticks - 7.0 + k for k in (-1, 0, 1, 2)}
+
+
+def test_speeds_are_those_of_the_native_clock(battle):
+    for kind, speed in (("MARINE", 2.25), ("STALKER", 2.9531), ("BANELING", 2.5)):
+        engine = battle([(kind, 9, 16)], [("MARINE", 25, 16)])
+        assert play(engine, NORTH).y[0, 0] == pytest.approx(16 + speed / 2)
+
+
+def test_blows_fall_at_once_and_an_exchange_is_no_victory(battle):
+    engine = battle([("MARINE", 9, 16)], [("MARINE", 12, 16)])
+    engine.reset(np.array([0]), state={"hp": np.full((1, 2), 6.0)})
+    play(engine, FIRST)
+    assert not engine.state.living.any()
+    assert engine.control.ended[0]
+    measures = dict(zip(engine.spec.metrics, engine.control.measures[0], strict=True))
+    assert (measures["win"], measures["dead_allies"], measures["dead_enemies"]) == (0, 1, 1)
+    assert engine.control.rewards[0, 0] == pytest.approx((6 + 10) / (45 + 10 + 200) * 20)
+
+
+def test_orders_on_the_dead_waste_nothing(battle):
+    engine = battle([("MARINE", 9, 16)], [("MARINE", 12, 16), ("MARINE", 12, 20)])
+    engine.reset(np.array([0]), state={"hp": np.array([[45.0, 6.0, 45.0]])})
+    first = 6 + int(np.flatnonzero(engine.state.hp[0, 1:] == 6.0)[0])
+    play(engine, first)
+    assert engine.state.living[0].sum() == 2
+    assert engine.state.cooldown[0, 0] == 14 - 7
+    play(engine, first, steps=2)
+    assert engine.state.cooldown[0, 0] == 0
+    assert engine.control.invalid[0, 0] == 2
+
+
+def test_overkill_is_counted(battle):
+    engine = battle([("MARINE", 9, 15), ("MARINE", 9, 17)], [("MARINE", 12, 16)])
+    engine.reset(np.array([0]), state={"hp": np.array([[45.0, 45.0, 4.0]])})
+    play(engine, FIRST, FIRST)
+    measures = dict(zip(engine.spec.metrics, engine.control.measures[0], strict=True))
+    assert measures["overkill"] == 8
+    assert measures["damage_dealt"] == 4
+    assert measures["win"] == 1
+
+
+def test_shields_grow_after_ten_seconds(battle):
+    engine = battle([("STALKER", 9, 16)], [("MARINE", 25, 16)])
+    engine.reset(
+        np.array([0]), state={"shield": np.array([[70.0, 0.0]]), "wait": np.array([[12.0, 0.0]])}
+    )
+    assert play(engine, STOP).shield[0, 0] == 70.0
+    assert play(engine, STOP).shield[0, 0] == 70.0 + 5 * 2 / 16  # in the ticks 12 to 16
+
+
+def test_healing_costs_a_third_of_its_points(battle):
+    engine = battle([("MARINE", 9, 16), ("MEDIVAC", 11, 16)], [("MARINE", 25, 16)])
+    marine = engine.agents.index("marine_0") if "marine_0" in engine.agents else 1
+    medivac = 1 - marine
+    hp = np.where(np.arange(3) == marine, 20.0, engine.state.hp[0])
+    engine.reset(np.array([0]), state={"hp": hp[None]})
+    before = float(engine.state.energy[0, medivac])
+    actions = [STOP, STOP]
+    actions[medivac] = FIRST + marine
+    state = play(engine, *actions)
+    assert state.hp[0, marine] == pytest.approx(20 + 8 * 9 / 16)
+    grown = 8 * 0.5625 / 16
+    assert state.energy[0, medivac] == pytest.approx(before + grown - 8 * 9 / 16 / 3)
+
+
+def test_a_side_of_healers_alone_is_beaten(battle):
+    engine = battle(
+        [("MARINE", 9, 16), ("MARINE", 9, 18)], [("MARINE", 12, 16), ("MEDIVAC", 14, 16)]
+    )
+    marine = int(
+        np.flatnonzero(engine.constants.rules.kinds.traits[engine.state.kind[0], 1] == 0)[-1]
+    )
+    hp = np.where(np.arange(4) == marine, 6.0, engine.state.hp[0])
+    engine.reset(np.array([0]), state={"hp": hp[None]})
+    play(engine, FIRST + marine - 2, FIRST + marine - 2)
+    assert engine.control.ended[0]
+    assert engine.control.measures[0, 0] == 1
+
+
+def test_only_units_that_move_are_pushed(battle):
+    engine = battle([("MARINE", 9, 16), ("MARINE", 10, 16.05)], [("MARINE", 25, 16)])
+    state = play(engine, EAST, STOP)
+    assert (state.x[0, 1], state.y[0, 1]) == (np.float32(10), np.float32(16.05))
+    apart = math.hypot(state.x[0, 1] - state.x[0, 0], state.y[0, 1] - state.y[0, 0])
+    assert apart >= 0.75 - 1e-9
+
+
+def test_ways_lead_round_walls():
+    terrain = presets()["RAVINE"]
+    ground = ground_of(terrain, "The map")
+    x, y = 16.5, 9.5
+    crossed = []
+    for _ in range(200):
+        goal_x, goal_y = heading(ground, x, y, 16.5, 16.5)
+        length = math.hypot(goal_x - x, goal_y - y)
+        if length == 0:
+            break
+        share = min(1.0, 0.5 / length)
+        x, y = x + share * (goal_x - x), y + share * (goal_y - y)
+        crossed.append(terrain[int(y), int(x)])
+    assert all(crossed)
+    assert math.hypot(x - 16.5, y - 16.5) < 1e-9
+    assert len(crossed) > 50  # it walked round the wall
+
+
+def test_enemies_wait_before_they_attack_a_new_target(battle):
+    lost = []
+    for reaction in (0, 7, 8):
+        engine = battle([("MARINE", 9, 16)], [("MARINE", 12, 16)], reaction=reaction)
+        lost.append(45 - play(engine, STOP).hp[0, 0])
+    assert lost == [6, 6, 0]
+
+
+def test_regained_points_lower_the_reward(battle):
+    engine = battle([("MARINE", 9, 16)], [("ZERGLING", 12, 16)])
+    engine.reset(np.array([0]), state={"hp": np.array([[45.0, 20.0]])})
+    play(engine, FIRST)
+    scale = 20 / (35 + 10 + 200)
+    assert engine.control.rewards[0, 0] == pytest.approx((6 - 8 * 0.2734 / 16) * scale)
+    play(engine, STOP)
+    assert engine.control.rewards[0, 0] == 0.0
+    literal = battle([("MARINE", 9, 16)], [("ZERGLING", 12, 16)], reward_abs_bug=True)
+    literal.reset(np.array([0]), state={"hp": np.array([[45.0, 20.0]])})
+    play(literal, STOP)
+    assert literal.control.rewards[0, 0] == pytest.approx(8 * 0.2734 / 16 * scale)
+
+
+def test_sight_and_reach_follow_from_the_kind(battle):
+    allies = [("ZEALOT", 9, 14), ("STALKER", 9, 18)]
+    engine = battle(allies, [("MARINE", 14.5, 16)])
+    zealot = int(engine.agents[1].startswith("zealot"))
+    stalker = 1 - zealot
+    masks = engine.control.masks[0]
+    assert (masks[stalker, FIRST], masks[zealot, FIRST]) == (1, 0)
+    smac = battle(allies, [("MARINE", 14.5, 16)], ranges="smac")
+    assert smac.control.masks[0, :, FIRST].all()
+
+
+def test_a_field_of_view_hides_what_is_behind(battle):
+    engine = battle([("MARINE", 9, 16)], [("MARINE", 12, 16)], field_of_view=90)
+    assert engine.control.masks[0, 0, FIRST] == 1
+    play(engine, WEST)
+    assert engine.control.masks[0, 0, FIRST] == 0
+    enemies = engine.layout["enemies"]
+    assert not engine.control.obs[0, 0, enemies.start : enemies.stop].any()
+
+
+def test_places_are_observed():
+    engine = Engine(ID, map="3m", start="fixed")
+    engine.reset(np.array([0]))
+    part = engine.layout["place"]
+    x, y = engine.control.obs[0, :, part.start : part.stop].T
+    np.testing.assert_allclose(x, (engine.state.x[0, :3] - 16) / 16, atol=1e-6)
+    np.testing.assert_allclose(y, (engine.state.y[0, :3] - 16) / 16, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", bundled_maps())
+def test_drawn_starts_are_on_the_ground_and_clear(name):
+    engine = Engine(ID, 16, map=name)
+    engine.reset(np.arange(16))
+    state, rules = engine.state, engine.constants.rules
+    assert rules.ground.walkable[state.y.astype(int), state.x.astype(int)].all()
+    assert len(np.unique(state.x[:, 0])) == 16
+    radius, layer = rules.kinds.stats[state.kind, 9], rules.kinds.layer[state.kind]
+    gap = np.hypot(state.x[:, :, None] - state.x[:, None], state.y[:, :, None] - state.y[:, None])
+    touch = gap < radius[:, :, None] + radius[:, None] - 1e-9
+    touch &= layer[:, :, None] == layer[:, None]
+    touch &= ~np.eye(len(rules.kind), dtype=bool)
+    assert touch.mean() < 0.002
+
+
+def test_one_half_of_the_starts_is_reflected():
+    engine = Engine(ID, 200, map="8m")
+    engine.reset(np.arange(200))
+    x, y = engine.state.x, engine.state.y
+    images = np.isclose(x[:, :8] + x[:, 8:], 32).all(axis=1)
+    images &= np.isclose(y[:, :8], y[:, 8:]).all(axis=1)
+    assert 70 <= images.sum() <= 130
+
+
+@given(
+    name=st.sampled_from(("3m", "MMM2", "corridor", "2c_vs_64zg", "bane_vs_bane", "1c3s5z")),
+    start=st.sampled_from(("drawn", "fixed")),
+    seed=st.integers(0, 2**64 - 1),
+)
+@settings(max_examples=12, deadline=None)
+def test_everything_stays_within_its_bounds(name, start, seed):
+    engine = Engine(ID, map=name, start=start, global_state=True)
+    engine.reset(np.array([seed], np.uint64))
+    rng = np.random.default_rng(seed)
+    rules, control = engine.constants.rules, engine.control
+    walks = rules.kinds.layer[rules.kind] == 0
+    full = rules.kinds.stats[rules.kind]
+    for _ in range(12):
+        state = engine.state
+        assert ((state.x >= 0) & (state.x < 32) & (state.y >= 0) & (state.y < 32)).all()
+        on_ground = rules.ground.walkable[state.y.astype(int), state.x.astype(int)]
+        assert on_ground[:, walks].all()
+        for values, most in ((state.hp, full[:, 0]), (state.shield, full[:, 1])):
+            assert ((values >= 0) & (values <= most)).all()
+        assert np.abs(control.obs).max() <= 1
+        assert np.abs(control.state).max() <= 1
+        engine.step((rng.random(control.masks.shape) * control.masks).argmax(axis=2), DISABLED)
+    assert (control.invalid == 0).all()
+
+
+def games(lanes, **parameters):
+    """Play one episode per lane, in which agents do what enemies do; return the engine."""
+    engine = Engine(ID, lanes, **parameters)
+    engine.constants = engine.constants._replace(
+        rules=engine.constants.rules._replace(scripted=True)
+    )
+    engine.reset(np.arange(lanes))
+    while not engine.control.done.all():
+        engine.step(np.full((lanes, len(engine.agents)), STOP), DISABLED)
+    return engine
+
+
+def test_a_won_game_without_regeneration_pays_twenty():
+    engine = games(32, map="3m")
+    won = engine.control.measures[:, 0] == 1
+    assert won.any()
+    np.testing.assert_allclose(engine.control.returns[won, 0], 20.0)
+
+
+@pytest.mark.parametrize("start", ["fixed", "drawn"])
+def test_mirrored_teams_win_equally_often(start):
+    engine = games(400, map="3m", start=start)
+    won = engine.control.measures[:, 0] == 1
+    lost = ~engine.state.living[:, :3].any(axis=1) & ~won & engine.state.living[:, 3:].any(axis=1)
+    sides = won.sum() + lost.sum()
+    assert sides > 300
+    assert abs(won.sum() - lost.sum()) < 4 * math.sqrt(sides)
+
+
+def test_commanders_play_by_the_mask():
+    for name in ("attack_nearest", "smac_heuristic", "focus_fire", "kite"):
+        engine = Engine(ID, 4, map="MMM2")
+        engine.reset(np.arange(4))
+        policy = make_policy(name, Game.of(engine))
+        memory = policy.initial(Game.of(engine), np.zeros(4))
+        for _ in range(10):
+            state = engine.view()
+            actions, memory = policy.act(
+                engine.control.obs, memory, state, engine.control.masks == 1
+            )
+            engine.step(actions, DISABLED)
+        assert (engine.control.invalid == 0).all()
