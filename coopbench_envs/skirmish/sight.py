@@ -5,15 +5,18 @@ a field of view may narrow what is seen and attacked.
 """
 
 import math
+from typing import NamedTuple
 
-from coopbench_envs.core import kernel, routine
+import numpy as np
+
+from coopbench_envs.core import kernel, routine, subroutine
 from coopbench_envs.skirmish.army import COOLDOWN, ENERGY, HEALS, HP, SHIELD, TYPE, Army
 from coopbench_envs.skirmish.dynamics import FIRST_MOVE, FIRST_TARGET, HALT, NO_OP
 from coopbench_envs.skirmish.features import Shown, is_open, see_ground, sizes
 from coopbench_envs.skirmish.native import REACH, SIGHT
 from coopbench_envs.skirmish.strikes import JITTER
 
-__all__ = ["mask", "observe", "parts", "write_state"]
+__all__ = ["Seen", "mask", "observe", "parts", "seen", "write_state"]
 
 
 def parts(army: Army, shown: Shown) -> dict[str, tuple[int, ...]]:
@@ -21,6 +24,42 @@ def parts(army: Army, shown: Shown) -> dict[str, tuple[int, ...]]:
     shapes = sizes(army, shown)
     time = {"time": shapes.pop("time")} if "time" in shapes else {}
     return {**shapes, **time, "place": (2,)}
+
+
+class Seen(NamedTuple):
+    """The fields of ``Force`` that agents see something of."""
+
+    time: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    face_x: np.ndarray
+    face_y: np.ndarray
+    hp: np.ndarray
+    shield: np.ndarray
+    energy: np.ndarray
+    cooldown: np.ndarray
+    kind: np.ndarray
+    living: np.ndarray
+    last: np.ndarray
+
+
+@kernel
+def seen(s):
+    """Return the fields that agents see something of."""
+    return Seen(
+        time=s.time,
+        x=s.x,
+        y=s.y,
+        face_x=s.face_x,
+        face_y=s.face_y,
+        hp=s.hp,
+        shield=s.shield,
+        energy=s.energy,
+        cooldown=s.cooldown,
+        kind=s.kind,
+        living=s.living,
+        last=s.last,
+    )
 
 
 @routine
@@ -39,7 +78,7 @@ def _is_seen(r, s, i, a, v, limit):
     return _sees(s.x[i], s.y[i], s.face_x[i], s.face_y[i], r.faces, r.half_cosine, a, v, limit)
 
 
-@kernel
+@subroutine
 def mask(c, r, s, i, masks):
     """Write the legal actions of all agents: no-op for the dead, anything else for the living."""
     for a in range(r.num_agents):
@@ -61,7 +100,7 @@ def mask(c, r, s, i, masks):
                 masks[i, a, FIRST_TARGET + v - first] = seen
 
 
-@kernel
+@subroutine
 def observe(c, r, w, s, i, horizon, obs):
     """Write the observations of all agents; ``w`` says what they show. The dead see zeros."""
     for a in range(r.num_agents):
@@ -146,7 +185,7 @@ def _write_health(stats, s, i, v, shields, out, at):
     return at + 2 if shields else at + 1
 
 
-@kernel
+@subroutine
 def write_state(c, r, w, s, i, horizon, out):
     """Write the global state: all units from the middle of the map, last actions, the time."""
     for k in range(out.shape[1]):

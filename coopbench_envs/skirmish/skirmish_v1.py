@@ -27,6 +27,7 @@ from coopbench_envs.skirmish.force import allocate as allocate_force
 from coopbench_envs.skirmish.native import kinds_of, native, ordered
 from coopbench_envs.skirmish.paths import ground_of, piece_of
 from coopbench_envs.skirmish.scenario import Scenario, bundled, bundled_maps, read_scenario
+from coopbench_envs.skirmish.sight import seen
 from coopbench_envs.skirmish.starts import FIXED, NEAR, SPREAD, Starts, muster_drawn, starts_of
 from coopbench_envs.skirmish.strikes import DEALT, OVERKILL, TAKEN
 from coopbench_envs.skirmish.targets import OPPONENTS
@@ -279,17 +280,17 @@ def present(c, s, i, alive):
 
 @kernel
 def mask(c, s, i, masks):
-    sight.mask(c.army, c.rules, s, i, masks)
+    sight.mask(c.army, c.rules, seen(s), i, masks)
 
 
 @kernel
 def observe(c, s, i, obs):
-    sight.observe(c.army, c.rules, c.shown, s, i, c.horizon, obs)
+    sight.observe(c.army, c.rules, c.shown, seen(s), i, c.horizon, obs)
 
 
 @kernel
 def global_state(c, s, i, out):
-    sight.write_state(c.army, c.rules, c.shown, s, i, c.horizon, out)
+    sight.write_state(c.army, c.rules, c.shown, seen(s), i, c.horizon, out)
 
 
 @kernel

@@ -63,7 +63,7 @@ def muster_drawn(d, c, s, i, rng):
 
 @kernel
 def _set_marches(d, c, s, i):
-    """Let each side march to the middle of the other's start, and face it."""
+    """Let each side march to the middle of the other's start, or as the map says, and face it."""
     for side in range(2):
         begin = c.num_agents if side == 0 else 0
         end = c.num_agents + c.num_enemies if side == 0 else c.num_agents
@@ -73,6 +73,8 @@ def _set_marches(d, c, s, i):
             y += s.y[i, u]
         s.march[i, side, 0], s.march[i, side, 1] = x / (end - begin), y / (end - begin)
     if d.mode == FIXED:
+        rows, columns = c.ground.walkable.shape
+        s.march[i, 0, 0], s.march[i, 0, 1] = columns - c.march_x, rows - c.march_y
         s.march[i, 1, 0], s.march[i, 1, 1] = c.march_x, c.march_y
     for u in range(c.num_agents + c.num_enemies):
         side = 0 if u < c.num_agents else 1
