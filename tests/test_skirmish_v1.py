@@ -219,6 +219,12 @@ def test_sight_and_reach_follow_from_the_kind(battle):
     assert smac.control.masks[0, :, FIRST].all()
 
 
+def test_free_orders_are_legal_from_afar_and_lead_there(battle):
+    engine = battle([("ZEALOT", 9, 16)], [("MARINE", 20, 16)], free_orders=True)
+    assert engine.control.masks[0, 0, FIRST] == 1
+    assert play(engine, FIRST, steps=2).x[0, 0] == pytest.approx(9 + 2 * 2.25 / 2)
+
+
 def test_a_field_of_view_hides_what_is_behind(battle):
     engine = battle([("MARINE", 9, 16)], [("MARINE", 12, 16)], field_of_view=90)
     assert engine.control.masks[0, 0, FIRST] == 1

@@ -3,6 +3,7 @@
 The files of units state times of the speed "faster", which runs 1.4 times as fast.
 """
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -80,12 +81,16 @@ def ordered(scenario: Scenario) -> Scenario:
     )
 
 
-def kinds_of(scenario: Scenario, army: Army, *, by_type: bool) -> Kinds:
-    """Return the numbers of the kinds of a map; ``by_type``: sight and reach differ by kind."""
+def kinds_of(scenario: Scenario, army: Army, *, by_type: bool, free: bool) -> Kinds:
+    """Return the numbers of the kinds of a map.
+
+    ``by_type``: sight and reach differ by kind. ``free``: orders to attack reach everywhere.
+    """
     kinds = tuple(dict.fromkeys(scenario.kinds))
     first = [scenario.kinds.index(kind) for kind in kinds]
     sight = [_SIGHTS.get(k.name, _USUAL_SIGHT) if by_type else _USUAL_SIGHT for k in kinds]
     reach = [max(k.attack_range, _LEAST_REACH) if by_type else _USUAL_REACH for k in kinds]
+    reach = [math.inf] * len(kinds) if free else reach
     traits = army.traits[first]
     climbs = np.array(["MASSIVE" in kind.attributes for kind in kinds])
     return Kinds(

@@ -87,6 +87,9 @@ class Params(NamedTuple):
     smac_quirks: Annotated[
         bool, Allowed("number enemies' types and scale sparse rewards as SMAC does, by mistake")
     ] = False
+    free_orders: Annotated[bool, Allowed("orders to attack or heal are legal at any distance")] = (
+        False
+    )
 
 
 class Constants(NamedTuple):
@@ -160,7 +163,7 @@ def _shared(p: Params) -> dict[str, Any]:
 
 
 def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
-    kinds = kinds_of(scenario, army, by_type=p.ranges == "unit")
+    kinds = kinds_of(scenario, army, by_type=p.ranges == "unit", free=p.free_orders)
     different = list(dict.fromkeys(scenario.kinds))
     radius = max(kind.radius for kind in different)
     speed = max(kind.speed for kind in different)
