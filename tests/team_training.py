@@ -43,5 +43,7 @@ def first_outputs(learner: Any, **game: Any) -> tuple[np.ndarray, np.ndarray, np
     engine = Engine(TEAM, 1, global_state=True, **game)
     engine.reset(np.zeros(1, np.uint64))
     network, control = learner.policy().network, engine.control
-    last, hidden = np.zeros((1, 2, 3), np.float32), np.zeros((1, 2, network.hidden), np.float32)
+    agents = len(engine.agents)
+    last = np.zeros((1, agents, 3), np.float32)
+    hidden = np.zeros((1, agents, network.hidden), np.float32)
     return control.state.copy(), *network.step(control.obs, last, hidden)

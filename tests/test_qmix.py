@@ -6,7 +6,7 @@ import toy_team
 from builders import make_task, make_training, small_protocol
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from team_training import SMALL, TEAM, played, trained
+from team_training import SMALL, TEAM, first_outputs, played, trained
 
 import coopbench
 from coopbench.baselines import train_qmix
@@ -50,13 +50,12 @@ def table(learner, past=()):
         return values.mixed(torch.tensor(grid), state).numpy().reshape(3, 3, -1)
 
 
-def nearest_sum(matrix, learner):
-    """The sum of a row's and a column's value nearest to a matrix, as often as it was played."""
-    joint = learner._episodes._ring["actions"][: len(learner._episodes), 0]
-    design = np.concatenate([np.eye(3)[joint[:, 0]], np.eye(3)[joint[:, 1]]], axis=1)
-    paid = matrix[joint[:, 0], joint[:, 1]]
-    weights = np.linalg.lstsq(design, paid, rcond=None)[0]
-    return weights[:3, None] + weights[3:]
+def nearest_sum(matrix, joint):
+    """The sum of a row's and a column's value nearest to a matrix at choices (episodes, 2)."""
+    size = len(matrix)
+    design = np.concatenate([np.eye(size)[joint[:, 0]], np.eye(size)[joint[:, 1]]], axis=1)
+    weights = np.linalg.lstsq(design, matrix[joint[:, 0], joint[:, 1]], rcond=None)[0]
+    return weights[:size, None] + weights[size:]
 
 
 # -- games with known answers ---------------------------------------------------------------------
@@ -71,7 +70,8 @@ def test_vdn_learns_the_sum_that_is_nearest_to_a_matrix(name):
     learner = trained(name, 32 * 400, changes=changes | {"learning_rate": 1e-3})
     fitted = table(learner)[:, :, 0]
     np.testing.assert_allclose(fitted, fit, atol=0.4)  # joint choices are not equally frequent
-    np.testing.assert_allclose(fitted, nearest_sum(matrix, learner), atol=0.3)
+    joint = learner._episodes._ring["actions"][:, 0]
+    np.testing.assert_allclose(fitted, nearest_sum(matrix, joint), atol=0.3)
     assert played(learner.policy())[0] == 0.0
 
 
@@ -100,15 +100,40 @@ def test_nobody_takes_an_illegal_choice_that_would_be_the_best(name):
 )
 def test_two_steps(name, first, worth):
     """QMIX takes the stage that pays up to 8, VDN the one that pays 7 (Rashid et al., 4.2)."""
-    changes = {"trace": 0.0, "batch_size": 64, "replay": 2000, "learning_rate": 3e-3}
-    learner = trained(name, 32 * 2 * 1200, changes=changes, rule=toy_team.TWO_STEPS, horizon=4)
+    changes = {"trace": 0.0, "batch_size": 256, "replay": 2000, "learning_rate": 2e-3}
+    changes |= {"updates_per_episode": 1 / 16, "target_every": 40}
+    learner = trained(name, 32 * 2 * 500, changes=changes, rule=toy_team.TWO_STEPS, horizon=4)
     reached, actions = played(learner.policy(), rule=toy_team.TWO_STEPS, horizon=4)
     assert reached == (8.0 if first else 7.0)
     assert (actions[0, :, 0] == first).all()
-    np.testing.assert_allclose(table(learner)[first, :2].max(), worth, atol=0.15)
+    np.testing.assert_allclose(table(learner)[first, :2].max(), worth, atol=0.1)
     later = table(learner, past=[(1, 0)])[:2, :2, 0]
-    expected = toy_team.LAST if first else [[-1.5, 2.5], [2.5, 6.5]]
-    np.testing.assert_allclose(later, expected, atol=0.3)
+    # What the sum fits best depends on how often joint choices were drawn: about equally.
+    expected, error = (toy_team.LAST, 0.1) if first else ([[-1.5, 2.5], [2.5, 6.5]], 0.2)
+    np.testing.assert_allclose(later, expected, atol=error)
+
+
+def test_of_one_member_and_one_state_mixed_values_are_those_without_a_mixer():
+    game, values = {"matrix": 1, "num_agents": 1}, {}
+    for name in ("iql", "qmix"):
+        learner = trained(name, 32 * 300, **game)
+        assert played(learner.policy(), **game)[0] == 9.0
+        state, outputs, _ = first_outputs(learner, **game)
+        rows = torch.tensor(outputs[0, 0])[:, None], torch.tensor(state).expand(3, -1)
+        with torch.no_grad():
+            values[name] = learner._algorithm.values.mixed(*rows)[:, 0].numpy()
+    np.testing.assert_allclose(values["iql"], [1.0, 4.0, 9.0], atol=0.1)
+    np.testing.assert_allclose(values["qmix"], values["iql"], atol=0.1)
+
+
+@pytest.mark.parametrize("history", [1, 3])
+def test_who_does_not_remember_is_at_chance_when_a_cue_is_asked_for_later(history):
+    """One of two choices, the same in all episodes, is right in half of them."""
+    game = {"rule": toy_team.CUE, "horizon": 8}
+    changes = {"lanes": 32, "rollout": 512, "batch_size": 512, "layers": "16", "history": history}
+    learner = make_learner("ippo_shared", TEAM, game, 0, learning_rate=5e-3, epochs=4, **changes)
+    learner.learn(32 * 8 * 100)
+    assert played(learner.policy(), lanes=400, **game)[0] < 0.6
 
 
 @pytest.mark.parametrize("name", ["vdn_shared", "iql"])

@@ -1,6 +1,6 @@
 """Team: discrete toys for the tests of cooperative learners, games with known answers.
 
-Two members with up to three choices earn one common reward. ``rule`` says which game it is.
+One or two members with up to three choices earn one common reward. ``rule`` says which game it is.
 """
 
 from typing import Annotated, NamedTuple
@@ -27,7 +27,7 @@ class Params(NamedTuple):
     rule: Annotated[int, between(0, 4, "which game")] = MATRIX
     matrix: Annotated[int, between(0, 2, "number of the matrix")] = 0
     limited: Annotated[int, between(0, 1, "the last choice is illegal")] = 0
-    num_agents: Annotated[int, between(2, 2, "members")] = 2
+    num_agents: Annotated[int, between(1, 2, "members; one alone makes both choices")] = 2
     horizon: Annotated[int, between(1, 100, "steps")] = 8
 
 
@@ -65,7 +65,7 @@ def reset(c, s, i, rng):
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
-    first, second, pay, over = actions[i, 0], actions[i, 1], 0.0, False
+    first, second, pay, over = actions[i, 0], actions[i, c.num_agents - 1], 0.0, False
     s.step[i] += 1
     final = s.step[i] >= c.horizon
     if c.rule == MATRIX:
@@ -94,7 +94,8 @@ def step(c, s, i, rng, actions, rewards, terminated):
 @kernel
 def present(c, s, i, alive):
     alive[i, 0] = True
-    alive[i, 1] = c.rule != FALL or s.step[i] == 0
+    if c.num_agents > 1:
+        alive[i, 1] = c.rule != FALL or s.step[i] == 0
 
 
 @kernel
