@@ -20,7 +20,7 @@ from coopbench.workflows.timed import timed_evaluate
 from coopbench_envs.engine import Engine
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 
-NAMES = ["rail-published-1"]
+PUBLISHED = ("rail-published-1", "rail-published-2")
 # Flatland 3: trains, columns, rows.
 SIZES = (
     *((7, 30, 30), (10, 30, 30), (20, 30, 30), (50, 30, 35), (80, 35, 30), (80, 45, 35)),
@@ -41,7 +41,7 @@ def episode(task, level, policy):
     return engine, total
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_tasks_are_the_published_tests(name):
     protocol = load_protocol(name)
     for task in protocol.task:
@@ -58,12 +58,20 @@ def test_tasks_are_the_published_tests(name):
     assert "arrived" in protocol.report.metrics
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_instances_can_be_played(name):
     for task in load_protocol(name).task:
         fields = instance_state(task, game_of(task).constants, 10)
         assert len(fields["limit"]) == 10
         assert fields["limit"].max() == task.parameters["horizon"]
+
+
+def test_a_quarter_of_the_trains_has_each_speed():
+    for task in load_protocol("rail-published-2").task[2:]:
+        fields = instance_state(task, game_of(task).constants, 10)
+        shares = np.unique(fields["top_speed"], return_counts=True)
+        assert shares[0].tolist() == [3, 4, 6, 12]
+        np.testing.assert_allclose(shares[1] / fields["top_speed"].size, 0.25, atol=0.1)
 
 
 def test_scores_of_the_challenge_by_hand():
