@@ -46,6 +46,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "skirmish": {"map": "3s5z"},
     "skirmish_v1": {"map": "MMM2"},
     "rail": {"num_agents": 10, "height": 24, "width": 40, "horizon": 96},
+    "rail_v1": {"num_agents": 10, "height": 24, "width": 40, "horizon": 96},
 }
 # In order of preference; the first one that can play the game plays all seats.
 POLICIES = (

@@ -134,13 +134,15 @@ class Claims(NamedTuple):
     swapping: np.ndarray
     holder: np.ndarray
     winner: np.ndarray
+    order: np.ndarray
 
 
 def test_motion_cases():
     with np.load(FOLDER / "motion_cases.npz") as stored:
         cases = {name: stored[name] for name in stored.files}
     trains = [np.zeros((1, 16), np.int64) for _ in range(4)]
-    claims = Claims(*trains, *(np.full((1, 64), -1) for _ in range(2)))
+    order = np.arange(16)[None].copy()
+    claims = Claims(*trains, *(np.full((1, 64), -1) for _ in range(2)), order)
     for first, last in zip(cases["ptr"], cases["ptr"][1:], strict=False):
         n, rows = last - first, slice(first, last)
         claims.held[0, :n], claims.claim[0, :n] = cases["cur"][rows], cases["new"][rows]

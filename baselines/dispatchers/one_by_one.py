@@ -10,7 +10,6 @@ import numpy as np
 
 from coopbench.baselines.dispatchers.railway import Railway
 from coopbench.baselines.policy import Entry, Game
-from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT
 from coopbench_envs.rail.distances import UNREACHABLE
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, READY
 
@@ -39,9 +38,7 @@ class OneByOne:
         self, observations: np.ndarray, memory: None, state: Any, masks: np.ndarray
     ) -> tuple[Any, None]:
         """Return (lanes, agents) actions, all of them legal."""
-        railway, choices = self._railway, (LEFT, FORWARD, RIGHT)
-        steps = [railway.distance(state, railway.ahead(state, action)) for action in choices]
-        best = np.array(choices)[np.argmin(steps, axis=0)]
+        railway = self._railway
         cells = railway.distance(state, state.place.astype(np.int64))
         travel = np.where(cells < UNREACHABLE, cells * self._unit / state.top_speed, np.inf)
         on_map = _on_map(state.status)
@@ -49,7 +46,7 @@ class OneByOne:
         first = np.argmin(np.where(waits, travel, np.inf), axis=1)
         departs = waits & (np.arange(waits.shape[1]) == first[:, None])
         goes = on_map | (departs & ~on_map.any(axis=1, keepdims=True))
-        return np.where(goes & masks[..., FORWARD], best, 0).astype(np.int64), None
+        return np.where(goes, railway.shortest(state, masks), 0).astype(np.int64), None
 
 
 def _on_map(status: np.ndarray) -> np.ndarray:

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.policy import Game
-from coopbench_envs.rail.cells import LEFT, RIGHT
+from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT
 from coopbench_envs.rail.distances import UNREACHABLE
 
 __all__ = ["Railway"]
+
+_BARRED = UNREACHABLE + 1  # more than any distance
 
 
 class Railway:
@@ -22,7 +24,7 @@ class Railway:
         if not hasattr(game.constants, "delta") or not game.env_id.startswith("coopbench/Rail-"):
             raise ValueError(
                 f"Policy {policy!r} cannot play {game.env_id}: it runs trains, as in "
-                f"coopbench/Rail-v0."
+                f"coopbench/Rail-v0 and -v1."
             )
         self._delta = game.constants.delta
         self.num_agents = game.constants.num_agents
@@ -42,6 +44,23 @@ class Railway:
         cell = (place >> 2) + self._delta[turn]
         entered = (state.rail[lanes, cell].astype(np.int64) >> (4 * (3 - turn))) & 15
         return np.where(_has(bits, turn) & (entered > 0), 4 * cell + turn, -1)
+
+    def shortest(self, state: Any, masks: np.ndarray) -> np.ndarray:
+        """Return the legal action that leads nearest to the target; 0 where no way is legal.
+
+        Of equal ones it is the first of left, forward and right.
+        """
+        choices = np.array((LEFT, FORWARD, RIGHT))
+        steps = [
+            np.where(
+                masks[..., action] == 1, self.distance(state, self.ahead(state, action)), _BARRED
+            )
+            for action in choices.tolist()
+        ]
+        best: np.ndarray = np.where(
+            np.min(steps, axis=0) < _BARRED, choices[np.argmin(steps, axis=0)], 0
+        )
+        return best
 
     def distance(self, state: Any, places: np.ndarray) -> np.ndarray:
         """Return how many cells trains would be from their targets at these places."""

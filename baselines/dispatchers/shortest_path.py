@@ -9,7 +9,6 @@ import numpy as np
 
 from coopbench.baselines.dispatchers.railway import Railway
 from coopbench.baselines.policy import Entry, Game
-from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT
 
 
 class Params(NamedTuple):
@@ -32,10 +31,7 @@ class ShortestPath:
         self, observations: np.ndarray, memory: None, state: Any, masks: np.ndarray
     ) -> tuple[Any, None]:
         """Return (lanes, agents) actions, all of them legal."""
-        railway, choices = self._railway, (LEFT, FORWARD, RIGHT)
-        steps = [railway.distance(state, railway.ahead(state, action)) for action in choices]
-        best = np.array(choices)[np.argmin(steps, axis=0)]
-        return np.where(masks[..., FORWARD], best, 0).astype(np.int64), None
+        return self._railway.shortest(state, masks).astype(np.int64), None
 
 
 ENTRY = Entry(

@@ -19,6 +19,7 @@ from coopbench_envs.rail.lines import (
     draw_ring,
     draw_strikes,
     draw_times,
+    set_releases,
 )
 from coopbench_envs.rail.network import (
     AXIS,
@@ -67,14 +68,14 @@ def plan_of(p: Any, shares: Mapping[Fraction, float], unit: int, horizon: int) -
     room = rows * columns
     if p.cities > 0 and room < max(2, p.line_length):
         raise ValueError(
-            f"Cities of coopbench/Rail-v0 with {p.rail_pairs_in_city} pairs of tracks need "
+            f"Cities of coopbench/Rail with {p.rail_pairs_in_city} pairs of tracks need "
             f"{2 * (radius + 1)} x {2 * (radius + 1)} cells each, and two more rows and columns: "
             f"{room} would fit on {p.height} x {p.width}; lines with {p.line_length} stops need "
             f"{max(2, p.line_length)}. Give more height and width, or fewer pairs."
         )
     if 0 < p.cities < p.line_length:
         raise ValueError(
-            f"Parameter 'line_length' of coopbench/Rail-v0 was {p.line_length}; with {p.cities} "
+            f"Parameter 'line_length' of coopbench/Rail was {p.line_length}; with {p.cities} "
             f"cities; allowed: at most as many stops as cities."
         )
     rate = p.malfunction_rate
@@ -133,7 +134,10 @@ def draw_instance(c, s, i, rng):
         cities = np.int64(2)
         draw_ring(c, s, i, rng)
     draw_level_free(c, s, i, rng)
-    draw_times(c, s, i, rng, cities)
+    if c.fair:
+        set_releases(c, s, i)
+    else:
+        draw_times(c, s, i, rng, cities)
     for a in range(c.num_agents):
         draw_strikes(c, s, i, a, rng)
     s.mapped[i] = True

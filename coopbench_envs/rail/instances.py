@@ -39,7 +39,7 @@ def fields_of(
     """
     missing = [name for name in _NEEDED if name not in arrays]
     if missing:
-        raise ValueError(f"Instances of coopbench/Rail-v0 need the array {missing[0]!r}.")
+        raise ValueError(f"Instances of coopbench/Rail need the array {missing[0]!r}.")
     values = {name: np.asarray(array) for name, array in arrays.items()}
     if values["grid"].ndim == 2:
         values = {name: array[None] for name, array in values.items()}
@@ -51,7 +51,7 @@ def fields_of(
             if reachable:
                 _check_ways(arrays)
         except ValueError as error:
-            raise ValueError(f"Instance {k} of coopbench/Rail-v0: {error}") from None
+            raise ValueError(f"Instance {k} of coopbench/Rail: {error}") from None
     return {name: np.stack([fields[name] for fields in episodes]) for name in episodes[0]}
 
 

@@ -10,7 +10,15 @@ from coopbench_envs.rail.distances import UNREACHABLE, search
 from coopbench_envs.rail.network import AXIS, SHAPE, pair_of, station
 from coopbench_envs.rail.rewards import CHALLENGE_2020
 
-__all__ = ["FAR", "draw_level_free", "draw_lines", "draw_ring", "draw_strikes", "draw_times"]
+__all__ = [
+    "FAR",
+    "draw_level_free",
+    "draw_lines",
+    "draw_ring",
+    "draw_strikes",
+    "draw_times",
+    "set_releases",
+]
 
 FAR = 2**30  # a step that no episode reaches
 TRIES = 60  # choices of stations at most, per train and network
@@ -218,6 +226,33 @@ def draw_times(c, s, i, rng, cities):
             for j in range(s.stop_place.shape[3]):
                 s.stop_departure[i, a, k, j] += s.departure[i, a]
                 s.stop_due[i, a, k, j] = s.due[i, a] - s.stop_due[i, a, k, j]
+
+
+@routine
+def set_releases(c, s, i):
+    """Set the limit, departures and due times of a game that all trains can win.
+
+    Trains that share a start cell depart one after the other, as long after the one before as that
+    one needs for a cell. The limit leaves twice the longest way, and the time of all such queues.
+    """
+    n, total, longest, queues = c.num_agents, 0.0, 0.0, np.int64(0)
+    for a in range(n):
+        s.departure[i, a] = 0
+        gap = np.int64(0)
+        for b in range(a):
+            if s.start[i, b] >> 2 == s.start[i, a] >> 2:
+                gap = np.int64(math.ceil(c.unit / s.top_speed[i, b]))
+                s.departure[i, a] = s.departure[i, b] + gap
+        queues += gap
+        time = s.wish[i, a] * c.unit / s.top_speed[i, a]
+        total += time
+        longest = max(longest, time)
+    limit = min(np.int64(math.ceil(2.0 * longest)) + queues + 20, c.horizon)
+    s.limit[i] = limit
+    for a in range(n):
+        time = s.wish[i, a] * c.unit / s.top_speed[i, a]
+        travel = np.int64(math.ceil(1.3 * time + 0.2 * (total / n)))
+        s.due[i, a] = min(s.departure[i, a] + travel, limit)
 
 
 @routine

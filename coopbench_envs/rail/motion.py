@@ -15,7 +15,7 @@ UNDECIDED, PENDING, GRANTED, DENIED = range(4)
 def resolve_claims(s, i, n):
     """Write which train may take the resource ``s.claim`` in place of ``s.held``.
 
-    Of the trains that claim a resource the one of the lowest index wins. It gets the resource if
+    Of the trains that claim a resource the first one in ``s.order`` wins. It gets the resource if
     nobody holds it, or if its holder gets another one. So trains follow each other without gaps,
     and three or more rotate; two that claim each other's resource are denied. Whether or not
     they would win them, these two are marked as ``s.swapping``.
@@ -38,7 +38,7 @@ def resolve_claims(s, i, n):
 def register(s, i, n):
     """Note the holder and the winner of every resource; deny those who change nothing."""
     for b in range(n):
-        a = n - 1 - b
+        a = s.order[i, n - 1 - b]
         s.swapping[i, a] = False
         s.verdict[i, a] = DENIED
         if s.held[i, a] >= 0:

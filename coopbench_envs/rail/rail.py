@@ -91,6 +91,7 @@ class Constants(NamedTuple):
     longest_strike: int
     num_stops: int  # between start and target
     reward_code: int
+    fair: bool  # the rules of version 1: releases, malfunctions on the map, who waited goes first
     cancellation_factor: float
     cancellation_buffer: float
     min_penalty: float
@@ -153,6 +154,7 @@ def constants(p: Params) -> Constants:
         longest_strike=p.malfunction_duration[1] + 1,
         num_stops=p.line_length - 2,
         reward_code=REWARDS.index(p.reward),
+        fair=False,
         **{name: getattr(p, name) for name in _FACTORS},
         observation_code=code,
         features=features[code],
@@ -170,7 +172,10 @@ _FACTORS = (
 
 
 class State(NamedTuple):
-    """Arrays over lanes; axis 0 is always the lane ``i``. Fields from ``map_of`` on are scratch."""
+    """Arrays over lanes; axis 0 is always the lane ``i``. Fields from ``map_of`` on are scratch.
+
+    So are ``rank`` and ``waited``, except under fair rules.
+    """
 
     time: np.ndarray  # (lanes,) int64, steps played; written by the driver
     rail: np.ndarray  # (lanes, cells) uint16, codes, with the ring
@@ -201,6 +206,8 @@ class State(NamedTuple):
     stop_served: np.ndarray  # the same shape, bool, the train has stopped there
     earned: np.ndarray  # (lanes, agents) float64, sum of rewards
     open_speed: np.ndarray  # (lanes,) int64, sum over steps of the top speeds not yet arrived
+    rank: np.ndarray  # (lanes, agents) int32, decides between trains that have waited equally
+    waited: np.ndarray  # (lanes, agents) int32, steps in a row that a claim was denied
     map_of: np.ndarray  # (lanes, agents) int32, row of the train's target in distances
     distances: np.ndarray  # (lanes, maps, places) uint16, cells to a target
     queue: np.ndarray  # (lanes, places) int32
@@ -211,6 +218,7 @@ class State(NamedTuple):
     left: np.ndarray  # (lanes, agents) int32, place on the map before the last step, -1: none
     crash: np.ndarray  # (lanes, agents) int32, speed at which others stopped it, 0: they did not
     arriving: np.ndarray  # (lanes, agents) bool, in the last step
+    order: np.ndarray  # (lanes, agents) int32, trains, who wins a claim first; see trains.py
     held: np.ndarray  # (lanes, agents) int32, resource, see motion.py
     claim: np.ndarray  # (lanes, agents) int32
     verdict: np.ndarray  # (lanes, agents) int8
@@ -242,6 +250,7 @@ _PER_TRAIN = {
     **dict.fromkeys(("start", "target", "target_headings", "top_speed", "departure"), np.int32),
     **dict.fromkeys(("due", "place", "speed", "distance", "broken", "arrival"), np.int32),
     **dict.fromkeys(("next_strike", "malfunctions", "map_of", "wish", "pace", "left"), np.int32),
+    **dict.fromkeys(("rank", "waited", "order"), np.int32),
     **dict.fromkeys(("crash", "held", "claim", "seen_cell", "shown_pixel"), np.int32),
     **dict.fromkeys(("status", "outlook", "verdict", "shown_status"), np.int8),
     **dict.fromkeys(("fresh", "arriving", "swapping", "stuck"), np.bool_),
@@ -325,6 +334,7 @@ def prepare(c, s, i):
         s.tracks_at[i, cell] = tree.tracks_of(code) if code != 0 else 0
     for a in range(c.num_agents):
         s.stuck[i, a] = False
+        s.order[i, a] = a
         s.targets_at[i, s.target[i, a]] += 1
         s.seen_cell[i, a] = s.target[i, a]
 
@@ -416,7 +426,8 @@ SPEC = EnvSpec(
     layout=layout,
     metrics=figures.METRICS,
     dependent={"delay": "arrived"},
-    scratch=frozenset(State._fields[State._fields.index("map_of") :]),
+    # Without fair rules nobody reads ranks and waiting times.
+    scratch=frozenset(State._fields[State._fields.index("rank") :]),
     picture=picture.picture,
     text=picture.text,
     instances=instances.fields_of,

@@ -20,7 +20,7 @@ def read_factor(name: str, text: Any) -> Fraction:
         fits = False
     if not fits:
         raise ValueError(
-            f"Parameter {name!r} of coopbench/Rail-v0 was {text!r}; allowed: a fraction above 0 "
+            f"Parameter {name!r} of coopbench/Rail was {text!r}; allowed: a fraction above 0 "
             f"and at most 1 with a denominator up to {_LARGEST}, for instance '1/3'."
         )
     return value
@@ -34,14 +34,14 @@ def read_shares(speeds: Mapping[Any, Any]) -> dict[Fraction, float]:
         is_share = isinstance(share, Real) and not isinstance(share, bool) and isfinite(share)
         if not is_share or not 0 <= share <= 1:
             raise ValueError(
-                f"Parameter 'speeds' of coopbench/Rail-v0 has the share {share!r} of speed "
+                f"Parameter 'speeds' of coopbench/Rail has the share {share!r} of speed "
                 f"{text!r}; allowed: numbers from 0 to 1."
             )
         shares[speed] = shares.get(speed, 0.0) + float(share)
     total = sum(shares.values())
     if not isclose(total, 1.0, abs_tol=1e-9):
         raise ValueError(
-            f"Parameter 'speeds' of coopbench/Rail-v0 was {dict(speeds)!r}, whose shares add up "
+            f"Parameter 'speeds' of coopbench/Rail was {dict(speeds)!r}, whose shares add up "
             f"to {total:g}; allowed: shares that add up to 1."
         )
     return shares

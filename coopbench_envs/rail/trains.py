@@ -5,7 +5,7 @@ Speeds and distances within a cell are in units of ``1 / c.unit`` of a cell per 
 
 from coopbench_envs.core import routine
 from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT, STOP, follow
-from coopbench_envs.rail.motion import GRANTED, resolve_claims
+from coopbench_envs.rail.motion import DENIED, GRANTED, resolve_claims
 
 __all__ = [
     "ARRIVED",
@@ -48,18 +48,52 @@ def advance(c, s, i, actions):
     for a in range(c.num_agents):
         strike(c, s, i, a, elapsed)
         plan(c, s, i, a, actions[i, a], elapsed)
+    if c.fair:
+        sort_by_waiting(s, i, c.num_agents)
     resolve_claims(s, i, c.num_agents)
+    if c.fair:
+        note_waiting(s, i, c.num_agents)
     for a in range(c.num_agents):
         finish(c, s, i, a, elapsed)
 
 
 @routine
+def sort_by_waiting(s, i, n):
+    """Sort the trains in ``s.order``: who has waited longest is first, then the lowest rank."""
+    for k in range(1, n):
+        a, j = s.order[i, k], k
+        while j > 0:
+            b = s.order[i, j - 1]
+            longer = s.waited[i, a] > s.waited[i, b]
+            equal = s.waited[i, a] == s.waited[i, b]
+            if not (longer or (equal and s.rank[i, a] < s.rank[i, b])):
+                break
+            s.order[i, j] = b
+            j -= 1
+        s.order[i, j] = a
+
+
+@routine
+def note_waiting(s, i, n):
+    """Count for how many steps in a row trains have claimed a resource and not got it."""
+    for a in range(n):
+        claims = s.claim[i, a] >= 0 and s.claim[i, a] != s.held[i, a]
+        if claims and s.verdict[i, a] == DENIED:
+            s.waited[i, a] += 1
+        else:
+            s.waited[i, a] = 0
+
+
+@routine
 def strike(c, s, i, a, elapsed):
-    """Let train ``a`` break down if its schedule says so and it is not broken already."""
+    """Let train ``a`` break down if its schedule says so and it is not broken already.
+
+    Under fair rules this happens on the map only.
+    """
     k = s.next_strike[i, a]
     if k < c.num_strikes and s.strike_time[i, a, k] == elapsed:
         s.next_strike[i, a] = k + 1
-        if s.broken[i, a] == 0:
+        if s.broken[i, a] == 0 and (not c.fair or is_on_map(s.status[i, a])):
             s.broken[i, a] = s.strike_length[i, a, k]
             if s.status[i, a] != ARRIVED:
                 s.malfunctions[i, a] += 1

@@ -1,0 +1,204 @@
+"""Rail-v1: trains share a railway network, and each is paid for arriving, best on time.
+
+Motion is that of version 0, with other rules of the game: trains leave a station one after the
+other, break down on the map only, and who has waited longest enters a contested cell first.
+Page: docs/environments/rail_v1.md.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from coopbench_envs.core import EnvSpec, Kernels, integer, kernel
+from coopbench_envs.layouts import Part
+from coopbench_envs.parameters import Allowed, between, mapping, one_of, span
+from coopbench_envs.rail import figures, instances, picture, rail, short, tree
+from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT, STOP, exits, lone
+from coopbench_envs.rail.distances import UNREACHABLE, distance_of
+from coopbench_envs.rail.rail import Constants, State, allocate, late, prepare
+from coopbench_envs.rail.rewards import all_arrived, is_last
+from coopbench_envs.rail.speeds import read_shares
+from coopbench_envs.rail.trains import (
+    ARRIVED,
+    MOVING,
+    WAITING,
+    advance,
+)
+
+OBSERVATIONS = ("tree", "short", "none")  # of those of version 0 the ones without infinities
+
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    num_agents: Annotated[int, between(1, 2000, "trains")] = 7
+    height: Annotated[int, between(5, 500, "rows of the map")] = 30
+    width: Annotated[int, between(5, 500, "columns of the map")] = 30
+    cities: Annotated[int, between(0, 1000, "cities at most; 0: a ring of rails")] = 2
+    rails_between_cities: Annotated[int, between(1, 20, "tracks between two cities at most")] = 2
+    rail_pairs_in_city: Annotated[int, between(1, 10, "pairs of tracks in a city at most")] = 2
+    grid_mode: Annotated[bool, Allowed("cities are evenly spaced")] = False
+    level_free: Annotated[float, between(0, 1, "share of diamonds without conflict")] = 0.0
+    speeds: Annotated[dict, mapping("speeds as fractions, and their shares")] = {"1": 1.0}  # noqa: RUF012
+    malfunction_rate: Annotated[
+        float, between(0, 1e3, "malfunctions per train and step, of a train that runs")
+    ] = 0.0
+    malfunction_duration: Annotated[
+        tuple[int, int], span(0, 10_000, "steps; the actual ones are one longer")
+    ] = (20, 50)
+    observation: Annotated[str, one_of(OBSERVATIONS, "what trains see")] = "tree"
+    tree_depth: Annotated[int, between(1, 5, "switches in a row that a tree looks beyond")] = 2
+    radius: Annotated[int, between(1, 10_000, "cells at which a distance in a tree is 1")] = 10
+    horizon: Annotated[
+        int | None, between(1, 100_000, "upper bound of steps; none: enough for every network")
+    ] = None
+
+
+def constants(p: Params) -> Constants:
+    """Return the constants of a task, those of version 0 with the rules of this one.
+
+    Raises ``ValueError`` for speeds or shares that do not fit, and for cities without room.
+    """
+    horizon = p.horizon or _longest_limit(p)
+    values = rail.constants(rail.Params(**{**p._asdict(), "horizon": horizon}))
+    return values._replace(fair=True)
+
+
+def _longest_limit(p: Params) -> int:
+    """Return the limit for ways that are twice as long as the map is high and wide."""
+    slowest = math.ceil(1 / min(read_shares(p.speeds)))
+    return slowest * (4 * (p.height + p.width) + p.num_agents) + 20
+
+
+@kernel
+def reset(c, s, i, rng):
+    rail.reset(c, s, i, rng)
+    n = c.num_agents
+    for a in range(n):
+        s.rank[i, a] = a
+        s.waited[i, a] = 0
+    for a in range(n - 1):
+        b = a + integer(rng, i, n - a)
+        rank = s.rank[i, b]
+        s.rank[i, b] = s.rank[i, a]
+        s.rank[i, a] = rank
+
+
+@kernel
+def step(c, s, i, rng, actions, rewards, terminated):
+    advance(c, s, i, actions)
+    everybody = all_arrived(c, s, i)
+    over, elapsed = is_last(c, s, i), s.time[i] + 1
+    limit = max(min(s.limit[i], c.horizon), 1)
+    for a in range(c.num_agents):
+        reward = 0.0
+        if s.arriving[i, a]:
+            reward = 1.0
+        elif s.status[i, a] != ARRIVED:
+            if over:
+                reward = -1.0 - s.earned[i, a]
+            elif elapsed > s.due[i, a]:
+                reward = -1.0 / limit
+        rewards[i, a] = reward
+        s.earned[i, a] += reward
+        terminated[i, a] = everybody or s.status[i, a] == ARRIVED
+
+
+@kernel
+def mask(c, s, i, masks):
+    for a in range(c.num_agents):
+        status, place = s.status[i, a], s.place[i, a]
+        bits, heading = exits(s.rail[i, place >> 2], place & 3), place & 3
+        active = status not in (WAITING, ARRIVED) and s.broken[i, a] == 0
+        only = lone(bits) >= 0
+        masks[i, a, 0] = 1
+        masks[i, a, LEFT] = active and not only and (bits >> (3 - ((heading + 3) & 3))) & 1
+        masks[i, a, FORWARD] = active and (only or (bits >> (3 - heading)) & 1)
+        masks[i, a, RIGHT] = active and not only and (bits >> (3 - ((heading + 1) & 3))) & 1
+        masks[i, a, STOP] = active and status == MOVING
+
+
+@kernel
+def observe(c, s, i, obs):
+    if c.observation_code == rail.SHORT:
+        short.write(c, s, i, obs)
+    elif c.observation_code == rail.NOTHING:
+        for a in range(c.num_agents):
+            obs[i, a, 0] = 0.0
+    else:
+        tree.plant(c, s, i, False, obs)
+
+
+METRICS = {
+    "arrived": "share of trains that have reached their targets, in [0, 1]",
+    "normalised_return": "mean over trains of (return + 1) / 2, in [0, 1]; 0: none has arrived, "
+    "1: all have by their due time",
+    "progress": "share of the way to its target that a train has covered, mean over trains, in "
+    "[0, 1]",
+    "deadlocked": "share of the trains on the map that can never move again; 0 without trains",
+    "delay": "steps after the due time, mean over trains that have arrived",
+    "punctual": "share of trains that have arrived by their due time, in [0, 1]",
+    "malfunctions": "malfunctions of trains on the map",
+    "on_map": "share of trains that are on the map, in [0, 1]",
+    "never_departed": "share of trains that have not entered the map, in [0, 1]",
+}
+
+
+@kernel
+def measure(c, s, i, measures):
+    figures.write(c, s, i, measures)
+    n, total, covered = c.num_agents, 0.0, 0.0
+    for a in range(n):
+        # The return of a train that may still arrive counts as if it never did.
+        total += s.earned[i, a] if s.status[i, a] == ARRIVED else -1.0
+        way = distance_of(s, i, a, s.start[i, a])
+        rest = distance_of(s, i, a, s.place[i, a])
+        if s.status[i, a] == ARRIVED:
+            covered += 1.0
+        elif 0 < way < UNREACHABLE and rest < way:
+            covered += (way - rest) / way
+    measures[i, 1] = min(max((total / n + 1.0) / 2.0, 0.0), 1.0)
+    measures[i, 2] = covered / n
+
+
+def observation_space(c: Constants, agent: int) -> Box:
+    """Return the bounds: -1 to 1 for every observation."""
+    return Box(-1.0, 1.0, (c.features,), np.float32)
+
+
+def layout(c: Constants) -> Mapping[str, Part]:
+    """Return the parts of an observation."""
+    return rail.layout(c)
+
+
+SPEC = EnvSpec(
+    id="coopbench/Rail-v1",
+    module=__name__,
+    kernels=Kernels(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=observe,
+        measure=measure,
+        prepare=prepare,
+        mask=mask,
+        late=late,
+    ),
+    params=Params,
+    constants=constants,
+    agents=lambda c: tuple(f"train_{a}" for a in range(c.num_agents)),
+    observation_space=observation_space,
+    action_space=lambda c, agent: Discrete(5),
+    layout=layout,
+    metrics=METRICS,
+    dependent={"delay": "arrived"},
+    scratch=frozenset(State._fields[State._fields.index("map_of") :]),
+    picture=picture.picture,
+    text=picture.text,
+    instances=instances.fields_of,
+    info=figures.inform,
+    source="flatland-rl 4.3.0, with rules of this package",
+)

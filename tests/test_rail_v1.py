@@ -1,0 +1,255 @@
+"""Rail-v1: its rules, each by what trains do; fairness as a property; rewards, masks, policies."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT, STOP, exits, follow
+from coopbench_envs.rail.trains import (
+    ARRIVED,
+    BROKEN,
+    BROKEN_OFF_MAP,
+    MOVING,
+    READY,
+    STOPPED,
+    WAITING,
+)
+
+RAIL = "coopbench/Rail-v1"
+TRAINS = 10
+PARAMETERS = {
+    "num_agents": TRAINS,
+    "speeds": {"1": 0.4, "1/2": 0.2, "1/3": 0.2, "1/4": 0.2},
+    "malfunction_rate": 0.02,
+    "malfunction_duration": (2, 6),
+    "observation": "none",
+}
+SEEDS = st.integers(0, 2**62)
+POLICIES = (
+    *("never_depart", "forward", "shortest_path", "deadlock_avoidance", "one_by_one"),
+    *("prioritised:effort=1000", "prioritised_replan:effort=1000,effort_at_strikes=1000"),
+)
+# Fields of a state whose second axis is the train.
+PER_TRAIN = (
+    *("start", "target", "target_headings", "top_speed", "departure", "due", "strike_time"),
+    *("strike_length", "status", "place", "speed", "distance", "broken", "fresh", "arrival"),
+    *("next_strike", "malfunctions", "earned", "rank", "waited"),
+)
+
+
+@cache
+def shared_engine(lanes):
+    """Return one engine for all examples; building one takes longer than playing."""
+    return Engine(RAIL, lanes, **PARAMETERS)
+
+
+def drawn_actions(rng, lanes):
+    return rng.choice(5, size=(lanes, TRAINS), p=[0.1, 0.1, 0.6, 0.1, 0.1])
+
+
+def played(policy, lanes=4, **parameters):
+    """Return an engine after one episode in each lane."""
+    engine = Engine(RAIL, lanes, **{**PARAMETERS, **parameters})
+    match = Match(engine, [Player(policy, Game.of(engine))])
+    match.begin(np.arange(lanes, dtype=np.uint64))
+    for _ in match.steps():
+        pass
+    return engine
+
+
+def measure(engine, name):
+    return engine.control.measures[:, list(engine.spec.metrics).index(name)]
+
+
+@settings(deadline=None, max_examples=25)
+@given(SEEDS)
+def test_exchanging_trains_exchanges_what_becomes_of_them(seed):
+    """Lane 0 has the trains as they are, lane 1 in another order, with the same actions."""
+    engine, rng = shared_engine(2), np.random.default_rng(seed)
+    engine.reset(np.array([seed, seed]))
+    order = rng.permutation(TRAINS)
+    state = engine.get_state()
+    for name in PER_TRAIN:
+        state[name][1] = state[name][1][order]
+    engine.reset(np.array([seed, seed]), state=state)
+    s = engine.state
+    for _ in range(150):
+        actions = drawn_actions(rng, 1)[0]
+        engine.step(np.stack([actions, actions[order]]), DISABLED)
+        rewards = engine.control.rewards
+        np.testing.assert_array_equal(rewards[0][order], rewards[1])
+        for name in PER_TRAIN:
+            values = getattr(s, name)
+            np.testing.assert_array_equal(values[0][order], values[1], err_msg=name)
+
+
+def test_who_has_waited_longest_goes_first_then_the_lowest_rank():
+    """Trains of one start cell all want to depart; the departures are made equal for that."""
+    engine = Engine(RAIL, 8, **{**PARAMETERS, "malfunction_rate": 0.0})
+    engine.reset(np.arange(8))
+    state = engine.get_state()
+    state["departure"][:] = 0
+    engine.reset(np.arange(8), state=state)
+    s, contested = engine.state, 0
+    engine.step(np.zeros((8, TRAINS), np.int64), DISABLED)
+    for _ in range(60):
+        before = s.status.copy(), s.waited.copy(), s.rank.copy()
+        occupied = [
+            set((s.place[lane][(st_ >= MOVING) & (st_ < ARRIVED)] >> 2).tolist())
+            for lane, st_ in enumerate(before[0])
+        ]
+        engine.step(np.full((8, TRAINS), FORWARD), DISABLED)
+        for lane in range(8):
+            status, waited, rank = (values[lane] for values in before)
+            for cell in set((s.start[lane] >> 2).tolist()) - occupied[lane]:
+                rivals = np.flatnonzero((status == READY) & (s.start[lane] >> 2 == cell))
+                entered = [a for a in rivals if s.status[lane, a] >= MOVING]
+                if len(entered) == 1 and len(rivals) > 1:
+                    contested += 1
+                    keys = [(-waited[a], rank[a]) for a in rivals]
+                    assert entered[0] == rivals[keys.index(min(keys))]
+    assert contested > 5
+
+
+def test_trains_of_one_start_cell_are_released_a_cell_time_apart():
+    engine = shared_engine(8)
+    engine.reset(np.arange(8))
+    c, s, shared = engine.constants, engine.state, 0
+    for lane in range(8):
+        queues = 0
+        for cell in set((s.start[lane] >> 2).tolist()):
+            trains = np.flatnonzero(s.start[lane] >> 2 == cell)
+            times = -(-c.unit // s.top_speed[lane, trains])
+            np.testing.assert_array_equal(
+                s.departure[lane, trains], np.concatenate([[0], np.cumsum(times)[:-1]])
+            )
+            queues += times[:-1].sum()
+            shared += len(trains) > 1
+        cells = s.distances[lane, s.map_of[lane], s.start[lane]].astype(np.int64) + 1
+        longest = np.ceil(2 * (cells * c.unit / s.top_speed[lane]).max())
+        assert s.limit[lane] == longest + queues + 20
+        assert (s.due[lane] <= s.limit[lane]).all()
+    assert shared > 8
+
+
+def test_trains_break_down_on_the_map_only():
+    engine, rng = shared_engine(8), np.random.default_rng(0)
+    engine.reset(np.arange(8))
+    s, broken = engine.state, 0
+    while not engine.control.done.all():
+        engine.step(drawn_actions(rng, 8), DISABLED)
+        assert (s.status != BROKEN_OFF_MAP).all()
+        on_map = (s.status >= MOVING) & (s.status < ARRIVED)
+        assert (s.broken[~on_map] == 0).all()
+        broken += (s.status == BROKEN).sum()
+    assert broken > 0
+
+
+def test_masks_name_the_exits_that_exist_and_stop_always_stops():
+    engine, rng = shared_engine(8), np.random.default_rng(1)
+    engine.reset(np.arange(8))
+    c, s, counts = engine.constants, engine.state, np.zeros(5, np.int64)
+    while not engine.control.done.all():
+        masks = engine.control.masks.astype(bool)
+        for lane in np.flatnonzero(~engine.control.done):
+            for a in range(TRAINS):
+                status, place = s.status[lane, a], int(s.place[lane, a])
+                legal = masks[lane, a]
+                counts += legal
+                assert legal[0]
+                if status in (WAITING, ARRIVED) or s.broken[lane, a] > 0:
+                    assert not legal[1:].any()
+                    continue
+                ways = {follow(s.rail, lane, c.delta, place, k) for k in (LEFT, FORWARD, RIGHT)}
+                named = [
+                    follow(s.rail, lane, c.delta, place, k)
+                    for k in (LEFT, FORWARD, RIGHT)
+                    if legal[k]
+                ]
+                assert len(set(named)) == len(named) == exits_of(s, lane, place)
+                assert set(named) == ways
+                assert legal[STOP] == (status == MOVING)
+        actions = drawn_actions(rng, 8)
+        stops = (actions == STOP) & masks[..., STOP] & ~engine.control.done[:, None]
+        engine.step(actions, DISABLED)
+        assert np.isin(s.status[stops], (STOPPED, BROKEN)).all()
+    assert (counts > 100).all()
+
+
+def exits_of(s, lane, place):
+    return bin(exits(s.rail[lane, place >> 2], place & 3)).count("1")
+
+
+def test_returns_by_hand():
+    engine = played("shortest_path", lanes=16)
+    s = engine.state
+    limit = s.limit[:, None]
+    late = np.maximum(s.arrival - s.due, 0)
+    # The step of arrival pays 1 and nothing for the delay of that step.
+    expected = np.where(s.status == ARRIVED, 1 - np.maximum(late - 1, 0) / limit, -1)
+    np.testing.assert_allclose(engine.control.returns, expected, atol=1e-9)
+    score = (expected.mean(axis=1) + 1) / 2
+    np.testing.assert_allclose(measure(engine, "normalised_return"), score, atol=1e-9)
+    assert (s.status == ARRIVED).any()
+    assert (s.status != ARRIVED).any()
+
+
+def test_staying_at_home_scores_nothing():
+    engine = played("never_depart")
+    assert (measure(engine, "normalised_return") == 0).all()
+    assert (measure(engine, "never_departed") == 1).all()
+    np.testing.assert_allclose(engine.control.returns, -1, atol=1e-9)
+    assert engine.control.truncated.all()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_policies_of_version_0_play_legally(policy):
+    engine = played(policy)
+    assert engine.control.done.all()
+    assert (engine.control.invalid == 0).all()
+    if policy != "never_depart":
+        assert (measure(engine, "progress") > 0).any()
+
+
+def test_a_train_alone_arrives_in_time():
+    engine = played("shortest_path", lanes=8, num_agents=1, malfunction_rate=0.0)
+    assert (measure(engine, "normalised_return") == 1).all()
+
+
+@pytest.mark.parametrize("observation", ["tree", "short", "none"])
+def test_observations_lie_between_minus_one_and_one(observation):
+    engine = Engine(RAIL, 2, **{**PARAMETERS, "observation": observation})
+    engine.reset(np.arange(2))
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        assert (np.abs(engine.control.obs) <= 1).all()
+        engine.step(drawn_actions(rng, 2), DISABLED)
+
+
+def test_restored_states_go_on_alike():
+    engine, copy = (Engine(RAIL, 2, **PARAMETERS) for _ in range(2))
+    engine.reset(np.arange(2))
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        engine.step(drawn_actions(rng, 2), DISABLED)
+    copy.reset(np.array([90, 91]), state=engine.get_state())
+    for _ in range(60):
+        actions = drawn_actions(rng, 2)
+        for one in (engine, copy):
+            one.step(actions, DISABLED)
+        np.testing.assert_array_equal(engine.control.rewards, copy.control.rewards)
+    np.testing.assert_array_equal(engine.state.place, copy.state.place)
+
+
+def test_bad_parameters():
+    with pytest.raises(ValueError, match="would fit"):
+        Engine(RAIL, height=12, width=12)
+    with pytest.raises(TypeError, match="acceleration"):
+        Engine(RAIL, acceleration="1/2")
