@@ -37,6 +37,7 @@ def test_the_small_protocol_trains_longer_where_more_is_to_be_learned():
     }
     assert steps["3m"] == steps["8m"] == [200_000]
     assert steps["2s3z"] == [600_000]
+    assert steps["3m-drawn"] == [500_000]
     assert "on 2s3z 600,000 steps" in training_text(protocol)
     assert "on 2s3z" not in training_text(with_tasks(protocol, ["3m"]))
 
