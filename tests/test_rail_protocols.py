@@ -1,6 +1,8 @@
 """Protocols of railways: instances as exported, scores of the challenge by hand, the stop rule."""
 
 import math
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from coopbench_envs.engine import Engine
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 
 PUBLISHED = ("rail-published-1", "rail-published-2")
+CHALLENGE = ("rail-challenge-2020-1", "rail-challenge-2020-2")
+ROOT = Path(__file__).resolve().parent.parent
 # Flatland 3: trains, columns, rows.
 SIZES = (
     *((7, 30, 30), (10, 30, 30), (20, 30, 30), (50, 30, 35), (80, 35, 30), (80, 45, 35)),
@@ -58,12 +62,33 @@ def test_tasks_are_the_published_tests(name):
     assert "arrived" in protocol.report.metrics
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", CHALLENGE)
+def test_tasks_of_2020_are_those_of_the_exporter(name):
+    export = runpy.run_path(str(ROOT / "tools" / "export_flatland.py"))
+    protocol, sets = load_protocol(name), export["SETS"][name]
+    for task in protocol.task:
+        layout, p = sets[int(task.axes["test"])][0], task.parameters
+        sizes = (layout.trains, layout.columns, layout.rows)
+        assert (p["num_agents"], p["width"], p["height"]) == sizes
+        assert p["horizon"] == int(
+            8 * (layout.rows + layout.columns + layout.trains / layout.cities)
+        )
+        assert p["reward"] == "challenge2020"
+    preset = LIMITS["flatland-round-1" if name.endswith("1") else "flatland"]
+    assert protocol.limits.model_copy(update={"stop_below": None}) == preset
+    assert protocol.report.score == "return_2020"
+
+
+@pytest.mark.parametrize("name", PUBLISHED + CHALLENGE)
 def test_instances_can_be_played(name):
     for task in load_protocol(name).task:
         fields = instance_state(task, game_of(task).constants, 10)
         assert len(fields["limit"]) == 10
         assert fields["limit"].max() == task.parameters["horizon"]
+        if name in CHALLENGE:
+            struck = (fields["strike_length"] > 0).any(axis=(1, 2))
+            assert not struck[0]
+            assert not fields["departure"].any()
 
 
 def test_a_quarter_of_the_trains_has_each_speed():
