@@ -253,3 +253,13 @@ def test_bad_parameters():
         Engine(RAIL, height=12, width=12)
     with pytest.raises(TypeError, match="acceleration"):
         Engine(RAIL, acceleration="1/2")
+
+
+def test_planning_pays_and_neither_chance_nor_going_forward_does():
+    scores = {
+        policy: measure(played(policy, lanes=16, malfunction_rate=0.0), "normalised_return").mean()
+        for policy in ("random", "forward", "prioritised:effort=1000")
+    }
+    assert scores["random"] < 0.2
+    assert scores["forward"] < 0.5
+    assert scores["prioritised:effort=1000"] > 0.9
