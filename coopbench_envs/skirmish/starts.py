@@ -137,22 +137,28 @@ def _reflect(d, c, s, i, rng):
 
 @kernel
 def _surround(d, c, s, i, rng):
-    """Draw the allies in the middle, and enemies in 1 to 4 groups on different diagonals."""
+    """Draw one side in the middle, and the other in 1 to 4 groups on different diagonals.
+
+    Which side is in the middle is drawn, too: to be surrounded is a disadvantage.
+    """
     x, y = 0.5 * (d.left + d.right), 0.5 * (d.bottom + d.top)
-    inner = d.crowd * math.sqrt(c.num_agents)
-    for a in range(c.num_agents):
-        _settle(d, c, s, i, rng, a, x, y, inner, inner)
+    allies_inside = uniform(rng, i) < 0.5
+    inside = c.num_agents if allies_inside else c.num_enemies
+    inner = d.crowd * math.sqrt(inside)
     groups = 1 + integer(rng, i, _MOST_GROUPS)
     turn = integer(rng, i, _MOST_GROUPS)
     farthest = min(0.5 * (d.right - d.left), 0.5 * (d.top - d.bottom)) - 1.0
     nearest = min(inner + _CLOSE, farthest)
-    outer = d.crowd * math.sqrt(c.num_enemies / groups)
+    outer = d.crowd * math.sqrt((c.num_agents + c.num_enemies - inside) / groups)
     # One number gives the distances of all groups, so that none has to be kept.
     shares = uniform(rng, i)
-    for k in range(c.num_enemies):
-        diagonal = (turn + integer(rng, i, groups)) % _MOST_GROUPS
-        share = shares + 0.37 * diagonal
-        away = nearest + (share - math.floor(share)) * (farthest - nearest)
-        gx = x + (away if diagonal % 2 == 0 else -away)
-        gy = y + (away if diagonal < 2 else -away)
-        _settle(d, c, s, i, rng, c.num_agents + k, gx, gy, outer, outer)
+    for u in range(c.num_agents + c.num_enemies):
+        gx, gy, half = x, y, inner
+        if (u < c.num_agents) != allies_inside:
+            diagonal = (turn + integer(rng, i, groups)) % _MOST_GROUPS
+            share = shares + 0.37 * diagonal
+            away = nearest + (share - math.floor(share)) * (farthest - nearest)
+            gx = x + (away if diagonal % 2 == 0 else -away)
+            gy = y + (away if diagonal < 2 else -away)
+            half = outer
+        _settle(d, c, s, i, rng, u, gx, gy, half, half)

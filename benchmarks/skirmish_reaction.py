@@ -1,0 +1,91 @@
+"""Fit ``reaction`` of Skirmish-v1 to the win rates of SMAC's heuristic, and compare mirrored teams.
+
+    python benchmarks/skirmish_reaction.py fit --episodes 256
+    python benchmarks/skirmish_reaction.py mirror --episodes 20000
+
+``fit`` plays the heuristic with free orders and SMAC's ranges from fixed starts, for 0 to 4 ticks,
+and prints win rates beside those of Table 2 of the paper. ``mirror`` lets the script of the enemies
+play both sides of symmetric maps, and prints how often each side wins.
+"""
+
+import argparse
+
+import numpy as np
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.registry import make_policy
+from coopbench_envs import Engine
+from coopbench_envs.engine import DISABLED
+
+ID, LANES = "coopbench/Skirmish-v1", 256
+PUBLISHED = {
+    **{"2s3z": 0.90, "3s5z": 0.42, "1c3s5z": 0.81, "10m_vs_11m": 0.12, "bane_vs_bane": 0.43},
+    **dict.fromkeys(("2s_vs_1sc", "2c_vs_64zg", "5m_vs_6m", "3s_vs_5z", "3s5z_vs_3s6z"), 0.0),
+    **dict.fromkeys(("6h_vs_8z", "27m_vs_30m", "MMM2", "corridor"), 0.0),
+}
+SYMMETRIC = ("3m", "8m", "25m", "2s3z", "3s5z", "1c3s5z", "MMM")
+
+
+def heuristic_wins(episodes: int, **parameters: object) -> float:
+    """Return the share of episodes, with seeds from 0 on, that SMAC's heuristic wins."""
+    engine = Engine(ID, episodes, start="fixed", ranges="smac", free_orders=True, **parameters)
+    engine.reset(np.arange(episodes))
+    game = Game.of(engine)
+    policy = make_policy("smac_heuristic", game)
+    memory = policy.initial(game, np.zeros(episodes))
+    control = engine.control
+    while not control.done.all():
+        actions, memory = policy.act(control.obs, memory, engine.view(), control.masks == 1)
+        engine.step(actions, DISABLED)
+    return float(control.measures[:, 0].mean())
+
+
+def mirrored(episodes: int, **parameters: object) -> tuple[float, float]:
+    """Return the shares of episodes that the agents and the enemies win under one script."""
+    engine = Engine(ID, LANES, **parameters)
+    rules = engine.constants.rules._replace(scripted=True)
+    engine.constants = engine.constants._replace(rules=rules)
+    wins = losses = 0
+    for first in range(0, episodes, LANES):
+        engine.reset(np.arange(first, first + LANES))
+        count = min(LANES, episodes - first)
+        while not engine.control.done.all():
+            engine.step(np.ones((LANES, len(engine.agents)), np.int64), DISABLED)
+        won = engine.control.measures[:count, 0] == 1
+        wins += int(won.sum())
+        losses += int((engine.control.ended[:count] & ~won)[_stands(engine)[:count]].sum())
+    return wins / episodes, losses / episodes
+
+
+def _stands(engine: Engine) -> np.ndarray:
+    """Return in which lanes enemies are left."""
+    stands: np.ndarray = engine.state.living[:, len(engine.agents) :].any(axis=1)
+    return stands
+
+
+def main() -> None:
+    """Print one of both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("table", choices=("fit", "mirror"))
+    parser.add_argument("--episodes", type=int, default=256)
+    options = parser.parse_args()
+    if options.table == "fit":
+        print("| Map | Paper | 0 | 1 | 2 | 3 | 4 |\n|---|---|---|---|---|---|---|")
+        rates = []
+        for name, rate in PUBLISHED.items():
+            row = [heuristic_wins(options.episodes, map=name, reaction=k) for k in range(5)]
+            rates.append(row)
+            cells = " | ".join(f"{value:.2f}" for value in row)
+            print(f"| `{name}` | {rate:.2f} | {cells} |", flush=True)
+        gaps = np.abs(np.array(rates) - np.array(list(PUBLISHED.values()))[:, None]).mean(axis=0)
+        print("| mean distance | |", " | ".join(f"{gap:.3f}" for gap in gaps), "|")
+    else:
+        print("| Map | Start | Agents win | Enemies win |\n|---|---|---|---|")
+        for name in SYMMETRIC:
+            for start in ("fixed", "drawn"):
+                wins, losses = mirrored(options.episodes, map=name, start=start)
+                print(f"| `{name}` | {start} | {wins:.4f} | {losses:.4f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
