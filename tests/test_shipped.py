@@ -130,7 +130,7 @@ def test_certificates_can_seat_them(name):
 
 def test_the_script_writes_half_way_and_last_policies_of_both_rewards(tmp_path):
     where = ["--partners", str(tmp_path / "p"), "--states", str(tmp_path / "s")]
-    command = [sys.executable, str(SCRIPT), "--task", "trust-dilemma", "--steps", "50000", *where]
+    command = [sys.executable, str(SCRIPT), "--task", "trust-dilemma", "--steps", "12500", *where]
     whole = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     named = re.findall(r'"shipped:([a-z-]+),[0-9a-f]{12}"', whole)
     assert named == ["own-full-a", "own-half-b", "team-full-b", "team-half-a"]
@@ -138,7 +138,7 @@ def test_the_script_writes_half_way_and_last_policies_of_both_rewards(tmp_path):
         tmp_path / "p" / name / "TrustDilemma-v1.npz" for name in ("team-half-a", "team-full-b")
     )
     last = read_policy(full.read_bytes())
-    assert (last.facts["steps"], read_policy(half.read_bytes()).facts["steps"]) == (50_000, 25_000)
+    assert (last.facts["steps"], read_policy(half.read_bytes()).facts["steps"]) == (12_500, 6_250)
     assert last.hyperparameters["reward"] == "team"
     before = full.read_bytes()
     full.unlink()  # as after an interruption: the training resumes from its state
