@@ -11,6 +11,7 @@ import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel
+from coopbench_envs.elementary import power
 from coopbench_envs.parameters import between
 
 WINDOW = 10  # steps over which sustained cooperation is measured
@@ -84,19 +85,15 @@ def nash(omega: float, beta: float, cost: float, n: int, most: float) -> float:
     """
     if beta == 1.0:
         return most if omega / n >= cost else 0.0
-    return _power(omega * beta / (cost * n ** (2.0 - beta)), 1.0 / (1.0 - beta))
+    crowd = power(float(n), 2.0 - beta)
+    return float(power(omega * beta / (cost * crowd), 1.0 / (1.0 - beta)))
 
 
 def optimum(omega: float, beta: float, cost: float, n: int, most: float) -> float:
     """Return the units per agent that maximise the output minus all costs; see ``nash``."""
     if beta == 1.0:
         return most if omega > cost else 0.0
-    return _power(omega * beta / cost, 1.0 / (1.0 - beta)) / n
-
-
-def _power(base: float, exponent: float) -> float:
-    with np.errstate(over="ignore"):
-        return float(np.float64(base) ** exponent)
+    return float(power(omega * beta / cost, 1.0 / (1.0 - beta))) / n
 
 
 def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
@@ -180,7 +177,7 @@ def tally(c, s, i):
         total += s.last_action[i, a]
         if s.last_action[i, a] / c.endowment[a] < RIDES:
             riders += 1.0
-    s.output[i] += c.omega * total**c.beta
+    s.output[i] += c.omega * power(total, c.beta)
     s.riders[i] += riders / c.num_agents
 
 

@@ -17,6 +17,7 @@ from gymnasium.spaces import Box
 from coopbench_envs.coopetition import picture
 from coopbench_envs.coopetition.trajectories import AGENT, EPISODE
 from coopbench_envs.core import EnvSpec, Kernels, kernel
+from coopbench_envs.elementary import exponential, logarithm
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, one_of
 
@@ -210,7 +211,7 @@ def invest(c, s, i, actions):
 @kernel
 def squash(x):
     """Return tanh(x) to 1e-16, without branches and in half the time of libm's function."""
-    fades = math.exp(-2.0 * min(abs(x), 20.0))
+    fades = exponential(-2.0 * min(abs(x), 20.0))
     return math.copysign((1.0 - fades) / (1.0 + fades), x)
 
 
@@ -253,9 +254,9 @@ def synergy(c, s, i):
             return 0.0
         product *= units
         if product > 1e200 or product < 1e-200:  # one logarithm for as many factors as fit
-            logs += math.log(product)
+            logs += logarithm(product)
             product = 1.0
-    return math.exp((logs + math.log(product)) / c.num_agents)
+    return exponential((logs + logarithm(product)) / c.num_agents)
 
 
 @kernel
@@ -265,7 +266,7 @@ def pay(c, s, i, gamma, rewards):
     joint = gamma * synergy(c, s, i)
     for a in range(n):
         units = s.last_action[i, a]
-        value = c.theta * math.log(1.0 + units)
+        value = c.theta * logarithm(1.0 + units)
         s.payoff[i, a] = (c.endowment[a] - units) + value + c.alpha[a] * joint
     total = 0.0
     for a in range(n):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from coopbench_envs.coopetition.published import collective, dynamics
 from coopbench_envs.core import kernel
+from coopbench_envs.elementary import power
 from coopbench_envs.parameters import between
 
 Constants = dynamics.extended(
@@ -45,7 +46,7 @@ def constants(p: Params) -> Any:
         omega=p.omega,
         beta=p.beta,
         loyalty_cap=1.0,
-        nash_output=p.omega * (p.num_agents * alone) ** p.beta,
+        nash_output=p.omega * float(power(p.num_agents * alone, p.beta)),
     )
 
 

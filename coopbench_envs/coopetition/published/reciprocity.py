@@ -12,6 +12,7 @@ import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import EnvSpec, kernel
+from coopbench_envs.elementary import power
 
 LEAST = 0.01  # smallest factor on a reward
 
@@ -69,7 +70,7 @@ def make_constants(
         **model,
     )
     depends = plain.dependence
-    answer = strength * depends**elasticity * (depends > 0.0)
+    answer = strength * np.vectorize(power, otypes=[float])(depends, elasticity) * (depends > 0.0)
     return Constants(
         *plain,
         window=window,

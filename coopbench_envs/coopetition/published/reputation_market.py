@@ -13,6 +13,7 @@ from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel, uniform
+from coopbench_envs.elementary import cosine, logarithm
 from coopbench_envs.parameters import between, one_of
 
 START = 0.5  # initial reputation
@@ -119,8 +120,8 @@ def show(c, s, i, rng):
     for a in range(c.num_agents):
         noisy = s.public_reputation[i, a]
         if c.noise > 0.0:  # Box-Muller transform; 1 - u is never 0
-            radius = math.sqrt(-2.0 * math.log(1.0 - uniform(rng, i)))
-            noisy += c.noise * radius * math.cos(2.0 * math.pi * uniform(rng, i))
+            radius = math.sqrt(-2.0 * logarithm(1.0 - uniform(rng, i)))
+            noisy += c.noise * radius * cosine(2.0 * math.pi * uniform(rng, i))
         s.shown[i, a] = min(max(noisy, 0.0), 1.0)
 
 

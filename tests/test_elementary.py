@@ -1,0 +1,136 @@
+"""exp, log, powers and cosine of + - * / alone: accurate, and used by every kernel."""
+
+import ast
+import math
+from pathlib import Path
+
+import mpmath
+import numba
+import numpy as np
+import pytest
+from mpmath import mpf
+
+import coopbench_envs
+from coopbench_envs import elementary
+
+rng = np.random.default_rng(20)
+SIZE = 3000
+SMALL = rng.normal(0.0, 1e-8, 100)
+EXPONENTS = (rng.uniform(-708.0, 709.7, SIZE), rng.uniform(-1.0, 1.0, SIZE), SMALL)
+POSITIVE = (
+    np.exp(rng.uniform(-740.0, 709.0, SIZE)),  # subnormal numbers, too
+    rng.uniform(0.5, 2.0, SIZE),
+    1.0 + SMALL,
+)
+ANGLES = (
+    rng.uniform(-7.0, 7.0, SIZE),
+    rng.uniform(-1e6, 1e6, SIZE),
+    np.arange(1.0, 40.0) * math.pi / 2.0,
+)
+BASES = np.exp(rng.uniform(-300.0, 300.0, SIZE)), rng.uniform(0.9, 1.1, SIZE)
+POWERS = rng.uniform(-2.0, 2.0, SIZE), rng.uniform(-3000.0, 3000.0, SIZE)
+CASES = {
+    "exponential": (mpmath.exp, [np.concatenate(EXPONENTS)]),
+    "logarithm": (mpmath.log, [np.concatenate(POSITIVE)]),
+    "cosine": (mpmath.cos, [np.concatenate(ANGLES)]),
+    "power": (lambda x, y: x**y, [np.concatenate(BASES), np.concatenate(POWERS)]),
+}
+LIBRARY = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "power", "cos", "sin"}
+LIBRARY |= {"tan", "acos", "asin", "atan", "atan2", "arctan2", "cosh", "sinh", "tanh", "hypot"}
+
+
+def compiled(name):
+    function = getattr(elementary, name)
+    if name == "power":
+        return numba.vectorize(["f8(f8, f8)"])(lambda x, y: function(x, y))
+    return numba.vectorize(["f8(f8)"])(lambda x: function(x))
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request):
+    exact, arguments = CASES[request.param]
+    with np.errstate(all="ignore"):
+        values = compiled(request.param)(*arguments)
+    return request.param, exact, arguments, values
+
+
+def test_errors_are_below_one_unit_in_the_last_place(case):
+    name, exact, arguments, values = case
+    with mpmath.workprec(200):
+        for *numbers, value in zip(
+            *(column.tolist() for column in arguments), values.tolist(), strict=True
+        ):
+            error = abs(mpf(value) - exact(*map(mpf, numbers)))
+            assert error < math.ulp(value), f"{name}{tuple(numbers)}"
+
+
+def test_python_computes_the_same_bits(case):
+    name, _, arguments, values = case
+    function = getattr(elementary, name)
+    for *numbers, value in zip(
+        *(column[::10].tolist() for column in arguments), values[::10], strict=True
+    ):
+        assert function(*numbers) == value
+
+
+@pytest.mark.parametrize("kind", ["python", "compiled"])
+def test_ends_of_the_scale(kind):
+    made = {
+        name: getattr(elementary, name) if kind == "python" else compiled(name) for name in CASES
+    }
+    inf, nan = math.inf, math.nan
+    expected = {
+        "exponential": {(inf,): inf, (-inf,): 0.0, (nan,): nan, (709.79,): inf, (-745.2,): 0.0}
+        | {(0.0,): 1.0, (-745.1,): 5e-324, (1e308,): inf},
+        "logarithm": {
+            (0.0,): -inf,
+            (-1.0,): nan,
+            (inf,): inf,
+            (-inf,): nan,
+            (nan,): nan,
+            (1.0,): 0.0,
+        },
+        "cosine": {(0.0,): 1.0, (inf,): nan, (nan,): nan, (2e6,): nan},
+        "power": {
+            (0.0, 0.0): 1.0,
+            (0.0, 2.0): 0.0,
+            (0.0, -2.0): inf,
+            (2.0, inf): inf,
+            (2.0, -inf): 0.0,
+        }
+        | {(0.5, inf): 0.0, (inf, 2.0): inf, (inf, -2.0): 0.0, (1.0, nan): 1.0, (nan, 1.0): nan}
+        | {
+            (-2.0, 2.0): nan,
+            (5.0, 1e308): inf,
+            (5e-324, 0.5): 2.2227587494850775e-162,
+            (0.3, 1.0): 0.3,
+        },
+    }
+    with np.errstate(all="ignore"):
+        for name, values in expected.items():
+            for arguments, value in values.items():
+                np.testing.assert_equal(float(made[name](*arguments)), value, f"{name}{arguments}")
+
+
+def kernels_of(path):
+    """Functions of a file that are compiled."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            names = {part.id for part in node.decorator_list if isinstance(part, ast.Name)}
+            if names & {"kernel", "routine", "subroutine"}:
+                yield node
+
+
+def test_no_kernel_calls_a_library_that_rounds_as_it_likes():
+    """Square roots, and whole numbers as exponents, are exact or correctly rounded."""
+    files = sorted(Path(coopbench_envs.__file__).parent.rglob("*.py"))
+    kernels = [(path.name, node) for path in files for node in kernels_of(path)]
+    assert len(kernels) > 200
+    for file, kernel in kernels:
+        for node in ast.walk(kernel):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                called = node.value.id in ("math", "np") and node.attr in LIBRARY
+                assert not called, f"{file}: {kernel.name} calls {node.value.id}.{node.attr}"
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+                assert isinstance(node.right, ast.Constant), f"{file}: {kernel.name} has a power"
+                assert isinstance(node.right.value, int), f"{file}: {kernel.name} has a power"
