@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench_envs.core import integer, routine, subroutine
+from coopbench_envs.elementary import exponential
 from coopbench_envs.rail.cells import TYPES
 from coopbench_envs.rail.lines import (
     draw_level_free,
@@ -79,7 +80,7 @@ def plan_of(p: Any, shares: Mapping[Fraction, float], unit: int, horizon: int) -
             f"cities; allowed: at most as many stops as cities."
         )
     rate = p.malfunction_rate
-    chance = 1.0 - math.exp(-rate) if rate > 0 else 0.0
+    chance = 1.0 - exponential(-rate) if rate > 0 else 0.0
     gaps = 1.0 - np.cumprod(np.full(horizon if rate > 0 else 1, 1.0 - chance))
     is_type = np.zeros(1 << 16, np.bool_)
     is_type[[code for code, (name, _) in TYPES.items() if name not in _NOT_LAID]] = True

@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
+from coopbench_envs.elementary import cosine
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, one_of
 from coopbench_envs.skirmish import picture as pictures
@@ -185,7 +186,7 @@ def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
         has_splash=army.has_splash,
         scripted=False,
         faces=p.field_of_view < 360,
-        half_cosine=math.cos(math.radians(p.field_of_view / 2)),
+        half_cosine=float(cosine(math.pi / 360.0 * p.field_of_view)),
     )
 
 
