@@ -25,7 +25,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("reading",),
         ("errors", "parameters", "layouts", "roles", "rendering", "arrays", "threads", "compiling"),
         ("foreign_names", "core"),
-        ("drivers",),
+        ("drivers", "elementary"),
         ("memory",),
         (FAMILIES,),
         ("registration",),
