@@ -54,7 +54,7 @@ wheel: $(VENV)/.test
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build/wheel/*.whl
 	cd build/wheel && venv/bin/coopbench evaluate coopetition-standard --task trust-dilemma
-	test -s build/wheel/results/coopetition-standard/report.html
+	test -s build/wheel/results/coopetition-standard-trust-dilemma/report.html
 
 # Examples with libraries that ask for versions of their own, each in its own virtual environment.
 interop: build/interop/rllib/.ready build/interop/torchrl/.ready
