@@ -33,7 +33,7 @@ def played(rows, steps):
     """Play noise; yield the seats of the learner and the rows of every model."""
     rng = np.random.default_rng(0)
     for _ in range(steps):
-        learning = rows._learning().copy()
+        learning = rows.learning().copy()
         before = rows.engine.control.obs.copy()
         parts = rows.step([rng.uniform(-1, 1, (8, 1)) for _ in range(2)])
         yield learning, before, parts
