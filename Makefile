@@ -15,7 +15,7 @@ report: $(VENV)/.core
 	$(BIN)/coopbench evaluate $(PROTOCOL)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 # A part of the tests with the lowest versions that pyproject.toml allows, and with the newest
 # versions on the newest Python here; not part of `.ci/run`.

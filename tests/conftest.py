@@ -87,11 +87,18 @@ def golden():
     return GOLDEN
 
 
-def pytest_collection_modifyitems(items):
-    """Keep the tests of one environment in one process: it compiles once, not in each of them."""
-    for item in items:
-        values = getattr(item, "callspec", None)
-        named = [v for v in (values.params.values() if values else ()) if isinstance(v, str)]
-        games = [v.split("/")[-1] for v in named if re.search(r"-v\d+$", v)]
-        group = games[0] if games else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Keep the tests of one environment in one process: it compiles once, not in each of them.
+
+    All others stay with those of their file.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByEnvironment(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file, _, test = nodeid.partition("::")
+            environment = re.search(r"\[.*?(\w+-v\d+)\b", test)
+            return environment[1] if environment else file
+
+    return ByEnvironment(config, log)
