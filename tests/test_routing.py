@@ -267,7 +267,7 @@ def variant(name, **changes):
     """Register Routing with constants replaced that must not change a bit."""
     changed = dataclasses.replace(
         routing.SPEC,
-        id=f"coopbench/{name}-v0",
+        id=f"test/{name}-v0",
         constants=lambda p: routing.constants(p)._replace(**changes),
     )
     coopbench_envs.register(changed)
