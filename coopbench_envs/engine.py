@@ -8,6 +8,9 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.compiling import entry
+from coopbench_envs.cuda.gpu import open_gpu, ordinal_of
+from coopbench_envs.cuda.programs import Finals
+from coopbench_envs.cuda.remote import Host, Remote
 from coopbench_envs.drivers import DISABLED, LOOK, NEXT_STEP, RENEW, RESET, RESTORE, Control, driver
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.memory import ORDERS, arranged, control_of, laid_out
@@ -45,6 +48,11 @@ class Engine:
     that are long enough, without an effect on the result. ``order`` is the layout of all arrays in
     memory: "C" (the last axis innermost) or "F" (the lane innermost). With ``global_state`` every
     call also writes ``control.state``.
+
+    ``device`` "cuda" or "cuda:1" plays on a GPU: the arrays in ``state`` and ``control``,
+    ``actions`` and ``final_obs`` and its like are then ``DeviceArray``, the lane innermost. What
+    returns numpy arrays or numbers waits for the GPU and copies; a step does neither. ``stream`` is
+    that of a library to work on, as a number; 1 is the default stream.
     """
 
     def __init__(
@@ -53,10 +61,14 @@ class Engine:
         lanes: int = 1,
         *,
         threads: int = 1,
-        order: str = "C",
+        order: str | None = None,
         global_state: bool = False,
+        device: str = "cpu",
+        stream: int = 1,
         **parameters: Any,
     ) -> None:
+        ordinal = ordinal_of(device)
+        order = order or ("C" if ordinal is None else "F")
         if lanes < 1 or threads < 1:
             raise ValueError(f"lanes and threads must be >= 1; given {lanes} and {threads}.")
         if order not in ORDERS:
@@ -67,7 +79,7 @@ class Engine:
                 f"{env_id} is an environment of another package, which cannot be used here; "
                 f"allowed: evaluate, crossplay, report, verify."
             )
-        self.lanes, self.threads, self.order = lanes, threads, order
+        self.lanes, self.threads, self.order, self.device = lanes, threads, order, device
         self.parameters = resolve(self.spec.params, parameters, self.spec.id)
         self.constants = self.spec.constants(self.parameters)
         self.agents = self.spec.agents(self.constants)
@@ -84,9 +96,18 @@ class Engine:
         # Whether agents may be absent from an episode that goes on, as EnvSpec's ``present`` says.
         self.falling = self.spec.kernels.present is not None
         self._crew = Crew(threads, lanes)
-        self._allocate(global_state)
+        self._host = self._allocated(global_state)
+        self._remote: Remote | None = None
+        # Whether SAME_STEP writes ``final_info``, for which it has to wait for a GPU.
+        self.keeps_info = ordinal is None
+        self._expose(self._host)
+        self.final_info = {name: values.copy() for name, values in self._checked_info().items()}
+        if ordinal is not None:
+            drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward)
+            self._remote = Remote(open_gpu(ordinal), self._host, drive, stream=stream)
+            self._expose(self._remote.arrays)
 
-    def _allocate(self, global_state: bool) -> None:
+    def _allocated(self, global_state: bool) -> Host:
         """Make every array that the driver reads or writes."""
         control = control_of(
             self.lanes,
@@ -96,20 +117,43 @@ class Engine:
             metrics=len(self.spec.metrics),
             state=self.state_space.shape[0] if global_state else 0,
         )
-        self.state = arranged(self.spec.kernels.allocate(self.constants, self.lanes), self.order)
-        self.control: Control = arranged(control, self.order)
         self._shape = (self.lanes, len(self.agents), *self.action_spaces[0].shape)
         kind = np.int64 if self.discrete else np.float64
-        self.actions = laid_out(np.zeros(self._shape, kind), self.order)
         self._numbers = frozenset("iub" if self.discrete else "fiub")  # kinds of dtypes
+        finals = Finals(*(np.zeros_like(getattr(control, name)) for name in Finals._fields))
+        return Host(
+            constants=self.constants,
+            state=arranged(self.spec.kernels.allocate(self.constants, self.lanes), self.order),
+            control=arranged(control, self.order),
+            actions=laid_out(np.zeros(self._shape, kind), self.order),
+            finals=arranged(finals, self.order),
+        )
+
+    def _expose(self, arrays: Host) -> None:
+        """Give the arrays of the host or of the GPU the names by which users know them."""
+        self.state, self.actions = arrays.state, arrays.actions
+        self.control: Control = arrays.control
         # What SAME_STEP keeps of the last step of a finished episode.
-        self.final_obs = np.zeros_like(self.control.obs)
-        self.final_measures = np.zeros_like(self.control.measures)
-        self.final_returns = np.zeros_like(self.control.returns)
-        self.final_masks = np.zeros_like(self.control.masks)
-        self.final_alive = np.zeros_like(self.control.alive)
-        self.final_state = np.zeros_like(self.control.state)
-        self.final_info = {name: values.copy() for name, values in self._checked_info().items()}
+        self.final_obs, self.final_measures = arrays.finals.obs, arrays.finals.measures
+        self.final_returns, self.final_masks = arrays.finals.returns, arrays.finals.masks
+        self.final_alive, self.final_state = arrays.finals.alive, arrays.finals.state
+
+    def _run(self, op: int) -> None:
+        """Let a driver do ``op`` in all lanes, here or on the GPU."""
+        if self._remote is None:
+            self._crew.run(self._launch, op)
+        else:
+            self._remote.run(op)
+
+    def _fetch(self, *arrays: np.ndarray) -> None:
+        """Bring arrays of the host up to date, which they always are without a GPU."""
+        if self._remote is not None:
+            self._remote.fetch(*arrays)
+
+    def _send(self, *arrays: np.ndarray) -> None:
+        """Bring the GPU's copies of arrays of the host up to date."""
+        if self._remote is not None:
+            self._remote.send(*arrays)
 
     def _check_agents(self) -> None:
         """Raise ``ValueError`` if agents share a name or see vectors of different lengths."""
@@ -126,7 +170,7 @@ class Engine:
     @cached_property
     def _launch(self) -> Any:
         """Compiled code with its arrays, made when it is first needed: to look takes none."""
-        arguments = (self.constants, self.state, self.control, self.actions)
+        arguments = self._host[:4]
         drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward)
         call = (*arguments, RESET, 0, self.lanes)
         try:
@@ -136,6 +180,11 @@ class Engine:
         return partial(launch, *arguments)
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._remote is not None:
+            raise TypeError(
+                f"An engine on {self.device} cannot be copied or pickled; get_state() returns what "
+                f"another engine goes on from with reset(state=...)."
+            )
         state = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
         state["spec"] = self.spec.id  # from which compiled code is found again
         return state
@@ -162,8 +211,9 @@ class Engine:
         With ``seeds`` (one per lane) a lane becomes the environment of that seed at its episode 0;
         without, it starts its next episode. Fields in ``state`` then override the seeded state.
         """
+        control = self._host.control
+        self._fetch(control.seed, control.episode)
         fields = self._checked_state(state)
-        control = self.control
         control.chosen[:] = True if chosen is None else chosen
         lanes = control.chosen
         if seeds is not None:
@@ -171,15 +221,18 @@ class Engine:
             control.episode[lanes] = 0
         else:
             control.episode[lanes] += 1
-        self._crew.run(self._launch, RESET)
+        self._send(control.chosen, control.seed, control.episode)
+        self._run(RESET)
         if fields:
             self._restore(fields, lanes)
 
     def _restore(self, fields: Mapping[str, np.ndarray], lanes: np.ndarray) -> None:
         """Write checked ``fields`` into the state of ``lanes`` and recompute what follows."""
         for name, value in fields.items():
+            self._fetch(self._field(name))
             self._field(name)[lanes] = value[lanes]
-        self._crew.run(self._launch, RESTORE)
+            self._send(self._field(name))
+        self._run(RESTORE)
 
     def step(self, actions: Any, mode: int = NEXT_STEP) -> None:
         """Play one step in every lane whose episode runs; ``mode`` defines what finished lanes do.
@@ -187,22 +240,33 @@ class Engine:
         ``actions`` is (lanes, agents, dim) for Box and (lanes, agents) for Discrete actions. Raises
         ``ValueError`` for a wrong shape or a value that is not finite; illegal discrete actions are
         replaced by "do nothing" and counted in ``control.invalid``.
+
+        On a GPU ``actions`` may lie there, as an object with ``__dlpack__`` or
+        ``__cuda_array_interface__``. A lane whose actions are not finite then plays no step, which
+        ``check`` and ``metrics`` tell by ``ValueError``.
         """
-        array = np.asarray(actions)
-        if array.shape != self._shape or array.dtype.kind not in self._numbers:
-            raise ValueError(self._misfit(array))
-        self.actions[...] = array
-        if mode == SAME_STEP:
-            self._advance(DISABLED)
-            if self.control.done.any():
-                self._renew()
-        elif mode in _MODES:
-            self._advance(mode)
-        else:
+        if mode not in _MODES:
             raise ValueError(
                 f"mode was {mode!r}; allowed: NEXT_STEP ({NEXT_STEP}), SAME_STEP ({SAME_STEP}), "
                 f"DISABLED ({DISABLED})."
             )
+        op = DISABLED if mode == SAME_STEP else mode
+        if self._remote is not None:
+            self._remote.take(actions)
+            self._remote.run(op)
+            if mode == SAME_STEP:
+                if self.keeps_info:
+                    self._fetch(self._host.control.done)
+                    self._keep_info(self._host.control.done)
+                self._remote.renew()
+            return
+        array = np.asarray(actions)
+        if array.shape != self._shape or array.dtype.kind not in self._numbers:
+            raise ValueError(self._misfit(array))
+        self.actions[...] = array
+        self._advance(op)
+        if mode == SAME_STEP and self.control.done.any():
+            self._renew()
 
     def _misfit(self, array: np.ndarray) -> str:
         """Say why ``array`` cannot be the actions of a step."""
@@ -231,22 +295,39 @@ class Engine:
     def _renew(self) -> None:
         """Keep what the finished episodes came to aside, and begin the next ones."""
         control, over = self.control, self.control.done.copy()
-        self.final_obs[over] = control.obs[over]
-        self.final_measures[over] = control.measures[over]
-        self.final_returns[over] = control.returns[over]
-        self.final_masks[over] = control.masks[over]
-        self.final_alive[over] = control.alive[over]
-        self.final_state[over] = control.state[over]
-        for name, values in self.info().items():
-            self.final_info[name][over] = values[over]
+        for name, values in self._host.finals._asdict().items():
+            values[over] = getattr(control, name)[over]
+        self._keep_info(over)
         control.chosen[:] = over
         self._crew.run(self._launch, RENEW)
 
+    def _keep_info(self, over: np.ndarray) -> None:
+        """Keep what the episodes that are ``over`` tell their agents last."""
+        for name, values in self.info().items():
+            self.final_info[name][over] = values[over]
+
     # -- looking ---------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise ``ValueError`` if a GPU has refused actions since the last check; wait for it.
+
+        Without a GPU ``step`` itself has raised.
+        """
+        if self._remote is not None:
+            self._remote.check()
+
+    def fetched(self) -> tuple[Control, Finals]:
+        """Return ``control`` and what SAME_STEP keeps of finished episodes, as numpy arrays.
+
+        The next call overwrites them. From a GPU everything is copied.
+        """
+        self._fetch(*self._host.control, *self._host.finals)
+        return self._host.control, self._host.finals
 
     def global_state(self) -> np.ndarray:
         """Global state of every lane, float32 (lanes, size); by default all observations."""
-        control = self.control
+        control = self._host.control
+        self._fetch(*self._host.state, *control)
         if control.state.shape[1]:
             return control.state.copy(order="C")
         if self.spec.kernels.global_state is None:
@@ -255,7 +336,7 @@ class Engine:
         nothing = np.zeros_like(control.chosen)
         view = control._replace(state=out, chosen=nothing, moved=nothing)
         launch = self._launch
-        launch.func(self.constants, self.state, view, self.actions, LOOK, 0, self.lanes)
+        launch.func(self.constants, self._host.state, view, self._host.actions, LOOK, 0, self.lanes)
         return np.ascontiguousarray(out)
 
     def _state_space(self) -> gym.spaces.Box:
@@ -267,8 +348,10 @@ class Engine:
 
     def metrics(self, lane: int = 0, *, final: bool = False) -> dict[str, float]:
         """Metrics of the episode in ``lane`` so far; ``final``: of the one SAME_STEP just ended."""
-        values = (self.final_measures if final else self.control.measures)[lane]
-        return dict(zip(self.spec.metrics, values.tolist(), strict=True))
+        self.check()
+        values = self._host.finals.measures if final else self._host.control.measures
+        self._fetch(values)
+        return dict(zip(self.spec.metrics, values[lane].tolist(), strict=True))
 
     def info(self) -> dict[str, np.ndarray]:
         """Return what agents are told beside their observations, by name, (lanes, agents, ...).
@@ -278,7 +361,8 @@ class Engine:
         tell = self.spec.info
         if tell is None:
             return {}
-        arrays = tell(self.constants, self.state)
+        self._fetch(*self._host.state)
+        arrays = tell(self.constants, self._host.state)
         return {name: np.asarray(values) for name, values in arrays.items()}
 
     def _checked_info(self) -> dict[str, np.ndarray]:
@@ -298,27 +382,33 @@ class Engine:
         return arrays
 
     def view(self) -> Any:
-        """State of all lanes, lane first: read-only arrays that follow the game."""
+        """State of all lanes, lane first: read-only arrays that follow the game.
+
+        On a GPU they are brought up to date by this call.
+        """
+        self._fetch(*self._host.state)
         return self._views
 
     @cached_property
     def first(self) -> Control:
         """The arrays of ``control`` without the lane axis: those of lane 0, which follow it."""
-        return Control(*(array[0, ...] for array in self.control))
+        return Control(*(array[0, ...] for array in self._host.control))
 
     @cached_property
     def _views(self) -> Any:
-        views = [array.view() for array in self.state]
+        views = [array.view() for array in self._host.state]
         for array in views:
             array.flags.writeable = False
-        return self.state._make(views)
+        return self._host.state._make(views)
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything that a game resumes from, as {field: array}; axis 0 is the lane."""
+        self._fetch(*map(self._field, self.fields))
         return {name: self._field(name).copy() for name in self.fields}
 
     def lane_state(self, lane: int = 0) -> dict[str, np.ndarray]:
         """Like ``get_state``, but of one lane and without the lane axis."""
+        self._fetch(*map(self._field, self.fields))
         return {name: self._field(name)[lane].copy() for name in self.fields}
 
     def action_bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -333,7 +423,8 @@ class Engine:
         return (*names, *_SNAPSHOT)
 
     def _field(self, name: str) -> np.ndarray:
-        array: np.ndarray = getattr(self.control if name in _SNAPSHOT else self.state, name)
+        host = self._host
+        array: np.ndarray = getattr(host.control if name in _SNAPSHOT else host.state, name)
         return array
 
     def _checked_state(self, state: Mapping[str, Any] | None) -> dict[str, np.ndarray]:

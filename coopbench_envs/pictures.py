@@ -37,7 +37,7 @@ def text(engine: Engine, lane: int = 0) -> str:
     write = engine.spec.text
     if write is not None:
         return write(engine.constants, engine.lane_state(lane), engine.agents)
-    seen = engine.control.obs[lane]
+    seen = engine.fetched()[0].obs[lane]
     lines = [_title(engine, lane)]
     for index, agent in enumerate(engine.agents):
         parts = [
@@ -50,7 +50,7 @@ def text(engine: Engine, lane: int = 0) -> str:
 
 
 def _title(engine: Engine, lane: int) -> str:
-    time, total = int(engine.state.time[lane]), float(engine.control.returns[lane].sum())
+    time, total = int(engine.view().time[lane]), float(engine.fetched()[0].returns[lane].sum())
     return f"{engine.spec.name}  step {time} of {engine.horizon}  return {total:.4g}"
 
 
@@ -94,7 +94,7 @@ def _heights(engine: Engine, lane: int, agent: int) -> np.ndarray:
     """What an agent observes as shares of its bounds, in [0, 1]."""
     space = engine.observation_spaces[agent]
     low, high = space.low.astype(np.float64), space.high.astype(np.float64)
-    seen = engine.control.obs[lane, agent].astype(np.float64)
+    seen = engine.fetched()[0].obs[lane, agent].astype(np.float64)
     bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
     low, span = np.where(bounded, low, 0.0), np.where(bounded, high - low, 1.0)
     squashed = 0.5 + 0.5 * seen / (1.0 + np.abs(seen))

@@ -170,7 +170,7 @@ def _register(env_id: str, module: str) -> None:
     gymnasium.register(
         env_id,
         entry_point=f"{_SHELLS}.gymnasium_env:GymnasiumEnv",
-        vector_entry_point=f"{_SHELLS}.vector_env:VectorEnv",
+        vector_entry_point=f"{_SHELLS}.vectors:vector_env",
         kwargs=dict(kwargs),
     )
     pettingzoo.register(

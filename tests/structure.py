@@ -28,7 +28,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("drivers", "elementary"),
         ("memory",),
         (FAMILIES,),
-        ("registration",),
+        ("registration", "cuda"),
         ("engine",),
         ("foreign",),
         ("pictures",),
@@ -71,10 +71,13 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
 # Libraries that are slow to import or optional: imported by the function that needs them.
 HEAVY = (
     "IPython",
+    "cuda",  # of cuda-bindings
+    "jax",
     "jinja2",
     "markupsafe",
     "matplotlib",
     "numba",
+    "numba_cuda",
     "pandas",
     "PIL",
     "ray",

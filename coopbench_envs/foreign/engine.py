@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench_envs.core import EnvSpec, streams
+from coopbench_envs.cuda.programs import Finals
+from coopbench_envs.cuda.remote import Host
 from coopbench_envs.drivers import DISABLED, NEXT_STEP, Control
 from coopbench_envs.engine import Engine
 from coopbench_envs.foreign.codec import CHOICES, Codec
@@ -53,6 +55,10 @@ class ForeignEngine(Engine):
         self.actions = np.zeros(
             (lanes, *self.codec.shape), np.int64 if self.discrete else np.float64
         )
+        self.device, self._remote, self.keeps_info = "cpu", None, False
+        nothing = np.zeros((lanes, 0))
+        finals = Finals(*(nothing for _ in Finals._fields))
+        self._host = Host(self.constants, self.state, self.control, self.actions, finals)
         self._worlds: list[World] = [self._world() for _ in range(lanes)]
         self._metrics = tuple(environment.metrics)[1:]  # the first is the return
         self._seen = np.zeros((lanes, len(self._metrics)))  # how often ``info`` had them

@@ -8,7 +8,7 @@ import numpy as np
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import picture, text
 
-__all__ = ["RENDER_MODES", "check_options", "draw_seed", "rendered", "seed_of"]
+__all__ = ["RENDER_MODES", "check_options", "draw_seed", "on_cpu", "rendered", "seed_of"]
 
 RENDER_MODES = ("rgb_array", "ansi")
 
@@ -40,6 +40,21 @@ def _whole(seed: Any) -> int:
     if isinstance(seed, (bool, np.bool_)) or not is_whole:
         raise ValueError(f"A seed must be a whole number >= 0; given {seed!r}.")
     return number
+
+
+def on_cpu(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a single environment without ``device``.
+
+    Raises ``ValueError`` if that is a GPU.
+    """
+    device = parameters.get("device", "cpu")
+    if device != "cpu":
+        raise ValueError(
+            f"device was {device!r}; allowed here: 'cpu'. A GPU plays one step of thousands of "
+            f"games in the time that it needs for one, and a single game would wait for it at "
+            f"every step: use gymnasium.make_vec(..., num_envs=..., device={device!r})."
+        )
+    return {name: value for name, value in parameters.items() if name != "device"}
 
 
 def draw_seed(generator: np.random.Generator) -> int:

@@ -6,7 +6,14 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.engine import DISABLED, Engine
-from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
+from coopbench_envs.shells.common import (
+    RENDER_MODES,
+    check_options,
+    draw_seed,
+    on_cpu,
+    rendered,
+    seed_of,
+)
 from coopbench_envs.shells.seats import Seats
 
 __all__ = ["GymnasiumEnv"]
@@ -40,7 +47,7 @@ class GymnasiumEnv(gym.Env):
         **parameters: Any,
     ) -> None:
         self.render_mode = render_mode
-        self.engine = Engine(env_id, **parameters)
+        self.engine = Engine(env_id, **on_cpu(parameters))
         self.seats = Seats(self.engine, control, ego, partner)
         self.observation_space, self.action_space = self.seats.spaces()
         engine = self.engine

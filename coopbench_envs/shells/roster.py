@@ -8,7 +8,7 @@ from gymnasium.utils import seeding
 
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import unknown
-from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, seed_of
+from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, on_cpu, seed_of
 
 __all__ = ["Roster"]
 
@@ -33,7 +33,7 @@ class Roster:
             )
         if max_cycles is not None:
             parameters = parameters | {"horizon": max_cycles}
-        self.engine = Engine(env_id, **parameters)
+        self.engine = Engine(env_id, **on_cpu(parameters))
         self.names = list(self.engine.agents)
         self.index = {agent: k for k, agent in enumerate(self.names)}
         self.live: list[str] = []

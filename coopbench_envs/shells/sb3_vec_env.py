@@ -22,7 +22,11 @@ __all__ = ["SB3VecEnv", "sb3_vec_env"]
 
 
 def sb3_vec_env(env_id: str, num_envs: int, **parameters: Any) -> "SB3VecEnv":
-    """Make ``num_envs`` games as a VecEnv of num_envs * agents rows, the agent index fastest."""
+    """Make ``num_envs`` games as a VecEnv of num_envs * agents rows, the agent index fastest.
+
+    With ``device="cuda"`` among the parameters of ``Engine`` the games are played on a GPU; rows
+    are numpy arrays all the same, which Stable-Baselines3 takes, so that every step waits for it.
+    """
     return SB3VecEnv(env_id, num_envs, **parameters)
 
 
@@ -41,6 +45,8 @@ class SB3VecEnv(VecEnv):
         self, env_id: str, num_envs: int, *, render_mode: str | None = None, **parameters: Any
     ) -> None:
         self.engine = Engine(env_id, num_envs, **parameters)
+        self.engine.keeps_info = True
+        self._control, self._finals = self.engine.fetched()
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}
         self.render_mode = render_mode
         agents = len(self.engine.agents)
@@ -66,7 +72,8 @@ class SB3VecEnv(VecEnv):
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = self._infos_of(self.engine.info())
-        return self._rows(self.engine.control.obs)
+        self.engine.fetched()
+        return self._rows(self._control.obs)
 
     def step_async(self, actions: np.ndarray) -> None:
         """Keep the rows' actions for ``step_wait``."""
@@ -74,9 +81,11 @@ class SB3VecEnv(VecEnv):
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Play one step in every lane."""
-        control = self.engine.control
+        control = self._control
         alive = control.alive.copy()
         self.engine.step(self._actions, SAME_STEP)
+        self.engine.check()
+        self.engine.fetched()
         self._steps += 1
         ended = control.ended | control.truncated
         rewards = control.rewards.astype(np.float32).reshape(-1)
@@ -89,7 +98,7 @@ class SB3VecEnv(VecEnv):
         return self._rows(control.obs), rewards, dones, infos
 
     def _infos(self, ended: np.ndarray, alive: np.ndarray) -> list[dict[str, Any]]:
-        control, agents = self.engine.control, len(self.engine.agents)
+        control, agents = self._control, len(self.engine.agents)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if self.engine.discrete:
             for row, mask in enumerate(control.masks.reshape(self.num_envs, -1)):
@@ -104,10 +113,10 @@ class SB3VecEnv(VecEnv):
             for a in range(agents):
                 terminated = bool(control.terminated[lane, a])
                 infos[lane * agents + a] |= {
-                    "terminal_observation": self.engine.final_obs[lane, a].copy(),
+                    "terminal_observation": self._finals.obs[lane, a].copy(),
                     "TimeLimit.truncated": bool(control.truncated[lane]) and not terminated,
                     "episode": {
-                        "r": float(self.engine.final_returns[lane, a]),
+                        "r": float(self._finals.returns[lane, a]),
                         "l": int(self._steps[lane]),
                     },
                     "metrics": dict(metrics),
@@ -142,7 +151,7 @@ class SB3VecEnv(VecEnv):
 
     def action_masks(self) -> np.ndarray:
         """Legal actions of every row, bool (rows, actions)."""
-        masks = self.engine.control.masks
+        masks = self._control.masks
         return masks.reshape(self.num_envs, -1).astype(np.bool_)
 
     def close(self) -> None:

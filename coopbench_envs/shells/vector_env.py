@@ -12,16 +12,17 @@ from coopbench_envs.parameters import named
 from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
 from coopbench_envs.shells.seats import Seats
 
-__all__ = ["VectorEnv"]
+__all__ = ["MODES", "VectorEnv", "autoreset", "reset_mask"]
 
-_MODES = {
+MODES = {
     AutoresetMode.NEXT_STEP: NEXT_STEP,
     AutoresetMode.SAME_STEP: SAME_STEP,
     AutoresetMode.DISABLED: DISABLED,
 }
 
 
-def _autoreset(mode: str | AutoresetMode) -> AutoresetMode:
+def autoreset(mode: str | AutoresetMode) -> AutoresetMode:
+    """Return the mode of a name; raise ``ValueError`` with the nearest for a name of none."""
     modes = {option.value: option for option in AutoresetMode}
     return mode if isinstance(mode, AutoresetMode) else named("autoreset_mode", mode, modes)
 
@@ -55,10 +56,10 @@ class VectorEnv(gym.vector.VectorEnv):
     ) -> None:
         if max_episode_steps is not None:
             parameters.setdefault("horizon", max_episode_steps)
-        mode = _autoreset(autoreset_mode)
+        mode = autoreset(autoreset_mode)
         self.metadata = type(self).metadata | {"autoreset_mode": mode}
         self.num_envs, self.render_mode, self.copy = num_envs, render_mode, copy
-        self._mode = _MODES[mode]
+        self._mode = MODES[mode]
         self.engine = Engine(env_id, num_envs, threads=threads, **parameters)
         self.seats = Seats(self.engine, control, ego, partner)
         self.single_observation_space, self.single_action_space = self.seats.spaces()
@@ -79,7 +80,7 @@ class VectorEnv(gym.vector.VectorEnv):
         ``options={"state": {field: array}}`` gives states, (num_envs, ...) or the same for all.
         """
         state = check_options(options)
-        mask = self._reset_mask(options)
+        mask = reset_mask(self.num_envs, options)
         single = seed if isinstance(seed, (int, np.integer)) else None
         super().reset(seed=None if single is None else int(single))
         if seed is None and not self._seeded:
@@ -181,19 +182,6 @@ class VectorEnv(gym.vector.VectorEnv):
     def _out(self, array: np.ndarray) -> np.ndarray:
         return array.copy() if self.copy else array
 
-    def _reset_mask(self, options: dict[str, Any] | None) -> np.ndarray:
-        mask = (options or {}).get("reset_mask")
-        if mask is None:
-            return np.ones(self.num_envs, np.bool_)
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-            raise ValueError("options['reset_mask'] must be a numpy array of bool.")
-        if mask.shape != (self.num_envs,) or not mask.any():
-            raise ValueError(
-                f"options['reset_mask'] must have shape ({self.num_envs},) with at least one True; "
-                f"given shape {mask.shape} with {int(mask.sum())} True."
-            )
-        return mask
-
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything the games go on from, lane first."""
         return self.engine.get_state()
@@ -209,3 +197,18 @@ class VectorEnv(gym.vector.VectorEnv):
     def render(self) -> tuple[Any, ...]:
         """Pictures or texts of all lanes."""
         return tuple(rendered(self.engine, self.render_mode, i) for i in range(self.num_envs))
+
+
+def reset_mask(num_envs: int, options: dict[str, Any] | None) -> np.ndarray:
+    """Return which lanes a reset is about; raise ``ValueError`` for a mask that is none."""
+    mask = (options or {}).get("reset_mask")
+    if mask is None:
+        return np.ones(num_envs, np.bool_)
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+        raise ValueError("options['reset_mask'] must be a numpy array of bool.")
+    if mask.shape != (num_envs,) or not mask.any():
+        raise ValueError(
+            f"options['reset_mask'] must have shape ({num_envs},) with at least one True; "
+            f"given shape {mask.shape} with {int(mask.sum())} True."
+        )
+    return mask

@@ -1,0 +1,54 @@
+"""Functions of a GPU: made from the Python functions behind the kernels of the CPU."""
+
+import dis
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["device_function", "rebound"]
+
+_made: dict[int, tuple[Any, Any]] = {}  # id of a CPU function -> itself, and that of a GPU
+
+
+def device_function(function: Any) -> Any:
+    """Return the function of a GPU that does what a function compiled for the CPU does.
+
+    Functions that it calls are converted with it. What is merged into its callers there is merged
+    here, too.
+    """
+    if id(function) not in _made:
+        from numba import cuda
+
+        options = getattr(function, "targetoptions", {})
+        merged = options.get("inline", "never")
+        forced = options.get("forceinline", False)
+        plain = rebound(function, {})
+        _made[id(function)] = (
+            function,  # which keeps its id from being given to another
+            cuda.jit(device=True, inline=merged, forceinline=forced)(plain),
+        )
+    return _made[id(function)][1]
+
+
+def rebound(function: Any, names: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the Python function behind ``function`` with functions of a GPU among its globals.
+
+    ``names`` replace globals. Only globals that the code loads are looked at: attributes may have
+    their names. Functions that are called through a module are converted by numba-cuda.
+    """
+    plain: types.FunctionType = getattr(function, "py_func", function)
+    bindings = plain.__globals__ | dict(names)
+    loads = {i.argval for i in dis.get_instructions(plain.__code__) if i.opname == "LOAD_GLOBAL"}
+    for name in sorted(loads & bindings.keys()):
+        bindings[name] = _converted(bindings[name])
+    new = types.FunctionType(
+        plain.__code__, bindings, plain.__name__, plain.__defaults__, plain.__closure__
+    )
+    new.__module__, new.__qualname__ = plain.__module__, plain.__qualname__
+    return new
+
+
+def _converted(value: Any) -> Any:
+    from numba.core.registry import CPUDispatcher
+
+    return device_function(value) if isinstance(value, CPUDispatcher) else value

@@ -1,0 +1,191 @@
+"""The GPU: memory, programs and launches, through the driver that NVIDIA installs.
+
+Streams are numbers, as in DLPack: 1 is the default stream, others are addresses of streams.
+"""
+
+import ctypes
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from coopbench_envs.cuda.programs import Program
+from coopbench_envs.cuda.ptx import entry_name, parameter_bytes, ptx_of
+
+__all__ = ["BLOCK", "Gpu", "open_gpu", "ordinal_of"]
+
+BLOCK = 64  # threads of a block
+_EXTRA = 'pip install "coopbench[cuda]"'
+_SMALL_PARAMETERS, _LARGE_PARAMETERS = 4096, 32764  # bytes; the second from CUDA 12.1 on
+_LARGE_SINCE = 12010  # version of the driver's interface; driver 530
+_DEVICE = re.compile(r"cuda(?::(\d+))?")
+
+
+def ordinal_of(device: str) -> int | None:
+    """Return the number of the GPU that "cuda" or "cuda:1" names; None for "cpu".
+
+    Raises ``ValueError`` for any other name.
+    """
+    match = _DEVICE.fullmatch(str(device))
+    if match is None and device != "cpu":
+        raise ValueError(f"device was {device!r}; allowed: 'cpu', 'cuda', 'cuda:1' and so on.")
+    return None if match is None else int(match[1] or 0)
+
+
+def open_gpu(ordinal: int) -> "Gpu":
+    """Return the GPU of this number, counted from 0 as by the driver.
+
+    Raises ``ModuleNotFoundError`` without numba-cuda, and ``RuntimeError`` without such a GPU.
+    """
+    try:
+        import numba_cuda
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"device='cuda' needs numba-cuda and cuda-bindings, the extra 'cuda' of coopbench: "
+            f"{_EXTRA}. What is missing here: {error}.",
+            name=error.name,
+        ) from error
+    try:
+        return Gpu(driver, ordinal)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"device='cuda:{ordinal}' cannot be used: {error} numba-cuda {numba_cuda.__version__} "
+            f"is installed; a GPU of NVIDIA and its driver are needed beside it (the extra is "
+            f"{_EXTRA}). device='cpu' gives the same results."
+        ) from error
+
+
+class Gpu:
+    """One GPU, with the context that torch and jax use, too."""
+
+    def __init__(self, driver: Any, ordinal: int) -> None:
+        self._driver, self.ordinal = driver, ordinal
+        self._functions: dict[tuple[str, ...], Any] = {}
+        self._do("cuInit", 0)
+        number = self._do("cuDeviceGetCount")
+        if ordinal >= number:
+            raise RuntimeError(f"the driver sees {number} GPU(s), counted from 0.")
+        self.version = int(self._do("cuDriverGetVersion"))
+        device = self._do("cuDeviceGet", ordinal)
+        self.name = bytes(self._do("cuDeviceGetName", 128, device)).split(b"\0")[0].decode()
+        attributes = driver.CUdevice_attribute
+        major = attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+        minor = attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+        of_device = "cuDeviceGetAttribute"
+        self.arch = (
+            int(self._do(of_device, major, device)),
+            int(self._do(of_device, minor, device)),
+        )
+        self._context = self._do("cuDevicePrimaryCtxRetain", device)
+
+    def _do(self, name: str, *arguments: Any) -> Any:
+        """Call a function of the driver; raise ``RuntimeError`` for the error that it returns."""
+        try:
+            error, *results = getattr(self._driver, name)(*arguments)
+        except RuntimeError as reason:  # libcuda.so.1 is not installed
+            raise RuntimeError(f"{name}: {reason}.") from None
+        if int(error):
+            described = getattr(error, "name", error)
+            raise RuntimeError(f"{name} of the driver reports {described}.")
+        return results[0] if len(results) == 1 else results
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        """Make the GPU's context the calling thread's, and restore the former one."""
+        self._do("cuCtxPushCurrent", self._context)
+        try:
+            yield
+        finally:
+            self._do("cuCtxPopCurrent")
+
+    def allocate(self, size: int) -> int:
+        """Return the address of new memory."""
+        with self._current():
+            try:
+                return int(self._do("cuMemAlloc", size))
+            except RuntimeError as error:
+                raise MemoryError(
+                    f"{self.name} has no {size / 2**20:,.0f} MiB left for these lanes: take fewer. "
+                    f"{error}"
+                ) from None
+
+    def free(self, address: int) -> None:
+        """Free memory that was allocated."""
+        try:
+            with self._current():
+                self._do("cuMemFree", address)
+        except (RuntimeError, TypeError):  # the process ends, and the driver before us
+            return
+
+    def upload(self, address: int, array: np.ndarray, size: int, stream: int) -> None:
+        """Copy an array to the GPU, after what is under way on the stream."""
+        with self._current():
+            self._do("cuStreamSynchronize", stream)
+            self._do("cuMemcpyHtoD", address, array.ctypes.data, size)
+
+    def download(self, array: np.ndarray, address: int, size: int, stream: int) -> None:
+        """Wait for the stream and copy from the GPU to an array."""
+        if size:
+            with self._current():
+                self._do("cuStreamSynchronize", stream)
+                self._do("cuMemcpyDtoH", array.ctypes.data, address, size)
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        """Copy within the GPU's memory, on the stream."""
+        if size:
+            with self._current():
+                self._do("cuMemcpyDtoDAsync", target, source, size, stream)
+
+    def wait(self, stream: int) -> None:
+        """Wait until everything on the stream is done."""
+        with self._current():
+            self._do("cuStreamSynchronize", stream)
+
+    def follow(self, follower: int, leader: int) -> None:
+        """Let the stream ``follower`` wait for what is under way on the stream ``leader``."""
+        flags = self._driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
+        with self._current():
+            event = self._do("cuEventCreate", flags)
+            self._do("cuEventRecord", event, leader)
+            self._do("cuStreamWaitEvent", follower, event, 0)
+            self._do("cuEventDestroy", event)
+
+    def load(self, program: Program, *, layout: str = "F", registers: int | None = None) -> Any:
+        """Return a program as a function that can be launched; ``registers``: at most, a thread."""
+        text = ptx_of(program, self.arch, layout)
+        key = (text, str(registers))
+        if key not in self._functions:
+            size, most = parameter_bytes(text), _LARGE_PARAMETERS
+            if self.version < _LARGE_SINCE:
+                most = _SMALL_PARAMETERS
+            if size > most:
+                raise RuntimeError(
+                    f"This environment has {size:,} bytes of parameters; the driver of {self.name} "
+                    f"takes {most:,}. Drivers from 530 on (CUDA 12.1) take {_LARGE_PARAMETERS:,}."
+                )
+            self._functions[key] = self._loaded(text, registers)
+        return self._functions[key]
+
+    def _loaded(self, text: str, registers: int | None) -> Any:
+        options, values = [], []
+        if registers is not None:
+            options.append(self._driver.CUjit_option.CU_JIT_MAX_REGISTERS)
+            values.append(registers)
+        code = ctypes.create_string_buffer(text.encode("ascii"))
+        with self._current():
+            module = self._do(
+                "cuModuleLoadDataEx", ctypes.addressof(code), len(options), options, values
+            )
+            return self._do("cuModuleGetFunction", module, entry_name(text).encode())
+
+    def launch(self, function: Any, lanes: int, parameters: int, stream: int) -> None:
+        """Run a function in one thread for each lane; ``parameters``: address of their pointers."""
+        blocks = -(-lanes // BLOCK)
+        with self._current():
+            self._do(
+                "cuLaunchKernel",
+                *(function, blocks, 1, 1, BLOCK, 1, 1, 0, stream, parameters, 0),
+            )

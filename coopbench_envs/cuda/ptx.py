@@ -1,0 +1,164 @@
+"""PTX: programs compiled for a GPU, without a driver or a GPU, and cached on disk.
+
+The code does what the CPU's does, bit for bit: a product and a sum are never contracted, and min
+and max of floats compare and select, as in Python. numba-cuda has options for neither, so both are
+set here while a program is compiled.
+"""
+
+import hashlib
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from coopbench_envs.cuda.functions import rebound
+from coopbench_envs.cuda.programs import Program
+
+__all__ = ["cache_folder", "entry_name", "parameter_bytes", "parameters", "ptx_of", "type_of"]
+
+_ENTRY = re.compile(r"\.visible \.entry (\w+)\(([^)]*)\)")
+_PARAMETER = re.compile(r"\.param \.(?:align \d+ \.)?[bsuf](\d+)")
+_COMPILING = threading.Lock()  # the settings of numba-cuda are those of the process
+
+
+def ptx_of(program: Program, arch: tuple[int, int], layout: str = "F") -> str:
+    """Return the PTX of ``program`` for GPUs of an architecture such as (9, 0).
+
+    ``layout`` is that of all arrays with more than one axis: "F" (lane innermost), "C", or "A" for
+    strides of any kind. The result is taken from the cache on disk where it lies there.
+    """
+    types = tuple(type_of(argument, layout) for argument in program.arguments)
+    file = cache_folder() / f"{_key(program, types, arch)}.ptx"
+    with suppress(OSError):
+        return file.read_text(encoding="ascii")
+    text = _compiled(program, types, arch)
+    with suppress(OSError):  # a full disk, or a folder that must not be written to, takes no cache
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="ascii", dir=file.parent, delete=False
+        ) as part:
+            part.write(text)
+        os.replace(part.name, file)
+    return text
+
+
+def cache_folder() -> Path:
+    """Folder of compiled programs: below NUMBA_CACHE_DIR, or in the user's folder of caches."""
+    caches = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "coopbench-ptx"
+
+
+def entry_name(ptx: str) -> str:
+    """Return the name of the function that a GPU is told to run."""
+    return _entry(ptx)[1]
+
+
+def parameters(ptx: str) -> list[int]:
+    """Return the sizes in bytes of the function's parameters."""
+    return [int(bits) // 8 for bits in _PARAMETER.findall(_entry(ptx)[2])]
+
+
+def parameter_bytes(ptx: str) -> int:
+    """Return the bytes of all parameters together, each aligned to its size."""
+    total = 0
+    for size in parameters(ptx):
+        total += -total % size + size
+    return total
+
+
+def _entry(ptx: str) -> re.Match[str]:
+    match = _ENTRY.search(ptx)
+    if match is None:
+        raise ValueError("This PTX has no function that can be launched.")
+    return match
+
+
+def type_of(argument: Any, layout: str) -> Any:
+    """Return numba's type of an argument: a number, an array or a NamedTuple of such."""
+    import numba
+    from numba import types
+
+    if isinstance(argument, tuple):
+        fields = [type_of(value, layout) for value in argument]
+        return types.BaseTuple.from_types(fields, type(argument))
+    if hasattr(argument, "dtype") and hasattr(argument, "shape") and argument.shape is not None:
+        if isinstance(argument, np.generic):
+            return numba.typeof(argument)
+        axes = len(argument.shape)
+        order = getattr(argument, "order", layout) if axes > 1 else "C"
+        return types.Array(numba.from_dtype(argument.dtype), axes, order)
+    return numba.typeof(argument)
+
+
+def _key(program: Program, types: Sequence[Any], arch: tuple[int, int]) -> str:
+    """Return the name of a program in the cache, with a hash of all that it depends on."""
+    digest = hashlib.sha256(f"{program.unique} {types} {arch}".encode())
+    for package in ("numba-cuda", "numba", "nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12"):
+        with suppress(metadata.PackageNotFoundError):
+            digest.update(f"{package} {metadata.version(package)}".encode())
+    for name in ("functions.py", "programs.py", "ptx.py"):
+        digest.update(Path(__file__).with_name(name).read_bytes())
+    return f"{program.template.__name__}-sm{arch[0]}{arch[1]}-{digest.hexdigest()[:24]}"
+
+
+def _compiled(program: Program, types: tuple[Any, ...], arch: tuple[int, int]) -> str:
+    from numba import cuda
+
+    with _COMPILING, _exact(arch):
+        bindings = {"grid": cuda.grid, **program.names}
+        text, _ = cuda.compile_ptx(rebound(program.template, bindings), types, cc=arch)
+    return str(text).replace(_entry(text)[1], "run")  # its name, once a parameter, is most of it
+
+
+@contextmanager
+def _exact(arch: tuple[int, int]) -> Iterator[None]:
+    """Set numba-cuda to compile with the bits of the CPU, for ``arch`` and without a driver."""
+    from numba.cuda import dispatcher
+    from numba.cuda.cudadrv import nvvm
+
+    compile_ir, current = nvvm.compile_ir, dispatcher.get_current_device
+
+    def uncontracted(ir: Any, **options: Any) -> Any:
+        return compile_ir(ir, **options | {"fma": 0})
+
+    nvvm.compile_ir = uncontracted
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=arch)
+    try:
+        with _selecting(min), _selecting(max):
+            yield
+    finally:
+        nvvm.compile_ir, dispatcher.get_current_device = compile_ir, current
+
+
+@contextmanager
+def _selecting(function: Any) -> Iterator[None]:
+    """Take the instructions of a GPU from ``min`` or ``max``; what is left compares and selects.
+
+    The instructions differ from Python beside a NaN and between zeros of different signs.
+    """
+    from numba.core.types import Float
+    from numba.cuda.descriptor import cuda_target
+
+    context = cuda_target.target_context
+    context.refresh()
+    selector = context._defns[function]
+    versions = selector.versions
+    selector.versions = [
+        (formal, lowering)
+        for formal, lowering in versions
+        if not all(isinstance(argument, Float) for argument in formal)
+    ]
+    selector._cache.clear()
+    try:
+        yield
+    finally:
+        selector.versions = versions
+        selector._cache.clear()

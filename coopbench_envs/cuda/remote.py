@@ -1,0 +1,210 @@
+"""Remote: the arrays of an engine on a GPU, the programs that work on them, and their launches."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coopbench_envs.cuda.arguments import Packed
+from coopbench_envs.cuda.buffers import DeviceArray, moved, strides_of
+from coopbench_envs.cuda.dlpack import CUDA, Tensor, tensor_in
+from coopbench_envs.cuda.gpu import Gpu
+from coopbench_envs.cuda.programs import (
+    Finals,
+    Program,
+    keep,
+    play,
+    source_of,
+    take_boxes,
+    take_choices,
+)
+from coopbench_envs.drivers import RENEW, Control
+
+__all__ = ["Host", "Remote"]
+
+
+class Host(NamedTuple):
+    """The arrays of an engine in host memory; on the GPU lie copies of the same order."""
+
+    constants: Any
+    state: Any
+    control: Control
+    actions: np.ndarray
+    finals: Finals
+
+
+class Remote:
+    """An engine's game on a GPU: one thread for each lane, everything in order on one stream.
+
+    Nothing waits for the GPU but ``fetch``, ``send`` and ``check``.
+    """
+
+    def __init__(
+        self, gpu: Gpu, host: Host, drive: Any, *, stream: int = 1, layout: str = "F"
+    ) -> None:
+        self._gpu, self._drive, self._stream, self._layout = gpu, drive, stream, layout
+        self.lanes = host.control.done.shape[0]
+        self._refused = np.zeros(self.lanes, np.int64)
+        arrays = _arrays((*host, self._refused))
+        self._placed = moved(gpu, arrays, stream)
+        self._arrays = arrays  # whose ids are not given to others as long as they live
+        placed: Any = Host(*(self._remote(part) for part in host))
+        self.arrays = placed  # as ``Host``, of ``DeviceArray``
+        self.actions: DeviceArray = self.arrays.actions
+        self._operation, self._play = self._player(placed)
+        self._keep = self._keeper(placed)
+        self._host, self._kinds = host, "iub" if host.actions.dtype.kind == "i" else "fiub"
+        self._takers: dict[np.dtype[Any], Callable[[Tensor], None]] = {}
+        self._owner: Any = None  # of the latest actions, which lie in its memory
+
+    def _remote(self, value: Any) -> Any:
+        """Return ``value`` with the GPU's arrays in the places of the host's."""
+        if isinstance(value, tuple):
+            parts = [self._remote(part) for part in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        return self._placed[id(value)] if isinstance(value, np.ndarray) else value
+
+    # -- programs --------------------------------------------------------------------------------
+
+    def _player(self, placed: Any) -> tuple[Any, Callable[[], None]]:
+        """Return the number that a launch of the driver takes as its operation, and the launch."""
+        refused = self._placed[id(self._refused)]
+        arrays = (placed.constants, placed.state, placed.control, placed.actions, refused)
+        unique = getattr(self._drive, "py_func", self._drive).__name__
+        launch, packed = self._launch(
+            play, {"drive": self._drive}, (*arrays, 0, self.lanes), unique
+        )
+        return packed.values[-2], launch
+
+    def _keeper(self, placed: Any) -> Callable[[], None]:
+        return self._launch(keep, {}, (placed.control, placed.finals, self.lanes))[0]
+
+    def _launch(
+        self,
+        template: Callable[..., None],
+        names: Mapping[str, Any],
+        arguments: tuple[Any, ...],
+        unique: str = "",
+    ) -> tuple[Callable[[], None], Packed]:
+        """Return a launch of a template in every lane, and the parameters that it reads."""
+        digest = unique or hashlib.sha256(source_of(template).encode()).hexdigest()[:16]
+        program, packed = Program(template, names, arguments, digest), Packed(arguments)
+        function = self._gpu.load(program, layout=self._layout)
+
+        def launch() -> None:
+            self._gpu.launch(function, self.lanes, packed.address, self._stream)
+
+        return launch, packed
+
+    # -- playing ---------------------------------------------------------------------------------
+
+    def run(self, op: int) -> None:
+        """Do in the lanes what a driver does for ``op``."""
+        self._operation.value = op
+        self._play()
+
+    def renew(self) -> None:
+        """Keep what the lanes that are done have shown, and begin their next episodes."""
+        self._keep()
+        self.run(RENEW)
+
+    def take(self, actions: Any) -> None:
+        """Copy the actions of the coming step, from an array of a GPU or of the host."""
+        tensor = self._shared(actions)
+        array = np.asarray(actions) if tensor is None else tensor
+        if array.shape != self.actions.shape or array.dtype.kind not in self._kinds:
+            raise ValueError(
+                f"Actions must be {'integers' if self._kinds == 'iub' else 'numbers'} of shape "
+                f"{self.actions.shape}, lanes and agents first; given {array.dtype} of shape "
+                f"{array.shape}."
+            )
+        if tensor is None:
+            self._host.actions[...] = array
+            self.send(self._host.actions)
+            return
+        if tensor.dtype not in self._takers:
+            self._takers[tensor.dtype] = self._taker(tensor.dtype)
+        self._takers[tensor.dtype](tensor)
+
+    def _shared(self, actions: Any) -> Tensor | None:
+        """Return where an array lies on this GPU; None for one of the host.
+
+        What its memory belongs to is held until the next step.
+        """
+        place = (CUDA, self._gpu.ordinal)
+        if isinstance(actions, np.ndarray):
+            return None
+        if hasattr(actions, "__dlpack__"):
+            device = tuple(map(int, actions.__dlpack_device__()))
+            if device == place:
+                self._owner = actions.__dlpack__(stream=self._stream)
+                return tensor_in(self._owner)
+            if device[0] == CUDA:
+                raise ValueError(
+                    f"Actions must lie on cuda:{place[1]}, where the game is; given an array on "
+                    f"cuda:{device[1]}."
+                )
+        elif hasattr(actions, "__cuda_array_interface__"):
+            self._owner = actions
+            return self._interfaced(actions.__cuda_array_interface__)
+        return None
+
+    def _interfaced(self, interface: Mapping[str, Any]) -> Tensor:
+        leader = interface.get("stream")
+        if leader is not None and leader != self._stream:
+            self._gpu.follow(self._stream, leader)
+        dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
+        strides = interface.get("strides") or strides_of(shape, dtype.itemsize, "C")
+        return Tensor(interface["data"][0], shape, tuple(strides), dtype, self._gpu.ordinal)
+
+    def _taker(self, dtype: np.dtype[Any]) -> Callable[[Tensor], None]:
+        """Return what copies arrays of this type and any strides to the actions."""
+        shape = self.actions.shape
+        template = take_choices if len(shape) == 2 else take_boxes
+        foreign = DeviceArray(self.actions.slab, 0, shape, dtype, "A", self._stream)
+        launch, packed = self._launch(template, {}, (self.actions, foreign, self.lanes))
+        *_, address = packed.values[: -2 * len(shape) - 1]
+        strides = packed.values[-len(shape) - 1 : -1]
+
+        def take(tensor: Tensor) -> None:
+            address.value = tensor.address
+            for word, value in zip(strides, tensor.strides, strict=True):
+                word.value = value
+            launch()
+
+        return take
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def fetch(self, *arrays: np.ndarray) -> None:
+        """Wait, and copy the GPU's content of these arrays of the host to them."""
+        for array in arrays:
+            if array.nbytes:
+                self._placed[id(array)].read_into(array)
+
+    def send(self, *arrays: np.ndarray) -> None:
+        """Copy these arrays of the host to the GPU."""
+        for array in arrays:
+            if array.nbytes:
+                self._placed[id(array)].write_from(array)
+
+    def check(self) -> None:
+        """Wait; raise ``ValueError`` if lanes have refused a step since the last check."""
+        self.fetch(self._refused)
+        lanes = np.flatnonzero(self._refused)
+        if lanes.size:
+            number = int(self._refused.sum())
+            self._refused[:] = 0
+            self.send(self._refused)
+            raise ValueError(
+                f"Actions must be finite; {number} step(s) were not played since the last check, "
+                f"in {lanes.size} lane(s), the first of them lane {lanes[0]}."
+            )
+
+
+def _arrays(value: Any) -> list[np.ndarray]:
+    """Return all arrays in nested tuples."""
+    if isinstance(value, tuple):
+        return [array for part in value for array in _arrays(part)]
+    return [value] if isinstance(value, np.ndarray) else []

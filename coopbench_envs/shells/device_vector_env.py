@@ -1,0 +1,154 @@
+"""Gymnasium's vector interface on a GPU: actions, observations and rewards stay there."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from coopbench_envs.cuda.buffers import DeviceArray
+from coopbench_envs.engine import SAME_STEP, Engine
+from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
+from coopbench_envs.shells.seats import joint_spaces
+from coopbench_envs.shells.vector_env import MODES, autoreset, reset_mask
+
+__all__ = ["DeviceVectorEnv"]
+
+
+class DeviceVectorEnv(gym.vector.VectorEnv):
+    """``num_envs`` games on a GPU under joint control, with the bits of the CPU's ``VectorEnv``.
+
+    ``step`` returns ``DeviceArray``: buffers that the next call overwrites, or copies of them on
+    the GPU with ``copy=True``. It does not wait for the GPU, and so knows of nothing that happens:
+    infos are the same names at every step, for all lanes. ``rewards`` are those of every agent;
+    ``action_mask`` and ``invalid_actions`` come with choices, ``alive`` where agents may fall, and
+    ``state`` with ``global_state=True``. Under "SameStep" ``final_obs``, ``final_rewards``,
+    ``final_returns`` and ``final_metrics``, in the order of the environment's metrics, hold in
+    every lane what its latest finished episode has ended with. Under "Disabled" finished lanes rest
+    until they are reset. What the environment tells its agents beside is not among the infos:
+    ``info()`` returns it.
+
+    A lane whose actions are not finite does not play that step; ``check()`` and ``metrics()``,
+    which wait for the GPU, raise ``ValueError`` for it.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int = 1,
+        *,
+        device: str = "cuda",
+        stream: int = 1,
+        render_mode: str | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        max_episode_steps: int | None = None,
+        copy: bool = False,
+        **parameters: Any,
+    ) -> None:
+        if parameters.pop("control", "joint") != "joint":
+            raise ValueError(
+                "control='focal' needs device='cpu': the partners' policies are played there."
+            )
+        if max_episode_steps is not None:
+            parameters.setdefault("horizon", max_episode_steps)
+        mode = autoreset(autoreset_mode)
+        self.metadata = type(self).metadata | {"autoreset_mode": mode}
+        self.num_envs, self.render_mode, self.copy = num_envs, render_mode, copy
+        self._mode = MODES[mode]
+        self.engine = Engine(env_id, num_envs, device=device, stream=stream, **parameters)
+        self.single_observation_space, self.single_action_space = joint_spaces(self.engine)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._seeded = False
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[DeviceArray, dict[str, Any]]:
+        """Begin an episode in every lane, or in those of ``options["reset_mask"]``.
+
+        Seeds and ``options["state"]``, numpy arrays, are those of ``VectorEnv``; so are the games.
+        """
+        state = check_options(options)
+        mask = reset_mask(self.num_envs, options)
+        single = seed if isinstance(seed, (int, np.integer)) else None
+        super().reset(seed=None if single is None else int(single))
+        if seed is None and not self._seeded:
+            seed = draw_seed(self.np_random)
+        seeds = None if seed is None else seed_of(seed, self.num_envs)
+        self.engine.reset(seeds, chosen=mask, state=state)
+        self._seeded = True
+        return self._out(self._control.obs), self._infos()
+
+    def step(
+        self, actions: Any
+    ) -> tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray, dict[str, Any]]:
+        """Play one step in every lane; finished lanes do what the autoreset mode says.
+
+        ``actions`` are an array on this GPU, as an object with ``__dlpack__`` or
+        ``__cuda_array_interface__``, or one of the host, which is copied and waits.
+        """
+        if not self._seeded:
+            raise gym.error.ResetNeeded("No episode has begun: call reset() before step().")
+        self.engine.step(actions, self._mode)
+        control = self._control
+        infos = self._infos() | {"rewards": self._out(control.rewards)}
+        if self._mode == SAME_STEP:
+            infos |= {
+                "final_obs": self._out(self.engine.final_obs),
+                "final_rewards": infos["rewards"],
+                "final_returns": self._out(self.engine.final_returns),
+                "final_metrics": self._out(self.engine.final_measures),
+            }
+        outcome = (control.team, control.ended, control.truncated)
+        reward, ended, truncated = map(self._out, outcome)
+        return self._out(control.obs), reward, ended, truncated, infos
+
+    @property
+    def _control(self) -> Any:
+        return self.engine.control
+
+    def _infos(self) -> dict[str, Any]:
+        control, infos = self._control, {}
+        if self.engine.discrete:
+            infos["action_mask"] = self._out(control.masks)
+            infos["invalid_actions"] = self._out(control.invalid)
+        if self.engine.falling:
+            infos["alive"] = self._out(control.alive)
+        if control.state.shape[1]:
+            infos["state"] = self._out(control.state)
+        return infos
+
+    def _out(self, array: Any) -> Any:
+        return array.copy() if self.copy else array
+
+    def check(self) -> None:
+        """Wait for the GPU; raise ``ValueError`` if it has refused actions since the last check."""
+        self.engine.check()
+
+    def metrics(self) -> dict[str, np.ndarray]:
+        """Wait; return the metrics of the episode in every lane so far, (num_envs,) by name."""
+        self.engine.check()
+        values = self._control.measures.numpy()
+        return {name: values[:, k].copy() for k, name in enumerate(self.engine.spec.metrics)}
+
+    def info(self) -> dict[str, np.ndarray]:
+        """Wait; return what the environment tells its agents beside their observations."""
+        return {name: values.copy() for name, values in self.engine.info().items()}
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Wait; return everything the games go on from as numpy arrays, lane first."""
+        return self.engine.get_state()
+
+    def state(self) -> np.ndarray:
+        """Wait; return the global state of every lane, float32 (num_envs, size), as numpy."""
+        return self.engine.global_state()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Nothing to release: memory is freed with the last array that refers to it."""
+
+    def render(self) -> tuple[Any, ...]:
+        """Pictures or texts of all lanes."""
+        return tuple(rendered(self.engine, self.render_mode, i) for i in range(self.num_envs))

@@ -1,0 +1,185 @@
+"""A stand-in for a GPU: its memory is the host's, and its functions run as Python.
+
+    NUMBA_DISABLE_JIT=1 python tests/fake_gpu.py [ID ...]
+
+plays environments on it and on the CPU's engine, and prints every array that differs. With
+NUMBA_ENABLE_CUDASIM=1 functions run in the simulator of numba.cuda.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import types
+
+import numpy as np
+
+from coopbench_envs import engine, ids
+from coopbench_envs.cuda.buffers import DeviceArray
+from coopbench_envs.cuda.gpu import BLOCK
+from coopbench_envs.engine import NEXT_STEP, SAME_STEP, Engine, Finals
+
+SIMULATOR = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+
+
+class FakeGpu:
+    """What an engine asks of ``Gpu``; ``calls`` are the names of the calls in order."""
+
+    def __init__(self, ordinal=0):
+        self.ordinal, self.arch, self.name = ordinal, (9, 0), "fake"
+        self.memory, self.calls, self.followed = {}, [], []
+        self.thread = 0
+
+    def allocate(self, size):
+        buffer = ctypes.create_string_buffer(size + 256)
+        address = -(-ctypes.addressof(buffer) // 256) * 256
+        self.memory[address] = buffer
+        return address
+
+    def free(self, address):
+        del self.memory[address]
+
+    def upload(self, address, array, size, stream):
+        assert array.flags.f_contiguous or array.flags.c_contiguous
+        ctypes.memmove(address, array.ctypes.data, size)
+        self.calls.append("upload")
+
+    def download(self, array, address, size, stream):
+        ctypes.memmove(array.ctypes.data, address, size)
+        self.calls.append("download")
+
+    def copy(self, target, source, size, stream):
+        ctypes.memmove(target, source, size)
+        self.calls.append("copy")
+
+    def wait(self, stream):
+        self.calls.append("wait")
+
+    def follow(self, follower, leader):
+        self.followed.append((follower, leader))
+
+    def load(self, program, *, layout="F", registers=None):
+        if SIMULATOR:
+            from numba import cuda
+
+            grid = cuda.grid
+        else:
+            grid = self.index
+        names = {key: getattr(value, "py_func", value) for key, value in program.names.items()}
+        bindings = program.template.__globals__ | {"grid": grid} | names
+        function = types.FunctionType(program.template.__code__, bindings)
+        if SIMULATOR:
+            function = cuda.jit(function)
+        return function, program
+
+    def index(self, axes):
+        assert axes == 1
+        return self.thread
+
+    def launch(self, function, lanes, parameters, stream):
+        run, program = function
+        self.calls.append(program.template.__name__)
+        words = Words(parameters)
+        arguments = [unpacked(argument, words) for argument in program.arguments]
+        if SIMULATOR:
+            run[1, lanes](*arguments)
+            return
+        for self.thread in range(-(-lanes // BLOCK) * BLOCK):
+            run(*arguments)
+
+
+class Words:
+    """Parameters of a launch, read one after the other from the addresses that it is given."""
+
+    def __init__(self, address):
+        self.pointers, self.next = ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p)), 0
+
+    def read(self, kind):
+        pointer = self.pointers[self.next]
+        self.next += 1
+        return kind.from_address(pointer).value
+
+
+def unpacked(argument, words):
+    """Read an argument as the function of a GPU does, by its type alone."""
+    if isinstance(argument, tuple):
+        return type(argument)(*(unpacked(part, words) for part in argument))
+    if isinstance(argument, DeviceArray):
+        numbers = [words.read(ctypes.c_int64) for _ in range(5 + 2 * argument.ndim)]
+        _, _, size, itemsize, address, *rest = numbers
+        shape, strides = rest[: argument.ndim], rest[argument.ndim :]
+        assert size == np.prod(shape)
+        assert itemsize == argument.dtype.itemsize
+        content = (ctypes.c_char * 1).from_address(address)
+        # An array of one byte tells the place; shape and strides tell the rest.
+        return np.lib.stride_tricks.as_strided(
+            np.frombuffer(content, np.uint8)[:0].view(argument.dtype), shape, strides
+        )
+    if isinstance(argument, (bool, np.bool_)):
+        return bool(words.read(ctypes.c_uint8))
+    if isinstance(argument, np.generic):
+        return argument.dtype.type(
+            words.read(np.ctypeslib.as_ctypes_type(argument.dtype)),
+        )
+    return words.read(ctypes.c_int64 if isinstance(argument, int) else ctypes.c_double)
+
+
+def engines(env_id, lanes, **parameters):
+    """Return engines of one environment on the CPU and on a fake GPU."""
+    engine.open_gpu = FakeGpu
+    return [
+        Engine(env_id, lanes, device=device, global_state=True, **parameters)
+        for device in ("cpu", "cuda")
+    ]
+
+
+def differences(cpu, gpu):
+    """Names of the arrays in which two engines differ in a bit."""
+    twin, state = gpu.fetched()[0], gpu.view()
+    # Where no lane is done, the CPU leaves out what SAME_STEP does second, and two lists with it.
+    seen = [name for name in twin._fields if name not in ("chosen", "moved")]
+    pairs = {name: (getattr(cpu.control, name), getattr(twin, name)) for name in seen}
+    pairs |= {f"state.{n}": (getattr(cpu.state, n), getattr(state, n)) for n in state._fields}
+    for name in Finals._fields:
+        pairs[f"final_{name}"] = tuple(
+            np.asarray(getattr(game, f"final_{name}")) for game in (cpu, gpu)
+        )
+    return [name for name, (left, right) in pairs.items() if left.tobytes() != right.tobytes()]
+
+
+def compare(env_id, mode, *, lanes=2, steps=6, **parameters):
+    """Play one environment on both; return the first step and the arrays that differ, or None."""
+    cpu, gpu = engines(env_id, lanes, **parameters)
+    rng = np.random.default_rng(5)
+    for game in (cpu, gpu):
+        game.reset(np.arange(lanes, dtype=np.uint64))
+    for step in range(steps + 1):
+        names = differences(cpu, gpu)
+        if names:
+            return step, names
+        actions = random_actions(cpu, rng)
+        for game in (cpu, gpu):
+            game.step(actions, mode)
+    return None
+
+
+def random_actions(game, rng):
+    """Actions of every lane, some of them illegal."""
+    if game.discrete:
+        choices = max(space.n for space in game.action_spaces)
+        return rng.integers(0, choices, game.actions.shape)
+    low, high = game.action_bounds()
+    return rng.uniform(low, high, game.actions.shape)
+
+
+def main(names):
+    """Print one line of JSON for each environment and mode."""
+    for name in names or [name for name in ids() if name.startswith("coopbench/")]:
+        for mode in (NEXT_STEP, SAME_STEP):
+            with np.errstate(over="ignore"):
+                result = compare(name, mode, horizon=4)
+            print(json.dumps({"id": name, "mode": mode, "differs": result}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

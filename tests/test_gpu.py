@@ -1,0 +1,94 @@
+"""Engines with device="cuda": on a fake GPU here, and what is said where there is none."""
+
+import ctypes.util
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from folders import ROOT
+
+from coopbench_envs.cuda.arguments import Packed
+from coopbench_envs.cuda.gpu import Gpu, open_gpu, ordinal_of
+from coopbench_envs.engine import Engine
+
+
+def test_engines_on_a_fake_gpu():
+    """In a process of its own, in which kernels run as Python."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/gpu_cases.py"],
+        cwd=ROOT,
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+
+
+def test_names_of_devices():
+    assert [ordinal_of(name) for name in ("cpu", "cuda", "cuda:1")] == [None, 0, 1]
+    for name in ("gpu", "cuda:", "cuda:x", "cpu:0", None):
+        with pytest.raises(ValueError, match="allowed: 'cpu', 'cuda', 'cuda:1'"):
+            ordinal_of(name)
+
+
+def test_without_numba_cuda_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba_cuda", None)
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "coopbench\[cuda\]"'):
+        Engine("TrustDilemma-v1", device="cuda")
+
+
+def driver(gpus=1, version=12090):
+    """Return the part of the driver's interface that a GPU asks first; its memory is full."""
+    attributes = SimpleNamespace(
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=9,
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=0,
+    )
+    return SimpleNamespace(
+        CUdevice_attribute=attributes,
+        cuInit=lambda flags: (0,),
+        cuDeviceGetCount=lambda: (0, gpus),
+        cuDriverGetVersion=lambda: (0, version),
+        cuDeviceGet=lambda ordinal: (0, ordinal),
+        cuDeviceGetName=lambda size, device: (0, b"A GPU\0\0\0"),
+        cuDeviceGetAttribute=lambda attribute, device: (0, attribute),
+        cuDevicePrimaryCtxRetain=lambda device: (0, object()),
+        cuCtxPushCurrent=lambda context: (0,),
+        cuCtxPopCurrent=lambda: (0, None),
+        cuMemAlloc=lambda size: (2, None),
+    )
+
+
+def test_what_a_gpu_is_asked_first():
+    gpu = Gpu(driver(), 0)
+    assert (gpu.name, gpu.arch, gpu.version) == ("A GPU", (9, 0), 12090)
+    with pytest.raises(MemoryError, match="A GPU has no 512 MiB left for these lanes"):
+        gpu.allocate(2**29)
+    with pytest.raises(RuntimeError, match=r"the driver sees 2 GPU\(s\)"):
+        Gpu(driver(gpus=2), 2)
+
+
+def test_an_old_driver_refuses_many_parameters(monkeypatch):
+    text = ".visible .entry run(\n" + ",\n".join(f".param .u64 p{k}" for k in range(600)) + "\n)"
+    monkeypatch.setattr("coopbench_envs.cuda.gpu.ptx_of", lambda *arguments: text)
+    with pytest.raises(RuntimeError, match=r"4,800 bytes of parameters.*Drivers from 530 on"):
+        Gpu(driver(version=12000), 0).load(None)
+
+
+def test_without_a_driver_what_lacks_is_said():
+    """Where numba-cuda is installed without a GPU."""
+    pytest.importorskip("numba_cuda", reason="the extra 'cuda-test' is not installed")
+    if ctypes.util.find_library("cuda"):
+        pytest.skip("a driver is installed")
+    with pytest.raises(RuntimeError, match="device='cpu' gives the same results"):
+        open_gpu(0)
+
+
+def test_numbers_are_packed_by_their_types():
+    packed = Packed((True, 3, 2.5, np.float32(1.5), np.int8(-1), (np.uint64(7),)))
+    assert [value.value for value in packed.values] == [1, 3, 2.5, 1.5, -1, 7]
+    assert packed.sizes == [1, 8, 8, 4, 1, 8]
+    with pytest.raises(TypeError, match="given str"):
+        Packed(("x",))

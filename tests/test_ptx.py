@@ -1,0 +1,50 @@
+"""The code of a GPU: compiled without one, with the operations of the CPU and no others."""
+
+import ptx
+import pytest
+
+from coopbench_envs.cuda.ptx import entry_name
+
+pytestmark = pytest.mark.skipif(bool(ptx.missing()), reason=ptx.missing() or "never")
+CASES = (("TrustDilemma-v1", (9, 0)), ("TrustDilemma-v1", (8, 0)), ("TrustDilemma-v0", (9, 0)))
+
+
+@pytest.mark.parametrize(("env_id", "arch"), CASES)
+def test_programs_have_the_operations_of_the_cpu(env_id, arch, tmp_path):
+    """No contraction, no function of a library, no min or max that differs from Python's.
+
+    That the parameters are those which an engine packs is checked where they are compiled.
+    """
+    texts = ptx.texts_of(env_id, arch)
+    assert set(texts) == {"play", "keep"}
+    for text in texts.values():
+        counts = ptx.facts(text)
+        assert counts.pop("parameter_bytes") < 32764
+        assert counts.pop("local_bytes") <= 256
+        assert not any(counts.values()), counts
+        assert entry_name(text) == "run"
+        assert f".target sm_{arch[0]}{arch[1]}" in text
+        assert ptx.assembled(text, arch, tmp_path)["spilled"] == 0
+
+
+def test_compiling_leaves_the_settings_of_numba_cuda_as_they_were(tmp_path, monkeypatch):
+    from numba.cuda import dispatcher
+    from numba.cuda.cudadrv import nvvm
+    from numba.cuda.descriptor import cuda_target
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # nothing is cached there
+    selectors = [cuda_target.target_context._defns[function] for function in (min, max)]
+    before = nvvm.compile_ir, dispatcher.get_current_device, [s.versions for s in selectors]
+    texts = ptx.texts_of("TrustDilemma-v1")
+    after = nvvm.compile_ir, dispatcher.get_current_device, [s.versions for s in selectors]
+    assert after == before
+    cached = sorted(file.name.split("-")[0] for file in tmp_path.rglob("*.ptx"))
+    assert cached == sorted(texts)
+
+
+def test_cached_code_is_that_which_was_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    first = ptx.texts_of("TrustDilemma-v1")
+    for file in tmp_path.rglob("keep-*.ptx"):
+        file.write_text(first["keep"] + "// from the cache\n")
+    assert ptx.texts_of("TrustDilemma-v1")["keep"].endswith("// from the cache\n")
