@@ -27,7 +27,7 @@ def bound(template: Callable[..., Any], names: tuple[tuple[str, Any], ...]) -> A
     plain = [getattr(value, "py_func", value) for _, value in names]
     kernels = [value for value in plain if isinstance(value, types.FunctionType)]
     bindings = [f"{function.__module__}.{function.__qualname__}" for function in kernels]
-    bindings += [f"{name}={value}" for name, value in names if isinstance(value, bool)]
+    bindings += [f"{name}={value}" for name, value in names if isinstance(value, int)]
     modules = {template.__module__, *(function.__module__ for function in kernels)}
     home = kernels[0].__module__.replace(".", "_")
     unique = f"{template.__name__}_{home}_{_source_hash(modules, bindings)}"

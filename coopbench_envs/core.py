@@ -257,6 +257,9 @@ class EnvSpec:
     # every agent, also to one that is no longer alive, and it counts once: as the reward of joint
     # control, as ``return``, as ``control.team``.
     common_reward: bool = False
+    # Whether the number of agents, if it is small, is compiled in: loops over agents are unrolled,
+    # and another number is compiled anew. ``constants.num_agents`` must be their number.
+    unrolled: bool = False
     scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
     source: str = ""  # publication and section that the model comes from
 

@@ -171,7 +171,8 @@ class Engine:
     def _launch(self) -> Any:
         """Compiled code with its arrays, made when it is first needed: to look takes none."""
         arguments = self._host[:4]
-        drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward)
+        agents = len(self.agents) if self.spec.unrolled else 0
+        drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward, agents)
         call = (*arguments, RESET, 0, self.lanes)
         try:
             launch = entry(drive, self.spec.id, *call)

@@ -437,6 +437,7 @@ def game(
         "trace": trace,
         "episode_metrics": EPISODE,
         "agent_metrics": AGENT,
+        "unrolled": True,
         "source": f"Coopetition-Gym, {id.split('/')[1]}",
     }
     return EnvSpec(

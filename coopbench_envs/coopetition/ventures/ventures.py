@@ -459,6 +459,7 @@ def game(
         "trace": trace,
         "episode_metrics": EPISODE,
         "agent_metrics": AGENT,
+        "unrolled": True,
         "source": f"coopbench, {id.split('/')[1]}",
     }
     return EnvSpec(
