@@ -10,6 +10,7 @@ WORKERS ?= 2
 STEPS ?= 4000
 
 .PHONY: report test test-oldest test-newest lint bench docs wheel interop interop-envs format clean
+.PHONY: cuda cuda-ptx cuda-sim
 
 report: $(VENV)/.core
 	$(BIN)/coopbench evaluate $(PROTOCOL)
@@ -33,6 +34,19 @@ lint: $(VENV)/.test
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# With a GPU: its results against those of the CPU, then its speed.
+cuda: $(VENV)/.cuda
+	$(BIN)/python -m pytest -n 8 tests/on_gpu.py $(ARGS)
+	$(BIN)/python benchmarks/gpu.py
+
+# Without one: what the code of every environment consists of. Takes half an hour of one core.
+cuda-ptx: $(VENV)/.test
+	$(BIN)/python tests/ptx.py
+
+# All environments in the simulator of numba.cuda, which runs a thread for each lane.
+cuda-sim: $(VENV)/.test
+	NUMBA_ENABLE_CUDASIM=1 NUMBA_DISABLE_JIT=1 $(BIN)/python tests/fake_gpu.py
 
 bench: $(VENV)/.core
 	$(BIN)/coopbench bench
@@ -81,7 +95,11 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.test: $(VENV)/.core
-	$(PIP) --no-build-isolation -e ".[test,lint]"
+	$(PIP) --no-build-isolation -e ".[test,lint,cuda-test]"
+	touch $@
+
+$(VENV)/.cuda: $(VENV)/.test
+	$(PIP) --no-build-isolation -e ".[cuda,train]"
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.core

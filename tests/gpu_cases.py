@@ -9,7 +9,6 @@ import copy
 import gc
 import pickle
 
-import fake_gpu
 import gymnasium
 import numpy as np
 import pytest
@@ -45,8 +44,7 @@ def pair(name=GAME, lanes=3, **parameters):
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
 @pytest.mark.parametrize("env_id", PUBLISHED)
-def test_same_bits_as_on_the_cpu(env_id, mode, monkeypatch):
-    monkeypatch.setattr(fake_gpu, "FakeGpu", FakeGpu)
+def test_same_bits_as_on_the_cpu(env_id, mode):
     assert compare(env_id, mode, horizon=4) is None
 
 

@@ -42,8 +42,8 @@ class Compiler(FakeGpu):
         super().__init__(ordinal)
         self.arch, self.texts = arch, {}
 
-    def load(self, program, *, layout="F", registers=None):
-        text = ptx_of(program, self.arch, layout)
+    def load(self, program):
+        text = ptx_of(program, self.arch)
         self.texts[program.template.__name__] = text
         assert parameters(text) == Packed(program.arguments).sizes
         return text, program
@@ -54,7 +54,7 @@ class Compiler(FakeGpu):
 
 def missing():
     """Say what of the extra is not installed; empty if everything is."""
-    for module in ("numba_cuda", "nvidia.cuda_nvcc"):
+    for module in ("numba_cuda", "nvidia.cuda_nvcc", "nvidia.cuda_nvrtc"):
         try:
             if importlib.util.find_spec(module) is None:
                 return f"{module} of the extra 'cuda-test' is not installed"

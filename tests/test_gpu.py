@@ -72,7 +72,7 @@ def test_what_a_gpu_is_asked_first():
 
 def test_an_old_driver_refuses_many_parameters(monkeypatch):
     text = ".visible .entry run(\n" + ",\n".join(f".param .u64 p{k}" for k in range(600)) + "\n)"
-    monkeypatch.setattr("coopbench_envs.cuda.gpu.ptx_of", lambda *arguments: text)
+    monkeypatch.setattr("coopbench_envs.cuda.gpu.ptx_of", lambda *arguments, **options: text)
     with pytest.raises(RuntimeError, match=r"4,800 bytes of parameters.*Drivers from 530 on"):
         Gpu(driver(version=12000), 0).load(None)
 

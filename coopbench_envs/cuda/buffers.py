@@ -2,22 +2,45 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from coopbench_envs.cuda.dlpack import CUDA, Tensor, capsule_of
-from coopbench_envs.cuda.gpu import Gpu
 
-__all__ = ["DeviceArray", "Slab", "moved", "strides_of"]
+__all__ = ["DeviceArray", "Memory", "Slab", "moved", "strides_of"]
 
 _ALIGNED = 256  # bytes; the addresses of arrays are multiples of it
+
+
+class Memory(Protocol):
+    """What arrays need of a GPU; see ``Gpu``."""
+
+    ordinal: int
+
+    def allocate(self, size: int) -> int:
+        """Return the address of new memory."""
+
+    def free(self, address: int) -> None:
+        """Free memory that was allocated."""
+
+    def upload(self, address: int, array: np.ndarray, size: int, stream: int) -> None:
+        """Copy an array to the GPU."""
+
+    def download(self, array: np.ndarray, address: int, size: int, stream: int) -> None:
+        """Wait for the stream and copy to an array."""
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        """Copy within the GPU's memory."""
+
+    def follow(self, follower: int, leader: int) -> None:
+        """Let one stream wait for another."""
 
 
 class Slab:
     """One piece of a GPU's memory, freed when nothing refers to it any more."""
 
-    def __init__(self, gpu: Gpu, size: int) -> None:
+    def __init__(self, gpu: Memory, size: int) -> None:
         self.gpu, self.size = gpu, size
         self.address = gpu.allocate(max(size, 1))
 
@@ -143,7 +166,7 @@ def strides_of(shape: tuple[int, ...], itemsize: int, order: str) -> tuple[int, 
     return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in axes)
 
 
-def moved(gpu: Gpu, arrays: Sequence[np.ndarray], stream: int) -> dict[int, DeviceArray]:
+def moved(gpu: Memory, arrays: Sequence[np.ndarray], stream: int) -> dict[int, DeviceArray]:
     """Copy arrays to a GPU, by their ids: what is one array here is one array there."""
     unique = {id(array): array for array in arrays}
     offsets, total = {}, 0

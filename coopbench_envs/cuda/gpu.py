@@ -86,7 +86,7 @@ class Gpu:
         try:
             error, *results = getattr(self._driver, name)(*arguments)
         except RuntimeError as reason:  # libcuda.so.1 is not installed
-            raise RuntimeError(f"{name}: {reason}.") from None
+            raise RuntimeError(f"{name}: {str(reason).rstrip('.')}.") from None
         if int(error):
             described = getattr(error, "name", error)
             raise RuntimeError(f"{name} of the driver reports {described}.")
@@ -153,9 +153,12 @@ class Gpu:
             self._do("cuStreamWaitEvent", follower, event, 0)
             self._do("cuEventDestroy", event)
 
-    def load(self, program: Program, *, layout: str = "F", registers: int | None = None) -> Any:
-        """Return a program as a function that can be launched; ``registers``: at most, a thread."""
-        text = ptx_of(program, self.arch, layout)
+    def load(self, program: Program, *, strided: bool = False, registers: int | None = None) -> Any:
+        """Return a program as a function that can be launched.
+
+        ``strided``: see ``ptx_of``; ``registers``: of a thread, at most.
+        """
+        text = ptx_of(program, self.arch, strided=strided)
         key = (text, str(registers))
         if key not in self._functions:
             size, most = parameter_bytes(text), _LARGE_PARAMETERS

@@ -17,8 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
+from coopbench_envs.cuda.buffers import DeviceArray
 from coopbench_envs.cuda.functions import rebound
 from coopbench_envs.cuda.programs import Program
 
@@ -29,13 +28,13 @@ _PARAMETER = re.compile(r"\.param \.(?:align \d+ \.)?[bsuf](\d+)")
 _COMPILING = threading.Lock()  # the settings of numba-cuda are those of the process
 
 
-def ptx_of(program: Program, arch: tuple[int, int], layout: str = "F") -> str:
+def ptx_of(program: Program, arch: tuple[int, int], *, strided: bool = False) -> str:
     """Return the PTX of ``program`` for GPUs of an architecture such as (9, 0).
 
-    ``layout`` is that of all arrays with more than one axis: "F" (lane innermost), "C", or "A" for
-    strides of any kind. The result is taken from the cache on disk where it lies there.
+    The code knows the order of its arrays' axes in memory, unless they are ``strided``: then it
+    takes arrays with strides of any kind. It comes from the cache on disk where it lies there.
     """
-    types = tuple(type_of(argument, layout) for argument in program.arguments)
+    types = tuple(type_of(argument, strided=strided) for argument in program.arguments)
     file = cache_folder() / f"{_key(program, types, arch)}.ptx"
     with suppress(OSError):
         return file.read_text(encoding="ascii")
@@ -81,20 +80,19 @@ def _entry(ptx: str) -> re.Match[str]:
     return match
 
 
-def type_of(argument: Any, layout: str) -> Any:
-    """Return numba's type of an argument: a number, an array or a NamedTuple of such."""
+def type_of(argument: Any, *, strided: bool) -> Any:
+    """Return numba's type of an argument: a number, a ``DeviceArray`` or a NamedTuple of such."""
     import numba
     from numba import types
 
     if isinstance(argument, tuple):
-        fields = [type_of(value, layout) for value in argument]
+        fields = [type_of(value, strided=strided) for value in argument]
         return types.BaseTuple.from_types(fields, type(argument))
-    if hasattr(argument, "dtype") and hasattr(argument, "shape") and argument.shape is not None:
-        if isinstance(argument, np.generic):
-            return numba.typeof(argument)
-        axes = len(argument.shape)
-        order = getattr(argument, "order", layout) if axes > 1 else "C"
-        return types.Array(numba.from_dtype(argument.dtype), axes, order)
+    if isinstance(argument, DeviceArray):
+        order = argument.order if argument.ndim > 1 else "C"
+        if strided and argument.ndim > 1:
+            order = "A"
+        return types.Array(numba.from_dtype(argument.dtype), argument.ndim, order)
     return numba.typeof(argument)
 
 

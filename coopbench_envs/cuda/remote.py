@@ -40,10 +40,8 @@ class Remote:
     Nothing waits for the GPU but ``fetch``, ``send`` and ``check``.
     """
 
-    def __init__(
-        self, gpu: Gpu, host: Host, drive: Any, *, stream: int = 1, layout: str = "F"
-    ) -> None:
-        self._gpu, self._drive, self._stream, self._layout = gpu, drive, stream, layout
+    def __init__(self, gpu: Gpu, host: Host, drive: Any, *, stream: int = 1) -> None:
+        self._gpu, self._drive, self._stream = gpu, drive, stream
         self.lanes = host.control.done.shape[0]
         self._refused = np.zeros(self.lanes, np.int64)
         arrays = _arrays((*host, self._refused))
@@ -90,7 +88,7 @@ class Remote:
         """Return a launch of a template in every lane, and the parameters that it reads."""
         digest = unique or hashlib.sha256(source_of(template).encode()).hexdigest()[:16]
         program, packed = Program(template, names, arguments, digest), Packed(arguments)
-        function = self._gpu.load(program, layout=self._layout)
+        function = self._gpu.load(program)
 
         def launch() -> None:
             self._gpu.launch(function, self.lanes, packed.address, self._stream)
