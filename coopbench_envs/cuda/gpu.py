@@ -17,7 +17,7 @@ from coopbench_envs.cuda.ptx import entry_name, parameter_bytes, ptx_of
 __all__ = ["BLOCK", "Gpu", "open_gpu", "ordinal_of"]
 
 BLOCK = 64  # threads of a block
-_EXTRA = 'pip install "coopbench[cuda]"'
+_EXTRA = "the extra 'cuda' of coopbench (pip install \".[cuda]\" in a checkout)"
 _SMALL_PARAMETERS, _LARGE_PARAMETERS = 4096, 32764  # bytes; the second from CUDA 12.1 on
 _LARGE_SINCE = 12010  # version of the driver's interface; driver 530
 _DEVICE = re.compile(r"cuda(?::(\d+))?")
@@ -44,8 +44,8 @@ def open_gpu(ordinal: int) -> "Gpu":
         from cuda.bindings import driver
     except ImportError as error:
         raise ModuleNotFoundError(
-            f"device='cuda' needs numba-cuda and cuda-bindings, the extra 'cuda' of coopbench: "
-            f"{_EXTRA}. What is missing here: {error}.",
+            f"device='cuda' needs numba-cuda and cuda-bindings, {_EXTRA}. What is missing here: "
+            f"{error}.",
             name=error.name,
         ) from error
     try:
@@ -53,8 +53,8 @@ def open_gpu(ordinal: int) -> "Gpu":
     except RuntimeError as error:
         raise RuntimeError(
             f"device='cuda:{ordinal}' cannot be used: {error} numba-cuda {numba_cuda.__version__} "
-            f"is installed; a GPU of NVIDIA and its driver are needed beside it (the extra is "
-            f"{_EXTRA}). device='cpu' gives the same results."
+            f"is installed, of {_EXTRA}; a GPU of NVIDIA and its driver are needed beside it. "
+            f"device='cpu' gives the same results."
         ) from error
 
 
