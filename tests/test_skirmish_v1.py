@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.skirmish.army import words
 from coopbench_envs.skirmish.paths import ground_of, heading
 from coopbench_envs.skirmish.scenario import bundled_maps
+from coopbench_envs.skirmish.teams import RACES
 from coopbench_envs.skirmish.terrain import presets
 
 ID = "coopbench/Skirmish-v1"
@@ -45,6 +48,18 @@ def play(engine, *actions, steps=1):
     for _ in range(steps):
         engine.step(np.array([actions] * engine.lanes), DISABLED)
     return engine.state
+
+
+def games(lanes, **parameters):
+    """Play one episode per lane, in which agents do what enemies do; return the engine."""
+    engine = Engine(ID, lanes, **parameters)
+    engine.constants = engine.constants._replace(
+        rules=engine.constants.rules._replace(scripted=True)
+    )
+    engine.reset(np.arange(lanes))
+    while not engine.control.done.all():
+        engine.step(np.full((lanes, len(engine.agents)), STOP), DISABLED)
+    return engine
 
 
 @pytest.mark.parametrize(
@@ -208,6 +223,43 @@ def test_regained_points_lower_the_reward(battle):
     assert literal.control.rewards[0, 0] == pytest.approx(8 * 0.2734 / 16 * scale)
 
 
+def test_regained_points_are_not_paid_again(battle):
+    engine = battle([("MARINE", 9, 16)], [("ZERGLING", 12, 16)])
+    scale = 20 / (35 + 10 + 200)
+    play(engine, FIRST)
+    play(engine, STOP, steps=20)
+    regained = float(engine.state.regained[0])
+    assert regained > 2.0
+    play(engine, FIRST)
+    assert engine.control.rewards[0, 0] == pytest.approx(
+        (6 - regained - 8 * 0.2734 / 16) * scale, abs=1e-9
+    )
+    assert engine.state.regained[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"map": "2s3z"},
+        {"map": "MMM2", "start": "shifted"},
+        {"teams": "drawn", "race": "zerg", "num_agents": 10, "num_enemies": 5},
+        {"teams": "drawn", "race": "protoss", "num_agents": 10, "num_enemies": 3},
+    ],
+)
+def test_every_point_is_paid_once(options):
+    engine = games(16, **options)
+    rules, state = engine.constants.rules, engine.state
+    full = rules.kinds.stats[state.kind[:, rules.num_agents :], :2].sum(axis=2) + 10
+    theirs = (state.hp + state.shield + 10) * state.living
+    lost = full.sum(axis=1) - theirs[:, rules.num_agents :].sum(axis=1)
+    won = engine.control.measures[:, 0]
+    paid = (lost + state.regained + 200 * won) * 20 / (full.sum(axis=1) + 200)
+    np.testing.assert_allclose(engine.control.returns[:, 0], paid)
+    assert (paid <= 20 + 1e-9).all()
+    empty = ~state.living[:, rules.num_agents :].any(axis=1) & (won == 1)
+    np.testing.assert_allclose(engine.control.returns[empty, 0], 20.0)
+
+
 def test_sight_and_reach_follow_from_the_kind(battle):
     allies = [("ZEALOT", 9, 14), ("STALKER", 9, 18)]
     engine = battle(allies, [("MARINE", 14.5, 16)])
@@ -267,19 +319,97 @@ def test_one_half_of_the_starts_is_reflected():
     assert 70 <= images.sum() <= 130
 
 
+def test_shifted_starts_are_none_of_the_usual_ones():
+    engine = Engine(ID, 200, map="8m", start="shifted")
+    engine.reset(np.arange(200))
+    x, y = engine.state.x, engine.state.y
+    mirrored = np.isclose(x[:, :8] + x[:, 8:], 32).all(axis=1)
+    turned = np.isclose(y[:, :8] + y[:, 8:], 32).all(axis=1) & np.isclose(x[:, :8], x[:, 8:]).all(
+        axis=1
+    )
+    assert (x[mirrored, :8] > 16).all()
+    assert 15 <= mirrored.sum() <= 55
+    assert 40 <= turned.sum() <= 90
+    near = Engine(ID, 50, map="corridor", start="shifted")
+    near.reset(np.arange(50))
+    start = near.constants.rules.start
+    away = np.maximum(np.abs(near.state.x - start[:, 0]), np.abs(near.state.y - start[:, 1]))
+    assert (away <= 6).all()
+    assert np.mean(away > 4) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("race", "weights"),
+    [
+        ("protoss", {"stalker": 0.45, "zealot": 0.45, "colossus": 0.1}),
+        ("terran", {"marine": 0.45, "marauder": 0.45, "medivac": 0.1}),
+        ("zerg", {"zergling": 0.45, "baneling": 0.1, "hydralisk": 0.45}),
+    ],
+)
+def test_teams_are_drawn_with_the_weights_of_smacv2(race, weights):
+    lanes, n, m = 1000, 5, 6
+    options = {"teams": "drawn", "race": race, "num_agents": n, "num_enemies": m}
+    engine = Engine(ID, lanes, **options)
+    engine.reset(np.arange(lanes))
+    rules, kinds = engine.constants.rules, engine.state.kind
+    word_of = dict(zip(rules.kind.tolist(), words(engine.constants.army), strict=True))
+    for kind, word in word_of.items():
+        # 4 standard errors; a team is drawn again if it has no unit that may be alone.
+        assert abs((kinds[:, :n] == kind).mean() - weights[word]) < 4 * np.sqrt(0.25 / lanes / n)
+    np.testing.assert_array_equal(kinds[:, n : 2 * n], kinds[:, :n])
+    extra = {word_of[kind] for kind in kinds[:, -1].tolist()}
+    assert extra == set(weights) - {"medivac", "baneling"}
+    alone = [kind for kind, word in word_of.items() if word in ("medivac", "baneling")]
+    assert not np.isin(kinds[:, :n], alone).all(axis=1).any()
+    again = Engine(ID, 3, **options)
+    again.reset(np.array([999, 0, 5]))
+    np.testing.assert_array_equal(again.state.kind, kinds[[999, 0, 5]])
+    np.testing.assert_array_equal(engine.state.hp, rules.kinds.stats[kinds, 0])
+
+
+@pytest.mark.parametrize("start", ["drawn", "shifted", "fixed"])
+@pytest.mark.parametrize("race", ["protoss", "terran", "zerg"])
+def test_drawn_units_see_their_kinds(race, start):
+    engine = Engine(ID, 4, teams="drawn", race=race, num_agents=10, num_enemies=11, start=start)
+    engine.reset(np.arange(4))
+    assert engine.agents[:2] == ("unit_0", "unit_1")
+    assert engine.horizon == 200
+    rules, kinds, part = engine.constants.rules, engine.state.kind, engine.layout["own"]
+    types = rules.kinds.traits[kinds[:, :10], 6]
+    own = engine.control.obs[:, :, part.start : part.stop]
+    np.testing.assert_array_equal(own[:, :, -3:].argmax(axis=2), types)
+    np.testing.assert_array_equal(own[:, :, -3:].sum(axis=2), 1)
+    assert set(np.unique(types)) == {0, 1, 2}
+    radius = rules.kinds.stats[kinds, 9]
+    gap = np.hypot(*(w[:, :, None] - w[:, None] for w in (engine.state.x, engine.state.y)))
+    touch = gap < radius[:, :, None] + radius[:, None] - 1e-6
+    touch &= rules.kinds.layer[kinds][:, :, None] == rules.kinds.layer[kinds][:, None]
+    assert (touch.mean(axis=(1, 2)) <= 1 / 21 + 0.01).all()
+    fields = {name: field[0] for name, field in engine.state._asdict().items()}
+    assert engine.spec.picture(engine.constants, fields, engine.agents).shape[2] == 3
+
+
+def test_drawn_teams_and_a_map_file_exclude_each_other():
+    with pytest.raises(ValueError, match="leave out one of them"):
+        Engine(ID, teams="drawn", map_file="map.json")
+
+
 @given(
-    name=st.sampled_from(("3m", "MMM2", "corridor", "2c_vs_64zg", "bane_vs_bane", "1c3s5z")),
-    start=st.sampled_from(("drawn", "fixed")),
+    name=st.sampled_from(
+        ("3m", "MMM2", "corridor", "2c_vs_64zg", "bane_vs_bane", "1c3s5z", *RACES)
+    ),
+    start=st.sampled_from(("drawn", "shifted", "fixed")),
     seed=st.integers(0, 2**64 - 1),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=16, deadline=None)
 def test_everything_stays_within_its_bounds(name, start, seed):
-    engine = Engine(ID, map=name, start=start, global_state=True)
+    options = {"teams": "drawn", "race": name} if name in RACES else {"map": name}
+    engine = Engine(ID, start=start, global_state=True, **options)
     engine.reset(np.array([seed], np.uint64))
     rng = np.random.default_rng(seed)
     rules, control = engine.constants.rules, engine.control
-    walks = rules.kinds.layer[rules.kind] == 0
-    full = rules.kinds.stats[rules.kind]
+    walks = rules.kinds.layer[engine.state.kind[0]] == 0
+    full = rules.kinds.stats[engine.state.kind[0]]
     for _ in range(12):
         state = engine.state
         assert ((state.x >= 0) & (state.x < 32) & (state.y >= 0) & (state.y < 32)).all()
@@ -291,18 +421,6 @@ def test_everything_stays_within_its_bounds(name, start, seed):
         assert np.abs(control.state).max() <= 1
         engine.step((rng.random(control.masks.shape) * control.masks).argmax(axis=2), DISABLED)
     assert (control.invalid == 0).all()
-
-
-def games(lanes, **parameters):
-    """Play one episode per lane, in which agents do what enemies do; return the engine."""
-    engine = Engine(ID, lanes, **parameters)
-    engine.constants = engine.constants._replace(
-        rules=engine.constants.rules._replace(scripted=True)
-    )
-    engine.reset(np.arange(lanes))
-    while not engine.control.done.all():
-        engine.step(np.full((lanes, len(engine.agents)), STOP), DISABLED)
-    return engine
 
 
 def test_a_won_game_without_regeneration_pays_twenty():
@@ -323,8 +441,11 @@ def test_mirrored_teams_win_equally_often(start):
 
 
 def test_commanders_play_by_the_mask():
-    for name in ("attack_nearest", "smac_heuristic", "focus_fire", "kite"):
-        engine = Engine(ID, 4, map="MMM2")
+    drawn = {"teams": "drawn", "race": "terran", "num_agents": 10, "num_enemies": 11}
+    for name, options in product(
+        ("attack_nearest", "smac_heuristic", "focus_fire", "kite"), ({"map": "MMM2"}, drawn)
+    ):
+        engine = Engine(ID, 4, **options)
         engine.reset(np.arange(4))
         policy = make_policy(name, Game.of(engine))
         memory = policy.initial(Game.of(engine), np.zeros(4))

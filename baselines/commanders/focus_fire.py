@@ -30,7 +30,7 @@ class FocusFire:
         """Return (lanes, agents) actions, all of them legal."""
         orders = self._orders
         candidates = orders.candidates(state)
-        in_range = candidates & orders.legal(masks)
+        in_range = candidates & orders.legal(state, masks)
         weakest = orders.least((state.hp + state.shield)[:, None, :], in_range)
         targets = np.where(weakest >= 0, weakest, orders.nearest(state, candidates))
         return orders.actions(state, targets, masks), None

@@ -7,7 +7,6 @@ import numpy as np
 from coopbench.baselines.commanders.orders import Orders
 from coopbench.baselines.policy import Entry, Game
 from coopbench_envs.parameters import between
-from coopbench_envs.skirmish.army import KIND
 
 
 class Params(NamedTuple):
@@ -25,13 +24,7 @@ class Kite:
     uses_masks = True
 
     def __init__(self, game: Game, parameters: Params) -> None:
-        self._orders = orders = Orders(game, "kite")
-        army, n = orders.army, orders.num_agents
-        kinds = army.traits[:, KIND]
-        reach = army.reach[kinds[:n, None], kinds]  # (agents, units), and of the units
-        theirs = army.reach[kinds, kinds[:n, None]]
-        self._far = theirs + parameters.margin
-        self._can_outrange = (reach > theirs) & ~orders.heals[:, None]
+        self._orders, self._margin = Orders(game, "kite"), parameters.margin
 
     def initial(self, game: Game, seeds: np.ndarray) -> None:
         """Return no memory."""
@@ -44,7 +37,13 @@ class Kite:
         candidates = orders.candidates(state)
         targets = orders.nearest(state, candidates)
         dx, dy = orders.offsets(state)
-        close = candidates & self._can_outrange & (np.hypot(dx, dy) < self._far)
+        roles = orders.roles(state)
+        kinds, reach = roles.kinds, orders.army.reach
+        # (lanes, agents, units): the reach of agents to units, and of units to agents.
+        mine = reach[kinds[:, :n, None], kinds[:, None, :]]
+        theirs = reach[kinds[:, None, :], kinds[:, :n, None]]
+        can_outrange = (mine > theirs) & ~roles.heals[:, :, None]
+        close = candidates & can_outrange & (np.hypot(dx, dy) < theirs + self._margin)
         threat = orders.nearest(state, close)
         retreats = (threat >= 0) & (state.cooldown[:, :n] > 0) & state.living[:, :n]
         back = orders.walk(state, threat, masks, away=True)

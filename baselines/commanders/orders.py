@@ -1,16 +1,33 @@
 """What the commanders share: whom units can attack or heal, and how they walk there."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coopbench.baselines.policy import Game
-from coopbench_envs.skirmish.army import FLIES, HEALS, HITS_AIR, HITS_GROUND, HP, Army
+from coopbench_envs.skirmish.army import (
+    FLIES,
+    HEALS,
+    HITS_AIR,
+    HITS_GROUND,
+    HP,
+    KIND,
+    Army,
+)
 
-__all__ = ["Orders"]
+__all__ = ["Orders", "Roles"]
 
 _NO_OP, _HALT, _FIRST_TARGET = 0, 1, 6
 _NORTH, _SOUTH, _EAST, _WEST = range(2, 6)
+
+
+class Roles(NamedTuple):
+    """What the units of battles are and do."""
+
+    kinds: np.ndarray  # (lanes, units) int64, rows of the tables of kinds
+    heals: np.ndarray  # (lanes, agents) bool
+    can_target: np.ndarray  # (lanes, agents, units) bool, whom agents may attack or heal
+    full: np.ndarray  # (lanes, units) health that nothing has hurt
 
 
 class Orders:
@@ -28,18 +45,34 @@ class Orders:
                 f"in coopbench/Skirmish-v0."
             )
         self.army, self.num_agents = army, army.num_agents
-        traits, agents = army.traits, army.num_agents
-        self.heals = traits[:agents, HEALS] == 1
-        is_agent = np.arange(len(traits)) < agents
+        teams = getattr(game.constants, "teams", None)
+        self._is_drawn = teams is not None and teams.is_drawn
+        self._first_of = np.unique(army.traits[:, KIND], return_index=True)[1]
+        self._usual = self._roles(army.traits[None, :, KIND])
+
+    def _roles(self, kinds: np.ndarray) -> Roles:
+        """Return the roles of units of ``kinds`` (lanes, units)."""
+        traits, stats = self.army.traits[self._first_of], self.army.stats[self._first_of]
+        n, units = self.num_agents, kinds.shape[1]
+        heals = traits[kinds, HEALS] == 1
+        is_agent = np.arange(units) < n
         hits = np.where(
-            traits[None, :, FLIES] == 1,
-            traits[:agents, None, HITS_AIR] == 1,
-            traits[:agents, None, HITS_GROUND] == 1,
+            traits[kinds, FLIES][:, None, :] == 1,
+            traits[kinds[:, :n], HITS_AIR][:, :, None] == 1,
+            traits[kinds[:, :n], HITS_GROUND][:, :, None] == 1,
         )
-        # (agents, units): fighters attack enemies that they can hit, healers heal other kinds.
-        patients = is_agent & (traits[:, HEALS] == 0)
-        self._can_target = np.where(self.heals[:, None], patients, hits & ~is_agent)
-        self._first = np.where(self.heals, 0, agents)  # unit that the first target action means
+        # Fighters attack enemies that they can hit, healers heal other kinds.
+        patients = (is_agent & ~heals)[:, None, :]
+        return Roles(
+            kinds=kinds,
+            heals=heals[:, :n],
+            can_target=np.where(heals[:, :n, None], patients, hits & ~is_agent),
+            full=stats[kinds, HP],
+        )
+
+    def roles(self, state: Any) -> Roles:
+        """Return what units are and do; the axis of lanes has one entry if all lanes agree."""
+        return self._roles(state.kind) if self._is_drawn else self._usual
 
     def offsets(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the way from every agent to every unit along x and y, (lanes, agents, units)."""
@@ -49,25 +82,27 @@ class Orders:
 
     def candidates(self, state: Any) -> np.ndarray:
         """Return whom agents may aim at, bool (lanes, agents, units): healers at the hurt alone."""
-        hurt = (state.hp < self.army.stats[:, HP])[:, None, :]
-        candidates: np.ndarray = self._can_target & state.living[:, None, :]
-        candidates &= hurt | ~self.heals[:, None]
+        roles = self.roles(state)
+        hurt = (state.hp < roles.full)[:, None, :]
+        candidates: np.ndarray = roles.can_target & state.living[:, None, :]
+        candidates &= hurt | ~roles.heals[:, :, None]
         return candidates
 
     def patients(self, state: Any) -> np.ndarray:
         """Return whom healers may accompany, hurt or not, bool (lanes, agents, units)."""
-        patients: np.ndarray = state.living[:, None, :] & self._can_target & self.heals[:, None]
-        patients &= state.living[:, : self.num_agents, None]
+        roles = self.roles(state)
+        patients: np.ndarray = state.living[:, None, :] & roles.can_target
+        patients &= roles.heals[:, :, None] & state.living[:, : self.num_agents, None]
         return patients
 
-    def legal(self, masks: np.ndarray) -> np.ndarray:
+    def legal(self, state: Any, masks: np.ndarray) -> np.ndarray:
         """Return whom agents can aim at from where they are, bool (lanes, agents, units)."""
+        heals = self.roles(state).heals[:, :, None]
         legal = np.zeros((*masks.shape[:2], len(self.army.traits)), np.bool_)
         n, targets = self.num_agents, masks[:, :, _FIRST_TARGET:] == 1
-        fighters, healers = np.flatnonzero(~self.heals), np.flatnonzero(self.heals)
-        legal[:, fighters, n:] = targets[:, fighters, : self.army.num_enemies]
+        legal[:, :, n:] = targets[:, :, : self.army.num_enemies] & ~heals
         width = min(n, targets.shape[2])
-        legal[:, healers, :width] = targets[:, healers, :width]
+        legal[:, :, :width] = targets[:, :, :width] & heals
         return legal
 
     def nearest(self, state: Any, among: np.ndarray) -> np.ndarray:
@@ -87,8 +122,10 @@ class Orders:
         Those that have fallen do nothing, the only choice that they have.
         """
         units = np.maximum(targets, 0)[:, :, None]
-        in_range = np.take_along_axis(self.legal(masks), units, axis=2)[:, :, 0]
-        attack = _FIRST_TARGET + targets - self._first
+        in_range = np.take_along_axis(self.legal(state, masks), units, axis=2)[:, :, 0]
+        # The first target action of a healer means an agent, that of others an enemy.
+        first = np.where(self.roles(state).heals, 0, self.num_agents)
+        attack = _FIRST_TARGET + targets - first
         moves = self.walk(state, targets, masks)
         actions = np.where(targets < 0, _HALT, np.where(in_range, attack, moves))
         return np.where(state.living[:, : self.num_agents], actions, _NO_OP)

@@ -20,7 +20,7 @@ class Rules(NamedTuple):
     num_enemies: int
     kinds: Kinds
     ground: Ground
-    kind: np.ndarray  # (units,) int64, row of the tables of kinds
+    kind: np.ndarray  # (units,) int64, row of the tables of kinds where teams are not drawn
     start: np.ndarray  # (units, 2) float64, as the map places them
     max_radius: float
     nearby: float  # distance of units that may touch before lists of neighbours are made anew
@@ -59,6 +59,7 @@ class Force(NamedTuple):
     taken: np.ndarray  # (lanes,) health and shields that agents have lost
     overkill: np.ndarray  # (lanes,) damage of agents beyond what their victims had left
     contact: np.ndarray  # (lanes,) int64, steps before the first damage, -1: none yet
+    regained: np.ndarray  # (lanes,) points that enemies have regained and not lost again
     roll: np.ndarray  # (lanes, units) int64, the living
     before: np.ndarray  # (lanes, units) int64, target before the tick
     command: np.ndarray  # (lanes, units) int64
@@ -113,7 +114,7 @@ class Views(NamedTuple):
     sums: np.ndarray
 
 
-_SCALARS = ("time", "dealt", "taken", "overkill", "contact")
+_SCALARS = ("time", "dealt", "taken", "overkill", "contact", "regained")
 _WHOLE = (
     *("time", "contact", "kind", "target", "patient", "last", "roll", "before", "command"),
     *("ordered", "near_count"),

@@ -57,9 +57,10 @@ def picture(
         if target >= 0 and fields["living"][target]:
             colour = mix_colours(_SIDES[bool(u < army.num_agents)], _FLOOR, 0.5)
             canvas.line([tuple(places[u]), tuple(places[target])], colour)
-    letters = _letters(words(army))
+    letters, stats = _letters(_words(constants, fields)), _stats(constants, fields)
     for u in living:
-        _unit(canvas, army, fields, int(u), places[u], scale, letters[u])
+        colour = _SIDES[bool(u < army.num_agents)]
+        _unit(canvas, stats[u], fields, int(u), places[u], scale, (letters[u], colour))
     _header(canvas, constants, fields, width)
     return canvas.pixels()
 
@@ -85,23 +86,41 @@ def _letters(names: list[str]) -> list[str]:
     return [letters[name].upper() for name in names]
 
 
+def _stats(constants: Any, fields: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the numbers of each unit, (units, columns); kinds may differ between episodes."""
+    if "kind" in fields:
+        numbers: np.ndarray = constants.rules.kinds.stats[fields["kind"]]
+        return numbers
+    usual: np.ndarray = constants.army.stats
+    return usual
+
+
+def _words(constants: Any, fields: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the word for each unit."""
+    names = words(constants.army)
+    if "kind" in fields:
+        word_of = dict(zip(constants.rules.kind.tolist(), names, strict=True))
+        names = [word_of[kind] for kind in fields["kind"].tolist()]
+    return names
+
+
 def _unit(
     canvas: rendering.Canvas,
-    army: Any,
+    stats: np.ndarray,
     fields: Mapping[str, np.ndarray],
     u: int,
     place: np.ndarray,
     scale: float,
-    letter: str,
+    looks: tuple[str, Any],
 ) -> None:
     x, y = float(place[0]), float(place[1])
-    radius = float(army.stats[u, RADIUS]) * scale
-    colour = _SIDES[bool(u < army.num_agents)]
+    radius = float(stats[RADIUS]) * scale
+    letter, colour = looks
     canvas.disc(x, y, radius, mix_colours(colour, _FLOOR, 0.35))
-    _arc(canvas, x, y, radius, float(fields["hp"][u] / army.stats[u, HP]), GREEN)
+    _arc(canvas, x, y, radius, float(fields["hp"][u] / stats[HP]), GREEN)
     for field, column in (("shield", SHIELD), ("energy", ENERGY)):
-        if army.stats[u, column] > 0:
-            share = float(fields[field][u] / army.stats[u, column])
+        if stats[column] > 0:
+            share = float(fields[field][u] / stats[column])
             _arc(canvas, x, y, radius + 2.5, share, SKY)
     if radius >= 5:
         canvas.text(x, y, letter, size=max(7.0, radius * _LETTERS), anchor="mm")
@@ -139,7 +158,7 @@ def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ..
     """Write one lane: who lives, and a map with agents as capitals and enemies as small letters."""
     army = constants.army
     rows = [["." if cell else "#" for cell in row] for row in army.terrain]
-    for u, letter in enumerate(_letters(words(army))):
+    for u, letter in enumerate(_letters(_words(constants, fields))):
         x, y = int(fields["x"][u]), int(fields["y"][u])
         if fields["living"][u] and 0 <= y < len(rows) and 0 <= x < len(rows[0]):
             rows[y][x] = letter if u < army.num_agents else letter.lower()

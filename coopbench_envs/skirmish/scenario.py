@@ -17,7 +17,7 @@ from coopbench_envs.skirmish.reading import Fields, read_json
 from coopbench_envs.skirmish.terrain import read_heights, read_terrain
 from coopbench_envs.skirmish.units import UnitType, bundled_units, read_unit
 
-__all__ = ["Scenario", "bundled_maps", "read_scenario", "unit_files"]
+__all__ = ["Scenario", "bundled_maps", "laid_out_in_square", "read_scenario", "unit_files"]
 
 _FOLDER = Path(__file__).parent / "data" / "maps"
 _BUFFER = 0.05  # between the units of a group
@@ -204,14 +204,20 @@ def _laid_out(
 
 
 def _places(group: _Group) -> list[tuple[float, float]]:
-    """Lay a group out row by row in a square; that of enemies is its image in the middle."""
-    side = math.ceil(math.sqrt(len(group.kinds)))
-    rows = [group.kinds[k * side : (k + 1) * side] for k in range(side)]
+    return laid_out_in_square(group.x, group.y, group.kinds, is_ally=group.is_ally)
+
+
+def laid_out_in_square(
+    x: float, y: float, units: Sequence[UnitType], *, is_ally: bool
+) -> list[tuple[float, float]]:
+    """Lay units out row by row in a square around (x, y); enemies are its image in the middle."""
+    side = math.ceil(math.sqrt(len(units)))
+    rows = [units[k * side : (k + 1) * side] for k in range(side)]
     radii = [max((kind.radius for kind in row), default=0.0) for row in rows]
     width = max((sum(2 * kind.radius for kind in row) for row in rows), default=0.0)
     height = 2 * sum(radii) + (side - 1) * _BUFFER
-    sign = 1 if group.is_ally else -1
-    left, y = group.x - sign * width / 2, group.y - sign * height / 2
+    sign = 1 if is_ally else -1
+    left, y = x - sign * width / 2, y - sign * height / 2
     places, below = [], 0.0
     for row, radius in zip(rows, radii, strict=True):
         x, beside = left, 0.0

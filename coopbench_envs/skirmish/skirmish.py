@@ -90,7 +90,11 @@ def constants(p: Params) -> Constants:
     Raises:
         ValueError: the map's file is missing or wrong, or lacks what a parameter needs.
     """
-    scenario, where = scenario_of(p)
+    return constants_of(p, *scenario_of(p))
+
+
+def constants_of(p: Params, scenario: Scenario, where: str) -> Constants:
+    """Return the constants of a map, which errors call ``where``; see ``constants``."""
     horizon = p.horizon if p.horizon is not None else scenario.limit
     if horizon is None:
         raise ValueError(
@@ -122,8 +126,7 @@ def constants(p: Params) -> Constants:
         rewards=rewards,
         opponent=OPPONENTS.index(p.opponent),
     )
-    scaled = p.reward_scale and (not p.reward_sparse or p.smac_quirks)
-    scale = p.reward_scale_rate / army.max_reward if scaled else 1.0
+    scale = p.reward_scale_rate / army.max_reward if is_scaled(p) else 1.0
     return Constants(
         horizon=int(horizon),
         order_range=math.inf if p.free_orders else TARGET_RANGE,
@@ -131,6 +134,11 @@ def constants(p: Params) -> Constants:
         shown=_shown(p, scenario),
         rewards=rewards._replace(scale=scale),
     )
+
+
+def is_scaled(p: Params) -> bool:
+    """Return whether rewards are scaled; sparse ones are as a mistake of SMAC alone."""
+    return p.reward_scale and (not p.reward_sparse or p.smac_quirks)
 
 
 def scenario_of(p: Params) -> tuple[Scenario, str]:

@@ -21,7 +21,7 @@ from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, one_of
 from coopbench_envs.skirmish import picture as pictures
 from coopbench_envs.skirmish import sight, skirmish
-from coopbench_envs.skirmish.army import HEALS, Army, Rewards, army_of, words
+from coopbench_envs.skirmish.army import HEALS, HP, SHIELD, Army, Rewards, army_of, words
 from coopbench_envs.skirmish.features import Shown, state_size
 from coopbench_envs.skirmish.force import SCRATCH, Force, Rules
 from coopbench_envs.skirmish.force import allocate as allocate_force
@@ -32,8 +32,17 @@ from coopbench_envs.skirmish.sight import seen
 from coopbench_envs.skirmish.starts import FIXED, NEAR, SPREAD, Starts, muster_drawn, starts_of
 from coopbench_envs.skirmish.strikes import DEALT, OVERKILL, TAKEN
 from coopbench_envs.skirmish.targets import OPPONENTS
+from coopbench_envs.skirmish.teams import (
+    RACES,
+    SIZES,
+    Teams,
+    draw_teams,
+    drawn_scenario,
+    teams_of,
+)
 from coopbench_envs.skirmish.tick import LISTED, muster, play, views
 
+WHERE = "coopbench/Skirmish-v1"
 POINTS, FIGHTERS, UNITS = range(3)  # what ``standing`` returns
 _SLACK = 0.5  # cells that contacts may move a unit by before lists of neighbours are made anew
 _FOLLOWING = frozenset({"2c_vs_64zg"})  # maps whose enemies walk to the agents, wherever they are
@@ -51,8 +60,18 @@ class Params(NamedTuple):
         int | None, between(1, 1_000_000, "steps of an episode; none: the map's limit")
     ] = None
     start: Annotated[
-        str, one_of(("drawn", "fixed"), "whether the seed draws where units begin")
+        str,
+        one_of(
+            ("drawn", "shifted", "fixed"),
+            "where units begin: drawn, drawn where none is drawn otherwise, or as published",
+        ),
     ] = "drawn"
+    teams: Annotated[
+        str, one_of(("published", "drawn"), "units of the map, or drawn, which then replaces map")
+    ] = "published"
+    race: Annotated[str, one_of(RACES, "of both teams if they are drawn")] = "protoss"
+    num_agents: Annotated[int, between(*SIZES, "units of the agents if teams are drawn")] = 5
+    num_enemies: Annotated[int, between(*SIZES, "units of the enemies if teams are drawn")] = 5
     opponent: Annotated[str, one_of(OPPONENTS, "what the enemies do")] = "attack_move"
     reaction: Annotated[int, between(0, 100, "ticks before an enemy attacks a new target")] = 0
     jitter: Annotated[bool, Allowed("cooldowns vary by -1 to 2 ticks")] = True
@@ -100,6 +119,7 @@ class Constants(NamedTuple):
     army: Army
     rules: Rules
     starts: Starts
+    teams: Teams
     shown: Shown
     rewards: Rewards
     abs_bug: bool
@@ -113,8 +133,12 @@ def constants(p: Params) -> Constants:
     """
     written, where = _scenario_of(p)
     # Version 0 checks the options that both versions have.
-    checked = skirmish.constants(skirmish.Params(**_shared(p)))
-    scenario = _on_one_piece(ordered(native(written)), where)
+    shared = skirmish.Params(**_shared(p))
+    checked = skirmish.constants_of(shared, written, where)
+    race = p.race if p.teams == "drawn" else None
+    scenario = native(written)
+    # Drawn units keep the order in which they are drawn: their numbers do not tell their kinds.
+    scenario = scenario if race else _on_one_piece(ordered(scenario), where)
     army = army_of(
         scenario,
         heights=p.obs_terrain_height,
@@ -122,14 +146,21 @@ def constants(p: Params) -> Constants:
         opponent=OPPONENTS.index(p.opponent),
     )
     rules = _rules(p, scenario, army, where)
-    mode = FIXED
-    if p.start == "drawn":
-        mode = SPREAD if _is_field(scenario.terrain) else NEAR
     return Constants(
         horizon=checked.horizon,
         army=army,
         rules=rules,
-        starts=starts_of(scenario.terrain, mode, rules.max_radius),
+        starts=starts_of(
+            scenario.terrain,
+            _mode(p.start, scenario.terrain),
+            rules.max_radius,
+            shifted=p.start == "shifted",
+        ),
+        teams=teams_of(
+            scenario,
+            race=race,
+            rate=p.reward_scale_rate if skirmish.is_scaled(shared) else 0.0,
+        ),
         shown=checked.shown,
         rewards=checked.rewards,
         abs_bug=p.reward_abs_bug,
@@ -137,9 +168,23 @@ def constants(p: Params) -> Constants:
 
 
 def _scenario_of(p: Params) -> tuple[Scenario, str]:
+    if p.teams == "drawn" and p.map_file is not None:
+        raise ValueError(
+            f"Parameter 'teams' of {WHERE} was 'drawn', which takes the place of a map, and "
+            f"'map_file' was {p.map_file!r}; leave out one of them."
+        )
+    if p.teams == "drawn":
+        scenario = drawn_scenario(p.race, p.num_agents, p.num_enemies)
+        return scenario, f"The map {scenario.name!r} of drawn teams"
     if p.map_file is None:
         return bundled(p.map), f"The map {p.map!r}"
     return read_scenario(Path(p.map_file)), f"The map file {p.map_file!r}"
+
+
+def _mode(start: str, terrain: np.ndarray) -> int:
+    if start == "fixed":
+        return FIXED
+    return SPREAD if _is_field(terrain) else NEAR
 
 
 def _on_one_piece(scenario: Scenario, where: str) -> Scenario:
@@ -178,7 +223,7 @@ def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
         max_radius=radius,
         nearby=2 * radius + 2 * LISTED * speed + _SLACK,
         opponent=OPPONENTS.index(p.opponent),
-        follows=p.map_file is None and p.map in _FOLLOWING,
+        follows=p.map_file is None and p.teams == "published" and p.map in _FOLLOWING,
         march_x=float(scenario.attack_point[0]),
         march_y=float(scenario.attack_point[1]),
         reaction=int(p.reaction),
@@ -205,6 +250,7 @@ def allocate(c: Constants, lanes: int) -> Force:
 
 @kernel
 def reset(c, s, i, rng):
+    draw_teams(c.teams, c.rules, s, i, rng)
     muster(c.rules, s, i)
     muster_drawn(c.starts, c.rules, s, i, rng)
 
@@ -224,7 +270,11 @@ def step(c, s, i, rng, actions, rewards, terminated):
     over = theirs_now[FIGHTERS] == 0.0 or mine_now[FIGHTERS] == 0.0
     beaten = over and not won and mine_now[UNITS] + theirs_now[UNITS] > 0.0
     gained, lost = theirs[POINTS] - theirs_now[POINTS], mine[POINTS] - mine_now[POINTS]
-    rewards[i, 0] = pay(c, lost, gained, won, beaten)
+    if c.rewards.only_positive and not c.abs_bug:
+        # Points that enemies had regained were paid for when they lost them first.
+        owed = s.regained[i] - gained
+        gained, s.regained[i] = max(0.0, -owed), max(0.0, owed)
+    rewards[i, 0] = pay(c, lost, gained, won, beaten) * _scale(c, s, i)
     for a in range(r.num_agents):
         terminated[i, a] = over
 
@@ -257,7 +307,7 @@ def tally(living, hp, shield, kind, traits, death, begin, end):
 
 @kernel
 def pay(c, mine, theirs, won, beaten):
-    """Return the reward of a step: of the points that both sides have lost, and of the end."""
+    """Return the reward of a step, not scaled: of the points that both sides lost, and the end."""
     r = c.rewards
     if r.sparse:
         reward = 1.0 if won else -1.0 if beaten else 0.0
@@ -267,13 +317,25 @@ def pay(c, mine, theirs, won, beaten):
             reward -= r.negative * mine
         elif c.abs_bug:
             reward = abs(reward)
-        else:
-            reward = max(0.0, reward)
         if won:
             reward += r.win
         elif beaten:
             reward += r.defeat
-    return reward * r.scale
+    return reward
+
+
+@kernel
+def _scale(c, s, i):
+    """Return what rewards are multiplied by; for drawn teams it follows from the enemies."""
+    scale = c.rewards.scale
+    if c.teams.is_drawn and c.teams.rate > 0.0:
+        n = c.rules.num_agents
+        most = c.rewards.win
+        for u in range(n, n + c.rules.num_enemies):
+            stats = c.rules.kinds.stats[s.kind[i, u]]
+            most += stats[HP] + stats[SHIELD] + c.rewards.death
+        scale = c.teams.rate / most
+    return scale
 
 
 @kernel
@@ -311,8 +373,13 @@ def measure(c, s, i, measures):
 
 
 def agents(c: Constants) -> tuple[str, ...]:
-    """Return the names of the agents: the kind of the unit, and the number in the team."""
+    """Return the names of the agents: the kind of the unit, and the number in the team.
+
+    A unit whose kind is drawn is called ``unit``.
+    """
     team = words(c.army)[: c.rules.num_agents]
+    if c.teams.is_drawn:
+        return tuple(f"unit_{a}" for a in range(len(team)))
     return tuple(f"{word}_{a}" for a, word in enumerate(team))
 
 

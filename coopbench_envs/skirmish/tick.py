@@ -74,11 +74,10 @@ def views(s, i):
 
 @kernel
 def muster(c, s, i):
-    """Place all units of lane ``i`` as the map says, in full health."""
+    """Place all units of lane ``i``, whose kinds are written, as the map says, in full health."""
     n = c.num_agents + c.num_enemies
     for u in range(n):
-        kind = c.kind[u]
-        s.kind[i, u] = kind
+        kind = s.kind[i, u]
         s.x[i, u], s.y[i, u] = c.start[u, 0], c.start[u, 1]
         s.hp[i, u] = c.kinds.stats[kind, HP]
         s.shield[i, u] = c.kinds.stats[kind, SHIELD]
@@ -89,6 +88,7 @@ def muster(c, s, i):
     for a in range(c.num_agents):
         s.last[i, a] = -1
     s.dealt[i], s.taken[i], s.overkill[i], s.contact[i] = 0.0, 0.0, 0.0, -1
+    s.regained[i] = 0.0
 
 
 @subroutine
