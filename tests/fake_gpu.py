@@ -61,16 +61,13 @@ class FakeGpu:
         self.followed.append((follower, leader))
 
     def load(self, program):
-        if SIMULATOR:
+        names = {key: getattr(value, "py_func", value) for key, value in program.names.items()}
+        bindings = program.template.__globals__ | {"grid": self.index} | names
+        function = types.FunctionType(program.template.__code__, bindings)
+        if SIMULATOR:  # which puts itself into a function's globals in the place of numba.cuda
             from numba import cuda
 
-            grid = cuda.grid
-        else:
-            grid = self.index
-        names = {key: getattr(value, "py_func", value) for key, value in program.names.items()}
-        bindings = program.template.__globals__ | {"grid": grid} | names
-        function = types.FunctionType(program.template.__code__, bindings)
-        if SIMULATOR:
+            bindings |= {"cuda": cuda, "grid": types.FunctionType(_grid.__code__, bindings)}
             function = cuda.jit(function)
         return function, program
 
@@ -88,6 +85,10 @@ class FakeGpu:
             return
         for self.thread in range(-(-lanes // BLOCK) * BLOCK):
             run(*arguments)
+
+
+def _grid(axes):
+    return cuda.grid(axes)  # noqa: F821
 
 
 class Words:

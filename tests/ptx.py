@@ -11,12 +11,15 @@ import importlib.util
 import json
 import re
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
 from fake_gpu import FakeGpu
 
+from coopbench_envs import engine, ids
 from coopbench_envs.cuda.arguments import Packed
+from coopbench_envs.cuda.assembling import assembler
 from coopbench_envs.cuda.ptx import parameter_bytes, parameters, ptx_of
 
 # Sizes at which the code is compiled: as small as the environment allows, the code is the same.
@@ -65,8 +68,6 @@ def missing():
 
 def texts_of(env_id, arch=(9, 0), lanes=64, **parameters):
     """Return the PTX of all programs that an engine of this environment loads, by name."""
-    from coopbench_envs import engine
-
     compiler = Compiler(arch=arch)
     opened, engine.open_gpu = engine.open_gpu, lambda ordinal: compiler
     try:
@@ -87,10 +88,9 @@ def assembled(text, arch, folder):
     """Let ptxas assemble PTX; return the registers of a thread and the bytes that it spills."""
     source = Path(folder) / "program.ptx"
     source.write_text(text, encoding="ascii")
-    place = next(iter(importlib.util.find_spec("nvidia.cuda_nvcc").submodule_search_locations))
     target = f"-arch=sm_{arch[0]}{arch[1]}"
     done = subprocess.run(
-        [f"{place}/bin/ptxas", "-v", target, str(source), "-o", str(source.with_suffix(".cubin"))],
+        [assembler(), "-v", target, source, "-o", source.with_suffix(".cubin")],
         capture_output=True,
         text=True,
         check=True,
@@ -104,10 +104,6 @@ def assembled(text, arch, folder):
 
 def main():
     """Print what the programs of environments consist of."""
-    import tempfile
-
-    from coopbench_envs import ids
-
     parser = argparse.ArgumentParser()
     parser.add_argument("ids", nargs="*")
     parser.add_argument("--arch", default="90")

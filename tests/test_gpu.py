@@ -77,6 +77,24 @@ def test_an_old_driver_refuses_many_parameters(monkeypatch):
         Gpu(driver(version=12000), 0).load(None)
 
 
+@pytest.mark.parametrize("code", [None, b"machine code"])
+def test_machine_code_is_loaded_where_it_can_be_assembled(code, monkeypatch):
+    text, images = ".visible .entry run(\n.param .u64 p\n)", []
+
+    def load(image):
+        images.append(ctypes.string_at(image))
+        return 0, "module"
+
+    api = driver()
+    api.cuModuleLoadData = load
+    api.cuModuleGetFunction = lambda module, name: (0, (module, name))
+    monkeypatch.setattr("coopbench_envs.cuda.gpu.ptx_of", lambda *arguments, **options: text)
+    monkeypatch.setattr("coopbench_envs.cuda.gpu.machine_code", lambda *arguments: code)
+    gpu = Gpu(api, 0)
+    assert gpu.load(None) == gpu.load(None) == ("module", b"run")
+    assert images == [text.encode() if code is None else code]
+
+
 def test_without_a_driver_what_lacks_is_said():
     """Where numba-cuda is installed without a GPU."""
     pytest.importorskip("numba_cuda", reason="the extra 'cuda-test' is not installed")

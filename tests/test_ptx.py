@@ -3,6 +3,7 @@
 import ptx
 import pytest
 
+from coopbench_envs.cuda.assembling import machine_code
 from coopbench_envs.cuda.ptx import entry_name
 
 pytestmark = pytest.mark.skipif(bool(ptx.missing()), reason=ptx.missing() or "never")
@@ -48,3 +49,18 @@ def test_cached_code_is_that_which_was_compiled(tmp_path, monkeypatch):
     for file in tmp_path.rglob("keep-*.ptx"):
         file.write_text(first["keep"] + "// from the cache\n")
     assert ptx.texts_of("TrustDilemma-v1")["keep"].endswith("// from the cache\n")
+
+
+def test_machine_code_is_assembled_once(tmp_path, monkeypatch):
+    text = ptx.texts_of("TrustDilemma-v1")["keep"]
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    code = machine_code(text, (9, 0))
+    assert code[:4] == b"\x7fELF"
+    assert machine_code(text, (9, 0), registers=32)
+    files = list(tmp_path.rglob("run-sm_90-*.cubin"))
+    assert len(files) == 2
+    for file in files:
+        file.write_bytes(b"from the cache")
+    assert machine_code(text, (9, 0)) == b"from the cache"
+    with pytest.raises(RuntimeError, match="ptxas does not assemble the code"):
+        machine_code(text.replace("ld.param", "ld.nothing"), (9, 0))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from coopbench_envs.cuda.assembling import machine_code
 from coopbench_envs.cuda.programs import Program
 from coopbench_envs.cuda.ptx import entry_name, parameter_bytes, ptx_of
 
@@ -148,7 +149,7 @@ class Gpu:
         """Let the stream ``follower`` wait for what is under way on the stream ``leader``."""
         flags = self._driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
         with self._current():
-            event = self._do("cuEventCreate", flags)
+            event = self._do("cuEventCreate", int(flags))
             self._do("cuEventRecord", event, leader)
             self._do("cuStreamWaitEvent", follower, event, 0)
             self._do("cuEventDestroy", event)
@@ -169,19 +170,15 @@ class Gpu:
                     f"This environment has {size:,} bytes of parameters; the driver of {self.name} "
                     f"takes {most:,}. Drivers from 530 on (CUDA 12.1) take {_LARGE_PARAMETERS:,}."
                 )
-            self._functions[key] = self._loaded(text, registers)
+            code = machine_code(text, self.arch, registers)
+            self._functions[key] = self._loaded(text, code)
         return self._functions[key]
 
-    def _loaded(self, text: str, registers: int | None) -> Any:
-        options, values = [], []
-        if registers is not None:
-            options.append(self._driver.CUjit_option.CU_JIT_MAX_REGISTERS)
-            values.append(registers)
-        code = ctypes.create_string_buffer(text.encode("ascii"))
+    def _loaded(self, text: str, code: bytes | None) -> Any:
+        """Load machine code, or without it the PTX that the driver then translates."""
+        image = ctypes.create_string_buffer(text.encode("ascii") if code is None else code)
         with self._current():
-            module = self._do(
-                "cuModuleLoadDataEx", ctypes.addressof(code), len(options), options, values
-            )
+            module = self._do("cuModuleLoadData", ctypes.addressof(image))
             return self._do("cuModuleGetFunction", module, entry_name(text).encode())
 
     def launch(self, function: Any, lanes: int, parameters: int, stream: int) -> None:

@@ -6,6 +6,7 @@ set here while a program is compiled.
 """
 
 import hashlib
+import math
 import os
 import re
 import tempfile
@@ -17,11 +18,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from coopbench_envs.cuda.buffers import DeviceArray
 from coopbench_envs.cuda.functions import rebound
 from coopbench_envs.cuda.programs import Program
 
-__all__ = ["cache_folder", "entry_name", "parameter_bytes", "parameters", "ptx_of", "type_of"]
+__all__ = ["cache_folder", "entry_name", "parameter_bytes", "parameters", "ptx_of", "stored"]
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(([^)]*)\)")
 _PARAMETER = re.compile(r"\.param \.(?:align \d+ \.)?[bsuf](\d+)")
@@ -34,19 +37,21 @@ def ptx_of(program: Program, arch: tuple[int, int], *, strided: bool = False) ->
     The code knows the order of its arrays' axes in memory, unless they are ``strided``: then it
     takes arrays with strides of any kind. It comes from the cache on disk where it lies there.
     """
-    types = tuple(type_of(argument, strided=strided) for argument in program.arguments)
+    types = tuple(_type_of(argument, strided=strided) for argument in program.arguments)
     file = cache_folder() / f"{_key(program, types, arch)}.ptx"
     with suppress(OSError):
         return file.read_text(encoding="ascii")
-    text = _compiled(program, types, arch)
+    return stored(file, _compiled(program, types, arch).encode("ascii")).decode("ascii")
+
+
+def stored(file: Path, content: bytes) -> bytes:
+    """Return ``content`` after it has been written to the cache, as a whole or not at all."""
     with suppress(OSError):  # a full disk, or a folder that must not be written to, takes no cache
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="ascii", dir=file.parent, delete=False
-        ) as part:
-            part.write(text)
+        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as part:
+            part.write(content)
         os.replace(part.name, file)
-    return text
+    return content
 
 
 def cache_folder() -> Path:
@@ -80,13 +85,13 @@ def _entry(ptx: str) -> re.Match[str]:
     return match
 
 
-def type_of(argument: Any, *, strided: bool) -> Any:
+def _type_of(argument: Any, *, strided: bool) -> Any:
     """Return numba's type of an argument: a number, a ``DeviceArray`` or a NamedTuple of such."""
     import numba
     from numba import types
 
     if isinstance(argument, tuple):
-        fields = [type_of(value, strided=strided) for value in argument]
+        fields = [_type_of(value, strided=strided) for value in argument]
         return types.BaseTuple.from_types(fields, type(argument))
     if isinstance(argument, DeviceArray):
         order = argument.order if argument.ndim > 1 else "C"
@@ -130,10 +135,34 @@ def _exact(arch: tuple[int, int]) -> Iterator[None]:
     nvvm.compile_ir = uncontracted
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=arch)
     try:
-        with _selecting(min), _selecting(max):
+        with _selecting(min), _selecting(max), _with_numpy():
             yield
     finally:
         nvvm.compile_ir, dispatcher.get_current_device = compile_ir, current
+
+
+@contextmanager
+def _with_numpy() -> Iterator[None]:
+    """Let ``np.sqrt`` and ``np.floor`` of a number be those of math, which numba-cuda lacks."""
+    from numba.cuda import mathimpl, ufuncs
+
+    def lowered(function: Any) -> Any:
+        def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = signature.args[0]
+            made = mathimpl.get_unary_impl_for_fn_and_ty(function, kind)
+            return made(context, builder, signature, arguments)
+
+        return {"d->d": lower, "f->f": lower}
+
+    table = ufuncs.ufunc_db()
+    added = {np.sqrt: lowered(math.sqrt), np.floor: lowered(math.floor)}
+    added = {ufunc: loops for ufunc, loops in added.items() if ufunc not in table}
+    table.update(added)
+    try:
+        yield
+    finally:
+        for ufunc in added:
+            del table[ufunc]
 
 
 @contextmanager
