@@ -87,13 +87,14 @@ def test_the_numbers_are_the_published_ones():
     assert {name: len(tasks) for name, tasks in protocol.groups.items()} == {
         "coopetition": 8,
         "pathfinding": 8,
+        "skirmish": 6,
     }
 
 
 def test_its_tasks_are_those_of_the_other_protocols():
     theirs = {
         (task.id, task.env, str(task.parameters))
-        for name in ("coopetition-standard", "routing-standard")
+        for name in ("coopetition-standard", "routing-standard", "skirmish-standard")
         for task in load_protocol(name).task
         if not task.partners
     }

@@ -2,10 +2,13 @@
 
 import pytest
 
+import coopbench
+from coopbench.baselines.registry import entries
 from coopbench.describe import describe_protocol
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.selection import with_tasks
 from coopbench.report.facts import training_text
+from coopbench_envs.skirmish.teams import RACES
 
 CLASSES = {  # of Samvelyan et al. 2019
     "easy": "2s_vs_1sc 2s3z 3s5z 1c3s5z 10m_vs_11m",
@@ -40,6 +43,43 @@ def test_the_small_protocol_trains_longer_where_more_is_to_be_learned():
     assert steps["3m-drawn"] == [500_000]
     assert "on 2s3z 600,000 steps" in training_text(protocol)
     assert "on 2s3z" not in training_text(with_tasks(protocol, ["3m"]))
+
+
+def test_the_standard_protocol_plays_maps_teams_and_shifted_starts():
+    protocol = load_protocol("skirmish-standard")
+    maps, teams, shifted = (protocol.groups[name] for name in ("maps", "teams", "shifted"))
+    published = {task.parameters["map"] for task in load_protocol("skirmish-published").task}
+    assert {task.parameters["map"] for task in maps} == published | {"3m", "8m"}
+    assert {
+        tuple(task.parameters[name] for name in ("race", "num_agents", "num_enemies"))
+        for task in teams
+    } == {(race, *sizes) for race in RACES for sizes in ((5, 5), (10, 11))}
+    trained = {task.id: task for task in (*maps, *teams)}
+    assert [task.trained_on for task in shifted] == list(trained)
+    for task in shifted:
+        usual = trained[task.trained_on].parameters
+        assert usual["start"] == "drawn"
+        assert task.parameters == usual | {"start": "shifted"}
+    assert all(task.env == "coopbench/Skirmish-v1" for task in protocol.task)
+
+
+def test_the_standard_protocol_has_the_numbers_of_marl_standard():
+    protocol, marl = load_protocol("skirmish-standard"), load_protocol("marl-standard")
+    assert protocol.report.score == "win"
+    assert protocol.training.budgets == marl.training.budgets
+    assert protocol.training.runs == marl.training.runs == 10
+    assert protocol.seeds.evaluation.count == 10 * protocol.seeds.selection.count == 320
+    assert protocol.training.evaluates is None  # the best checkpoint: the absolute metric
+    assert any(entries()[name].information == "none" for name in protocol.report.baselines)
+
+
+def test_its_seeds_are_no_other_protocols():
+    seeds = load_protocol("skirmish-standard").seeds
+    own = {*seeds.training, *seeds.evaluation.seeds, *seeds.selection.seeds}
+    assert len(own) == 10 + 320 + 32
+    for name in set(coopbench.protocols()) - {"skirmish-standard"}:
+        other = load_protocol(name).seeds
+        assert own.isdisjoint({*other.training, *other.evaluation.seeds}), name
 
 
 @pytest.mark.parametrize("name", ["skirmish-published", "skirmish-small"])
