@@ -75,6 +75,7 @@ interop: build/interop/rllib/.ready build/interop/torchrl/.ready
 	PYTHONHASHSEED=0 build/interop/rllib/bin/python examples/rllib_ppo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/torchrl_ippo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/benchmarl_mappo.py --steps $(STEPS)
+	build/interop/torchrl/bin/python examples/benchmarl_qmix.py --steps $(STEPS)
 
 # Environments of other packages, with the real packages.
 interop-envs: build/interop/envs/.ready

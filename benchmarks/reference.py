@@ -20,6 +20,7 @@ are trained only if their protocol is named; a fiftieth of the published budget 
     python benchmarks/reference.py marl-standard --steps 40000
     python benchmarks/reference.py routing-easy routing-medium --steps 400000
     python benchmarks/reference.py routing-hard routing-standard --steps 400000
+    python benchmarks/reference.py skirmish-published --steps 40000
 
 ``--ship`` plays nothing: it puts the finished runs of the learners that a protocol requires into
 the package, for the reports of everybody:
@@ -50,6 +51,8 @@ from coopbench.workflows.training_run import cell_of
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES, TABLES = ROOT / "results" / "reference", ROOT / "baselines" / "results"
 PLANNERS = ("random", "greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
+BATTLERS = ("random", "attack_nearest", "smac_heuristic", "focus_fire", "kite")
+TEAM_LEARNERS = ("iql", "vdn", "qmix", "qtran", "coma", "mappo", "ippo")
 PUBLISHED = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
 REACTIVE = (
     "random",
@@ -95,6 +98,12 @@ REFERENCES = {
     "routing-learned": Reference("routing-learned.toml", PLANNERS, ("ippo_shared", "ippo")),
     "coopetition-published": Reference("coopetition-published", PUBLISHED, ("ippo",), long=True),
     "marl-standard": Reference("marl-standard", PLANNERS[:1], ("ippo",), long=True),
+    "skirmish-small": Reference(
+        "skirmish-small", BATTLERS, tuple(f"{name}_shared" for name in TEAM_LEARNERS), long=True
+    ),
+    "skirmish-published": Reference(
+        "skirmish-published", BATTLERS, ("iql_shared", "vdn_shared", "qmix_shared"), long=True
+    ),
     "coopetition-standard": Reference("coopetition-standard", REACTIVE, LEARNERS),
     "coopetition-team": Reference("coopetition-team", REACTIVE[:1], LEARNERS),
 }

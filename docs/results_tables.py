@@ -20,6 +20,8 @@ def parts() -> dict[str, str]:
         "published": tasks("coopetition-published"),
         "published_learned": learned("coopetition-published"),
         "marl": returns("marl-standard"),
+        "battles_small": returns("skirmish-small"),
+        "battles": returns("skirmish-published"),
         "groups": groups(GAMES, "episodes"),
         "tasks": tasks(GAMES),
         "learners_own": groups(GAMES, "runs"),

@@ -12,7 +12,12 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 HERE = ("sb3_focal.py", "sb3_parameter_sharing.py", "cleanrl_ppo.py")  # the others need more
-ELSEWHERE = {"rllib_ppo.py": "rllib", "torchrl_ippo.py": "torchrl", "benchmarl_mappo.py": "torchrl"}
+ELSEWHERE = {
+    "rllib_ppo.py": "rllib",
+    "torchrl_ippo.py": "torchrl",
+    "benchmarl_mappo.py": "torchrl",
+    "benchmarl_qmix.py": "torchrl",
+}
 ROW = re.compile(r"(\w+) +(-?[\d.]+)  (-?[\d.]+) to (-?[\d.]+)")
 
 
