@@ -99,6 +99,19 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             file, _, test = nodeid.partition("::")
             environment = re.search(r"\[.*?(\w+-v\d+)\b", test)
-            return environment[1] if environment else file
+            return environment[1] if environment else _environment_of(file)
 
     return ByEnvironment(config, log)
+
+
+def _environment_of(file):
+    """Return the environment whose name a file of tests begins with, or the file if there is none.
+
+    "test_rail_planners.py" is of Rail-v0, "test_rail_v1.py" of Rail-v1.
+    """
+    stem = Path(file).stem.removeprefix("test_") + "_"
+    names = [env_id.split("/")[1] for env_id in IDS]
+    words = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", n.removesuffix("-v0")): n for n in names}
+    words = {w.lower().replace("-", "_"): n for w, n in words.items()}
+    fitting = [word for word in words if stem.startswith(f"{word}_")]
+    return words[max(fitting, key=len)] if fitting else file

@@ -44,7 +44,7 @@ def _compare(again, stored):
             assert abs(other.value - value.value) <= 4.5 * error + 1e-9, (section, name)
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", [name for name in GAMES if name != "TrustDilemma-v1"])
 def test_certificate_is_met_and_computed_again(name):
     stored = load_certificate(name)
     assert stored.met, certificate_page(stored)
@@ -55,7 +55,9 @@ def test_certificate_is_met_and_computed_again(name):
 
 
 def test_every_figure_of_a_game_is_the_stored_one():
+    """All episodes of one certificate; of the others a part is played."""
     stored = load_certificate("TrustDilemma-v1")
+    assert stored.met, certificate_page(stored)
     again = certify("TrustDilemma-v1", stored=stored)
     for section, table in stored.figures.items():
         for name, value in table.items():
