@@ -110,3 +110,13 @@ def test_numbers_are_packed_by_their_types():
     assert packed.sizes == [1, 8, 8, 4, 1, 8]
     with pytest.raises(TypeError, match="given str"):
         Packed(("x",))
+
+
+def test_a_capsule_may_live_until_the_process_ends():
+    """It is destroyed after the modules that it came from."""
+    code = (
+        "import sys, numpy; from coopbench_envs.cuda.dlpack import Tensor, capsule_of;"
+        "tensor = Tensor(4096, (2, 3), (12, 4), numpy.dtype('f4'), 0);"
+        "sys.held = [capsule_of(tensor, None)]; sys.held.append(sys.held)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

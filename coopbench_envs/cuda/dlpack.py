@@ -5,6 +5,7 @@ The structures are those of ``dlpack.h`` before version 1.0, which every library
 
 import ctypes
 import math
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,20 +58,29 @@ _Managed._fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("delete
 _lent: dict[int, tuple[Any, ...]] = {}  # address of a structure -> it and what it points to
 
 
-def _free(address: int) -> None:
-    _lent.pop(address, None)
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.argtypes, _is_valid.restype = (ctypes.c_void_p, ctypes.c_char_p), ctypes.c_int
+# As an address: the object is being destroyed where it is asked for its pointer.
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+def _free(address: int, lent: dict[int, tuple[Any, ...]] = _lent) -> None:
+    lent.pop(address, None)
 
 
 def _free_unused(capsule: int) -> None:
     """Free what a capsule holds that nobody has taken; a consumer renames the capsule it takes."""
-    api = ctypes.pythonapi
-    if api.PyCapsule_IsValid(ctypes.c_void_p(capsule), _NAME):
-        api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-        _free(api.PyCapsule_GetPointer(ctypes.c_void_p(capsule), _NAME))
+    if not sys.is_finalizing() and _is_valid(capsule, _NAME):
+        _free(_pointer(capsule, _NAME))
 
 
 _returned = _DELETER(_free)
 _dropped = _DELETER(_free_unused)
+# Capsules and tensors that live until the process ends call these after this module is gone.
+for _callback in (_returned, _dropped):
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))
 
 
 def capsule_of(tensor: Tensor, owner: object) -> Any:
