@@ -223,16 +223,6 @@ def test_a_train_alone_arrives_in_time():
     assert (measure(engine, "normalised_return") == 1).all()
 
 
-@pytest.mark.parametrize("observation", ["tree", "short", "none"])
-def test_observations_lie_between_minus_one_and_one(observation):
-    engine = Engine(RAIL, 2, **{**PARAMETERS, "observation": observation})
-    engine.reset(np.arange(2))
-    rng = np.random.default_rng(2)
-    for _ in range(60):
-        assert (np.abs(engine.control.obs) <= 1).all()
-        engine.step(drawn_actions(rng, 2), DISABLED)
-
-
 def test_restored_states_go_on_alike():
     engine, copy = (Engine(RAIL, 2, **PARAMETERS) for _ in range(2))
     engine.reset(np.arange(2))

@@ -1,7 +1,10 @@
 """Panorama: the whole map as every train sees it, the global observation of flatland-rl 4.3.0.
 
-Only what has changed since the last step is written anew.
+Under fair rules, headings, malfunctions and the numbers of trains that have not departed are scaled
+to [-1, 1]. Only what has changed since the last step is written anew.
 """
+
+import numpy as np
 
 from coopbench_envs.core import routine, subroutine
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, is_on_map
@@ -31,7 +34,7 @@ def paint(c, s, i, obs):
             draw_train(c, s, i, a, b, trains + 5 * pixel, obs)
             if s.status[i, a] != ARRIVED:
                 obs[i, b, targets + 2 * goal + 1] = 1.0
-        obs[i, a, trains + 5 * pixel + OWN_HEADING] = s.place[i, a] & 3
+        obs[i, a, trains + 5 * pixel + OWN_HEADING] = shown_heading(c, s.place[i, a])
         obs[i, a, targets + 2 * goal] = 1.0
     s.painted[i] = True
 
@@ -44,14 +47,24 @@ def pixel_of(c, cell):
 
 @routine
 def draw_train(c, s, i, a, b, entry, obs):
-    """Write train ``a`` into the picture of train ``b``."""
+    """Write train ``a`` into the picture of train ``b``; under fair rules in [-1, 1]."""
     if is_on_map(s.status[i, a]):
         if a != b:
-            obs[i, b, entry + HEADING] = s.place[i, a] & 3
-        obs[i, b, entry + DOWN] = s.broken[i, a]
+            obs[i, b, entry + HEADING] = shown_heading(c, s.place[i, a])
+        down = np.float64(s.broken[i, a])
+        obs[i, b, entry + DOWN] = min(down / c.longest_strike, 1.0) if c.fair else down
         obs[i, b, entry + PACE] = s.speed[i, a] / c.unit
     elif s.status[i, a] <= BROKEN_OFF_MAP:
-        obs[i, b, entry + DEPARTING] += 1.0
+        one = 1.0 / c.num_agents if c.fair else 1.0
+        number = np.float64(obs[i, b, entry + DEPARTING]) + one
+        obs[i, b, entry + DEPARTING] = min(number, 1.0) if c.fair else number
+
+
+@routine
+def shown_heading(c, place):
+    """Return a heading as it is painted: 0 to 3, under fair rules 0 to 1."""
+    heading = np.float64(place & 3)
+    return heading / 3.0 if c.fair else heading
 
 
 @routine

@@ -92,6 +92,9 @@ class Constants(NamedTuple):
     num_stops: int  # between start and target
     reward_code: int
     fair: bool  # the rules of version 1: releases, malfunctions on the map, who waited goes first
+    halting: bool  # an episode ends when all trains on the map are deadlocked; with fair rules
+    shaping: float  # weight of the potential in the rewards; with fair rules
+    predicted: int  # cells of a train's way that are predicted, see foresight.py
     cancellation_factor: float
     cancellation_buffer: float
     min_penalty: float
@@ -155,6 +158,9 @@ def constants(p: Params) -> Constants:
         num_stops=p.line_length - 2,
         reward_code=REWARDS.index(p.reward),
         fair=False,
+        halting=False,
+        shaping=0.0,
+        predicted=0,
         **{name: getattr(p, name) for name in _FACTORS},
         observation_code=code,
         features=features[code],
@@ -174,7 +180,7 @@ _FACTORS = (
 class State(NamedTuple):
     """Arrays over lanes; axis 0 is always the lane ``i``. Fields from ``map_of`` on are scratch.
 
-    So are ``rank`` and ``waited``, except under fair rules.
+    So are ``rank``, ``waited`` and ``planned``, except under fair rules.
     """
 
     time: np.ndarray  # (lanes,) int64, steps played; written by the driver
@@ -208,6 +214,7 @@ class State(NamedTuple):
     open_speed: np.ndarray  # (lanes,) int64, sum over steps of the top speeds not yet arrived
     rank: np.ndarray  # (lanes, agents) int32, decides between trains that have waited equally
     waited: np.ndarray  # (lanes, agents) int32, steps in a row that a claim was denied
+    planned: np.ndarray  # (lanes,) bool, a plan is known that brings all trains home in time
     map_of: np.ndarray  # (lanes, agents) int32, row of the train's target in distances
     distances: np.ndarray  # (lanes, maps, places) uint16, cells to a target
     queue: np.ndarray  # (lanes, places) int32
@@ -235,6 +242,10 @@ class State(NamedTuple):
     walk: np.ndarray  # (lanes,) int64
     walked: np.ndarray  # (lanes, places) int64, the last walk that came by
     stuck: np.ndarray  # (lanes, agents) bool, can never move again, see figures.py
+    halted: np.ndarray  # (lanes,) bool, the last step has ended the episode by a deadlock
+    visit_first: np.ndarray  # (lanes, cells) int32, -1 between steps, see foresight.py
+    visit_next: np.ndarray  # (lanes, agents * predicted) int32
+    visit_place: np.ndarray  # the same shape, int32
     painted: np.ndarray  # (lanes,) bool, see panorama.py
     shown_pixel: np.ndarray  # (lanes, agents) int32
     shown_status: np.ndarray  # (lanes, agents) int8
@@ -260,7 +271,7 @@ _PER_CELL = dict.fromkeys(("train_at", "waiting_at", "targets_at", "tracks_at", 
 _PER_STOP = dict.fromkeys(("stop_place", "stop_departure", "stop_due", "stop_since"), np.int32)
 _PER_LANE = {
     **dict.fromkeys(("time", "limit", "open_speed", "walk"), np.int64),
-    **dict.fromkeys(("mapped", "painted"), np.bool_),
+    **dict.fromkeys(("mapped", "painted", "planned", "halted"), np.bool_),
     "search": np.int32,
 }
 
@@ -287,6 +298,9 @@ def allocate(c: Constants, lanes: int) -> State:
         queue=np.zeros((lanes, places), np.int32),
         holder=np.full((lanes, 2 * c.cells), -1, np.int32),
         winner=np.full((lanes, 2 * c.cells), -1, np.int32),
+        visit_first=np.full((lanes, c.cells), -1, np.int32),
+        visit_next=np.zeros((lanes, n * c.predicted), np.int32),
+        visit_place=np.zeros((lanes, n * c.predicted), np.int32),
         node_place=np.zeros((lanes, nodes), np.int32),
         node_steps=np.zeros((lanes, nodes), np.int32),
         walked=np.zeros((lanes, places), np.int64),
@@ -326,6 +340,7 @@ def prepare(c, s, i):
         map_targets(c, s, i)
     s.mapped[i] = False  # a state that is restored later may have other rails
     s.painted[i] = False
+    s.halted[i] = False
     for cell in range(c.cells):
         s.targets_at[i, cell] = 0
         s.train_at[i, cell] = -1

@@ -12,13 +12,23 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from coopbench_envs.core import EnvSpec, Kernels, integer, kernel
-from coopbench_envs.layouts import Part
+from coopbench_envs.core import EnvSpec, Kernels, integer, kernel, routine
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, mapping, one_of, span
-from coopbench_envs.rail import figures, instances, picture, rail, short, tree
+from coopbench_envs.rail import (
+    figures,
+    foresight,
+    graph,
+    instances,
+    panorama,
+    picture,
+    rail,
+    short,
+    tree,
+)
 from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT, STOP, exits, lone
 from coopbench_envs.rail.distances import UNREACHABLE, distance_of
-from coopbench_envs.rail.rail import Constants, State, allocate, late, prepare
+from coopbench_envs.rail.rail import Constants, State, allocate, prepare
 from coopbench_envs.rail.rewards import all_arrived, is_last
 from coopbench_envs.rail.speeds import read_shares
 from coopbench_envs.rail.trains import (
@@ -26,9 +36,12 @@ from coopbench_envs.rail.trains import (
     MOVING,
     WAITING,
     advance,
+    is_on_map,
 )
 
-OBSERVATIONS = ("tree", "short", "none")  # of those of version 0 the ones without infinities
+OBSERVATIONS = ("tree", "graph", "global", "short", "none")
+GRAPH = len(rail.OBSERVATIONS)  # the codes of the others are those of version 0
+ON_DEADLOCK = ("play", "end")
 
 
 class Params(NamedTuple):
@@ -52,6 +65,12 @@ class Params(NamedTuple):
     observation: Annotated[str, one_of(OBSERVATIONS, "what trains see")] = "tree"
     tree_depth: Annotated[int, between(1, 5, "switches in a row that a tree looks beyond")] = 2
     radius: Annotated[int, between(1, 10_000, "cells at which a distance in a tree is 1")] = 10
+    shaping: Annotated[
+        float, between(0, 1, "weight of the rewards for coming nearer to the target")
+    ] = 0.0
+    on_deadlock: Annotated[
+        str, one_of(ON_DEADLOCK, "what happens when all trains on the map are deadlocked")
+    ] = "play"
     horizon: Annotated[
         int | None, between(1, 100_000, "upper bound of steps; none: enough for every network")
     ] = None
@@ -63,8 +82,20 @@ def constants(p: Params) -> Constants:
     Raises ``ValueError`` for speeds or shares that do not fit, and for cities without room.
     """
     horizon = p.horizon or _longest_limit(p)
-    values = rail.constants(rail.Params(**{**p._asdict(), "horizon": horizon}))
-    return values._replace(fair=True)
+    shared = {name: value for name, value in p._asdict().items() if name in rail.Params._fields}
+    is_graph = p.observation == "graph"
+    shared |= {"horizon": horizon, "observation": "none" if is_graph else p.observation}
+    values = rail.constants(rail.Params(**shared))
+    sizes = {"tree": (tree.FEATURES + foresight.FLAGS) * len(values.node_level)}
+    sizes |= {"graph": graph.FEATURES}
+    return values._replace(
+        fair=True,
+        halting=p.on_deadlock == "end",
+        shaping=p.shaping,
+        predicted=foresight.PREDICTED if p.observation in sizes else 0,
+        observation_code=GRAPH if is_graph else values.observation_code,
+        features=sizes.get(p.observation, values.features),
+    )
 
 
 def _longest_limit(p: Params) -> int:
@@ -76,6 +107,7 @@ def _longest_limit(p: Params) -> int:
 @kernel
 def reset(c, s, i, rng):
     rail.reset(c, s, i, rng)
+    s.planned[i] = False
     n = c.num_agents
     for a in range(n):
         s.rank[i, a] = a
@@ -91,7 +123,8 @@ def reset(c, s, i, rng):
 def step(c, s, i, rng, actions, rewards, terminated):
     advance(c, s, i, actions)
     everybody = all_arrived(c, s, i)
-    over, elapsed = is_last(c, s, i), s.time[i] + 1
+    s.halted[i] = c.halting and not everybody and is_deadlocked(c, s, i)
+    over, elapsed = is_last(c, s, i) or s.halted[i], s.time[i] + 1
     limit = max(min(s.limit[i], c.horizon), 1)
     for a in range(c.num_agents):
         reward = 0.0
@@ -102,9 +135,41 @@ def step(c, s, i, rng, actions, rewards, terminated):
                 reward = -1.0 - s.earned[i, a]
             elif elapsed > s.due[i, a]:
                 reward = -1.0 / limit
-        rewards[i, a] = reward
         s.earned[i, a] += reward
+        if c.shaping > 0.0:
+            reward += shaped(c, s, i, a, over, limit)
+        rewards[i, a] = reward
         terminated[i, a] = everybody or s.status[i, a] == ARRIVED
+
+
+@routine
+def is_deadlocked(c, s, i):
+    """Tell whether there are trains on the map, and none of them can ever move again."""
+    on_map = 0
+    for a in range(c.num_agents):
+        on_map += is_on_map(s.status[i, a])
+    return on_map > 0 and foresight.find_deadlocks(c, s, i) == on_map
+
+
+@routine
+def shaped(c, s, i, a, over, limit):
+    """Return the gain of potential in a step: minus the distance to the target / limit.
+
+    The potential is 0 at the end of an episode, so that the gains of every episode add up to minus
+    the potential at its begin, whatever is done.
+    """
+    before = s.left[i, a] if s.left[i, a] >= 0 else s.start[i, a]
+    if s.status[i, a] == ARRIVED and not s.arriving[i, a]:
+        return 0.0
+    gain = np.float64(min(distance_of(s, i, a, before), limit))
+    if not over and s.status[i, a] != ARRIVED:
+        gain -= min(distance_of(s, i, a, s.place[i, a]), limit)
+    return c.shaping * gain / limit
+
+
+@kernel
+def late(c, s, i):
+    return s.time[i] if s.halted[i] else s.limit[i]
 
 
 @kernel
@@ -123,13 +188,17 @@ def mask(c, s, i, masks):
 
 @kernel
 def observe(c, s, i, obs):
-    if c.observation_code == rail.SHORT:
+    if c.observation_code == GRAPH:
+        graph.write(c, s, i, obs)
+    elif c.observation_code == rail.GLOBAL:
+        panorama.paint(c, s, i, obs)
+    elif c.observation_code == rail.SHORT:
         short.write(c, s, i, obs)
     elif c.observation_code == rail.NOTHING:
         for a in range(c.num_agents):
             obs[i, a, 0] = 0.0
     else:
-        tree.plant(c, s, i, False, obs)
+        foresight.plant(c, s, i, obs)
 
 
 METRICS = {
@@ -144,6 +213,8 @@ METRICS = {
     "malfunctions": "malfunctions of trains on the map",
     "on_map": "share of trains that are on the map, in [0, 1]",
     "never_departed": "share of trains that have not entered the map, in [0, 1]",
+    "solvable": "1: a plan is known that brings all trains home within the limit if none breaks "
+    "down; 0: each train can reach its target, alone",
 }
 
 
@@ -162,6 +233,7 @@ def measure(c, s, i, measures):
             covered += (way - rest) / way
     measures[i, 1] = min(max((total / n + 1.0) / 2.0, 0.0), 1.0)
     measures[i, 2] = covered / n
+    measures[i, 9] = s.planned[i]
 
 
 def observation_space(c: Constants, agent: int) -> Box:
@@ -171,7 +243,22 @@ def observation_space(c: Constants, agent: int) -> Box:
 
 def layout(c: Constants) -> Mapping[str, Part]:
     """Return the parts of an observation."""
+    nodes = len(c.node_level)
+    if c.observation_code == GRAPH:
+        return consecutive(graph.PARTS)
+    if c.observation_code == rail.TREE:
+        trains = {"trains": (nodes, 5), "flags": (nodes, foresight.FLAGS)}
+        return consecutive({"distances": (nodes, 6), "to_target": nodes, **trains})
     return rail.layout(c)
+
+
+def fields_of(c: Constants, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Turn arrays of instances into initial states, see ``instances.fields_of``.
+
+    An instance with the array ``plan`` counts as planned.
+    """
+    fields = instances.fields_of(c, arrays)
+    return {**fields, "planned": np.full(len(fields["limit"]), "plan" in arrays)}
 
 
 SPEC = EnvSpec(
@@ -198,7 +285,7 @@ SPEC = EnvSpec(
     scratch=frozenset(State._fields[State._fields.index("map_of") :]),
     picture=picture.picture,
     text=picture.text,
-    instances=instances.fields_of,
+    instances=fields_of,
     info=figures.inform,
     source="flatland-rl 4.3.0, with rules of this package",
 )

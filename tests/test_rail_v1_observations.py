@@ -1,0 +1,289 @@
+"""Rail-v1: what trains see, its bounds and symmetries; rewards for coming nearer; deadlocks."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.rail import graph
+from coopbench_envs.rail.cells import FORWARD, exits
+from coopbench_envs.rail.rail_v1 import OBSERVATIONS
+from coopbench_envs.rail.trains import ARRIVED, MOVING
+
+RAIL = "coopbench/Rail-v1"
+TRAINS = 10
+PARAMETERS = {
+    "num_agents": TRAINS,
+    "speeds": {"1": 0.4, "1/2": 0.2, "1/3": 0.2, "1/4": 0.2},
+    "malfunction_rate": 0.02,
+    "malfunction_duration": (2, 6),
+}
+SEEDS = st.integers(0, 2**62)
+# Fields of a state whose second axis is the train.
+PER_TRAIN = (
+    *("start", "target", "target_headings", "top_speed", "departure", "due", "strike_time"),
+    *("strike_length", "status", "place", "speed", "distance", "broken", "fresh", "arrival"),
+    *("next_strike", "malfunctions", "earned", "rank", "waited"),
+)
+UNREACHABLE = 65535
+
+
+@cache
+def shared_engine(observation, **parameters):
+    """Return one engine for all examples; building one takes longer than playing."""
+    return Engine(RAIL, 2, **{**PARAMETERS, "observation": observation, **parameters})
+
+
+def drawn_actions(rng, lanes=2):
+    """Return actions of trains that mostly go on, so that many meet."""
+    return rng.choice(5, size=(lanes, TRAINS), p=[0.05, 0.1, 0.7, 0.1, 0.05])
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+@settings(deadline=None, max_examples=8)
+@given(seed=SEEDS)
+def test_observations_are_within_bounds(observation, seed):
+    engine, rng = shared_engine(observation), np.random.default_rng(seed)
+    engine.reset(np.array([seed, seed + 1]))
+    space = engine.spec.observation_space(engine.constants, 0)
+    for _ in range(80):
+        assert engine.control.obs.shape[2:] == space.shape
+        assert np.isfinite(engine.control.obs).all()
+        assert (np.abs(engine.control.obs) <= 1).all()
+        engine.step(drawn_actions(rng), DISABLED)
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+@settings(deadline=None, max_examples=8)
+@given(seed=SEEDS)
+def test_exchanging_trains_exchanges_what_they_see(observation, seed):
+    """Lane 0 has the trains as they are, lane 1 in another order, with the same actions."""
+    engine, rng = shared_engine(observation), np.random.default_rng(seed)
+    engine.reset(np.array([seed, seed]))
+    order = rng.permutation(TRAINS)
+    state = engine.get_state()
+    for name in PER_TRAIN:
+        state[name][1] = state[name][1][order]
+    engine.reset(np.array([seed, seed]), state=state)
+    for _ in range(60):
+        np.testing.assert_allclose(engine.control.obs[0][order], engine.control.obs[1], atol=1e-6)
+        actions = drawn_actions(rng, 1)[0]
+        engine.step(np.stack([actions, actions[order]]), DISABLED)
+
+
+@pytest.mark.parametrize("observation", ["tree", "graph", "global"])
+def test_restored_states_show_the_same(observation):
+    engine, rng = shared_engine(observation), np.random.default_rng(4)
+    engine.reset(np.arange(2))
+    for _ in range(70):
+        engine.step(drawn_actions(rng), DISABLED)
+    before = engine.control.obs.copy()
+    engine.reset(np.array([90, 91]), state=engine.get_state())
+    np.testing.assert_array_equal(engine.control.obs, before)
+
+
+def step_on(c, s, a, place):
+    """Return the next place of a train on its shortest way, None at its end."""
+    steps = s.distances[0, s.map_of[0, a]].astype(int)
+    cell, heading = place >> 2, place & 3
+    if steps[place] in (0, UNREACHABLE):
+        return None
+    bits = exits(s.rail[0, cell], heading)
+    turns = [(heading + k) % 4 for k in (3, 0, 1, 2) if bits >> (3 - (heading + k) % 4) & 1]
+    ahead = [4 * (cell + int(c.delta[turn])) + turn for turn in turns]
+    return min(ahead, key=lambda p: steps[p])
+
+
+def times_in_cells(c, s, a, cells):
+    """Return the first and the last step of a train in its present cell and the next ones."""
+    on_map = MOVING <= s.status[0, a] < ARRIVED
+    covered, now, entered, times = int(s.distance[0, a]), int(s.broken[0, a]), 0, []
+    now += 0 if on_map else 1
+    for _ in range(cells + 1):
+        while covered < c.unit:
+            covered += int(s.top_speed[0, a])
+            now += 1
+        times.append((entered, now))
+        covered, entered = covered - int(c.unit), now
+    return times
+
+
+def expected_conflict(c, s, a, place):
+    """Return after how many cells train ``a`` meets another one if it goes on from ``place``."""
+    visits = []
+    for b in range(TRAINS):
+        if b != a and MOVING <= s.status[0, b] < ARRIVED:
+            predicted, times = int(s.place[0, b]), times_in_cells(c, s, b, 49)
+            for k in range(50):
+                visits.append((predicted, *times[k]))
+                predicted = step_on(c, s, b, predicted)
+                if predicted is None:
+                    break
+    seen, cells = set(), 0
+    own = times_in_cells(c, s, a, 300)
+    while place not in seen:
+        seen.add(place)
+        cells += 1
+        bits = exits(s.rail[0, place >> 2], place & 3)
+        first, last = own[cells]
+        for other, enters, leaves in visits:
+            opposite = ((other & 3) + 2) & 3
+            meeting = other >> 2 == place >> 2 and other & 3 != place & 3
+            if meeting and bits >> (3 - opposite) & 1 and first <= leaves and enters <= last:
+                return cells
+        if bin(bits).count("1") != 1 or place >> 2 == s.target[0, a]:
+            return None
+        turn = 3 - int(np.log2(bits))
+        place = 4 * ((place >> 2) + int(c.delta[turn])) + turn
+    return None
+
+
+def test_conflicts_of_trees_are_where_shortest_ways_meet():
+    engine, rng = shared_engine("tree", radius=1000), np.random.default_rng(0)
+    c, s, compared, conflicts = engine.constants, engine.state, 0, 0
+    layout = engine.spec.layout(c)
+    nodes = len(c.node_level)
+    for seed in range(4):
+        engine.reset(np.array([seed, 0]))
+        for step in range(60):
+            engine.step(drawn_actions(rng), DISABLED)
+            obs = engine.control.obs[0]
+            if step % 5 or engine.control.done[0]:
+                continue
+            for a in np.flatnonzero((s.status[0] >= MOVING) & (s.status[0] < ARRIVED)):
+                place = int(s.place[0, a])
+                bits = exits(s.rail[0, place >> 2], place & 3)
+                turns = [turn for turn in range(4) if bits >> (3 - turn) & 1]
+                shown = layout["distances"].view(obs[a]).reshape(nodes, 6)[1 :: c.node_size[1], 3]
+                expected = [
+                    expected_conflict(c, s, a, 4 * ((place >> 2) + int(c.delta[turn])) + turn)
+                    for turn in turns
+                ]
+                scaled = [1.0 if cells is None else cells / 1000 for cells in expected]
+                np.testing.assert_allclose(sorted(shown[shown >= 0]), sorted(scaled), atol=1e-6)
+                compared += len(turns)
+                conflicts += sum(cells is not None for cells in expected)
+    assert compared > 200
+    assert conflicts > 20
+
+
+def test_flags_of_trees_name_the_shortest_way_and_deadlocks():
+    engine = shared_engine("tree")
+    c, s, deadlocks = engine.constants, engine.state, 0
+    part = engine.spec.layout(c)["flags"]
+    for seed in range(4):
+        engine.reset(np.array([seed, 0]))
+        for _ in range(100):
+            flags = part.view(engine.control.obs[0])
+            for a in range(TRAINS):
+                place = int(s.place[0, a])
+                best = step_on(c, s, a, place)
+                children = flags[a, 1 :: c.node_size[1], 1]
+                if best is not None and s.status[0, a] != ARRIVED:
+                    bits = exits(s.rail[0, place >> 2], place & 3)
+                    only = bin(bits).count("1") == 1
+                    branch = 1 if only else ((best & 3) - (place & 3) + 1) % 4
+                    assert children[branch] == 1
+                assert set(np.unique(flags[a])) <= {-1, 0, 1}
+                assert flags[a, 0, 0] == s.stuck[0, a]
+            deadlocks += (flags[:, 1:, 0] == 1).sum()
+            engine.step(np.full((2, TRAINS), FORWARD), DISABLED)
+    assert deadlocks > 10
+
+
+def test_graphs_show_the_first_train_on_a_way():
+    engine, rng = shared_engine("graph"), np.random.default_rng(1)
+    c, s, met = engine.constants, engine.state, 0
+    layout = engine.spec.layout(c)
+    assert sum(part.size for part in layout.values()) == graph.FEATURES
+    for seed in range(4):
+        engine.reset(np.array([seed, 0]))
+        for _ in range(80):
+            engine.step(drawn_actions(rng), DISABLED)
+            ways = layout["ways"].view(engine.control.obs[0])
+            for a in np.flatnonzero((s.status[0] >= MOVING) & (s.status[0] < ARRIVED)):
+                place, cells = int(s.place[0, a]), 0
+                bits = exits(s.rail[0, place >> 2], place & 3)
+                if bin(bits).count("1") != 1:
+                    continue
+                assert (ways[a, [0, 2]] == 0).all()
+                point = ways[a, 1, 0]
+                assert point[graph.EXISTS] == 1
+                on_map = np.flatnonzero((s.status[0] >= MOVING) & (s.status[0] < ARRIVED))
+                while True:
+                    turn = 3 - int(np.log2(bits))
+                    place = 4 * ((place >> 2) + int(c.delta[turn])) + turn
+                    cells += 1
+                    others = [b for b in on_map if b != a and s.place[0, b] >> 2 == place >> 2]
+                    bits = exits(s.rail[0, place >> 2], place & 3)
+                    end = bin(bits).count("1") != 1 or place >> 2 == s.target[0, a]
+                    if others or end:
+                        break
+                assert point[graph.PRESENT] == bool(others)
+                if others:
+                    met += 1
+                    b = others[0]
+                    same = s.place[0, b] & 3 == place & 3
+                    expected = (cells / (cells + 10), 1 if same else -1, s.speed[0, b] / c.unit)
+                    np.testing.assert_allclose(
+                        point[graph.DISTANCE : graph.TOP_SPEED], expected, atol=1e-6
+                    )
+                else:
+                    np.testing.assert_allclose(point[graph.AWAY], cells / (cells + 10), atol=1e-6)
+    assert met > 20
+
+
+def test_the_size_of_a_graph_does_not_depend_on_the_map():
+    for parameters in ({}, {"height": 60, "width": 50, "cities": 5, "num_agents": 20}):
+        engine = Engine(RAIL, **{**parameters, "observation": "graph"})
+        assert engine.spec.observation_space(engine.constants, 0).shape == (graph.FEATURES,)
+
+
+@settings(deadline=None, max_examples=8)
+@given(seed=SEEDS)
+def test_rewards_for_coming_nearer_add_up_to_the_same_whatever_trains_do(seed):
+    """Every episode gains weight * distance at the start / limit, and nothing else changes."""
+    plain, shaped = shared_engine("none"), shared_engine("none", shaping=0.5)
+    rng = np.random.default_rng(seed)
+    for engine in (plain, shaped):
+        engine.reset(np.array([seed, seed + 1]))
+    s = shaped.state
+    maps = s.map_of, s.start
+    start = np.stack([s.distances[k, maps[0][k], maps[1][k]] for k in range(2)]).astype(float)
+    limit, totals, largest = s.limit[:, None].copy(), np.zeros((2, 2, TRAINS)), 0.0
+    while not plain.control.done.all():
+        actions = drawn_actions(rng)
+        for k, engine in enumerate((plain, shaped)):
+            moved = ~engine.control.done
+            engine.step(actions, DISABLED)
+            totals[k][moved] += engine.control.rewards[moved]
+        largest = max(largest, np.abs(shaped.control.rewards - plain.control.rewards).max())
+    assert largest > 0
+    np.testing.assert_allclose(totals[1] - totals[0], 0.5 * start / limit, atol=1e-9)
+    measures = (engine.control.measures for engine in (plain, shaped))
+    np.testing.assert_allclose(*measures, atol=1e-12)
+
+
+def test_deadlocks_end_episodes_as_truncated_if_they_are_to():
+    engine = Engine(RAIL, 8, **PARAMETERS, observation="none", on_deadlock="end")
+    play = Engine(RAIL, 8, **PARAMETERS, observation="none")
+    lengths = []
+    for one in (engine, play):
+        one.reset(np.arange(8))
+        while not one.control.done.all():
+            one.step(np.full((8, TRAINS), FORWARD), DISABLED)
+        lengths.append(one.state.time.copy())
+    s = engine.state
+    halted = s.halted
+    assert halted.sum() > 2
+    np.testing.assert_array_equal(lengths[0] < lengths[1], halted)
+    for lane in np.flatnonzero(halted):
+        on_map = (s.status[lane] >= MOVING) & (s.status[lane] < ARRIVED)
+        assert on_map.any()
+        assert s.stuck[lane][on_map].all()
+        assert engine.control.truncated[lane]
+    unfinished = s.status != ARRIVED
+    np.testing.assert_allclose(engine.control.returns[unfinished], -1)
