@@ -23,6 +23,8 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench.theory import load_certificate
+from coopbench.theory.battles.certificates import load_battles
+from coopbench.theory.battles.pages import battles_page
 from coopbench.theory.pages import certificate_page
 from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
@@ -119,12 +121,14 @@ def facts(env_id: str) -> str:
 
 
 def certificate(env_id: str) -> str:
-    """Tables of an environment's certificate; nothing if it has none."""
+    """Tables of an environment's certificate, or of those of its battles; nothing without."""
+    command = f"`coopbench certify {env_id.split('/')[1]}`:"
+    if battles := load_battles(env_id):
+        return f"{command}\n\n{battles_page(battles)}"
     try:
         stored = load_certificate(env_id)
     except FileNotFoundError:
         return ""
-    command = f"`coopbench certify {env_id.split('/')[1]}`:"
     return f"{command}\n\n{certificate_page(stored)}"
 
 

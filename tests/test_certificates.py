@@ -26,6 +26,7 @@ from coopbench_envs import Engine
 GAMES = sorted(
     file.name.removesuffix(".json")
     for file in (resources.files("coopbench.baselines") / "certificates").iterdir()
+    if file.is_file()
 )
 FEW = Sizes(bounds=1_040, others=520, bayesian=130)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from coopbench.baselines.game import Game
 
-__all__ = ["certificate_entry", "certified"]
+__all__ = ["certificate_entry", "certified", "certified_battles"]
 
 
 def certified(env_id: str) -> dict[str, Any]:
@@ -19,12 +19,22 @@ def certified(env_id: str) -> dict[str, Any]:
     file = folder / f"{name}.json"
     if not file.is_file():
         files = folder.iterdir() if folder.is_dir() else ()
-        names = sorted(path.name.removesuffix(".json") for path in files)
+        names = sorted(path.name.removesuffix(".json") for path in files if path.is_file())
         raise FileNotFoundError(
             f"There is no certificate of {env_id}; there are those of {', '.join(names) or 'none'}."
         )
     content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return content
+
+
+def certified_battles(env_id: str) -> dict[str, dict[str, Any]]:
+    """Return the certificates of the battles of an environment, by map and start; {} for none."""
+    folder = resources.files("coopbench.baselines") / "certificates" / env_id.rpartition("/")[2]
+    files = [file for file in folder.iterdir() if file.is_file()] if folder.is_dir() else []
+    return {
+        file.name.removesuffix(".json"): json.loads(file.read_text(encoding="utf-8"))
+        for file in sorted(files, key=lambda file: file.name)
+    }
 
 
 def certificate_entry(policy: str, game: Game, key: str) -> Any:

@@ -1,20 +1,27 @@
 """The best fixed sequence of a game, from its certificate: it depends on the step alone.
 
-A game in which it wins does not test how agents respond to each other.
+A game in which it wins does not test how agents respond to each other. In a battle it is the best
+plan: an order of preference over the choices, of which the first legal one is played.
 """
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.certified import certificate_entry
+from coopbench.baselines.strategies.certified import certificate_entry, certified_battles
 from coopbench.baselines.strategies.investments import Fractions
+from coopbench.baselines.strategies.plans import BattlePlan, plan_of
+from coopbench_envs.parameters import between
 from coopbench_envs.roles import role_of
 
 
 class Params(NamedTuple):
-    """No parameters."""
+    """What stands after the colon: ``open_loop:0``."""
+
+    masks: Annotated[
+        int, between(0, 1, "battles: 1 plays the best plan with the mask, 0 the best without")
+    ] = 1
 
 
 class OpenLoop:
@@ -35,4 +42,25 @@ class OpenLoop:
         return self._fractions.units(played), memory + 1
 
 
-ENTRY = Entry("open_loop", OpenLoop, "plays the certificate's best fixed sequence", "none", Params)
+def create(game: Game, parameters: Params) -> OpenLoop | BattlePlan:
+    """Make the policy for a game, or for a battle that has a certificate.
+
+    Raises ``ValueError`` if there is no certificate.
+    """
+    battles = certified_battles(game.env_id)
+    if not battles:
+        return OpenLoop(game, parameters)
+    values = game.parameters._asdict()
+    for content in battles.values():
+        wanted = {"map_file": None, **content["parameters"]}
+        if all(values[name] == value for name, value in wanted.items()):
+            choices = int(game.action_space.n)
+            masks = parameters.masks == 1
+            return BattlePlan(plan_of(content, masks=masks, choices=choices), masks=masks)
+    raise ValueError(
+        f"Policy 'open_loop' cannot play this battle of {game.env_id}: it has no certificate; "
+        f"there are those of {', '.join(battles)}."
+    )
+
+
+ENTRY = Entry("open_loop", create, "plays the certificate's best fixed sequence", "none", Params)

@@ -13,13 +13,15 @@ __all__ = ["certify", "match"]
 
 def certify(
     env: Annotated[
-        str | None, typer.Argument(help="A version 1 game; default: that of the task.")
+        str | None,
+        typer.Argument(help="A version 1 game, or Skirmish; default: the game of the task."),
     ] = None,
     protocol: Annotated[
         str, typer.Option(help="Protocol whose tasks of the game are measured, or its file.")
     ] = "coopetition-standard",
     task: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Only this task; repeat for more.")
+        list[str] | None,
+        typer.Option(metavar="ID", help="Only this task, or battle (3m-drawn); repeat for more."),
     ] = None,
     search: Annotated[
         bool, typer.Option("--search", help="Search the best rules anew; else play stored ones.")
@@ -36,15 +38,24 @@ def certify(
     """Measure what a game asks: the repeated game, every task of a protocol, and their bounds.
 
     The rules of the game's certificate are played again, or searched anew. The exit status is 1 if
-    a criterion does not hold.
+    a criterion does not hold. Of Skirmish, the plans and scripts of each battle are played again,
+    and the exit status is 1 if a figure is not the stored one.
     """
     from coopbench.files import write_text
     from coopbench.theory import certify as run
     from coopbench.theory import load_certificate, read_certificate
+    from coopbench.theory.battles.certificates import load_battles
     from coopbench.theory.pages import bounds_lines, certificate_page
 
     errors = console(stderr=True)
     env_id = env or _game_of(protocol, task)
+    if load_battles(env_id):
+        if search or stored or out:
+            raise typer.BadParameter(
+                "battles are played again as stored; benchmarks/skirmish_certificates.py searches"
+            )
+        _replay_battles(env_id, task)
+        return
     content = None
     if not search:
         content = load_certificate(env_id) if stored is None else read_certificate(stored)
@@ -61,6 +72,26 @@ def certify(
     if out is not None:
         write_text(out, certificate.to_json())
     if not certificate.met:
+        raise typer.Exit(1)
+
+
+def _replay_battles(env_id: str, names: list[str] | None) -> None:
+    """Play the certificates of these battles again; exit with status 1 if a figure differs."""
+    from coopbench.theory.battles.certificates import load_battles, measured
+    from coopbench.theory.battles.pages import battles_page
+    from coopbench_envs.parameters import named
+
+    errors, same = console(stderr=True), True
+    battles, played = load_battles(env_id), {}
+    for name in names or battles:
+        old = named("battle", name, battles)
+        episodes = old.figures["random"].episodes
+        new = measured(old, episodes, lambda text: errors.print(f"{text} ...", style="dim"))
+        played[name] = new
+        same &= new == old
+        say(f"{name}: {'as stored' if new == old else 'differs from what is stored'}")
+    say(battles_page(played))
+    if not same:
         raise typer.Exit(1)
 
 

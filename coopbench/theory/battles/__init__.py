@@ -1,0 +1,1 @@
+"""Certificates of battles: what blind play and scripts reach on each map."""

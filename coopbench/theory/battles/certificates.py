@@ -1,0 +1,202 @@
+"""Certificates of battles: victories and returns of blind play and of scripts, map by map.
+
+A certificate is one battle's: the two best plans that a search has found, with its budget, and what
+they, legal actions at random and the scripts reach in episodes that the search has not met. They
+are data files of ``coopbench.baselines``; the policy ``open_loop`` plays their plans.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
+from coopbench.baselines.strategies.certified import certified_battles
+from coopbench.baselines.strategies.plans import BattlePlan, plan_of
+from coopbench.statistics import t_interval
+from coopbench_envs.core import draw, streams
+from coopbench_envs.engine import Engine
+
+__all__ = [
+    "EVALUATION",
+    "PLAYERS",
+    "SCRIPTS",
+    "BattleCertificate",
+    "BattleFigure",
+    "load_battles",
+    "measured",
+    "play_battle",
+]
+
+EVALUATION = 1_000_000  # first seed of the episodes of the figures
+WHOLE = 20.0  # return of a victory without regeneration
+FIRST = 4  # episodes whose returns are stored one by one
+_Z = 1.959963984540054  # quantile 0.975 of the normal distribution
+
+# Players of a certificate, by name: text, and parameters of the battle beside the map's.
+PLAYERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "random": ("random legal actions", {}),
+    "unmasked": ("best plan found, without the mask", {}),
+    "masked": ("best plan found, with the mask", {}),
+    "attack_nearest": ("`attack_nearest`", {}),
+    "smac_heuristic": ("`smac_heuristic`", {}),
+    "free": ("`smac_heuristic`, `free_orders`", {"free_orders": True}),
+    "focus_fire": ("`focus_fire`", {}),
+    "kite": ("`kite`", {}),
+}
+# Those who react to what they see, with legal actions only.
+SCRIPTS = ("attack_nearest", "smac_heuristic", "focus_fire", "kite")
+
+
+@dataclass(frozen=True)
+class BattleFigure:
+    """What one player reaches, with ends of 95 % intervals; returns are shares of 20."""
+
+    episodes: int
+    wins: int
+    win_low: float  # Wilson's interval
+    win_high: float
+    score: float  # mean return, 1 for a victory without regeneration
+    score_low: float  # interval of the t distribution
+    score_high: float
+    first: list[float]  # returns of the first episodes, before the division
+
+    @property
+    def win(self) -> float:
+        """Share of episodes won."""
+        return self.wins / self.episodes
+
+    @classmethod
+    def of(cls, wins: np.ndarray, returns: np.ndarray) -> "BattleFigure":
+        """Summarise episodes."""
+        low, high = _wilson(int(wins.sum()), len(wins))
+        shares = returns / WHOLE
+        mean = float(shares.mean())
+        interval = t_interval(shares) if np.ptp(shares) > 0.0 else None
+        return cls(
+            episodes=len(wins),
+            wins=int(wins.sum()),
+            win_low=round(low, 6),
+            win_high=round(high, 6),
+            score=round(mean, 6),
+            score_low=round(mean if interval is None else float(interval.low), 6),
+            score_high=round(mean if interval is None else float(interval.high), 6),
+            first=[float(value) for value in returns[:FIRST]],
+        )
+
+
+@dataclass(frozen=True)
+class BattleCertificate:
+    """One battle: its plans, how they were found, and what players reach."""
+
+    env_id: str
+    parameters: dict[str, Any]  # of the environment: the map, and the start where it has one
+    search: dict[str, dict[str, Any]]  # "masked", "unmasked" -> budget, seed, episodes, steps
+    plans: dict[str, list[list[str]]]  # as ``packed_plan`` writes them
+    figures: dict[str, BattleFigure]  # player -> figure
+
+    @property
+    def name(self) -> str:
+        """Map and start: ``3m-drawn``."""
+        return "-".join(str(value) for value in self.parameters.values())
+
+    @property
+    def blind(self) -> BattleFigure:
+        """The better of both plans."""
+        return max(
+            (self.figures["masked"], self.figures["unmasked"]), key=lambda one: (one.win, one.score)
+        )
+
+    @property
+    def reactive(self) -> str:
+        """Name of the best script."""
+        return max(SCRIPTS, key=lambda one: (self.figures[one].win, self.figures[one].score))
+
+    @property
+    def needs_sight(self) -> bool:
+        """Whether blind play wins at most half as often as the best script, which does win."""
+        best = self.figures[self.reactive].win
+        return best > 0.0 and self.blind.win <= 0.5 * best
+
+    @property
+    def is_never_won(self) -> bool:
+        """Whether neither a plan nor a script has won an episode."""
+        return self.figures[self.reactive].wins + self.blind.wins == 0
+
+    def to_json(self) -> str:
+        """Write as JSON with sorted keys."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "BattleCertificate":
+        """Read what ``to_json`` has written, parsed."""
+        figures = {name: BattleFigure(**value) for name, value in content["figures"].items()}
+        return cls(**{**content, "figures": figures})
+
+
+def load_battles(env_id: str) -> dict[str, BattleCertificate]:
+    """Return the certificates of an environment's battles that this package contains, by name."""
+    return {name: BattleCertificate.of(one) for name, one in certified_battles(env_id).items()}
+
+
+def play_battle(
+    certificate: BattleCertificate, player: str, episodes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Play the first ``episodes`` of a certificate; return victories and returns, (episodes,)."""
+    parameters = {**certificate.parameters, **PLAYERS[player][1]}
+    engine = Engine(certificate.env_id, episodes, **parameters)
+    match = Match(engine, [Player(_policy(certificate, player, engine), Game.of(engine))])
+    returns = match.play(np.arange(EVALUATION, EVALUATION + episodes))
+    return engine.control.measures[:, 0].copy(), returns[:, 0].copy()
+
+
+def measured(
+    certificate: BattleCertificate,
+    episodes: int,
+    tell: Callable[[str], None] = lambda text: None,
+) -> BattleCertificate:
+    """Return the certificate with the figures of all players in ``episodes`` episodes."""
+    figures = {}
+    for player in PLAYERS:
+        tell(f"{certificate.name}: {player}")
+        figures[player] = BattleFigure.of(*play_battle(certificate, player, episodes))
+    return BattleCertificate(**{**vars(certificate), "figures": figures})
+
+
+class _RandomLegal:
+    """Draws among the legal choices; each seat of each episode has a stream of its own."""
+
+    uses_masks = True
+
+    def initial(self, game: Game, seeds: np.ndarray) -> np.ndarray:
+        return streams(seeds[:, None], np.arange(len(game.agents))[None, :])
+
+    def act(
+        self, observations: np.ndarray, memory: np.ndarray, masks: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        states = memory.copy()
+        number = (draw(states) * masks.sum(axis=2)).astype(np.int64)
+        return (masks.cumsum(axis=2) > number[:, :, None]).argmax(axis=2), states
+
+
+def _policy(certificate: BattleCertificate, player: str, engine: Engine) -> Any:
+    if player == "random":
+        return _RandomLegal()
+    if player in certificate.plans:
+        masks = player == "masked"
+        choices = engine.control.masks.shape[2]
+        plan = plan_of(asdict(certificate), masks=masks, choices=choices)
+        return BattlePlan(plan, masks=masks)
+    return "smac_heuristic" if player == "free" else player
+
+
+def _wilson(wins: int, episodes: int) -> tuple[float, float]:
+    """Return the ends of Wilson's 95 % interval of a share."""
+    share, square = wins / episodes, _Z * _Z / episodes
+    middle = (share + square / 2) / (1 + square)
+    half = _Z * np.sqrt(share * (1 - share) / episodes + square / (4 * episodes)) / (1 + square)
+    return max(0.0, float(middle - half)), min(1.0, float(middle + half))

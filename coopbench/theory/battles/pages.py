@@ -1,0 +1,109 @@
+"""Certificates of battles as Markdown: victories, returns, budgets, and what follows from them."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from coopbench.report.markdown import rows_table
+from coopbench.theory.battles.certificates import PLAYERS, BattleCertificate, BattleFigure
+
+__all__ = ["PUBLISHED", "battles_page", "conclusion"]
+
+# The maps of the paper on SMAC.
+PUBLISHED = (
+    *("2s_vs_1sc", "2s3z", "3s5z", "1c3s5z", "10m_vs_11m", "2c_vs_64zg", "bane_vs_bane"),
+    *("5m_vs_6m", "3s_vs_5z", "3s5z_vs_3s6z", "6h_vs_8z", "27m_vs_30m", "MMM2", "corridor"),
+)
+_REQUIRED = 12
+_KINDS = {"with": "masked", "without": "unmasked"}
+_WHAT = ("episodes", "steps")
+
+
+def battles_page(certificates: Mapping[str, BattleCertificate]) -> str:
+    """Write, for each kind of start, the conclusion and the tables."""
+    starts: dict[str, list[BattleCertificate]] = {}
+    for one in certificates.values():
+        starts.setdefault(one.parameters.get("start", ""), []).append(one)
+    return "\n\n".join(_section(start, ones) for start, ones in sorted(starts.items()))
+
+
+def _section(start: str, certificates: list[BattleCertificate]) -> str:
+    title = f"**`start={start!r}`.** ".replace("'", '"') if start else ""
+    heads = ["Map", "Episodes", *(text for text, _ in PLAYERS.values())]
+    kinds = [f"{kind} the mask, {what}" for kind in _KINDS for what in _WHAT]
+    return "\n\n".join(
+        [
+            f"{title}{conclusion(certificates)}",
+            "Share of episodes won, with Wilson's 95 % interval:",
+            rows_table(heads, _rows(certificates, _won)),
+            "Mean return, 1 for a victory without regeneration, with the 95 % interval of the t "
+            "distribution:",
+            rows_table(heads, _rows(certificates, _scored)),
+            "What each search played before it chose its plan:",
+            rows_table(["Map", *kinds], _budgets(certificates)),
+        ]
+    )
+
+
+def conclusion(certificates: Iterable[BattleCertificate]) -> str:
+    """Say on how many published maps blind play stays at or below half of the best script."""
+    by_map = {one.parameters["map"]: one for one in certificates}
+    published = {name: by_map[name] for name in PUBLISHED if name in by_map}
+    below = [name for name, one in published.items() if one.needs_sight]
+    lost = [name for name, one in published.items() if one.is_never_won]
+    above = [name for name in published if name not in below and name not in lost]
+    missing = [name for name in PUBLISHED if name not in by_map]
+    sentences = [
+        f"Of the {len(PUBLISHED)} maps of the paper, {len(published)} have a certificate. On "
+        f"{len(below)} of them the better plan wins at most half as often as the best script that "
+        f"sees ({_REQUIRED} of {len(PUBLISHED)} are required of drawn starts)."
+    ]
+    if above:
+        sentences.append(f"It wins more often than that on {_named(above)}.")
+    others = [
+        name
+        for name, one in by_map.items()
+        if name not in PUBLISHED and not one.needs_sight and not one.is_never_won
+    ]
+    if others:
+        sentences.append(f"Of other maps, it does on {_named(others)}.")
+    if lost:
+        sentences.append(
+            f"Neither wins on {_named(lost)}, from which nothing follows"
+            f"{_with_free_orders([by_map[name] for name in lost])}."
+        )
+    if missing:
+        sentences.append(f"Not searched yet: {_named(missing)}.")
+    return " ".join(sentences)
+
+
+def _with_free_orders(certificates: list[BattleCertificate]) -> str:
+    """Say where the heuristic wins if orders are legal at any distance."""
+    names = [one.parameters["map"] for one in certificates if one.figures["free"].wins]
+    return f" (with `free_orders` the heuristic does on {_named(names)})" if names else ""
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _rows(
+    certificates: list[BattleCertificate], cell: Callable[[BattleFigure], str]
+) -> Iterable[tuple[str, ...]]:
+    for one in certificates:
+        figures = one.figures
+        episodes = str(figures["random"].episodes)
+        cells = (cell(figures[name]) for name in PLAYERS)
+        yield (f"`{one.parameters['map']}`", episodes, *cells)
+
+
+def _won(figure: BattleFigure) -> str:
+    return f"{figure.win:.3f} [{figure.win_low:.3f}, {figure.win_high:.3f}]"
+
+
+def _scored(figure: BattleFigure) -> str:
+    return f"{figure.score:.3f} [{figure.score_low:.3f}, {figure.score_high:.3f}]"
+
+
+def _budgets(certificates: list[BattleCertificate]) -> Iterable[tuple[str, ...]]:
+    for one in certificates:
+        numbers = (one.search[kind][what] for kind in _KINDS.values() for what in _WHAT)
+        yield (f"`{one.parameters['map']}`", *(f"{number:,}" for number in numbers))
