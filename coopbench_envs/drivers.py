@@ -71,9 +71,9 @@ common_reward = False  # EnvSpec.common_reward
 falling = False  # whether agents may be absent from an episode that goes on
 fixed_agents = 0  # number of agents that is compiled in, or 0 for any number
 
-# Up to this number loops over agents are worth unrolling: a step of two agents takes two thirds of
-# the time, one of six nine tenths.
-_FEW_AGENTS = 6
+# Up to this number it is compiled in: a step of two agents then takes two thirds of the time. Games
+# of more, which gain less, have a parameter for their number, and would be compiled for each value.
+_FEW_AGENTS = 2
 
 
 def drive(p, s, c, actions, op, start, stop):

@@ -170,7 +170,7 @@ class Engine:
     @cached_property
     def _launch(self) -> Any:
         """Compiled code with its arrays, made when it is first needed: to look takes none."""
-        arguments = self._host[:4]
+        arguments = (self.constants, *self._host[1:4])
         agents = len(self.agents) if self.spec.unrolled else 0
         drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward, agents)
         call = (*arguments, RESET, 0, self.lanes)

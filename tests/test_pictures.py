@@ -108,14 +108,15 @@ def test_many_agents_and_large_observations_fit_into_the_default():
         layout=lambda p: consecutive(dict.fromkeys(map(str, range(30)), 40)),
     )
 
+    control = SimpleNamespace(obs=np.ones((1, 60, 1200), np.float32), returns=np.zeros((1, 60)))
     large = SimpleNamespace(
         spec=wide,
         agents=wide.agents(None),
         layout=wide.layout(None),
         observation_spaces=[Box(0, 1, (1200,), np.float32)] * 60,
         horizon=3,
-        state=SimpleNamespace(time=np.zeros(1, np.int64)),
-        control=SimpleNamespace(obs=np.ones((1, 60, 1200), np.float32), returns=np.zeros((1, 60))),
+        view=lambda: SimpleNamespace(time=np.zeros(1, np.int64)),
+        fetched=lambda: (control, None),
     )
     image = picture(large)
     assert image.shape[0] < 1000

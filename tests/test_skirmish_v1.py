@@ -4,6 +4,7 @@ import json
 import math
 from itertools import product
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -392,6 +393,21 @@ def test_drawn_units_see_their_kinds(race, start):
 def test_drawn_teams_and_a_map_file_exclude_each_other():
     with pytest.raises(ValueError, match="leave out one of them"):
         Engine(ID, teams="drawn", map_file="map.json")
+    with pytest.raises(ValueError, match="leave out one of them"):
+        Engine(ID, teams="drawn", map="8m")
+
+
+@pytest.mark.parametrize("value", [{"race": "zerg"}, {"num_agents": 5}, {"num_enemies": 5}])
+def test_what_only_drawn_teams_read_is_refused_elsewhere(value):
+    name = next(iter(value))
+    with pytest.raises(ValueError, match=f"'{name}' of {ID} .*leave it out, or set teams='drawn'"):
+        Engine(ID, map="8m", **value)
+
+
+def test_drawn_teams_are_of_five_and_equal_by_default():
+    rules = Engine(ID, teams="drawn").constants.rules
+    assert (rules.num_agents, rules.num_enemies) == (5, 5)
+    assert Engine(ID, teams="drawn", num_agents=7).constants.rules.num_enemies == 7
 
 
 @given(
@@ -438,6 +454,14 @@ def test_mirrored_teams_win_equally_often(start):
     sides = won.sum() + lost.sum()
     assert sides > 300
     assert abs(won.sum() - lost.sum()) < 4 * math.sqrt(sides)
+
+
+def test_one_driver_serves_all_maps():
+    types = set()
+    for name, start in product(bundled_maps(), ("drawn", "shifted", "fixed")):
+        types.add(numba.typeof(Engine(ID, map=name, start=start).constants))
+    types |= {numba.typeof(Engine(ID, teams="drawn", race=race).constants) for race in RACES}
+    assert len(types) == 1
 
 
 def test_commanders_play_by_the_mask():

@@ -13,6 +13,8 @@ MOST_GROUND = 2048  # cells of ground of a map that is not a rectangle
 # East, north, west, south, then the diagonals: the order in which equal ways are preferred.
 _STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 _NOWHERE = -1
+_NO_WAYS = np.zeros((0, 0), np.int8)
+_NO_WAYS.flags.writeable = False  # as other ways are: arrays of one type have one driver
 
 
 class Ground(NamedTuple):
@@ -40,7 +42,7 @@ def ground_of(terrain: np.ndarray, where: str) -> Ground:
             f"{where} has {len(rows)} cells of ground; version 1 finds ways on at most "
             f"{MOST_GROUND}, or on a rectangle."
         )
-    way = np.zeros((0, 0), np.int8) if is_rectangle else _ways(terrain.shape, terrain.tobytes())
+    way = _NO_WAYS if is_rectangle else _ways(terrain.shape, terrain.tobytes())
     walls = np.zeros((terrain.shape[0] + 1, terrain.shape[1] + 1), np.int32)
     walls[1:, 1:] = np.cumsum(np.cumsum(~terrain, axis=0), axis=1)
     return Ground(

@@ -44,6 +44,7 @@ from coopbench_envs.skirmish.tick import LISTED, muster, play, views
 
 WHERE = "coopbench/Skirmish-v1"
 POINTS, FIGHTERS, UNITS = range(3)  # what ``standing`` returns
+_USUAL_SIZE = 5  # units of a drawn team
 _SLACK = 0.5  # cells that contacts may move a unit by before lists of neighbours are made anew
 _FOLLOWING = frozenset({"2c_vs_64zg"})  # maps whose enemies walk to the agents, wherever they are
 _FULL = 0.9  # least share of ground in its rectangle where starts are reflected or surrounded
@@ -69,9 +70,15 @@ class Params(NamedTuple):
     teams: Annotated[
         str, one_of(("published", "drawn"), "units of the map, or drawn, which then replaces map")
     ] = "published"
-    race: Annotated[str, one_of(RACES, "of both teams if they are drawn")] = "protoss"
-    num_agents: Annotated[int, between(*SIZES, "units of the agents if teams are drawn")] = 5
-    num_enemies: Annotated[int, between(*SIZES, "units of the enemies if teams are drawn")] = 5
+    race: Annotated[str | None, one_of(RACES, "of both teams if they are drawn; none: protoss")] = (
+        None
+    )
+    num_agents: Annotated[
+        int | None, between(*SIZES, "units of the agents if teams are drawn; none: 5")
+    ] = None
+    num_enemies: Annotated[
+        int | None, between(*SIZES, "units of the enemies if teams are drawn; none: as many")
+    ] = None
     opponent: Annotated[str, one_of(OPPONENTS, "what the enemies do")] = "attack_move"
     reaction: Annotated[int, between(0, 100, "ticks before an enemy attacks a new target")] = 0
     jitter: Annotated[bool, Allowed("cooldowns vary by -1 to 2 ticks")] = True
@@ -135,7 +142,7 @@ def constants(p: Params) -> Constants:
     # Version 0 checks the options that both versions have.
     shared = skirmish.Params(**_shared(p))
     checked = skirmish.constants_of(shared, written, where)
-    race = p.race if p.teams == "drawn" else None
+    race = (p.race or RACES[0]) if p.teams == "drawn" else None
     scenario = native(written)
     # Drawn units keep the order in which they are drawn: their numbers do not tell their kinds.
     scenario = scenario if race else _on_one_piece(ordered(scenario), where)
@@ -168,17 +175,31 @@ def constants(p: Params) -> Constants:
 
 
 def _scenario_of(p: Params) -> tuple[Scenario, str]:
-    if p.teams == "drawn" and p.map_file is not None:
-        raise ValueError(
-            f"Parameter 'teams' of {WHERE} was 'drawn', which takes the place of a map, and "
-            f"'map_file' was {p.map_file!r}; leave out one of them."
-        )
+    _check_teams(p)
     if p.teams == "drawn":
-        scenario = drawn_scenario(p.race, p.num_agents, p.num_enemies)
+        size = p.num_agents or _USUAL_SIZE
+        scenario = drawn_scenario(p.race or RACES[0], size, p.num_enemies or size)
         return scenario, f"The map {scenario.name!r} of drawn teams"
     if p.map_file is None:
         return bundled(p.map), f"The map {p.map!r}"
     return read_scenario(Path(p.map_file)), f"The map file {p.map_file!r}"
+
+
+def _check_teams(p: Params) -> None:
+    """Raise ``ValueError`` for a parameter that these teams do not read."""
+    if p.teams == "drawn":
+        usual = Params._field_defaults["map"]
+        unread = {"map_file": p.map_file, "map": None if p.map == usual else p.map}
+        remedy = "leave out one of them: drawn teams take the place of a map"
+    else:
+        unread = {"race": p.race, "num_agents": p.num_agents, "num_enemies": p.num_enemies}
+        remedy = "leave it out, or set teams='drawn'"
+    for name, value in unread.items():
+        if value is not None:
+            raise ValueError(
+                f"Parameter {name!r} of {WHERE} was {value!r}, which teams={p.teams!r} does not "
+                f"read; {remedy}."
+            )
 
 
 def _mode(start: str, terrain: np.ndarray) -> int:
