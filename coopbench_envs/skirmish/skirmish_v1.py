@@ -187,6 +187,7 @@ def _scenario_of(p: Params) -> tuple[Scenario, str]:
 
 def _check_teams(p: Params) -> None:
     """Raise ``ValueError`` for a parameter that these teams do not read."""
+    unread: dict[str, Any]
     if p.teams == "drawn":
         usual = Params._field_defaults["map"]
         unread = {"map_file": p.map_file, "map": None if p.map == usual else p.map}
