@@ -261,15 +261,29 @@ def test_every_point_is_paid_once(options):
     np.testing.assert_allclose(engine.control.returns[empty, 0], 20.0)
 
 
-def test_sight_and_reach_follow_from_the_kind(battle):
-    allies = [("ZEALOT", 9, 14), ("STALKER", 9, 18)]
-    engine = battle(allies, [("MARINE", 14.5, 16)])
-    zealot = int(engine.agents[1].startswith("zealot"))
-    stalker = 1 - zealot
-    masks = engine.control.masks[0]
-    assert (masks[stalker, FIRST], masks[zealot, FIRST]) == (1, 0)
-    smac = battle(allies, [("MARINE", 14.5, 16)], ranges="smac")
-    assert smac.control.masks[0, :, FIRST].all()
+@pytest.mark.parametrize(
+    ("ranges", "zealot", "stalker"),
+    # From edge to edge, at least 2 cells between centres; 6 + 0.625 + 0.375 for the Stalker.
+    [("unit", 2.0, 7.0), ("smacv2", 2.0, 6.0), ("smac", 6.0, 6.0)],
+)
+def test_legal_targets_follow_from_the_kind(battle, ranges, zealot, stalker):
+    for kind, limit in {"ZEALOT": zealot, "STALKER": stalker}.items():
+        for distance, is_legal in ((limit - 0.01, True), (limit + 0.01, False)):
+            engine = battle([(kind, 9, 16)], [("MARINE", 9 + distance, 16)], ranges=ranges)
+            assert engine.control.masks[0, 0, FIRST] == is_legal
+
+
+def test_who_can_be_struck_without_a_step_is_a_legal_target(battle):
+    for distance, strikes in ((5.74, True), (5.76, False)):
+        engine = battle([("MARINE", 9, 16)], [("MARINE", 9 + distance, 16)], opponent="hold")
+        assert engine.control.masks[0, 0, FIRST] == strikes
+        played = battle(
+            [("MARINE", 9, 16)],
+            [("MARINE", 9 + distance, 16)],
+            opponent="hold",
+            free_orders=True,
+        )
+        assert (play(played, FIRST).x[0, 0] == 9) == strikes
 
 
 def test_free_orders_are_legal_from_afar_and_lead_there(battle):

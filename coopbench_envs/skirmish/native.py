@@ -13,11 +13,11 @@ from coopbench_envs.skirmish.army import FLIES, Army
 from coopbench_envs.skirmish.scenario import Scenario
 from coopbench_envs.skirmish.units import TICKS_PER_SECOND, UnitType
 
-__all__ = ["LAYERS", "OVER_CLIFFS", "REACH", "SIGHT", "Kinds", "kinds_of", "native", "ordered"]
+__all__ = ["LAYERS", "OVER_CLIFFS", "RANGES", "SIGHT", "Kinds", "kinds_of", "native", "ordered"]
 
 _FASTER = 1.4
-# Columns of ``Kinds.stats`` behind those of ``Army.stats``.
-SIGHT, REACH = 13, 14
+SIGHT = 13  # the column of ``Kinds.stats`` behind those of ``Army.stats``
+RANGES = "unit", "smacv2", "smac"  # what sight and legal orders to attack follow from
 LAYERS = GROUND, AIR, OVER_CLIFFS = 0, 1, 2
 # Numbers of this package's units that are no conversion: speeds (cells per second) and health per
 # second of SMAC's maps, and the Baneling of StarCraft II.
@@ -27,18 +27,19 @@ _SIGHTS = {
     **{"STALKER": 10.0, "ZEALOT": 9.0, "COLOSSUS": 10.0, "ZERGLING": 8.0, "BANELING": 8.0},
     **{"HYDRALISK": 9.0, "MARINE": 9.0, "MARAUDER": 10.0, "MEDIVAC": 11.0, "SPINE_CRAWLER": 11.0},
 }
-_USUAL_SIGHT, _USUAL_REACH = 9.0, 6.0  # of all units in SMAC
-_LEAST_REACH = 2.0  # distance at which units that fight hand to hand may be told to attack
+_USUAL_SIGHT, _USUAL_LIMIT = 9.0, 6.0  # of all units in SMAC
+_LEAST_LIMIT = 2.0  # distance at which units that fight hand to hand may be told to attack
 
 
 class Kinds(NamedTuple):
     """What kinds of units are and do, as the kernels read them."""
 
-    stats: np.ndarray  # (kinds, 15) float64, times in ticks; columns of Army.stats, SIGHT, REACH
+    stats: np.ndarray  # (kinds, 14) float64, times in ticks; columns of Army.stats, SIGHT
     traits: np.ndarray  # (kinds, TRAITS) int64, columns of Army.traits
     layer: np.ndarray  # (kinds,) int64, one of LAYERS: only units of one layer touch
     harm: np.ndarray  # (kinds, kinds) float64, damage of one blow before armour
     reach: np.ndarray  # (kinds, kinds) float64, distance between centres of an attack
+    legal: np.ndarray  # (kinds, kinds) float64, distance up to which ordering it is legal
 
 
 def native(scenario: Scenario) -> Scenario:
@@ -81,22 +82,33 @@ def ordered(scenario: Scenario) -> Scenario:
     )
 
 
-def kinds_of(scenario: Scenario, army: Army, *, by_type: bool, free: bool) -> Kinds:
+def kinds_of(scenario: Scenario, army: Army, *, ranges: str, free: bool) -> Kinds:
     """Return the numbers of the kinds of a map.
 
-    ``by_type``: sight and reach differ by kind. ``free``: orders to attack reach everywhere.
+    ``ranges``: one of ``RANGES``. ``free``: orders to attack are legal at any distance.
     """
     kinds = tuple(dict.fromkeys(scenario.kinds))
     first = [scenario.kinds.index(kind) for kind in kinds]
-    sight = [_SIGHTS.get(k.name, _USUAL_SIGHT) if by_type else _USUAL_SIGHT for k in kinds]
-    reach = [max(k.attack_range, _LEAST_REACH) if by_type else _USUAL_REACH for k in kinds]
-    reach = [math.inf] * len(kinds) if free else reach
+    differ = ranges != "smac"
+    sight = [_SIGHTS.get(k.name, _USUAL_SIGHT) if differ else _USUAL_SIGHT for k in kinds]
+    reach = np.array([[a.attack_range + b.radius + a.radius for b in kinds] for a in kinds])
     traits = army.traits[first]
     climbs = np.array(["MASSIVE" in kind.attributes for kind in kinds])
     return Kinds(
-        stats=np.column_stack([army.stats[first], sight, reach]),
+        stats=np.column_stack([army.stats[first], sight]),
         traits=traits,
         layer=np.where(traits[:, FLIES] == 1, AIR, np.where(climbs, OVER_CLIFFS, GROUND)),
         harm=army.harm,
-        reach=np.array([[a.attack_range + b.radius + a.radius for b in kinds] for a in kinds]),
+        reach=reach,
+        legal=np.full_like(reach, math.inf) if free else _limits(kinds, reach, ranges),
     )
+
+
+def _limits(kinds: tuple[UnitType, ...], reach: np.ndarray, ranges: str) -> np.ndarray:
+    """Return the distances between centres up to which one kind may be told to attack another."""
+    if ranges == "smac":
+        return np.full_like(reach, _USUAL_LIMIT)
+    if ranges == "smacv2":
+        weapons = np.array([[kind.attack_range] for kind in kinds])
+        return np.broadcast_to(np.maximum(weapons, _LEAST_LIMIT), reach.shape).copy()
+    return np.maximum(reach, _LEAST_LIMIT)

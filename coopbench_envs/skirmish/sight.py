@@ -1,7 +1,7 @@
 """What agents of version 1 see: legal actions, observations, the global state; SMAC's layout.
 
-Behind SMAC's parts an observation has the agent's own place. Sight and reach follow from kinds, and
-a field of view may narrow what is seen and attacked.
+Behind SMAC's parts an observation has the agent's own place. Sight and legal targets follow from
+kinds, and a field of view may narrow what is seen and attacked.
 """
 
 import math
@@ -13,7 +13,7 @@ from coopbench_envs.core import kernel, routine, subroutine
 from coopbench_envs.skirmish.army import COOLDOWN, ENERGY, HEALS, HP, SHIELD, TYPE, Army
 from coopbench_envs.skirmish.dynamics import FIRST_MOVE, FIRST_TARGET, HALT, NO_OP
 from coopbench_envs.skirmish.features import Shown, is_open, see_ground, sizes
-from coopbench_envs.skirmish.native import REACH, SIGHT
+from coopbench_envs.skirmish.native import SIGHT
 from coopbench_envs.skirmish.strikes import JITTER
 
 __all__ = ["Seen", "mask", "observe", "parts", "seen", "write_state"]
@@ -96,7 +96,7 @@ def mask(c, r, s, i, masks):
         last = r.num_agents if heals else r.num_agents + r.num_enemies
         for v in range(first, last):
             if s.living[i, v] and not (heals and r.kinds.traits[s.kind[i, v], HEALS] == 1):
-                seen = _is_seen(r, s, i, a, v, r.kinds.stats[kind, REACH])
+                seen = _is_seen(r, s, i, a, v, r.kinds.legal[kind, s.kind[i, v]])
                 masks[i, a, FIRST_TARGET + v - first] = seen
 
 
@@ -166,7 +166,7 @@ def _is_target(r, s, i, a, v):
     able = True
     if heals:
         able = u < r.num_agents and s.living[i, u] and r.kinds.traits[s.kind[i, u], HEALS] == 0
-    return able and _is_seen(r, s, i, a, u, r.kinds.stats[kind, REACH])
+    return able and _is_seen(r, s, i, a, u, r.kinds.legal[kind, s.kind[i, u]])
 
 
 @kernel

@@ -25,7 +25,7 @@ from coopbench_envs.skirmish.army import HEALS, HP, SHIELD, Army, Rewards, army_
 from coopbench_envs.skirmish.features import Shown, state_size
 from coopbench_envs.skirmish.force import SCRATCH, Force, Rules
 from coopbench_envs.skirmish.force import allocate as allocate_force
-from coopbench_envs.skirmish.native import kinds_of, native, ordered
+from coopbench_envs.skirmish.native import RANGES, kinds_of, native, ordered
 from coopbench_envs.skirmish.paths import ground_of, piece_of
 from coopbench_envs.skirmish.scenario import Scenario, bundled, bundled_maps, read_scenario
 from coopbench_envs.skirmish.sight import seen
@@ -83,7 +83,7 @@ class Params(NamedTuple):
     reaction: Annotated[int, between(0, 100, "ticks before an enemy attacks a new target")] = 0
     jitter: Annotated[bool, Allowed("cooldowns vary by -1 to 2 ticks")] = True
     ranges: Annotated[
-        str, one_of(("unit", "smac"), "sight and reach: by kind of unit, or 9 and 6 cells")
+        str, one_of(RANGES, "sight and legal targets: by kind of unit, as SMACv2, or 9 and 6 cells")
     ] = "unit"
     field_of_view: Annotated[
         float, between(1, 360, "degrees around the last move or attack that an agent sees")
@@ -231,7 +231,7 @@ def _shared(p: Params) -> dict[str, Any]:
 
 
 def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
-    kinds = kinds_of(scenario, army, by_type=p.ranges == "unit", free=p.free_orders)
+    kinds = kinds_of(scenario, army, ranges=p.ranges, free=p.free_orders)
     different = list(dict.fromkeys(scenario.kinds))
     radius = max(kind.radius for kind in different)
     speed = max(kind.speed for kind in different)
