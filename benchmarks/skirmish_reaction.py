@@ -5,10 +5,14 @@
 
 ``fit`` plays the heuristic with free orders and SMAC's ranges from fixed starts, for 0 to 4 ticks,
 and prints win rates beside those of Table 2 of the paper. ``mirror`` lets the script of the enemies
-play both sides of symmetric maps, and prints how often each side wins.
+play both sides of symmetric maps and of drawn teams, and prints how often each side wins.
 """
 
 import argparse
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +20,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.skirmish.teams import RACES
 
 ID, LANES = "coopbench/Skirmish-v1", 256
 PUBLISHED = {
@@ -57,6 +62,21 @@ def mirrored(episodes: int, **parameters: object) -> tuple[float, float]:
     return wins / episodes, losses / episodes
 
 
+def mirror_matches() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the parameters of each battle whose sides are equal."""
+    for name, start in product(SYMMETRIC, ("fixed", "drawn", "shifted")):
+        yield f"`{name}` | {start}", {"map": name, "start": start}
+    for race, size, start in product(RACES, (5, 10), ("drawn", "shifted")):
+        drawn = {"teams": "drawn", "race": race, "num_agents": size, "start": start}
+        yield f"{race}, {size} against {size} | {start}", drawn
+
+
+def standard_errors(wins: float, losses: float, episodes: int) -> float:
+    """Return how many standard errors the difference of two shares of the same episodes is."""
+    variance = (wins + losses - (wins - losses) ** 2) / episodes
+    return (wins - losses) / math.sqrt(variance) if variance > 0.0 else 0.0
+
+
 def _stands(engine: Engine) -> np.ndarray:
     """Return in which lanes enemies are left."""
     stands: np.ndarray = engine.state.living[:, len(engine.agents) :].any(axis=1)
@@ -80,11 +100,12 @@ def main() -> None:
         gaps = np.abs(np.array(rates) - np.array(list(PUBLISHED.values()))[:, None]).mean(axis=0)
         print("| mean distance | |", " | ".join(f"{gap:.3f}" for gap in gaps), "|")
     else:
-        print("| Map | Start | Agents win | Enemies win |\n|---|---|---|---|")
-        for name in SYMMETRIC:
-            for start in ("fixed", "drawn"):
-                wins, losses = mirrored(options.episodes, map=name, start=start)
-                print(f"| `{name}` | {start} | {wins:.4f} | {losses:.4f} |", flush=True)
+        print("| Battle | Start | Agents win | Enemies win | Difference, in standard errors |")
+        print("|---|---|---|---|---|")
+        for label, parameters in mirror_matches():
+            wins, losses = mirrored(options.episodes, **parameters)
+            distance = standard_errors(wins, losses, options.episodes)
+            print(f"| {label} | {wins:.4f} | {losses:.4f} | {distance:+.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,8 @@ class Force(NamedTuple):
     moving: np.ndarray  # (lanes, units) bool
     old_x: np.ndarray  # (lanes, units) position at the start of the tick
     old_y: np.ndarray
+    push_x: np.ndarray  # (lanes, units) by which units that overlap are moved apart
+    push_y: np.ndarray
     left: np.ndarray  # (lanes, units) shield that the hits of this tick have left
     lost: np.ndarray  # (lanes, units) health taken by the hits of this tick, less what was healed
     struck: np.ndarray  # (lanes, units) bool, hit in this tick
@@ -106,6 +108,8 @@ class Views(NamedTuple):
     moving: np.ndarray
     old_x: np.ndarray
     old_y: np.ndarray
+    push_x: np.ndarray
+    push_y: np.ndarray
     left: np.ndarray
     lost: np.ndarray
     struck: np.ndarray

@@ -63,6 +63,8 @@ def views(s, i):
         moving=s.moving[i],
         old_x=s.old_x[i],
         old_y=s.old_y[i],
+        push_x=s.push_x[i],
+        push_y=s.push_y[i],
         left=s.left[i],
         lost=s.lost[i],
         struck=s.struck[i],
@@ -165,13 +167,12 @@ def _reaches(c, b, u, v):
 def _aim(c, b, n):
     """Choose targets, and move every unit as far as it would go if it were alone.
 
-    Targets are dropped and then chosen in the order of units, each of which reads those that have
-    changed already; everything else follows from the situation at the start of the tick.
+    All follows from the situation at the start of the tick, so that no side is ahead of the other.
     """
     healers_0, healers_1 = 0, 0
     for k in range(n):
         u = b.roll[k]
-        b.old_x[u], b.old_y[u] = b.x[u], b.y[u]
+        b.old_x[u], b.old_y[u], b.before[u] = b.x[u], b.y[u], b.target[u]
         if c.kinds.traits[b.kind[u], HEALS] == 1:
             if u < c.num_agents:
                 healers_0 += 1
@@ -179,10 +180,7 @@ def _aim(c, b, n):
                 healers_1 += 1
     for k in range(n):
         u = b.roll[k]
-        b.before[u] = b.target[u]
         b.target[u] = _keep(c, b, u)
-    for k in range(n):
-        u = b.roll[k]
         if b.command[u] == MARCH:
             _seek(c, b, u, healers_0 > 0 if u >= c.num_agents else healers_1 > 0)
     for k in range(n):
@@ -196,10 +194,10 @@ def _keep(c, b, u):
     A unit that marches keeps one that is in range, or that aims at it in turn.
     """
     marches = b.command[u] == MARCH
-    v = b.target[u] if marches else b.ordered[u]
+    v = b.before[u] if marches else b.ordered[u]
     if v >= 0 and not b.living[v]:
         v = -1
-    if v >= 0 and marches and b.target[v] != u and not _reaches(c, b, u, v):
+    if v >= 0 and marches and b.before[v] != u and not _reaches(c, b, u, v):
         v = -1
     return v
 
@@ -244,7 +242,7 @@ def _prey(c, b, u, first):
         square = _gap(b.old_x, b.old_y, u, v)
         limit = scan + c.kinds.stats[b.kind[v], RADIUS]
         if square >= limit * limit:
-            if not (first and b.target[v] == u):
+            if not (first and b.before[v] == u):
                 continue
             square += _FAR
         mine = 1 if c.kinds.traits[b.kind[v], HEALS] == 1 else 2
@@ -273,7 +271,7 @@ def _patient(c, b, u):
         if _gap(b.old_x, b.old_y, u, v) >= limit * limit:
             continue
         is_hurt = b.hp[v] < c.kinds.stats[b.kind[v], HP]
-        if (is_hurt or b.target[v] >= 0) and b.hp[v] < least:
+        if (is_hurt or b.before[v] >= 0) and b.hp[v] < least:
             best, least = v, b.hp[v]
     return best
 
@@ -388,7 +386,13 @@ def _list_nearby(c, b, n):
 
 @kernel
 def _part(c, b, n):
-    """Move units that overlap apart, pair by pair; a unit that stands is not pushed."""
+    """Move units that overlap apart; a unit that stands is not pushed.
+
+    What the pairs of a unit push it by follows from the places after the moves, and is summed.
+    """
+    for k in range(n):
+        u = b.roll[k]
+        b.push_x[u], b.push_y[u] = 0.0, 0.0
     for k in range(n):
         u = b.roll[k]
         for j in range(b.near_count[u]):
@@ -398,20 +402,28 @@ def _part(c, b, n):
             both = c.kinds.stats[b.kind[u], RADIUS] + c.kinds.stats[b.kind[v], RADIUS]
             dx, dy = b.x[v] - b.x[u], b.y[v] - b.y[u]
             square = dx * dx + dy * dy
-            if square >= both * both:
-                continue
-            gap = math.sqrt(square)
-            overlap = both - gap
-            if gap < _APART:  # a direction that follows from the numbers of both
-                dx, dy = 1.0 + (u % 3), 1.0 + (v % 5)
-                gap = math.sqrt(dx * dx + dy * dy)
-            if b.moving[u] and b.moving[v]:
-                overlap *= 0.5
-            dx, dy = dx * overlap / gap, dy * overlap / gap
-            if b.moving[u]:
-                b.x[u], b.y[u] = b.x[u] - dx, b.y[u] - dy
-            if b.moving[v]:
-                b.x[v], b.y[v] = b.x[v] + dx, b.y[v] + dy
+            if square < both * both:
+                _push(b, u, v, dx, dy, both)
+    for k in range(n):
+        u = b.roll[k]
+        if b.moving[u]:
+            b.x[u] += b.push_x[u]
+            b.y[u] += b.push_y[u]
+
+
+@kernel
+def _push(b, u, v, dx, dy, both):
+    """Push apart ``u`` and ``v``, (dx, dy) from each other: both by half, or the one that moves."""
+    gap = math.sqrt(dx * dx + dy * dy)
+    overlap = both - gap
+    if gap < _APART:  # a direction that follows from the numbers of both
+        dx, dy = 1.0 + (u % 3), 1.0 + (v % 5)
+        gap = math.sqrt(dx * dx + dy * dy)
+    if b.moving[u] and b.moving[v]:
+        overlap *= 0.5
+    dx, dy = dx * overlap / gap, dy * overlap / gap
+    b.push_x[u], b.push_y[u] = b.push_x[u] - dx, b.push_y[u] - dy
+    b.push_x[v], b.push_y[v] = b.push_x[v] + dx, b.push_y[v] + dy
 
 
 @kernel
