@@ -10,6 +10,7 @@ from team_training import SMALL, TEAM, first_outputs, played, trained
 
 import coopbench
 from coopbench.baselines import train_qmix
+from coopbench.baselines.game import Game
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner, preset
 from coopbench.episodes.table import Cell
@@ -142,6 +143,23 @@ def test_what_was_seen_at_the_first_step_decides_the_last_one(name):
     changes = {"trace": 0.9, "epsilon": 0.1, "epsilon_steps": 40_000, "learning_rate": 3e-3}
     learner = trained(name, 32 * 8 * 400, changes=changes, **game)
     assert played(learner.policy(), lanes=64, **game)[0] == 1.0
+
+
+def test_who_is_blind_learns_only_what_needs_no_observation():
+    game = {"rule": toy_team.CUE, "horizon": 2}
+    learner = trained("vdn_shared", 32 * 2 * 200, changes={"blind": True}, **game)
+    policy = learner.policy()
+    assert played(policy, lanes=400, **game)[0] < 0.6
+    engine = Engine(TEAM, 4, **game)
+    engine.reset(np.arange(4, dtype=np.uint64))
+    memory, masks = policy.initial(Game.of(engine), np.arange(4)), engine.control.masks == 1
+    garbage = np.random.default_rng(0).normal(0, 9, engine.control.obs.shape).astype(np.float32)
+    actions, after = policy.act(engine.control.obs, memory, masks)
+    others, later = policy.act(garbage, memory, masks)
+    np.testing.assert_array_equal(actions, others)
+    np.testing.assert_array_equal(after.hidden, later.hidden)
+    matrix = trained("vdn_shared", 32 * 300, changes={"blind": True}, matrix=1)
+    assert played(matrix.policy(), matrix=1)[0] == 9.0
 
 
 @pytest.mark.parametrize("time_limit", ["terminal", "bootstrap"])

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Algorithm",
     "BatchSize",
+    "Blind",
     "EpisodeLearner",
     "Epsilon",
     "EpsilonSteps",
@@ -85,6 +86,7 @@ TimeLimit = Annotated[
 FitReplay = Annotated[bool, Allowed("store fewer episodes where all would take too much memory")]
 Stored = Annotated[str, one_of(STORED, "type of stored observations")]
 ScaleObservations = Annotated[bool, Allowed("scale bounded features to [-1, 1]")]
+Blind = Annotated[bool, Allowed("observe nothing but one's number, last action and legal choices")]
 SeatNumber = Annotated[bool, Allowed("tell a shared model which seat it acts for")]
 
 

@@ -61,6 +61,7 @@ class RowOptions(NamedTuple):
 
     shared: bool  # one model for all seats, instead of one for each
     scaled: bool  # bounded features are brought into [-1, 1]
+    blind: bool = False  # inputs hold zeros in place of observations
     history: int = 1  # latest observations
     seat_number: bool = True  # a shared model gets the one-hot number of the seat
     global_state: bool = False  # the state of whole lanes is returned, too
@@ -102,6 +103,8 @@ class Rows:
         self._any_number = options.shared and not options.seat_number
         self._team_reward = options.team_reward
         self.centre, self.scale = scaling(self.engine.observation_spaces, scaled=options.scaled)
+        if options.blind:
+            self.scale = np.zeros_like(self.scale)
         self.history = options.history
         self.inputs = self.history * len(self.centre) + (self.agents if self.identity else 0)
         # Outputs of a model: the numbers of an action, or one logit for every choice.

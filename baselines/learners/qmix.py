@@ -21,6 +21,7 @@ import numpy as np
 from coopbench.baselines.learner import Reward
 from coopbench.baselines.learners.episode_learner import (
     BatchSize,
+    Blind,
     Epsilon,
     EpsilonSteps,
     FitReplay,
@@ -70,6 +71,7 @@ class Params(NamedTuple):
     stored: Stored = "float32"
     fit_replay: FitReplay = False
     scale_observations: ScaleObservations = True
+    blind: Blind = False
     seat_number: SeatNumber = True
     reward: Reward = "own"
 

@@ -19,7 +19,7 @@ class RowLearner:
 
     A name that ends in "_shared" means one model for all seats. Of the hyperparameters ``lanes``,
     ``history``, ``scale_observations``, ``seat_number``, ``reward``, ``partners`` and ``share`` are
-    read here.
+    read here, and ``blind``, which is False for learners without it.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class RowLearner:
         options = RowOptions(
             shared=shared,
             scaled=params.scale_observations,
+            blind=getattr(params, "blind", False),
             history=getattr(params, "history", 1),
             seat_number=params.seat_number,
             global_state=global_state,
