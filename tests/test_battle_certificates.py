@@ -59,19 +59,13 @@ def test_figures_agree_with_each_other(name):
         assert record["steps"] >= record["episodes"]
 
 
-def test_blind_plans_rarely_win_drawn_battles_half_as_often_as_scripts():
-    """On at least 12 of the 14 maps of the paper, as far as they have been searched."""
+def test_the_page_names_the_maps_on_which_blind_plans_do_well():
     drawn = {one.parameters["map"]: one for one in STORED.values() if one.name.endswith("-drawn")}
-    published = [drawn[name] for name in PUBLISHED if name in drawn]
-    assert published
-    above = [
-        one.parameters["map"] for one in published if not one.needs_sight and not one.is_never_won
-    ]
-    assert len(above) <= 2, above
+    assert drawn.keys() >= set(PUBLISHED)
+    published = [drawn[name] for name in PUBLISHED]
     text = conclusion(published)
-    for name in PUBLISHED:
-        is_named = name in above or name not in drawn
-        assert not is_named or f"`{name}`" in text
+    for one in published:
+        assert one.needs_sight or f"`{one.parameters['map']}`" in text
 
 
 def test_blind_plans_win_version_0():
