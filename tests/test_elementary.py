@@ -11,7 +11,7 @@ import pytest
 from mpmath import mpf
 
 import coopbench_envs
-from coopbench_envs import elementary
+from coopbench_envs import elementary, elementary_arrays
 
 rng = np.random.default_rng(20)
 SIZE = 3000
@@ -134,3 +134,15 @@ def test_no_kernel_calls_a_library_that_rounds_as_it_likes():
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
                 assert isinstance(node.right, ast.Constant), f"{file}: {kernel.name} has a power"
                 assert isinstance(node.right.value, int), f"{file}: {kernel.name} has a power"
+
+
+@pytest.mark.parametrize("name", ["exponential", "logarithm"])
+def test_functions_of_arrays_have_the_same_bits(name):
+    _, (arguments,) = CASES[name]
+    ends = [0.0, 5e-324, 1.0, 745.2, np.finfo(np.float64).max, 0.5**0.5]
+    ends += [] if name == "logarithm" else [-745.2, -np.inf, np.inf, -0.0]
+    numbers = np.concatenate([arguments, ends])
+    with np.errstate(all="ignore"):
+        expected = compiled(name)(numbers)
+    values = getattr(elementary_arrays, f"{name}s")(numbers)
+    np.testing.assert_array_equal(values, expected)

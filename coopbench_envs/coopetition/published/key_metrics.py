@@ -11,6 +11,7 @@ import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import TrajectoryMetric
+from coopbench_envs.elementary_arrays import exponentials, logarithms
 
 __all__ = [
     "PLATFORM",
@@ -68,9 +69,10 @@ def network_effect(played: np.ndarray, fraction: np.ndarray) -> np.ndarray:
 
     The synergy is the geometric mean of the investments, hence the share that of the fractions.
     """
-    with np.errstate(divide="ignore"):  # a fraction of 0 has no logarithm, and no synergy
-        shares = np.exp(np.log(fraction[1:]).mean(axis=2))
-    return _mean(played, shares)
+    # Step by step: arrays that fit into the cache. A fraction of 0 has the logarithm -inf, hence no
+    # synergy.
+    steps = [exponentials(logarithms(values).mean(axis=1)) for values in fraction[1:]]
+    return _mean(played, np.array(steps).reshape(played.shape))
 
 
 def platform_trace(c: Any, s: Any) -> Mapping[str, np.ndarray]:
@@ -114,7 +116,7 @@ def synergy_trace(c: Any, s: Any) -> Mapping[str, np.ndarray]:
     """
     n = c.num_agents
     best = _best(c, s.gamma)
-    payoff = c.endowment[0] - best + c.theta * np.log1p(best) + s.gamma * best / n
+    payoff = c.endowment[0] - best + c.theta * logarithms(1.0 + best) + s.gamma * best / n
     middle = _best(c, np.array([(c.gamma_low + c.gamma_high) / 2.0]))
     shares = {"best": best / c.endowment[0], "optimum": payoff, "weight": s.gamma}
     return (
