@@ -10,7 +10,7 @@ WORKERS ?= 2
 STEPS ?= 4000
 
 .PHONY: report test test-oldest test-newest lint bench docs wheel interop interop-envs format clean
-.PHONY: cuda cuda-ptx cuda-sim
+.PHONY: cuda cuda-ptx cuda-sim peers
 
 report: $(VENV)/.core
 	$(BIN)/coopbench evaluate $(PROTOCOL)
@@ -50,10 +50,23 @@ cuda-sim: $(VENV)/.test
 
 bench: $(VENV)/.core
 	$(BIN)/coopbench bench
+	$(BIN)/python benchmarks/games.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/pairs.py
 	$(BIN)/python benchmarks/resampling.py
+	$(BIN)/python benchmarks/skirmish.py
+	$(BIN)/python benchmarks/peers.py
+
+# Other packages whose speed `make bench` compares, each in its own virtual environment; with `-k`
+# those that can be installed. Two of them need a checkout, see their requirements.
+PEERS := $(patsubst benchmarks/peers/requirements-%.txt,%,$(wildcard benchmarks/peers/requirements-*.txt))
+peers: $(PEERS:%=build/peers/%/.ready)
+
+build/peers/%/.ready: benchmarks/peers/requirements-%.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/generate.py

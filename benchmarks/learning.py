@@ -1,18 +1,18 @@
 """Measure how fast PPO learns, in processor time of one thread.
 
-    python benchmarks/learning.py
+    python benchmarks/learning.py [--record]
 
 prints agent-steps per second (rows of all agents in all lanes) of parameter sharing with updates
-and without, in 256 lanes of TrustDilemma with networks of two sizes; the same of PPO of
-Stable-Baselines3 on eight single environments, in the same run, and the ratio; and the cost of
-periodic evaluations. Every figure is the median of ``--repeats``.
+and without, in 256 lanes of TrustDilemma with networks of two sizes, and the cost of periodic
+evaluations. Every figure is the median of ``--repeats``. ``benchmarks/peers.py`` compares with
+Stable-Baselines3.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 
 import numpy as np
+import speed
 import torch
 
 import coopbench_envs  # registers the environments
@@ -57,28 +57,6 @@ def played(game: str, layers: str, repeats: int) -> float:
     return 2 * LANES * STEPS / seconds(going_on(learner, LANES * STEPS), repeats)
 
 
-def single_environments(game: str, width: int, repeats: int) -> float:
-    """Agent-steps per second of PPO on eight environments of one agent each."""
-    import gymnasium as gym
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.vec_env import DummyVecEnv
-
-    def make():
-        return gym.make(game, control="focal", ego=0, partner="tit_for_tat")
-
-    model = PPO(
-        "MlpPolicy",
-        DummyVecEnv([make] * 8),
-        n_steps=256,
-        batch_size=2048,
-        n_epochs=EPOCHS,
-        policy_kwargs={"net_arch": [width, width]},
-        device="cpu",
-    )
-    work = lambda: model.learn(2048, reset_num_timesteps=False)  # noqa: E731
-    return 2048 / seconds(work, repeats)
-
-
 def evaluate(learner, game: str) -> None:
     """Play some episodes with the trained policy."""
     engine = Engine(game, EVALUATED)
@@ -98,22 +76,19 @@ def evaluations(game: str, settings: dict, repeats: int) -> tuple[float, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = speed.parser(__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    options = parser.parse_args()
+    repeats, machine = options.repeats, speed.machine()
     torch.set_num_threads(1)
-    print(
-        f"{'agent-steps/s':<28}{'layers':>8}{'updates':>11}{'rollouts':>11}{'SB3':>9}{'ratio':>7}"
-    )
+    rows = []
     for game in GAMES:
-        for width in (64, 128):
-            layers = f"{width}x{width}"
-            full = trained(game, layers, repeats)
-            plain = played(game, layers, repeats)
-            other = single_environments(game, width, repeats)
-            row = f"{full:>11,.0f}{plain:>11,.0f}{other:>9,.0f}{full / other:>7.1f}"
-            print(f"{game:<28}{layers:>8}{row}", flush=True)
-    print(f"\n{EVALUATED} episodes as share of all time{'every 10,000 steps':>24}{'50,000':>10}")
+        for layers in ("64x64", "128x128"):
+            rates = (measure(game, layers, repeats) for measure in (trained, played))
+            rows.append([game.partition("/")[2], layers, *rates])
+    head = ("Game", "Hidden layers", "Training, updates included", "Rollouts alone")
+    speed.finish("learning", speed.Table(head, rows, machine), options.record)
+    print(f"{EVALUATED} episodes as share of all time{'every 10,000 steps':>24}{'50,000':>10}")
     published = {"layers": "128x128", "rollout": 2048}
     for name, settings in (("256 lanes", WIDE | {"layers": "64x64"}), ("defaults", published)):
         once, work = evaluations(GAMES[0], settings, repeats)

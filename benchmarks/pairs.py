@@ -1,6 +1,6 @@
 """Cost per pair of agents as a game grows: nanoseconds of one core per ordered pair and step.
 
-    python benchmarks/pairs.py [--plot FILE.svg]
+    python benchmarks/pairs.py [--record] [--plot FILE.svg]
 
 Every game is played with random investments by the batch engine, with as many lanes as give the
 same number of pairs, n (n - 1) in each lane, whatever n is. A step is the dynamics and the writing
@@ -8,14 +8,14 @@ of all observations and metrics; the latter is also timed alone, as the driver d
 restored state, and the dynamics are the difference. The median of several rounds is printed.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import speed
 
-from coopbench_envs import Engine, ids
+from coopbench_envs import Engine
 from coopbench_envs.drivers import RESTORE
 
 GAMES = ("coopbench/DynamicPartnerSelection-v0", "coopbench/DynamicPartnerSelection-v1")
@@ -75,24 +75,22 @@ def draw(times: dict[str, np.ndarray], file: Path) -> None:
 
 
 def main() -> None:
-    """Print a table for every registered version of the game."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Print one table of all versions of the game."""
+    parser = speed.parser(__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="where to write the curves, SVG")
     options = parser.parse_args()
-    measured = {}
-    for env_id in GAMES:
-        if env_id not in ids():
-            print(f"{env_id}: skipped, there is no such environment")
-            continue
-        print(f"{env_id}: ns per ordered pair and step, one core")
-        print(f"{'agents':>8}{'lanes':>8}" + "".join(f"{part:>12}" for part in PARTS))
-        rows = []
-        for agents in SIZES:
-            rows.append(measure(env_id, agents, options.rounds))
-            lanes = PAIRS // (agents * (agents - 1))
-            print(f"{agents:>8}{lanes:>8}" + "".join(f"{value:>12.2f}" for value in rows[-1]))
-        measured[env_id] = np.array(rows)
+    machine = speed.machine()
+    measured = {
+        env_id: np.array([measure(env_id, agents, options.rounds) for agents in SIZES])
+        for env_id in GAMES
+    }
+    head = ["Agents", *(f"{env_id[-2:]} {part}" for env_id in GAMES for part in PARTS)]
+    rows = [
+        [str(agents), *(float(table[k, j]) for table in measured.values() for j in range(3))]
+        for k, agents in enumerate(SIZES)
+    ]
+    speed.finish("pairs", speed.Table(head, rows, machine), options.record)
     if options.plot is not None:
         draw(measured, options.plot)
 

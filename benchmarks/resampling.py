@@ -1,6 +1,6 @@
 """Measure the bootstrap, in seconds of processor time after compilation.
 
-    python benchmarks/resampling.py
+    python benchmarks/resampling.py [--record]
 
 prints the table of docs/statistics.md: five algorithms, 10 runs, 26 tasks and 50,000 resamples;
 learning curves and ranks of 10 runs and 30 tasks.
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+import speed
 
 from coopbench.statistics import (
     CurveBootstrap,
@@ -70,10 +71,23 @@ def seconds(job: Callable[[], None]) -> float:
     return min(times)
 
 
+JOBS = {
+    "four aggregates and a profile of 100 points: 5 algorithms, 10 runs, 26 tasks, "
+    "50,000 resamples": aggregates_and_profiles,
+    "probability of improvement of all 10 pairs of these": improvements,
+    "bands, areas and steps to a threshold of IQM and mean: 10 runs, 30 tasks, 200 points, "
+    "2000 resamples": learning_curves,
+    "ranks of 10 contestants: 10 runs, 30 tasks, 2000 resamples": ranks,
+}
+
+
 def main() -> None:
     """Print the seconds of every job."""
-    for job in (aggregates_and_profiles, improvements, learning_curves, ranks):
-        print(f"{job.__name__.replace('_', ' '):<26}{seconds(job):8.2f}")
+    options = speed.parser(__doc__.splitlines()[0]).parse_args()
+    machine = speed.machine()
+    rows = [[what, seconds(job)] for what, job in JOBS.items()]
+    table = speed.Table(("What", "Seconds"), rows, machine)
+    speed.finish("resampling", table, options.record)
 
 
 if __name__ == "__main__":

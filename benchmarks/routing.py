@@ -1,13 +1,14 @@
 """Throughput of Routing on one core: steps with observations, the cost of an agent, resets.
 
-Run ``python benchmarks/routing.py [lanes]``. Actions are uniform in [-1, 1]. Times are those of the
-processor; the best of several rounds is printed, because other programs can only slow a round down.
+Run ``python benchmarks/routing.py [--record] [--lanes N]``. Actions are uniform in [-1, 1]. Times
+are those of the processor; the best of several rounds is printed, because other programs can only
+slow a round down.
 """
 
-import sys
 import time
 
 import numpy as np
+import speed
 
 from coopbench_envs import Engine
 
@@ -20,6 +21,7 @@ SETTINGS = (
     ("caves_cont", 256, {"num_rows": 128, "num_cols": 128, "agent_rad_range": (0.03, 0.03)}),
     ("movingai", 256, {}),
 )
+SIZES = (8, 16, 32, 64, 128, 256, 512)
 VERSIONS = ("coopbench/Routing-v0", "coopbench/Routing-v1")
 
 
@@ -59,27 +61,45 @@ def reset_rate(engine):
     return best_rate(engine.reset, engine.lanes)
 
 
-def main():
-    lanes = int(sys.argv[1]) if len(sys.argv) > 1 else 64
-    print(f"Batches of {lanes} on one core.\n\nEnvironment steps and resets per second:")
+def instances(lanes):
+    """Yield the rows of the table of maps: steps and resets per second."""
     for name, agents, map_params in SETTINGS:
+        density = map_params.get("obstacle_density")
+        what = (
+            f"`{name}`" if density is None else f"`{name}`, {round(400 * density)} obstacle cells"
+        )
         for env_id in VERSIONS:
             values = {"num_agents": agents, "map": name, "map_params": map_params}
             engine = begun(env_id, lanes, **values)
-            steps, resets = step_rate(engine), reset_rate(engine)
-            density = map_params.get("obstacle_density")
-            what = f"{name} {'' if density is None else f'o{round(400 * density)}'}"
-            print(
-                f"{env_id:22}{what:18}{agents:4d} agents {steps:10,.0f} steps/s "
-                f"{steps * agents:12,.0f} agent-steps/s {resets:10,.0f} resets/s"
-            )
-    print("\nTime of an agent and step at constant density, 50 cells to an agent, 5 % obstacles:")
-    for agents in (8, 16, 32, 64, 128, 256, 512):
+            version = env_id.partition("/")[2]
+            yield [version, f"{what}, {agents} agents", step_rate(engine), reset_rate(engine)]
+
+
+def agent_costs(lanes):
+    """Yield the rows of the table of sizes: nanoseconds of each version per agent and step.
+
+    All worlds have the same density, 50 cells to an agent, 5 % of them obstacles.
+    """
+    for agents in SIZES:
         side = round((50 * agents) ** 0.5)
         world = {"num_rows": side, "num_cols": side, "obstacle_density": 0.05}
         values = {"num_agents": agents, "map_params": world}
-        times = [1e9 / (agents * step_rate(begun(env_id, lanes, **values))) for env_id in VERSIONS]
-        print(f"{agents:4d} agents  version 0 {times[0]:6.0f} ns  version 1 {times[1]:6.0f} ns")
+        rates = (step_rate(begun(env_id, lanes, **values)) for env_id in VERSIONS)
+        yield [str(agents), *(1e9 / (agents * rate) for rate in rates)]
+
+
+def main():
+    parser = speed.parser(__doc__.splitlines()[0])
+    parser.add_argument("--lanes", type=int, default=64)
+    options = parser.parse_args()
+    heads = {
+        "routing": ("Environment", "Map", "Steps/s", "Resets/s"),
+        "agents": ("Agents", "Routing-v0, ns", "Routing-v1, ns"),
+    }
+    for (name, head), rows in zip(heads.items(), (instances, agent_costs), strict=True):
+        machine = speed.machine()
+        table = speed.Table(head, list(rows(options.lanes)), machine)
+        speed.finish(name, table, options.record)
 
 
 if __name__ == "__main__":

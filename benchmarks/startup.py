@@ -1,6 +1,6 @@
 """Measure where a user waits, in processor time: each case in a fresh process.
 
-    python benchmarks/startup.py [CASE ...]
+    python benchmarks/startup.py [--record] [CASE ...]
 
 "cold" is the first run with empty caches of compiled code, "warm" the median of three further
 runs. The main job is played into a new folder; "kept" is the same command on that folder again.
@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import speed
 
 PROTOCOL = "coopetition-standard"
 STEP = (
@@ -87,12 +89,19 @@ def shown(value: float, limit: float | None) -> str:
 
 def main() -> None:
     """Print cold and warm times of the chosen cases, by default of all."""
-    chosen = sys.argv[1:] or list(CASES)
+    parser = speed.parser(__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", default=list(CASES), metavar="CASE")
+    options = parser.parse_args()
+    machine = speed.machine()
     print(f"{'':<40}{'cold':>8}{'warm':>8}  seconds of processor time; !: beyond the limit")
-    for name in chosen:
+    measured = []
+    for name in options.cases:
         case = CASES[name]
         for what, cold, warm in rows(name, case):
+            measured.append([what, cold, warm])
             print(f"{what:<40}{shown(cold, case.cold)}{shown(warm, case.warm)}", flush=True)
+    table = speed.Table(("What", "Cold, s", "Warm, s"), measured, machine)
+    speed.finish("startup", table, options.record)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 import audit
 import plots
 import results_tables
+import speed_tables
 
 import coopbench_envs
 from coopbench import catalogue
@@ -156,6 +157,9 @@ def pages() -> dict[Path, dict[str, str]]:
     parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
     contents[ROOT / "docs" / "training.md"] = parts
     contents[ROOT / "docs" / "results.md"] = results_tables.parts()
+    contents[ROOT / "docs" / "speed.md"] = contents[ROOT / "docs" / "statistics.md"] = (
+        speed_tables.parts()
+    )
     contents[ROOT / "docs" / "validity.md"] = audit.parts()
     contents[ROOT / "docs" / "reports.md"] = {"parts": report_parts()}
     structure = ROOT / "tests" / "structure.py"
