@@ -3,21 +3,30 @@
     python benchmarks/skirmish_certificates.py [v1-drawn|v1-fixed|v0 ...] [--map MAP ...]
 
 A file that exists is left as it is, so the program can be stopped and started again; ``--replay``
-plays the plans of existing files again and writes their figures anew.
+plays the plans of existing files again and writes their figures anew. ``--learn STEPS`` trains a
+policy on each battle of skirmish-standard whose certificate has none, and adds it:
+
+    python benchmarks/skirmish_certificates.py v1-drawn --map 3m --learn 500000
 """
 
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 
+import coopbench
 from coopbench.baselines.strategies.plans import packed_plan
-from coopbench.files import write_text
+from coopbench.files import write_bytes, write_text
+from coopbench.protocol.loading import load_protocol
 from coopbench.theory.battles.certificates import BattleCertificate, load_battles, measured
 from coopbench.theory.battles.search import Budget, searched
 from coopbench.theory.battles.trials import Trials
+from coopbench.workflows.training_run import cell_of
 from coopbench_envs.parameters import named
 
-FOLDER = Path(__file__).resolve().parent.parent / "baselines" / "certificates"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "baselines" / "certificates"
+PROTOCOL, LEARNER = "skirmish-standard", "qmix_shared"
 VERSIONS = {
     "v1-drawn": ("coopbench/Skirmish-v1", {"start": "drawn"}),
     "v0": ("coopbench/Skirmish-v0", {}),
@@ -64,6 +73,19 @@ def made(
     return measured(BattleCertificate(env_id, parameters, records, plans, {}), episodes)
 
 
+def learned(certificate: BattleCertificate, steps: int, path: Path) -> BattleCertificate:
+    """Train a policy on a battle, put it at ``path``, and return the certificate with it."""
+    protocol = load_protocol(PROTOCOL)
+    task = next(t for t in protocol.tasks if t.parameters == certificate.parameters)
+    seed, results = protocol.seeds.training[0], ROOT / "results" / "battles"
+    coopbench.train(PROTOCOL, LEARNER, results, tasks=[task.id], seeds=[seed], steps=steps)
+    folder = results / cell_of(protocol, LEARNER, task.id, seed).folder
+    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    write_bytes(path, (folder / "policy.npz").read_bytes())
+    what = {"protocol": PROTOCOL, "learner": LEARNER, "task": task.id, "seed": seed}
+    return replace(certificate, training=what | {"budget": steps, "steps": meta["chosen_step"]})
+
+
 def main() -> None:
     """Write one file for each battle that has none."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -71,6 +93,7 @@ def main() -> None:
     parser.add_argument("--map", action="append", choices=MAPS)
     parser.add_argument("--replay", action="store_true")
     parser.add_argument("--effort", type=int, default=1, help="generations, times the usual")
+    parser.add_argument("--learn", type=int, help="steps of the training of a policy")
     options = parser.parse_args()
     for version in options.versions:
         env_id, start = named("version", version, VERSIONS)
@@ -78,17 +101,20 @@ def main() -> None:
         for name in options.map or MAPS:
             parameters = {"map": name, **start}
             old = stored.get("-".join(parameters.values()))
+            folder = FOLDER / env_id.rpartition("/")[2]
             if old is None:
                 budget, episodes = MAPS[name]
                 budget = replace(budget, generations=options.effort * budget.generations)
                 new = made(env_id, parameters, budget, episodes)
+            elif options.learn and not old.training:
+                new = learned(old, options.learn, folder / f"{old.name}.npz")
+                new = measured(new, MAPS[name][1])
             elif options.replay:
                 new = measured(replace(old, figures={}), MAPS[name][1])
             else:
                 continue
-            path = FOLDER / env_id.rpartition("/")[2] / f"{new.name}.json"
-            path.parent.mkdir(exist_ok=True)
-            write_text(path, new.to_json())
+            folder.mkdir(exist_ok=True)
+            write_text(folder / f"{new.name}.json", new.to_json())
             best = new.reactive
             print(
                 f"{version} {name}: plans {new.figures['masked'].win:.3f}, "

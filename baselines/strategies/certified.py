@@ -6,7 +6,7 @@ from typing import Any
 
 from coopbench.baselines.game import Game
 
-__all__ = ["certificate_entry", "certified", "certified_battles"]
+__all__ = ["certificate_entry", "certified", "certified_battles", "learned_policy"]
 
 
 def certified(env_id: str) -> dict[str, Any]:
@@ -30,11 +30,21 @@ def certified(env_id: str) -> dict[str, Any]:
 def certified_battles(env_id: str) -> dict[str, dict[str, Any]]:
     """Return the certificates of the battles of an environment, by map and start; {} for none."""
     folder = resources.files("coopbench.baselines") / "certificates" / env_id.rpartition("/")[2]
-    files = [file for file in folder.iterdir() if file.is_file()] if folder.is_dir() else []
+    files = list(folder.iterdir()) if folder.is_dir() else []
+    files = [file for file in files if file.is_file() and file.name.endswith(".json")]
     return {
         file.name.removesuffix(".json"): json.loads(file.read_text(encoding="utf-8"))
         for file in sorted(files, key=lambda file: file.name)
     }
+
+
+def learned_policy(env_id: str, battle: str) -> bytes:
+    """Return the file of the policy that has learned a battle, named by map and start.
+
+    Raises ``FileNotFoundError`` if the package holds none.
+    """
+    folder = resources.files("coopbench.baselines") / "certificates" / env_id.rpartition("/")[2]
+    return (folder / f"{battle}.npz").read_bytes()
 
 
 def certificate_entry(policy: str, game: Game, key: str) -> Any:

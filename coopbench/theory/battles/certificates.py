@@ -1,21 +1,23 @@
-"""Certificates of battles: victories and returns of blind play and of scripts, map by map.
+"""Certificates of battles: victories and returns of blind and of reactive play, map by map.
 
 A certificate is one battle's: the two best plans that a search has found, with its budget, and what
-they, legal actions at random and the scripts reach in episodes that the search has not met. They
-are data files of ``coopbench.baselines``; the policy ``open_loop`` plays their plans.
+they, legal actions at random, the scripts and a learned policy reach in episodes that neither the
+search nor the training has met. They are data files of ``coopbench.baselines``, the learned policy
+beside them; the policy ``open_loop`` plays their plans.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
+from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.player import Player
-from coopbench.baselines.strategies.certified import certified_battles
+from coopbench.baselines.strategies.certified import certified_battles, learned_policy
 from coopbench.baselines.strategies.plans import BattlePlan, plan_of
 from coopbench.statistics import t_interval
 from coopbench_envs.core import draw, streams
@@ -23,6 +25,7 @@ from coopbench_envs.engine import Engine
 
 __all__ = [
     "EVALUATION",
+    "LEARNED",
     "PLAYERS",
     "SCRIPTS",
     "BattleCertificate",
@@ -33,6 +36,7 @@ __all__ = [
 ]
 
 EVALUATION = 1_000_000  # first seed of the episodes of the figures
+LEARNED = "learned"
 WHOLE = 20.0  # return of a victory without regeneration
 FIRST = 4  # episodes whose returns are stored one by one
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
@@ -47,6 +51,7 @@ PLAYERS: dict[str, tuple[str, dict[str, Any]]] = {
     "free": ("`smac_heuristic`, `free_orders`", {"free_orders": True}),
     "focus_fire": ("`focus_fire`", {}),
     "kite": ("`kite`", {}),
+    LEARNED: ("learned", {}),  # where the certificate has such a policy
 }
 # Those who react to what they see, with legal actions only.
 SCRIPTS = ("attack_nearest", "smac_heuristic", "focus_fire", "kite")
@@ -98,6 +103,13 @@ class BattleCertificate:
     search: dict[str, dict[str, Any]]  # "masked", "unmasked" -> budget, seed, episodes, steps
     plans: dict[str, list[list[str]]]  # as ``packed_plan`` writes them
     figures: dict[str, BattleFigure]  # player -> figure
+    # Of the learned policy: protocol, learner, seed, and steps of the checkpoint; empty: none.
+    training: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """Names of those who have played."""
+        return tuple(name for name in PLAYERS if name != LEARNED or self.training)
 
     @property
     def name(self) -> str:
@@ -113,18 +125,19 @@ class BattleCertificate:
 
     @property
     def reactive(self) -> str:
-        """Name of the best script."""
-        return max(SCRIPTS, key=lambda one: (self.figures[one].win, self.figures[one].score))
+        """Name of the best script, or of the learned policy if that is better."""
+        players = [name for name in (*SCRIPTS, LEARNED) if name in self.players]
+        return max(players, key=lambda one: (self.figures[one].win, self.figures[one].score))
 
     @property
     def needs_sight(self) -> bool:
-        """Whether blind play wins at most half as often as the best script, which does win."""
+        """Whether blind play wins at most half as often as the best reactive play, which wins."""
         best = self.figures[self.reactive].win
         return best > 0.0 and self.blind.win <= 0.5 * best
 
     @property
     def is_never_won(self) -> bool:
-        """Whether neither a plan nor a script has won an episode."""
+        """Whether neither blind nor reactive play has won an episode."""
         return self.figures[self.reactive].wins + self.blind.wins == 0
 
     def to_json(self) -> str:
@@ -161,10 +174,10 @@ def measured(
 ) -> BattleCertificate:
     """Return the certificate with the figures of all players in ``episodes`` episodes."""
     figures = {}
-    for player in PLAYERS:
+    for player in certificate.players:
         tell(f"{certificate.name}: {player}")
         figures[player] = BattleFigure.of(*play_battle(certificate, player, episodes))
-    return BattleCertificate(**{**vars(certificate), "figures": figures})
+    return replace(certificate, figures=figures)
 
 
 class _RandomLegal:
@@ -191,6 +204,8 @@ def _policy(certificate: BattleCertificate, player: str, engine: Engine) -> Any:
         choices = engine.control.masks.shape[2]
         plan = plan_of(asdict(certificate), masks=masks, choices=choices)
         return BattlePlan(plan, masks=masks)
+    if player == LEARNED:
+        return read_policy(learned_policy(certificate.env_id, certificate.name))
     return "smac_heuristic" if player == "free" else player
 
 

@@ -15,6 +15,8 @@ PUBLISHED = (
 _REQUIRED = 12
 _KINDS = {"with": "masked", "without": "unmasked"}
 _WHAT = ("episodes", "steps")
+_TRAINED = "The learned policies, each the best checkpoint of one training:"
+_TRAININGS = ("Map", "Steps before the checkpoint", "Command")
 
 
 def battles_page(certificates: Mapping[str, BattleCertificate]) -> str:
@@ -28,6 +30,8 @@ def battles_page(certificates: Mapping[str, BattleCertificate]) -> str:
 def _section(start: str, certificates: list[BattleCertificate]) -> str:
     title = f"**`start={start!r}`.** ".replace("'", '"') if start else ""
     heads = ["Map", "Episodes", *(text for text, _ in PLAYERS.values())]
+    trained = [one for one in certificates if one.training]
+    tables = [] if not trained else [_TRAINED, rows_table(_TRAININGS, _trainings(trained))]
     kinds = [f"{kind} the mask, {what}" for kind in _KINDS for what in _WHAT]
     return "\n\n".join(
         [
@@ -39,12 +43,13 @@ def _section(start: str, certificates: list[BattleCertificate]) -> str:
             rows_table(heads, _rows(certificates, _scored)),
             "What each search played before it chose its plan:",
             rows_table(["Map", *kinds], _budgets(certificates)),
+            *tables,
         ]
     )
 
 
 def conclusion(certificates: Iterable[BattleCertificate]) -> str:
-    """Say on how many published maps blind play stays at or below half of the best script."""
+    """Say on how many published maps blind play wins at most half as often as reactive play."""
     by_map = {one.parameters["map"]: one for one in certificates}
     published = {name: by_map[name] for name in PUBLISHED if name in by_map}
     below = [name for name, one in published.items() if one.needs_sight]
@@ -53,7 +58,7 @@ def conclusion(certificates: Iterable[BattleCertificate]) -> str:
     missing = [name for name in PUBLISHED if name not in by_map]
     sentences = [
         f"Of the {len(PUBLISHED)} maps of the paper, {len(published)} have a certificate. On "
-        f"{len(below)} of them the better plan wins at most half as often as the best script that "
+        f"{len(below)} of them the better plan wins at most half as often as the best play that "
         f"sees ({_REQUIRED} of {len(PUBLISHED)} are required of drawn starts)."
     ]
     if above:
@@ -91,8 +96,16 @@ def _rows(
     for one in certificates:
         figures = one.figures
         episodes = str(figures["random"].episodes)
-        cells = (cell(figures[name]) for name in PLAYERS)
+        cells = (cell(figures[name]) if name in figures else "-" for name in PLAYERS)
         yield (f"`{one.parameters['map']}`", episodes, *cells)
+
+
+def _trainings(certificates: list[BattleCertificate]) -> Iterable[tuple[str, ...]]:
+    for one in certificates:
+        what = one.training
+        command = f"coopbench train {what['protocol']} {what['learner']} --task {what['task']}"
+        command += f" --seed {what['seed']} --steps {what['budget']}"
+        yield f"`{one.parameters['map']}`", f"{what['steps']:,}", f"`{command}`"
 
 
 def _won(figure: BattleFigure) -> str:
