@@ -76,7 +76,7 @@ def made(
 def learned(certificate: BattleCertificate, steps: int, path: Path) -> BattleCertificate:
     """Train a policy on a battle, put it at ``path``, and return the certificate with it."""
     protocol = load_protocol(PROTOCOL)
-    task = next(t for t in protocol.tasks if t.parameters == certificate.parameters)
+    task = next(t for t in protocol.trained_tasks if t.parameters == certificate.parameters)
     seed, results = protocol.seeds.training[0], ROOT / "results" / "battles"
     coopbench.train(PROTOCOL, LEARNER, results, tasks=[task.id], seeds=[seed], steps=steps)
     folder = results / cell_of(protocol, LEARNER, task.id, seed).folder
