@@ -1,6 +1,6 @@
 """Make the certificates of battles: search blind plans on each map, and play them and scripts.
 
-    python benchmarks/skirmish_certificates.py [v1-drawn|v1-fixed|v0 ...] [--map MAP ...]
+    python benchmarks/skirmish_certificates.py [v1-drawn|v1-fixed|v1-teams|v0 ...] [--map MAP ...]
 
 A file that exists is left as it is, so the program can be stopped and started again; ``--replay``
 plays the plans of existing files again and writes their figures anew. ``--learn STEPS`` trains a
@@ -12,7 +12,9 @@ policy on each battle of skirmish-standard whose certificate has none, and adds 
 import argparse
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import coopbench
 from coopbench.baselines.strategies.plans import packed_plan
@@ -23,14 +25,20 @@ from coopbench.theory.battles.search import Budget, searched
 from coopbench.theory.battles.trials import Trials
 from coopbench.workflows.training_run import cell_of
 from coopbench_envs.parameters import named
+from coopbench_envs.skirmish.teams import RACES
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "baselines" / "certificates"
 PROTOCOL, LEARNER = "skirmish-standard", "qmix_shared"
+TEAMS = {
+    f"{race}-{n}-{m}": {"teams": "drawn", "race": race, "num_agents": n, "num_enemies": m}
+    for race, (n, m) in product(RACES, ((5, 5), (10, 11)))
+}
 VERSIONS = {
     "v1-drawn": ("coopbench/Skirmish-v1", {"start": "drawn"}),
     "v0": ("coopbench/Skirmish-v0", {}),
     "v1-fixed": ("coopbench/Skirmish-v1", {"start": "fixed"}),
+    "v1-teams": ("coopbench/Skirmish-v1", {"start": "drawn"}),
 }
 SMALL = Budget(generations=100)
 MEDIUM = Budget(library=96, screening=8, generations=24, final_episodes=96)
@@ -56,11 +64,12 @@ MAPS = {
     "corridor": (LARGEST, 100),
     "27m_vs_30m": (LARGEST, 100),
     "2c_vs_64zg": (LARGEST, 100),
+    **dict.fromkeys(TEAMS, (LARGE, 250)),
 }
 
 
 def made(
-    env_id: str, parameters: dict[str, str], budget: Budget, episodes: int
+    env_id: str, parameters: dict[str, Any], budget: Budget, episodes: int
 ) -> BattleCertificate:
     """Search both plans of a battle and measure all players."""
     plans, records = {}, {}
@@ -99,8 +108,10 @@ def main() -> None:
         env_id, start = named("version", version, VERSIONS)
         stored = load_battles(env_id)
         for name in options.map or MAPS:
-            parameters = {"map": name, **start}
-            old = stored.get("-".join(parameters.values()))
+            if (name in TEAMS) != (version == "v1-teams"):
+                continue
+            parameters = {**TEAMS.get(name, {"map": name}), **start}
+            old = stored.get("-".join([name, *start.values()]))
             folder = FOLDER / env_id.rpartition("/")[2]
             if old is None:
                 budget, episodes = MAPS[name]

@@ -9,7 +9,12 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
-from coopbench.baselines.strategies.plans import BattlePlan, packed_plan, unpacked_plan
+from coopbench.baselines.strategies.plans import (
+    BattlePlan,
+    packed_plan,
+    plan_of,
+    unpacked_plan,
+)
 from coopbench.theory.battles import certificates
 from coopbench.theory.battles.certificates import (
     EVALUATION,
@@ -59,12 +64,12 @@ def test_figures_agree_with_each_other(name):
 
 
 def test_the_page_names_the_maps_on_which_blind_plans_do_well():
-    drawn = {one.parameters["map"]: one for one in STORED.values() if one.name.endswith("-drawn")}
+    drawn = {one.battle: one for one in STORED.values() if one.name.endswith("-drawn")}
     assert drawn.keys() >= set(PUBLISHED)
     published = [drawn[name] for name in PUBLISHED]
     text = conclusion(published)
     for one in published:
-        assert one.needs_sight or f"`{one.parameters['map']}`" in text
+        assert one.needs_sight or f"`{one.battle}`" in text
 
 
 def test_blind_plans_win_version_0():
@@ -76,7 +81,7 @@ def test_blind_plans_win_version_0():
 def test_the_page_has_every_battle():
     page = battles_page(load_battles(V1))
     for one in load_battles(V1).values():
-        assert f"| `{one.parameters['map']}` | {one.figures['random'].episodes} |" in page
+        assert one.battle in page
         assert f"{one.figures['masked'].win:.3f}" in page
 
 
@@ -142,6 +147,25 @@ def test_the_policy_plays_the_plan_of_the_certificate_on_skirmish_v1(masks):
     returns = Match(engine, [player]).play(np.arange(EVALUATION, EVALUATION + FIRST))
     figure = STORED["Skirmish-v1/3m-drawn"].figures["masked" if masks else "unmasked"]
     assert returns[:, 0].tolist() == figure.first
+
+
+@pytest.mark.parametrize(
+    ("parameters", "battle"),
+    [
+        ({"map": "3m", "start": "shifted"}, "3m-drawn"),
+        (
+            {"teams": "drawn", "race": "terran", "num_agents": 5, "num_enemies": 5},
+            "terran-5-5-drawn",
+        ),
+    ],
+)
+def test_the_policy_finds_plans_for_shifted_starts_and_drawn_teams(parameters, battle):
+    game = Game.at(V1, **parameters)
+    policy = make_policy("open_loop", game)
+    stored = plan_of(
+        dataclasses.asdict(load_battles(V1)[battle]), masks=True, choices=game.action_space.n
+    )
+    np.testing.assert_array_equal(policy._ranks, stored)
 
 
 def test_the_policy_names_battles_without_a_certificate():

@@ -70,7 +70,8 @@ def test_the_standard_protocol_has_the_numbers_of_marl_standard():
     assert protocol.training.runs == marl.training.runs == 10
     assert protocol.seeds.evaluation.count == 10 * protocol.seeds.selection.count == 320
     assert protocol.training.evaluates is None  # the best checkpoint: the absolute metric
-    assert any(entries()[name].information == "none" for name in protocol.report.baselines)
+    assert protocol.report.baselines[:2] == ("random", "open_loop")
+    assert all(entries()[name].information == "none" for name in protocol.report.baselines[:2])
 
 
 def test_its_seeds_are_no_other_protocols():

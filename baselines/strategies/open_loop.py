@@ -42,18 +42,24 @@ class OpenLoop:
         return self._fractions.units(played), memory + 1
 
 
+_USUAL = {"map_file": None, "teams": "published"}  # of a certificate that does not say otherwise
+
+
 def create(game: Game, parameters: Params) -> OpenLoop | BattlePlan:
     """Make the policy for a game, or for a battle that has a certificate.
 
-    Raises ``ValueError`` if there is no certificate.
+    Shifted starts meet the plan that was found on drawn ones. Raises ``ValueError`` if there is no
+    certificate.
     """
     battles = certified_battles(game.env_id)
     if not battles:
         return OpenLoop(game, parameters)
     values = game.parameters._asdict()
+    if values.get("start") == "shifted":
+        values["start"] = "drawn"
     for content in battles.values():
-        wanted = {"map_file": None, **content["parameters"]}
-        if all(values[name] == value for name, value in wanted.items()):
+        wanted = {**_USUAL, **content["parameters"]}
+        if all(values.get(name, value) == value for name, value in wanted.items()):
             choices = int(game.action_space.n)
             masks = parameters.masks == 1
             return BattlePlan(plan_of(content, masks=masks, choices=choices), masks=masks)

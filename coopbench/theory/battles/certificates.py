@@ -39,6 +39,7 @@ EVALUATION = 1_000_000  # first seed of the episodes of the figures
 LEARNED = "learned"
 WHOLE = 20.0  # return of a victory without regeneration
 FIRST = 4  # episodes whose returns are stored one by one
+_DRAWN = ("race", "num_agents", "num_enemies")  # parameters of teams that are drawn
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
 
 # Players of a certificate, by name: text, and parameters of the battle beside the map's.
@@ -113,8 +114,16 @@ class BattleCertificate:
 
     @property
     def name(self) -> str:
-        """Map and start: ``3m-drawn``."""
-        return "-".join(str(value) for value in self.parameters.values())
+        """Map or drawn teams, and start: ``3m-drawn``, ``terran-5-5-drawn``."""
+        return "-".join(str(value) for key, value in self.parameters.items() if key != "teams")
+
+    @property
+    def battle(self) -> str:
+        """The map, or the teams that are drawn: ``terran 5 against 5``."""
+        if "map" in self.parameters:
+            return str(self.parameters["map"])
+        race, agents, enemies = (self.parameters[key] for key in _DRAWN)
+        return f"{race} {agents} against {enemies}"
 
     @property
     def blind(self) -> BattleFigure:

@@ -1,6 +1,6 @@
 """Certificates of battles as Markdown: victories, returns, budgets, and what follows from them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from coopbench.report.markdown import rows_table
 from coopbench.theory.battles.certificates import PLAYERS, BattleCertificate, BattleFigure
@@ -15,21 +15,23 @@ PUBLISHED = (
 _REQUIRED = 12
 _KINDS = {"with": "masked", "without": "unmasked"}
 _WHAT = ("episodes", "steps")
+_KEYS = ("teams", "start")  # parameters by which certificates are grouped
 _TRAINED = "The learned policies, each the best checkpoint of one training:"
-_TRAININGS = ("Map", "Steps before the checkpoint", "Command")
+_TRAININGS = ("Battle", "Steps before the checkpoint", "Command")
 
 
 def battles_page(certificates: Mapping[str, BattleCertificate]) -> str:
-    """Write, for each kind of start, the conclusion and the tables."""
-    starts: dict[str, list[BattleCertificate]] = {}
+    """Write the conclusion and the tables, for maps and drawn teams and for each kind of start."""
+    sections: dict[tuple[str, ...], list[BattleCertificate]] = {}
     for one in certificates.values():
-        starts.setdefault(one.parameters.get("start", ""), []).append(one)
-    return "\n\n".join(_section(start, ones) for start, ones in sorted(starts.items()))
+        kinds = tuple(f'{key}="{one.parameters[key]}"' for key in _KEYS if key in one.parameters)
+        sections.setdefault(kinds, []).append(one)
+    return "\n\n".join(_section(kinds, ones) for kinds, ones in sorted(sections.items()))
 
 
-def _section(start: str, certificates: list[BattleCertificate]) -> str:
-    title = f"**`start={start!r}`.** ".replace("'", '"') if start else ""
-    heads = ["Map", "Episodes", *(text for text, _ in PLAYERS.values())]
+def _section(settings: Sequence[str], certificates: list[BattleCertificate]) -> str:
+    title = f"**`{', '.join(settings)}`.** " if settings else ""
+    heads = ["Battle", "Episodes", *(text for text, _ in PLAYERS.values())]
     trained = [one for one in certificates if one.training]
     tables = [] if not trained else [_TRAINED, rows_table(_TRAININGS, _trainings(trained))]
     kinds = [f"{kind} the mask, {what}" for kind in _KINDS for what in _WHAT]
@@ -42,7 +44,7 @@ def _section(start: str, certificates: list[BattleCertificate]) -> str:
             "distribution:",
             rows_table(heads, _rows(certificates, _scored)),
             "What each search played before it chose its plan:",
-            rows_table(["Map", *kinds], _budgets(certificates)),
+            rows_table(["Battle", *kinds], _budgets(certificates)),
             *tables,
         ]
     )
@@ -50,12 +52,14 @@ def _section(start: str, certificates: list[BattleCertificate]) -> str:
 
 def conclusion(certificates: Iterable[BattleCertificate]) -> str:
     """Say on how many published maps blind play wins at most half as often as reactive play."""
-    by_map = {one.parameters["map"]: one for one in certificates}
-    published = {name: by_map[name] for name in PUBLISHED if name in by_map}
+    by_name = {one.battle: one for one in certificates}
+    if not by_name.keys() & set(PUBLISHED):
+        return _of_drawn_teams(by_name)
+    published = {name: by_name[name] for name in PUBLISHED if name in by_name}
     below = [name for name, one in published.items() if one.needs_sight]
     lost = [name for name, one in published.items() if one.is_never_won]
     above = [name for name in published if name not in below and name not in lost]
-    missing = [name for name in PUBLISHED if name not in by_map]
+    missing = [name for name in PUBLISHED if name not in by_name]
     sentences = [
         f"Of the {len(PUBLISHED)} maps of the paper, {len(published)} have a certificate. On "
         f"{len(below)} of them the better plan wins at most half as often as the best play that "
@@ -65,7 +69,7 @@ def conclusion(certificates: Iterable[BattleCertificate]) -> str:
         sentences.append(f"It wins more often than that on {_named(above)}.")
     others = [
         name
-        for name, one in by_map.items()
+        for name, one in by_name.items()
         if name not in PUBLISHED and not one.needs_sight and not one.is_never_won
     ]
     if others:
@@ -73,16 +77,27 @@ def conclusion(certificates: Iterable[BattleCertificate]) -> str:
     if lost:
         sentences.append(
             f"Neither wins on {_named(lost)}, from which nothing follows"
-            f"{_with_free_orders([by_map[name] for name in lost])}."
+            f"{_with_free_orders([by_name[name] for name in lost])}."
         )
     if missing:
         sentences.append(f"Not searched yet: {_named(missing)}.")
     return " ".join(sentences)
 
 
+def _of_drawn_teams(certificates: Mapping[str, BattleCertificate]) -> str:
+    """Say for which drawn teams blind play wins at most half as often as reactive play."""
+    below = [name for name, one in certificates.items() if one.needs_sight]
+    above = [name for name, one in certificates.items() if not one.needs_sight]
+    text = (
+        f"For {len(below)} of {len(certificates)} kinds of teams the better plan wins at most half "
+        f"as often as the best play that sees."
+    )
+    return text if not above else f"{text} It does not for {', '.join(above)}."
+
+
 def _with_free_orders(certificates: list[BattleCertificate]) -> str:
     """Say where the heuristic wins if orders are legal at any distance."""
-    names = [one.parameters["map"] for one in certificates if one.figures["free"].wins]
+    names = [one.battle for one in certificates if one.figures["free"].wins]
     return f" (with `free_orders` the heuristic does on {_named(names)})" if names else ""
 
 
@@ -97,7 +112,7 @@ def _rows(
         figures = one.figures
         episodes = str(figures["random"].episodes)
         cells = (cell(figures[name]) if name in figures else "-" for name in PLAYERS)
-        yield (f"`{one.parameters['map']}`", episodes, *cells)
+        yield (_label(one), episodes, *cells)
 
 
 def _trainings(certificates: list[BattleCertificate]) -> Iterable[tuple[str, ...]]:
@@ -105,7 +120,12 @@ def _trainings(certificates: list[BattleCertificate]) -> Iterable[tuple[str, ...
         what = one.training
         command = f"coopbench train {what['protocol']} {what['learner']} --task {what['task']}"
         command += f" --seed {what['seed']} --steps {what['budget']}"
-        yield f"`{one.parameters['map']}`", f"{what['steps']:,}", f"`{command}`"
+        yield _label(one), f"{what['steps']:,}", f"`{command}`"
+
+
+def _label(certificate: BattleCertificate) -> str:
+    """Return a map as code, drawn teams as words."""
+    return f"`{certificate.battle}`" if "map" in certificate.parameters else certificate.battle
 
 
 def _won(figure: BattleFigure) -> str:
@@ -119,4 +139,4 @@ def _scored(figure: BattleFigure) -> str:
 def _budgets(certificates: list[BattleCertificate]) -> Iterable[tuple[str, ...]]:
     for one in certificates:
         numbers = (one.search[kind][what] for kind in _KINDS.values() for what in _WHAT)
-        yield (f"`{one.parameters['map']}`", *(f"{number:,}" for number in numbers))
+        yield (_label(one), *(f"{number:,}" for number in numbers))
