@@ -39,7 +39,6 @@ EVALUATION = 1_000_000  # first seed of the episodes of the figures
 LEARNED = "learned"
 WHOLE = 20.0  # return of a victory without regeneration
 FIRST = 4  # episodes whose returns are stored one by one
-_DRAWN = ("race", "num_agents", "num_enemies")  # parameters of teams that are drawn
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
 
 # Players of a certificate, by name: text, and parameters of the battle beside the map's.
@@ -115,15 +114,19 @@ class BattleCertificate:
     @property
     def name(self) -> str:
         """Map or drawn teams, and start: ``3m-drawn``, ``terran-5-5-drawn``."""
-        return "-".join(str(value) for key, value in self.parameters.items() if key != "teams")
+        start = [self.parameters["start"]] if "start" in self.parameters else []
+        return "-".join([*self._who(), *start])
 
     @property
     def battle(self) -> str:
         """The map, or the teams that are drawn: ``terran 5 against 5``."""
-        if "map" in self.parameters:
-            return str(self.parameters["map"])
-        race, agents, enemies = (self.parameters[key] for key in _DRAWN)
-        return f"{race} {agents} against {enemies}"
+        first, *sizes = self._who()
+        return " ".join([first, " against ".join(sizes)]) if sizes else first
+
+    def _who(self) -> list[str]:
+        """Return the map, or race and sizes of drawn teams."""
+        keys = ("map",) if "map" in self.parameters else ("race", "num_agents", "num_enemies")
+        return [str(self.parameters[key]) for key in keys]
 
     @property
     def blind(self) -> BattleFigure:
