@@ -31,7 +31,7 @@ def battles_page(certificates: Mapping[str, BattleCertificate]) -> str:
 
 def _section(settings: Sequence[str], certificates: list[BattleCertificate]) -> str:
     title = f"**`{', '.join(settings)}`.** " if settings else ""
-    heads = ["Battle", "Episodes", *(text for text, _ in PLAYERS.values())]
+    heads = ["Battle", "Episodes", *(PLAYERS[name][0] for name in _players(certificates))]
     trained = [one for one in certificates if one.training]
     tables = [] if not trained else [_TRAINED, rows_table(_TRAININGS, _trainings(trained))]
     kinds = [f"{kind} the mask, {what}" for kind in _KINDS for what in _WHAT]
@@ -105,13 +105,20 @@ def _named(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def _players(certificates: Iterable[BattleCertificate]) -> list[str]:
+    """Return the players of any of these battles."""
+    present = {name for one in certificates for name in one.figures}
+    return [name for name in PLAYERS if name in present]
+
+
 def _rows(
     certificates: list[BattleCertificate], cell: Callable[[BattleFigure], str]
 ) -> Iterable[tuple[str, ...]]:
+    players = _players(certificates)
     for one in certificates:
         figures = one.figures
         episodes = str(figures["random"].episodes)
-        cells = (cell(figures[name]) if name in figures else "-" for name in PLAYERS)
+        cells = (cell(figures[name]) if name in figures else "-" for name in players)
         yield (_label(one), episodes, *cells)
 
 
