@@ -52,6 +52,16 @@ ROOT = Path(__file__).resolve().parent.parent
 EPISODES, TABLES = ROOT / "results" / "reference", ROOT / "baselines" / "results"
 PLANNERS = ("random", "greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
 BATTLERS = ("random", "attack_nearest", "smac_heuristic", "focus_fire", "kite")
+DISPATCHERS = (
+    "random",
+    "never_depart",
+    "forward",
+    "shortest_path",
+    "deadlock_avoidance",
+    "one_by_one",
+    "prioritised",
+    "prioritised_replan",
+)
 TEAM_LEARNERS = ("iql", "vdn", "qmix", "qtran", "coma", "mappo", "ippo")
 PUBLISHED = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
 REACTIVE = (
@@ -104,6 +114,11 @@ REFERENCES = {
     "skirmish-published": Reference(
         "skirmish-published", BATTLERS, ("iql_shared", "vdn_shared", "qmix_shared"), long=True
     ),
+    "skirmish-standard": Reference(
+        "skirmish-standard", (*BATTLERS, "open_loop"), ("mappo_shared",), long=True
+    ),
+    "rail-standard": Reference("rail-standard", DISPATCHERS, ("ippo_shared",), long=True),
+    "rail-scaling": Reference("rail-scaling", DISPATCHERS, ("ippo_shared",), long=True),
     "coopetition-standard": Reference("coopetition-standard", REACTIVE, LEARNERS),
     "coopetition-team": Reference("coopetition-team", REACTIVE[:1], LEARNERS),
 }
