@@ -6,14 +6,14 @@ import hashlib
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numba
 
-__all__ = ["bound", "compiled", "entry"]
+__all__ = ["bound", "compiled", "entry", "storable"]
 
 PATIENCE = 2.0  # seconds of compiling without a word
 
@@ -54,12 +54,30 @@ def _cached(template: Any, names: dict[str, Any], unique: str) -> Any:
     function = types.FunctionType(template.__code__, names, unique, template.__defaults__)
     function.__qualname__, function.__module__ = unique, template.__module__
     flags = {"error_model": "numpy", "nogil": True, "_nrt": False}
+    return storable(function, flags)
+
+
+def storable(function: Callable[..., Any], flags: Mapping[str, Any]) -> Any:
+    """Compile a function with numba, cached on disk wherever the disk allows it.
+
+    A folder that must not be written to and a full disk take no cache. The compiled code is in
+    memory then, for this process alone.
+    """
     try:
-        return numba.njit(cache=True, **flags)(function)
+        dispatcher = numba.njit(cache=True, **flags)(function)
     except RuntimeError as error:  # numba found no folder that it may write to
         if "locator" not in str(error):
             raise
         return numba.njit(**flags)(function)
+    if not numba.config.DISABLE_JIT:  # else it is the function
+        cache = dispatcher._cache
+        cache.save_overload = functools.partial(_save_if_possible, cache.save_overload)
+    return dispatcher
+
+
+def _save_if_possible(save: Callable[[Any, Any], None], signature: Any, code: Any) -> None:
+    with suppress(OSError):
+        save(signature, code)
 
 
 def entry(dispatcher: Any, name: str, *arguments: Any) -> Any:

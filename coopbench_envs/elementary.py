@@ -20,9 +20,9 @@ from coopbench_envs.core import routine
 
 __all__ = ["cosine", "exponential", "logarithm", "power"]
 
-_LOG2_E = 1.4426950408889634
+LOG2_E = 1.4426950408889634
 # ln 2 in parts of 42, 42 and 53 bits: products with a binary exponent (11 bits) are exact.
-_LN2, _LN2_REST, _LN2_LAST = 0.6931471805598903, 5.49792301870721e-14, 1.1612227229362532e-26
+LN2, LN2_REST, _LN2_LAST = 0.6931471805598903, 5.49792301870721e-14, 1.1612227229362532e-26
 _PER_QUARTER = 2 / math.pi
 # pi / 2 in parts of 33, 33 and 53 bits: products with up to 2**20 quarter turns are exact.
 _QUARTER, _QUARTER_REST, _QUARTER_LAST = (
@@ -31,7 +31,7 @@ _QUARTER, _QUARTER_REST, _QUARTER_LAST = (
     2.02226624879595e-21,
 )
 _ROOT_HALF = 0x3FE6A09E667F3BCD  # bits of sqrt(1 / 2)
-_LOG = (
+LOG = (
     0.6666666666666666,
     0.4000000000000088,
     0.28571428570803603,
@@ -41,7 +41,7 @@ _LOG = (
     0.13268772916844226,
     0.13086628467536549,
 )
-_EXP = (
+EXP = (
     0.5,
     0.1666666666666667,
     0.04166666666666667,
@@ -54,7 +54,7 @@ _EXP = (
     2.5105312729622103e-08,
     2.09147553258932e-09,
 )
-_INTEGER = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to a whole number
+INTEGER = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to a whole number
 _INTEGER_BITS = 0x4338000000000000  # its bits
 _THIRD_LOW = 1.850371707708594e-17  # 1 / 3 less its nearest number
 _SPLIT = 134217729.0  # 2**27 + 1
@@ -82,10 +82,10 @@ def logarithm(x):
     # log(1 + f) = 2 artanh(s) = 2 s + s rest, and 2 s = f - s f. The rest is z times the polynomial
     # through its values at the eight Chebyshev nodes of [0, .0294], to a relative 2**-63.
     w = z * z
-    low = (_LOG[0] + z * _LOG[1]) + w * (_LOG[2] + z * _LOG[3])
-    high = (_LOG[4] + z * _LOG[5]) + w * (_LOG[6] + z * _LOG[7])
+    low = (LOG[0] + z * LOG[1]) + w * (LOG[2] + z * LOG[3])
+    high = (LOG[4] + z * LOG[5]) + w * (LOG[6] + z * LOG[7])
     rest = z * (low + w * w * high)
-    return e * _LN2 - ((s * (f - rest) - e * _LN2_REST) - f)
+    return e * LN2 - ((s * (f - rest) - e * LN2_REST) - f)
 
 
 @routine
@@ -149,17 +149,17 @@ def _exponential(x, low):
 @routine
 def _reduced(x, low):
     """Return n and e**(x + low) / 2**n, which is within a factor of sqrt(2) of 1; |x| < 1000."""
-    shifted = x * _LOG2_E + _INTEGER  # has n in its last bits
+    shifted = x * LOG2_E + INTEGER  # has n in its last bits
     n = np.float64(shifted).view(np.int64) - _INTEGER_BITS
-    count = shifted - _INTEGER
-    r = (x - count * _LN2) - (count * _LN2_REST - low)  # |r| <= ln(2) / 2
+    count = shifted - INTEGER
+    r = (x - count * LN2) - (count * LN2_REST - low)  # |r| <= ln(2) / 2
     # (e**r - 1 - r) / r**2 is the polynomial through its values at the eleven Chebyshev nodes, to
     # 2**-62. Its terms come in pairs: short chains of operations run side by side.
     q = r * r
     w = q * q
-    first = (_EXP[0] + r * _EXP[1]) + q * (_EXP[2] + r * _EXP[3])
-    second = (_EXP[4] + r * _EXP[5]) + q * (_EXP[6] + r * _EXP[7])
-    third = (_EXP[8] + r * _EXP[9]) + q * _EXP[10]
+    first = (EXP[0] + r * EXP[1]) + q * (EXP[2] + r * EXP[3])
+    second = (EXP[4] + r * EXP[5]) + q * (EXP[6] + r * EXP[7])
+    third = (EXP[8] + r * EXP[9]) + q * EXP[10]
     return n, 1.0 + (r + q * (first + w * (second + w * third)))
 
 
@@ -219,7 +219,7 @@ def _long_logarithm(x):
     high = 2.0 * s + part
     low = (2.0 * s - high) + part + (part_low + 2.0 * s_low)
     # + e ln 2; the products are exact
-    first, second = e * _LN2, e * _LN2_REST
+    first, second = e * LN2, e * LN2_REST
     total = first + high
     error = (first - total) + high if abs(first) >= abs(high) else (high - total) + first
     low += error + (second + e * _LN2_LAST)

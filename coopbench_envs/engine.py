@@ -174,11 +174,7 @@ class Engine:
         agents = len(self.agents) if self.spec.unrolled else 0
         drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward, agents)
         call = (*arguments, RESET, 0, self.lanes)
-        try:
-            launch = entry(drive, self.spec.id, *call)
-        except OSError:  # a full disk takes no cache, and the compiled code is in memory by now
-            launch = entry(drive, self.spec.id, *call)
-        return partial(launch, *arguments)
+        return partial(entry(drive, self.spec.id, *call), *arguments)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._remote is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import builders
 import gymnasium as gym
+import numba
 import numpy as np
 import pettingzoo
 import pytest
@@ -29,6 +30,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.report.data import as_csv
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows.verification import verify
+from coopbench_envs.compiling import storable
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.reading import read_regular
@@ -375,18 +377,18 @@ def test_a_full_disk_keeps_what_is_finished(source, tmp_path):
     assert verify(tmp_path / "out").identical
 
 
+def doubled(number):
+    return 2 * number
+
+
 def test_a_cache_that_cannot_be_written_stops_nothing(monkeypatch):
-    engine, calls = Engine("TrustDilemma-v1"), []
+    def fail(*_):
+        raise OSError(28, "No space left on device")
 
-    def compiled(*arguments):
-        calls.append(arguments)
-        if len(calls) == 1:
-            raise OSError(28, "No space left on device")
-        return lambda *_: False
-
-    monkeypatch.setattr("coopbench_envs.engine.entry", compiled)
-    engine.reset(np.zeros(1, np.uint64))
-    assert len(calls) == 2
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", fail)
+    assert storable(doubled, {"nogil": True})(2) == 4
+    with pytest.raises(OSError, match="No space"):
+        numba.njit(cache=True)(doubled)(2)
 
 
 # --- whole folders --------------------------------------------------------------------------------

@@ -11,15 +11,23 @@ interpreter lock and start no threads.
 Importing this module imports numba, so nothing imports it before a resample is asked for.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
+from coopbench_envs.compiling import storable
+
 kernel = numba.njit(error_model="numpy")
-# Only the outermost loops are cached on disk: all they inline lies in this file, whose time stamp
-# is the only thing that the cache looks at.
-loop = numba.njit(error_model="numpy", cache=True, nogil=True)
+
+
+def loop(function: Any) -> Any:
+    """Compile an outermost loop and cache it on disk.
+
+    The cache looks at nothing but the time stamp of this file, in which all lies that loops inline.
+    """
+    return storable(function, {"error_model": "numpy", "nogil": True})
+
 
 RUNS, TASKS, HIERARCHICAL = 0, 1, 2  # what is drawn again: runs in each task, tasks, or both
 MEAN, MEDIAN, IQM, CAPPED, WIDTH = 0, 1, 2, 3, 4  # columns of an aggregate row, and their number
