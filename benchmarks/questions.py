@@ -7,7 +7,8 @@ prints which games separate own from team reward, which separate learners, what 
 leaves to its partners, where curves still rise at the end of the training, and how exploitable a
 learner is; with --out into a file, of which docs/results.md shows the tables. The folders are by
 default those of reference.py; without a folder of the team track its questions are left out. Runs
-of both tracks are compared in one table, since their tasks and episodes are the same.
+of both tracks are compared in one table, since their tasks and episodes are the same. Learners
+whose runs ship with the package take part without runs in the folder.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from coopbench.files import write_text
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench.results.folder import is_results_folder, protocol_of, stored_cells, table_of
+from coopbench.results.reference import reference_runs
 from coopbench.statistics import Crossed, Grid, half_widths
 
 EPISODES = Path(__file__).resolve().parent.parent / "results" / "reference"
@@ -32,10 +34,14 @@ Table = tuple[list[str], list[list[str]]]
 
 
 def learned(root: Path, track: str) -> tuple[Protocol, EpisodeTable]:
-    """Return the runs of a results folder, with the track behind the names of their policies."""
+    """Return the runs of a results folder, with the track behind the names of their policies.
+
+    Shipped runs stand for those of required learners that the folder lacks.
+    """
     protocol = protocol_of(root)
-    stored = [s for cell, s in stored_cells(root, protocol, []) if cell.run is not None]
-    table = table_of(stored)
+    cells = [(cell, s) for cell, s in stored_cells(root, protocol, []) if cell.run is not None]
+    _, shipped, _ = reference_runs(protocol, [cell.policy for cell, _ in cells])
+    table = table_of([stored for _, stored in (*cells, *shipped)])
 
     def renamed(cell: Cell) -> Cell:
         return replace(cell, policy=f"{cell.policy} {track}")

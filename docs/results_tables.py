@@ -8,6 +8,8 @@ from coopbench.report.markdown import rows_table
 
 RESULTS = Path(__file__).resolve().parent.parent / "baselines" / "results"
 GAMES = "coopetition-standard"
+ARRIVED = ("success_rate", "coordination")
+BROUGHT_HOME = ("normalised_return", "arrived")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -15,13 +17,17 @@ def parts() -> dict[str, str]:
     """Return every generated part of the page."""
     names = ("routing-easy", "routing-hard", "routing-standard")
     return {
-        **{name.partition("-")[2]: planners(name) for name in names},
+        **{name.partition("-")[2]: pairs(name, *ARRIVED) for name in names},
         "pathfinders": pathfinders(),
         "published": tasks("coopetition-published"),
         "published_learned": learned("coopetition-published"),
         "marl": returns("marl-standard"),
         "battles_small": returns("skirmish-small"),
         "battles": returns("skirmish-published"),
+        "battle_groups": groups("skirmish-standard", "episodes"),
+        "battles_standard": returns("skirmish-standard"),
+        "railways": pairs("rail-standard", *BROUGHT_HOME),
+        "railways_scaling": pairs("rail-scaling", *BROUGHT_HOME),
         "groups": groups(GAMES, "episodes"),
         "tasks": tasks(GAMES),
         "learners_own": groups(GAMES, "runs"),
@@ -31,16 +37,18 @@ def parts() -> dict[str, str]:
     }
 
 
-def planners(name: str) -> str:
-    """Mean success and coordination of every reference policy on every task of a protocol."""
-    rows = read(name, "estimates.csv")
+def pairs(name: str, *metrics: str) -> str:
+    """Means of two metrics for every reference policy on every task of a protocol."""
+    rows = stored(name, "estimates.csv", "episodes")
+    if not rows:
+        return missing(name, "episodes")
     means = {(row["task"], row["policy"], row["metric"]): float(row["mean"]) for row in rows}
     policies = list(dict.fromkeys(row["policy"] for row in rows))
 
     def cell(task: str, policy: str) -> str:
-        if (task, policy, "success_rate") not in means:
+        if (task, policy, metrics[0]) not in means:
             return "—"  # not played
-        return " / ".join(f"{means[task, policy, m]:.3f}" for m in ("success_rate", "coordination"))
+        return " / ".join(f"{means[task, policy, metric]:.3f}" for metric in metrics)
 
     played = dict.fromkeys(row["task"] for row in rows)
     body = [(f"`{task}`", *(cell(task, policy) for policy in policies)) for task in played]
