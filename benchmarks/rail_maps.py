@@ -1,73 +1,83 @@
 """Networks of Rail beside those of flatland-rl: rails, switches, shortest ways, targets.
 
-``python benchmarks/rail_maps.py [FOLDER]``: the folder holds exported environments of flatland-rl
-as npz, by default the recordings of the tests; each is compared with the mean over 200 networks of
-its size, trains and estimated number of cities.
+    python benchmarks/rail_maps.py             # print the table
+    python benchmarks/rail_maps.py --record    # and store it for the page of the environment
+
+Maps of flatland-rl are represented by the means that ``tools/flatland_maps.py`` has written to
+``benchmarks/results/flatland_maps.csv``; of every kind in that file 200 networks are drawn.
 """
 
-import sys
+import argparse
+import csv
 from pathlib import Path
 
 import numpy as np
 
+from coopbench.report.markdown import rows_table
 from coopbench_envs.engine import Engine
 
-RECORDINGS = Path(__file__).resolve().parent.parent / "tests" / "golden" / "rail"
+RESULTS = Path(__file__).resolve().parent / "results"
+THEIRS, OURS = RESULTS / "flatland_maps.csv", RESULTS / "rail_maps.csv"
 NETWORKS = 200
-# Cities of the recorded maps, counted on their pictures.
-CITIES = {"g05": 3, "g07": 4, "g09": 3, "g10": 3, "g11": 4, "g12": 9}
+FIGURES = ("rails", "switches", "way", "targets")
+COUNTS = ("height", "width", "num_agents", "cities", "rails_between_cities", "rail_pairs_in_city")
 
 
-def figures(grid, distances, targets):
-    """Return rail cells, share of switches and crossings, mean shortest way, and targets."""
-    transitions = np.zeros(grid.shape, int)
-    for bit in range(16):
-        transitions += (grid.astype(int) >> bit) & 1
-    rails = (grid > 0).sum()
-    return rails, (transitions > 2).sum() / rails, np.mean(distances), len(set(targets))
+def rows_of(file):
+    """Return the rows of a table as dictionaries of texts."""
+    with file.open(encoding="utf-8") as opened:
+        return list(csv.DictReader(opened))
 
 
-def of_file(file):
-    """Return the figures of an exported environment, and its sizes."""
-    with np.load(file, allow_pickle=False) as arrays:
-        grid, maps = arrays["grid"], arrays["distance_map"]
-        rows, columns = arrays["init_pos"].T
-        trains = np.arange(len(rows))
-        ways = maps[trains, rows, columns, arrays["init_dir"]]
-        return figures(grid, ways, map(tuple, arrays["target"].tolist())), (*grid.shape, len(rows))
+def parameters(row):
+    """Return the parameters of the environment that a row is about."""
+    return {name: int(row[name]) for name in COUNTS} | {"grid_mode": row["grid_mode"] == "1"}
 
 
-def of_networks(height, width, trains, cities):
-    """Return the mean figures of drawn networks."""
-    engine = Engine(
-        "coopbench/Rail-v0",
-        num_agents=trains,
-        height=height,
-        width=width,
-        cities=cities,
-        observation="none",
-    )
-    c, s, rows = engine.constants, engine.state, []
+def measured(row):
+    """Return the mean figures of networks drawn like the maps of a row."""
+    engine = Engine("coopbench/Rail-v0", **parameters(row), observation="none")
+    s, rows = engine.state, []
     for seed in range(NETWORKS):
-        engine.reset(np.array([seed]))
-        grid = s.rail[0].reshape(height + 2, width + 2)[1:-1, 1:-1]
+        engine.reset(np.array([seed], np.uint64))
+        rails = s.rail[0].astype(int)
+        transitions = sum((rails >> bit) & 1 for bit in range(16))
         ways = s.distances[0, s.map_of[0], s.start[0]]
-        rows.append(figures(grid, ways, s.target[0].tolist()))
-    assert c.num_agents == trains
-    return np.mean(rows, axis=0)
+        cells = (rails > 0).sum()
+        switches = (transitions > 2).sum() / cells
+        rows.append((cells, switches, ways.mean(), len(set(s.target[0].tolist()))))
+    return dict(zip(FIGURES, np.mean(rows, axis=0), strict=True))
+
+
+def table(ours):
+    """Return the comparison in Markdown: ours / theirs, and their ratio."""
+    heads = ["size, trains, cities", *(f"{name}: ours / theirs (ratio)" for name in FIGURES)]
+    body = []
+    for mine, row in zip(ours, rows_of(THEIRS), strict=True):
+        title = f"{row['height']} x {row['width']}, {row['num_agents']}, {row['cities']}"
+        title += ", grid" if row["grid_mode"] == "1" else ""
+        lines = row["rails_between_cities"], row["rail_pairs_in_city"]
+        title += "" if lines == ("2", "2") else f", {lines[0]} lines, {lines[1]} pairs"
+        cells = [
+            f"{float(mine[name]):.3g} / {float(row[name]):.3g} "
+            f"({float(mine[name]) / float(row[name]):.2f})"
+            for name in FIGURES
+        ]
+        body.append([title, *cells])
+    return rows_table(heads, body)
 
 
 def main():
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDINGS
-    print(f"{'map':36} {'rails':>13} {'switches':>13} {'way':>13} {'targets':>13}")
-    ratios = []
-    for file in sorted(folder.glob("g[01]*.npz")):
-        theirs, (height, width, trains) = of_file(file)
-        ours = of_networks(height, width, trains, CITIES.get(file.stem[:3], 2))
-        ratios.append(ours / np.array(theirs))
-        pairs = [f"{a:6.3g} {b:6.3g}" for a, b in zip(theirs, ours, strict=True)]
-        print(f"{file.stem:36} {' '.join(pairs)}")
-    print("mean of ours / theirs:", np.mean(ratios, axis=0).round(2))
+    parser = argparse.ArgumentParser(description="Networks of Rail beside those of flatland-rl.")
+    parser.add_argument("--record", action="store_true", help=f"store the figures in {OURS.name}")
+    arguments = parser.parse_args()
+    ours = [measured(row) for row in rows_of(THEIRS)]
+    print(table(ours))
+    if arguments.record:
+        with OURS.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(FIGURES), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({name: f"{value:.5g}" for name, value in row.items()} for row in ours)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import audit
 import plots
+import rail_tables
 import results_tables
 import speed_tables
 
@@ -153,6 +154,7 @@ def pages() -> dict[Path, dict[str, str]]:
             "": facts(env_id),
             "certificate": certificate(env_id),
         }
+    contents[ROOT / "docs" / "environments" / "rail.md"] |= rail_tables.parts()
     contents[ROOT / "docs" / "protocol-tables.md"] = {"": listing()}
     parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
     contents[ROOT / "docs" / "training.md"] = parts

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import gymnasium
 import numpy as np
 import pytest
+import rail_networks
 import rail_recordings as recordings
 
 from coopbench_envs.arrays import unpack
@@ -171,19 +172,10 @@ def test_action_table():
 
 # --- networks ------------------------------------------------------------------------------------
 
-SIZES = {
-    "smallest": {"num_agents": 2, "height": 22, "width": 22},
-    "default": {},
-    "wide": {"num_agents": 10, "height": 20, "width": 45, "cities": 4},
-    "many tracks": {"height": 40, "width": 40, "rail_pairs_in_city": 3, "rails_between_cities": 4},
-    "three stops": {"height": 40, "width": 40, "cities": 4, "line_length": 3},
-    "grid": {"height": 40, "width": 40, "cities": 6, "grid_mode": True, "level_free": 0.5},
-}
 
-
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", rail_networks.SIZES)
 def test_networks_are_consistent_and_every_train_has_a_way(size):
-    engine = Engine(RAIL, 4, observation="none", **SIZES[size])
+    engine = Engine(RAIL, 4, observation="none", **rail_networks.SIZES[size])
     networks = set()
     for first in range(0, 12, 4):
         engine.reset(np.arange(first, first + 4))
@@ -191,6 +183,16 @@ def test_networks_are_consistent_and_every_train_has_a_way(size):
             check_instance(engine, lane)
             networks.add(engine.state.rail[lane].tobytes())
     assert len(networks) == 12
+
+
+@pytest.mark.parametrize("size", rail_networks.SIZES)
+def test_networks_keep_what_the_page_promises(size):
+    engine = Engine(RAIL, 300, observation="none", **rail_networks.SIZES[size])
+    engine.reset(np.arange(300, dtype=np.uint64))
+    rail_networks.check(engine)
+    engine.state.rail[7, engine.state.target[7, 0]] = 0  # what leads there lacks its counterpart
+    with pytest.raises(AssertionError, match="counterpart"):
+        rail_networks.check(engine)
 
 
 def check_instance(engine, lane):

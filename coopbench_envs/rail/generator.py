@@ -107,15 +107,15 @@ _NOT_LAID = ("empty", "symmetric switch", "dead end")
 
 
 def _grid(p: Any, cities: int, rows: int, columns: int, radius: int) -> np.ndarray:
-    """Return the centres of evenly spaced cities."""
-    down = min(rows, max(1, math.ceil(math.sqrt(cities * p.height / p.width))))
+    """Return the centres of evenly spaced cities, outer ones at the edges, as in flatland-rl."""
+    down = min(rows, math.ceil(math.sqrt(cities * p.height / p.width)))
     across = min(columns, math.ceil(cities / down))
-    down = min(rows, math.ceil(cities / across))
-    places = [
-        np.rint(np.linspace(radius + 2, side - radius - 1, 2 * number + 1)[1::2]).astype(np.int64)
+    first = radius + 2  # counted without the ring
+    lines, files = (
+        np.linspace(first, side - first, number).astype(np.int64) + 1
         for side, number in ((p.height, down), (p.width, across))
-    ]
-    centres: np.ndarray = (places[0][:, None] * (p.width + 2) + places[1][None]).ravel()[:cities]
+    )
+    centres: np.ndarray = (lines[None] * (p.width + 2) + files[:, None]).ravel()[:cities]
     return centres
 
 
@@ -153,6 +153,8 @@ def draw_network(c, s, i, rng, yard):
         inside = 0 < row <= c.height and 0 < column <= c.width
         s.closed[i, cell] = 0 if inside else 1
     cities = place_cities(c, s, i, rng)
+    for k in range(cities, c.num_cities):
+        s.city[i, k, PLACE] = 0
     for cell in range(c.cells):
         if s.closed[i, cell] == 2:
             s.closed[i, cell] = 0
