@@ -27,6 +27,7 @@ def parts() -> dict[str, str]:
         "battle_groups": groups("skirmish-standard", "episodes"),
         "battles_standard": returns("skirmish-standard"),
         "railways": pairs("rail-standard", *BROUGHT_HOME),
+        "railways_learned": learned("rail-standard"),
         "railways_scaling": pairs("rail-scaling", *BROUGHT_HOME),
         "groups": groups(GAMES, "episodes"),
         "tasks": tasks(GAMES),
