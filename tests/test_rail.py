@@ -195,6 +195,15 @@ def test_networks_keep_what_the_page_promises(size):
         rail_networks.check(engine)
 
 
+@pytest.mark.parametrize("cities", [0, 4])
+def test_a_grid_has_as_many_cities_as_asked(cities):
+    size = {"height": 42, "width": 21, "cities": cities, "line_length": max(2, cities)}
+    engine = Engine(RAIL, grid_mode=True, observation="none", **size)
+    engine.reset(np.array([0]))
+    assert len(engine.constants.grid_centres) == cities
+    check_instance(engine, 0)
+
+
 def check_instance(engine, lane):
     """Import what the generator has drawn: this checks exits, starts, targets and ways."""
     start(Engine(RAIL, **engine.parameters._asdict()), exported(engine, lane), reachable=True)

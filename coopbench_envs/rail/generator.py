@@ -95,7 +95,9 @@ def plan_of(p: Any, shares: Mapping[Fraction, float], unit: int, horizon: int) -
         num_cities=cities,
         pairs=p.rail_pairs_in_city,
         rails_between=p.rails_between_cities,
-        grid_centres=_grid(p, cities, rows, columns, radius) if p.grid_mode else _NOWHERE,
+        grid_centres=(
+            _grid(p, cities, rows, columns, radius) if p.grid_mode and cities > 0 else _NOWHERE
+        ),
         level_free_share=p.level_free,
         is_type=is_type,
         radius_city=radius,
@@ -110,6 +112,7 @@ def _grid(p: Any, cities: int, rows: int, columns: int, radius: int) -> np.ndarr
     """Return the centres of evenly spaced cities, outer ones at the edges, as in flatland-rl."""
     down = min(rows, math.ceil(math.sqrt(cities * p.height / p.width)))
     across = min(columns, math.ceil(cities / down))
+    down = max(down, math.ceil(cities / across))  # narrow maps: flatland-rl leaves cities out
     first = radius + 2  # counted without the ring
     lines, files = (
         np.linspace(first, side - first, number).astype(np.int64) + 1
