@@ -4,7 +4,7 @@
     python benchmarks/rail_maps.py --record    # and store it for the page of the environment
 
 Maps of flatland-rl are represented by the means that ``tools/flatland_maps.py`` has written to
-``benchmarks/results/flatland_maps.csv``; of every kind in that file 200 networks are drawn.
+``benchmarks/results/flatland_maps.csv``; of every kind in that file 2000 networks are drawn.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from coopbench_envs.engine import Engine
 
 RESULTS = Path(__file__).resolve().parent / "results"
 THEIRS, OURS = RESULTS / "flatland_maps.csv", RESULTS / "rail_maps.csv"
-NETWORKS = 200
+NETWORKS = 2000  # enough to leave the errors of the other side only
 FIGURES = ("rails", "switches", "way", "targets")
 COUNTS = ("height", "width", "num_agents", "cities", "rails_between_cities", "rail_pairs_in_city")
 
