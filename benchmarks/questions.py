@@ -121,10 +121,13 @@ def of_late_changes(protocol: Protocol, table: EpisodeTable) -> Table:
 
 
 def rise(courses: Sequence[Progress], metric: str, width: float) -> str:
-    """Return the rise of a metric over the last quarter of the checkpoints, with its interval."""
-    if not courses:
+    """Return the rise of a metric over the last quarter of the checkpoints, with its interval.
+
+    Runs of fewer than four checkpoints have no last quarter.
+    """
+    quarter = min((len(course) for course in courses), default=0) // 4
+    if quarter == 0:
         return "—"
-    quarter = min(len(course) for course in courses) // 4
     rows = [course.metrics[metric] / width for course in courses]
     late = [row[-quarter:].mean(axis=0) - row[-2 * quarter : -quarter].mean(axis=0) for row in rows]
     crossed = Crossed([Grid(np.stack(late))])

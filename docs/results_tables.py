@@ -34,7 +34,8 @@ def parts() -> dict[str, str]:
         "learners_own": groups(GAMES, "runs"),
         "learners_team": groups("coopetition-team", "runs"),
         "learners_tasks": learned(GAMES),
-        "answers": answers(),
+        "answers": answers("answers.md"),
+        "learners": answers("learners.md"),
     }
 
 
@@ -147,9 +148,9 @@ def learned(name: str) -> str:
     return rows_table(["Task", "Learner", "Score", "Runs"], body)
 
 
-def answers() -> str:
-    """What the runs of both tracks answer, as ``benchmarks/questions.py`` has written it."""
-    file = RESULTS / GAMES / "answers.md"
+def answers(name: str) -> str:
+    """What runs answer, as ``benchmarks/questions.py`` has written it."""
+    file = RESULTS / GAMES / name
     if not file.is_file():
         return missing(GAMES, "runs")
     return file.read_text(encoding="utf-8").replace("## ", "#### ").strip()
