@@ -128,24 +128,31 @@ def returns(name: str) -> str:
 def learned(name: str) -> str:
     """Mean normalised score and interval of every learner on every task of a protocol."""
     protocol = load_protocol(name)
-    rows = [
-        row
+    rows = {
+        (row["task"], row["policy"]): row
         for row in stored(name, "estimates.csv", "runs")
         if row["metric"] == protocol.report.score
-    ]
+    }
     if not rows:
         return missing(name, "runs")
 
-    def cell(row: dict[str, str]) -> str:
-        bounds = protocol.task_of(row["task"]).bounds
+    def cell(task: str, policy: str) -> str:
+        if (task, policy) not in rows:
+            return "—"  # has not been trained
+        row, bounds = rows[task, policy], protocol.task_of(task).bounds
         ends = (
             (float(row[key] or "nan") - bounds.low) / (bounds.high - bounds.low)
             for key in ("mean", "low", "high")
         )
         return interval(*ends, ".2f")
 
-    body = [(f"`{row['task']}`", f"`{row['policy']}`", cell(row), row["count"]) for row in rows]
-    return rows_table(["Task", "Learner", "Score", "Runs"], body)
+    played, policies = (list(dict.fromkeys(key[k] for key in rows)) for k in (0, 1))
+    counts = {
+        policy: {row["count"] for (_, p), row in rows.items() if p == policy} for policy in policies
+    }
+    heads = (f"`{policy}`, {' or '.join(sorted(counts[policy]))} runs" for policy in policies)
+    body = [(f"`{task}`", *(cell(task, policy) for policy in policies)) for task in played]
+    return rows_table(["Task", *heads], body)
 
 
 def answers(name: str) -> str:
