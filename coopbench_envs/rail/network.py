@@ -79,6 +79,8 @@ def lay_city(yard, i, centre, axis, tracks, exits, radius):
                 lay_siding(yard, i, centre, axis, k, tracks, radius)
     for k in range(first, first + exits - 1):
         lay_crossovers(yard, i, centre + (k - tracks // 2) * side, axis, radius)
+    if exits == 1:
+        lay_crossover(yard, i, centre + (first - 1 - tracks // 2) * side, axis)
 
 
 @routine
@@ -114,6 +116,15 @@ def lay_crossovers(yard, i, here, axis, radius):
                 add(yard, i, beside + shift, axis, (turn + 2) & 3)
                 add(yard, i, here + shift, (turn + 2) & 3, axis)
                 up = True
+
+
+@routine
+def lay_crossover(yard, i, here, axis):
+    """Join the siding of a city with one exit with the next track, beside the station."""
+    turn, cell = (axis + 1) & 3, here + yard.delta[axis]
+    if yard.rail[i, cell] == pair_of(axis, axis) and both_fit(yard, i, cell, axis, turn):
+        add(yard, i, cell, axis, turn)
+        add(yard, i, cell + yard.delta[turn], turn, axis)
 
 
 @subroutine
