@@ -65,6 +65,17 @@ def trains(observation: str) -> Comparison:
     )
 
 
+def qmix(networks: str) -> Comparison:
+    """Return the comparison of QMIX on a battle; the agents of this package have a memory."""
+    return Comparison(
+        "benchmarl",
+        "BenchMARL",
+        f"steps of QMIX, `3m`, agents there {networks}",
+        ("train_benchmarl.py", "3m", networks),
+        ("train_qmix.py", "3m"),
+    )
+
+
 ROUTING = ("play_coopbench.py", "coopbench/Routing-v0", "64")
 CROWD = '{"num_agents": 32, "map_params": {"obstacle_density": 0.15}}'
 COMPARISONS = (
@@ -111,6 +122,8 @@ COMPARISONS = (
         ("train_sb3.py", "coopbench/TrustDilemma-v1", "128"),
         ("train_coopbench.py", "coopbench/TrustDilemma-v1", "128x128"),
     ),
+    qmix("recurrent"),
+    qmix("memoryless"),
 )
 
 

@@ -6,7 +6,7 @@ Actions are discrete and some are illegal, the team has one reward, and there is
     build/interop/torchrl/bin/python examples/benchmarl_qmix.py --map 3m --steps 40000
 
 Any algorithm of BenchMARL with discrete actions will do: qmix, vdn, iql, mappo, ippo and so on. The
-networks have no memory. Afterwards this prints how often 100 episodes are won: with what was
+networks have no memory, or with ``--recurrent`` that of a GRU. Afterwards this prints how often 100 episodes are won: with what was
 learned, with the heuristic of the rules and with random legal actions, on the same seeds; and how
 many steps of the game were trained on per second of processor time. ``--steps 0`` shows the
 networks before training. Needs ``requirements-torchrl.txt``.
@@ -21,6 +21,7 @@ import pettingzoo
 import torch
 from benchmarl.algorithms import algorithm_config_registry
 from benchmarl.experiment import Experiment, ExperimentConfig
+from benchmarl.models.gru import GruConfig
 from benchmarl.models.mlp import MlpConfig
 from benchmarl_mappo import CoopbenchTask, parts
 from pettingzoo.utils import BaseParallelWrapper
@@ -87,7 +88,7 @@ class BattleTask(CoopbenchTask):
         return parts(env, "action_mask")
 
 
-def make_experiment(map_name, algorithm, steps, seed, folder):
+def make_experiment(map_name, algorithm, steps, seed, folder, recurrent=False):
     """Return BenchMARL's experiment; its own evaluation is off, because coopbench does that."""
     torch.set_num_threads(1)  # small networks gain nothing from more
     config = ExperimentConfig.get_from_yaml()
@@ -108,9 +109,25 @@ def make_experiment(map_name, algorithm, steps, seed, folder):
     return Experiment(
         task=BattleTask(f"skirmish_{map_name}", game),
         algorithm_config=algorithm_config_registry[algorithm].get_from_yaml(),
-        model_config=MlpConfig(num_cells=[64, 64], layer_class=nn.Linear, activation_class=nn.ReLU),
+        model_config=networks(recurrent),
         seed=seed,
         config=config,
+    )
+
+
+def networks(recurrent):
+    """Return the shape of the agents' networks: 64 units, with or without memory."""
+    if not recurrent:
+        return MlpConfig(num_cells=[64, 64], layer_class=nn.Linear, activation_class=nn.ReLU)
+    return GruConfig(
+        hidden_size=64,
+        n_layers=1,
+        bias=True,
+        dropout=0.0,
+        compile=False,
+        mlp_num_cells=[64],
+        mlp_layer_class=nn.Linear,
+        mlp_activation_class=nn.ReLU,
     )
 
 

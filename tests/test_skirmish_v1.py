@@ -1,5 +1,6 @@
 """Skirmish-v1 by hand: the clock, blows at once, contacts, ways, drawn starts, sight, rewards."""
 
+import copy
 import json
 import math
 from itertools import product
@@ -495,7 +496,8 @@ def test_mirrored_teams_win_equally_often(start):
 def test_one_driver_serves_all_maps():
     types = set()
     for name, start in product(bundled_maps(), ("drawn", "shifted", "fixed")):
-        types.add(numba.typeof(Engine(ID, map=name, start=start).constants))
+        constants = Engine(ID, map=name, start=start).constants
+        types |= {numba.typeof(constants), numba.typeof(copy.deepcopy(constants))}
     types |= {numba.typeof(Engine(ID, teams="drawn", race=race).constants) for race in RACES}
     assert len(types) == 1
 

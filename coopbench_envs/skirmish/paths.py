@@ -14,7 +14,6 @@ MOST_GROUND = 2048  # cells of ground of a map that is not a rectangle
 _STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 _NOWHERE = -1
 _NO_WAYS = np.zeros((0, 0), np.int8)
-_NO_WAYS.flags.writeable = False  # as other ways are: arrays of one type have one driver
 
 
 class Ground(NamedTuple):
@@ -105,8 +104,7 @@ def _ways(shape: tuple[int, int], cells: bytes) -> np.ndarray:
     for k in reversed(range(len(_STEPS))):
         closer = distance[:, neighbours[:, k]] == distance[:, :number] - 1
         way[closer & np.isfinite(distance[:, :number])] = k
-    way.flags.writeable = False
-    return way
+    return way  # not read-only: a copy would not be, and arrays of another type need a driver more
 
 
 @routine
