@@ -2,13 +2,15 @@
 
     python benchmarks/tuning.py ippo --trials 40 --steps 150000 --out tuning.jsonl
     python benchmarks/tuning.py ippo --finalists 5 --steps 500000 --out tuning.jsonl
+    python benchmarks/tuning.py qmix_shared --protocol skirmish-small --task 3m-drawn \
+        --steps 300000 --episodes 400 --settings '{"learning_rate": 0.001}' --out tuning.jsonl
 
 The first command draws settings at random from ``SPACE`` and trains each of them once on some
-tasks; the second trains the best of these on all trained tasks, with other seeds. Neither training
-seeds nor episodes are those of the protocol. Training meets the partners of the protocol, and the
-last policy plays what training meets: the trained task and, beside partners, the focal task of its
-game. The score of a trial is the mean of the normalised scores over these tasks. Trials already in
-the file are kept.
+tasks; the second trains the best of these on all trained tasks, with other seeds; the third tries
+settings that are named. Neither training seeds nor episodes are those of the protocol. Training
+meets the partners of the protocol, and the last policy plays what training meets: the trained task
+and, beside partners, the focal task of its game. The score of a trial is the mean of the normalised
+scores over these tasks. Trials already in the file are kept.
 """
 
 import argparse
@@ -61,7 +63,7 @@ OFF_POLICY: dict[str, list[Any]] = {
 }
 SPACE = {"ippo": ON_POLICY, "ippo_shared": ON_POLICY, "isac": OFF_POLICY, "isac_shared": OFF_POLICY}
 SEEDS, FINAL_SEEDS = (900,), (901,)  # of the trainings of a trial, and of a finalist
-EPISODES = np.arange(700_000, 700_060, dtype=np.uint64)
+FIRST_EPISODE = 700_000
 
 
 def drawn(learner: str, trials: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -73,22 +75,28 @@ def drawn(learner: str, trials: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def scored(
-    protocol: Protocol, task: Task, learner: str, steps: int, seed: int, settings: dict[str, Any]
+    protocol: Protocol,
+    task: Task,
+    learner: str,
+    steps: int,
+    seed: int,
+    settings: dict[str, Any],
+    episodes: int,
 ) -> dict[str, float | None]:
     """Normalised scores after training on a task, by tasks played; None if training diverges."""
     tasks = (task, *protocol.tasks_beside(task.id))
-    beside = {
-        "partners": list(protocol.training_partners(task.id)),
-        "share": protocol.training.share or 0.0,
-    }
+    beside: dict[str, Any] = {}
+    if partners := protocol.training_partners(task.id):
+        beside = {"partners": list(partners), "share": protocol.training.share or 0.0}
     made = make_learner(learner, task.env, task.parameters, seed, **settings, **beside)
     try:
         made.learn(steps)
     except Diverged:
         return dict.fromkeys((played.id for played in tasks), None)
     scores = {}
+    seeds = np.arange(FIRST_EPISODE, FIRST_EPISODE + episodes, dtype=np.uint64)
     for played in tasks:
-        block = play(protocol, Cell(played.id, learner, seed), made.policy(), seeds=EPISODES)
+        block = play(protocol, Cell(played.id, learner, seed), made.policy(), seeds=seeds)
         returns = values(block, protocol.report.score)
         scores[played.id] = float(played.bounds.normalise(returns).mean())
     return scores
@@ -101,12 +109,13 @@ def trial(
     steps: int,
     seeds: tuple[int, ...],
     settings: dict[str, Any],
+    episodes: int,
 ) -> dict[str, Any]:
     """Train and evaluate one setting."""
     begun = time.process_time()
     scores: dict[str, list[float | None]] = {}
     for task, seed in product(tasks, seeds):
-        for name, score in scored(protocol, task, learner, steps, seed, settings).items():
+        for name, score in scored(protocol, task, learner, steps, seed, settings, episodes).items():
             scores.setdefault(name, []).append(score)
     every = [-1.0 if each is None else each for row in scores.values() for each in row]
     return {
@@ -114,6 +123,7 @@ def trial(
         "protocol": protocol.name,
         "steps": steps,
         "seeds": list(seeds),
+        "episodes": episodes,
         "settings": settings,
         "scores": {name: [each and round(each, 4) for each in row] for name, row in scores.items()},
         "mean": round(float(np.mean(every)), 4),
@@ -129,12 +139,15 @@ def kept(file: Path) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("learner", choices=SPACE)
+    parser.add_argument("learner", help=f"has a search space: {', '.join(SPACE)}")
     parser.add_argument("--protocol", default="coopetition-standard")
     parser.add_argument("--task", action="append", help="of a trial; default: four of them")
     parser.add_argument("--trials", type=int, default=0)
     parser.add_argument("--finalists", type=int, default=0)
     parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--settings", type=json.loads, help="tried alone, as JSON")
+    parser.add_argument("--training-seed", type=int, default=SEEDS[0], help="of --settings")
+    parser.add_argument("--episodes", type=int, default=60, help="played after a training")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
@@ -143,9 +156,13 @@ def main() -> None:
     some = [task for task in protocol.trained_tasks if task.id in names]
     stored = [t for t in kept(arguments.out) if t["learner"] == arguments.learner]
     known = {json.dumps([t["settings"], t["steps"], t["seeds"]]) for t in stored}
+    if arguments.trials and arguments.learner not in SPACE:
+        parser.error(f"{arguments.learner} has no search space; there are {', '.join(SPACE)}.")
     work = [
         (some, SEEDS, each) for each in drawn(arguments.learner, arguments.trials, arguments.seed)
     ]
+    if arguments.settings is not None:
+        work.append((some, (arguments.training_seed,), arguments.settings))
     trials = [t for t in stored if tuple(t["seeds"]) == SEEDS]
     best = sorted(trials, key=lambda t: -t["mean"])[: arguments.finalists]
     every = list(protocol.trained_tasks)
@@ -153,7 +170,8 @@ def main() -> None:
     for tasks, seeds, settings in work:
         if json.dumps([settings, arguments.steps, list(seeds)]) in known:
             continue
-        score = trial(protocol, tasks, arguments.learner, arguments.steps, seeds, settings)
+        how = (arguments.learner, arguments.steps, seeds, settings, arguments.episodes)
+        score = trial(protocol, tasks, *how)
         with arguments.out.open("a") as file:
             file.write(json.dumps(score) + "\n")
             file.flush()
