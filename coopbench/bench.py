@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -14,28 +15,50 @@ import numpy as np
 import coopbench_envs
 from coopbench_envs.engine import NEXT_STEP, Engine
 
-__all__ = ["agent_steps_per_second", "run", "single_steps_per_second"]
+__all__ = ["Rate", "agent_steps_per_second", "run", "single_steps_per_second"]
 
 LANES = (1, 64, 1024)
+_TWIN_LANES = 4
 _TWIN = (
     "import json, sys; from coopbench.bench import agent_steps_per_second as f; "
-    "print(json.dumps(f(sys.argv[1], 4, float(sys.argv[2]))))"
+    f"print(json.dumps(f(sys.argv[1], {_TWIN_LANES}, float(sys.argv[2]))))"
 )
 
 
-def run(env_ids: list[str] | None, seconds: float, report: Callable[[str], Any]) -> None:
-    """Measure the named environments (default: all) and report one line per figure."""
+@dataclass(frozen=True)
+class Rate:
+    """How fast an environment is in one way of stepping it."""
+
+    env: str
+    how: str  # "batch", "plain Python" or "gymnasium.make"
+    lanes: int
+    rate: float  # per second of processor time
+    unit: str  # what is counted
+
+
+def run(
+    env_ids: list[str] | None, seconds: float, report: Callable[[str], Any]
+) -> Iterator[list[Rate]]:
+    """Measure the named environments (default: all) and report one line per figure.
+
+    After each environment the rates of all so far are yielded.
+    """
+    chosen = [coopbench_envs.spec(name).id for name in env_ids or coopbench_envs.ids()]
     report(f"{'environment':<34}{'agent-steps/s':>16}  how")
-    for name in env_ids or coopbench_envs.ids():
-        env_id = coopbench_envs.spec(name).id
+    rates: list[Rate] = []
+    for env_id in chosen:
         for lanes in LANES:
             rate = agent_steps_per_second(env_id, lanes, seconds)
             report(f"{env_id:<34}{rate:>16,.0f}  batch engine, {lanes} lanes, one core")
+            rates.append(Rate(env_id, "batch", lanes, rate, "agent-steps"))
         python = _python_twin(env_id, seconds)
         report(f"{env_id:<34}{python:>16,.0f}  the same kernels in plain Python")
         report(f"{'':<34}{rate / python:>15,.0f}x  batch of {LANES[-1]} against plain Python")
+        rates.append(Rate(env_id, "plain Python", _TWIN_LANES, python, "agent-steps"))
         single = single_steps_per_second(env_id, seconds)
         report(f"{env_id:<34}{single:>16,.0f}  environment steps/s through gymnasium.make")
+        rates.append(Rate(env_id, "gymnasium.make", 1, single, "environment steps"))
+        yield rates
 
 
 def agent_steps_per_second(env_id: str, lanes: int, seconds: float) -> float:

@@ -1,5 +1,6 @@
 """The command line as a stranger would use it, right and wrong; and the README as written."""
 
+import csv
 import json
 import os
 import re
@@ -60,6 +61,18 @@ def test_help_names_every_command(command):
     for name in COMMANDS:
         assert re.search(rf"^\W*{name}\b", listed, re.MULTILINE), name
         assert command(name, "--help").out
+
+
+def test_figures_of_speed_are_stored(command, tmp_path):
+    file = tmp_path / "speed.csv"
+    shown = command("bench", "TrustDilemma-v1", "--seconds", "0.01", "--out", str(file)).out
+    rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+    assert [(row["how"], row["lanes"]) for row in rows] == [
+        *(("batch", lanes) for lanes in ("1", "64", "1024")),
+        ("plain Python", "4"),
+        ("gymnasium.make", "1"),
+    ]
+    assert all(f"{float(row['rate']):,.0f}" in shown for row in rows)
 
 
 def test_everything_is_listed_shown_and_planned(command):
