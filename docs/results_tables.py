@@ -1,12 +1,14 @@
 """Tables of docs/results.md, from the reference results of ``baselines/results``."""
 
 import csv
+import json
 from pathlib import Path
 
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
 
-RESULTS = Path(__file__).resolve().parent.parent / "baselines" / "results"
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS, TRIALS = ROOT / "baselines" / "results", ROOT / "benchmarks" / "results"
 GAMES = "coopetition-standard"
 ARRIVED = ("success_rate", "coordination")
 BROUGHT_HOME = ("normalised_return", "arrived")
@@ -23,6 +25,8 @@ def parts() -> dict[str, str]:
         "published_learned": learned("coopetition-published"),
         "marl": returns("marl-standard"),
         "battles_small": returns("skirmish-small"),
+        "battles_small_learned": learned("skirmish-small"),
+        "battles_small_trials": trials("tuning_skirmish_small.jsonl"),
         "battles": returns("skirmish-published"),
         "battle_groups": groups("skirmish-standard", "episodes"),
         "battles_standard": returns("skirmish-standard"),
@@ -123,6 +127,18 @@ def returns(name: str) -> str:
         for task in dict.fromkeys(row["task"] for row in rows)
     ]
     return rows_table(["Task", *(f"`{policy}`" for policy in policies)], body)
+
+
+def trials(name: str) -> str:
+    """Settings that were tried for a protocol, with the training seed and the mean score."""
+    body = []
+    for line in (TRIALS / name).read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        settings = ", ".join(f"{key} {value}" for key, value in row["settings"].items())
+        seeds = ", ".join(map(str, row["seeds"]))
+        learner = f"`{row['learner']}`"
+        body.append((learner, settings or "defaults", seeds, f"{row['steps']:,}", row["mean"]))
+    return rows_table(["Learner", "Settings", "Seed", "Steps", "Score"], body)
 
 
 def learned(name: str) -> str:

@@ -6,7 +6,7 @@ Actions are discrete and some are illegal, the team has one reward, and there is
     build/interop/torchrl/bin/python examples/benchmarl_qmix.py --map 3m --steps 40000
 
 Any algorithm of BenchMARL with discrete actions will do: qmix, vdn, iql, mappo, ippo and so on. The
-networks have no memory, or with ``--recurrent`` that of a GRU. Afterwards this prints how often 100 episodes are won: with what was
+networks have no memory. Afterwards this prints how often 100 episodes are won: with what was
 learned, with the heuristic of the rules and with random legal actions, on the same seeds; and how
 many steps of the game were trained on per second of processor time. ``--steps 0`` shows the
 networks before training. Needs ``requirements-torchrl.txt``.
@@ -89,7 +89,10 @@ class BattleTask(CoopbenchTask):
 
 
 def make_experiment(map_name, algorithm, steps, seed, folder, recurrent=False):
-    """Return BenchMARL's experiment; its own evaluation is off, because coopbench does that."""
+    """Return BenchMARL's experiment; its own evaluation is off, because coopbench does that.
+
+    Recurrent networks can be trained, as ``benchmarks/peers.py`` does, but not shown below.
+    """
     torch.set_num_threads(1)  # small networks gain nothing from more
     config = ExperimentConfig.get_from_yaml()
     config.max_n_frames = max(steps, 1)
