@@ -1,11 +1,11 @@
-"""Scores of policies on the railway tests of Flatland 3: share arrived, and 1 + normalised return.
+"""Scores of policies on the railway tests of Flatland: share arrived, and what is scored.
 
-    python benchmarks/rail_scores.py [--tests 0-8] [--policy NAME ...]
+    python benchmarks/rail_scores.py [--protocol NAME] [--tests 0-8] [--policy NAME ...]
 
-Plays the ten levels of every test, as ``coopbench evaluate rail-published-1`` does, and prints a
-table in Markdown: share arrived with its 95 % interval over levels, and the score. The last rows
-have the means over tests, the Round 1 score of the challenge plus 1, and the seconds of processor
-time that an episode of the largest test takes.
+Plays the ten levels of every test, as ``coopbench evaluate NAME`` does, and prints a table in
+Markdown: share arrived with its 95 % interval over levels, and the score, which is 1 + normalised
+return, or the return of the challenge of 2020 (at most 0) under its protocols. The last row has the
+means over tests. Comments have the seconds of processor time that an episode takes.
 """
 
 import argparse
@@ -29,7 +29,7 @@ LEVELS = 10
 T_QUANTILE = 2.262  # of Student's distribution with nine degrees of freedom, 97.5 %
 
 
-def play(task, policy):
+def play(task, policy, metric):
     """Return share arrived and score of every level, and seconds for an episode."""
     engine = Engine(task.env, LEVELS, **task.parameters | {"observation": "none"})
     fields = instance_state(task, engine.constants, LEVELS)
@@ -41,26 +41,27 @@ def play(task, policy):
     seconds = (time.process_time() - begun) / LEVELS
     names = list(engine.spec.metrics)
     measures = engine.control.measures
-    arrived, score = (measures[:, names.index(n)] for n in ("arrived", "normalised_return"))
-    return arrived, 1 + score, seconds
+    arrived, score = (measures[:, names.index(n)] for n in ("arrived", metric))
+    return arrived, 1 + score if metric == "normalised_return" else score, seconds
 
 
 def main():
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Scores on the railway tests of Flatland 3.")
+    parser = argparse.ArgumentParser(description="Scores on the railway tests of Flatland.")
     parser.add_argument("--protocol", default="rail-published-1")
     parser.add_argument("--tests", default="0-8")
     parser.add_argument("--policy", nargs="+", default=POLICIES)
     options = parser.parse_args()
     first, last = map(int, options.tests.split("-"))
-    tasks = [t for t in load_protocol(options.protocol).task if first <= t.axes["test"] <= last]
+    protocol = load_protocol(options.protocol)
+    tasks = [t for t in protocol.task if first <= t.axes["test"] <= last]
     print(f"| test (trains) | {' | '.join(options.policy)} |")
     print(f"|---|{'---|' * len(options.policy)}", flush=True)
     means = {policy: [] for policy in options.policy}
     for task in tasks:
         cells = []
         for policy in options.policy:
-            arrived, score, seconds = play(task, policy)
+            arrived, score, seconds = play(task, policy, protocol.report.score)
             means[policy].append((arrived.mean(), score.mean()))
             half = T_QUANTILE * arrived.std(ddof=1) / math.sqrt(LEVELS)
             cells.append(f"{arrived.mean():.2f} ± {half:.2f} / {score.mean():.3f}")
