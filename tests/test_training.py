@@ -382,6 +382,22 @@ class MemoryKeeper:
         pass
 
 
+def test_a_large_state_is_written_less_often(protocol, tmp_path, monkeypatch):
+    monkeypatch.setattr(training_run, "_CHEAP", 0.0)
+    monkeypatch.setattr(training_run, "_SHARE", 0.0)
+    scope = Scope(["trust"], [5])
+    (planned,) = training_plan.runs(protocol, "steady", tmp_path / "none", scope, {})
+    keeper = MemoryKeeper()
+    job = dataclasses.replace(planned, keeper=keeper)
+    whole = job(None)
+    assert len(keeper.states) == 2  # the first and the last one
+    assert keeper.summary["steps"] == [20, 40, 60]
+    del keeper.states[1:]
+    again = job(None)
+    assert again.model.facts["resumed"] == [20]
+    assert again.model.policy.pack() == whole.model.policy.pack()
+
+
 def test_a_run_needs_no_folder(protocol, tmp_path):
     """Its state goes to the keeper that its job names, and it is resumed from there."""
     (planned,) = training_plan.runs(

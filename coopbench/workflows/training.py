@@ -51,9 +51,9 @@ def train(
     The report covers everything in the folder ``out``, including fixed policies, and as in
     ``evaluate`` shipped reference runs; ``progress`` is that of ``evaluate``, too.
 
-    A run that was stopped is resumed from its last interval, and its metadata say so. A run whose
-    results are in the folder is not trained again. A run whose numbers became infinite or undefined
-    is recorded as failed.
+    A run that was stopped is resumed from its last saved interval, and its metadata say so. A run
+    whose results are in the folder is not trained again. A run whose numbers became infinite or
+    undefined is recorded as failed.
 
     ``steps`` changes the budget. ``smoke`` takes a hundredth of it, to test whether everything
     works, and changes hyperparameters so that something is learned within it; the report then says

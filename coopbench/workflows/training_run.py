@@ -35,6 +35,9 @@ __all__ = ["Outcome", "TrainJob", "cell_of", "mismatch", "settings_and_budget"]
 
 _FORMAT = 1
 _INSTANT = 1e-9  # seconds: less than any training takes
+# A state that is written within so many seconds is written after every interval, a larger one when
+# that takes at most this share of the time.
+_CHEAP, _SHARE = 0.5, 0.05
 _LIBRARIES = ("torch", "stable-baselines3")  # what trained a policy besides this package
 _RUNNING, _FINISHED, _DIVERGED = "running", "finished", "diverged"
 
@@ -213,7 +216,11 @@ class _Run:
         return Trained(read_policy(course.best), course.progress(job.cell), facts)
 
     def _train(self, learner_arrays: Mapping[str, np.ndarray], tell: Tell | None) -> None:
-        """Train interval by interval and write the state after each of them."""
+        """Train interval by interval and write the state after each of them.
+
+        A large state, as one with a replay, is written after fewer of them, so that writing takes
+        a small share of the time; after a kill the intervals since then are trained again.
+        """
         job, course = self._job, self._course
         task, budget = job.task, job.budget
         learner = make_learner(job.learner, task.env, task.parameters, job.seed, **job.settings)
@@ -224,13 +231,21 @@ class _Run:
             except (ValueError, LookupError, TypeError) as error:
                 raise ValueError(self._unreadable(error)) from None
             course.resumed.append(last)
+        written, cost = time.perf_counter(), 0.0
         with closing(job.keeper.scalars(last)) as scalars:
             for mark in range(last + budget.interval, budget.steps + 1, budget.interval):
                 if not self._interval(learner, mark, scalars):
                     self._write({})
                     return
                 course.status = _FINISHED if mark == budget.steps else _RUNNING
-                self._write(learner.save() if course.status == _RUNNING else {})
+                start = time.perf_counter()
+                if course.status == _FINISHED:
+                    self._write({})
+                elif cost <= _CHEAP or elapsed(written) * _SHARE > cost:
+                    self._write(learner.save())
+                    written, cost = time.perf_counter(), elapsed(start)
+                else:
+                    self._note()
                 if tell is not None:
                     tell(mark / budget.steps)
 
@@ -288,6 +303,10 @@ class _Run:
                 f"that it can be read again. Choose hyperparameters with which it remembers less."
             )
         self._job.keeper.write(content)
+        self._note()
+
+    def _note(self) -> None:
+        """Write the summary."""
         self._job.keeper.note(json.dumps(self._summary(), indent=2) + "\n")
 
     def _summary(self) -> dict[str, Any]:

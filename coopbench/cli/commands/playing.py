@@ -173,7 +173,7 @@ def train(
 ) -> None:
     """Train a learner on a protocol's tasks, play what it learned, and write the report.
 
-    Runs are saved after every interval: rerun the same command to resume after
+    Runs are saved as they go: rerun the same command to resume after
     an interruption. The report includes all results that the folder already
     holds, for instance those of fixed policies that were evaluated into it.
     """
@@ -243,7 +243,7 @@ def exploit(
 ) -> None:
     """Learn best responses against trained policies: how much one seat gains beside each run.
 
-    Runs are saved after every interval: rerun the same command to resume after
+    Runs are saved as they go: rerun the same command to resume after
     an interruption.
     """
     from coopbench.playing.runner import Runner, by_cell
