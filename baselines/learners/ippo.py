@@ -94,7 +94,9 @@ class _Rollout:
         self.actions = torch.zeros(shape if game.discrete else (*shape, game.outputs))
         self.log_probs, self.estimates = torch.zeros(shape), torch.zeros(shape)
         self.rewards, self.done = torch.zeros(shape), torch.ones(shape, dtype=torch.bool)
-        self.valid = torch.zeros(shape, dtype=torch.bool)
+        # The actor learns from valid rows; the critic also from those of agents that have fallen
+        # but whose team still earns, since their values are in the estimates of earlier steps.
+        self.valid, self.taught = (torch.zeros(shape, dtype=torch.bool) for _ in range(2))
         choices = (*shape, game.outputs) if game.discrete else (length, 0)
         self.legal = torch.ones(choices, dtype=torch.bool)
         self.advantages, self.targets = torch.zeros(shape), torch.zeros(shape)
@@ -118,13 +120,19 @@ class _Rollout:
         self.log_probs[at] = log_probs
         return actions.numpy()
 
-    def earn(self, at: int, step: Transition, rewards: "torch.Tensor") -> None:
-        """Store the rewards of step ``at``, and which rows are done."""
+    def earn(self, at: int, step: Transition, rewards: "torch.Tensor", taught: np.ndarray) -> None:
+        """Store the rewards of step ``at``, which rows are done, and from which is learned."""
         import torch
 
         self.rewards[at] = rewards
         self.done[at] = torch.from_numpy(step.done)
         self.valid[at] = torch.from_numpy(step.valid)
+        self.taught[at] = torch.from_numpy(taught)
+        if self.legal.numel():  # the fallen have no choice: nothing changes how probable it is
+            fallen = self.taught[at] & ~self.valid[at]
+            self.legal[at, fallen] = False
+            self.legal[at, fallen, self.actions[at, fallen].long()] = True
+            self.log_probs[at, fallen] = 0.0
 
     def close(self, following: "torch.Tensor", gamma: float, decay: float) -> None:
         """Estimate advantages; ``following``: values after the last step.
@@ -136,17 +144,26 @@ class _Rollout:
         self.targets = self.advantages + self.estimates
 
     def get(self, batch_size: int) -> Iterator[Any]:
-        """Yield the rows of living agents in random order, in parts of nearly equal size."""
+        """Yield what is learned from in random order, in parts of nearly equal size.
+
+        Advantages have a mean of 0 and a standard deviation of 1 over the valid rows of a part, and
+        are 0 in the others.
+        """
         import torch
         from stable_baselines3.common.type_aliases import RolloutBufferSamples
 
-        rows = self.valid.flatten().nonzero().flatten()
+        rows = self.taught.flatten().nonzero().flatten()
         rows = rows[torch.randperm(len(rows))]
-        arrays = (self.actions, self.estimates, self.log_probs, self.advantages, self.targets)
         for some in rows.tensor_split(-(-len(rows) // batch_size)):
-            inputs = self.inputs.flatten(0, 1)[some]
+            inputs, gains, valid = (
+                array.flatten(0, 1)[some] for array in (self.inputs, self.advantages, self.valid)
+            )
+            if valid.sum() > 1:
+                gains = (gains - gains[valid].mean()) / (gains[valid].std() + 1e-8)
             seen = (inputs, self.legal.flatten(0, 1)[some]) if self.legal.numel() else inputs
-            yield RolloutBufferSamples(seen, *(array.flatten(0, 1)[some] for array in arrays))
+            arrays = (self.actions, self.estimates, self.log_probs)
+            parts = (array.flatten(0, 1)[some] for array in arrays)
+            yield RolloutBufferSamples(seen, *parts, gains * valid, self.targets.flatten()[some])
 
     @property
     def values(self) -> np.ndarray:
@@ -250,8 +267,10 @@ class IPPO(RowLearner):
             for model, rollout, inputs, legal in zip(*parts, strict=True):
                 seen = rollout.see(self._at, inputs, legal)
                 actions.append(rollout.decide(self._at, *model.policy(seen)))
+            learning = self._rows.parts(self._rows.learning())
             for k, step in enumerate(self._rows.step(actions)):
-                self._rollouts[k].earn(self._at, step, self._earned(k, step))
+                taught = learning[k] if self._rows.engine.falling else step.valid
+                self._rollouts[k].earn(self._at, step, self._earned(k, step), taught)
         self.steps += self._params.lanes
         self._at += 1
 
@@ -336,6 +355,7 @@ def _model(game: Rows, params: Params) -> Any:
         n_steps=1,  # of a buffer that is not used
         batch_size=params.batch_size,
         n_epochs=params.epochs,
+        normalize_advantage=False,  # the rollout does it
         gamma=params.gamma,
         gae_lambda=params.gae_lambda,
         clip_range=params.clip,

@@ -355,7 +355,8 @@ class PPO(RowLearner):
             over = np.repeat(lanes.over, seats) if use.team else step.done
             rollout.over[self._at] = torch.from_numpy(over)
             rollout.acted[self._at] = torch.from_numpy(step.valid)
-            if not use.team:
+            # Values of agents that have fallen are in the estimates of earlier steps.
+            if not (use.team or engine.falling):
                 rollout.taught[self._at] = rollout.acted[self._at]
             scaled = model.rewards(step) if self._params.scale_rewards else step.rewards
             rewards = torch.from_numpy(scaled).clone()
