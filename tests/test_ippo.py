@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import toy_echo
 import toy_meeting
+import toy_team
 
 from coopbench.baselines import train_ippo
 from coopbench.baselines.game import Game
@@ -31,7 +32,7 @@ QUICK |= {"learning_rate": 5e-3, "entropy": 0.0}
 def _toys():
     """Make the toys known to the tests of this file alone."""
     with pytest.MonkeyPatch.context() as patch:
-        for toy in (toy_echo, toy_meeting):
+        for toy in (toy_echo, toy_meeting, toy_team):
             patch.setitem(registration._modules, toy.SPEC.id, toy.__name__)
             patch.setitem(registration._specs, toy.SPEC.id, toy.SPEC)
         yield
@@ -280,6 +281,22 @@ def test_nothing_is_learned_from_the_dead(name):
         assert count[0] > 0
     assert _same(states["plain"], states["dead"])
     assert not _same(states["plain"], states["living"])
+
+
+def test_the_critic_knows_what_the_team_earns_after_a_member_has_fallen():
+    """Member 1 falls after its first step; if that was choice 1, the last step pays 1."""
+    game = {"rule": toy_team.FALL, "horizon": 3}
+    learner = make_learner("ippo", toy_team.SPEC.id, game, 0, gamma=0.9, **QUICK)
+    learner.learn(512 * 30)
+    fallen = learner._rollouts[1]
+    dead = fallen.taught & ~fallen.valid
+    assert dead.any()
+    assert not learner._rollouts[0].taught.logical_xor(learner._rollouts[0].valid).any()
+    # The next to last step is worth .9, the last 1; nothing observed tells them apart.
+    assert fallen.estimates[dead].mean() == pytest.approx(0.95, abs=0.1)
+    assert (fallen.log_probs[dead] == 0.0).all()
+    assert (fallen.legal[dead].sum(1) == 1).all()
+    assert (fallen.actions[fallen.valid] == 1).float().mean() > 0.9
 
 
 def test_a_rollout_of_the_dead_alone_is_passed_over(monkeypatch):
