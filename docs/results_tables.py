@@ -130,15 +130,15 @@ def returns(name: str) -> str:
 
 
 def trials(name: str) -> str:
-    """Settings that were tried for a protocol, with the training seed and the mean score."""
+    """Settings that were tried for a protocol, learner by learner, with the mean scores."""
+    lines = (TRIALS / name).read_text(encoding="utf-8").splitlines()
     body = []
-    for line in (TRIALS / name).read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        settings = ", ".join(f"{key} {value}" for key, value in row["settings"].items())
+    for row in sorted(map(json.loads, lines), key=lambda row: str(row["learner"])):
+        settings = ", ".join(f"`{key}={value}`" for key, value in row["settings"].items())
         seeds = ", ".join(map(str, row["seeds"]))
-        learner = f"`{row['learner']}`"
-        body.append((learner, settings or "defaults", seeds, f"{row['steps']:,}", row["mean"]))
-    return rows_table(["Learner", "Settings", "Seed", "Steps", "Score"], body)
+        score = f"{row['mean']:.2f}"
+        body.append((f"`{row['learner']}`", settings, seeds, f"{row['steps']:,}", score))
+    return rows_table(["Learner", "Settings", "Training seed", "Steps", "Score"], body)
 
 
 def learned(name: str) -> str:
