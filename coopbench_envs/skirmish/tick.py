@@ -316,7 +316,7 @@ def _go(c, b, u, n):
     elif command == MOVE:
         goal_x, goal_y = b.goal_x[u], b.goal_y[u]
     elif is_script and c.opponent != HOLD:
-        goal_x, goal_y = _destination(c, b, u, n)
+        goal_x, goal_y = _destination(c, b, u)
         if c.kinds.traits[kind, HEALS] == 1:
             speed = _escort_speed(c, b, u, n)
     if command != MOVE and not b.aiming[u] and c.kinds.layer[kind] == GROUND:
@@ -338,16 +338,15 @@ def _face(face_x, face_y, u, dx, dy):
 
 
 @kernel
-def _destination(c, b, u, n):
+def _destination(c, b, u):
     """Return where unit ``u`` marches: to a point, or to the nearest unit opposite."""
     side = 0 if u < c.num_agents else 1
     goal_x, goal_y = b.march[side, 0], b.march[side, 1]
     if c.follows and side == 1:
         nearest = math.inf
-        for k in range(n):
-            v = b.roll[k]
+        for v in range(c.num_agents):
             square = _gap(b.old_x, b.old_y, u, v)
-            if v < c.num_agents and square < nearest:
+            if b.living[v] and square < nearest:
                 nearest = square
                 goal_x, goal_y = b.old_x[v], b.old_y[v]
     return goal_x, goal_y
