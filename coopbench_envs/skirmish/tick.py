@@ -394,15 +394,21 @@ def _part(c, b, n):
         b.push_x[u], b.push_y[u] = 0.0, 0.0
     for k in range(n):
         u = b.roll[k]
+        # What the inner loop reads of ``u`` again and again; it writes arrays, so that the compiler
+        # would load them for every pair.
+        x, y, moves = b.x[u], b.y[u], b.moving[u]
+        push_x, push_y = b.push_x[u], b.push_y[u]
+        radius = c.kinds.stats[b.kind[u], RADIUS]
         for j in range(b.near_count[u]):
             v = b.near[u, j]
-            if not b.living[v] or not (b.moving[u] or b.moving[v]):
-                continue
-            both = c.kinds.stats[b.kind[u], RADIUS] + c.kinds.stats[b.kind[v], RADIUS]
-            dx, dy = b.x[v] - b.x[u], b.y[v] - b.y[u]
+            dx, dy = b.x[v] - x, b.y[v] - y
+            both = radius + c.kinds.stats[b.kind[v], RADIUS]
             square = dx * dx + dy * dy
-            if square < both * both:
-                _push(b, u, v, dx, dy, both)
+            if square < both * both and b.living[v] and (moves or b.moving[v]):
+                dx, dy = _push(u, v, dx, dy, both, square, moves and b.moving[v])
+                push_x, push_y = push_x - dx, push_y - dy
+                b.push_x[v], b.push_y[v] = b.push_x[v] + dx, b.push_y[v] + dy
+        b.push_x[u], b.push_y[u] = push_x, push_y
     for k in range(n):
         u = b.roll[k]
         if b.moving[u]:
@@ -410,19 +416,17 @@ def _part(c, b, n):
             b.y[u] += b.push_y[u]
 
 
-@kernel
-def _push(b, u, v, dx, dy, both):
-    """Push apart ``u`` and ``v``, (dx, dy) from each other: both by half, or the one that moves."""
-    gap = math.sqrt(dx * dx + dy * dy)
+@routine
+def _push(u, v, dx, dy, both, square, shared):
+    """Return by how much ``v``, (dx, dy) from ``u``, is pushed: by half if both move (shared)."""
+    gap = math.sqrt(square)
     overlap = both - gap
     if gap < _APART:  # a direction that follows from the numbers of both
         dx, dy = 1.0 + (u % 3), 1.0 + (v % 5)
         gap = math.sqrt(dx * dx + dy * dy)
-    if b.moving[u] and b.moving[v]:
+    if shared:
         overlap *= 0.5
-    dx, dy = dx * overlap / gap, dy * overlap / gap
-    b.push_x[u], b.push_y[u] = b.push_x[u] - dx, b.push_y[u] - dy
-    b.push_x[v], b.push_y[v] = b.push_x[v] + dx, b.push_y[v] + dy
+    return dx * overlap / gap, dy * overlap / gap
 
 
 @kernel
