@@ -55,6 +55,9 @@ class Params(NamedTuple):
     scale_rewards: Annotated[bool, Allowed("divide by the std of discounted sums")] = False
     target_kl: Annotated[float, between(0, 10, "KL divergence that ends an update, 0: none")] = 0.0
     anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")] = 0
+    blind: Annotated[bool, Allowed("actors observe nothing but their seat and legal choices")] = (
+        False
+    )
     seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
     reward: Reward = "own"
     partners: Partners = ()

@@ -38,13 +38,15 @@ def certified_battles(env_id: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def learned_policy(env_id: str, battle: str) -> bytes:
-    """Return the file of the policy that has learned a battle, named by map and start.
+def learned_policy(env_id: str, battle: str, player: str) -> bytes:
+    """Return the file of a policy that was trained for a battle, named by map and start.
+
+    ``player`` is its name in the certificate.
 
     Raises ``FileNotFoundError`` if the package holds none.
     """
     folder = resources.files("coopbench.baselines") / "certificates" / env_id.rpartition("/")[2]
-    return (folder / f"{battle}.npz").read_bytes()
+    return (folder / f"{battle}.{player}.npz").read_bytes()
 
 
 def certificate_entry(policy: str, game: Game, key: str) -> Any:

@@ -1,8 +1,8 @@
 """Certificates of battles: victories and returns of blind and of reactive play, map by map.
 
 A certificate is one battle's: the two best plans that a search has found, with its budget, and what
-they, legal actions at random, the scripts and a learned policy reach in episodes that neither the
-search nor the training has met. They are data files of ``coopbench.baselines``, the learned policy
+they, legal actions at random, the scripts and trained policies reach in episodes that neither the
+search nor the training has met. They are data files of ``coopbench.baselines``, trained policies
 beside them; the policy ``open_loop`` plays their plans.
 """
 
@@ -26,6 +26,7 @@ from coopbench_envs.engine import Engine
 __all__ = [
     "EVALUATION",
     "LEARNED",
+    "LEARNED_BLIND",
     "PLAYERS",
     "SCRIPTS",
     "BattleCertificate",
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 EVALUATION = 1_000_000  # first seed of the episodes of the figures
-LEARNED = "learned"
+LEARNED, LEARNED_BLIND = "learned", "learned_blind"
 WHOLE = 20.0  # return of a victory without regeneration
 FIRST = 4  # episodes whose returns are stored one by one
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
@@ -51,8 +52,12 @@ PLAYERS: dict[str, tuple[str, dict[str, Any]]] = {
     "free": ("`smac_heuristic`, `free_orders`", {"free_orders": True}),
     "focus_fire": ("`focus_fire`", {}),
     "kite": ("`kite`", {}),
-    LEARNED: ("learned", {}),  # where the certificate has such a policy
+    # Where the certificate has such policies.
+    LEARNED: ("learned", {}),
+    LEARNED_BLIND: ("learned without observations", {}),
 }
+# Those that see nothing but, some of them, which choices are legal.
+_BLIND = ("masked", "unmasked", LEARNED_BLIND)
 # Those who react to what they see, with legal actions only.
 SCRIPTS = ("attack_nearest", "smac_heuristic", "focus_fire", "kite")
 
@@ -103,13 +108,15 @@ class BattleCertificate:
     search: dict[str, dict[str, Any]]  # "masked", "unmasked" -> budget, seed, episodes, steps
     plans: dict[str, list[list[str]]]  # as ``packed_plan`` writes them
     figures: dict[str, BattleFigure]  # player -> figure
-    # Of the learned policy: protocol, learner, seed, and steps of the checkpoint; empty: none.
-    training: dict[str, Any] = field(default_factory=dict)
+    # Of each learned policy: protocol, task, learner, hyperparameters, seed, budget, and the steps
+    # of the checkpoint.
+    training: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def players(self) -> tuple[str, ...]:
         """Names of those who have played."""
-        return tuple(name for name in PLAYERS if name != LEARNED or self.training)
+        trained = (LEARNED, LEARNED_BLIND)
+        return tuple(name for name in PLAYERS if name not in trained or name in self.training)
 
     @property
     def name(self) -> str:
@@ -130,10 +137,9 @@ class BattleCertificate:
 
     @property
     def blind(self) -> BattleFigure:
-        """The better of both plans."""
-        return max(
-            (self.figures["masked"], self.figures["unmasked"]), key=lambda one: (one.win, one.score)
-        )
+        """The best of both plans and the policy that was trained without observations."""
+        figures = [self.figures[name] for name in _BLIND if name in self.players]
+        return max(figures, key=lambda one: (one.win, one.score))
 
     @property
     def reactive(self) -> str:
@@ -216,8 +222,8 @@ def _policy(certificate: BattleCertificate, player: str, engine: Engine) -> Any:
         choices = engine.control.masks.shape[2]
         plan = plan_of(asdict(certificate), masks=masks, choices=choices)
         return BattlePlan(plan, masks=masks)
-    if player == LEARNED:
-        return read_policy(learned_policy(certificate.env_id, certificate.name))
+    if player in certificate.training:
+        return read_policy(learned_policy(certificate.env_id, certificate.name, player))
     return "smac_heuristic" if player == "free" else player
 
 

@@ -1,5 +1,6 @@
 """Certificates of battles as Markdown: victories, returns, budgets, and what follows from them."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from coopbench.report.markdown import rows_table
@@ -16,8 +17,8 @@ _REQUIRED = 12
 _KINDS = {"with": "masked", "without": "unmasked"}
 _WHAT = ("episodes", "steps")
 _KEYS = ("teams", "start")  # parameters by which certificates are grouped
-_TRAINED = "The learned policies, each the best checkpoint of one training:"
-_TRAININGS = ("Battle", "Steps before the checkpoint", "Command")
+_TRAINED = "The trained policies, each the best checkpoint of one training:"
+_TRAININGS = ("Battle", "Policy", "Steps before the checkpoint", "Command")
 
 
 def battles_page(certificates: Mapping[str, BattleCertificate]) -> str:
@@ -62,8 +63,8 @@ def conclusion(certificates: Iterable[BattleCertificate]) -> str:
     missing = [name for name in PUBLISHED if name not in by_name]
     sentences = [
         f"Of the {len(PUBLISHED)} maps of the paper, {len(published)} have a certificate. On "
-        f"{len(below)} of them the better plan wins at most half as often as the best play that "
-        f"sees ({_REQUIRED} of {len(PUBLISHED)} are required of drawn starts)."
+        f"{len(below)} of them the best blind play wins at most half as often as the best play "
+        f"that sees ({_REQUIRED} of {len(PUBLISHED)} are required of drawn starts)."
     ]
     if above:
         sentences.append(f"It wins more often than that on {_named(above)}.")
@@ -89,8 +90,8 @@ def _of_drawn_teams(certificates: Mapping[str, BattleCertificate]) -> str:
     below = [name for name, one in certificates.items() if one.needs_sight]
     above = [name for name, one in certificates.items() if not one.needs_sight]
     text = (
-        f"For {len(below)} of {len(certificates)} kinds of teams the better plan wins at most half "
-        f"as often as the best play that sees."
+        f"For {len(below)} of {len(certificates)} kinds of teams the best blind play wins at most "
+        f"half as often as the best play that sees."
     )
     return text if not above else f"{text} It does not for {', '.join(above)}."
 
@@ -124,10 +125,12 @@ def _rows(
 
 def _trainings(certificates: list[BattleCertificate]) -> Iterable[tuple[str, ...]]:
     for one in certificates:
-        what = one.training
-        command = f"coopbench train {what['protocol']} {what['learner']} --task {what['task']}"
-        command += f" --seed {what['seed']} --steps {what['budget']}"
-        yield _label(one), f"{what['steps']:,}", f"`{command}`"
+        for player, what in one.training.items():
+            command = f"coopbench train {what['protocol']} {what['learner']} --task {what['task']}"
+            command += f" --seed {what['seed']} --steps {what['budget']}"
+            for key, value in what["settings"].items():
+                command += f" --set {key}={json.dumps(value)}"
+            yield _label(one), PLAYERS[player][0], f"{what['steps']:,}", f"`{command}`"
 
 
 def _label(certificate: BattleCertificate) -> str:
