@@ -3,9 +3,9 @@
     python benchmarks/skirmish_certificates.py [v1-drawn|v1-fixed|v1-teams|v0 ...] [--map MAP ...]
 
 A file that exists is left as it is, so the program can be stopped and started again; ``--replay``
-plays the plans of existing files again and writes their figures anew. ``--learn STEPS`` trains two
-policies on each battle of skirmish-standard whose certificate has none of that budget, one with and
-one without observations, and adds them:
+plays the plans of existing files again and writes their figures anew. ``--learn STEPS`` trains
+policies on each battle of skirmish-standard, as many as ``--runs`` says, and adds the one with the
+best score in the selection episodes; with ``--blind`` they get no observations:
 
     python benchmarks/skirmish_certificates.py v1-drawn --map 3m --learn 500000
 """
@@ -16,6 +16,8 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import coopbench
 from coopbench.baselines.strategies.plans import packed_plan
@@ -95,29 +97,38 @@ def made(
     return measured(BattleCertificate(env_id, parameters, records, plans, {}), episodes)
 
 
-def learned(certificate: BattleCertificate, steps: int, folder: Path) -> BattleCertificate:
-    """Train policies on a battle into ``folder``; return the certificate with them."""
+def learned(
+    certificate: BattleCertificate, player: str, runs: int, steps: int, folder: Path
+) -> BattleCertificate:
+    """Train policies on a battle; put the one with the best selection score into ``folder``."""
     protocol = load_protocol(PROTOCOL)
     task = next(t for t in protocol.trained_tasks if t.parameters == certificate.parameters)
-    seed, training = protocol.seeds.training[0], {}
-    for player, settings in TRAINED.items():
-        results = ROOT / "results" / "battles" / player
-        how: dict[str, Any] = {"tasks": [task.id], "seeds": [seed], "steps": steps}
-        coopbench.train(PROTOCOL, LEARNER, results, **how, **settings)
-        run = results / cell_of(protocol, LEARNER, task.id, seed).folder
-        meta = json.loads((run / "meta.json").read_text(encoding="utf-8"))
-        write_bytes(folder / f"{certificate.name}.{player}.npz", (run / "policy.npz").read_bytes())
-        training[player] = {
-            **{"protocol": PROTOCOL, "task": task.id, "learner": LEARNER, "settings": settings},
-            **{"seed": seed, "budget": steps, "steps": meta["chosen_step"]},
-        }
-    return replace(certificate, training=training)
+    seeds, settings = protocol.seeds.training[:runs], TRAINED[player]
+    results = ROOT / "results" / "battles" / player
+    how: dict[str, Any] = {"tasks": [task.id], "seeds": seeds, "steps": steps}
+    coopbench.train(PROTOCOL, LEARNER, results, **how, **settings)
+    folders = [results / cell_of(protocol, LEARNER, task.id, seed).folder for seed in seeds]
+    best = max(folders, key=selected)
+    meta = json.loads((best / "meta.json").read_text(encoding="utf-8"))
+    write_bytes(folder / f"{certificate.name}.{player}.npz", (best / "policy.npz").read_bytes())
+    training = {
+        **{"protocol": PROTOCOL, "task": task.id, "learner": LEARNER, "settings": settings},
+        **{"runs": runs, "seed": meta["run"], "budget": steps, "steps": meta["chosen_step"]},
+    }
+    return replace(certificate, training={**certificate.training, player: training})
 
 
-def is_trained(certificate: BattleCertificate, steps: int) -> bool:
-    """Return whether a battle has both policies of this budget."""
-    budgets = {player: one["budget"] for player, one in certificate.training.items()}
-    return budgets == dict.fromkeys(TRAINED, steps)
+def selected(run: Path) -> tuple[float, float]:
+    """Return victories and mean return of a run's best checkpoint in the selection episodes."""
+    with np.load(run / "progress.npz", allow_pickle=False) as progress:
+        wins, returns = progress["win"].mean(axis=1), progress["return"].mean(axis=1)
+    return max(zip(wins.tolist(), returns.tolist(), strict=True))
+
+
+def is_trained(certificate: BattleCertificate, player: str, runs: int, steps: int) -> bool:
+    """Return whether a battle has the policy of so many trainings of this budget."""
+    training = certificate.training.get(player, {})
+    return (training.get("runs"), training.get("budget")) == (runs, steps)
 
 
 def main() -> None:
@@ -127,8 +138,11 @@ def main() -> None:
     parser.add_argument("--map", action="append", choices=MAPS)
     parser.add_argument("--replay", action="store_true")
     parser.add_argument("--effort", type=int, default=1, help="generations, times the usual")
-    parser.add_argument("--learn", type=int, help="steps of the training of policies")
+    parser.add_argument("--learn", type=int, help="steps of each training")
+    parser.add_argument("--runs", type=int, default=1, help="trainings of a policy")
+    parser.add_argument("--blind", action="store_true", help="train without observations")
     options = parser.parse_args()
+    player = LEARNED_BLIND if options.blind else LEARNED
     for version in options.versions:
         env_id, start = named("version", version, VERSIONS)
         stored = load_battles(env_id)
@@ -142,8 +156,9 @@ def main() -> None:
                 budget, episodes = MAPS[name]
                 budget = replace(budget, generations=options.effort * budget.generations)
                 new = made(env_id, parameters, budget, episodes)
-            elif options.learn and not is_trained(old, options.learn):
-                new = measured(learned(old, options.learn, folder), MAPS[name][1])
+            elif options.learn and not is_trained(old, player, options.runs, options.learn):
+                new = learned(old, player, options.runs, options.learn, folder)
+                new = measured(new, MAPS[name][1])
             elif options.replay:
                 new = measured(replace(old, figures={}), MAPS[name][1])
             else:

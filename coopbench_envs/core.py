@@ -6,7 +6,7 @@ Of this package it imports ``layouts`` only.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numba
@@ -20,6 +20,7 @@ __all__ = [
     "EnvSpec",
     "Kernels",
     "MapFiles",
+    "Opponent",
     "TrajectoryMetric",
     "draw",
     "integer",
@@ -205,6 +206,16 @@ class Discs(NamedTuple):
     duration: float | None = None  # of a step, in units of time of the model
 
 
+class Opponent(Protocol):
+    """Plays against the agents of an engine."""
+
+    def seat(self, policy: Any) -> None:
+        """Let a policy (a name, a callable or an object) play from now on."""
+
+    def act(self) -> None:
+        """Write into the engine's state what the coming step needs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvSpec:
     """One environment as data: the engine and the shells need nothing else."""
@@ -251,6 +262,8 @@ class EnvSpec:
     # these investments would keep up permanently; for games in which they move step by step.
     steady: Callable[[Any, np.ndarray], dict[str, np.ndarray]] | None = None
     files: MapFiles | None = None  # None: no parameter names files
+    # (engine) -> who plays against the agents as a policy, on the CPU; None: only rules do.
+    opponent: Callable[[Any], Opponent | None] | None = None
     # The parameter whose values a protocol can hold out of training; "" if there is none.
     held_out: str = ""
     # One reward for the whole team: ``step`` writes it to rewards[i, 0], the driver gives it to

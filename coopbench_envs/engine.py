@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.compiling import entry
+from coopbench_envs.core import Opponent
 from coopbench_envs.cuda.gpu import open_gpu, ordinal_of
 from coopbench_envs.cuda.programs import Finals
 from coopbench_envs.cuda.remote import Host, Remote
@@ -37,7 +38,7 @@ _TAKEN = frozenset(
     )
 )
 
-_DERIVED = ("_launch", "_views", "first")
+_DERIVED = ("_launch", "_opponent", "_views", "first")
 
 
 class Engine:
@@ -102,6 +103,11 @@ class Engine:
         self.keeps_info = ordinal is None
         self._expose(self._host)
         self.final_info = {name: values.copy() for name, values in self._checked_info().items()}
+        if self._opponent is not None and ordinal is not None:
+            raise ValueError(
+                f"A policy plays against the agents of {self.spec.id} here, on the CPU; allowed: "
+                f"device='cpu', or an opponent by rules."
+            )
         if ordinal is not None:
             drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward)
             self._remote = Remote(open_gpu(ordinal), self._host, drive, stream=stream)
@@ -176,6 +182,23 @@ class Engine:
         call = (*arguments, RESET, 0, self.lanes)
         return partial(entry(drive, self.spec.id, *call), *arguments)
 
+    @cached_property
+    def _opponent(self) -> Opponent | None:
+        """Who plays against the agents as a policy; None: nobody."""
+        return None if self.spec.opponent is None else self.spec.opponent(self)
+
+    def set_opponent(self, policy: Any) -> None:
+        """Let a policy (a name, a callable or an object) play against the agents from now on.
+
+        Raises ``ValueError`` for an environment that was not made with a policy as opponent.
+        """
+        if self._opponent is None:
+            raise ValueError(
+                f"{self.spec.id} was made without a policy that plays against the agents; make it "
+                f"with opponent='policy:NAME' where it has that parameter."
+            )
+        self._opponent.seat(policy)
+
     def __getstate__(self) -> dict[str, Any]:
         if self._remote is not None:
             raise TypeError(
@@ -223,12 +246,19 @@ class Engine:
         if fields:
             self._restore(fields, lanes)
 
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Write fields into the state of all lanes, and recompute what agents see; no reset."""
+        self._restore(self._checked_state(state), np.ones(self.lanes, np.bool_))
+
     def _restore(self, fields: Mapping[str, np.ndarray], lanes: np.ndarray) -> None:
         """Write checked ``fields`` into the state of ``lanes`` and recompute what follows."""
         for name, value in fields.items():
             self._fetch(self._field(name))
             self._field(name)[lanes] = value[lanes]
             self._send(self._field(name))
+        control = self._host.control
+        control.chosen[:] = lanes
+        self._send(control.chosen)
         self._run(RESTORE)
 
     def step(self, actions: Any, mode: int = NEXT_STEP) -> None:
@@ -261,6 +291,8 @@ class Engine:
         if array.shape != self._shape or array.dtype.kind not in self._numbers:
             raise ValueError(self._misfit(array))
         self.actions[...] = array
+        if self._opponent is not None:
+            self._opponent.act()
         self._advance(op)
         if mode == SAME_STEP and self.control.done.any():
             self._renew()

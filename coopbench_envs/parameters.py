@@ -30,11 +30,13 @@ class Allowed:
     high: float = math.inf
     above: bool = False  # True: low itself is not allowed
     choices: tuple[str, ...] = ()
+    prefix: str = ""  # texts that begin with it, and go on, are allowed beside the choices
     pair: bool = False  # True: two numbers, the first not above the second
 
     def __str__(self) -> str:
         if self.choices:
-            return "one of " + ", ".join(repr(c) for c in self.choices)
+            texts = [repr(c) for c in self.choices]
+            return "one of " + ", ".join([*texts, f"'{self.prefix}NAME'"] if self.prefix else texts)
         if self.pair:
             return f"two numbers {self.low:g} <= lowest <= highest <= {self.high:g}"
         if self.low == -math.inf and self.high == math.inf:
@@ -46,7 +48,8 @@ class Allowed:
     def admits(self, value: Any) -> bool:
         """Tell whether ``value`` (already of the right type) may be used."""
         if self.choices:
-            return value in self.choices
+            begins = bool(self.prefix) and value.startswith(self.prefix) and value != self.prefix
+            return value in self.choices or begins
         if self.pair:
             ordered = len(value) == 2 and self.low <= value[0] <= value[1] <= self.high
             return ordered and all(map(math.isfinite, value))
@@ -61,9 +64,9 @@ def between(low: float, high: float, text: str, *, above: bool = False) -> Allow
     return Allowed(text, low, high, above)
 
 
-def one_of(choices: Iterable[str], text: str) -> Allowed:
-    """Allow one of a few names."""
-    return Allowed(text, choices=tuple(choices))
+def one_of(choices: Iterable[str], text: str, *, prefix: str = "") -> Allowed:
+    """Allow one of a few names; with ``prefix`` also any name behind that."""
+    return Allowed(text, choices=tuple(choices), prefix=prefix)
 
 
 def span(low: float, high: float, text: str) -> Allowed:

@@ -105,6 +105,7 @@ IMPORT_BY_NAME = {
     "coopbench_envs/foreign/loading.py": "the user names a module",
     "coopbench_envs/registration.py": "environments register by lying in the folder",
     "coopbench_envs/shells/seats.py": "partners of an environment need policies, which lie above",
+    "coopbench_envs/skirmish/opposing.py": "so do opponents",
 }
 LINES, INIT_LINES, ROOMS = 600, 40, 20
 UNCLEAR = ("found", "there", "given", "told")

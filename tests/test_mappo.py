@@ -272,3 +272,19 @@ def test_divergence_is_told(env):
         learner._models[0].actor.body.layers[-1].bias[0] = torch.inf
     with pytest.raises(Diverged, match="step 80: An output of a policy is not finite"):
         learner.learn(400)
+
+
+def test_blind_actors_learn_only_what_needs_no_observation():
+    game = {"rule": toy_team.CUE, "horizon": 2}
+    changes = {"lanes": 32, "rollout": 512, "layers": "16", "recurrent": True, "blind": True}
+    learner = make_learner("mappo_shared", TEAM, game, 0, learning_rate=5e-3, **changes)
+    learner.learn(32 * 2 * 100)
+    policy = learner.policy()
+    assert played(policy, lanes=400, **game)[0] < 0.6
+    engine = Engine(TEAM, 4, **game)
+    engine.reset(np.arange(4, dtype=np.uint64))
+    memory, masks = policy.initial(Game.of(engine), np.arange(4)), engine.control.masks == 1
+    garbage = np.random.default_rng(0).normal(0, 9, engine.control.obs.shape).astype(np.float32)
+    actions, _ = policy.act(engine.control.obs, memory, masks)
+    others, _ = policy.act(garbage, memory, masks)
+    np.testing.assert_array_equal(actions, others)

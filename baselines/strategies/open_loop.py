@@ -42,7 +42,11 @@ class OpenLoop:
         return self._fractions.units(played), memory + 1
 
 
-_USUAL = {"map_file": None, "teams": "published"}  # of a certificate that does not say otherwise
+_USUAL = {
+    "map_file": None,
+    "teams": "published",
+    "side": "allies",
+}  # of a certificate that does not say otherwise
 
 
 def create(game: Game, parameters: Params) -> OpenLoop | BattlePlan:

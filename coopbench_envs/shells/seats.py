@@ -45,7 +45,7 @@ class Seats:
             raise ValueError(
                 "A partner needs control='focal'; this environment is under joint control."
             )
-        # The only use of the baselines in this package, which they import: by name, when needed.
+        # The baselines import this package: they are imported by name, when needed.
         players = importlib.import_module("coopbench.baselines.player")
         self.player = players.seated(partner, self.engine)
         self._episode = np.full(self.engine.lanes, -1, np.int64)

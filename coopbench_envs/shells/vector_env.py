@@ -71,6 +71,13 @@ class VectorEnv(gym.vector.VectorEnv):
         """Seat a policy beside the ego agent: a name, a callable or an object with ``act``."""
         self.seats.set_partner(partner)
 
+    def set_opponent(self, policy: Any) -> None:
+        """Let a policy, also as a callable or an object, play against the agents.
+
+        Raises ``ValueError`` for an environment that was not made with ``opponent="policy:..."``.
+        """
+        self.engine.set_opponent(policy)
+
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:

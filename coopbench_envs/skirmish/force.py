@@ -31,13 +31,14 @@ class Rules(NamedTuple):
     reaction: int  # ticks between a new target of an enemy and the first attack
     jitter: bool  # cooldowns vary by -1 to 2 ticks
     has_splash: bool  # some unit explodes or fires beams
+    obeys: bool  # enemies do what ``Force.orders`` says, as agents do what their actions say
     scripted: bool  # agents do what enemies do, whatever their actions; for mirror matches
     faces: bool  # units see a cone
     half_cosine: float  # of half the angle that a unit sees
 
 
 class Force(NamedTuple):
-    """Arrays over lanes; axis 0 is always the lane. Fields from ``roll`` on are scratch."""
+    """Arrays over lanes; axis 0 is always the lane. Fields from ``orders`` on are scratch."""
 
     time: np.ndarray  # (lanes,) int64, steps played; written by the driver
     x: np.ndarray  # (lanes, units) float64, in cells
@@ -60,6 +61,7 @@ class Force(NamedTuple):
     overkill: np.ndarray  # (lanes,) damage of agents beyond what their victims had left
     contact: np.ndarray  # (lanes,) int64, steps before the first damage, -1: none yet
     regained: np.ndarray  # (lanes,) points that enemies have regained and not lost again
+    orders: np.ndarray  # (lanes, enemies) int64, actions of enemies that a policy plays
     roll: np.ndarray  # (lanes, units) int64, the living
     before: np.ndarray  # (lanes, units) int64, target before the tick
     command: np.ndarray  # (lanes, units) int64
@@ -98,6 +100,7 @@ class Views(NamedTuple):
     patient: np.ndarray
     last: np.ndarray
     march: np.ndarray
+    orders: np.ndarray
     roll: np.ndarray
     before: np.ndarray
     command: np.ndarray
@@ -121,10 +124,10 @@ class Views(NamedTuple):
 _SCALARS = ("time", "dealt", "taken", "overkill", "contact", "regained")
 _WHOLE = (
     *("time", "contact", "kind", "target", "patient", "last", "roll", "before", "command"),
-    *("ordered", "near_count"),
+    *("ordered", "orders", "near_count"),
 )
 _FLAGS = ("living", "aiming", "moving", "struck")
-SCRATCH = frozenset(Force._fields[Force._fields.index("roll") :])
+SCRATCH = frozenset(Force._fields[Force._fields.index("orders") :])
 
 
 def allocate(rules: Rules, lanes: int) -> Force:
@@ -139,6 +142,7 @@ def allocate(rules: Rules, lanes: int) -> Force:
         **dict.fromkeys(_SCALARS, (lanes,)),
         "last": (lanes, rules.num_agents),
         "march": (lanes, 2, 2),
+        "orders": (lanes, rules.num_enemies),
         "near": (lanes, units, units),
         "sums": (lanes, 3),
     }

@@ -26,6 +26,7 @@ from coopbench_envs.skirmish.features import Shown, state_size
 from coopbench_envs.skirmish.force import SCRATCH, Force, Rules
 from coopbench_envs.skirmish.force import allocate as allocate_force
 from coopbench_envs.skirmish.native import RANGES, kinds_of, native, ordered
+from coopbench_envs.skirmish.opposing import POLICY, SIDES, opponent_of, turned
 from coopbench_envs.skirmish.paths import ground_of, piece_of
 from coopbench_envs.skirmish.scenario import Scenario, bundled, bundled_maps, read_scenario
 from coopbench_envs.skirmish.sight import seen
@@ -79,7 +80,12 @@ class Params(NamedTuple):
     num_enemies: Annotated[
         int | None, between(*SIZES, "units of the enemies if teams are drawn; none: as many")
     ] = None
-    opponent: Annotated[str, one_of(OPPONENTS, "what the enemies do")] = "attack_move"
+    opponent: Annotated[
+        str, one_of(OPPONENTS, "what the enemies do, or a policy that plays them", prefix=POLICY)
+    ] = "attack_move"
+    side: Annotated[
+        str, one_of(SIDES, "whom the agents are; enemies: the map is turned by 180 degrees")
+    ] = "allies"
     reaction: Annotated[int, between(0, 100, "ticks before an enemy attacks a new target")] = 0
     jitter: Annotated[bool, Allowed("cooldowns vary by -1 to 2 ticks")] = True
     ranges: Annotated[
@@ -150,7 +156,7 @@ def constants(p: Params) -> Constants:
         scenario,
         heights=p.obs_terrain_height,
         rewards=checked.rewards,
-        opponent=OPPONENTS.index(p.opponent),
+        opponent=OPPONENTS.index(_rule(p)),
     )
     rules = _rules(p, scenario, army, where)
     return Constants(
@@ -179,10 +185,12 @@ def _scenario_of(p: Params) -> tuple[Scenario, str]:
     if p.teams == "drawn":
         size = p.num_agents or _USUAL_SIZE
         scenario = drawn_scenario(p.race or RACES[0], size, p.num_enemies or size)
-        return scenario, f"The map {scenario.name!r} of drawn teams"
-    if p.map_file is None:
-        return bundled(p.map), f"The map {p.map!r}"
-    return read_scenario(Path(p.map_file)), f"The map file {p.map_file!r}"
+        where = f"The map {scenario.name!r} of drawn teams"
+    elif p.map_file is None:
+        scenario, where = bundled(p.map), f"The map {p.map!r}"
+    else:
+        scenario, where = read_scenario(Path(p.map_file)), f"The map file {p.map_file!r}"
+    return (scenario if p.side == SIDES[0] else turned(scenario)), where
 
 
 def _check_teams(p: Params) -> None:
@@ -226,8 +234,14 @@ def _on_one_piece(scenario: Scenario, where: str) -> Scenario:
 
 
 def _shared(p: Params) -> dict[str, Any]:
-    """Return the parameters that version 0 has, too."""
-    return {name: value for name, value in p._asdict().items() if name in skirmish.Params._fields}
+    """Return the parameters that version 0 has, too; an opponent by rules."""
+    both = {name: value for name, value in p._asdict().items() if name in skirmish.Params._fields}
+    return both | {"opponent": _rule(p)}
+
+
+def _rule(p: Params) -> str:
+    """Return what enemies do that no policy plays."""
+    return OPPONENTS[0] if p.opponent.startswith(POLICY) else p.opponent
 
 
 def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
@@ -244,17 +258,22 @@ def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
         start=scenario.positions.astype(np.float64),
         max_radius=radius,
         nearby=2 * radius + 2 * LISTED * speed + _SLACK,
-        opponent=OPPONENTS.index(p.opponent),
-        follows=p.map_file is None and p.teams == "published" and p.map in _FOLLOWING,
+        opponent=OPPONENTS.index(_rule(p)),
+        follows=_is_bundled(p) and p.side == SIDES[0] and p.map in _FOLLOWING,
         march_x=float(scenario.attack_point[0]),
         march_y=float(scenario.attack_point[1]),
         reaction=int(p.reaction),
         jitter=bool(p.jitter),
         has_splash=army.has_splash,
+        obeys=p.opponent.startswith(POLICY),
         scripted=False,
         faces=p.field_of_view < 360,
         half_cosine=float(cosine(math.pi / 360.0 * p.field_of_view)),
     )
+
+
+def _is_bundled(p: Params) -> bool:
+    return p.map_file is None and p.teams == "published"
 
 
 def _is_field(terrain: np.ndarray) -> bool:
@@ -448,6 +467,7 @@ SPEC = EnvSpec(
     common_reward=True,
     scratch=SCRATCH,
     files=skirmish.FILES,
+    opponent=opponent_of,
     held_out="map",
     source="Samvelyan et al. 2019, SMAC; Ellis et al. 2023, SMACv2; rules of SMAClite, corrected",
 )

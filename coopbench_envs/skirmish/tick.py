@@ -53,6 +53,7 @@ def views(s, i):
         patient=s.patient[i],
         last=s.last[i],
         march=s.march[i],
+        orders=s.orders[i],
         roll=s.roll[i],
         before=s.before[i],
         command=s.command[i],
@@ -123,24 +124,33 @@ def _call_roll(b):
 
 @kernel
 def _command(c, b, actions, i):
-    """Turn the actions of agents into commands; enemies march."""
+    """Turn actions into commands; enemies march unless a policy plays them."""
     for a in range(c.num_agents):
         action = actions[i, a]
         b.last[a] = max(action, NO_OP)
-        b.command[a], b.ordered[a] = STOP, -1
-        if c.scripted:
-            b.command[a] = MARCH
-        elif action >= FIRST_TARGET:
-            b.command[a] = ATTACK
-            first = 0 if c.kinds.traits[b.kind[a], HEALS] == 1 else c.num_agents
-            b.ordered[a] = first + action - FIRST_TARGET
-        elif action >= FIRST_MOVE:
-            b.command[a] = MOVE
-            along_y, sign = action < FIRST_MOVE + 2, 1.0 - 2.0 * (action % 2)
-            b.goal_x[a] = b.x[a] + (0.0 if along_y else sign * MOVE_AMOUNT)
-            b.goal_y[a] = b.y[a] + (sign * MOVE_AMOUNT if along_y else 0.0)
-    for u in range(c.num_agents, c.num_agents + c.num_enemies):
+        b.command[a], b.ordered[a] = MARCH, -1
+        if not c.scripted:
+            _obey(c, b, a, action, 0, c.num_agents)
+    for e in range(c.num_enemies):
+        u = c.num_agents + e
         b.command[u], b.ordered[u] = MARCH, -1
+        if c.obeys:
+            _obey(c, b, u, b.orders[e], c.num_agents, 0)
+
+
+@kernel
+def _obey(c, b, u, action, begin, other):
+    """Write the command of unit ``u``; its side begins with unit ``begin``, the other ``other``."""
+    b.command[u] = STOP
+    if action >= FIRST_TARGET:
+        b.command[u] = ATTACK
+        first = begin if c.kinds.traits[b.kind[u], HEALS] == 1 else other
+        b.ordered[u] = first + action - FIRST_TARGET
+    elif action >= FIRST_MOVE:
+        b.command[u] = MOVE
+        along_y, sign = action < FIRST_MOVE + 2, 1.0 - 2.0 * (action % 2)
+        b.goal_x[u] = b.x[u] + (0.0 if along_y else sign * MOVE_AMOUNT)
+        b.goal_y[u] = b.y[u] + (sign * MOVE_AMOUNT if along_y else 0.0)
 
 
 @routine

@@ -108,8 +108,8 @@ class BattleCertificate:
     search: dict[str, dict[str, Any]]  # "masked", "unmasked" -> budget, seed, episodes, steps
     plans: dict[str, list[list[str]]]  # as ``packed_plan`` writes them
     figures: dict[str, BattleFigure]  # player -> figure
-    # Of each learned policy: protocol, task, learner, hyperparameters, seed, budget, and the steps
-    # of the checkpoint.
+    # Of each learned policy: protocol, task, learner, hyperparameters, the number of trainings of
+    # which it is the best, its seed, their budget, and the steps of the checkpoint.
     training: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property

@@ -17,8 +17,11 @@ _REQUIRED = 12
 _KINDS = {"with": "masked", "without": "unmasked"}
 _WHAT = ("episodes", "steps")
 _KEYS = ("teams", "start")  # parameters by which certificates are grouped
-_TRAINED = "The trained policies, each the best checkpoint of one training:"
-_TRAININGS = ("Battle", "Policy", "Steps before the checkpoint", "Command")
+_TRAINED = (
+    "The trained policies, each the checkpoint of one or more trainings with the best score in the "
+    "selection episodes:"
+)
+_TRAININGS = ("Battle", "Policy", "Trainings", "Steps before the checkpoint", "Command of the best")
 
 
 def battles_page(certificates: Mapping[str, BattleCertificate]) -> str:
@@ -130,7 +133,8 @@ def _trainings(certificates: list[BattleCertificate]) -> Iterable[tuple[str, ...
             command += f" --seed {what['seed']} --steps {what['budget']}"
             for key, value in what["settings"].items():
                 command += f" --set {key}={json.dumps(value)}"
-            yield _label(one), PLAYERS[player][0], f"{what['steps']:,}", f"`{command}`"
+            name, steps = PLAYERS[player][0], f"{what['steps']:,}"
+            yield _label(one), name, str(what["runs"]), steps, f"`{command}`"
 
 
 def _label(certificate: BattleCertificate) -> str:

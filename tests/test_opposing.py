@@ -1,0 +1,152 @@
+"""Policies on the other side of Skirmish-v1, which see the battle from there."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
+from coopbench_envs import Engine
+from coopbench_envs.skirmish.scenario import bundled_maps
+
+V1 = "coopbench/Skirmish-v1"
+
+
+def size_of(engine):
+    rows, columns = engine.constants.army.terrain.shape
+    return np.array([columns, rows])
+
+
+def places(engine):
+    return np.stack([engine.state.x, engine.state.y], axis=2)
+
+
+def begun(engine, policy, seeds):
+    player = Player(policy, Game.of(engine))
+    engine.reset(np.asarray(seeds, np.uint64))
+    player.begin(engine.control.seed, engine.control.episode, np.ones(engine.lanes, np.bool_))
+    return player
+
+
+def play(engine, player):
+    engine.step(player.act(engine.control.obs, engine.view(), engine.control.masks))
+
+
+@pytest.mark.parametrize("name", bundled_maps())
+def test_the_other_side_of_a_map_is_the_map_turned(name):
+    engine, other = Engine(V1, map=name), Engine(V1, map=name, side="enemies")
+    n, army, turned = len(engine.agents), engine.constants.army, other.constants.army
+    seats = np.roll(np.arange(len(army.stats)), -n)
+    assert len(other.agents) == len(seats) - n
+    np.testing.assert_array_equal(army.stats[seats], turned.stats)
+    np.testing.assert_array_equal(army.terrain[::-1, ::-1], turned.terrain)
+    start = size_of(engine) - engine.constants.rules.start[seats]
+    np.testing.assert_allclose(other.constants.rules.start, start, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["3m", "2s3z"])
+@pytest.mark.parametrize("policy", ["focus_fire", "kite", "smac_heuristic"])
+def test_equal_teams_under_one_policy_stay_the_image_of_each_other(name, policy):
+    parameters = {"map": name, "start": "fixed", "jitter": False, "opponent": f"policy:{policy}"}
+    engine = Engine(V1, **parameters)
+    player, n = begun(engine, policy, [0]), len(engine.agents)
+    for _ in range(20):
+        play(engine, player)
+        image = size_of(engine) - places(engine)[:, n:]
+        np.testing.assert_allclose(places(engine)[:, :n], image, atol=1e-3)
+        np.testing.assert_array_equal(engine.state.hp[:, :n], engine.state.hp[:, n:])
+        if engine.control.done.all():
+            break
+    assert (engine.state.hp < engine.constants.army.stats[:, 0]).any()
+    assert engine.metrics()["win"] == 0.0
+
+
+@pytest.mark.parametrize("name", ["5m_vs_6m", "MMM"])
+def test_a_battle_is_the_same_from_both_sides(name):
+    parameters = {"map": name, "jitter": False}
+    engine = Engine(V1, 4, opponent="policy:kite", **parameters)
+    other = Engine(V1, 4, opponent="policy:focus_fire", side="enemies", **parameters)
+    player, n = begun(engine, "focus_fire", range(4)), len(engine.agents)
+    against = begun(other, "kite", range(4))
+    other.restore(engine._opponent._reflected())
+    seats = np.roll(np.arange(engine.state.x.shape[1]), -n)
+    for _ in range(12):
+        play(engine, player)
+        play(other, against)
+        image = size_of(engine) - places(engine)[:, seats]
+        np.testing.assert_allclose(places(other), image, atol=1e-6)
+        np.testing.assert_allclose(other.state.hp, engine.state.hp[:, seats])
+    assert engine.state.taken.sum() > 0
+    np.testing.assert_allclose(other.state.dealt, engine.state.taken)
+
+
+@pytest.mark.parametrize("policy", ["random", "smac_heuristic"])  # both remember
+def test_battles_depend_on_seed_and_episode_alone(policy):
+    engine = Engine(V1, 3, horizon=12, opponent=f"policy:{policy}")
+    engine.reset(np.array([5, 6, 7], np.uint64))
+    rows = []
+    for _ in range(26):  # two episodes and their resets
+        engine.step(np.ones((3, 3), np.int64))
+        rows.append(engine.state.x.copy())
+    alone = Engine(V1, 1, horizon=12, opponent=f"policy:{policy}")
+    alone.reset(np.array([6], np.uint64))
+    alone.reset()  # its second episode
+    for row in rows[13:25]:
+        alone.step(np.ones((1, 3), np.int64))
+        np.testing.assert_array_equal(alone.state.x[0], row[1])
+
+
+def test_an_opponent_of_ones_own_plays_until_another_one_comes():
+    env = gymnasium.make(V1, opponent="policy:random").unwrapped
+    env.reset(seed=1)
+    env.set_opponent(lambda observations: np.ones(observations.shape[:2], np.int64))  # stop
+    before = env.engine.state.x[0].copy()
+    env.step(np.ones(3, np.int64))
+    np.testing.assert_array_equal(env.engine.state.x[0], before)
+    env.set_opponent("attack_nearest")
+    env.step(np.ones(3, np.int64))
+    assert (env.engine.state.x[0, 3:] != before[3:]).any()
+    np.testing.assert_array_equal(env.engine.state.x[0, :3], before[:3])
+
+
+@pytest.mark.parametrize("order", [-3, 8, 99])  # 8: an attack on a unit that is too far away
+def test_illegal_orders_do_nothing(order):
+    engine = Engine(V1, start="fixed", opponent="policy:random")
+    engine.set_opponent(lambda observations: np.full(observations.shape[:2], order))
+    engine.reset(np.zeros(1, np.uint64))
+    before = places(engine)
+    engine.step(np.ones((1, 3), np.int64))
+    np.testing.assert_array_equal(places(engine), before)
+
+
+def test_better_opponents_are_harder_to_beat():
+    shares = []
+    for opponent in ("random", "attack_nearest", "focus_fire"):
+        engine = Engine(V1, 200, opponent=f"policy:{opponent}")
+        Match(engine, [Player("focus_fire", Game.of(engine))]).play(np.arange(200))
+        shares.append(engine.control.measures[:, 0].mean())
+    assert shares[0] == 1.0
+    assert shares[1] > shares[2] > 0.3
+
+
+@pytest.mark.parametrize(
+    ("opponent", "message"),
+    [
+        ("policy:focus_fier", "Did you mean 'focus_fire'"),
+        ("policy:", r"one of 'attack_move', .*, 'policy:NAME'"),
+        ("attak_move", "Did you mean 'attack_move'"),
+        ("policy:tit_for_tat", "cannot play coopbench/Skirmish-v1"),
+    ],
+)
+def test_an_opponent_that_cannot_play_is_named(opponent, message):
+    with pytest.raises(ValueError, match=message):
+        Engine(V1, opponent=opponent)
+
+
+def test_who_plays_by_a_rule_is_not_replaced():
+    engine = Engine(V1, opponent="kite")
+    with pytest.raises(ValueError, match="opponent='policy:NAME'"):
+        engine.set_opponent("focus_fire")
+    with pytest.raises(ValueError, match="made without a policy"):
+        gymnasium.make("coopbench/TrustDilemma-v1").unwrapped.set_opponent("random")
