@@ -156,11 +156,13 @@ def learned(name: str) -> str:
         if (task, policy) not in rows:
             return "—"  # has not been trained
         row, bounds = rows[task, policy], protocol.task_of(task).bounds
-        ends = (
+        mean, *ends = (
             (float(row[key] or "nan") - bounds.low) / (bounds.high - bounds.low)
             for key in ("mean", "low", "high")
         )
-        return interval(*ends, ".2f")
+        if protocol.report.score == "win":  # a share
+            ends = [min(max(end, 0.0), 1.0) for end in ends]
+        return interval(mean, *ends, ".2f")
 
     played, policies = (list(dict.fromkeys(key[k] for key in rows)) for k in (0, 1))
     counts = {
