@@ -16,6 +16,7 @@ from numba.core.registry import CPUDispatcher
 from coopbench_envs.layouts import Part
 
 __all__ = [
+    "POLICY",
     "Discs",
     "EnvSpec",
     "Kernels",
@@ -206,6 +207,9 @@ class Discs(NamedTuple):
     duration: float | None = None  # of a step, in units of time of the model
 
 
+POLICY = "policy:"  # what stands before the name of a policy in a parameter ``opponent``
+
+
 class Opponent(Protocol):
     """Plays against the agents of an engine."""
 
@@ -262,7 +266,8 @@ class EnvSpec:
     # these investments would keep up permanently; for games in which they move step by step.
     steady: Callable[[Any, np.ndarray], dict[str, np.ndarray]] | None = None
     files: MapFiles | None = None  # None: no parameter names files
-    # (engine) -> who plays against the agents as a policy, on the CPU; None: only rules do.
+    # (engine) -> who plays against the agents as a policy, on the CPU; None: only rules do. The
+    # parameter ``opponent`` names the rule, or the policy after POLICY.
     opponent: Callable[[Any], Opponent | None] | None = None
     # The parameter whose values a protocol can hold out of training; "" if there is none.
     held_out: str = ""

@@ -12,6 +12,7 @@ from scipy import stats
 
 import coopbench
 from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.report import plots
 from coopbench_envs import Engine
@@ -151,3 +152,33 @@ def test_heat_maps_have_a_number_in_every_cell(result):
     np.testing.assert_allclose(shown, result.matrix("one").ravel(), rtol=2e-3)
     assert [label.get_text() for label in ax.get_yticklabels()] == NAMES
     assert ax.get_ylim() == (3, 0)  # the first policy on top
+
+
+def battles():
+    task = make_task("duel", "coopbench/Skirmish-v1", parameters={"horizon": 40}, high=20)
+    settings = {"score": "win", "metrics": ["win", "return"], "curve": "win", "baselines": None}
+    return protocol_of("battles", tasks=[task], train=None, first=5, count=30, **settings)
+
+
+def test_teams_meet_as_opponents(tmp_path):
+    names = ["focus_fire", "kite", "random"]
+    result = coopbench.crossplay(battles(), names, against=True)
+    engine = Engine("coopbench/Skirmish-v1", 30, horizon=40, opponent="policy:kite")
+    Match(engine, [Player("focus_fire", Game.of(engine))]).play(np.arange(5, 35))
+    assert result.matrix("duel")[0, 1] == engine.control.measures[:, 0].mean()
+    assert result.matrix("duel")[0, 2] == 1.0
+    assert result.matrix("duel")[2, 0] == 0.0
+    text = result.save(tmp_path)["md"].read_text(encoding="utf-8")
+    assert "as the enemies" in text
+    assert "one seat" not in text
+
+
+def test_who_cannot_be_an_opponent_is_told(protocol):
+    with pytest.raises(ValueError, match=r"Task 'one' .* no policy plays against the agents"):
+        coopbench.crossplay(protocol, NAMES, against=True)
+
+    def idle(observations):
+        return np.ones(observations.shape[:2], np.int64)
+
+    with pytest.raises(ValueError, match="idle is no name of a policy"):
+        coopbench.crossplay(battles(), [idle, "kite"], against=True)

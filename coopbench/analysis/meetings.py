@@ -6,16 +6,46 @@ import numpy as np
 
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["Meeting", "Meetings"]
+__all__ = ["SEATS", "Meeting", "Meetings", "Places", "sides"]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Words for where the policies of rows and columns play."""
+
+    value: str  # what is averaged
+    row: str
+    column: str
+    rule: str  # who plays what, as a sentence
+
+
+SEATS = Places(
+    "return of the policy's seat",
+    "in one seat",
+    "in all other seats",
+    "the policy has one seat, seat k mod n in episode k of n agents; its partner has all others. "
+    "Where both are the same it is self-play, and that one seat counts",
+)
+
+
+def sides(score: str) -> Places:
+    """Return the words for teams that meet as opponents."""
+    return Places(
+        score,
+        "as the agents",
+        "as the enemies",
+        "the policy plays all agents, its opponent the enemies, which it sees as its agents; where "
+        "both are the same it meets itself",
+    )
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Mean return of one policy's seat while another policy sits in all other seats."""
+    """Mean return of one policy's seat beside a partner, or score of its team against it."""
 
     task: str
-    policy: str  # in one seat: seat k mod n in episode k
-    partner: str  # in all others; the same name means self-play
+    policy: str  # in one seat, seat k mod n in episode k, or in all
+    partner: str  # in all other seats, or on the other side; the same name means self-play
     count: int  # episodes
     mean: float
     std: float  # over episodes, ddof 1; nan for one episode
@@ -32,6 +62,7 @@ class Meetings:
     policies: tuple[str, ...]
     tasks: tuple[str, ...]  # that were played; tasks of the same game once
     meetings: tuple[Meeting, ...]  # by task, policy, partner
+    places: Places = SEATS
 
     def of(self, task: str) -> tuple[tuple[Meeting, ...], ...]:
         """Return the meetings on one task, a row per policy and a column per partner."""
@@ -39,5 +70,5 @@ class Meetings:
         return tuple(tuple(rows[k : k + size]) for k in range(0, len(rows), size))
 
     def matrix(self, task: str) -> np.ndarray:
-        """Return the mean returns on one task, (policies, partners)."""
+        """Return the means on one task, (policies, partners)."""
         return np.array([[meeting.mean for meeting in row] for row in self.of(task)])

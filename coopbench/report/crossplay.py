@@ -24,8 +24,8 @@ ROUNDING = "the values differ by rounding only: a width of zero is not certainty
 
 
 def matrix_table(result: Meetings, task: str) -> Table:
-    """Return the returns on one task: a row per policy, a column per partner."""
-    rows, notes = result.of(task), Footnotes()
+    """Return the means on one task: a row per policy, a column per partner."""
+    rows, notes, places = result.of(task), Footnotes(), result.places
     every = [meeting for row in rows for meeting in row]
     scale = scale_of([m.mean for m in every], [(m.high - m.low) / 2 for m in every])
     body = tuple(
@@ -33,10 +33,10 @@ def matrix_table(result: Meetings, task: str) -> Table:
         for name, row in zip(result.policies, rows, strict=True)
     )
     return Table(
-        title=f"Mean return of the policy's seat on {task}, by who has the other seats",
+        title=f"Mean {places.value} on {task}, by who plays {places.column}",
         columns=(
-            Column("Policy", "in one seat", numeric=False),
-            *(Column(name, "in all other seats") for name in result.policies),
+            Column("Policy", places.row, numeric=False),
+            *(Column(name, places.column) for name in result.policies),
         ),
         groups=(Group("", "", body),),
         footnotes=notes.all(),
@@ -61,8 +61,7 @@ def _facts(result: Meetings) -> dict[str, str]:
     protocol = result.protocol
     return {
         "Protocol": f"{protocol.name}, digest {protocol.digest[:12]}",
-        "Seats": "the policy has one seat, seat k mod n in episode k of n agents; its partner has "
-        "all others. Where both are the same it is self-play, and that one seat counts",
+        "Seats": result.places.rule,
     }
 
 
@@ -96,7 +95,7 @@ def as_markdown(result: Meetings) -> str:
         parts += [
             f"## {escaped(task)}",
             escaped(_game(result, task)),
-            f"![{_caption(task)}](plots/crossplay-{task}.svg)",
+            f"![{_caption(result, task)}](plots/crossplay-{task}.svg)",
             markdown_table(matrix_table(result, task)),
         ]
     return "\n\n".join(parts) + "\n"
@@ -120,15 +119,16 @@ def as_json(result: Meetings) -> str:
 def pictures(result: Meetings) -> tuple[Picture, ...]:
     """Draw a heat map for every task."""
     return tuple(
-        picture(f"crossplay-{task}", task, _caption(task), heat_map(result, task))
+        picture(f"crossplay-{task}", task, _caption(result, task), heat_map(result, task))
         for task in result.tasks
     )
 
 
-def _caption(task: str) -> str:
+def _caption(result: Meetings, task: str) -> str:
+    places = result.places
     return (
-        f"Mean return of one seat on {task}: the policy of the row sits in it, that of the column "
-        "in all others. Framed: self-play."
+        f"Mean {places.value} on {task}: the policy of the row plays {places.row}, that of the "
+        f"column {places.column}. Framed: self-play."
     )
 
 

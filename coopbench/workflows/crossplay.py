@@ -1,4 +1,4 @@
-"""Cross-play: every policy in one seat beside every policy in the others, a matrix per task."""
+"""Cross-play: every policy beside every other one, or against it; a matrix per task."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from coopbench.analysis.estimates import estimate
-from coopbench.analysis.meetings import Meeting, Meetings
+from coopbench.analysis.meetings import SEATS, Meeting, Meetings, sides
 from coopbench.baselines.match import OWN, seating
+from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trained import Trained
 from coopbench.playing.entrants import Entrants
@@ -21,6 +22,7 @@ from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.report.crossplay import as_text, save
+from coopbench_envs.core import POLICY
 
 __all__ = ["CrossPlay", "crossplay"]
 
@@ -48,6 +50,7 @@ def crossplay(
     progress: Progress | None = None,
     backend: str = "serial",
     workers: int | None = None,
+    against: bool = False,
 ) -> CrossPlay:
     """Play every policy with every other one, and with itself, on the games of a protocol.
 
@@ -55,27 +58,36 @@ def crossplay(
     protocol's baselines and all its tasks. Partners and groups of tasks are ignored, and tasks that
     are identical without them are played once, under the name of the first one. In episode k the
     policy has seat k mod n and its partner all others; the return of that seat counts.
+
+    ``against``: the policy has all seats and plays against the other one, in environments whose
+    parameter ``opponent`` takes a policy; the protocol's score of its team counts. Policies are
+    then named. Raises ``ValueError`` for tasks and policies with which this cannot be done.
     """
     whole = find_protocol(protocol)
     chosen = [whole.task_of(name) for name in tasks or ()]
     games = _games(whole, chosen or whole.task)
+    if against:
+        _check_sides(games)
     reduced = whole.model_copy(update={"task": games})
     models = _policies(reduced, whole.report.baselines if policies is None else policies)
     names = tuple(dict.fromkeys(cell.policy for cell in models))
     places = [
         (task.id, policy, partner) for task in games for policy, partner in product(names, names)
     ]
-    jobs = [_job(reduced, models, *place) for place in places]
+    make = _job_against if against else _job
+    jobs = [make(reduced, models, *place) for place in places]
     runner = Runner(backend, workers, _by_task(progress, len(names) ** 2))
     samples: dict[PlayJob, np.ndarray] = {}
     with runner.run(jobs) as finished:
         for job, played in finished:
-            samples[job] = _own_returns(played.episodes)
+            block = played.episodes
+            samples[job] = values(block, whole.report.score) if against else _own_returns(block)
     meetings = tuple(
         _meeting(*place, samples[job], whole.report.confidence)
         for place, job in zip(places, jobs, strict=True)
     )
-    return CrossPlay(whole, names, tuple(task.id for task in games), meetings)
+    words = sides(whole.report.score) if against else SEATS
+    return CrossPlay(whole, names, tuple(task.id for task in games), meetings, words)
 
 
 def _by_task(
@@ -111,6 +123,34 @@ def _job(
     cell = Cell(task, policy)
     beside = () if policy == partner else (models[Cell(task, partner)],)
     return PlayJob(protocol, cell, models[cell], beside)
+
+
+def _check_sides(games: Sequence[Task]) -> None:
+    """Raise ``ValueError`` unless policies can play against the agents of all games."""
+    for task in games:
+        if task.spec.opponent is None:
+            raise ValueError(
+                f"Task {task.id!r} plays {task.env}, in which no policy plays against the agents; "
+                f"allowed: tasks of environments whose parameter 'opponent' takes one."
+            )
+
+
+def _job_against(
+    protocol: Protocol, models: Mapping[Cell, PolicyLike], task: str, policy: str, opponent: str
+) -> PlayJob:
+    """Return the play of a policy in all seats against an opponent."""
+    other, played = models[Cell(task, opponent)], protocol.task_of(task)
+    if not isinstance(other, str):
+        raise ValueError(
+            f"{opponent} is no name of a policy of this package or of a training run, which alone "
+            f"can play against agents here; an object can with the environment's set_opponent."
+        )
+    parameters = {**played.parameters, "opponent": f"{POLICY}{other}"}
+    changed = protocol.model_copy(
+        update={"task": (played.model_copy(update={"parameters": parameters}),)}
+    )
+    cell = Cell(task, policy)
+    return PlayJob(changed, cell, models[cell])
 
 
 def _games(protocol: Protocol, tasks: Sequence[Task]) -> tuple[Task, ...]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from coopbench_envs.core import POLICY
 from coopbench_envs.skirmish.dynamics import FIRST_MOVE, FIRST_TARGET, NO_OP
 from coopbench_envs.skirmish.scenario import Scenario
 
-__all__ = ["POLICY", "SIDES", "Opponent", "opponent_of", "turned"]
+__all__ = ["SIDES", "Opponent", "opponent_of", "turned"]
 
-POLICY = "policy:"  # what stands before the name of a policy as opponent
 SIDES = "allies", "enemies"
 _STREAM = 1000  # of random numbers; policies that play the agents have the first ones
 

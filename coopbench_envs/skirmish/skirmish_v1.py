@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
+from coopbench_envs.core import POLICY, EnvSpec, Kernels, kernel, routine
 from coopbench_envs.elementary import cosine
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, one_of
@@ -26,7 +26,7 @@ from coopbench_envs.skirmish.features import Shown, state_size
 from coopbench_envs.skirmish.force import SCRATCH, Force, Rules
 from coopbench_envs.skirmish.force import allocate as allocate_force
 from coopbench_envs.skirmish.native import RANGES, kinds_of, native, ordered
-from coopbench_envs.skirmish.opposing import POLICY, SIDES, opponent_of, turned
+from coopbench_envs.skirmish.opposing import SIDES, opponent_of, turned
 from coopbench_envs.skirmish.paths import ground_of, piece_of
 from coopbench_envs.skirmish.scenario import Scenario, bundled, bundled_maps, read_scenario
 from coopbench_envs.skirmish.sight import seen

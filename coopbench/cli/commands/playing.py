@@ -206,6 +206,9 @@ def crossplay(
         Path | None,
         typer.Option(help="Folder for the matrices. Default: results/PROTOCOL-crossplay."),
     ] = None,
+    against: Annotated[
+        bool, typer.Option("--against", help="Opponents instead of partners, in battles.")
+    ] = False,
     backend: Backend = "serial",
     workers: Workers = None,
 ) -> None:
@@ -220,7 +223,7 @@ def crossplay(
         def tell(name: str, share: float) -> None:
             progress.task(name, "cross-play", share)
 
-        result = run(loaded, chosen(policy, loaded), task, tell, backend, workers)
+        result = run(loaded, chosen(policy, loaded), task, tell, backend, workers, against)
     show_matrices(result, console())
     files = result.save(out or Path("results") / f"{loaded.protocol.name}-crossplay")
     say(f"Matrices: {files['md']}")

@@ -13,9 +13,10 @@ __all__ = ["heat_map"]
 
 
 def heat_map(result: Meetings, task: str, ax: Any = None) -> Any:
-    """Draw the mean returns of a cross-play on ``task``, numbers in the cells; return the axes.
+    """Draw the means of a cross-play on ``task``, numbers in the cells; return the axes.
 
-    Rows are policies in one seat, columns those in all others; self-play is framed. The colours
+    Rows are policies in one seat, columns those in all others, or on the other side; self-play is
+    framed. The colours
     (cividis) run from the lowest to the highest value and look alike to the colour-blind.
     """
     from matplotlib.patches import Rectangle
@@ -36,9 +37,9 @@ def heat_map(result: Meetings, task: str, ax: Any = None) -> Any:
     ax.set_ylim(count, 0)
     ax.tick_params(length=0, labelsize=SMALL, labelcolor=INK)
     ax.spines[:].set_visible(False)
-    ax.set_xlabel("in all other seats", fontsize=SMALL)
-    ax.set_ylabel("in one seat", fontsize=SMALL)
-    write_title(ax, f"{task}: mean return of the one seat")
+    ax.set_xlabel(result.places.column, fontsize=SMALL)
+    ax.set_ylabel(result.places.row, fontsize=SMALL)
+    write_title(ax, f"{task}: mean {result.places.value}")
     return ax
 
 
