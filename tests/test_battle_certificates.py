@@ -72,6 +72,19 @@ def test_the_page_names_the_maps_on_which_blind_plans_do_well():
         assert one.needs_sight or f"`{one.battle}`" in text
 
 
+def test_a_difference_is_shown_if_the_intervals_agree():
+    stored = STORED["Skirmish-v1/2s3z-drawn"]
+    assert stored.needs_sight
+    assert stored.is_shown_to_need_sight
+    wins = np.zeros(100)
+    rare = BattleFigure.of(np.append(wins[3:], np.ones(3)), np.arange(100.0))
+    never = BattleFigure.of(wins, np.arange(100.0))
+    figures = dict.fromkeys(stored.figures, never) | {stored.reactive: rare}
+    unsure = dataclasses.replace(stored, figures=figures)
+    assert unsure.needs_sight  # 3 victories against none
+    assert not unsure.is_shown_to_need_sight
+
+
 def test_blind_plans_win_version_0():
     for name in ("3m",):
         stored = STORED[f"Skirmish-v0/{name}"]

@@ -154,6 +154,11 @@ class BattleCertificate:
         return best > 0.0 and self.blind.win <= 0.5 * best
 
     @property
+    def is_shown_to_need_sight(self) -> bool:
+        """Whether the intervals agree: the blind one ends below half of where the other begins."""
+        return self.blind.win_high <= 0.5 * self.figures[self.reactive].win_low
+
+    @property
     def is_never_won(self) -> bool:
         """Whether neither blind nor reactive play has won an episode."""
         return self.figures[self.reactive].wins + self.blind.wins == 0

@@ -67,7 +67,8 @@ def conclusion(certificates: Iterable[BattleCertificate]) -> str:
     sentences = [
         f"Of the {len(PUBLISHED)} maps of the paper, {len(published)} have a certificate. On "
         f"{len(below)} of them the best blind play wins at most half as often as the best play "
-        f"that sees ({_REQUIRED} of {len(PUBLISHED)} are required of drawn starts)."
+        f"that sees ({_REQUIRED} of {len(PUBLISHED)} are required of drawn starts). "
+        f"{_shown(published.values())}"
     ]
     if above:
         sentences.append(f"It wins more often than that on {_named(above)}.")
@@ -88,13 +89,22 @@ def conclusion(certificates: Iterable[BattleCertificate]) -> str:
     return " ".join(sentences)
 
 
+def _shown(certificates: Iterable[BattleCertificate]) -> str:
+    """Say on how many battles the intervals agree with the estimates."""
+    names = [one.battle for one in certificates if one.is_shown_to_need_sight]
+    return (
+        f"On {len(names)} the intervals agree: that of blind play ends below half of where that of "
+        f"the best play begins{f' ({_named(names)})' if names else ''}."
+    )
+
+
 def _of_drawn_teams(certificates: Mapping[str, BattleCertificate]) -> str:
     """Say for which drawn teams blind play wins at most half as often as reactive play."""
     below = [name for name, one in certificates.items() if one.needs_sight]
     above = [name for name, one in certificates.items() if not one.needs_sight]
     text = (
         f"For {len(below)} of {len(certificates)} kinds of teams the best blind play wins at most "
-        f"half as often as the best play that sees."
+        f"half as often as the best play that sees. {_shown(certificates.values())}"
     )
     return text if not above else f"{text} It does not for {', '.join(above)}."
 
