@@ -52,9 +52,15 @@ def main():
     parser.add_argument("--tests", default="0-8")
     parser.add_argument("--policy", nargs="+", default=POLICIES)
     options = parser.parse_args()
-    first, last = map(int, options.tests.split("-"))
     protocol = load_protocol(options.protocol)
-    tasks = [t for t in protocol.task if first <= t.axes["test"] <= last]
+    first, _, last = options.tests.partition("-")
+    if not (first.isdecimal() and last.isdecimal()):
+        parser.error(f"--tests was {options.tests}; allowed: FIRST-LAST, for instance 0-8.")
+    tasks = [t for t in protocol.task if int(first) <= t.axes["test"] <= int(last)]
+    if not tasks:
+        numbers = [t.axes["test"] for t in protocol.task]
+        has = f"{min(numbers):g} to {max(numbers):g}"
+        parser.error(f"--tests was {options.tests}; {protocol.name} has the tests {has}.")
     print(f"| test (trains) | {' | '.join(options.policy)} |")
     print(f"|---|{'---|' * len(options.policy)}", flush=True)
     means = {policy: [] for policy in options.policy}

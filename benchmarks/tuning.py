@@ -10,7 +10,8 @@ tasks; the second trains the best of these on all trained tasks, with other seed
 settings that are named. Neither training seeds nor episodes are those of the protocol. Training
 meets the partners of the protocol, and the last policy plays what training meets: the trained task
 and, beside partners, the focal task of its game. The score of a trial is the mean of the normalised
-scores over these tasks. Trials already in the file are kept.
+scores over these tasks. Trials already in the file are kept and not repeated. Finalists are the
+best of the stored trials of the same protocol and tasks.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,81 +103,144 @@ def scored(
     return scores
 
 
-def trial(
-    protocol: Protocol,
-    tasks: list[Task],
-    learner: str,
-    steps: int,
-    seeds: tuple[int, ...],
-    settings: dict[str, Any],
-    episodes: int,
-) -> dict[str, Any]:
-    """Train and evaluate one setting."""
-    begun = time.process_time()
-    scores: dict[str, list[float | None]] = {}
-    for task, seed in product(tasks, seeds):
-        for name, score in scored(protocol, task, learner, steps, seed, settings, episodes).items():
-            scores.setdefault(name, []).append(score)
-    every = [-1.0 if each is None else each for row in scores.values() for each in row]
-    return {
-        "learner": learner,
-        "protocol": protocol.name,
-        "steps": steps,
-        "seeds": list(seeds),
-        "episodes": episodes,
-        "settings": settings,
-        "scores": {name: [each and round(each, 4) for each in row] for name, row in scores.items()},
-        "mean": round(float(np.mean(every)), 4),
-        "processor_seconds": round(time.process_time() - begun, 1),
-    }
+class Trial(NamedTuple):
+    """What is trained and played; two trials that agree in all of it are the same."""
+
+    protocol: Protocol
+    tasks: tuple[Task, ...]
+    learner: str
+    steps: int
+    seeds: tuple[int, ...]
+    settings: dict[str, Any]
+    episodes: int
+
+    @property
+    def played(self) -> list[str]:
+        """The tasks that are played after the trainings."""
+        beside = [played for task in self.tasks for played in self.protocol.tasks_beside(task.id)]
+        return sorted({task.id for task in (*self.tasks, *beside)})
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The trial as it is stored, without its results."""
+        return {
+            "learner": self.learner,
+            "protocol": self.protocol.name,
+            "steps": self.steps,
+            "seeds": list(self.seeds),
+            "episodes": self.episodes,
+            "settings": self.settings,
+        }
+
+    @property
+    def key(self) -> str:
+        """The text that two trials share if they are the same."""
+        return json.dumps([self.described, self.played], sort_keys=True)
+
+    def __call__(self) -> dict[str, Any]:
+        """Train and evaluate, and return the trial with its results."""
+        begun = time.process_time()
+        scores: dict[str, list[float | None]] = {name: [] for name in self.played}
+        how = (self.settings, self.episodes)
+        for task, seed in product(self.tasks, self.seeds):
+            results = scored(self.protocol, task, self.learner, self.steps, seed, *how)
+            for name, score in results.items():
+                scores[name].append(score if score is None else round(score, 4))
+        every = [-1.0 if score is None else score for row in scores.values() for score in row]
+        return self.described | {
+            "scores": scores,
+            "mean": round(float(np.mean(every)), 4),
+            "processor_seconds": round(time.process_time() - begun, 1),
+        }
 
 
-def kept(file: Path) -> list[dict[str, Any]]:
+def stored_trials(file: Path) -> list[dict[str, Any]]:
     if not file.is_file():
         return []
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
+def key_of(stored: dict[str, Any]) -> str:
+    """Return the key of a stored trial."""
+    results = ("scores", "mean", "processor_seconds")
+    described = {name: value for name, value in stored.items() if name not in results}
+    return json.dumps([described, sorted(stored["scores"])], sort_keys=True)
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    result.add_argument("learner", help=f"has a search space: {', '.join(SPACE)}")
+    result.add_argument("--protocol", default="coopetition-standard")
+    result.add_argument("--task", action="append", help="of a trial; default: four of them")
+    result.add_argument("--trials", type=int, default=0)
+    result.add_argument("--finalists", type=int, default=0)
+    result.add_argument("--steps", type=int, required=True)
+    result.add_argument("--settings", type=json.loads, help="tried alone, as JSON")
+    result.add_argument("--training-seed", type=int, default=SEEDS[0], help="of --settings")
+    result.add_argument("--episodes", type=int, default=60, help="played after a training")
+    result.add_argument("--seed", type=int, default=0, help="of the draws")
+    result.add_argument("--out", type=Path, required=True)
+    return result
+
+
+def finalists(stored: list[dict[str, Any]], like: Trial, count: int) -> Iterator[dict[str, Any]]:
+    """Yield the settings of the best stored trials with the protocol, tasks and seeds of one."""
+    alike = [
+        each
+        for each in stored
+        if (each["learner"], each["protocol"]) == (like.learner, like.protocol.name)
+        and tuple(each["seeds"]) == like.seeds
+        and sorted(each["scores"]) == like.played
+    ]
+    if len({(each["steps"], each["episodes"]) for each in alike}) > 1:
+        raise ValueError("The stored trials differ in steps or episodes and cannot be ranked.")
+    for each in sorted(alike, key=lambda one: -one["mean"])[:count]:
+        yield each["settings"]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("learner", help=f"has a search space: {', '.join(SPACE)}")
-    parser.add_argument("--protocol", default="coopetition-standard")
-    parser.add_argument("--task", action="append", help="of a trial; default: four of them")
-    parser.add_argument("--trials", type=int, default=0)
-    parser.add_argument("--finalists", type=int, default=0)
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--settings", type=json.loads, help="tried alone, as JSON")
-    parser.add_argument("--training-seed", type=int, default=SEEDS[0], help="of --settings")
-    parser.add_argument("--episodes", type=int, default=60, help="played after a training")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    protocol = load_protocol(arguments.protocol)
+    options = parser()
+    arguments = options.parse_args()
+    protocol, learner = load_protocol(arguments.protocol), arguments.learner
     names = arguments.task or ["trust-dilemma", "partner-hold-up", "recovery-race", "slcd"]
-    some = [task for task in protocol.trained_tasks if task.id in names]
-    stored = [t for t in kept(arguments.out) if t["learner"] == arguments.learner]
-    known = {json.dumps([t["settings"], t["steps"], t["seeds"]]) for t in stored}
-    if arguments.trials and arguments.learner not in SPACE:
-        parser.error(f"{arguments.learner} has no search space; there are {', '.join(SPACE)}.")
+    every = protocol.trained_tasks
+    some = tuple(task for task in every if task.id in names)
+    if len(some) != len(set(names)):
+        allowed = ", ".join(task.id for task in every)
+        options.error(f"--task was {', '.join(names)}; {protocol.name} trains {allowed}.")
+    if arguments.episodes < 1:
+        options.error(f"--episodes was {arguments.episodes}; allowed: 1 and more.")
+    if arguments.trials and learner not in SPACE:
+        options.error(f"{learner} has no search space; there are {', '.join(SPACE)}.")
+    if arguments.training_seed in protocol.seeds.training:
+        options.error(f"--training-seed {arguments.training_seed} is one of {protocol.name}.")
+
+    trial = Trial(protocol, some, learner, arguments.steps, SEEDS, {}, arguments.episodes)
     work = [
-        (some, SEEDS, each) for each in drawn(arguments.learner, arguments.trials, arguments.seed)
+        trial._replace(settings=settings)
+        for settings in drawn(learner, arguments.trials, arguments.seed)
     ]
     if arguments.settings is not None:
-        work.append((some, (arguments.training_seed,), arguments.settings))
-    trials = [t for t in stored if tuple(t["seeds"]) == SEEDS]
-    best = sorted(trials, key=lambda t: -t["mean"])[: arguments.finalists]
-    every = list(protocol.trained_tasks)
-    work += [(every, FINAL_SEEDS, t["settings"]) for t in best]
-    for tasks, seeds, settings in work:
-        if json.dumps([settings, arguments.steps, list(seeds)]) in known:
+        seeds = (arguments.training_seed,)
+        work.append(trial._replace(seeds=seeds, settings=arguments.settings))
+    stored = stored_trials(arguments.out)
+    final = trial._replace(tasks=every, seeds=FINAL_SEEDS)
+    try:
+        best = list(finalists(stored, trial, arguments.finalists))
+    except ValueError as error:
+        options.error(f"--finalists: {error}")
+    work += [final._replace(settings=settings) for settings in best]
+    done = {key_of(each) for each in stored}
+    for one in work:
+        if one.key in done:
+            print(f"already in {arguments.out}: {one.settings}")
             continue
-        how = (arguments.learner, arguments.steps, seeds, settings, arguments.episodes)
-        score = trial(protocol, tasks, *how)
+        result = one()
         with arguments.out.open("a") as file:
-            file.write(json.dumps(score) + "\n")
+            file.write(json.dumps(result) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        print(score["mean"], score["scores"], settings, flush=True)
+        print(result["mean"], result["scores"], result["settings"], flush=True)
 
 
 if __name__ == "__main__":

@@ -299,6 +299,19 @@ def test_the_critic_knows_what_the_team_earns_after_a_member_has_fallen():
     assert (fallen.actions[fallen.valid] == 1).float().mean() > 0.9
 
 
+def test_with_memory_the_critic_alone_learns_from_rows_of_the_fallen():
+    game = {"rule": toy_team.FALL, "horizon": 3}
+    memory = {"recurrent": True, "layers": "8x8"}
+    learner = make_learner("ippo", toy_team.SPEC.id, game, 0, **QUICK | memory)
+    learner.learn(512)
+    whole, fallen = (model.rollout for model in learner._models)
+    assert whole.acted.all()
+    assert whole.taught.all()
+    assert fallen.taught.all()
+    # Member 1 acts in the first of three steps.
+    assert fallen.acted.equal(fallen.first)
+
+
 def test_a_rollout_of_the_dead_alone_is_passed_over(monkeypatch):
     learner = make_learner("ippo_shared", PENNIES, {}, 0, **SMALL)
     step = learner._rows.step

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -382,15 +383,16 @@ class MemoryKeeper:
         pass
 
 
-def test_a_large_state_is_written_less_often(protocol, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("share", "states"), [(0.0, 2), (math.inf, 3)])
+def test_a_large_state_is_written_less_often(share, states, protocol, tmp_path, monkeypatch):
     monkeypatch.setattr(training_run, "_CHEAP", 0.0)
-    monkeypatch.setattr(training_run, "_SHARE", 0.0)
+    monkeypatch.setattr(training_run, "_SHARE", share)
     scope = Scope(["trust"], [5])
     (planned,) = training_plan.runs(protocol, "steady", tmp_path / "none", scope, {})
     keeper = MemoryKeeper()
     job = dataclasses.replace(planned, keeper=keeper)
     whole = job(None)
-    assert len(keeper.states) == 2  # the first and the last one
+    assert len(keeper.states) == states  # with a share of 0 the first and the last one
     assert keeper.summary["steps"] == [20, 40, 60]
     del keeper.states[1:]
     again = job(None)

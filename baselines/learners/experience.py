@@ -37,8 +37,8 @@ class Transition(NamedTuple):
     # (rows, inputs) float32, observed after the step: where the lane is over the last observation
     # of the old episode, not the first of the new one.
     following: np.ndarray
-    # (rows,) bool, the agent was alive when it acted, and no partner had its seat; nothing is
-    # learned from other rows.
+    # (rows,) bool, the agent was alive when it acted, and no partner had its seat: no actor learns
+    # from other rows.
     valid: np.ndarray
     # (rows, choices) bool, legal after the step, of the same episode as ``following``; None for
     # Box actions. A row without any legal choice, or of a dead agent, has all of them.

@@ -137,7 +137,7 @@ class _Rollout:
     def close(self, following: "torch.Tensor", gamma: float, decay: float) -> None:
         """Estimate advantages; ``following``: values after the last step.
 
-        A row that is done takes nothing from later steps, so dead agents contribute nothing.
+        A row that is done takes nothing from later steps.
         """
         earned = (self.rewards, self.done, self.estimates)
         self.advantages = advantages(*earned, following, gamma, decay)

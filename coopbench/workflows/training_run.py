@@ -90,7 +90,7 @@ class TrainJob(CellJob):
         return f"training run {self.seed} of {self.learner!r} on task {self.cell.task!r}"
 
     def __call__(self, tell: Tell | None) -> Outcome:
-        """Train from its last interval, then play; a finished training is not repeated."""
+        """Train from the last written state, then play; a finished training is not repeated."""
         with self.keeper.alone():
             model = _Run(self).trained(tell)
         if isinstance(model, Failed):
@@ -216,7 +216,7 @@ class _Run:
         return Trained(read_policy(course.best), course.progress(job.cell), facts)
 
     def _train(self, learner_arrays: Mapping[str, np.ndarray], tell: Tell | None) -> None:
-        """Train interval by interval and write the state after each of them.
+        """Train interval by interval, and write the state after those where writing is cheap.
 
         A large state, as one with a replay, is written after fewer of them, so that writing takes
         a small share of the time; after a kill the intervals since then are trained again.

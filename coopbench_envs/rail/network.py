@@ -120,7 +120,11 @@ def lay_crossovers(yard, i, here, axis, radius):
 
 @routine
 def lay_crossover(yard, i, here, axis):
-    """Join the siding of a city with one exit with the next track, beside the station."""
+    """Join the siding of a city with one exit with the next track, beside the station.
+
+    This needs a straight cell there: the inner sidings of cities of radius 2 with four tracks have
+    none.
+    """
     turn, cell = (axis + 1) & 3, here + yard.delta[axis]
     if yard.rail[i, cell] == pair_of(axis, axis) and both_fit(yard, i, cell, axis, turn):
         add(yard, i, cell, axis, turn)

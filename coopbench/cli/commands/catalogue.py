@@ -67,6 +67,8 @@ def bench(
     from coopbench.files import write_text
     from coopbench.report.data import as_csv
 
+    if out is not None and out.is_dir():
+        raise typer.BadParameter(f"{out} is a folder; name a file", param_hint="--out")
     if out is not None and not out.absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no folder {out.absolute().parent}", param_hint="--out")
     for rates in run(env, seconds, say):

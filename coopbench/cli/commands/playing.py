@@ -31,7 +31,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter; repeat for more."),
 ]
-_SAVED = "Runs are saved up to their last interval; rerun the same command to resume."
+_SAVED = "The last written state of every run is saved; rerun the same command to resume."
 
 
 def _hyperparameters(learner: str, settings: list[str] | None) -> dict[str, Any]:
