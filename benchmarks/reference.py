@@ -22,6 +22,13 @@ are trained only if their protocol is named; a fiftieth of the published budget 
     python benchmarks/reference.py routing-hard routing-standard --steps 400000
     python benchmarks/reference.py skirmish-published --steps 40000
 
+``--keep`` plays nothing: it copies the finished runs of learners to ``benchmarks/results/runs``,
+from where every call of this program takes them, so that tables can be verified and rebuilt without
+training:
+
+    python benchmarks/reference.py skirmish-small --keep
+    coopbench verify benchmarks/results/runs/skirmish-small
+
 ``--ship`` plays nothing: it puts the finished runs of the learners that a protocol requires into
 the package, for the reports of everybody:
 
@@ -29,6 +36,7 @@ the package, for the reports of everybody:
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -44,12 +52,14 @@ from coopbench.report.loading import load_report
 from coopbench.report.markdown import as_markdown
 from coopbench.report.plots.pictures import pictures
 from coopbench.results.folder import protocol_of
+from coopbench.results.manifest import write_manifest
 from coopbench.results.shipping import ship
 from coopbench.workflows.exploit import exploit
 from coopbench.workflows.training_run import cell_of
 
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES, TABLES = ROOT / "results" / "reference", ROOT / "baselines" / "results"
+RUNS = ROOT / "benchmarks" / "results" / "runs"
 PLANNERS = ("random", "greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
 BATTLERS = ("random", "attack_nearest", "smac_heuristic", "focus_fire", "kite")
 DISPATCHERS = (
@@ -63,6 +73,8 @@ DISPATCHERS = (
     "prioritised_replan",
 )
 TEAM_LEARNERS = ("iql", "vdn", "qmix", "qtran", "coma", "mappo", "ippo")
+CENTRAL = ("ippo_shared", "mappo_shared", "maddpg_shared")  # without and with central critics
+GAME_RULES = ("random", "always_defect", "open_loop", "reciprocator")
 PUBLISHED = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
 REACTIVE = (
     "random",
@@ -105,7 +117,8 @@ REFERENCES = {
     "routing-medium": Reference("routing-medium", PLANNERS, ("ippo_shared",), long=True),
     "routing-hard": Reference("routing-hard", PLANNERS, ("ippo_shared",), long=True),
     "routing-standard": Reference("routing-standard", PLANNERS[:-1], ("ippo_shared",), long=True),
-    "routing-learned": Reference("routing-learned.toml", PLANNERS, ("ippo_shared", "ippo")),
+    "routing-learned": Reference("routing-learned.toml", PLANNERS, (*CENTRAL, "ippo")),
+    "games-learned": Reference("games-learned.toml", GAME_RULES, CENTRAL),
     "coopetition-published": Reference("coopetition-published", PUBLISHED, ("ippo",), long=True),
     "marl-standard": Reference("marl-standard", PLANNERS[:1], ("ippo",), long=True),
     "skirmish-small": Reference(
@@ -145,12 +158,28 @@ def tell(cell, done, what):
 HOW = {"backend": "processes", "progress": tell}
 
 
+def copied(source, target):
+    """Copy finished runs without what training resumes from; return their number."""
+    number = 0
+    for meta in sorted(source.glob("*/*/run-*/meta.json")):
+        cell = meta.parent
+        into = target / cell.relative_to(source)
+        if not (into / meta.name).is_file():
+            shutil.rmtree(into, ignore_errors=True)
+            shutil.copytree(cell, into, ignore=shutil.ignore_patterns("training"))
+            number += 1
+    if number:
+        shutil.copy(source / "protocol.json", target)
+    return number
+
+
 def play(name, limits):
     """Play fixed policies and train learners, as far as it is missing, on all usable cores.
 
     Learners that take hours are trained only if the protocol is named.
     """
     reference, out = REFERENCES[name], EPISODES / name
+    copied(RUNS / name, out)
     if not limits.trained:
         coopbench.evaluate(reference.source, list(reference.fixed), out=out, **HOW)
     if limits.fixed or name in GAMES or (reference.long and name not in limits.names):
@@ -252,6 +281,7 @@ def parsed():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="protocols; default: all")
     parser.add_argument("--check", action="store_true", help="compare stored tables, play nothing")
+    parser.add_argument("--keep", action="store_true", help="put finished runs into the repository")
     parser.add_argument("--ship", action="store_true", help="put finished runs into the package")
     parser.add_argument("--folder", type=Path, help="with --ship: folder of results to ship from")
     parser.add_argument("--fixed", action="store_true", help="play fixed policies, train nothing")
@@ -272,6 +302,11 @@ def main():
     for name in names:
         if name not in REFERENCES:
             sys.exit(f"There is no reference {name!r}; there are {', '.join(REFERENCES)}.")
+        if arguments.keep:
+            number = copied(EPISODES / name, RUNS / name)
+            write_manifest(RUNS / name, protocol_of(RUNS / name))
+            print(f"{name}: {number} more runs kept")
+            continue
         if arguments.ship:
             shipped(name, arguments.folder or EPISODES / name)
             continue
@@ -284,7 +319,7 @@ def main():
             print(f"{name}: {', '.join(other) or 'as kept'}")
             continue
         play(name, arguments)
-    if arguments.check or arguments.ship:
+    if arguments.check or arguments.ship or arguments.keep:
         return
     if not arguments.fixed and set(names) & set(GAMES):
         coopetition(arguments)
