@@ -74,7 +74,7 @@ DISPATCHERS = (
 )
 TEAM_LEARNERS = ("iql", "vdn", "qmix", "qtran", "coma", "mappo", "ippo")
 CENTRAL = ("ippo_shared", "mappo_shared", "maddpg_shared")  # without and with central critics
-GAME_RULES = ("random", "always_defect", "open_loop", "reciprocator")
+GAME_RULES = ("random", "always_defect", "open_loop", "cooperator", "reciprocator")
 PUBLISHED = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
 REACTIVE = (
     "random",
