@@ -2,6 +2,8 @@
 
 import csv
 import json
+from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 from coopbench.protocol.loading import load_protocol
@@ -20,7 +22,8 @@ def parts() -> dict[str, str]:
     names = ("routing-easy", "routing-hard", "routing-standard")
     return {
         **{name.partition("-")[2]: pairs(name, *ARRIVED) for name in names},
-        "pathfinders": pathfinders(),
+        "pathfinders": all_policies("routing-learned", {"success_rate": 3, "return": 0}),
+        "games_learned": all_policies("games-learned", {"own_return": 1, "cooperation_rate": 2}),
         "published": tasks("coopetition-published"),
         "published_learned": learned("coopetition-published"),
         "marl": returns("marl-standard"),
@@ -181,22 +184,22 @@ def answers(name: str) -> str:
     return file.read_text(encoding="utf-8").replace("## ", "#### ").strip()
 
 
-def pathfinders() -> str:
-    """Success and return of learners and planners on the tasks of routing-learned."""
-    rows = read("routing-learned", "estimates.csv")
+def all_policies(name: str, measures: Mapping[str, int]) -> str:
+    """Means and intervals of learners and fixed policies; metrics have so many decimal places."""
+    if not (RESULTS / name / "estimates.csv").is_file():
+        return missing(name, "runs")
+    rows = read(name, "estimates.csv")
     estimates = {(row["task"], row["policy"], row["metric"]): row for row in rows}
     played, policies = (list(dict.fromkeys(row[key] for row in rows)) for key in ("task", "policy"))
 
-    def cell(task: str, policy: str, metric: str, places: int) -> str:
+    def cell(task: str, policy: str, metric: str) -> str:
         row = estimates[task, policy, metric]
-        return interval(*(float(row[key]) for key in ("mean", "low", "high")), f".{places}f")
+        form = f".{measures[metric]}f"
+        return interval(*(float(row[key]) for key in ("mean", "low", "high")), form)
 
-    measures = (("success_rate", 3), ("return", 0))
-    head = [f"`{task}`: {metric}" for task in played for metric, _ in measures]
-    body = [
-        (f"`{policy}`", *(cell(task, policy, *measure) for task in played for measure in measures))
-        for policy in policies
-    ]
+    columns = list(product(played, measures))
+    head = [f"`{task}`: {metric}" for task, metric in columns]
+    body = [(f"`{policy}`", *(cell(task, policy, m) for task, m in columns)) for policy in policies]
     return rows_table(["Policy", *head], body)
 
 

@@ -221,14 +221,19 @@ class _Model:
     ) -> "torch.Tensor":
         """Return values (steps, seats) of inputs (steps, agents, inputs).
 
-        ``actions`` are (steps, seats, agents, outputs): what each seat judges.
+        ``actions`` are (steps, seats, agents, outputs): what each seat judges. A critic of one seat
+        sees agents in their order; one of all seats sees the seat first that it judges for, then
+        those with higher numbers, then the others, and the number of the seat.
         """
         import torch
 
-        steps, seats = actions.shape[:2]
-        seen = inputs.flatten(1)[:, None].expand(-1, seats, -1)
-        parts = [seen, actions.flatten(2)]
-        if seats > 1:
+        steps, seats, agents = actions.shape[:3]
+        if seats == 1:
+            parts = [inputs.flatten(1)[:, None], actions.flatten(2)]
+        else:
+            judging = torch.arange(seats)[:, None]
+            order = (judging + torch.arange(agents)) % agents
+            parts = [inputs[:, order].flatten(2), actions[:, judging, order].flatten(2)]
             parts.append(torch.eye(seats).expand(steps, -1, -1))
         networks = self.targets if target else self.networks
         values: torch.Tensor = networks["critic"].module(torch.cat(parts, dim=2))
