@@ -33,8 +33,8 @@ FEW = Sizes(bounds=1_040, others=520, bayesian=130)
 
 def _compare(again, stored):
     """Compare figures of fewer episodes with stored ones, by their standard errors."""
-    assert again.figures.keys() == stored.figures.keys()
-    for section, table in stored.figures.items():
+    for section in again.figures:
+        table = stored.figures[section]
         assert again.figures[section].keys() == table.keys()
         for name, value in table.items():
             other = again.figures[section][name]
@@ -47,12 +47,19 @@ def _compare(again, stored):
 
 @pytest.mark.parametrize("name", [name for name in GAMES if name != "TrustDilemma-v1"])
 def test_certificate_is_met_and_computed_again(name):
+    """Self-play, and of the tasks beside partners another one for every game."""
     stored = load_certificate(name)
     assert stored.met, certificate_page(stored)
-    again = certify(name, stored=stored, sizes=FEW)
+    protocol = load_protocol(stored.protocol)
+    alone, beside = [], []
+    for task in stored.bounds():
+        (beside if protocol.task_of(task).pools else alone).append(task)
+    tasks = [*alone, beside[GAMES.index(name) % len(beside)]]
+    again = certify(name, stored=stored, sizes=FEW, tasks=tasks)
     _compare(again, stored)
+    assert again.figures.keys() >= set(tasks)
     assert again.rules == stored.rules
-    assert {c.name for c in again.criteria} == {c.name for c in stored.criteria}
+    assert {c.name for c in again.criteria} <= {c.name for c in stored.criteria}
 
 
 def test_every_figure_of_a_game_is_the_stored_one():

@@ -310,8 +310,7 @@ def test_other_interfaces_tell_the_state_that_the_driver_wrote():
 
 
 @pytest.mark.parametrize(
-    "env_id",
-    [SQUAD, "coopbench/TrustDilemma-v1", "coopbench/CoalitionFormation-v0", "coopbench/Routing-v0"],
+    "env_id", [SQUAD, "coopbench/TrustDilemma-v1", "coopbench/CoalitionFormation-v0"]
 )
 def test_the_lane_may_lie_innermost_in_memory(env_id):
     one, other = (played(env_id, 12, SAME_STEP, order=order, horizon=5) for order in ("C", "F"))
