@@ -60,6 +60,12 @@ class FakeGpu:
     def follow(self, follower, leader):
         self.followed.append((follower, leader))
 
+    def mark(self, stream):
+        return len(self.calls)
+
+    def passed(self, event):
+        return event < len(self.calls)
+
     def load(self, program):
         names = {key: getattr(value, "py_func", value) for key, value in program.names.items()}
         bindings = program.template.__globals__ | {"grid": self.index} | names

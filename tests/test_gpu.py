@@ -11,7 +11,7 @@ import pytest
 from folders import ROOT
 
 from coopbench_envs.cuda.arguments import Packed
-from coopbench_envs.cuda.gpu import Gpu, open_gpu, ordinal_of
+from coopbench_envs.cuda.gpu import Gpu, open_gpu, ordinal_of, stream_of
 from coopbench_envs.engine import Engine
 
 
@@ -75,6 +75,74 @@ def test_an_old_driver_refuses_many_parameters(monkeypatch):
     monkeypatch.setattr("coopbench_envs.cuda.gpu.ptx_of", lambda *arguments, **options: text)
     with pytest.raises(RuntimeError, match=r"4,800 bytes of parameters.*Drivers from 530 on"):
         Gpu(driver(version=12000), 0).load(None)
+
+
+@pytest.fixture
+def recorded():
+    """A GPU whose driver notes every call, and the list of the calls."""
+    calls, api = [], driver()
+
+    def noted(name, *results):
+        def call(*arguments):
+            calls.append((name, *arguments))
+            return 0, *results
+
+        setattr(api, name, call)
+
+    for name in ("cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuLaunchKernel"):
+        noted(name)
+    for name in ("cuStreamSynchronize", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy"):
+        noted(name)
+    noted("cuEventCreate", "event")
+    noted("cuMemFree")
+    api.CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
+    api.CUresult = SimpleNamespace(CUDA_ERROR_NOT_READY=600)
+    return Gpu(api, 0), calls
+
+
+def test_copies_are_in_order_on_the_stream_and_waited_for(recorded):
+    """Copies without a stream are on the default one, for which other streams do not wait."""
+    gpu, calls = recorded
+    array = np.zeros(4)
+    address = array.ctypes.data
+    gpu.upload(4096, array, 32, 77)
+    gpu.download(array, 4096, 32, 77)
+    gpu.copy(8192, 4096, 32, 77)
+    assert calls == [
+        ("cuMemcpyHtoDAsync", 4096, address, 32, 77),
+        ("cuStreamSynchronize", 77),
+        ("cuMemcpyDtoHAsync", address, 4096, 32, 77),
+        ("cuStreamSynchronize", 77),
+        ("cuMemcpyDtoDAsync", 8192, 4096, 32, 77),
+    ]
+
+
+@pytest.mark.parametrize(("lanes", "blocks"), [(1, 1), (64, 1), (65, 2), (130, 3)])
+def test_a_launch_has_a_thread_for_every_lane(lanes, blocks, recorded):
+    gpu, calls = recorded
+    gpu.launch("function", lanes, 4096, 1)
+    assert calls == [("cuLaunchKernel", "function", blocks, 1, 1, 64, 1, 1, 0, 1, 4096, 0)]
+
+
+def test_streams_wait_for_events_and_memory_for_what_reads_it(recorded):
+    gpu, calls = recorded
+    gpu.follow(5, 7)
+    assert [name for name, *_ in calls] == [
+        "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy",
+    ]  # fmt: skip
+    assert calls[1:3] == [("cuEventRecord", "event", 7), ("cuStreamWaitEvent", 5, "event", 0)]
+    gpu._driver.cuEventQuery = lambda event: (600,)
+    assert not gpu.passed(gpu.mark(7))
+    gpu._driver.cuEventQuery = lambda event: (0,)
+    assert gpu.passed("event")
+    assert calls[-1] == ("cuEventDestroy", "event")
+
+
+def test_streams_by_number():
+    assert [stream_of(stream) for stream in (0, 1, 3, np.int64(94))] == [1, 1, 3, 94]
+    for stream in (-1, 2):
+        with pytest.raises(ValueError, match="allowed: 1 or 0, the default stream"):
+            stream_of(stream)
 
 
 @pytest.mark.parametrize("code", [None, b"machine code"])

@@ -127,8 +127,9 @@ class DeviceArray:
         self.slab.gpu.download(array, self.address, self.nbytes, self.stream)
 
     def write_from(self, array: np.ndarray) -> None:
-        """Copy the elements from an array of this shape, type and order."""
-        self.slab.gpu.upload(self.address, array, self.nbytes, self.stream)
+        """Copy the elements from an array of this shape and type."""
+        ordered = np.asarray(array, order="F" if self.order == "F" else "C")
+        self.slab.gpu.upload(self.address, ordered, self.nbytes, self.stream)
 
     def copy(self) -> "DeviceArray":
         """Return a copy on the GPU, which the engine leaves alone."""

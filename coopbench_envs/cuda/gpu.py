@@ -4,6 +4,9 @@ Streams are numbers, as in DLPack: 1 is the default stream, others are addresses
 """
 
 import ctypes
+import gc
+import operator
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +18,15 @@ from coopbench_envs.cuda.assembling import machine_code
 from coopbench_envs.cuda.programs import Program
 from coopbench_envs.cuda.ptx import entry_name, parameter_bytes, ptx_of
 
-__all__ = ["BLOCK", "Gpu", "open_gpu", "ordinal_of"]
+__all__ = ["BLOCK", "Gpu", "open_gpu", "ordinal_of", "stream_of"]
 
 BLOCK = 64  # threads of a block
 _EXTRA = "the extra 'cuda' of coopbench (pip install \".[cuda]\" in a checkout)"
 _SMALL_PARAMETERS, _LARGE_PARAMETERS = 4096, 32764  # bytes; the second from CUDA 12.1 on
 _LARGE_SINCE = 12010  # version of the driver's interface; driver 530
 _DEVICE = re.compile(r"cuda(?::(\d+))?")
+_DEFAULT, _PER_THREAD = 1, 2  # streams with numbers of their own
+_GPUS: dict[tuple[int, int], "Gpu"] = {}  # by process and ordinal: engines share loaded programs
 
 
 def ordinal_of(device: str) -> int | None:
@@ -33,6 +38,20 @@ def ordinal_of(device: str) -> int | None:
     if match is None and device != "cpu":
         raise ValueError(f"device was {device!r}; allowed: 'cpu', 'cuda', 'cuda:1' and so on.")
     return None if match is None else int(match[1] or 0)
+
+
+def stream_of(stream: Any) -> int:
+    """Return the number of a stream; 0, which torch calls its default stream, is 1 here.
+
+    Raises ``TypeError`` for what is no integer, ``ValueError`` for numbers that are no stream and
+    for the default stream per thread, which torch does not take.
+    """
+    number = operator.index(stream)
+    if number < 0 or number == _PER_THREAD:
+        raise ValueError(
+            f"stream was {number}; allowed: 1 or 0, the default stream, or the address of a stream."
+        )
+    return number or _DEFAULT
 
 
 def open_gpu(ordinal: int) -> "Gpu":
@@ -49,8 +68,11 @@ def open_gpu(ordinal: int) -> "Gpu":
             f"{error}.",
             name=error.name,
         ) from error
+    key = (os.getpid(), ordinal)
     try:
-        return Gpu(driver, ordinal)
+        if key not in _GPUS:
+            _GPUS[key] = Gpu(driver, ordinal)
+        return _GPUS[key]
     except RuntimeError as error:
         raise RuntimeError(
             f"device='cuda:{ordinal}' cannot be used: {error} numba-cuda {numba_cuda.__version__} "
@@ -107,6 +129,10 @@ class Gpu:
         with self._current():
             try:
                 return int(self._do("cuMemAlloc", size))
+            except RuntimeError:
+                gc.collect()  # what refers to memory may be part of a cycle
+            try:
+                return int(self._do("cuMemAlloc", size))
             except RuntimeError as error:
                 raise MemoryError(
                     f"{self.name} has no {size / 2**20:,.0f} MiB left for these lanes: take fewer. "
@@ -122,17 +148,17 @@ class Gpu:
             return
 
     def upload(self, address: int, array: np.ndarray, size: int, stream: int) -> None:
-        """Copy an array to the GPU, after what is under way on the stream."""
+        """Copy an array to the GPU, in order on the stream; the array is free afterwards."""
         with self._current():
+            self._do("cuMemcpyHtoDAsync", address, array.ctypes.data, size, stream)
             self._do("cuStreamSynchronize", stream)
-            self._do("cuMemcpyHtoD", address, array.ctypes.data, size)
 
     def download(self, array: np.ndarray, address: int, size: int, stream: int) -> None:
         """Wait for the stream and copy from the GPU to an array."""
         if size:
             with self._current():
+                self._do("cuMemcpyDtoHAsync", array.ctypes.data, address, size, stream)
                 self._do("cuStreamSynchronize", stream)
-                self._do("cuMemcpyDtoH", array.ctypes.data, address, size)
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         """Copy within the GPU's memory, on the stream."""
@@ -153,6 +179,23 @@ class Gpu:
             self._do("cuEventRecord", event, leader)
             self._do("cuStreamWaitEvent", follower, event, 0)
             self._do("cuEventDestroy", event)
+
+    def mark(self, stream: int) -> Any:
+        """Return an event behind what is under way on the stream; see ``passed``."""
+        flags = self._driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
+        with self._current():
+            event = self._do("cuEventCreate", int(flags))
+            self._do("cuEventRecord", event, stream)
+        return event
+
+    def passed(self, event: Any) -> bool:
+        """Return, without waiting, whether everything before an event is done; then forget it."""
+        with self._current():
+            (error,) = self._driver.cuEventQuery(event)
+            if error == self._driver.CUresult.CUDA_ERROR_NOT_READY:
+                return False
+            self._do("cuEventDestroy", event)
+        return True
 
     def load(self, program: Program, *, strided: bool = False, registers: int | None = None) -> Any:
         """Return a program as a function that can be launched.

@@ -1,6 +1,7 @@
 """Remote: the arrays of an engine on a GPU, the programs that work on them, and their launches."""
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from coopbench_envs.cuda.arguments import Packed
 from coopbench_envs.cuda.buffers import DeviceArray, moved, strides_of
 from coopbench_envs.cuda.dlpack import CUDA, Tensor, tensor_in
-from coopbench_envs.cuda.gpu import Gpu
+from coopbench_envs.cuda.gpu import Gpu, stream_of
 from coopbench_envs.cuda.programs import (
     Finals,
     Program,
@@ -41,11 +42,11 @@ class Remote:
     """
 
     def __init__(self, gpu: Gpu, host: Host, drive: Any, *, stream: int = 1) -> None:
-        self._gpu, self._drive, self._stream = gpu, drive, stream
+        self._gpu, self._drive, self._stream = gpu, drive, stream_of(stream)
         self.lanes = host.control.done.shape[0]
         self._refused = np.zeros(self.lanes, np.int64)
         arrays = _arrays((*host, self._refused))
-        self._placed = moved(gpu, arrays, stream)
+        self._placed = moved(gpu, arrays, self._stream)
         self._arrays = arrays  # whose ids are not given to others as long as they live
         placed: Any = Host(*(self._remote(part) for part in host))
         self.arrays = placed  # as ``Host``, of ``DeviceArray``
@@ -54,7 +55,8 @@ class Remote:
         self._keep = self._keeper(placed)
         self._host, self._kinds = host, "iub" if host.actions.dtype.kind == "i" else "fiub"
         self._takers: dict[np.dtype[Any], Callable[[Tensor], None]] = {}
-        self._owner: Any = None  # of the latest actions, which lie in its memory
+        # What the memory of actions belongs to, with the event behind the launch that reads it.
+        self._owners: deque[tuple[Any, Any]] = deque()
 
     def _remote(self, value: Any) -> Any:
         """Return ``value`` with the GPU's arrays in the places of the host's."""
@@ -88,10 +90,12 @@ class Remote:
         """Return a launch of a template in every lane, and the parameters that it reads."""
         digest = unique or hashlib.sha256(source_of(template).encode()).hexdigest()[:16]
         program, packed = Program(template, names, arguments, digest), Packed(arguments)
-        function = self._gpu.load(program)
+        # The launch must not refer to self: a cycle would keep the GPU's memory.
+        gpu, lanes, stream = self._gpu, self.lanes, self._stream
+        function = gpu.load(program)
 
         def launch() -> None:
-            self._gpu.launch(function, self.lanes, packed.address, self._stream)
+            gpu.launch(function, lanes, packed.address, stream)
 
         return launch, packed
 
@@ -109,7 +113,7 @@ class Remote:
 
     def take(self, actions: Any) -> None:
         """Copy the actions of the coming step, from an array of a GPU or of the host."""
-        tensor = self._shared(actions)
+        tensor, owner = self._shared(actions)
         array = np.asarray(actions) if tensor is None else tensor
         if array.shape != self.actions.shape or array.dtype.kind not in self._kinds:
             raise ValueError(
@@ -124,29 +128,31 @@ class Remote:
         if tensor.dtype not in self._takers:
             self._takers[tensor.dtype] = self._taker(tensor.dtype)
         self._takers[tensor.dtype](tensor)
+        while self._owners and self._gpu.passed(self._owners[0][0]):
+            self._owners.popleft()
+        self._owners.append((self._gpu.mark(self._stream), owner))
 
-    def _shared(self, actions: Any) -> Tensor | None:
-        """Return where an array lies on this GPU; None for one of the host.
+    def _shared(self, actions: Any) -> tuple[Tensor | None, Any]:
+        """Return where an array lies on this GPU, and what its memory belongs to.
 
-        What its memory belongs to is held until the next step.
+        None for an array of the host.
         """
         place = (CUDA, self._gpu.ordinal)
         if isinstance(actions, np.ndarray):
-            return None
+            return None, None
         if hasattr(actions, "__dlpack__"):
             device = tuple(map(int, actions.__dlpack_device__()))
             if device == place:
-                self._owner = actions.__dlpack__(stream=self._stream)
-                return tensor_in(self._owner)
+                owner = actions.__dlpack__(stream=self._stream)
+                return tensor_in(owner), owner
             if device[0] == CUDA:
                 raise ValueError(
                     f"Actions must lie on cuda:{place[1]}, where the game is; given an array on "
                     f"cuda:{device[1]}."
                 )
         elif hasattr(actions, "__cuda_array_interface__"):
-            self._owner = actions
-            return self._interfaced(actions.__cuda_array_interface__)
-        return None
+            return self._interfaced(actions.__cuda_array_interface__), actions
+        return None, None
 
     def _interfaced(self, interface: Mapping[str, Any]) -> Tensor:
         leader = interface.get("stream")

@@ -109,7 +109,8 @@ class SB3VecEnv(VecEnv):
         if self.engine.spec.info is not None:
             self._add_facts(infos, ended)
         for lane in np.flatnonzero(ended).tolist():
-            metrics = self.engine.metrics(lane, final=True)
+            measures = self._finals.measures[lane].tolist()
+            metrics = dict(zip(self.engine.spec.metrics, measures, strict=True))
             for a in range(agents):
                 terminated = bool(control.terminated[lane, a])
                 infos[lane * agents + a] |= {
