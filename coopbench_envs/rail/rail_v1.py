@@ -72,7 +72,7 @@ class Params(NamedTuple):
         str, one_of(ON_DEADLOCK, "what happens when all trains on the map are deadlocked")
     ] = "play"
     horizon: Annotated[
-        int | None, between(1, 100_000, "upper bound of steps; none: enough for every network")
+        int | None, between(1, 100_000, "upper bound of steps; none: enough for long ways of such networks")
     ] = None
 
 
@@ -99,9 +99,15 @@ def constants(p: Params) -> Constants:
 
 
 def _longest_limit(p: Params) -> int:
-    """Return the limit for ways that are twice as long as the map is high and wide."""
+    """Return a limit for the longest ways of networks of this size.
+
+    They lead through several cities and around others: with 4 of them at most twice, with 25 at
+    most five times as far as the map is high and wide. A network with a longer way, which was not
+    among thousands, would get this limit.
+    """
     slowest = math.ceil(1 / min(read_shares(p.speeds)))
-    return slowest * (4 * (p.height + p.width) + p.num_agents) + 20
+    longest = (p.height + p.width) * max(2, math.ceil(math.sqrt(p.cities)))
+    return slowest * (2 * longest + p.num_agents) + 20
 
 
 @kernel
