@@ -599,3 +599,46 @@ def test_import_refuses_what_it_cannot_play(tmp_path):
     np.savez(file, grid=np.array([{}], object))
     with pytest.raises(ValueError, match=r"a\.npz: .*pickle"):
         importing.read_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("grid", np.int64(0), "'grid' must be whole numbers with 2 axes"),
+        ("grid", np.full((2, 2), 0.5), "'grid' must be whole numbers"),
+        ("init_dir", np.int64(1), "'init_dir' must be whole numbers with 1 axes"),
+        ("init_pos", np.full((1, 2), np.nan), "'init_pos' must be whole numbers"),
+        ("max_episode_steps", np.array([5, 5]), "'max_episode_steps' must be"),
+        ("max_speed", np.array([[2, 1]]), "train 0 has the max_speed 2/1; allowed: above 0, up"),
+        ("max_speed", np.array([[0, 1]]), "train 0 has the max_speed 0/1"),
+        ("latest_arrival", np.array([-5]), "train 0 is due at step -5"),
+        ("strikes", np.array([[0, 0, 3]]), "train 0 has a malfunction at step 0"),
+        ("meta", np.array("[1]"), "'meta' must be a JSON object"),
+        ("meta", np.array("[" * 100_000), "recursion"),
+    ],
+)
+def test_damaged_arrays_are_errors_that_name_the_file(name, value, words, tmp_path):
+    recording, meta = recordings.load(FOLDER / "g20_make_simple_rail.npz")
+    np.savez(tmp_path / "a.npz", **{"meta": json.dumps(meta), **recording, name: value})
+    with pytest.raises(ValueError, match=rf"a\.npz: .*{words}"):
+        importing.import_folder(tmp_path, tmp_path / "out.npz")
+
+
+def test_files_are_taken_in_the_order_of_their_numbers(tmp_path):
+    names = ("Test_02/Level_3.npz", "Test_02/Level_10.npz", "Test_10/Level_0.npz")
+    for name in reversed(names):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    assert [file.relative_to(tmp_path).as_posix() for file in importing.files_of(tmp_path)] == [
+        *names
+    ]
+
+
+def test_an_instance_that_cannot_be_played_is_named_by_its_file(tmp_path):
+    recording, meta = recordings.load(FOLDER / "g20_make_simple_rail.npz")
+    for name, departure in (("a", 0), ("b", 10_000)):
+        early = np.full_like(recording["earliest_departure"], departure)
+        parts = recording | {"earliest_departure": early, "meta": json.dumps(meta)}
+        np.savez(tmp_path / f"{name}.npz", **parts)
+    with pytest.raises(ValueError, match=r"b\.npz: train 0 departs at step 10000"):
+        importing.import_folder(tmp_path, tmp_path / "out.npz")

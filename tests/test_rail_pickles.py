@@ -1,5 +1,6 @@
 """Pickles of flatland-rl: the same instance as a recording's, and nothing executed on the way."""
 
+import functools
 import pickle
 import sys
 from enum import IntEnum
@@ -262,6 +263,9 @@ def test_keys_are_not_hashed_however_deep_they_are():
         ({"malfunction": (0.1, 5, 2)}, "malfunctions"),
         ({"malfunction": (0.1, 5, 1 << 30)}, "malfunctions"),
         ({"max_episode_steps": 1 << 39}, "malfunctions"),
+        ({"malfunction": (1e9, 5, 6), "max_episode_steps": 1 << 21}, "malfunctions; allowed"),
+        ({"grid": [[functools.reduce(lambda x, _: [x, x], range(60), 0)]]}, "list should be"),
+        ({"max_episode_steps": functools.reduce(lambda x, _: [x], range(90), 0)}, "list should"),
     ],
 )
 def test_bad_values_are_errors(flatland, changes, words):

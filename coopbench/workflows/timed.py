@@ -174,10 +174,11 @@ def timed_evaluate(
                 rows.append(row)
                 if progress is not None:
                     progress(row.task, (row.episode + 1) / len(game.seeds))
-            if bounds.stop_below is not None and game.arrived < bounds.stop_below:
+            stop = bounds.stop_below
+            if stop is not None and not player.end and game.arrived < stop:
                 player.stop(
                     f"the share arrived in {game.task.id} is {game.arrived:.3f} on average, below "
-                    f"{bounds.stop_below:g}"
+                    f"{stop:g}"
                 )
     finally:
         player.leave()

@@ -1,12 +1,14 @@
 """Importing: a folder of flatland-rl environments as one file of instances.
 
 Every file is one environment: a pickle of flatland-rl (``pkl``), or an npz with the arrays that
-``instances`` describes. The result has a leading axis of environments, in the order of the file
-names; lists of different lengths are filled up with -1. ``coopbench rail-import`` does this.
+``instances`` describes. The result has a leading axis of environments, in the order of the names
+of folders and files, in which Level_2 comes before Level_10; lists of different lengths are filled
+up with -1. ``coopbench rail-import`` does this.
 """
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +23,7 @@ from coopbench_envs.rail.instances import fields_of
 from coopbench_envs.rail.rail import SPEC
 from coopbench_envs.reading import read_regular
 
-__all__ = ["check", "import_folder", "read_folder", "task_of"]
+__all__ = ["check", "files_of", "import_folder", "read_folder", "task_of"]
 
 _LARGEST = {".npz": 1 << 26, ".pkl": 1 << 23}  # bytes of a file; a byte of a pickle makes many
 _UNPACKED = 1 << 30  # bytes of the arrays of an npz file
@@ -30,24 +32,44 @@ _FIXED = (
     *("earliest_departure", "latest_arrival", "max_episode_steps"),
 )
 _LISTS = {"level_free": 2, "waypoints": 7, "strikes": 3}
+_AXES = {
+    **dict.fromkeys(_FIXED, 2),
+    **dict.fromkeys(("init_dir", "earliest_departure", "latest_arrival"), 1),
+    "max_episode_steps": 0,
+}
+_NO_ENVIRONMENT = (ValueError, OSError, zipfile.BadZipFile, EOFError, MemoryError, RecursionError)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the pkl and npz files of a folder and its folders; numbers in names count as such.
+
+    Raises ``ValueError`` if there are none.
+    """
+
+    def order(file: Path) -> list[tuple[int, str]]:
+        parts = re.split(r"(\d+)", file.relative_to(folder).as_posix())
+        return [(int(part) if part.isdecimal() else -1, part) for part in parts]
+
+    files = [file for file in Path(folder).rglob("*") if file.suffix in _LARGEST]
+    if not files:
+        raise ValueError(f"There are no npz files and no pkl files in {folder}.")
+    return sorted(files, key=order)
 
 
 def read_folder(folder: Path) -> dict[str, np.ndarray]:
-    """Read all pkl and npz files of a folder, and stack their arrays.
+    """Read all pkl and npz files of a folder and its folders, and stack their arrays.
 
     Raises ``ValueError`` that names the file for one that is no such environment.
     """
-    files = sorted(file for file in Path(folder).glob("*") if file.suffix in _LARGEST)
-    if not files:
-        raise ValueError(f"There are no npz files and no pkl files in {folder}.")
-    episodes = []
+    files, episodes = files_of(folder), []
     for file in files:
         try:
             content = read_regular(file, _LARGEST[file.suffix])
             arrays = saved.arrays_of(content) if file.suffix == ".pkl" else _arrays(content)
             episodes.append(_episode(arrays))
-        except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-            raise ValueError(f"{file}: {error}") from None
+        except _NO_ENVIRONMENT as error:
+            reason = str(error) or "it does not fit into memory."
+            raise ValueError(f"{file}: {reason}") from None
         for name in _FIXED:
             shapes = [episode[name].shape for episode in (episodes[0], episodes[-1])]
             if shapes[0] != shapes[1]:
@@ -72,6 +94,8 @@ def _arrays(content: bytes) -> dict[str, np.ndarray]:
 def _episode(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays of an instance; recordings have malfunctions by step and train."""
     meta = json.loads(str(arrays["meta"])) if "meta" in arrays else {}
+    if not isinstance(meta, dict):
+        raise ValueError("its 'meta' must be a JSON object.")
     if not meta.get("remove_agents_at_target", True):
         raise ValueError(
             "its trains stay at their targets (remove_agents_at_target=False), where others run "
@@ -81,18 +105,51 @@ def _episode(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     if "max_speed" in values:
         values.setdefault("init_speed", values["max_speed"])
     if "strikes" not in values and "malf_new" in values:
+        _check_form("malf_new", values["malf_new"], 2)
         steps, trains = np.nonzero(values["malf_new"])
         lengths = values["malf_new"][steps, trains]
         values["strikes"] = np.stack([steps + 1, trains, lengths], axis=1)
     missing = [name for name in _FIXED if name not in values]
     if missing:
         raise ValueError(f"it has no array {missing[0]!r}.")
+    for name in _FIXED:
+        _check_form(name, values[name], _AXES[name])
     for name, width in _LISTS.items():
-        rows = np.asarray(values.get(name, np.zeros((0, width))), np.int64)
-        if rows.ndim != 2 or rows.shape[1] != width:
+        rows = np.asarray(values.get(name, np.zeros((0, width), np.int64)))
+        _check_form(name, rows, 2)
+        if rows.shape[1] != width:
             raise ValueError(f"{name!r} must have the shape (n, {width}); given {rows.shape}.")
-        values[name] = rows
+        values[name] = rows.astype(np.int64)
+    _check_trains(values)
     return {name: np.asarray(values[name]) for name in (*_FIXED, *_LISTS)}
+
+
+def _check_form(name: str, array: np.ndarray, axes: int) -> None:
+    if array.ndim != axes or array.dtype.kind not in "iub":
+        raise ValueError(
+            f"{name!r} must be whole numbers with {axes} axes; given {array.dtype} of shape "
+            f"{array.shape}."
+        )
+
+
+def _check_trains(values: Mapping[str, np.ndarray]) -> None:
+    """Raise ``ValueError`` for speeds, times and malfunctions that no train can have."""
+    for name in ("max_speed", "init_speed"):
+        if values[name].shape[1] != 2:
+            raise ValueError(f"{name!r} must have the shape (trains, 2).")
+        for a, (over, under) in enumerate(values[name].tolist()):
+            least = 0 if name == "init_speed" else 1
+            if not least <= over <= under or under < 1:
+                above = "0 to 1" if least == 0 else "above 0, up to 1"
+                raise ValueError(f"train {a} has the {name} {over}/{under}; allowed: {above}.")
+    for a, due in enumerate(values["latest_arrival"].tolist()):
+        if due < 0:
+            raise ValueError(f"train {a} is due at step {due}; allowed: 0 and more.")
+    for step, train, length in values["strikes"].tolist():
+        if step < 1 and (step, train, length) != (-1, -1, -1):
+            raise ValueError(
+                f"train {train} has a malfunction at step {step}; the first step is 1."
+            )
 
 
 def _filled(lists: Sequence[np.ndarray]) -> np.ndarray:
@@ -126,17 +183,17 @@ def task_of(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
-def check(arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise ``ValueError`` for instances that cannot be played."""
-    fields_of(SPEC.constants(resolve(SPEC.params, task_of(arrays), SPEC.id)), arrays)
+def check(arrays: Mapping[str, np.ndarray], names: Sequence[str] | None = None) -> None:
+    """Raise ``ValueError`` for instances that cannot be played; ``names``: how errors call them."""
+    fields_of(SPEC.constants(resolve(SPEC.params, task_of(arrays), SPEC.id)), arrays, names=names)
 
 
 def import_folder(folder: Path, out: Path) -> str:
     """Write all environments of a folder into one file, and return what was written, in a line.
 
-    Raises ``ValueError`` that names the file, or the environment and its cell or train.
+    Raises ``ValueError`` that names the file, and its cell or train.
     """
     arrays = read_folder(folder)
-    check(arrays)
+    check(arrays, [str(file) for file in files_of(folder)])
     out.write_bytes(pack(arrays))
     return f"{out}: {len(arrays['grid'])} instances; parameters {task_of(arrays)}"

@@ -9,7 +9,7 @@ row, column, heading, earliest departure, latest arrival, -1 for none; ``max_epi
 ``strikes`` (strikes, 3): step, train, steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,17 @@ _HEADINGS = ("north", "east", "south", "west")
 
 
 def fields_of(
-    c: Any, arrays: Mapping[str, Any], *, reachable: bool = True
+    c: Any,
+    arrays: Mapping[str, Any],
+    *,
+    reachable: bool = True,
+    names: Sequence[str] | None = None,
 ) -> dict[str, np.ndarray]:
     """Turn exported arrays into initial states with a leading axis of episodes.
 
     Raises ``ValueError`` that names the episode, the train or the cell as (row, column), and the
     reason, for anything that is not a consistent network with trains that can reach their targets.
-    With ``reachable=False`` they need not reach them.
+    With ``reachable=False`` they need not reach them. ``names`` are what errors call the episodes.
     """
     missing = [name for name in _NEEDED if name not in arrays]
     if missing:
@@ -51,7 +55,8 @@ def fields_of(
             if reachable:
                 _check_ways(arrays)
         except ValueError as error:
-            raise ValueError(f"Instance {k} of coopbench/Rail: {error}") from None
+            name = names[k] if names is not None else f"Instance {k} of coopbench/Rail"
+            raise ValueError(f"{name}: {error}") from None
     return {name: np.stack([fields[name] for fields in episodes]) for name in episodes[0]}
 
 

@@ -72,7 +72,7 @@ class Params(NamedTuple):
         str, one_of(ON_DEADLOCK, "what happens when all trains on the map are deadlocked")
     ] = "play"
     horizon: Annotated[
-        int | None, between(1, 100_000, "upper bound of steps; none: enough for long ways of such networks")
+        int | None, between(1, 100_000, "upper bound of steps; none: for the longest ways")
     ] = None
 
 

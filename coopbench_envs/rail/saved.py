@@ -29,6 +29,8 @@ def arrays_of(content: bytes) -> dict[str, np.ndarray]:
         return _converted(read(content))
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"it is not an environment of flatland-rl: {error!r}") from None
+    except RecursionError:
+        raise ValueError("it is not an environment of flatland-rl: it is nested deeply") from None
 
 
 def _converted(saved: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -65,7 +67,9 @@ def _whole(value: Any) -> int:
             raise ValueError(f"a number of the type {kind.args[0]!r} should be whole.")
         value = int.from_bytes(content, "little", signed=kind.args[0][0] == "i")
     if type(value) is not int or abs(value) > 1 << 40:
-        raise ValueError(f"{str(value)[:60]} should be a whole number.")
+        # What holds others may be nested, and its text be exponentially long.
+        shown = str(value)[:60] if type(value) in (int, float, bool, str) else type(value).__name__
+        raise ValueError(f"{shown} should be a whole number.")
     return value
 
 
@@ -146,7 +150,7 @@ def _strikes(saved: Mapping[str, Any], limit: int, trains: int) -> list[tuple[in
     rate, shortest, longest = float(values[0]), _whole(values[1]), _whole(values[2])
     if not rate > 0:
         return []
-    if not 0 <= shortest <= longest <= 10_000 or limit * trains > 1 << 28:
+    if not 0 <= shortest <= longest <= 10_000 or limit * trains > 1 << 25:
         raise ValueError("its malfunctions are of no length from 0 to 10000 steps.")
     later = _random(saved["np_random_state"])
     ahead, used = saved.get("malfunction_cached_random_state"), 0
@@ -157,6 +161,8 @@ def _strikes(saved: Mapping[str, Any], limit: int, trains: int) -> list[tuple[in
         used = _whole(saved.get("malfunction_rand_idx") or 0)
     broken = uniforms < 1 - np.exp(-rate)
     hits = np.flatnonzero(broken[(used + 1 + np.arange(limit * trains)) % _DRAWS])
+    if len(hits) > _DRAWS:
+        raise ValueError(f"it has {len(hits):,} malfunctions; allowed: up to {_DRAWS:,}.")
     return [
         (hit // trains + 1, hit % trains, int(later.randint(shortest, longest + 1)) + 1)
         for hit in hits.tolist()

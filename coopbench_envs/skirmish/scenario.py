@@ -27,6 +27,7 @@ _ENTRIES = (
     *("name", "num_allied_units", "num_enemy_units", "groups", "attack_point", "terrain"),
     *("terrain_preset", "terrain_height", "num_unit_types", "unit_type_ids", "ally_has_shields"),
     *("enemy_has_shields", "custom_unit_path", "width", "height", "limit"),
+    "enemies_follow",
 )
 
 
@@ -46,6 +47,7 @@ class Scenario:
     type_bits: int  # entries that say of which kind a unit is; 0 if there is one kind
     type_ids: np.ndarray  # (units,) int64, which of these entries
     limit: int | None  # steps of an episode
+    follow: bool = False  # version 1: the enemies walk to the agents, not to the attack point
 
     @property
     def num_enemies(self) -> int:
@@ -107,6 +109,7 @@ def read_scenario(path: Path) -> Scenario:
         type_bits=bits,
         type_ids=ids,
         limit=fields.whole("limit", 1, 1_000_000) if "limit" in fields else None,
+        follow=fields.flag("enemies_follow", False),
     )
 
 

@@ -103,13 +103,13 @@ def constants_of(p: Params, scenario: Scenario, where: str) -> Constants:
         )
     if p.obs_terrain_height and scenario.heights is None:
         raise ValueError(
-            f"Parameter 'obs_terrain_height' of {WHERE} was True, but {where} has no heights; add "
-            f"'terrain_height' to a map file of your own, or leave the parameter out."
+            f"Parameter 'obs_terrain_height' was True, but {where} has no heights; leave "
+            f"the parameter out, or play a map file of your own with 'terrain_height'."
         )
     if p.reward_scale and _best(scenario, p) == 0:
         raise ValueError(
-            f"Parameter 'reward_scale' of {WHERE} was True, but with these rewards a perfect "
-            f"episode pays nothing; set 'reward_win' above 0, or 'reward_scale' to False."
+            "Parameter 'reward_scale' was True, but with these rewards a perfect "
+            "episode pays nothing; set 'reward_win' above 0, or 'reward_scale' to False."
         )
     rewards = Rewards(
         sparse=p.reward_sparse,

@@ -47,7 +47,6 @@ WHERE = "coopbench/Skirmish-v1"
 POINTS, FIGHTERS, UNITS = range(3)  # what ``standing`` returns
 _USUAL_SIZE = 5  # units of a drawn team
 _SLACK = 0.5  # cells that contacts may move a unit by before lists of neighbours are made anew
-_FOLLOWING = frozenset({"2c_vs_64zg"})  # maps whose enemies walk to the agents, wherever they are
 _FULL = 0.9  # least share of ground in its rectangle where starts are reflected or surrounded
 
 
@@ -259,7 +258,7 @@ def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
         max_radius=radius,
         nearby=2 * radius + 2 * LISTED * speed + _SLACK,
         opponent=OPPONENTS.index(_rule(p)),
-        follows=_is_bundled(p) and p.side == SIDES[0] and p.map in _FOLLOWING,
+        follows=scenario.follow and p.side == SIDES[0],
         march_x=float(scenario.attack_point[0]),
         march_y=float(scenario.attack_point[1]),
         reaction=int(p.reaction),
@@ -270,10 +269,6 @@ def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
         faces=p.field_of_view < 360,
         half_cosine=float(cosine(math.pi / 360.0 * p.field_of_view)),
     )
-
-
-def _is_bundled(p: Params) -> bool:
-    return p.map_file is None and p.teams == "published"
 
 
 def _is_field(terrain: np.ndarray) -> bool:

@@ -138,9 +138,9 @@ def _recover(c, b, u):
     side = TAKEN if u < c.num_agents else DEALT
     if b.struck[u]:
         b.sums[side] += absorbed
-        if lost > 0.0:
+        if 0.0 < lost < math.inf:  # what a unit that explodes loses is nobody's damage
             b.sums[side] += min(lost, b.hp[u])
-            if side == DEALT and lost < math.inf:
+            if side == DEALT:
                 b.sums[OVERKILL] += max(0.0, lost - b.hp[u])
     b.wait[u] = max(0.0, b.wait[u] - 1.0)
     if b.wait[u] == 0.0 and b.shield[u] < stats[kind, SHIELD]:

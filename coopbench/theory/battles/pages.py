@@ -58,7 +58,7 @@ def conclusion(certificates: Iterable[BattleCertificate]) -> str:
     """Say on how many published maps blind play wins at most half as often as reactive play."""
     by_name = {one.battle: one for one in certificates}
     if not by_name.keys() & set(PUBLISHED):
-        return _of_drawn_teams(by_name)
+        return _of_others(by_name)
     published = {name: by_name[name] for name in PUBLISHED if name in by_name}
     below = [name for name, one in published.items() if one.needs_sight]
     lost = [name for name, one in published.items() if one.is_never_won]
@@ -98,15 +98,15 @@ def _shown(certificates: Iterable[BattleCertificate]) -> str:
     )
 
 
-def _of_drawn_teams(certificates: Mapping[str, BattleCertificate]) -> str:
-    """Say for which drawn teams blind play wins at most half as often as reactive play."""
+def _of_others(certificates: Mapping[str, BattleCertificate]) -> str:
+    """Say in which other battles, as of drawn teams, blind play wins at most half as often."""
     below = [name for name, one in certificates.items() if one.needs_sight]
     above = [name for name, one in certificates.items() if not one.needs_sight]
     text = (
-        f"For {len(below)} of {len(certificates)} kinds of teams the best blind play wins at most "
-        f"half as often as the best play that sees. {_shown(certificates.values())}"
+        f"In {len(below)} of {len(certificates)} battles the best blind play wins at most half as "
+        f"often as the best play that sees. {_shown(certificates.values())}"
     )
-    return text if not above else f"{text} It does not for {', '.join(above)}."
+    return text if not above else f"{text} It wins more often than that in {', '.join(above)}."
 
 
 def _with_free_orders(certificates: list[BattleCertificate]) -> str:
