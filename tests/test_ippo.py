@@ -312,6 +312,22 @@ def test_with_memory_the_critic_alone_learns_from_rows_of_the_fallen():
     assert fallen.acted.equal(fallen.first)
 
 
+def test_with_memory_minibatches_hold_about_as_many_rows_as_said(monkeypatch):
+    """Of all seats that share a model; pieces are not cut."""
+    settings = QUICK | {"recurrent": True, "layers": "8x8", "batch_size": 128, "epochs": 1}
+    learner = make_learner("ippo_shared", PENNIES, {}, 0, **settings)
+    sizes, step = [], learner._gradient_step
+    monkeypatch.setattr(
+        learner,
+        "_gradient_step",
+        lambda *parts: sizes.append(parts[1].filled.sum()) or step(*parts),
+    )
+    learner.learn(512)
+    rows = 512 * learner._rows.agents
+    assert len(sizes) == rows // 128
+    assert sum(sizes) == rows
+
+
 def test_a_rollout_of_the_dead_alone_is_passed_over(monkeypatch):
     learner = make_learner("ippo_shared", PENNIES, {}, 0, **SMALL)
     step = learner._rows.step

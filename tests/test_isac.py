@@ -235,7 +235,9 @@ def test_training_that_comes_to_no_numbers_is_reported():
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match=r"'isac' learns continuous.*Pennies-v0 are.*'ippo'"):
+    with pytest.raises(
+        ValueError, match=r"'isac' learns continuous.*Pennies-v0 are.*of these are ippo"
+    ):
         make_learner("isac", PENNIES, {}, 0)
     wrong = {
         "train_every was 10 and lanes 4; allowed: a train_every": {"train_every": 10},

@@ -225,9 +225,9 @@ def zeros(*shape):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (broken(format=1), "another format"),
-        (broken(format=3), "another format"),
-        (broken(kind="perceptron"), "another format"),
+        (broken(format=1), "it has the format '1'; this version reads 2"),
+        (broken(format=3), "it has the format '3'"),
+        (broken(kind="perceptron"), "this version reads 1"),
         (broken(more=1), "it states"),
         (broken(layers=["linear", "lstm", "linear"]), "its layers are"),
         (broken(layers="gru"), "its layers are"),
@@ -252,9 +252,15 @@ def zeros(*shape):
         (broken(seats=np.array([0, -1, 0])), "do not fit together"),
         (broken(centre=zeros(6)), "do not fit together"),
         (broken(centre=zeros(1, 5), scale=zeros(1, 5)), "do not fit together"),
-        (broken(biases_0=np.full((1, 8), np.nan, np.float32)), "not finite float32"),
-        (broken(memory_biases_1=np.full((1, 48), np.inf, np.float32)), "not finite float32"),
-        (broken(memory_weights_1=np.zeros((1, 16, 48))), "not finite float32"),
+        (broken(biases_0=np.full((1, 8), np.nan, np.float32)), "The biases of layer 0 .* finite"),
+        (
+            broken(memory_biases_1=np.full((1, 48), np.inf, np.float32)),
+            "memory_biases of layer 1 .* finite",
+        ),
+        (
+            broken(memory_weights_1=np.zeros((1, 16, 48))),
+            "memory_weights .* float32; given float64",
+        ),
     ],
 )
 def test_files_of_strangers_are_refused(content, words):

@@ -138,6 +138,11 @@ class EpisodeLearner(RowLearner):
         self._replayed, rows = method.replayed, self._rows
         self._check_game(method.team)
         size = params.replay if method.replayed else params.batch_size + params.lanes
+        if size < params.batch_size:
+            raise ValueError(
+                f"replay was {size} and batch_size {params.batch_size}; allowed: a replay of at "
+                f"least batch_size episodes."
+            )
         fit = getattr(params, "fit_replay", False)
         self._episodes = Episodes(size, rows, params.stored, fit=fit)
         terminal = params.time_limit == _TERMINAL
@@ -153,13 +158,13 @@ class EpisodeLearner(RowLearner):
         if not rows.discrete:
             raise ValueError(
                 f"Learner {self.name!r} values choices, and {rows.engine.spec.id} has Box actions; "
-                f"learners of these are ippo and isac."
+                f"learners of these are ippo, isac, mappo and maddpg."
             )
         if team and not (rows.engine.spec.common_reward or params.reward == "team"):
             raise ValueError(
                 f"Learner {self.name!r} learns one value of the team, and in {rows.engine.spec.id} "
-                f"every agent has its own reward; allowed: reward='team', or the learners iql and "
-                f"ippo."
+                f"every agent has its own reward; allowed: reward='team', or the learners iql, "
+                f"ippo, mappo and maddpg."
             )
 
     def _acting(self) -> Any:

@@ -447,8 +447,7 @@ def _entry(name: str, summary: str) -> LearnerEntry:
         if not params.recurrent:
             return IPPO(name, env_id, parameters, seed, params)
         # The library's update has no networks with memory.
-        parts = -(-params.rollout // params.batch_size)
-        use = Use(critic=OWN, team=False, minibatches=parts, chunk=_CHUNK)
+        use = Use(critic=OWN, team=False, batch_size=params.batch_size, chunk=_CHUNK)
         return PPO(name, env_id, parameters, seed, params, use)
 
     first_update = attrgetter("rollout")

@@ -244,7 +244,8 @@ def _check(params: Params, game: Rows, name: str) -> None:
     if game.discrete:
         raise ValueError(
             f"Learner {name!r} learns continuous actions, but those of {env_id} are choices; "
-            f"allowed there: 'ippo', 'ippo_shared'."
+            f"learners of these are ippo, mappo, maddpg, and iql, vdn, qmix, qtran and coma, which "
+            f"learn from whole episodes."
         )
     if params.train_every % params.lanes:
         raise ValueError(

@@ -48,8 +48,9 @@ class Use(NamedTuple):
 
     critic: str  # what it sees: OWN, STATE, STATE_AND_OWN or OBSERVATIONS
     team: bool  # rewards after an agent's death count for it, until the episode is over
-    minibatches: int
     chunk: int  # steps of the longest piece of a network with memory
+    minibatches: int = 1
+    batch_size: int = 0  # if above 0, as many minibatches as hold about so many rows each
     masked: bool = False  # the critic sees nothing but the seat of a dead agent
     normalised: bool = False  # values are scaled by the moments of returns
     terminal: bool = False  # an end by time alone is an end of the game
@@ -411,10 +412,13 @@ class PPO(RowLearner):
         params, use = self._params, self._use
         reports: list[dict[str, float]] = []
         starts, rows, lengths = model.rollout.pieces(use.chunk if params.recurrent else 1)
+        parts = use.minibatches
+        if use.batch_size:
+            parts = -(-int(lengths.sum()) // use.batch_size)
         for _ in range(params.epochs):
             reports = []
             order = torch.randperm(len(starts))
-            for some in order.tensor_split(min(use.minibatches, len(order))):
+            for some in order.tensor_split(min(parts, len(order))):
                 times = torch.arange(int(lengths[some].max()))[:, None]
                 filled = times < lengths[some]
                 places = torch.where(filled, starts[some] + times, starts[some]), rows[some]

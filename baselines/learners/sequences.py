@@ -126,10 +126,19 @@ class Episodes:
             raise ValueError(
                 f"replay was {size} episodes of up to {self._longest} steps and lanes "
                 f"{rows.lanes}: they take {taken:,} bytes in {rows.engine.spec.id}; allowed: up to "
-                f"{allowed:,}, thus a replay of up to {max(largest, 0)}, or stored='float16', or "
-                f"fit_replay=True, or fewer lanes."
+                f"{allowed:,}. {self._remedy(largest, fit=fit)}"
             )
         return min(size, largest)
+
+    @staticmethod
+    def _remedy(largest: int, *, fit: bool) -> str:
+        """Return what to change where episodes do not fit, of which ``largest`` would."""
+        if fit or largest < 1:
+            return "Take fewer lanes, stored='float16', or a game with shorter episodes."
+        return (
+            f"Take fewer lanes, stored='float16', or, where the learner has them, a replay of up "
+            f"to {largest} or fit_replay=True."
+        )
 
     def _arrays(self, count: int) -> dict[str, np.ndarray]:
         """Return empty sequences."""

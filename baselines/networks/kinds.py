@@ -43,8 +43,10 @@ def read_policy(content: bytes) -> TrainedPolicy:
         header = json.loads(arrays.pop("header").tobytes())
         written = header.pop("format")
         kind, kinds = header.pop("kind", PERCEPTRON), _installed() | KINDS
-        if written != FORMATS.get(kind, 1):
-            raise ValueError("it has another format")
+        readable = FORMATS.get(kind, 1)
+        if written != readable:
+            given_format = str(written)[:20]
+            raise ValueError(f"it has the format {given_format!r}; this version reads {readable}")
         if kind not in kinds:
             raise ValueError(
                 f"{unknown('kind of network', kind, kinds)} Install the package that trained it, "

@@ -18,6 +18,7 @@ from coopbench.baselines.networks.policy import (
     Shape,
     actions_of,
     check_game,
+    check_numbers,
     content_of,
 )
 from coopbench_envs.compiling import compiled
@@ -72,10 +73,17 @@ class Network:
             fits = fits and biases.shape == (models, outputs)
             inputs = outputs
         if not fits:
-            raise ValueError("The parts of a network do not fit together.")
-        numbers = (*self.weights, *self.biases, self.centre, self.scale)
-        if not all(array.dtype == np.float32 and np.isfinite(array).all() for array in numbers):
-            raise ValueError("A network holds numbers that are not finite float32.")
+            shapes = ", ".join(str(array.shape) for array in self.weights)[:200]
+            raise ValueError(
+                f"The parts of a network do not fit together: it has {len(self.centre)} features "
+                f"with a history of {self.history}, {len(self.seats)} seats, the activation "
+                f"{self.activation[:20]!r}, the head {self.head[:20]!r}, and weights of the shapes "
+                f"{shapes}."
+            )
+        numbers = {"centre": self.centre, "scale": self.scale}
+        numbers |= {f"weights of layer {k}": array for k, array in enumerate(self.weights)}
+        numbers |= {f"biases of layer {k}": array for k, array in enumerate(self.biases)}
+        check_numbers(numbers)
 
     def outputs(self, observations: np.ndarray) -> np.ndarray:
         """Return what comes out for every seat: (lanes, agents, outputs) float32.

@@ -6,6 +6,7 @@ perceptron: the first files were written when there was no other.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "TrainedPolicy",
     "actions_of",
     "check_game",
+    "check_numbers",
     "content_of",
 ]
 
@@ -98,6 +100,15 @@ class Shape(NamedTuple):
     features: int  # of one agent's observation
     actions: int  # numbers of an action, or choices
     discrete: bool
+
+
+def check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise ``ValueError`` that names an array of a network that is not of finite float32."""
+    for name, array in arrays.items():
+        if array.dtype != np.float32:
+            raise ValueError(f"The {name} of a network must be float32; given {array.dtype}.")
+        if not np.isfinite(array).all():
+            raise ValueError(f"The {name} of a network must be finite.")
 
 
 def check_game(policy: str, shape: Shape, game: Game) -> None:

@@ -20,6 +20,7 @@ from coopbench.baselines.networks.policy import (
     Shape,
     actions_of,
     check_game,
+    check_numbers,
     content_of,
 )
 from coopbench_envs.compiling import compiled
@@ -111,11 +112,24 @@ class RecurrentNetwork:
     def __post_init__(self) -> None:
         """Raise ``ValueError`` unless all parts fit together and are finite."""
         if not (self._settings_fit() and self._layers_fit()):
-            raise ValueError("The parts of a network do not fit together.")
-        numbers = [array for layer in self.layers for array in layer.parts().values()]
-        numbers += [self.centre, self.scale]
-        if not all(array.dtype == np.float32 and np.isfinite(array).all() for array in numbers):
-            raise ValueError("A network holds numbers that are not finite float32.")
+            raise ValueError(
+                f"The parts of a network do not fit together: it has {len(self.centre)} features, "
+                f"{len(self.seats)} seats, the activation {self.activation[:20]!r}, the head "
+                f"{self.head[:20]!r}, and layers of the shapes {self._shapes()}."
+            )
+        numbers = {"centre": self.centre, "scale": self.scale}
+        for k, layer in enumerate(self.layers):
+            numbers |= {f"{name} of layer {k}": array for name, array in layer.parts().items()}
+        check_numbers(numbers)
+
+    def _shapes(self) -> str:
+        """Return the arrays of all layers with their shapes, as text."""
+        texts = [
+            f"{name} {array.shape}"
+            for layer in self.layers
+            for name, array in layer.parts().items()
+        ]
+        return ", ".join(texts)[:400]
 
     def _settings_fit(self) -> bool:
         """Whether everything but the layers is as allowed."""
