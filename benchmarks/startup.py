@@ -44,6 +44,8 @@ CASES = {
     "coopbench --version": Case(COMMAND.format(["--version"])),
     "first step": Case(STEP.format("TrustDilemma-v0"), 4.0, 0.8),
     "first step of Routing": Case(STEP.format("Routing-v0"), 10.0),
+    "first step of Skirmish": Case(STEP.format("Skirmish-v1"), 30.0),
+    "first step of Rail": Case(STEP.format("Rail-v1"), 40.0),
     f"evaluate {PROTOCOL}": Case(
         COMMAND.format(["evaluate", PROTOCOL, "--out", "results"]), None, 12.0, kept=True
     ),
