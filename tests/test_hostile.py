@@ -183,11 +183,12 @@ def test_maps_are_regular_and_not_quoted(tmp_path):
         (tmp_path / "b.map").rmdir() if make is Path.mkdir else (tmp_path / "b.map").unlink()
 
 
-def test_a_partner_of_a_stranger_reads_no_file(root, tmp_path):
+@pytest.mark.parametrize("written", ["rule:{}", "rule:{},", "rule:{} ", "rule:rule={} ,"])
+def test_a_partner_of_a_stranger_reads_no_file(written, root, tmp_path):
     (tmp_path / "key.json").write_text('{"SECRET": 1}')
     file = root / "protocol.json"
     content = json.loads(file.read_text())
-    content["task"][0]["partners"] = [f"rule:{tmp_path / 'key.json'}"]
+    content["task"][0]["partners"] = [written.format(tmp_path / "key.json")]
     file.write_text(json.dumps(content))
     (check,) = verify(root).checks
     assert "is read from a file" in " ".join(check.reasons)

@@ -21,7 +21,7 @@ def origin_of(name: str) -> Origin:
     policy = parse_name(name)
     if policy.kind in learners():
         return "trained"
-    if policy.kind in entries() and not policy.values.endswith(".json"):
+    if policy.kind in entries() and ".json" not in policy.values:
         return "fixed"
     return "foreign"
 

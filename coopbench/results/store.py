@@ -326,7 +326,7 @@ def _check_places(task: dict[str, Any]) -> None:
     if Path(file).name != file:
         raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
     for partner in _partners(task.get("partners")):
-        if partner.endswith(".json"):  # its errors would tell what is in the file
+        if ".json" in partner:  # however it is read, errors would tell what is in the file
             raise ValueError(f"its partner {partner!r} is read from a file; allowed: names")
     files_of(env, task.get("parameters") or {})  # raises unless all are regular and bounded
 

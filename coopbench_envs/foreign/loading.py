@@ -53,7 +53,7 @@ def code_of(name: str) -> dict[str, str]:
     if kind == "python" and not attribute:
         return _versions(_FRAMEWORKS)
     if kind == "gymnasium" and not attribute:
-        entry = gym.spec(place).entry_point
+        entry = gym.spec(place.rpartition(":")[2]).entry_point  # the module is imported by now
         module = entry if isinstance(entry, str) else getattr(entry, "__module__", "")
     else:
         module = place
