@@ -173,10 +173,8 @@ class Gpu:
 
     def follow(self, follower: int, leader: int) -> None:
         """Let the stream ``follower`` wait for what is under way on the stream ``leader``."""
-        flags = self._driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
+        event = self.mark(leader)
         with self._current():
-            event = self._do("cuEventCreate", int(flags))
-            self._do("cuEventRecord", event, leader)
             self._do("cuStreamWaitEvent", follower, event, 0)
             self._do("cuEventDestroy", event)
 

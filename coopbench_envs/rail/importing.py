@@ -61,7 +61,11 @@ def read_folder(folder: Path) -> dict[str, np.ndarray]:
 
     Raises ``ValueError`` that names the file for one that is no such environment.
     """
-    files, episodes = files_of(folder), []
+    return _read(files_of(folder))
+
+
+def _read(files: Sequence[Path]) -> dict[str, np.ndarray]:
+    episodes: list[dict[str, np.ndarray]] = []
     for file in files:
         try:
             content = read_regular(file, _LARGEST[file.suffix])
@@ -193,7 +197,8 @@ def import_folder(folder: Path, out: Path) -> str:
 
     Raises ``ValueError`` that names the file, and its cell or train.
     """
-    arrays = read_folder(folder)
-    check(arrays, [str(file) for file in files_of(folder)])
+    files = files_of(folder)
+    arrays = _read(files)
+    check(arrays, [str(file) for file in files])
     out.write_bytes(pack(arrays))
     return f"{out}: {len(arrays['grid'])} instances; parameters {task_of(arrays)}"
