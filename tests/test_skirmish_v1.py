@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.ndimage import label
+from scipy.sparse.csgraph import shortest_path
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.skirmish.army import words
-from coopbench_envs.skirmish.paths import ground_of, heading
+from coopbench_envs.skirmish.paths import ground_of, heading, piece_of
 from coopbench_envs.skirmish.scenario import bundled_maps
 from coopbench_envs.skirmish.teams import RACES
 from coopbench_envs.skirmish.terrain import presets
@@ -201,6 +203,33 @@ def test_ways_lead_round_walls():
     assert all(crossed)
     assert math.hypot(x - 16.5, y - 16.5) < 1e-9
     assert len(crossed) > 50  # it walked round the wall
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ways_are_shortest_and_walls_belong_to_the_nearest_ground(seed):
+    numbers = np.random.default_rng(seed)
+    terrain = numbers.random(numbers.integers(5, 12, 2)) < 0.7
+    ground = ground_of(terrain, "The map")
+    rows, columns = np.nonzero(terrain)
+    for y, x in np.ndindex(terrain.shape):
+        assert ground.cell[y, x] == ((rows - y) ** 2 + (columns - x) ** 2).argmin()
+    dy, dx = rows - rows[:, None], columns - columns[:, None]
+    touch = (np.abs(dx) <= 1) & (np.abs(dy) <= 1) & (dx * dx + dy * dy > 0)
+    touch &= terrain[rows[:, None], columns] & terrain[rows, columns[:, None]]
+    far = shortest_path(touch, unweighted=True)
+    for to, at in np.ndindex(far.shape):
+        nearer = [
+            k
+            for k, (step_x, step_y) in enumerate(ground.steps)
+            for beside in np.flatnonzero((dx[at] == step_x) & (dy[at] == step_y) & touch[at])
+            if far[beside, to] < far[at, to]
+        ]
+        assert ground.way[to, at] == (nearer[0] if nearer else -1)
+    pieces = label(terrain)[0]
+    for k, (row, column) in enumerate(zip(rows, columns, strict=True)):
+        piece = piece_of(terrain, row, column)
+        np.testing.assert_array_equal(piece, pieces == pieces[row, column])
+        np.testing.assert_array_equal(np.isfinite(far[k]), piece[rows, columns])
 
 
 def test_enemies_wait_before_they_attack_a_new_target(battle):

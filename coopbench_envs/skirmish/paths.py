@@ -56,25 +56,35 @@ def ground_of(terrain: np.ndarray, where: str) -> Ground:
 
 def piece_of(terrain: np.ndarray, row: int, column: int) -> np.ndarray:
     """Return the ground that can be reached from a cell, (rows, columns) bool."""
-    piece = np.zeros_like(terrain)
-    piece[row, column] = terrain[row, column]
-    size = 0
-    while piece.sum() > size:
-        size = int(piece.sum())
-        wide = np.pad(piece, 1)
-        near = wide[2:, 1:-1] | wide[:-2, 1:-1] | wide[1:-1, 2:] | wide[1:-1, :-2]
-        piece = piece | (near & terrain)
-    return piece
+    closed = ~np.pad(terrain, 1)
+    cells, wide = closed.ravel(), closed.shape[1]
+    reached = np.zeros_like(cells)
+    front = np.array([(row + 1) * wide + column + 1])
+    front = front[~cells[front]]
+    while front.size:
+        reached[front] = cells[front] = True
+        near = [front + step for step in (1, wide, -1, -wide)]
+        front = np.unique(np.concatenate([places[~cells[places]] for places in near]))
+    return reached.reshape(closed.shape)[1:-1, 1:-1].copy()
 
 
 def _nearest(terrain: np.ndarray) -> np.ndarray:
-    """Number the cells of ground row by row, and give walls the number of the nearest of them."""
-    rows, columns = np.nonzero(terrain)
-    y, x = np.mgrid[: terrain.shape[0], : terrain.shape[1]]
-    nearest = np.empty(terrain.shape, np.int32)
-    for k in range(terrain.shape[0]):
-        far = (y[k, :, None] - rows) ** 2 + (x[k, :, None] - columns) ** 2
-        nearest[k] = far.argmin(axis=1)
+    """Number the cells of ground row by row, and give walls the number of the nearest of them.
+
+    Of cells equally far away the first counts. The nearest cell lies in some row, and is the
+    nearest of that row; so each row is searched first, and then the rows.
+    """
+    rows, columns = terrain.shape
+    far = 2 * (rows + columns)
+    x = np.arange(columns)
+    before = np.maximum.accumulate(np.where(terrain, x, -far), axis=1)
+    behind = np.minimum.accumulate(np.where(terrain, x, far)[:, ::-1], axis=1)[:, ::-1]
+    column = np.where(x - before <= behind - x, before, behind)
+    across = (column - x) ** 2
+    y = np.arange(rows)
+    row = np.stack([(across + (y - k)[:, None] ** 2).argmin(axis=0) for k in range(rows)])
+    numbers = np.cumsum(terrain).reshape(terrain.shape) - 1
+    nearest: np.ndarray = numbers[row, column[row, x]].astype(np.int32)
     return nearest
 
 
@@ -88,23 +98,40 @@ def _ways(shape: tuple[int, int], cells: bytes) -> np.ndarray:
     cell = np.full(wide.shape, number)
     cell[rows, columns] = np.arange(number)
     # Neighbour k of each cell; the last number stands for a wall.
-    neighbours = np.full((number, len(_STEPS)), number)
+    neighbours = np.full((len(_STEPS), number), number)
     for k, (dx, dy) in enumerate(_STEPS):
         is_open = wide[rows + dy, columns] & wide[rows, columns + dx]
-        neighbours[:, k] = np.where(is_open, cell[rows + dy, columns + dx], number)
-    distance = np.full((number, number + 1), np.inf, np.float32)  # [to, from]
-    distance[np.arange(number), np.arange(number)] = 0
-    for length in range(1, number):
-        near = (distance == length - 1)[:, neighbours].any(axis=2)
-        new = near & np.isinf(distance[:, :number])
-        if not new.any():
-            break
-        distance[:, :number][new] = length
+        neighbours[k] = np.where(is_open, cell[rows + dy, columns + dx], number)
+    distance = _distances(neighbours)
     way = np.full((number, number), _NOWHERE, np.int8)
     for k in reversed(range(len(_STEPS))):
-        closer = distance[:, neighbours[:, k]] == distance[:, :number] - 1
-        way[closer & np.isfinite(distance[:, :number])] = k
+        way[distance[:, neighbours[k]] == distance[:, :number] - 1] = k
     return way  # not read-only: a copy would not be, and arrays of another type need a driver more
+
+
+def _distances(neighbours: np.ndarray) -> np.ndarray:
+    """Return the steps from every cell to every other, (to, from) int16.
+
+    Unreached cells are as many steps away as there are cells; walls, the last column, one more.
+    """
+    number = neighbours.shape[1]
+    distance = np.full((number, number + 1), number, np.int16)
+    distance[:, number] = number + 1
+    steps = distance.ravel()
+    to, place = np.arange(number), np.arange(number)
+    steps[to * (number + 1) + place] = 0
+    for length in range(1, number):
+        fronts = []
+        for beside in neighbours:  # two places have no common neighbour in the same direction
+            new = beside[place]
+            at = to * (number + 1) + new
+            fresh = steps[at] == number
+            steps[at[fresh]] = length
+            fronts.append((to[fresh], new[fresh]))
+        to, place = (np.concatenate(parts) for parts in zip(*fronts, strict=True))
+        if not to.size:
+            break
+    return distance
 
 
 @routine
