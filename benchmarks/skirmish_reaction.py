@@ -36,7 +36,7 @@ def heuristic_wins(episodes: int, **parameters: object) -> float:
     engine = Engine(ID, episodes, start="fixed", ranges="smac", free_orders=True, **parameters)
     engine.reset(np.arange(episodes))
     game = Game.of(engine)
-    policy = make_policy("smac_heuristic", game)
+    policy = make_policy("smac_heuristic_free", game)
     memory = policy.initial(game, np.zeros(episodes))
     control = engine.control
     while not control.done.all():

@@ -11,6 +11,8 @@ from coopbench_envs.engine import DISABLED
 
 # Policies that cannot do without a parameter; others of this kind have tests of their own.
 NAMES = {"constant": "constant:0.35", "switcher": "switcher:reciprocator,always_defect"}
+# Parameters beside the horizon with which all policies for a game can play it.
+OPTIONS = {f"coopbench/Skirmish-v{version}": {"free_orders": True} for version in (0, 1)}
 
 
 def _registered():
@@ -34,7 +36,7 @@ def _can_play(name, game):
 
 
 def _begun(env_id, policy, lanes, seed=0):
-    engine = Engine(env_id, lanes, horizon=5)
+    engine = Engine(env_id, lanes, horizon=5, **OPTIONS.get(env_id, {}))
     engine.reset(np.arange(seed, seed + lanes))
     player = Player(policy, Game.of(engine))
     player.begin(engine.control.seed, engine.control.episode, np.ones(lanes, np.bool_))
@@ -42,7 +44,7 @@ def _begun(env_id, policy, lanes, seed=0):
 
 
 def _playable(env_id):
-    game = Game.of(Engine(env_id, horizon=5))
+    game = Game.of(Engine(env_id, horizon=5, **OPTIONS.get(env_id, {})))
     return [name for name in _registered() if _can_play(name, game)]
 
 

@@ -1,6 +1,7 @@
 """Skirmish-v0 by hand: damage, healing, beams, explosions, rewards, options, metrics, bad maps."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -297,14 +298,23 @@ def test_free_orders_are_legal_at_any_distance_and_lead_there(battle):
 def test_smacs_heuristic_orders_from_afar_if_it_may():
     """Its first orders are to attack where these are legal from the start, else to walk."""
     attacks = {}
-    for free in (False, True):
+    for name, free in product(("smac_heuristic", "smac_heuristic_free"), (False, True)):
         engine = Engine(ID, map="3s_vs_5z", free_orders=free)
         engine.reset(np.array([0]))
-        policy = make_policy("smac_heuristic", Game.of(engine))
-        memory = policy.initial(Game.of(engine), np.zeros(1, np.uint64))
+        game = Game.of(engine)
+        if not free and name == "smac_heuristic_free":
+            with pytest.raises(ValueError, match=r"cannot play .* with free_orders=True alone"):
+                make_policy(name, game)
+            continue
+        policy = make_policy(name, game)
+        memory = policy.initial(game, np.zeros(1, np.uint64))
         first, _ = policy.act(engine.control.obs, memory, engine.view(), engine.control.masks == 1)
-        attacks[free] = (first >= FIRST).tolist()
-    assert attacks == {False: [[False] * 3], True: [[True] * 3]}
+        attacks[name, free] = (first >= FIRST).tolist()
+    assert attacks == {
+        ("smac_heuristic", False): [[False] * 3],
+        ("smac_heuristic", True): [[True] * 3],
+        ("smac_heuristic_free", True): [[True] * 3],
+    }
 
 
 def test_the_global_state_has_last_actions_and_time_on_request():

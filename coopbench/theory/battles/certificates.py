@@ -49,7 +49,7 @@ PLAYERS: dict[str, tuple[str, dict[str, Any]]] = {
     "masked": ("best plan found, with the mask", {}),
     "attack_nearest": ("`attack_nearest`", {}),
     "smac_heuristic": ("`smac_heuristic`", {}),
-    "free": ("`smac_heuristic`, `free_orders`", {"free_orders": True}),
+    "free": ("`smac_heuristic_free`", {"free_orders": True}),
     "focus_fire": ("`focus_fire`", {}),
     "kite": ("`kite`", {}),
     # Where the certificate has such policies.
@@ -229,7 +229,7 @@ def _policy(certificate: BattleCertificate, player: str, engine: Engine) -> Any:
         return BattlePlan(plan, masks=masks)
     if player in certificate.training:
         return read_policy(learned_policy(certificate.env_id, certificate.name, player))
-    return "smac_heuristic" if player == "free" else player
+    return "smac_heuristic_free" if player == "free" else player
 
 
 def _wilson(wins: int, episodes: int) -> tuple[float, float]:

@@ -110,9 +110,9 @@ def _of_others(certificates: Mapping[str, BattleCertificate]) -> str:
 
 
 def _with_free_orders(certificates: list[BattleCertificate]) -> str:
-    """Say where the heuristic wins if orders are legal at any distance."""
+    """Say where the heuristic wins that orders attacks from any distance."""
     names = [one.battle for one in certificates if one.figures["free"].wins]
-    return f" (with `free_orders` the heuristic does on {_named(names)})" if names else ""
+    return f" (`smac_heuristic_free` does on {_named(names)})" if names else ""
 
 
 def _named(names: list[str]) -> str:
