@@ -49,6 +49,7 @@ class Army(NamedTuple):
     max_radius: float  # of any unit
     nearby: float  # distance of units that can become neighbours before lists are made anew
     opponent: int  # what the enemies do, see targets.py
+    obeys: bool  # enemies do what ``Battle.orders`` says, as agents do what their actions say
     attack_x: float  # where the enemies walk
     attack_y: float
     type_bits: int
@@ -72,7 +73,7 @@ class Rewards(NamedTuple):
 
 
 class Battle(NamedTuple):
-    """Arrays over lanes; axis 0 is always the lane. Fields from ``roll`` on are scratch."""
+    """Arrays over lanes; axis 0 is always the lane. Fields from ``orders`` on are scratch."""
 
     time: np.ndarray  # (lanes,) int64, steps played; written by the driver
     x: np.ndarray  # (lanes, units) float32
@@ -96,6 +97,7 @@ class Battle(NamedTuple):
     taken: np.ndarray  # (lanes,) health and shields that agents have lost
     wasted: np.ndarray  # (lanes,) int64, shots of agents at the dead
     contact: np.ndarray  # (lanes,) int64, steps before the first damage, -1: none yet
+    orders: np.ndarray  # (lanes, enemies) int64, actions of enemies that a policy plays
     roll: np.ndarray  # (lanes, units) int64, the living, in the order of treatment
     turn: np.ndarray  # (lanes, units) int64, the same units in the order in which they act
     before: np.ndarray  # (lanes, units) int64, target before the tick
@@ -133,6 +135,7 @@ class Views(NamedTuple):
     aiming: np.ndarray
     last: np.ndarray
     turns: np.ndarray
+    orders: np.ndarray
     roll: np.ndarray
     turn: np.ndarray
     before: np.ndarray
@@ -153,10 +156,10 @@ class Views(NamedTuple):
 
 
 _SCALARS = ("dealt", "taken", "wasted", "contact")
-_WHOLE = ("target", "roll", "turn", "before", "command", "ordered", "near_count")
+_WHOLE = ("target", "orders", "roll", "turn", "before", "command", "ordered", "near_count")
 _HALF = ("x", "y", "start_x", "start_y")
 _FLAGS = ("living", "aiming")
-SCRATCH = frozenset(Battle._fields[Battle._fields.index("roll") :])
+SCRATCH = frozenset(Battle._fields[Battle._fields.index("orders") :])
 
 
 def allocate(army: Army, lanes: int) -> Battle:
@@ -172,6 +175,7 @@ def allocate(army: Army, lanes: int) -> Battle:
         **dict.fromkeys(_SCALARS, (lanes,)),
         "last": (lanes, army.num_agents),
         "turns": (lanes, TICKS, units),
+        "orders": (lanes, army.num_enemies),
         "lines": (lanes, 2, units + 4 * len(army.walls), 4),
         "near": (lanes, units, units),
         "sums": (lanes, 3),
@@ -186,7 +190,14 @@ def allocate(army: Army, lanes: int) -> Battle:
     )
 
 
-def army_of(scenario: Scenario, *, heights: bool, rewards: Rewards, opponent: int = 0) -> Army:
+def army_of(
+    scenario: Scenario,
+    *,
+    heights: bool,
+    rewards: Rewards,
+    opponent: int = 0,
+    obeys: bool = False,
+) -> Army:
     """Return the units and the ground of a map as arrays."""
     kinds = tuple(dict.fromkeys(scenario.kinds))
     units, allies = scenario.kinds, scenario.kinds[: scenario.num_allies]
@@ -220,6 +231,7 @@ def army_of(scenario: Scenario, *, heights: bool, rewards: Rewards, opponent: in
         max_radius=radius,
         nearby=2 * radius + 2 * (LISTED - 1) * speed / TICKS_PER_SECOND + 1e-3,
         opponent=opponent,
+        obeys=obeys,
         attack_x=scenario.attack_point[0],
         attack_y=scenario.attack_point[1],
         type_bits=scenario.type_bits,

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from coopbench_envs.core import integer, kernel, subroutine
+from coopbench_envs.core import integer, kernel, routine, subroutine
 from coopbench_envs.skirmish.army import (
     FIRST_ENERGY,
     FLIES,
@@ -46,6 +46,7 @@ def views(s, i):
         aiming=s.aiming[i],
         last=s.last[i],
         turns=s.turns[i],
+        orders=s.orders[i],
         roll=s.roll[i],
         turn=s.turn[i],
         before=s.before[i],
@@ -130,23 +131,32 @@ def _call_roll(c, b):
 
 @kernel
 def _order(c, b, actions, i):
-    """Turn the actions of agents into commands; enemies march."""
+    """Turn actions into commands; enemies march unless a policy plays them."""
     for a in range(c.num_agents):
-        action = actions[i, a]
-        b.last[a] = max(action, NO_OP)
-        b.command[a] = STOP
-        if action >= FIRST_TARGET:
-            b.command[a] = ATTACK
-            first = 0 if c.traits[a, HEALS] == 1 else c.num_agents
-            b.ordered[a] = first + action - FIRST_TARGET
-        elif action >= FIRST_MOVE:
-            b.command[a] = MOVE
-            along_y, sign = action < FIRST_MOVE + 2, 1.0 - 2.0 * (action % 2)
-            b.goal_x[a] = b.x[a] + (0.0 if along_y else sign * MOVE_AMOUNT)
-            b.goal_y[a] = b.y[a] + (sign * MOVE_AMOUNT if along_y else 0.0)
-    for u in range(c.num_agents, c.num_agents + c.num_enemies):
-        b.command[u] = MARCH
-        b.goal_x[u], b.goal_y[u] = c.attack_x, c.attack_y
+        b.last[a] = max(actions[i, a], NO_OP)
+        _obey(c, b, a, actions[i, a], 0, c.num_agents)
+    for e in range(c.num_enemies):
+        u = c.num_agents + e
+        if c.obeys:
+            _obey(c, b, u, b.orders[e], c.num_agents, 0)
+        else:
+            b.command[u] = MARCH
+            b.goal_x[u], b.goal_y[u] = c.attack_x, c.attack_y
+
+
+@routine
+def _obey(c, b, u, action, begin, other):
+    """Write the command of unit ``u``; its side begins with unit ``begin``, the other ``other``."""
+    b.command[u] = STOP
+    if action >= FIRST_TARGET:
+        b.command[u] = ATTACK
+        first = begin if c.traits[u, HEALS] == 1 else other
+        b.ordered[u] = first + action - FIRST_TARGET
+    elif action >= FIRST_MOVE:
+        b.command[u] = MOVE
+        along_y, sign = action < FIRST_MOVE + 2, 1.0 - 2.0 * (action % 2)
+        b.goal_x[u] = b.x[u] + (0.0 if along_y else sign * MOVE_AMOUNT)
+        b.goal_y[u] = b.y[u] + (sign * MOVE_AMOUNT if along_y else 0.0)
 
 
 @kernel

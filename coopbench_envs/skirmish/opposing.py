@@ -1,4 +1,4 @@
-"""A policy on the other side of version 1: it sees the battle from there, as if it were the agents.
+"""A policy on the other side of a battle: it sees it from there, as if it were the agents.
 
 The enemies' side of a map is the map turned by 180 degrees with its teams exchanged, on which the
 enemies are the agents. A second engine holds that battle, so that whatever plays the environment
@@ -34,7 +34,7 @@ def turned(scenario: Scenario) -> Scenario:
         kinds=tuple(scenario.kinds[u] for u in seats),
         num_allies=len(scenario.kinds) - n,
         positions=size - scenario.positions[seats],
-        order=scenario.order[seats],
+        order=(scenario.order - n) % len(scenario.kinds),
         # ``attack_point`` stays: allies that are scripted walk to its image.
         terrain=scenario.terrain[::-1, ::-1].copy(),
         heights=None if heights is None else heights[::-1, ::-1].copy(),
@@ -98,14 +98,18 @@ class Opponent:
         state, n = self._engine.state, len(self._engine.agents)
         rows, columns = self._engine.constants.army.terrain.shape
         seats = np.roll(np.arange(state.x.shape[1]), -n)
-        fields = {name: getattr(state, name)[:, seats] for name in _PER_UNIT}
+        names = {*_PER_UNIT, *_DIRECTIONS, *_NUMBERS} - self._engine.spec.scratch
+        fields = {
+            name: values[:, seats] for name, values in state._asdict().items() if name in names
+        }
         places = np.append(np.argsort(seats), -1)  # of every unit on the other side, and of none
-        fields |= {name: places[getattr(state, name)[:, seats]] for name in _NUMBERS}
-        size = np.array([columns, rows])
+        fields |= {name: places[fields[name]] for name in _NUMBERS if name in fields}
+        fields |= {name: -fields[name] for name in _DIRECTIONS if name in fields}
         fields |= {"x": columns - fields["x"], "y": rows - fields["y"]}
-        fields |= {name: -fields[name] for name in ("face_x", "face_y")}
-        fields["march"] = size - state.march[:, ::-1]
-        if not self._engine.constants.teams.is_drawn:  # both number the kinds of their units anew
+        if "march" in state._fields:
+            fields["march"] = np.array([columns, rows]) - state.march[:, ::-1]
+        if "kind" in fields and not self._engine.constants.teams.is_drawn:
+            # Both number the kinds of their units anew.
             fields["kind"] = np.broadcast_to(self._mirror.constants.rules.kind, state.kind.shape)
         control = self._engine.control
         fields |= {name: getattr(control, name) for name in ("seed", "episode", "done")}
@@ -114,8 +118,10 @@ class Opponent:
 
 
 _OTHER_SIDE = dict(zip(SIDES, reversed(SIDES), strict=True))
+# Fields of either version.
 _PER_UNIT = (
-    *("x", "y", "face_x", "face_y", "hp", "shield", "wait", "energy", "cooldown", "kind"),
-    "living",
+    *("x", "y", "hp", "shield", "wait", "energy", "healing", "cooldown", "kind"),
+    *("living", "aiming"),
 )
+_DIRECTIONS = "vx", "vy", "face_x", "face_y"
 _NUMBERS = "target", "patient"

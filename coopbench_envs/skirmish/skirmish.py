@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from coopbench_envs.core import EnvSpec, Kernels, MapFiles, kernel
+from coopbench_envs.core import POLICY, EnvSpec, Kernels, MapFiles, kernel
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, one_of
 from coopbench_envs.skirmish import features
@@ -23,6 +23,7 @@ from coopbench_envs.skirmish.army import allocate as allocate_battle
 from coopbench_envs.skirmish.combat import DEALT, KILLS, TAKEN
 from coopbench_envs.skirmish.dynamics import muster, play, views
 from coopbench_envs.skirmish.features import TARGET_RANGE, Shown, sizes, state_size
+from coopbench_envs.skirmish.opposing import SIDES, opponent_of, turned
 from coopbench_envs.skirmish.scenario import (
     Scenario,
     bundled,
@@ -45,7 +46,12 @@ class Params(NamedTuple):
     horizon: Annotated[
         int | None, between(1, 1_000_000, "steps of an episode; none: the map's limit")
     ] = None
-    opponent: Annotated[str, one_of(OPPONENTS, "what the enemies do")] = "attack_move"
+    opponent: Annotated[
+        str, one_of(OPPONENTS, "what the enemies do, or a policy that plays them", prefix=POLICY)
+    ] = "attack_move"
+    side: Annotated[
+        str, one_of(SIDES, "whom the agents are; enemies: the map is turned by 180 degrees")
+    ] = "allies"
     obs_all_health: Annotated[bool, Allowed("observe health and shields of others")] = True
     obs_own_health: Annotated[bool, Allowed("observe one's own health and shield")] = True
     obs_last_action: Annotated[bool, Allowed("observe the last actions of allies")] = False
@@ -124,7 +130,8 @@ def constants_of(p: Params, scenario: Scenario, where: str) -> Constants:
         scenario,
         heights=p.obs_terrain_height,
         rewards=rewards,
-        opponent=OPPONENTS.index(p.opponent),
+        opponent=OPPONENTS.index(rule_of(p)),
+        obeys=p.opponent.startswith(POLICY),
     )
     scale = p.reward_scale_rate / army.max_reward if is_scaled(p) else 1.0
     return Constants(
@@ -141,11 +148,18 @@ def is_scaled(p: Params) -> bool:
     return p.reward_scale and (not p.reward_sparse or p.smac_quirks)
 
 
+def rule_of(p: Params) -> str:
+    """Return what enemies do that no policy plays."""
+    return OPPONENTS[0] if p.opponent.startswith(POLICY) else p.opponent
+
+
 def scenario_of(p: Params) -> tuple[Scenario, str]:
-    """Return the map that is played, and how errors call it."""
+    """Return the map that is played, from the agents' side, and how errors call it."""
     if p.map_file is None:
-        return bundled(p.map), f"The map {p.map!r}"
-    return read_scenario(Path(p.map_file)), f"The map file {p.map_file!r}"
+        scenario, where = bundled(p.map), f"The map {p.map!r}"
+    else:
+        scenario, where = read_scenario(Path(p.map_file)), f"The map file {p.map_file!r}"
+    return (scenario if p.side == SIDES[0] else turned(scenario)), where
 
 
 def _best(scenario: Scenario, p: Params) -> float:
@@ -322,6 +336,7 @@ SPEC = EnvSpec(
     common_reward=True,
     scratch=SCRATCH,
     files=FILES,
+    opponent=opponent_of,
     held_out="map",
     source="Samvelyan et al. 2019, SMAC; Michalski et al. 2023, SMAClite, with its NumPy back-end",
 )

@@ -155,7 +155,7 @@ def constants(p: Params) -> Constants:
         scenario,
         heights=p.obs_terrain_height,
         rewards=checked.rewards,
-        opponent=OPPONENTS.index(_rule(p)),
+        opponent=OPPONENTS.index(skirmish.rule_of(p)),
     )
     rules = _rules(p, scenario, army, where)
     return Constants(
@@ -233,14 +233,8 @@ def _on_one_piece(scenario: Scenario, where: str) -> Scenario:
 
 
 def _shared(p: Params) -> dict[str, Any]:
-    """Return the parameters that version 0 has, too; an opponent by rules."""
-    both = {name: value for name, value in p._asdict().items() if name in skirmish.Params._fields}
-    return both | {"opponent": _rule(p)}
-
-
-def _rule(p: Params) -> str:
-    """Return what enemies do that no policy plays."""
-    return OPPONENTS[0] if p.opponent.startswith(POLICY) else p.opponent
+    """Return the parameters that version 0 has, too."""
+    return {name: value for name, value in p._asdict().items() if name in skirmish.Params._fields}
 
 
 def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
@@ -257,7 +251,7 @@ def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
         start=scenario.positions.astype(np.float64),
         max_radius=radius,
         nearby=2 * radius + 2 * LISTED * speed + _SLACK,
-        opponent=OPPONENTS.index(_rule(p)),
+        opponent=OPPONENTS.index(skirmish.rule_of(p)),
         follows=scenario.follow and p.side == SIDES[0],
         march_x=float(scenario.attack_point[0]),
         march_y=float(scenario.attack_point[1]),

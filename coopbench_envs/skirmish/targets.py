@@ -1,7 +1,8 @@
 """What the units of a battle aim at, and where they would like to walk, in one tick.
 
-Agents do what their commands say. Enemies attack-move: they walk to a point and attack what they
-meet. Units are treated one after the other, and each sees what those before it have decided.
+Agents do what their commands say. Enemies do so, too, if a policy plays them, or attack-move: they
+walk to a point and attack what they meet. Units are treated one after the other, and each sees what
+those before it have decided.
 """
 
 import math
@@ -83,7 +84,7 @@ def drop_targets(c, b, n):
         u = b.roll[k]
         v = b.target[u]
         b.before[u] = v
-        if u < c.num_agents:
+        if b.command[u] != MARCH:
             v = b.ordered[u] if b.command[u] == ATTACK else -1
             if v >= 0 and b.hp[v] <= 0.0:
                 v = -1
