@@ -152,6 +152,33 @@ def test_trains_break_down_on_the_map_only():
     assert broken > 0
 
 
+@pytest.mark.parametrize("policy", ["one_by_one", "shortest_path"])
+def test_trains_break_down_at_the_rate_of_the_task_however_long_they_wait(policy):
+    """One by one, trains spend most of their time at home, where strikes are void."""
+    engine = Engine(RAIL, 128, **PARAMETERS | {"malfunction_duration": (20, 50)})
+    match, s = Match(engine, [Player(policy, Game.of(engine))]), engine.state
+    match.begin(np.arange(128, dtype=np.uint64))
+    schedule = s.strike_time.copy(), s.strike_length.copy()
+    steps, lengths = 0, []
+    count, exposed = s.malfunctions.copy(), np.zeros(s.status.shape, np.bool_)
+    for _ in match.steps():
+        struck = s.malfunctions > count
+        assert exposed[struck].all()
+        steps += exposed.sum()
+        lengths.extend(s.broken[struck] + 1)
+        on_map = (s.status >= MOVING) & (s.status < ARRIVED)
+        count = s.malfunctions.copy()
+        exposed = on_map & (s.broken == 0) & ~engine.control.done[:, None]
+    for values, drawn in zip((s.strike_time, s.strike_length), schedule, strict=True):
+        np.testing.assert_array_equal(values, drawn, err_msg="it depends on actions")
+    chance = 1 - np.exp(-PARAMETERS["malfunction_rate"])
+    error = np.sqrt(chance * (1 - chance) * steps)
+    assert abs(len(lengths) - chance * steps) < 3 * error < chance * steps / 5
+    # The steps that a malfunction lasts are 21 to 51, each as likely.
+    assert (min(lengths), max(lengths)) == (21, 51)
+    assert abs(np.mean(lengths) - 36) < 3 * np.sqrt((31**2 - 1) / 12 / len(lengths))
+
+
 def test_masks_name_the_exits_that_exist_and_stop_always_stops():
     engine, rng = shared_engine(8), np.random.default_rng(1)
     engine.reset(np.arange(8))

@@ -269,10 +269,13 @@ def _stops(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> dict[s
 
 
 def _strikes(c: Any, arrays: Mapping[str, np.ndarray], limit: int) -> dict[str, np.ndarray]:
-    """Return the schedule of malfunctions, without those that meet a broken train."""
+    """Return the schedule of malfunctions, without those that meet a broken train for certain.
+
+    Under fair rules that depends on play, since trains at home do not break down.
+    """
     times = np.full((c.num_agents, c.num_strikes), FAR)
     lengths = np.zeros((c.num_agents, c.num_strikes), np.int64)
-    counts, repaired = np.zeros(c.num_agents, np.int64), np.zeros(c.num_agents, np.int64)
+    counts, next_one = np.zeros(c.num_agents, np.int64), np.zeros(c.num_agents, np.int64)
     rows = arrays.get("strikes", np.zeros((0, 3))).astype(np.int64)
     rows = rows[rows[:, 0] > 0]
     for step, a, length in rows[np.argsort(rows[:, 0], kind="stable")]:
@@ -282,7 +285,7 @@ def _strikes(c: Any, arrays: Mapping[str, np.ndarray], limit: int) -> dict[str, 
             )
         if length < 1 or length > limit + FAR // 2:
             raise ValueError(f"a malfunction of train {a} at step {step} lasts {length} steps.")
-        if step > limit or step < repaired[a]:
+        if step > limit or step < next_one[a]:
             continue
         if counts[a] == c.num_strikes:
             raise ValueError(
@@ -291,5 +294,5 @@ def _strikes(c: Any, arrays: Mapping[str, np.ndarray], limit: int) -> dict[str, 
             )
         times[a, counts[a]], lengths[a, counts[a]] = step, length
         counts[a] += 1
-        repaired[a] = step + length
+        next_one[a] = step + (1 if c.fair else length)
     return {"strike_time": times, "strike_length": lengths}

@@ -257,7 +257,11 @@ def set_releases(c, s, i):
 
 @routine
 def draw_strikes(c, s, i, a, rng):
-    """Draw the malfunctions of train ``a``: at every step with the same chance, if it runs."""
+    """Draw the malfunctions of train ``a``: at every step with the same chance.
+
+    In version 0 none comes before the repair of the one before. Under fair rules play decides which
+    ones strike, so that every step can have one: see ``trains.strike``.
+    """
     step, k = np.int64(0), 0
     while k < c.num_strikes:
         x, low, high = uniform(rng, i), 0, len(c.strike_gaps)
@@ -272,7 +276,8 @@ def draw_strikes(c, s, i, a, rng):
             break
         s.strike_time[i, a, k] = step
         s.strike_length[i, a, k] = c.strike_low + integer(rng, i, c.strike_span)
-        step += s.strike_length[i, a, k] - 1
+        if not c.fair:
+            step += s.strike_length[i, a, k] - 1
         k += 1
     while k < c.num_strikes:
         s.strike_time[i, a, k] = FAR

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from coopbench_envs.core import EnvSpec, Kernels, integer, kernel, routine
+from coopbench_envs.elementary import exponential
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, mapping, one_of, span
 from coopbench_envs.rail import (
@@ -90,6 +91,7 @@ def constants(p: Params) -> Constants:
     sizes |= {"graph": graph.FEATURES}
     return values._replace(
         fair=True,
+        num_strikes=_most_strikes(p.malfunction_rate, horizon),
         halting=p.on_deadlock == "end",
         shaping=p.shaping,
         predicted=foresight.PREDICTED if p.observation in sizes else 0,
@@ -108,6 +110,20 @@ def _longest_limit(p: Params) -> int:
     slowest = math.ceil(1 / min(read_shares(p.speeds)))
     longest = (p.height + p.width) * max(2, math.ceil(math.sqrt(p.cities)))
     return slowest * (2 * longest + p.num_agents) + 20
+
+
+def _most_strikes(rate: float, steps: int) -> int:
+    """Return how many malfunctions the schedule of a train has at most.
+
+    Strikes come at every step with the same chance. By Bernstein's inequality the probability of
+    more of them is below exp(-40), less than what a random number of 53 bits can tell from 0.
+    """
+    if rate <= 0.0:
+        return 0
+    chance = 1.0 - exponential(-rate)
+    third, variance = 40.0 / 3.0, steps * chance * (1.0 - chance)
+    surplus = third + math.sqrt(third**2 + 80.0 * variance)
+    return min(math.ceil(steps * chance + surplus), steps)
 
 
 @kernel

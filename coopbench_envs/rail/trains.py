@@ -88,7 +88,8 @@ def note_waiting(s, i, n):
 def strike(c, s, i, a, elapsed):
     """Let train ``a`` break down if its schedule says so and it is not broken already.
 
-    Under fair rules this happens on the map only.
+    Under fair rules this happens on the map only. Their schedule has strikes at all steps with the
+    same chance, so that this is the chance per step of a train that runs, however long it waits.
     """
     k = s.next_strike[i, a]
     if k < c.num_strikes and s.strike_time[i, a, k] == elapsed:
