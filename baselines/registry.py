@@ -38,6 +38,7 @@ __all__ = [
     "modules",
     "parse_name",
     "preset",
+    "reads_file",
     "trained_policy",
 ]
 
@@ -84,6 +85,15 @@ def _shipped_policies() -> dict[str, Entry]:
 def entry_of(policy: str) -> Entry | None:
     """Return the entry that the name of a policy means; None if none is registered."""
     return entries().get(parse_name(policy).kind)
+
+
+def reads_file(name: str) -> bool:
+    """Whether a policy is read from the file or folder in its name, whose content nobody states.
+
+    ``frozen:DIGEST,FOLDER`` states it.
+    """
+    policy = parse_name(name)
+    return policy.kind in learners() or ".json" in policy.values
 
 
 def is_shipped(kind: str) -> bool:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
 import builders
@@ -18,6 +19,7 @@ import pytest
 from test_verify import FIXED, LEARNED, failing, meta_of, sign
 
 import coopbench
+import coopbench_envs
 from coopbench.baselines.registry import entries
 from coopbench.cli import main as command_line
 from coopbench.episodes.names import check_name, imitated
@@ -26,12 +28,15 @@ from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.files import read_bounded, write_bytes
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.playing.plan import plan
-from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.protocol.schema import Protocol
 from coopbench.report.data import as_csv
 from coopbench.results.manifest import write_manifest
+from coopbench.results.store import read_protocol
 from coopbench.workflows.verification import verify
 from coopbench_envs.compiling import storable
 from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.parameters import describe
 from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.reading import read_regular
 from coopbench_envs.shells.common import seed_of
@@ -183,16 +188,71 @@ def test_maps_are_regular_and_not_quoted(tmp_path):
         (tmp_path / "b.map").rmdir() if make is Path.mkdir else (tmp_path / "b.map").unlink()
 
 
-@pytest.mark.parametrize("written", ["rule:{}", "rule:{},", "rule:{} ", "rule:rule={} ,"])
-def test_a_partner_of_a_stranger_reads_no_file(written, root, tmp_path):
-    (tmp_path / "key.json").write_text('{"SECRET": 1}')
+def _refused(root, **changes):
+    """Change the task of a stored protocol; return why it is refused."""
     file = root / "protocol.json"
     content = json.loads(file.read_text())
-    content["task"][0]["partners"] = [written.format(tmp_path / "key.json")]
+    content["task"][0] |= changes
     file.write_text(json.dumps(content))
     (check,) = verify(root).checks
-    assert "is read from a file" in " ".join(check.reasons)
-    assert "SECRET" not in " ".join(check.reasons)
+    assert not check.holds
+    return " ".join(check.reasons)
+
+
+@pytest.mark.parametrize(
+    "written", ["rule:{}", "rule:{},", "rule:{} ", "rule:rule={} ,", "ippo:{}"]
+)
+def test_a_partner_of_a_stranger_reads_no_file(written, root, tmp_path):
+    (tmp_path / "key.json").write_text('{"SECRET": 1}')
+    name = written.format(tmp_path / "key.json")
+    against = {"env": "coopbench/Skirmish-v1", "parameters": {"opponent": f"policy:{name}"}}
+    for changes in ({"partners": [name]}, against):
+        reason = _refused(Path(shutil.copytree(root, tmp_path / next(iter(changes)))), **changes)
+        assert "is read from a file" in reason
+        assert "SECRET" not in reason
+
+
+def _free_texts():
+    """Yield every parameter of a registered environment that takes any text, or a mapping."""
+    for env in coopbench_envs.ids():
+        for name, (kind, _, allowed) in describe(coopbench_envs.spec(env).params).items():
+            if ("str" in kind or kind == "dict") and not allowed.choices:
+                yield env, name, kind
+
+
+@pytest.mark.parametrize("stated", [None, 64 * "0"])
+@pytest.mark.parametrize(("env", "name", "kind"), list(_free_texts()))
+def test_no_parameter_of_a_stranger_reads_a_file(env, name, kind, stated, root, tmp_path):
+    """Whatever takes a text could name a file, whose content no message may tell."""
+    secret = tmp_path / "key.json"
+    secret.write_text('{"SECRET": 1}')
+    parameters = {name: {"path": str(secret)} if kind == "dict" else str(secret)}
+    if name == "map_params":
+        parameters["map"] = "movingai"
+    reason = _refused(root, env=env, parameters=parameters, maps=stated)
+    assert "SECRET" not in reason
+    files = coopbench_envs.spec(env).files
+    assert ("names files at" in reason) == (files is not None and bool(files.place(parameters)))
+
+
+def test_a_map_of_a_user_is_read_where_its_checksum_is_stated(tmp_path):
+    """Anybody else would only be told that it is not that file, whatever is wrong with it."""
+    bundled = Path(str(resources.files("coopbench_envs.skirmish"))) / "data/maps/3m.json"
+    file = Path(shutil.copy(bundled, tmp_path / "mine.json"))
+    protocol = ad_hoc("Skirmish-v1", 2, map_file=str(file), horizon=5)
+    (tmp_path / "r").mkdir()
+    stored = tmp_path / "r" / "protocol.json"
+    stored.write_text(protocol.model_dump_json())
+    assert read_protocol(stored).digest == protocol.digest
+    file.write_text('{"SECRET": 1}')
+    with pytest.raises(ProtocolError, match="put them back") as error:
+        read_protocol(stored)
+    assert "SECRET" not in str(error.value)
+    shutil.copy(bundled, file)
+    content = protocol.model_dump(mode="json")
+    content["task"][0]["maps"] = None
+    with pytest.raises(ValueError, match=r"add their checksum, maps = '[0-9a-f]{64}'"):
+        Protocol.model_validate(content)
 
 
 # --- numbers --------------------------------------------------------------------------------------

@@ -2,7 +2,13 @@
 
 from typing import Literal, TypeAlias
 
-from coopbench.baselines.registry import entries, is_shipped, learners, parse_name
+from coopbench.baselines.registry import (
+    entries,
+    is_shipped,
+    learners,
+    parse_name,
+    reads_file,
+)
 from coopbench.episodes.table import Cell
 from coopbench.episodes.trained import Trained
 from coopbench.playing.models import Model
@@ -21,7 +27,7 @@ def origin_of(name: str) -> Origin:
     policy = parse_name(name)
     if policy.kind in learners():
         return "trained"
-    if policy.kind in entries() and ".json" not in policy.values:
+    if policy.kind in entries() and not reads_file(name):
         return "fixed"
     return "foreign"
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 import coopbench_envs
 from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.files import read_bounded
+from coopbench.protocol.map_files import users_checksum
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Limits
@@ -133,6 +134,8 @@ def ad_hoc(
         for name in (metric, dependent.get(metric))
         if name
     ]
+    if not is_foreign(env):
+        measured["maps"] = users_checksum(env, parameters)
     content = {
         "protocol": {
             "name": "ad-hoc",

@@ -8,7 +8,7 @@ from typing import Any
 import coopbench_envs
 from coopbench_envs.reading import read_regular
 
-__all__ = ["LARGEST", "checksum", "files_of", "place_of"]
+__all__ = ["LARGEST", "checksum", "files_of", "place_of", "users_checksum"]
 
 LARGEST = 1 << 24  # bytes of a map file
 
@@ -43,6 +43,16 @@ def checksum(env: str, parameters: Mapping[str, Any]) -> str:
     for file in paths:
         total.update(f"{file.name}\n{_digest(file)}\n".encode())
     return total.hexdigest()
+
+
+def users_checksum(env: str, parameters: Mapping[str, Any]) -> str | None:
+    """Return the ``checksum`` of the files of the user that a task reads; None if it reads none.
+
+    Raises ``ValueError`` if there is no file at the place that the parameters name.
+    """
+    if place_of(env, parameters) is None or not files_of(env, parameters):
+        return None
+    return checksum(env, parameters)
 
 
 def _digest(file: Path) -> str:

@@ -1,7 +1,7 @@
 """Sections of a protocol: identity, seeds, training, limits, tasks and report, frozen values."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import seating_by_role
-from coopbench.baselines.registry import entry_of, make_policy
+from coopbench.baselines.registry import make_policy, reads_file
 from coopbench.protocol import map_files
-from coopbench_envs.core import EnvSpec
+from coopbench_envs.core import POLICY, EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign_names import How, Keywords, is_foreign
 from coopbench_envs.parameters import resolve, unknown
@@ -288,15 +288,28 @@ class Task(Strict):
                 spec.constants(resolve(spec.params, self.parameters, spec.id))
         except TypeError as error:  # an unknown parameter: pydantic reports ValueErrors only
             raise ValueError(str(error)) from None
+        self._check_maps()
+        return self
+
+    def _check_maps(self) -> None:
+        """Raise ``ValueError`` unless the map files are those whose checksum is stated.
+
+        That of files of the user has to be: results that name files are read by others, too.
+        """
         if self.maps is not None and self.maps != map_files.checksum(self.env, self.parameters):
             raise ValueError(
                 "the map files are not those of the protocol (their checksum differs); reinstall "
                 "the package, or play files of your own with --maps"
             )
-        return self
+        total = map_files.users_checksum(self.env, self.parameters)
+        if self.maps != total is not None:
+            place = map_files.place_of(self.env, self.parameters)
+            raise ValueError(f"it reads files of {place}; add their checksum, maps = {total!r}")
 
     @model_validator(mode="after")
     def _seated(self) -> "Task":
+        for name in (*self.partner_names, *self._opponents):
+            _check_covered(name)
         if self.partners == ():
             return self
         if len(self.partner_names) > _PARTNERS:
@@ -311,6 +324,13 @@ class Task(Strict):
             self.check_partners(Game.at(self.env, **self.parameters))
         return self
 
+    @property
+    def _opponents(self) -> Iterator[str]:
+        """Policies that play against the agents, as parameters name them."""
+        takes = coopbench_envs.spec(self.env).opponent is not None
+        texts = (v for v in self.parameters.values() if takes and isinstance(v, str))
+        return (text.removeprefix(POLICY) for text in texts if text.startswith(POLICY))
+
     def check_partners(self, game: Game) -> None:
         """Raise ``ValueError`` for partners that have no seat in the game, or cannot play it.
 
@@ -323,7 +343,7 @@ class Task(Strict):
         if isinstance(self.partners, dict):
             _check_roles(self.partners, game)
         for name in self.partner_names:
-            _check_partner(name, game)
+            make_policy(name, game)
 
     @property
     def spec(self) -> EnvSpec:
@@ -371,16 +391,14 @@ def _check_roles(pools: Mapping[str, tuple[str, ...]], game: Game) -> None:
         )
 
 
-def _check_partner(name: str, game: Game) -> None:
-    """Raise ``ValueError`` for a policy that cannot be a partner in a game."""
-    entry = entry_of(name)
-    if entry is not None and entry.trained:
+def _check_covered(name: str) -> None:
+    """Raise ``ValueError`` for a partner or opponent that a protocol's digest does not cover."""
+    if reads_file(name):
         raise ValueError(
-            f"partner {name!r} is a trained policy, which the digest of a protocol does not cover; "
-            f"allowed: fixed policies, and shipped ones (shipped:NAME,DIGEST). To play beside "
-            f"trained ones, use 'coopbench crossplay'"
+            f"{name!r} is read from a file, which the digest of a protocol does not cover; "
+            f"allowed: fixed policies, shipped ones (shipped:NAME,DIGEST), and trained ones with "
+            f"their digest (frozen:DIGEST,FOLDER). To play beside others, use 'coopbench crossplay'"
         )
-    make_policy(name, game)
 
 
 class Training(Strict):

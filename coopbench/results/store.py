@@ -51,7 +51,7 @@ from coopbench.files import (
 )
 from coopbench.playing.models import Checkpoints, Model
 from coopbench.protocol.loading import stored_protocol
-from coopbench.protocol.map_files import files_of
+from coopbench.protocol.map_files import place_of, users_checksum
 from coopbench.protocol.schema import Protocol
 from coopbench.provenance import commit, versions
 from coopbench_envs.arrays import pack, proportional, unpack
@@ -325,16 +325,27 @@ def _check_places(task: dict[str, Any]) -> None:
     file = str((task.get("instances") or {}).get("file", "plain"))
     if Path(file).name != file:
         raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
-    for partner in _partners(task.get("partners")):
-        if ".json" in partner:  # however it is read, errors would tell what is in the file
-            raise ValueError(f"its partner {partner!r} is read from a file; allowed: names")
-    files_of(env, task.get("parameters") or {})  # raises unless all are regular and bounded
+    _check_files(env, task.get("parameters") or {}, task.get("maps"))
 
 
-def _partners(pools: Any) -> list[str]:
-    """Return all texts among the partners of a task."""
-    lists = pools.values() if isinstance(pools, dict) else [pools]
-    return [n for names in lists if isinstance(names, list) for n in names if isinstance(n, str)]
+def _check_files(env: str, parameters: dict[str, Any], stated: Any) -> None:
+    """Raise ``ValueError`` if a task reads other files than those whose checksum it states.
+
+    Who states it has the files: errors about their content then tell nobody anything new. Nothing
+    but this one sentence is said of any other file.
+    """
+    place = place_of(env, parameters)
+    if place is None:
+        return
+    try:
+        total = users_checksum(env, parameters)
+    except _BROKEN:
+        total = ""
+    if total is not None and total != stated:
+        raise ValueError(
+            f"a task names files at {place!r}; allowed: files with the checksum that its key "
+            f"'maps' states. If they have moved, put them back"
+        )
 
 
 def cell_of(path: Path) -> Cell:

@@ -8,7 +8,7 @@ import numpy as np
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench.baselines.registry import make_policy
+from coopbench.baselines.registry import make_policy, reads_file
 from coopbench.episodes.actions import largest
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
@@ -159,7 +159,7 @@ def _from_results(root: Path, address: _Address) -> Recording:
     cell, stored = _stored(root, protocol, task, address.policy)
     if stored.episodes is None:
         raise ReplayError(f"{root / cell.folder} is a training run that failed.")
-    block, policy = stored.episodes, stored.policy or stored.meta["plays"]
+    block, policy = stored.episodes, stored.policy or _named(stored)
     k = _number(address.episode, len(block), f"{task.id} in {root}")
     if policy is None and (block.trace is None or k in block.trace.recorded):
         return recording.recorded_episode(protocol, block, k)
@@ -171,6 +171,15 @@ def _from_results(root: Path, address: _Address) -> Recording:
     played, outcome = _played(protocol, cell, player, task, k, block.seeds[k])
     _compare(block, k, outcome, str(root / cell.folder))
     return played
+
+
+def _named(stored: store.Stored) -> str | None:
+    """Return the name from which the policy of a cell is made; None if it is not made of one.
+
+    A name with a file is not: results say what is read from where, and they may be anybody's.
+    """
+    name: str | None = stored.meta["plays"]
+    return None if name is None or reads_file(name) else name
 
 
 def _stored(root: Path, protocol: Protocol, task: Task, policy: str) -> tuple[Cell, store.Stored]:

@@ -120,6 +120,8 @@ def unit_files(path: Path) -> list[Path]:
     """Return the files of the units of a map that are not those of this package."""
     fields = _fields(path)
     names = {name for group in _entries(fields) for name in group.mapping("units")}
+    if len(names) > 2 * _MOST:
+        raise ValueError(f"{fields.where} names {len(names):,} units; allowed: up to {2 * _MOST}.")
     return sorted(_unit_file(fields, path, name) for name in names - bundled_units().keys())
 
 
