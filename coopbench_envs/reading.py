@@ -24,10 +24,11 @@ def read_regular(path: Path, limit: int, *, links: bool = True) -> bytes:
     if not links:
         flags |= getattr(os, "O_NOFOLLOW", 0)
     with open(os.open(path, flags), "rb") as file:
-        _check(os.fstat(file.fileno()), path, limit)
-        content = file.read(limit + 1)
-    if len(content) > limit:  # it grew while it was read
-        raise ValueError(f"{path} is larger than {limit:,} bytes.")
+        status = os.fstat(file.fileno())
+        _check(status, path, limit)
+        content = file.read(status.st_size + 1)  # as many bytes are allocated, whatever there is
+    if len(content) > status.st_size:
+        raise ValueError(f"{path} grew while it was read.")
     return content
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -20,9 +21,11 @@ from coopbench.errors import DamagedResultError
 from coopbench.files import gunzipped, gzipped, write_text
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol, stored_protocol
+from coopbench.protocol.registration import registration
 from coopbench.protocol.selection import with_tasks
 from coopbench.report.data import as_json
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
+from coopbench.results.registration import write_registration
 from coopbench.workflows.verdicts import (
     CLOSE,
     DIFFERENT,
@@ -31,6 +34,7 @@ from coopbench.workflows.verdicts import (
     MISSING,
     REPLAYED,
     RERUN,
+    UNVERIFIABLE,
 )
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import pack, unpack
@@ -434,17 +438,53 @@ def test_a_changed_report_does_not_verify(root):
     assert verify(root).identical
 
 
-def test_another_version_may_give_its_reasons_in_other_words(root):
+@pytest.mark.parametrize(
+    "facts",
+    [{}, {"versions": {"coopbench": "0.0.9"}}, {"schema": 2}, {"registration": {"schema": 1}}],
+    ids=str,
+)
+def test_nothing_that_a_report_says_of_itself_excuses_its_words(root, facts):
     file = root / "report.json"
     content = json.loads(file.read_text())
-    content["departures"][0] = "it is as it is"
+    content["checklist"][0]["detail"] = "Independently audited."
+    file.write_text(json.dumps(content | facts))
+    assert failing(root) == ["report.json"]
+
+
+def test_a_report_of_another_schema_is_verified_in_part(root):
+    """Its means are compared; what follows from them by other rules is said not to be."""
+    file = root / "report.json"
+    content = json.loads(file.read_text()) | {"schema": 2}
+    for mean, verdict in ((0.0, UNVERIFIABLE), (0.1, DIFFERENT)):
+        content["estimates"][0]["mean"] += mean
+        file.write_text(json.dumps(content))
+        check = verify(root).checks[-1]
+        assert (check.what, check.verdict) == (file.name, verdict)
+        assert "'coopbench report' writes one" in check.reasons[0] or mean
+
+
+def test_a_report_states_the_registration_of_its_folder(root):
+    protocol = stored_protocol(root / "protocol.json")
+    study = registration(protocol, ["random", "learner"], [], "2020-01-01T00:00:00+00:00")
+    write_registration(root, study)
+    assert failing(root) == ["report.json"]
+    file = root / "report.json"
+    file.write_text(as_json(coopbench.load_report(root)))
+    assert verify(root).identical
+    content = json.loads(file.read_text())
+    content["registration"]["date"] = "2019-01-01T00:00:00+00:00"
     file.write_text(json.dumps(content))
-    assert not verify(root).holds
-    content["versions"]["coopbench"] = "0.0.9"
-    file.write_text(json.dumps(content))
-    assert [check.what for check in verify(root).checks if check.verdict == CLOSE] == [file.name]
-    file.write_text(json.dumps(content | {"departures": []}))
-    assert not verify(root).holds
+    assert failing(root) == ["report.json"]
+
+
+def test_a_report_is_read_with_a_bound(root):
+    """A megabyte of lists would take a hundred."""
+    (root / "report.json").write_bytes(b'{"reference":[' + b"[]," * 4_100_000 + b"[]]}")
+    tracemalloc.start()
+    assert failing(root) == ["report.json"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000_000
 
 
 def test_a_report_of_some_policies_in_their_own_order(source, tmp_path):
@@ -619,7 +659,7 @@ NOWHERE = {"map": "movingai", "map_params": {"path": "/dev/zero"}}
     [
         ({"env": "antigravity:x/Y-v0"}, "names a module to import"),
         ({"instances": {"file": "../../etc/passwd", "sha256": 64 * "0"}}, "the name of a file"),
-        ({"env": "coopbench/Routing-v0", "parameters": NOWHERE}, "there is no map"),
+        ({"env": "coopbench/Routing-v0", "parameters": NOWHERE}, "names files at '/dev/zero'"),
         ({"env": 3}, "Unknown environment"),
         ({"parameters": []}, "cannot be used|damaged"),
     ],

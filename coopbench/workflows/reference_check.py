@@ -1,6 +1,5 @@
 """Checks of the shipped reference runs that a stored report includes."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError
-from coopbench.files import read_bounded
+from coopbench.files import parsed, read_bounded
 from coopbench.playing.cell_job import CellJob
 from coopbench.playing.rollout import play
 from coopbench.playing.runner import Runner
@@ -49,8 +48,8 @@ def included_runs(file: Path, protocol: Protocol, cells: Sequence[Cell]) -> Incl
 def _stated(file: Path) -> Any:
     """Return what a report says of reference runs; None if it cannot be read or says nothing."""
     try:
-        report = json.loads(read_bounded(file))
-    except (DamagedResultError, ValueError, RecursionError):
+        report = parsed(read_bounded(file))
+    except (DamagedResultError, ValueError):
         return None
     return report.get("reference") if isinstance(report, dict) else None
 

@@ -31,7 +31,8 @@ IDENTICAL = "identical"
 CLOSE = "equal within tolerance"  # made on another platform, where numbers are rounded differently
 DIFFERENT = "different"
 MISSING = "missing"
-UNVERIFIABLE = "not verifiable"  # code that is not executed or differs, or chance without a seed
+# Code that is not executed or differs, chance without a seed, a report of another schema.
+UNVERIFIABLE = "not verifiable"
 FAILED = "failed run"  # of training: there is nothing to play
 
 # How a cell was checked.

@@ -29,6 +29,7 @@ from coopbench.report.loading import report_of
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
+from coopbench.results.registration import read_registration
 from coopbench.workflows.comparison import trace_of
 from coopbench.workflows.foreign_cells import permit_environments, unplayable, with_code
 from coopbench.workflows.reference_check import Included, included_runs, played_again
@@ -65,11 +66,8 @@ _BROKEN = (
     ArithmeticError,
     MemoryError,
 )
-# Parts of a report that say where and how it was made; they cannot follow from the episodes.
-_WORDS = ("versions", "notes", "registration")
-# Those that follow from the cells alone where no registration is part of the report.
-_DERIVED = ("checklist", "cards")
-_SENTENCES = ("departures.", "checklist.", "cards.")
+# Parts of a report that say how it was made; they cannot follow from the episodes.
+_WORDS = ("versions", "notes")
 
 
 Cells: TypeAlias = dict[str, tuple[Cell, store.Stored]]  # cells that could be read, by folder
@@ -404,21 +402,29 @@ def _report_checks(
         left_out = {cell.policy for cell, _ in played} - set(order)
         chosen = [(cell, stored) for cell, stored in cells if cell.policy not in left_out]
         made = report_of(protocol, chosen, order, reference=bool(shipped.cells))
+        made = replace(made, registration=read_registration(root))
         again = json.loads(as_json(made))
-        if report.get("registration") is not None:  # they say what was registered
-            report, again = (
-                {k: v for k, v in part.items() if k not in _DERIVED} for part in (report, again)
-            )
-        if report["schema"] != again["schema"]:  # other rules for intervals, aggregates and tests
-            findings = list(_differences(_lasting(report), _lasting(again), ""))
-        else:
-            findings = list(_differences(report, again, ""))
+        is_same = report["schema"] == again["schema"]
+        parts = (report, again) if is_same else (_lasting(report), _lasting(again))
+        findings = list(_differences(*parts, ""))
         versions = report["versions"]
         other = [f"{n} {v}" for n, v in again["versions"].items() if versions.get(n) != v]
     except _BROKEN as error:
         findings, other = [Finding(f"it cannot be compared with its episodes: {error}")], []
+        is_same = True
     platforms = [elsewhere(stored.meta) for _, stored in played]
-    yield concluded(_REPORT, findings, ", ".join(other) or next(filter(None, platforms), ""))
+    made_on = ", ".join(other) or next(filter(None, platforms), "")
+    check = concluded(_REPORT, findings, made_on)
+    if check.holds and not is_same:
+        check = replace(check, verdict=UNVERIFIABLE, reasons=_OLD)
+    yield check
+
+
+# Rules for intervals, aggregates and tests are others in each schema.
+_OLD = (
+    "it is of another schema, of which this version cannot make aggregates, comparisons and ranks "
+    "again; 'coopbench report' writes one of this version",
+)
 
 
 # Of a part of report.json the columns that mean the same in every schema; None: all of them.
@@ -459,14 +465,7 @@ def _differences(stored: Any, again: Any, where: str) -> Iterator[Finding]:
         for k, (one, two) in enumerate(zip(stored, again, strict=False)):
             yield from _differences(one, two, f"{where}{k}.")
     elif stored != again or type(stored) is not type(again):
-        close = _is_sentence(stored, again, where)  # another version may word it differently
-        if isinstance(stored, float) and isinstance(again, float):
-            close = math.isclose(stored, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        numbers = isinstance(stored, float) and isinstance(again, float)
+        close = numbers and math.isclose(stored, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
         text = f"{where[:-1]} is {stored!r}; its episodes give {again!r}"
         yield Finding(text, close=close)
-
-
-def _is_sentence(stored: Any, again: Any, where: str) -> bool:
-    """Whether both are sentences: a flag of a number, or why the report is not standard."""
-    words = isinstance(stored, str) and isinstance(again, str) and bool(stored and again)
-    return words and (where.endswith(".flag.") or where.startswith(_SENTENCES))
