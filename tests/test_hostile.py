@@ -22,7 +22,7 @@ import coopbench
 import coopbench_envs
 from coopbench.baselines.registry import entries
 from coopbench.cli import main as command_line
-from coopbench.episodes.names import check_name, imitated
+from coopbench.episodes.names import check_name, imitations
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.files import read_bounded, write_bytes
@@ -114,15 +114,49 @@ def test_no_run_takes_the_name_of_a_registered_policy(source, model):
 # --- names ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["tit_for_t\u0430t", "Tit_for_tat", "tit_for_tat\u200b"])
-def test_names_that_look_alike(name):
-    assert imitated(name, entries()) == "tit_for_tat"
-    assert imitated("tit_for_tat", entries()) is None
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        *[(name, "tit_for_tat") for name in ("tit_for_t\u0430t", "Tit_for_tat", "tit for-tat")],
+        *[(name, "tit_for_tat") for name in ("tit_for_tat\u200b", "tlt_f0r_tat:0.5")],
+        *[
+            (name, "ippo")
+            for name in ("\u026appo", "\uff49ppo", "Ippo", "lppo", "\u0456\u0440\u0440\u043e")
+        ],
+        ("rando\u217f", "random"),
+        ("ranclom", None),
+        ("constant:0.5", None),
+        ("\u03bcZero", None),
+    ],
+)
+def test_names_that_look_like_registered_ones(name, other):
+    assert imitations([name], entries()) == ({} if other is None else {name: other})
+
+
+def test_names_that_look_like_each_other():
+    names = ["mine", "Mine", "m\u0456ne", "mine", "constant:0.5", "constant:0.6", "a", "\u3042"]
+    assert imitations(names) == {"Mine": "mine", "m\u0456ne": "mine"}
+    assert imitations(entries(), entries()) == {}
+
+
+@pytest.mark.parametrize("name", ["\u041cine", "M1NE"])
+def test_two_names_of_a_folder_that_look_alike_are_found(root, name):
+    for policy in ("mine", name):
+        folder = Cell("dilemma", policy, 50).folder.removeprefix("dilemma/")
+        call(root, LEARNED, folder, policy=policy)
+    checks = {check.what: check for check in verify(root).checks}
+    reasons = " ".join(reason for check in checks.values() for reason in check.reasons)
+    assert "is called almost like" in reasons
+    assert not all(check.holds for check in checks.values())
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", "=cmd", "@SUM(A1)", "+1", "-2", "a\x1b[31m", "a\u202eb", "a ", "a\u00a0", "x" * 1001],
+    [
+        *("", "=cmd", "@SUM(A1)", "+1", "-2", "a\x1b[31m", "a\u202eb", "a ", "a\u00a0", "x" * 1001),
+        *(f"mi{c}ne" for c in "\u3164\u2800\ufe0f\u034f\u115f\uffa0\U000e0100"),
+        *("\u0301", "ippo (shipped)", "ippo (Sh\u0456pped)"),
+    ],
 )
 def test_names_that_cannot_be_shown(name):
     with pytest.raises(ValueError, match="of a policy"):

@@ -120,9 +120,10 @@ def test_nobody_takes_the_name_of_another(results, folders):
     """Names of policies with different results end in the digests of their folders."""
     protocol, place = results
     digest = coopbench.load_report(folders[1]).results
-    coopbench.evaluate(protocol, [Invests(0.5, f"invests ({digest[:8]})")], place / "third")
-    with pytest.raises(ValueError, match="Two policies are called"):
-        coopbench.leaderboard([*folders, place / "third"])
+    for third, name in (("digest", f"invests ({digest[:8]})"), ("alike", "\u0422rained")):
+        coopbench.evaluate(protocol, [Invests(0.5, name)], place / third)
+        with pytest.raises(ValueError, match="Two policies are called"):
+            coopbench.leaderboard([*folders, place / third])
 
 
 def test_who_lacks_a_task_has_no_place(folders):

@@ -14,7 +14,7 @@ from coopbench.baselines.registry import (
     make_policy,
     parse_name,
 )
-from coopbench.episodes.names import check_name, imitated
+from coopbench.episodes.names import check_name, imitations
 from coopbench.episodes.table import Cell
 from coopbench.episodes.trained import Trained
 from coopbench.playing.entrants import Entrants, entrants
@@ -56,9 +56,8 @@ def plan(protocol: Protocol, policies: Entrants) -> list[Planned]:
     labels = [name for name, _ in columns]
     for name in labels:
         check_name(name)
-        other = imitated(name, entries()) or imitated(name, (n for n in labels if n != name))
-        if other is not None:
-            raise ValueError(f"A policy is called {name!r}, almost like {other!r}: rename it.")
+    for name, other in imitations(labels, entries()).items():
+        raise ValueError(f"A policy is called {name!r}, almost like {other!r}: rename it.")
     repeated = sorted({name for name in labels if labels.count(name) > 1})
     if repeated:
         raise ValueError(

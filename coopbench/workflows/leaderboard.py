@@ -16,6 +16,7 @@ from coopbench.analysis import rankings
 from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.standings import Row, Source, Standings
 from coopbench.baselines.registry import entry_of
+from coopbench.episodes.names import imitations
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.files import write_text
 from coopbench.playing.bars import CellProgress
@@ -184,16 +185,17 @@ def _called(stored: store.Stored, name: str) -> store.Stored:
 def _entrants(examined: Sequence[Examined]) -> Iterator[_Entrant]:
     """Yield every policy of all folders: once if its results agree, else once for each folder.
 
-    Raises ``ValueError`` if two of them would have the same name.
+    Raises ``ValueError`` if two of them would have the same name, or ones that look alike.
     """
-    names = set()
+    names = list[str]()
     for entrants in _by_policy(examined).values():
         for entrant in entrants if len(entrants) == 1 else map(_named_after_folder, entrants):
-            if entrant.name in names:
+            names.append(entrant.name)
+            if entrant.name in names[:-1] or entrant.name in imitations(names):
                 raise ValueError(
-                    f"Two policies are called {printable(entrant.name)}; leave one folder out."
+                    f"Two policies are called {printable(entrant.name)}, or alike; leave one "
+                    f"folder out."
                 )
-            names.add(entrant.name)
             yield entrant
 
 

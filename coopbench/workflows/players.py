@@ -12,12 +12,10 @@ from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.own_code import CodePolicy, stored_code
 from coopbench.baselines.registry import (
     POLICY_FILE,
-    entries,
     hyperparameters,
     make_policy,
     parse_name,
 )
-from coopbench.episodes.names import imitated
 from coopbench.playing.origin import origin_of
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
@@ -49,9 +47,6 @@ def player_of(
     if stored.episodes is None:
         raise ValueError("A failed run has no policy.")
     name = protocol.family(stored.episodes.cell.policy)[0]
-    other = imitated(name, entries())
-    if other is not None:
-        return Player(None, [Finding(f"the policy is called almost like {other!r}: {name!r}")])
     origin = origin_of(name)
     if origin == "trained":
         return _trained(stored)

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from coopbench.analysis.departures import departures
 from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.registry import entries
+from coopbench.episodes.names import imitations
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import parsed, read_bounded
@@ -220,7 +222,8 @@ def _cell_checks(
             job.cell.folder: with_code(protocol, job.cell, job.stored, check)
             for job, check in finished
         }
-    for place, reason in (*_other_trainings(protocol, cells), *_repeated_runs(cells)):
+    findings = (*_look_alikes(cells), *_other_trainings(protocol, cells), *_repeated_runs(cells))
+    for place, reason in findings:
         check = checks[place]
         reasons = (printable(reason), *check.reasons)
         checks[place] = replace(check, verdict=DIFFERENT, reasons=reasons)
@@ -240,6 +243,15 @@ def _trusted(trust: Sequence[str], cells: Sequence[store.Stored]) -> tuple[str, 
                 f"first digits of {', '.join(sorted(digests)) or 'none, as they hold no code'}."
             )
     return tuple(d for d in sorted(digests) if any(d.startswith(text) for text in trust))
+
+
+def _look_alikes(cells: Cells) -> Iterator[tuple[str, str]]:
+    """Yield cells of policies with names that a reader takes for others, with the reason."""
+    alike = imitations((cell.policy for cell, _ in cells.values()), entries())
+    for place, (cell, _) in cells.items():
+        if cell.policy in alike:
+            other = alike[cell.policy]
+            yield place, f"the policy is called almost like {other!r}: {cell.policy!r}"
 
 
 def _other_trainings(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, str]]:
