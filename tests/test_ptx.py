@@ -1,10 +1,15 @@
 """The code of a GPU: compiled without one, with the operations of the CPU and no others."""
 
+import re
+
+import numpy as np
 import ptx
 import pytest
 
 from coopbench_envs.cuda.assembling import machine_code
-from coopbench_envs.cuda.ptx import entry_name
+from coopbench_envs.cuda.buffers import DeviceArray
+from coopbench_envs.cuda.programs import Program
+from coopbench_envs.cuda.ptx import entry_name, ptx_of
 
 pytestmark = pytest.mark.skipif(bool(ptx.missing()), reason=ptx.missing() or "never")
 CASES = (("TrustDilemma-v1", (9, 0)), ("TrustDilemma-v1", (8, 0)), ("TrustDilemma-v0", (9, 0)))
@@ -64,3 +69,17 @@ def test_machine_code_is_assembled_once(tmp_path, monkeypatch):
     assert machine_code(text, (9, 0)) == b"from the cache"
     with pytest.raises(RuntimeError, match="ptxas does not assemble the code"):
         machine_code(text.replace("ld.param", "ld.nothing"), (9, 0))
+
+
+def _remainders(out, x):
+    out[0] = x[0] % x[1]
+    out[1] = x[2] % 0.3
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_remainders_of_floats_are_exact(kind, tmp_path, monkeypatch):
+    """By fmod, as on the CPU; the compiler takes the floor of a rounded quotient."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    arrays = [DeviceArray(None, 0, (3,), kind, "C", 1) for _ in range(2)]
+    text = ptx_of(Program(_remainders, {}, (*arrays,), "remainders"), (9, 0))
+    assert not re.findall(r"\bcvt\.rmi\b|\bcall\b", text)

@@ -1,8 +1,8 @@
 """PTX: programs compiled for a GPU, without a driver or a GPU, and cached on disk.
 
-The code does what the CPU's does, bit for bit: a product and a sum are never contracted, and min
-and max of floats compare and select, as in Python. numba-cuda has options for neither, so both are
-set here while a program is compiled.
+The code does what the CPU's does, bit for bit: a product and a sum are never contracted, min and max
+of floats compare and select, as in Python, and the remainder of floats is exact. numba-cuda has
+options for none of them, so they are set here while a program is compiled.
 """
 
 import hashlib
@@ -28,6 +28,9 @@ __all__ = ["cache_folder", "entry_name", "parameter_bytes", "parameters", "ptx_o
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(([^)]*)\)")
 _PARAMETER = re.compile(r"\.param \.(?:align \d+ \.)?[bsuf](\d+)")
+_REMAINDER = re.compile(r"\bfrem (double|float) ([^,]+), ([^,\n]+)")
+# Of NVIDIA's library for GPUs: without error in its whole range, as C's.
+_FMOD = {"double": "__nv_fmod", "float": "__nv_fmodf"}
 _COMPILING = threading.Lock()  # the settings of numba-cuda are those of the process
 
 
@@ -129,16 +132,25 @@ def _exact(arch: tuple[int, int]) -> Iterator[None]:
 
     compile_ir, current = nvvm.compile_ir, dispatcher.get_current_device
 
-    def uncontracted(ir: Any, **options: Any) -> Any:
-        return compile_ir(ir, **options | {"fma": 0})
+    def exactly(ir: str | Sequence[str], **options: Any) -> Any:
+        modules = [ir] if isinstance(ir, str) else ir
+        return compile_ir([*map(_with_fmod, modules)], **options | {"fma": 0})
 
-    nvvm.compile_ir = uncontracted
+    nvvm.compile_ir = exactly
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=arch)
     try:
         with _selecting(min), _selecting(max), _with_numpy():
             yield
     finally:
         nvvm.compile_ir, dispatcher.get_current_device = compile_ir, current
+
+
+def _with_fmod(ir: str) -> str:
+    """Compute remainders by fmod; the compiler takes x - floor(x / y) * y, which is rounded."""
+    kinds = {match[1] for match in _REMAINDER.finditer(ir)}
+    ir = _REMAINDER.sub(lambda m: f"call {m[1]} @{_FMOD[m[1]]}({m[1]} {m[2]}, {m[1]} {m[3]})", ir)
+    missing = [kind for kind in sorted(kinds) if f"declare {kind} @{_FMOD[kind]}(" not in ir]
+    return ir + "".join(f"\ndeclare {k} @{_FMOD[k]}({k}, {k})\n" for k in missing)
 
 
 @contextmanager
