@@ -17,7 +17,9 @@ from coopbench.protocol.sections import Task
 from coopbench.protocol.user_maps import maps_text
 from coopbench.report.facts import training_text
 from coopbench.report.markdown import rows_table
+from coopbench_envs.drivers import driver
 from coopbench_envs.engine import Engine
+from coopbench_envs.exactness import library_calls
 from coopbench_envs.foreign.codec import BY_AGENT, CHOICES, VECTORS
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import is_foreign
@@ -73,6 +75,7 @@ def describe_environment(env_id: str) -> str:
         "Observation (per agent)": f"`{_space(engine.observation_spaces[0])}`",
         "Global state": f"`{_space(engine.state_space)}`",
         "Horizon": str(engine.horizon),
+        "On other devices": _on_other_devices(engine),
         "Source": spec.source,
         "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
     }
@@ -92,6 +95,15 @@ def describe_environment(env_id: str) -> str:
             rows_table(["Metric per agent", "Meaning"], of_agents.items()),
         ]
     )
+
+
+def _on_other_devices(engine: Engine) -> str:
+    """What an environment promises of its results on another processor or a GPU."""
+    spec = engine.spec
+    calls = library_calls(driver(spec.kernels, engine.discrete, spec.common_reward))
+    if not calls:
+        return "the same bits"
+    return f"equal to 1e-9 per step; kernels call {', '.join(f'`{c}`' for c in sorted(calls))}"
 
 
 def describe_foreign(name: str) -> str:

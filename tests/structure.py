@@ -26,7 +26,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("errors", "parameters", "layouts", "roles", "rendering", "arrays", "threads", "compiling"),
         ("foreign_names", "core"),
         ("drivers", "elementary"),
-        ("memory", "elementary_arrays"),
+        ("memory", "elementary_arrays", "exactness"),
         (FAMILIES,),
         ("registration", "cuda"),
         ("engine",),

@@ -1,54 +1,36 @@
 """Kernels use operations alone that IEEE 754 defines to the bit: on every processor and GPU."""
 
-import dis
 import math
-import types
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from folders import ROOT
 
 import coopbench_envs
+from coopbench.describe import describe_environment
+from coopbench_envs import registration
 from coopbench_envs.core import kernel
 from coopbench_envs.drivers import driver
-from coopbench_envs.engine import Engine
+from coopbench_envs.exactness import library_calls
 
 PUBLISHED = [name for name in coopbench_envs.ids() if name.startswith("coopbench/")]
-# Square roots, whole numbers, signs and scaling by powers of two are exact or correctly rounded.
-# Of numpy's functions, engines on a GPU know these two.
-EXACT = {*(f"math.{name}" for name in ("sqrt", "floor", "ceil", "ldexp", "copysign"))}
-EXACT |= {"numpy.sqrt", "numpy.floor"}
-
-
-def used(function, reached=None):
-    """Yield what a driver and the functions that it calls take from math and numpy."""
-    reached = set() if reached is None else reached
-    plain = getattr(function, "py_func", function)
-    if not isinstance(plain, types.FunctionType) or plain in reached:
-        return
-    reached.add(plain)
-    value, constant = None, None
-    for code in dis.get_instructions(plain.__code__):
-        if code.opname == "LOAD_GLOBAL":
-            value = plain.__globals__.get(code.argval)
-            yield from used(value, reached)
-        elif code.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, types.ModuleType):
-            name = f"{value.__name__}.{code.argval}"
-            value = getattr(value, code.argval)
-            if value.__class__.__name__ in ("ufunc", "builtin_function_or_method"):
-                yield name
-            yield from used(value, reached)
-        elif code.opname == "LOAD_CONST":
-            constant = code.argval
-        elif code.opname == "BINARY_OP" and code.argrepr in ("**", "**=") and constant != 2:
-            yield "**"
 
 
 @pytest.mark.parametrize("env_id", PUBLISHED)
 def test_kernels_call_no_function_of_a_mathematical_library(env_id):
     """exp, log, powers and cosine come from ``coopbench_envs.elementary``."""
-    engine = Engine(env_id)
-    names = set(used(driver(engine.spec.kernels, engine.discrete, engine.spec.common_reward)))
-    assert names <= EXACT, names - EXACT
+    assert "| On other devices | the same bits |" in describe_environment(env_id)
+
+
+def test_pages_say_what_is_promised_on_other_devices():
+    rows = {}
+    for env_id in PUBLISHED:
+        stem = coopbench_envs.spec(env_id).module.rpartition(".")[2]
+        page = (ROOT / "docs" / "environments" / f"{stem}.md").read_text()
+        rows[env_id] = re.findall(r"^\| On other devices \| (.*) \|$", page, re.MULTILINE)
+    assert rows == {env_id: ["the same bits"] for env_id in PUBLISHED}
 
 
 @kernel
@@ -60,7 +42,24 @@ def _outer(x):
     return math.exp(_inner(x)) + math.floor(x) ** 2
 
 
+def _doubled(x):
+    return 2**x
+
+
 def test_the_functions_of_a_library_are_noticed():
-    assert set(used(_outer)) == {"math.exp", "numpy.sqrt", "**", "math.floor"}
-    kernels = coopbench_envs.spec("Routing-v1").kernels
-    assert "math.sqrt" in set(used(driver(kernels, False, False)))
+    assert library_calls(_outer) == {"math.exp", "**"}
+    assert library_calls(_doubled) == {"**"}
+
+
+@kernel
+def _rewarding(p, s, i, rng, actions, rewards, terminated):
+    rewards[i, 0] = math.exp(actions[i, 0, 0])
+
+
+def test_an_environment_that_calls_a_library_says_so(monkeypatch):
+    spec = coopbench_envs.spec("TrustDilemma-v1")
+    rough = replace(spec, kernels=spec.kernels._replace(step=_rewarding))
+    monkeypatch.setitem(registration._specs, spec.id, rough)
+    promise = "equal to 1e-9 per step; kernels call `math.exp`"
+    assert f"| On other devices | {promise} |" in describe_environment(spec.id)
+    assert library_calls(driver(spec.kernels, False, False)) == set()

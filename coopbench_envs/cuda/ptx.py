@@ -1,7 +1,7 @@
 """PTX: programs compiled for a GPU, without a driver or a GPU, and cached on disk.
 
-The code does what the CPU's does, bit for bit: a product and a sum are never contracted, min and max
-of floats compare and select, as in Python, and the remainder of floats is exact. numba-cuda has
+The code does what the CPU's does, bit for bit: a product and a sum are never contracted, min and
+max of floats compare and select, as in Python, and the remainder of floats is exact. numba-cuda has
 options for none of them, so they are set here while a program is compiled.
 """
 
