@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from equal_units import permuted, renumbered, reordered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -227,21 +228,6 @@ def recorded_states(name, seed):
     return state, draws
 
 
-def equal_units(army, draws):
-    """A permutation of the units that only exchanges units of one kind and side."""
-    seats = np.arange(len(army.stats))
-    groups = np.stack([seats < army.num_agents, army.traits[:, KIND]], axis=1)
-    for group in np.unique(groups, axis=0):
-        members = np.flatnonzero((groups == group).all(axis=1))
-        seats[members] = draws.permutation(members)
-    return seats
-
-
-def exchanged(army, seats, values):
-    """Numbers of units, -1 for none, after the units have changed their seats."""
-    return np.append(np.argsort(seats), -1)[values]
-
-
 @given(st.sampled_from(["2s3z", "MMM2", "bane_vs_bane"]), st.integers(0, 2**32))
 @settings(max_examples=12, deadline=None, derandomize=True)  # rounding may tip one case of hundreds
 def test_units_of_one_kind_can_be_exchanged(name, seed):
@@ -249,27 +235,25 @@ def test_units_of_one_kind_can_be_exchanged(name, seed):
     state, draws = recorded_states(name, seed)
     first, second = (Engine(ID, 4, map=name) for _ in range(2))
     army = first.constants.army
-    seats = equal_units(army, draws)
+    n = army.num_agents
+    seats = permuted(np.arange(len(army.stats)) < n, army.traits[:, KIND], draws)
     first.reset(np.zeros(4, np.uint64), state=state)
     masks = first.control.masks
     actions = (draws.random(masks.shape) * masks).argmax(axis=2)
     other = {field: state[field][:, seats] for field in (*STATE, "living")}
-    other["target"] = exchanged(army, seats, other["target"])
-    other["turns"] = exchanged(army, seats, state["turns"]).astype(np.int16)
+    other["target"] = renumbered(seats, other["target"])
+    other["turns"] = renumbered(seats, state["turns"]).astype(np.int16)
     second.reset(np.zeros(4, np.uint64), state=other)
-    agents = seats[: army.num_agents]
-    heals = army.traits[: army.num_agents, HEALS] == 1
-    aimed = np.where(heals, 0, army.num_agents) + actions[:, agents] - 6
-    targets = exchanged(army, seats, np.clip(aimed, -1, len(seats) - 1))
-    targets += 6 - np.where(heals, 0, army.num_agents)
     first.step(actions, DISABLED)
-    second.step(np.where(actions[:, agents] >= 6, targets, actions[:, agents]), DISABLED)
+    second.step(reordered(seats, army.traits[:n, HEALS] == 1, actions), DISABLED)
     assert second.control.invalid.sum() == 0
-    np.testing.assert_allclose(second.control.rewards, first.control.rewards[:, agents], atol=1e-6)
+    np.testing.assert_allclose(
+        second.control.rewards, first.control.rewards[:, seats[:n]], atol=1e-6
+    )
     living = first.state.living[:, seats]
     np.testing.assert_array_equal(second.state.living, living)
     for field in STATE:
         values = getattr(first.state, field)[:, seats]
-        values = exchanged(army, seats, values) if field == "target" else values
+        values = renumbered(seats, values) if field == "target" else values
         near = np.abs(getattr(second.state, field) - values) <= 1e-4
         assert (near | ~living).all(), field

@@ -8,16 +8,18 @@ from itertools import product
 import numba
 import numpy as np
 import pytest
+from equal_units import permuted, renumbered, reordered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import label
 from scipy.sparse.csgraph import shortest_path
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
-from coopbench_envs.skirmish.army import words
+from coopbench_envs.skirmish.army import HEALS, KIND, words
 from coopbench_envs.skirmish.paths import ground_of, heading, piece_of
 from coopbench_envs.skirmish.scenario import bundled_maps
 from coopbench_envs.skirmish.teams import RACES
@@ -503,6 +505,52 @@ def test_everything_stays_within_its_bounds(name, start, seed):
         assert np.abs(control.state).max() <= 1
         engine.step((rng.random(control.masks.shape) * control.masks).argmax(axis=2), DISABLED)
     assert (control.invalid == 0).all()
+
+
+@given(
+    name=st.sampled_from(("2s3z", "MMM2", "1c3s5z", "bane_vs_bane", "corridor")),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=10, deadline=None, derandomize=True)  # rounding may tip one case of many
+def test_units_of_one_kind_can_be_exchanged(name, seed):
+    """The same situation with other numbers of equal units goes on in the same way."""
+    first, second = (Engine(ID, 4, map=name, jitter=False) for _ in range(2))
+    draws = np.random.default_rng(seed)
+    first.reset(draws.integers(0, 2**63, 4))
+    n, traits = len(first.agents), first.constants.rules.kinds.traits[first.state.kind[0]]
+    player = Player("attack_nearest", Game.of(first))
+    player.begin(first.control.seed, first.control.episode, np.ones(4, np.bool_))
+
+    def act():
+        return player.act(first.control.obs, first.view(), first.control.masks)
+
+    while (first.state.contact < 0).any():
+        first.step(act(), DISABLED)
+    assert not first.control.done.any()
+    first.restore({"hp": first.state.hp * draws.uniform(0.7, 1.0, first.state.hp.shape)})  # no ties
+    seats = permuted(np.arange(len(traits)) < n, traits[:, KIND], draws)
+    scratch = first.spec.scratch | {"time", "last"}
+    fields = {k: v for k, v in first.state._asdict().items() if k not in scratch}
+    numbers, units = ("target", "patient"), first.state.x.shape
+    other = {k: v[:, seats] if v.shape == units else v for k, v in fields.items()}
+    other |= {k: renumbered(seats, other[k]) for k in numbers}
+    second.reset(np.zeros(4, np.uint64), state=other)
+    for _ in range(3):
+        actions = act()
+        first.step(actions, DISABLED)
+        second.step(reordered(seats, traits[:n, HEALS] == 1, actions), DISABLED)
+        np.testing.assert_allclose(second.control.team, first.control.team, atol=1e-9)
+        np.testing.assert_array_equal(second.control.done, first.control.done)
+        living = first.state.living[:, seats]
+        np.testing.assert_array_equal(second.state.living, living)
+        for field in fields.keys() - {"march"}:
+            values, others = getattr(first.state, field), getattr(second.state, field)
+            if values.shape == units:
+                values = (
+                    renumbered(seats, values[:, seats]) if field in numbers else values[:, seats]
+                )
+                values, others = values[living], others[living]
+            np.testing.assert_allclose(others, values, atol=1e-6, err_msg=field)
 
 
 def test_a_won_game_without_regeneration_pays_twenty():
