@@ -5,30 +5,23 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from coopbench_envs.reading import read_regular
 
-__all__ = ["LIMIT", "pack", "proportional", "unpack"]
+__all__ = ["LIMIT", "of_weights", "pack", "proportional", "unpack"]
 
 LIMIT = 1 << 30  # bytes, packed or unpacked; a larger file is not one of ours
 _SMALL, _RATIO = 1 << 25, 128  # bytes of any file, and how far numbers can be packed besides
+_WEIGHTS, _WEIGHTS_RATIO = 1 << 18, 8  # the same of a network: its weights are all but random
 _MEMBER, _MEMBERS = b"PK\x01\x02", 10_000  # sign of an array in the list of all, and how many
+_LONGEST_HEADER = 1 << 10  # bytes of one of our arrays in a file besides its numbers
 _HEADER = re.compile(
     rb"\{'descr': '([<|][biuf]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \}\s*"
 )
-
-
-def pack(arrays: Mapping[str, np.ndarray], *, compressed: bool = True) -> bytes:
-    """Return the content of an npz file."""
-    buffer = io.BytesIO()
-    ordered = {name: np.asarray(values, order="C") for name, values in arrays.items()}
-    save = np.savez_compressed if compressed else np.savez
-    save(buffer, **ordered)  # type: ignore[arg-type]
-    return buffer.getvalue()
 
 
 def proportional(content: bytes) -> int:
@@ -37,6 +30,35 @@ def proportional(content: bytes) -> int:
     Zeros can be packed a thousandfold, so that a small file could fill the memory.
     """
     return _SMALL + _RATIO * len(content)
+
+
+def of_weights(content: bytes) -> int:
+    """Return the bytes to which a packed file of a network may unpack: how long it takes to play.
+
+    A small file of zeros could be a network of any width.
+    """
+    return _WEIGHTS + _WEIGHTS_RATIO * len(content)
+
+
+def pack(
+    arrays: Mapping[str, np.ndarray],
+    *,
+    compressed: bool = True,
+    limit: Callable[[bytes], int] = proportional,
+) -> bytes:
+    """Return the content of an npz file.
+
+    What could be packed to less than a reader unpacks, who has this ``limit``, is not packed.
+    """
+    buffer = io.BytesIO()
+    ordered = {name: np.asarray(values, order="C") for name, values in arrays.items()}
+    save = np.savez_compressed if compressed else np.savez
+    save(buffer, **ordered)  # type: ignore[arg-type]
+    content = buffer.getvalue()
+    size = sum(_LONGEST_HEADER + values.nbytes for values in ordered.values())
+    if compressed and size > limit(content):
+        return pack(arrays, compressed=False)
+    return content
 
 
 def unpack(source: bytes | Path, limit: int = LIMIT) -> dict[str, np.ndarray]:

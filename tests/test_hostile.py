@@ -1,5 +1,6 @@
 """Files of strangers: a folder can neither say who has played, nor read, nor hang, nor pretend."""
 
+import io
 import json
 import os
 import resource
@@ -20,26 +21,33 @@ from test_verify import FIXED, LEARNED, failing, meta_of, sign
 
 import coopbench
 import coopbench_envs
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.registry import entries
 from coopbench.cli import main as command_line
+from coopbench.episodes.actions import packed, unpacked
 from coopbench.episodes.names import check_name, imitations
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, ProtocolError
-from coopbench.files import read_bounded, write_bytes
+from coopbench.files import gunzipped, gzipped, read_bounded, write_bytes
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.data import as_csv
 from coopbench.results.manifest import write_manifest
-from coopbench.results.store import read_protocol
+from coopbench.results.store import Stored, read_protocol
+from coopbench.workflows.consistency import size_findings
 from coopbench.workflows.verification import verify
+from coopbench_envs.arrays import of_weights, pack, proportional, unpack
 from coopbench_envs.compiling import storable
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import describe
 from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.reading import read_regular
 from coopbench_envs.shells.common import seed_of
+
+RESULTS = "results.jsonl.gz"
 
 
 class Half:
@@ -317,6 +325,92 @@ def test_a_budget_has_a_bounded_number_of_intervals(root):
     file.write_text(json.dumps(content))
     (check,) = verify(root).checks
     assert "intervals" in " ".join(check.reasons)
+
+
+def test_partners_of_all_tasks_are_bounded(root):
+    file = root / "protocol.json"
+    content = json.loads(file.read_text())
+    names = [f"constant:{k / 1000}" for k in range(200)]
+    tasks = [{**content["task"][0], "id": f"t{k}", "partners": names} for k in range(100)]
+    file.write_text(json.dumps(content | {"task": tasks}))
+    (check,) = verify(root).checks
+    assert "20,000 partners; allowed: up to 2,000" in " ".join(check.reasons)
+
+
+@pytest.mark.parametrize(
+    ("longest", "count", "size", "fits"),
+    [
+        *[(10_000, 100, 5_000, True), (1_000, 1_000, 100_000, True), (10**6, 6, 5_000, False)],
+        *[(10**6, 1_000, 8_000_000, True), (10**6, 1_000, 100_000, False)],
+    ],
+)
+def test_steps_are_accounted_for_by_bytes(source, longest, count, size, fits):
+    protocol = coopbench.load_report(source).protocol
+    lengths = np.full(count, 1)
+    lengths[-1] = longest
+    block = builders.make_block(Cell("dilemma", "mine"), np.zeros((count, 2)), lengths=lengths)
+    stored = Stored({}, block, None, None, size=size)
+    findings = list(size_findings(protocol, protocol.task[0], stored))
+    assert [f"{size:,} bytes account for" in finding.text for finding in findings] == (
+        [] if fits else [True]
+    )
+
+
+def _count(engines, engine):
+    engines[engine] = engines.get(engine, 0) + 1
+
+
+@pytest.mark.parametrize("cell", [FIXED, LEARNED])
+def test_nothing_is_played_for_longer_than_a_cell_says(root, cell, monkeypatch):
+    """All parts agree that its episodes were over after three of six steps."""
+    folder = root / cell
+    rows = [json.loads(line) for line in gunzipped((folder / RESULTS).read_bytes()).splitlines()]
+    for row in rows:
+        row |= {"length": 3, "terminated": True}
+        row["metrics"]["length"] = 3.0
+    (folder / RESULTS).write_bytes(gzipped("".join(json.dumps(r) + "\n" for r in rows).encode()))
+    trace, curves = unpack(folder / "trace.npz"), unpack(folder / "curves.npz")
+    trace["steps"] = trace["steps"][:3]
+    ends = {name: 3.0 if name == "length" else curve[-1] for name, curve in curves.items()}
+    curves = {name: np.append(curve[:3], ends[name]) for name, curve in curves.items()}
+    for name, arrays in (("trace.npz", trace), ("curves.npz", curves)):
+        (folder / name).write_bytes(pack(arrays))
+    if cell == LEARNED:
+        actions = unpacked((folder / "actions.npz").read_bytes(), 1 << 20)
+        shorter = actions._replace(joint=actions.joint[:, :3])
+        (folder / "actions.npz").write_bytes(packed(shorter))
+    sign(root)
+    engines, step = {}, Engine.step
+    monkeypatch.setattr(
+        Engine, "step", lambda engine, *a: (_count(engines, engine), step(engine, *a))
+    )
+    check = next(check for check in verify(root).checks if check.what == cell)
+    assert not check.holds
+    assert check.how
+    assert sorted(engines.values()) == [3, 6]  # of the other cell all steps
+
+
+def test_zeros_are_packed_no_further_than_they_are_unpacked():
+    zeros = {"a": np.zeros((1000, 1000))}
+    for limit in (of_weights, proportional):
+        content = pack(zeros, limit=limit)
+        assert unpack(content, limit(content))["a"].shape == (1000, 1000)
+    assert len(pack(zeros)) < 100_000 < len(pack(zeros, limit=of_weights))
+
+
+def test_a_small_file_is_no_wide_network(tmp_path):
+    network = builders.trained_to_invest(0.5, 50).network
+    wide = [np.zeros((1, *shape), np.float32) for shape in ((len(network.centre), 2080), (2080, 1))]
+    biases = tuple(np.zeros((1, layer.shape[2]), np.float32) for layer in wide)
+    policy = NetworkPolicy(
+        replace(network, weights=tuple(wide), biases=biases),
+        builders.trained_to_invest(0.5, 50).facts,
+    )
+    assert read_policy(policy.pack()).network.weights[0].shape[2] == 2080
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **unpack(policy.pack()), more=np.zeros(1 << 17))
+    with pytest.raises(ValueError, match="unpacks to more than"):
+        read_policy(buffer.getvalue())
 
 
 @pytest.mark.parametrize("content", [b"a = " + b"[" * 100_000, b"\xff\xfe\x00"])

@@ -266,9 +266,7 @@ def test_a_trained_partner_is_refused_before_it_is_read(tmp_path):
     """The digest names a folder, not what lies in it."""
     task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"two"')
     focal = task.replace("bounds", 'partners = ["ippo:/nowhere"]\nbounds')
-    with pytest.raises(
-        ProtocolError, match=r"partner 'ippo:/nowhere' is a trained policy.*allowed"
-    ):
+    with pytest.raises(ProtocolError, match=r"'ippo:/nowhere' is read from a file.*allowed"):
         _load(tmp_path, GOOD + focal)
 
 

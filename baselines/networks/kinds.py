@@ -15,7 +15,7 @@ from coopbench.baselines.networks.policy import (
     TrainedPolicy,
 )
 from coopbench.baselines.networks.recurrent import RecurrentPolicy
-from coopbench_envs.arrays import proportional, unpack
+from coopbench_envs.arrays import of_weights, unpack
 from coopbench_envs.parameters import unknown
 
 __all__ = ["KINDS", "read_policy"]
@@ -27,6 +27,7 @@ Reader = Callable[[Content], TrainedPolicy]
 # what its own ``pack`` does not write.
 KINDS: dict[str, Reader] = {PERCEPTRON: NetworkPolicy.read, RECURRENT: RecurrentPolicy.read}
 
+_HEADER = 1 << 20  # bytes; hyperparameters have up to 65,536
 _BROKEN = (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
@@ -38,9 +39,12 @@ def _installed() -> dict[str, Reader]:
 
 def read_policy(content: bytes) -> TrainedPolicy:
     """Return the policy of a file; ``ValueError`` for anything that ``pack`` does not write."""
-    arrays = unpack(content, proportional(content))
+    arrays = unpack(content, of_weights(content))
     try:
-        header = json.loads(arrays.pop("header").tobytes())
+        text = arrays.pop("header").tobytes()
+        if len(text) > _HEADER:
+            raise ValueError(f"its header has {len(text):,} bytes; allowed: up to {_HEADER:,}")
+        header = json.loads(text)
         written = header.pop("format")
         kind, kinds = header.pop("kind", PERCEPTRON), _installed() | KINDS
         readable = FORMATS.get(kind, 1)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench_envs.arrays import pack
+from coopbench_envs.arrays import of_weights, pack
 
 __all__ = [
     "FACTS",
@@ -89,7 +89,8 @@ def content_of(kind: str, content: Content) -> bytes:
     if kind != PERCEPTRON:
         header["kind"] = kind
     text = json.dumps(header, sort_keys=True, allow_nan=False).encode()
-    return pack({"header": np.frombuffer(text, np.uint8), **content.arrays})
+    arrays = {"header": np.frombuffer(text, np.uint8), **content.arrays}
+    return pack(arrays, limit=of_weights)
 
 
 class Shape(NamedTuple):

@@ -1,5 +1,6 @@
 """Rollout: play the evaluation episodes of one cell, all of them at once as lanes of one engine."""
 
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,15 @@ from coopbench.protocol.sections import Task
 from coopbench.provenance import elapsed
 from coopbench_envs.engine import Engine
 
-__all__ = ["PlayJob", "outcome", "play", "play_actions", "play_checkpoints", "play_selection"]
+__all__ = [
+    "PlayJob",
+    "outcome",
+    "play",
+    "play_actions",
+    "play_again",
+    "play_checkpoints",
+    "play_selection",
+]
 
 
 def play(
@@ -52,16 +61,39 @@ def play(
     engine = match.engine
     match.begin(seeds, instance_state(task, engine.constants, len(seeds)) if frozen else None)
     prints = Fingerprints(engine, match.seats == OWN if with_actions else None)
-    episodes = _watched(match, cell, prints, progress)
+    episodes = _traced(protocol, engine, prints, _watched(match, cell, prints, progress))
+    if not with_actions or episodes.trace is None:
+        return episodes
+    lanes = stored_episodes(episodes, int(np.prod(engine.actions.shape[2:])), engine.horizon)
+    content = packed(prints.actions(lanes, episodes.lengths))
+    return replace(episodes, trace=replace(episodes.trace, actions=content))
+
+
+def play_again(
+    protocol: Protocol, block: Episodes, policy: PolicyLike, progress: Tell | None = None
+) -> Episodes:
+    """Play the episodes of a cell again, no longer than they are there; see ``play``.
+
+    Episodes that are not over by then are returned as they are.
+    """
+    task = protocol.task_of(block.cell.task)
+    match = _match(task, len(block), policy, None)
+    engine = match.engine
+    match.begin(protocol.seeds_of(task), instance_state(task, engine.constants, len(block)))
+    prints, longest = Fingerprints(engine), int(block.lengths.max())
+    episodes = _watched(match, block.cell, prints, progress, longest)
+    return _traced(protocol, engine, prints, episodes)
+
+
+def _traced(
+    protocol: Protocol, engine: Engine, prints: Fingerprints, episodes: Episodes
+) -> Episodes:
+    """Return episodes that an engine has played with their trace, and end the engine."""
     scores = values(episodes, protocol.report.score)
     trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
     episodes = replace(episodes, trace=trace, environment=environment_facts(engine))
     engine.close()
-    if not with_actions:
-        return episodes
-    lanes = stored_episodes(episodes, int(np.prod(engine.actions.shape[2:])), engine.horizon)
-    content = packed(prints.actions(lanes, episodes.lengths))
-    return replace(episodes, trace=replace(trace, actions=content))
+    return episodes
 
 
 def play_actions(
@@ -70,8 +102,8 @@ def play_actions(
     """Play episodes of a cell again from the actions of its policy; return them in that order.
 
     Partners act as they are named. The recorded episodes are those that are recorded in ``block``,
-    all of which have to be among those of ``actions``. Also return the actions that were played, in
-    the form in which they are stored.
+    all of which have to be among those of ``actions``; play ends when the longest of them should.
+    Also return the actions that were played, in the form in which they are stored.
     """
     task, numbers = protocol.task_of(block.cell.task), actions.episodes.tolist()
     engine, joint = engine_of(task, len(numbers)), actions.joint
@@ -83,7 +115,8 @@ def play_actions(
     states = instance_state(task, engine.constants, len(block)) or {}
     match.begin(block.seeds[numbers], {name: np.asarray(v)[numbers] for name, v in states.items()})
     prints = Fingerprints(engine, seats == OWN)
-    episodes = _watched(match, block.cell, prints, progress)
+    longest = int(block.lengths[numbers].max())
+    episodes = _watched(match, block.cell, prints, progress, longest)
     recorded = () if block.trace is None else block.trace.recorded
     trace = prints.trace([numbers.index(k) for k in recorded], episodes.lengths)
     again = prints.actions(np.arange(len(numbers)), episodes.lengths)
@@ -91,14 +124,20 @@ def play_actions(
     return replace(episodes, trace=trace), again._replace(episodes=actions.episodes)
 
 
-def _watched(match: Match, cell: Cell, prints: Fingerprints, progress: Tell | None) -> Episodes:
-    """Play the episodes of a match that has begun; return their results without a trace."""
+def _watched(
+    match: Match,
+    cell: Cell,
+    prints: Fingerprints,
+    progress: Tell | None,
+    longest: int | None = None,
+) -> Episodes:
+    """Play a match that has begun, up to ``longest`` steps; return its results without a trace."""
     engine, control = match.engine, match.engine.control
     seeds = control.seed.copy()
     recorder = Recorder(engine)
     recorder.note()
     course = [control.measures.mean(axis=0)]
-    for _ in match.steps():
+    for _ in itertools.islice(match.steps(), longest):
         recorder.note()
         prints.note()
         course.append(control.measures.mean(axis=0))

@@ -31,6 +31,8 @@ from coopbench_envs.parameters import named
 
 __all__ = ["Protocol"]
 
+_TASKS, _PARTNERS = 1000, 2000  # of a protocol
+
 
 def _texts(content: Any) -> Iterator[str]:
     """Yield every text of a content like that of JSON, keys included."""
@@ -44,6 +46,13 @@ def _texts(content: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
+def _partners(task: Any) -> int:
+    """Return the number of partners of a task that has not been checked."""
+    pools = task.get("partners", ()) if isinstance(task, dict) else ()
+    lists = pools.values() if isinstance(pools, dict) else [pools]
+    return sum(len(names) for names in lists if isinstance(names, list | tuple))
+
+
 class Protocol(Strict):
     """A validated protocol; see the files in ``protocols/``."""
 
@@ -52,7 +61,7 @@ class Protocol(Strict):
     report: Reporting
     training: Training | None = None
     limits: Limits | None = later()  # for timed play; evaluate keeps no time
-    task: tuple[Task, ...] = Field(min_length=1)
+    task: tuple[Task, ...] = Field(min_length=1, max_length=_TASKS)
     ad_hoc: bool = False
 
     @model_validator(mode="before")
@@ -73,7 +82,13 @@ class Protocol(Strict):
     @field_validator("task", mode="before")
     @classmethod
     def _as_tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
+        """Turn a list into a tuple, unless its partners alone would take minutes to check."""
+        if not isinstance(value, list):
+            return value
+        partners = sum(map(_partners, value))
+        if partners > _PARTNERS:
+            raise ValueError(f"all tasks have {partners:,} partners; allowed: up to {_PARTNERS:,}")
+        return tuple(value)
 
     @model_validator(mode="after")
     def _checked(self) -> "Protocol":

@@ -38,7 +38,7 @@ __all__ = [
 
 
 # What nobody needs more of; without limits a file could ask for any time and memory.
-_INTERVALS, _PARTNERS = 10_000, 200
+_INTERVALS, _PARTNERS, _SELECTION = 10_000, 200, 10_000
 
 
 class Strict(BaseModel):
@@ -111,6 +111,10 @@ class Seeds(Strict):
                     f"training seeds {shared} are also {name} seeds ({span.seeds[0]} to "
                     f"{span.seeds[-1]}); keep them apart"
                 )
+        if self.selection is not None and self.selection.count > _SELECTION:
+            raise ValueError(
+                f"there are {self.selection.count:,} selection seeds; allowed: up to {_SELECTION:,}"
+            )
         if self.selection is not None:
             final, chosen = self.evaluation.seeds, self.selection.seeds
             if max(final.start, chosen.start) < min(final.stop, chosen.stop):

@@ -117,6 +117,7 @@ class Stored(NamedTuple):
     policy: TrainedPolicy | None = None
     source: bytes | None = None  # of a policy from code, whose ``meta["code"]`` says where from
     actions: Path | None = None  # the file of the policy's actions; see ``read_actions``
+    size: int = 0  # bytes of the files of the cell
 
 
 def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[str, Any]:
@@ -227,6 +228,7 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
             None if policy is None else read_policy(policy),
             source,
             folder / _ACTIONS if _ACTIONS in contents else None,
+            sum(map(len, contents.values())),
         )
     except _BROKEN as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
@@ -242,7 +244,7 @@ def read_actions(stored: Stored, limit: int) -> Actions | None:
         return None
     content = _checked(stored.actions, stored.meta)
     try:
-        return unpacked(content, limit)
+        return unpacked(content, min(limit, proportional(content)))
     except _BROKEN as error:
         raise DamagedResultError(f"{stored.actions} cannot be read ({error}).") from None
 

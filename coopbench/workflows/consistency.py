@@ -21,7 +21,11 @@ from coopbench.workflows.comparison import differences, trace_of
 from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Finding
 from coopbench_envs.foreign_names import is_foreign
 
-__all__ = ["episode_findings", "metadata_findings", "policy_findings"]
+__all__ = ["episode_findings", "metadata_findings", "policy_findings", "size_findings"]
+
+# Steps that any cell may say it has played, and for every byte of its files. A step of all lanes
+# takes as long as if there were so many more of them.
+_STEPS, _PER_BYTE, _LANES = 1 << 22, 1 << 10, 256
 
 
 # --- the episodes ---------------------------------------------------------------------------------
@@ -76,6 +80,29 @@ def _array_findings(task: Task, block: Episodes, longest: int) -> Iterator[Findi
         elif not np.isclose(course[-1], block.metrics[name].mean(), RELATIVE, ABSOLUTE, True):
             mean = block.metrics[name].mean()
             yield Finding(f"the curve of {name} ends at {course[-1]}; its mean is {mean}")
+
+
+def size_findings(protocol: Protocol, task: Task, stored: Stored) -> Iterator[Finding]:
+    """Yield whether a cell has more steps than its files account for.
+
+    Steps that were played leave checksums, so that long episodes make large files; of forged ones,
+    a few kilobytes could claim years.
+    """
+    block, selection = stored.episodes, protocol.seeds.selection
+    if block is None:
+        return
+    allowed = _STEPS + _PER_BYTE * stored.size
+    claims = {"episodes": (len(block) + _LANES) * int(block.lengths.max())}
+    if stored.policy is not None and stored.progress is not None and selection is not None:
+        sets = 1 + len(protocol.tasks_beside(task.trained_on or task.id))
+        horizon = int(game_of(task).constants.horizon)
+        claims["selection episodes"] = sets * (selection.count + _LANES) * horizon
+    for what, steps in claims.items():
+        if steps > allowed:
+            yield Finding(
+                f"its {what} have {steps:,} steps with {_LANES} more lanes; its files of "
+                f"{stored.size:,} bytes account for up to {allowed:,}"
+            )
 
 
 # --- the metadata and the checkpoints -------------------------------------------------------------

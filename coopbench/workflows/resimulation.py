@@ -16,12 +16,12 @@ from coopbench.episodes.table import Episodes
 from coopbench.errors import DamagedResultError
 from coopbench.playing.cell_job import CellJob
 from coopbench.playing.engines import engine_of
-from coopbench.playing.rollout import play, play_actions, play_selection
+from coopbench.playing.rollout import play_actions, play_again, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results.store import Stored, read_actions
 from coopbench.workflows.comparison import agreement, compared, part, trace_of
-from coopbench.workflows.consistency import episode_findings, metadata_findings
+from coopbench.workflows.consistency import episode_findings, metadata_findings, size_findings
 from coopbench.workflows.players import player_of
 from coopbench.workflows.verdicts import REPLAYED, RERUN, Check, Finding, concluded, elsewhere
 
@@ -54,12 +54,13 @@ class CheckJob(CellJob):
         findings = [
             *episode_findings(protocol, task, block),
             *metadata_findings(protocol, self.stored),
+            *size_findings(protocol, task, self.stored),
         ]
         if findings:  # what is not of the protocol is not played: it could be of any size
             return concluded(block.cell.folder, findings, episodes=len(block))
         policy, findings = player_of(protocol, task, self.stored, self.trust)
         if policy is not None:
-            again = play(protocol, block.cell, policy, tell)
+            again = play_again(protocol, block, policy, tell)
             how, played = RERUN, len(block)
             findings += _selection_findings(protocol, self.stored)
             findings += compared(block, again, range(len(block)))
