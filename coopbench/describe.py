@@ -1,5 +1,6 @@
 """Describe: facts of environments, policies and protocols as Markdown, from the code itself."""
 
+import inspect
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import coopbench_envs
 from coopbench.analysis.environments import code_text
 from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.own_code import load_code
 from coopbench.baselines.policy import Entry
 from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
@@ -61,7 +63,20 @@ def describe(name: str) -> str:
         return describe_policy(entries()[name])
     if name in protocol_files() or name.endswith(".toml"):
         return describe_protocol(load_protocol(name))
+    if ".py:" in name:
+        return _describe_code(name)
     raise ValueError(unknown("name", name, {*environments, *entries(), *protocol_files()}))
+
+
+def _describe_code(name: str) -> str:
+    """Fact table of what a file defines: an environment if its name begins with SPEC."""
+    place, _, attribute = name.rpartition(":")
+    if attribute.startswith("SPEC"):
+        return describe_environment(coopbench_envs.register_file(place, attribute).id)
+    policy = load_code(name)
+    summary = (inspect.getdoc(policy.policy) or "").partition("\n")[0]
+    facts = {"Name": f"`{policy.name}`", "What it does": summary, "SHA-256": f"`{policy.digest}`"}
+    return rows_table(["Fact", "Value"], facts.items())
 
 
 def describe_environment(env_id: str) -> str:

@@ -5,6 +5,7 @@ the package costs neither numba nor a kernel; a test holds them against the impo
 packages name theirs in the entry-point group ``coopbench.environments``: ``id = "module:SPEC"``.
 """
 
+import hashlib
 import importlib
 import re
 import sys
@@ -13,6 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import gymnasium
 import pettingzoo
@@ -23,16 +25,27 @@ from coopbench_envs.parameters import unknown
 if TYPE_CHECKING:
     from coopbench_envs.core import EnvSpec
 
-__all__ = ["added", "ids", "register", "register_all", "register_file", "restore", "spec"]
+__all__ = [
+    "added",
+    "ids",
+    "register",
+    "register_all",
+    "register_file",
+    "restore",
+    "source_digest",
+    "spec",
+]
 
 _ROOT = Path(__file__).parent
 _ID = re.compile(r'^\s+id="([\w-]+/[\w.-]+-v\d+)"', re.MULTILINE)
 _NAME = re.compile(r"[\w-]+/[\w.-]+-v\d+")  # of an environment of another package
+_OURS = "coopbench"  # the namespace of this package
 _SHELLS = "coopbench_envs.shells"
 _FOREIGN = "coopbench_envs.foreign.environment"  # imports numba
 _GROUP = "coopbench.environments"  # of entry points
 _modules: dict[str, str] = {}  # id -> module that defines it
 _specs: dict[str, "EnvSpec"] = {}  # id -> its SPEC, once needed
+_digests: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()  # SHA-256 of files
 
 
 def ids() -> tuple[str, ...]:
@@ -60,10 +73,11 @@ def spec(env_id: str) -> "EnvSpec":
         _imported(module)
     name = env_id if "/" in env_id else f"coopbench/{env_id}"
     if name not in _modules:
-        raise ValueError(unknown("environment", name, _modules))
+        raise ValueError(_unregistered(name))
     if name not in _specs:
         for env_spec in specs_of(_imported(_modules[name])):
             _specs.setdefault(env_spec.id, env_spec)
+        source_digest(_modules[name])
         if name not in _specs:
             raise ValueError(
                 f"The module {_modules[name]} defines no SPEC with the id {name!r}, under which "
@@ -71,6 +85,18 @@ def spec(env_id: str) -> "EnvSpec":
                 f"{', '.join(s.id for s in specs_of(_imported(_modules[name]))) or 'none'}."
             )
     return _specs[name]
+
+
+def _unregistered(name: str) -> str:
+    """Say what to do about an id that nobody has registered."""
+    namespaces = sorted({env_id.partition("/")[0] for env_id in _modules})
+    if name.partition("/")[0] in namespaces:
+        return unknown("environment", name, _modules)
+    return (
+        f"The environment {name[:100]!r} is not registered here. Name the file that defines it: "
+        f"--env FILE.py:SPEC, 'env' in a protocol file, coopbench_envs.register_file in Python; or "
+        f"install the package that registers it. Known namespaces: {', '.join(namespaces)}."
+    )
 
 
 def specs_of(module: object) -> "list[EnvSpec]":
@@ -83,9 +109,14 @@ def register(env_spec: "EnvSpec") -> None:
 
     Call it at the top level of the module that defines ``env_spec``, so that every process that
     imports the module has it. A second call replaces the environment of that id.
+
+    Raises ``ValueError`` for an id without a namespace and a version, and for one in the namespace
+    of this package.
     """
+    _check_id(env_spec.id)
     _specs[env_spec.id] = env_spec
     _register(env_spec.id, env_spec.module)
+    source_digest(env_spec.module)
 
 
 def register_file(file: str | Path, name: str) -> "EnvSpec":
@@ -93,7 +124,8 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
 
     ``name`` is that of a variable, or the id of an environment that the file registers itself. The
     file is imported as a module named like it, and may import the modules beside it. Raises
-    ``ValueError`` if there is no such file or name, or if the import fails.
+    ``ValueError`` if there is no such file or name, if the import fails, and if this process has
+    imported the file with another content.
     """
     path = Path(file).resolve()
     if not path.is_file():
@@ -106,14 +138,53 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
             f"{file} cannot be imported: its name is that of another module, "
             f"{getattr(module, '__file__', path.stem)}. Rename the file."
         )
+    if source_digest(module.__name__) != _sha256(path):
+        raise ValueError(
+            f"{file} has changed since this process has imported it. Start Python again."
+        )
     by_name: dict[str, EnvSpec] = {
         key: s for key, s in vars(module).items() if key.startswith("SPEC")
     }
-    by_name |= {s.id: s for s in by_name.values()}
+    by_name |= {str(getattr(s, "id", key)): s for key, s in by_name.items()}
     if name not in by_name:
-        raise ValueError(unknown("environment", name, by_name, str(file)))
+        raise ValueError(
+            f"{unknown('environment', name, by_name, str(file))} A function or class that makes an "
+            f"environment of Gymnasium or PettingZoo is named gymnasium:FILE.py:NAME or "
+            f"pettingzoo:FILE.py:NAME."
+        )
     register(by_name[name])
     return by_name[name]
+
+
+def source_digest(module: str) -> str:
+    """Return the SHA-256 digest that the file of a module had when it was first registered.
+
+    An environment plays the code that was imported, whatever has become of the file since. Empty
+    for a module that has no file, or that has not been imported.
+    """
+    loaded = sys.modules.get(module)
+    file = getattr(loaded, "__file__", None)
+    if loaded is None or not file or not Path(file).is_file():
+        return ""
+    if loaded not in _digests:
+        _digests[loaded] = _sha256(Path(file))
+    return _digests[loaded]
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _check_id(env_id: str) -> None:
+    """Raise ``ValueError`` unless another package may register an environment under this id."""
+    allowed = f"allowed: NAMESPACE/Name-v0 with a namespace other than {_OURS}"
+    if _NAME.fullmatch(env_id) is None:
+        raise ValueError(f"An environment cannot have the id {env_id!r}; {allowed}.")
+    if env_id.startswith(f"{_OURS}/"):
+        raise ValueError(
+            f"The id {env_id!r} is in the namespace of this package, whose environments alone may "
+            f"have it; {allowed}."
+        )
 
 
 def added() -> dict[str, str]:
@@ -152,12 +223,11 @@ def register_all() -> None:
             module = ".".join(file.relative_to(_ROOT.parent).with_suffix("").parts)
             _register(env_id, module)
     for point in entry_points(group=_GROUP):
-        if _NAME.fullmatch(point.name) is None or point.name.startswith("coopbench/"):
-            warnings.warn(
-                f"The environment {point.name!r} of {point.value!r} is not registered: allowed are "
-                f"names NAMESPACE/Name-v0 with a namespace other than coopbench.",
-                stacklevel=2,
-            )
+        try:
+            _check_id(point.name)
+        except ValueError as error:
+            text = f"The environment {point.name!r} of {point.value!r} is not registered: {error}"
+            warnings.warn(text, stacklevel=2)
         else:
             _register(point.name, point.module)
 

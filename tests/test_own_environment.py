@@ -1,19 +1,28 @@
 """Environments from outside: a file, a package with an entry point; also in worker processes."""
 
+import hashlib
+import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import builders
 import pytest
 
 import coopbench_envs
 from coopbench.protocol.loading import ad_hoc
+from coopbench.workflows.training_plan import Scope, runs
+from coopbench.workflows.training_run import settings_and_facts
 from coopbench_envs import registration
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = ROOT / "examples" / "own-environment"
 FILE = TEMPLATE / "src" / "volunteers" / "environment.py"
+# A test registers the environment again, which other processes do for the first time.
+pytestmark = pytest.mark.filterwarnings("ignore:.*Overriding environment")
 
 
 @pytest.fixture
@@ -24,6 +33,28 @@ def restored(monkeypatch):
     monkeypatch.setattr(registration, "_specs", dict(registration._specs))
     yield
     sys.modules.pop("environment", None)
+
+
+def forget():
+    """Make this process one that has not seen the environment."""
+    for table in (registration._modules, registration._specs):
+        table.pop("example/Volunteers-v0", None)
+    sys.modules.pop("environment", None)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A copy of the environment's file; this process knows nothing of it."""
+    forget()
+    return Path(shutil.copy(FILE, tmp_path))
+
+
+@pytest.fixture
+def results(restored, file, command):
+    """Results of the environment in the folder ``out``, which this process has forgotten."""
+    command("evaluate", "--env", "environment.py:SPEC", "--episodes", 2, "--out", "out")
+    forget()
+    return file.parent / "out"
 
 
 @pytest.mark.usefixtures("restored")
@@ -39,7 +70,9 @@ def test_a_file_is_an_environment():
     [
         (f"{FILE}:SPECK", r"Unknown environment 'SPECK' in .*Did you mean 'SPEC'"),
         ("none.py:SPEC", r"There is no file none\.py"),
+        (f"{FILE}:Volunteers", r"is named gymnasium:FILE\.py:NAME"),
         ("no_such_module:me/Game-v0", "module 'no_such_module' of an environment cannot be"),
+        ("me/Game-v0", r"'me/Game-v0' is not registered here\. Name the file"),
     ],
 )
 def test_what_is_no_environment_is_refused(env, message):
@@ -53,6 +86,72 @@ def test_a_file_named_like_another_module_is_refused(tmp_path):
     file.write_text("SPEC = None")
     with pytest.raises(ValueError, match="its name is that of another module"):
         coopbench_envs.spec(f"{file}:SPEC")
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize(
+    ("env_id", "message"),
+    [
+        ("coopbench/Volunteers-v0", "is in the namespace of this package.*allowed: NAMESPACE/Name"),
+        ("Volunteers-v0", "cannot have the id 'Volunteers-v0'; allowed: NAMESPACE/Name-v0"),
+        ("me/Volunteers", "cannot have the id 'me/Volunteers'; allowed: NAMESPACE/Name-v0"),
+    ],
+)
+def test_ids_that_no_other_package_may_have_are_refused(env_id, message):
+    spec = coopbench_envs.register_file(FILE, "SPEC")
+    with pytest.raises(ValueError, match=message):
+        coopbench_envs.register(replace(spec, id=env_id))
+    assert env_id not in coopbench_envs.ids()
+
+
+COMMANDS = [
+    ("verify", "out"),
+    ("report", "out"),
+    ("merge", "out", "--out", "merged"),
+    ("export", "out", "--to", "episodes.csv"),
+    ("replay", "out/volunteers-v0/random/0"),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_commands_on_results_take_the_file_of_an_environment(results, command, words):
+    failed = command(*words, status=1 if words[0] == "verify" else 2)
+    printed = " ".join((failed.out + failed.err).split())
+    assert (
+        "'example/Volunteers-v0' is not registered here. Name the file that defines it" in printed
+    )
+    command(*words, "--env", "environment.py:SPEC")
+
+
+def test_results_hold_the_digest_of_the_file(results, file, command):
+    meta = json.loads((results / "volunteers-v0" / "random" / "meta.json").read_text())
+    code = {"environment.py": hashlib.sha256(file.read_bytes()).hexdigest()}
+    assert meta["environment"]["code"] == code
+    kept = command("evaluate", "--env", "environment.py:SPEC", "--episodes", 2, "--out", "out")
+    assert "redone" not in kept.out
+    assert f"(environment.py {code['environment.py'][:12]})" in kept.out
+
+
+def test_a_changed_file_plays_anew_and_verifies_nothing(results, file, command):
+    file.write_text(file.read_text().replace("p.cost if", "2 * p.cost if"))
+    verified = command("verify", "out", "--env", "environment.py:SPEC", status=1)
+    assert "volunteers-v0/random not verifiable" in " ".join(verified.out.split())
+    again = command("evaluate", "--env", "environment.py:SPEC", "--episodes", 2, "--out", "out")
+    assert "redone: volunteers-v0/random was played with other code of example/Volu" in again.out
+    file.write_text(file.read_text() + "# changed\n")
+    with pytest.raises(ValueError, match="has changed since this process has imported it"):
+        coopbench_envs.spec(f"{file}:SPEC")
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_protocol_names_a_file(file, tmp_path):
+    task = builders.make_task(env=f"{file}:SPEC", parameters={})
+    training = builders.make_training(steps=4000, interval=2000)
+    protocol = builders.small_protocol(tmp_path, tasks=[task], training=training, curve="help_rate")
+    assert protocol.task[0].env == "example/Volunteers-v0"
+    job = runs(protocol, "iql", tmp_path / "runs", Scope(), {})[0]
+    code = {"environment.py": hashlib.sha256(file.read_bytes()).hexdigest()}
+    assert settings_and_facts({}, job.facts)["(code)"] == code
 
 
 @pytest.mark.usefixtures("restored")

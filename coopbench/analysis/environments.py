@@ -1,4 +1,4 @@
-"""Environments of other packages: what a report has to say of results that come from them."""
+"""Environments from outside of this package: what a report has to say of results on them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,28 +6,37 @@ from typing import Any
 from coopbench.episodes.table import Episodes
 from coopbench.protocol.schema import Protocol
 from coopbench_envs.foreign_names import is_foreign
+from coopbench_envs.registration import added
 
 __all__ = ["code_text", "environment_notes"]
 
 
 def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterator[str]:
-    """Yield sentences on every environment of another package that was played.
+    """Yield sentences on every environment from outside of this package that was played.
 
     They name its code, what does not hold there, and whether its episodes can be repeated.
     """
-    for env in dict.fromkeys(task.env for task in protocol.task if is_foreign(task.env)):
+    outside = (task.env for task in protocol.task if is_foreign(task.env) or task.env in added())
+    for env in dict.fromkeys(outside):
         tasks = [task.id for task in protocol.task if task.env == env]
         played = [b for b in blocks if b.cell.task in tasks and b.environment]
         codes = dict.fromkeys(code_text(block.environment["code"]) for block in played)
         if not played:
+            continue
+        if len(codes) > 1:
+            yield f"Results on {env} were made with different code; they cannot be compared."
+        if not is_foreign(env):
+            yield (
+                f"{env} is not an environment of coopbench ({'; '.join(codes)}). Commands that "
+                f"read these results elsewhere need the package that registers it, or its file: "
+                f"--env FILE.py:{env}."
+            )
             continue
         yield (
             f"{env} is an environment of another package ({'; '.join(codes)}), played as Python "
             f"objects. Equal bits on other machines, speed and saved states are not promised for "
             f"it."
         )
-        if len(codes) > 1:
-            yield f"Results on {env} were made with different code; they cannot be compared."
         yield _repetition(env, played)
         if not all(block.environment["stated"] for block in played):
             steps = max(block.environment["horizon"] for block in played)

@@ -9,6 +9,7 @@ import typer
 __all__ = [
     "PROTOCOL",
     "Backend",
+    "Environments",
     "Policies",
     "ProtocolName",
     "ReferenceRuns",
@@ -83,6 +84,26 @@ Workers = Annotated[
     ),
 ]
 
+
+def _register(names: list[str] | None) -> list[str]:
+    """Register the environments that files or modules define."""
+    import coopbench_envs
+
+    for name in names or ():
+        coopbench_envs.spec(name)
+    return names or []
+
+
+Environments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--env",
+        metavar="FILE.py:SPEC",
+        help="Register the environment of a file, which is executed; repeat for more. Needed where "
+        "results or a protocol are of an environment that is not installed.",
+        callback=_register,
+    ),
+]
 ReferenceRuns = Annotated[
     bool,
     typer.Option(

@@ -1,4 +1,4 @@
-"""Engines of tasks, and what is known of environments of other packages that were played."""
+"""Engines of tasks, and what is known of environments from outside of this package."""
 
 from typing import Any
 
@@ -19,17 +19,17 @@ def engine_of(task: Task, lanes: int = 1) -> Engine:
 
 
 def environment_facts(engine: Engine) -> dict[str, Any]:
-    """Return what results say of an environment of another package; empty for all others.
+    """Return what results say of an environment from outside of this package; empty for all others.
 
     ``code`` are the versions of its packages, or the digest of its file; ``repeats`` is whether the
     first episode went the same way when it was played twice; ``horizon`` is the longest that an
-    episode may take, and ``stated`` whether the environment itself says so.
+    episode may take, and ``stated`` whether the environment itself says so. A registered
+    environment has a horizon, and the same seed is the same episode.
     """
-    if not isinstance(engine, ForeignEngine):
+    code = code_of(engine.spec.id)
+    if not code:
         return {}
-    return {
-        "code": code_of(engine.spec.id),
-        "repeats": engine.repeats(),
-        "horizon": engine.horizon,
-        "stated": engine.constants.stated,
-    }
+    repeats = stated = True
+    if isinstance(engine, ForeignEngine):
+        repeats, stated = engine.repeats(), engine.constants.stated
+    return {"code": code, "repeats": repeats, "horizon": engine.horizon, "stated": stated}

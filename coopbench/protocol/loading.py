@@ -125,6 +125,7 @@ def ad_hoc(
         permit(env)
         measured = {"info": info_names(env, parameters)}
     spec = foreign_spec(env, measured["info"]) if measured else coopbench_envs.spec(env)
+    title = env if measured or ":" not in env else spec.id  # the same wherever its file lies
     shown = ("return", "length")
     independent = [m for m in spec.metrics if m not in shown and m not in spec.dependent]
     dependent = {first: metric for metric, first in spec.dependent.items()}
@@ -140,7 +141,7 @@ def ad_hoc(
         "protocol": {
             "name": "ad-hoc",
             "version": 1,
-            "description": f"{episodes} episodes of {env}",
+            "description": f"{episodes} episodes of {title}",
         },
         "seeds": {"evaluation": {"first": seed, "count": episodes}},
         "report": {"score": "return", "metrics": metrics, "curve": next(iter(spec.metrics))},

@@ -263,6 +263,12 @@ class Task(Strict):
     _lists = field_validator("metrics", mode="before")(_as_tuple)
     _pools = field_validator("partners", mode="before")(_as_pools)
 
+    @field_validator("env")
+    @classmethod
+    def _registered(cls, value: str) -> str:
+        """Register an environment that its file or module is named with; its id is the value."""
+        return coopbench_envs.spec(value).id if ":" in value and not is_foreign(value) else value
+
     @field_validator("axes", mode="before")
     @classmethod
     def _numbers(cls, value: Any) -> Any:

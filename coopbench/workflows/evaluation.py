@@ -26,7 +26,7 @@ from coopbench.results.folder import check_folder, earlier_runs, models_of, writ
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.registration import read_registration
 from coopbench_envs.foreign.loading import code_of
-from coopbench_envs.foreign_names import is_foreign, name_of_function
+from coopbench_envs.foreign_names import name_of_function
 
 __all__ = ["evaluate", "evaluate_cells", "expanded", "play_cells"]
 
@@ -230,10 +230,10 @@ def _finished(root: Path | None, job: PlayJob, notes: list[str]) -> store.Stored
 
 
 def _has_other_code(job: PlayJob, stored: store.Stored) -> bool:
-    """Whether the environment of another package has changed since a cell was played."""
-    if stored.episodes is None or not is_foreign(job.task.env):
+    """Whether the code of an environment from elsewhere has changed since a cell was played."""
+    if stored.episodes is None:
         return False
-    return bool(stored.episodes.environment.get("code") != code_of(job.task.env))
+    return bool(stored.episodes.environment.get("code", {}) != code_of(job.task.env))
 
 
 def _check_same_run(root: Path, job: PlayJob, stored: store.Stored | None) -> None:

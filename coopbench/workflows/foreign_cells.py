@@ -1,8 +1,9 @@
-"""Cells of environments of other packages: whether and how far they can be verified.
+"""Cells of environments from outside of this package: whether and how far they can be verified.
 
 A results folder names an environment, and to play it again is to execute the code of that name
 with the parameters that the folder states. So it takes the user's word, and the same code; and an
-environment that does not repeat itself cannot be verified at all.
+environment that does not repeat itself cannot be verified at all. The code of a registered
+environment is the user's own choice already.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +23,12 @@ __all__ = ["permit_environments", "unplayable", "with_code"]
 
 
 def permit_environments(protocol: Protocol, names: Sequence[str]) -> None:
-    """Let the environments be made that the user names; each must be one of the protocol.
+    """Let the environments of other packages be made that the user names.
 
-    Raises ``ValueError`` for any other name.
+    Each must be one of the protocol; raises ``ValueError`` for any other name.
     """
     environments = {task.env for task in protocol.task if is_foreign(task.env)}
-    for name in names:
+    for name in filter(is_foreign, names):
         if name not in environments:
             place = "other packages in these results"
             raise ValueError(unknown("environment", name, environments, place))
@@ -79,13 +80,14 @@ def with_code(protocol: Protocol, cell: Cell, stored: Stored, check: Check) -> C
 
     A difference proves nothing where the code is another one.
     """
-    env = protocol.task_of(cell.task).env
-    if not is_foreign(env) or stored.episodes is None:
+    now = code_of(protocol.task_of(cell.task).env)
+    if not now or stored.episodes is None:
         return check
-    before, now = stored.episodes.environment["code"], code_of(env)
+    before = stored.episodes.environment.get("code", {})
     if before == now:
         text = f"played again with code of {code_text(now)}"
         return replace(check, reasons=(*check.reasons, printable(text)))
-    text = printable(f"played with {code_text(before)}; here with {code_text(now)}")
-    verdict = UNVERIFIABLE if check.verdict == DIFFERENT else check.verdict
-    return replace(check, verdict=verdict, reasons=(text, *check.reasons))
+    text = f"played with {code_text(before) or 'code that is not named'}; here with"
+    reasons = (printable(f"{text} {code_text(now)}"), *check.reasons)
+    verdict = UNVERIFIABLE if before and check.verdict == DIFFERENT else check.verdict
+    return replace(check, verdict=verdict, reasons=reasons)

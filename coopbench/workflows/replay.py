@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import make_policy, reads_file
@@ -70,7 +71,8 @@ def _recording(text: str) -> Recording:
             return _from_results(place, _parsed(text, parts[count:]))
         if place.suffix == ".toml":
             return _from_protocol(str(place), _parsed(text, parts[count:]))
-    count = 2 if parts[0] == "coopbench" else 1  # the namespace of an environment
+    spaces = {"coopbench", *(env_id.partition("/")[0] for env_id in coopbench_envs.ids())}
+    count = 2 if parts[0] in spaces else 1  # the namespace of an environment
     name = "/".join(parts[:count])
     if Path(name or "/").is_dir():
         raise FileNotFoundError(f"{text} is in no results folder: there is no protocol.json above.")

@@ -22,7 +22,7 @@ from coopbench.results import store
 from coopbench.results.folder import write_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows.training_plan import Scope, runs
-from coopbench.workflows.training_run import Outcome, TrainJob, mismatch, settings_and_budget
+from coopbench.workflows.training_run import Outcome, TrainJob, mismatch, settings_and_facts
 
 __all__ = ["common_steps", "train", "train_runs"]
 
@@ -127,8 +127,8 @@ def _is_stored(root: Path, job: TrainJob, cell: Cell) -> bool:
     if stored.failure is not None and facts is None:  # of unknown origin
         return False
     settings = stored.meta.get("hyperparameters") or {}
-    before = None if facts is None else settings_and_budget(settings, facts)
-    if before != settings_and_budget(job.settings, job.budget.model_dump()):
+    before = None if facts is None else settings_and_facts(settings, facts)
+    if before != settings_and_facts(job.settings, job.facts):
         raise ValueError(mismatch(str(root.absolute() / cell.folder), before, job))
     return True
 
@@ -136,7 +136,7 @@ def _is_stored(root: Path, job: TrainJob, cell: Cell) -> bool:
 def _write(root: Path, job: TrainJob, outcome: Outcome) -> None:
     """Write the result of a run into the folder."""
     for failure in outcome.failures:
-        facts = {"task": job.cell.task, **job.budget.model_dump()}
+        facts = {"task": job.cell.task, **job.facts}
         details = {"hyperparameters": dict(job.settings), "training": facts}
         store.write_failure(root, job.protocol, failure, details)
     for played in outcome.played:

@@ -30,8 +30,9 @@ from coopbench.protocol.sections import Budget, Task
 from coopbench.provenance import elapsed, machine, versions
 from coopbench.workflows.keeper import Keeper, Scalars
 from coopbench_envs.arrays import LIMIT, pack, unpack
+from coopbench_envs.foreign.loading import code_of
 
-__all__ = ["Outcome", "TrainJob", "cell_of", "mismatch", "settings_and_budget"]
+__all__ = ["Outcome", "TrainJob", "cell_of", "mismatch", "settings_and_facts"]
 
 _FORMAT = 1
 _INSTANT = 1e-9  # seconds: less than any training takes
@@ -81,6 +82,12 @@ class TrainJob(CellJob):
         return self.budget.steps
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """The budget and, from outside of this package, the code of the environment."""
+        code = code_of(self.task.env)
+        return self.budget.model_dump() | ({"code": code} if code else {})
+
+    @property
     def resources(self) -> Resources:
         """The cores and the share of a GPU that its learner occupies."""
         entry = learners()[self.learner]
@@ -105,14 +112,18 @@ def cell_of(protocol: Protocol, learner: str, task: str, seed: int) -> Cell:
     return Cell(task, f"{learner}:{task}" if every else learner, seed)
 
 
-def settings_and_budget(settings: Mapping[str, Any], budget: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what decides a training: its hyperparameters, and the budget in parentheses."""
-    return {**settings, "(steps)": budget.get("steps"), "(interval)": budget.get("interval")}
+def settings_and_facts(settings: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides a training: its hyperparameters, and the facts in parentheses.
+
+    They are its budget and, from outside of this package, the code of its environment.
+    """
+    named = ("steps", "interval", "code") if facts.get("code") else ("steps", "interval")
+    return {**settings, **{f"({name})": facts.get(name) for name in named}}
 
 
 def mismatch(place: str, before: Mapping[str, Any] | None, job: TrainJob) -> str:
     """Say that ``place`` holds a run that was trained with other settings, and which differ."""
-    now = settings_and_budget(job.settings, job.budget.model_dump())
+    now = settings_and_facts(job.settings, job.facts)
     differing = [
         f"{name} {before.get(name)!r} (now {now[name]!r})"
         for name in now
@@ -203,8 +214,7 @@ class _Run:
         course, job = self._course, self._job
         facts = {
             "task": job.cell.task,
-            "steps": job.budget.steps,
-            "interval": job.budget.interval,
+            **job.facts,
             "chosen_step": course.chosen,
             "seconds": round(course.seconds, 3),
             "evaluation_seconds": round(course.evaluation_seconds, 3),
@@ -284,7 +294,7 @@ class _Run:
             "format": _FORMAT,
             "protocol": job.protocol.digest,
             "cell": [job.cell.task, job.cell.policy, job.cell.run],
-            **settings_and_budget({}, job.budget.model_dump()),
+            **settings_and_facts({}, job.facts),
             **job.settings,
         }
 

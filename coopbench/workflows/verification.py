@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+import coopbench_envs
 from coopbench.analysis.departures import departures
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import entries
@@ -138,7 +139,8 @@ def verify(
     read: it runs with your rights. Reference runs that ship with this package and are part of the
     report are compared by their digest; with ``play_reference`` they are played again as well.
     Environments of other packages are made, with the parameters that the results state, only if
-    ``env`` names them; their cells are not verifiable otherwise.
+    ``env`` names them; their cells are not verifiable otherwise. A registered environment that is
+    not installed is named by its file, FILE.py:SPEC.
     ``backend`` and ``workers`` are those of ``evaluate``.
 
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
@@ -169,6 +171,8 @@ def examine(
     root = Path(folder)
     if not (root / "protocol.json").is_file():
         raise FileNotFoundError(f"{root} holds no results: there is no protocol.json in it.")
+    for name in env:
+        coopbench_envs.spec(name)  # registers that of a file
     try:
         protocol = store.read_protocol(root / "protocol.json")
     except ProtocolError as error:

@@ -13,8 +13,9 @@ from typing import Any
 import gymnasium as gym
 
 from coopbench_envs.foreign.worlds import World, world_of
-from coopbench_envs.foreign_names import check_permitted, handed_over, parse_foreign
+from coopbench_envs.foreign_names import check_permitted, handed_over, is_foreign, parse_foreign
 from coopbench_envs.parameters import unknown
+from coopbench_envs.registration import added, source_digest, spec
 
 __all__ = ["code_of", "make_world"]
 
@@ -43,8 +44,12 @@ def make_world(name: str, keywords: Mapping[str, Any]) -> World:
 def code_of(name: str) -> dict[str, str]:
     """Return the versions of the packages of an environment; of a file, its SHA-256 digest.
 
-    Of a function that was handed over nothing is known but the frameworks.
+    Of a function that was handed over nothing is known but the frameworks. Of an environment that
+    another package or a file has registered, it is the digest of the file that defines it as well;
+    of one of this package there is nothing to say.
     """
+    if not is_foreign(name):
+        return _registered(spec(name).module) if name in added() else {}
     check_permitted(name)
     kind, place, attribute = parse_foreign(name)
     if place.endswith(".py"):
@@ -61,6 +66,13 @@ def code_of(name: str) -> dict[str, str]:
     top = module.partition(".")[0]
     packages = packages_distributions().get(top, ())
     return _source(module, not packages) | _versions((*packages, *_FRAMEWORKS))
+
+
+def _registered(module: str) -> dict[str, str]:
+    """Return the digest of the file of a module and the versions of its packages."""
+    digest = source_digest(module)
+    file = {Path(str(sys.modules[module].__file__)).name: digest} if digest else {}
+    return file | _versions(tuple(packages_distributions().get(module.partition(".")[0], ())))
 
 
 def _source(module: str, wanted: bool) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import console, interruption, say
-from coopbench.cli.options import Policies, ProtocolName, chosen
+from coopbench.cli.options import Environments, Policies, ProtocolName, chosen
 
 __all__ = ["bench", "doctor", "list_all", "show", "show_plan", "warmup"]
 
@@ -27,7 +27,11 @@ def list_all() -> None:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A name from 'coopbench list'.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="A name from 'coopbench list', a .toml file, or code as FILE.py:NAME."),
+    ],
+    env: Environments = None,
 ) -> None:
     """Describe an environment, a policy, a learner or a protocol."""
     from coopbench.describe import describe

@@ -9,6 +9,7 @@ from coopbench.cli.console import KEPT, NOTHING, console, interruption, present,
 from coopbench.cli.options import (
     PROTOCOL,
     Backend,
+    Environments,
     Policies,
     ProtocolName,
     ReferenceRuns,
@@ -240,6 +241,7 @@ def exploit(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the runs. Default: RESULTS-exploit-TARGET.")
     ] = None,
+    env: Environments = None,
     setting: Settings = None,
     backend: Backend = "serial",
     workers: Workers = None,
@@ -329,6 +331,7 @@ def replay(
     ] = None,
     fps: Annotated[float, typer.Option(help="With --gif: pictures per second.")] = 12,
     size: Annotated[int, typer.Option(help="With --gif: pixels of the longer side at most.")] = 800,
+    env: Environments = None,
 ) -> None:
     """Show an episode: on a page that plays it, or as an animated GIF.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import NOTHING, console, interruption, present, say
-from coopbench.cli.options import Backend, ReferenceRuns, Workers
+from coopbench.cli.options import Backend, Environments, ReferenceRuns, Workers
 from coopbench.playing.bars import Progress
 
 __all__ = [
@@ -25,6 +25,7 @@ def merge(
         list[Path], typer.Argument(metavar="FOLDER...", help="Results folders of one protocol.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for all their results and the report.")],
+    env: Environments = None,
     reference: ReferenceRuns = True,
 ) -> None:
     """Combine the results of several folders and write one report.
@@ -41,6 +42,7 @@ def merge(
 
 def report(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+    env: Environments = None,
     reference: ReferenceRuns = True,
 ) -> None:
     """Write the report of a results folder again from its episodes."""
@@ -73,8 +75,8 @@ def verify(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Make this environment of another package, such as gymnasium:CartPole-v1, to play "
-            "its cells again; repeat for more.",
+            help="Execute the code of this environment to play its cells again: of a package, "
+            "such as gymnasium:CartPole-v1, or of a file, FILE.py:SPEC; repeat for more.",
         ),
     ] = None,
 ) -> None:
@@ -113,6 +115,7 @@ def leaderboard(
         str,
         typer.Option(help="Folders without a manifest or with missing cells: refuse or mark."),
     ] = "refuse",
+    env: Environments = None,
     backend: Backend = "serial",
     workers: Workers = None,
 ) -> None:
@@ -148,6 +151,7 @@ def export_results(
         list[str] | None,
         typer.Option(help="Metric to export; repeat for more. Default: return and score."),
     ] = None,
+    env: Environments = None,
 ) -> None:
     """Write the results of a folder for other programs.
 
