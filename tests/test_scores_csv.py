@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from coopbench.cli.main import app
-from coopbench.exchange import comparison_table, read_scores_csv, summary_table
+from coopbench.exchange import (
+    comparison_table,
+    read_scores_csv,
+    save_scores_report,
+    summary_table,
+)
 
 HEADER = "algorithm,task,run,score\n"
 
@@ -38,14 +43,21 @@ def test_the_tables_hold_summaries_and_comparisons(file):
     assert [entry.text for entry in group.rows[0]][:2] == ["a vs b", "1.000"]
 
 
-def test_the_command_writes_the_report(file, tmp_path, capsys):
-    out = tmp_path / "report.md"
+@pytest.mark.parametrize("name", ["report.md", "report.html"])
+def test_the_command_writes_the_report(file, tmp_path, capsys, name):
+    out = tmp_path / name
     arguments = ["import", str(file), "--metric", "score", "--scale", "given", "--out", str(out)]
     app(arguments, standalone_mode=False)
     assert "a vs b" in capsys.readouterr().out
     text = out.read_text()
     assert "nothing is verified" in text
     assert "a vs b" in text
+    assert ("<caption>" in text) is (name == "report.html")
+
+
+def test_a_report_of_another_kind_is_refused(file, tmp_path):
+    with pytest.raises(ValueError, match=r"report\.pdf is no name of a report; allowed: names in"):
+        save_scores_report(read_scores_csv(file), "score", tmp_path / "report.pdf")
 
 
 def test_a_run_on_one_task_only_is_listed(file):

@@ -1,28 +1,17 @@
-"""Scores that were made elsewhere: a CSV file with a row for each run of each algorithm and task.
-
-The report has the summary of every algorithm and, for each pair, how likely a run of one beats a
-run of the other.
-"""
+"""Scores that were made elsewhere: a CSV file with a row for each run of an algorithm on a task."""
 
 import csv
 import io
-import itertools
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from coopbench import statistics
 from coopbench.exchange.imported import ABSOLUTE, Imported, Run
 from coopbench.exchange.inputs import read_import
-from coopbench.exchange.summary_table import summary_table
-from coopbench.files import write_text
-from coopbench.report.markdown import markdown_table
-from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench_envs.parameters import named
 
-__all__ = ["comparison_table", "read_scores_csv", "save_scores_report"]
+__all__ = ["read_scores_csv"]
 
 _LABELS = ("algorithm", "task", "run")
 
@@ -86,55 +75,3 @@ def _score(where: str, name: str, text: str) -> np.ndarray:
     if not math.isfinite(value):
         raise ValueError(f"{where}, column {name!r} was {text[:40]!r}; allowed: a finite number.")
     return np.array([value])
-
-
-def comparison_table(imported: Imported, metric: str = "return") -> Table:
-    """Return the probability of improvement of every pair of algorithms, with intervals."""
-    notes = Footnotes()
-    columns = (
-        Column("Comparison", "first and second algorithm", numeric=False),
-        Column("P(first better)", "that a run of the first beats one of the second on a task"),
-        Column("95 % interval", "stratified bootstrap over runs"),
-    )
-    groups = (Group("", "", tuple(_comparisons(imported, metric, notes))),)
-    return Table(
-        title=f"Probability of improvement in {metric} on {imported.environment}",
-        columns=columns,
-        groups=groups,
-        footnotes=notes.all(),
-        unit="Unit of inference: runs. It does not depend on the scale of the scores.",
-        kind="",
-    )
-
-
-def _comparisons(imported: Imported, metric: str, notes: Footnotes) -> Iterator[tuple[Entry, ...]]:
-    """Yield the rows of pairs that both have runs on every task."""
-    scores = imported.scores(metric)
-    for first, second in itertools.combinations(imported.algorithms, 2):
-        pair = scores[first], scores[second]
-        name = f"{first} vs {second}"
-        if not all(len(runs) for side in pair for runs in side):
-            flag = notes.mark("no run on some task")
-            yield Entry(name, name), Entry("-", math.nan), Entry("-", math.nan, flag)
-            continue
-        interval = statistics.bootstrap_interval(pair, statistics.probability_of_improvement)
-        low, high = float(interval.low), float(interval.high)
-        yield (
-            Entry(name, name),
-            Entry(f"{float(interval.estimate):.3f}", float(interval.estimate)),
-            Entry(f"{low:.3f} to {high:.3f}", high - low, notes.mark("; ".join(interval.warnings))),
-        )
-
-
-def save_scores_report(imported: Imported, metric: str, path: str | Path) -> Path:
-    """Write the report of imported scores as Markdown, in one atomic step; return its path."""
-    missing = [f"- {text}" for text in imported.missing]
-    parts = [
-        f"# {metric} on {imported.environment}",
-        "These results were made elsewhere: no episode was played again, and nothing is verified.",
-        markdown_table(summary_table(imported, metric)),
-        markdown_table(comparison_table(imported, metric)),
-        *(["Missing:\n\n" + "\n".join(missing)] if missing else []),
-    ]
-    write_text(Path(path), "\n\n".join(parts) + "\n")
-    return Path(path)

@@ -208,43 +208,38 @@ def import_results(
         ),
     ] = "minmax",
     out: Annotated[
-        Path | None, typer.Option(help="With a .csv file: file for the report, as Markdown.")
+        Path | None,
+        typer.Option(
+            help="File for the report: .html for a page, .md for Markdown. Default: none is "
+            "written."
+        ),
     ] = None,
 ) -> None:
     """Summarise results of other tools: interquartile mean, median, mean, optimality gap.
 
-    Of a .csv file of scores, all pairs of algorithms are compared as well.
+    All pairs of algorithms are compared as well.
     """
-    from coopbench.exchange import (
-        SCALES,
-        comparison_table,
-        read_marl_eval,
-        read_scores_csv,
-        save_scores_report,
-        summary_table,
-    )
+    from coopbench.exchange import SCALES, read_marl_eval, read_scores_csv, save_scores_report
+    from coopbench.exchange.scores_report import tables
     from coopbench.playing.recording import check_place
     from coopbench.report.terminal import print_table
     from coopbench_envs.parameters import named
 
-    scaled, is_csv = named("scale", scale, SCALES), file.suffix.lower() == ".csv"
+    scaled = named("scale", scale, SCALES)
     if out is not None:
-        if not is_csv:
-            raise ValueError("--out goes with a .csv file of scores.")
         check_place(out)
-    if is_csv:
-        scores = scaled(read_scores_csv(file, absolute), metric)
-        print_table(summary_table(scores, metric), console())
-        print_table(comparison_table(scores, metric), console())
-        for text in scores.missing:
+    is_csv = file.suffix.lower() == ".csv"
+    read = [read_scores_csv(file, absolute)] if is_csv else read_marl_eval(file, absolute).values()
+    results = [scaled(one, metric) for one in read]
+    if out is not None:
+        save_scores_report(results, metric, out)
+    for one in results:
+        for table in tables(one, metric):
+            print_table(table, console())
+        for text in one.missing:
             say(f"Missing: {text}")
-        if out is not None:
-            say(f"Report: {save_scores_report(scores, metric, out)}")
-        return
-    for results in read_marl_eval(file, absolute).values():
-        print_table(summary_table(scaled(results, metric), metric), console())
-        for text in results.missing:
-            say(f"Missing: {text}")
+    if out is not None:
+        say(f"Report: {out}")
 
 
 def rail_import(
