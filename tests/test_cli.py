@@ -341,6 +341,13 @@ def test_piped_lines_are_whole(tmp_path):
     assert wrong.returncode == 2
 
 
+def test_piped_help_is_not_wrapped(command, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    (line,) = [row for row in command("verify", "--help").out.splitlines() if "--trust" in row]
+    assert line.endswith("repeat for more. Read the code first.")
+    assert "\u2500" not in line
+
+
 def test_the_report_is_written_before_it_is_printed(tmp_path):
     words = [sys.executable, "-m", "coopbench", "evaluate", *SMALL, "-p", "random", "--out", "r"]
     with subprocess.Popen(

@@ -11,16 +11,18 @@ from typing import Any, NoReturn
 __all__ = [
     "KEPT",
     "NOTHING",
+    "UNWRAPPED",
     "console",
     "fail",
     "interruption",
     "message",
     "present",
     "say",
+    "wraps",
 ]
 
 NOTHING = "Nothing was written."
-_UNWRAPPED = 1_000_000  # columns, wider than any table
+UNWRAPPED = 1_000_000  # columns, wider than any table
 KEPT = "Finished cells are kept; rerun the same command to resume."
 
 
@@ -60,10 +62,12 @@ def console(stderr: bool = False) -> Any:
     stream = sys.stderr if stderr else sys.stdout
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="replace")  # an encoding may lack characters of the tables
-    console = Console(stderr=stderr)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(stderr=stderr, width=_UNWRAPPED)
-    return console
+    return Console(stderr=stderr, width=None if wraps(stderr) else UNWRAPPED)
+
+
+def wraps(stderr: bool = False) -> bool:
+    """Return whether lines on standard output or the error stream are wrapped; see ``console``."""
+    return "COLUMNS" in os.environ or (sys.stderr if stderr else sys.stdout).isatty()
 
 
 def present(report: Any, out: Path | None, *, keep: bool = False) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from coopbench import __version__
 from coopbench.cli.commands import catalogue, planning, playing, results, theory
-from coopbench.cli.console import KEPT, fail, message, say
+from coopbench.cli.console import KEPT, UNWRAPPED, fail, message, say, wraps
 
 __all__ = ["app", "main"]
 
@@ -79,8 +79,12 @@ def _options(
 
 def main() -> None:
     """Run the command line: errors are one message without a traceback; 130 after Ctrl-C."""
+    layout: dict[str, Any] = {}
+    if not wraps():  # frames have a width, too
+        layout["terminal_width"] = UNWRAPPED
+    app.rich_markup_mode = None if layout else "rich"
     try:
-        status = app(standalone_mode=False)
+        status = app(standalone_mode=False, **layout)
         if status == 130:  # how the command-line library returns an interruption
             raise KeyboardInterrupt
         sys.exit(status if isinstance(status, int) else 0)
