@@ -1,5 +1,6 @@
 """Protocols of railways: instances as exported, scores of the challenge by hand, the stop rule."""
 
+import json
 import math
 import runpy
 from pathlib import Path
@@ -155,12 +156,25 @@ def test_few_arrivals_end_the_evaluation():
     assert [row.normalised for row in scores.episodes][1:] == [-1.0, -1.0]
     assert "the share arrived in test_00 is 0.000 on average, below 0.25" in str(scores)
     assert "mean share arrived below 0.25" in str(scores)
+    assert [row.arrived for row in scores.episodes] == [0.0] * 3
 
 
-def test_enough_arrivals_do_not():
+def test_enough_arrivals_do_not_and_stand_beside_the_scores(tmp_path):
     for limits, policy in (({"stop_below": None}, "never_depart"), ({}, "prioritised")):
         scores = timed_evaluate(reduced(2, **limits), policy)
         assert [row.outcome for row in scores.episodes] == ["played"] * 2
+    rows = coopbench.evaluate(reduced(2), ["prioritised"]).estimates
+    shares = {row.task: row.mean for row in rows if row.metric == "arrived"}
+    assert scores.arrived == pytest.approx(shares)
+    assert min(shares.values()) > 0
+    mean = f"share arrived {np.mean([*shares.values()]):.3f}"
+    lines = str(scores).splitlines()
+    assert [line.endswith(f", {mean}") for line in lines if line.startswith("Round")] == [True] * 2
+    for task, share in shares.items():
+        line = f"{task}: normalised return {scores.means[task]:.5f}, share arrived {share:.3f}"
+        assert line in lines
+    saved = json.loads(scores.save(tmp_path / "scores.json").read_text())
+    assert saved["arrived"] == scores.arrived
 
 
 def test_a_share_arrived_needs_the_metric(tmp_path):

@@ -128,6 +128,8 @@ def test_scores_are_those_of_the_same_episodes_played_together(tmp_path):
     assert scores.round_two == pytest.approx((1 + flat).sum())
     assert [each.seed for each in scores.episodes] == [3, 4, 5, 6, 7, 3, 4, 5]
     assert {each.steps for each in scores.episodes} == {STEPS}
+    assert {each.arrived for each in scores.episodes} == {None}
+    assert "arrived" not in str(scores)
     assert events[4] == ("alone", 1.0)
     assert events[-1] == ("beside", 1.0)
     assert all(each.slowest > 0 and 0 < each.planning < each.seconds for each in scores.episodes)

@@ -53,6 +53,7 @@ class TimedEpisode:
     episode: int
     seed: int
     normalised: float  # return in [-1, 0]; -1 unless the episode was played to its end
+    arrived: float | None  # share of agents, 0 unless played to its end; None: no such metric
     outcome: Outcome  # failed: the policy raised, or its process died; left out: never begun
     reason: str  # what went wrong; empty if nothing did
     steps: int  # that were played
@@ -79,6 +80,15 @@ class TimedScores:
         }
 
     @property
+    def arrived(self) -> dict[str, float]:
+        """Mean share of agents arrived over all episodes of every task that has this metric."""
+        shares: dict[str, list[float]] = {}
+        for episode in self.episodes:
+            if episode.arrived is not None:
+                shares.setdefault(episode.task, []).append(episode.arrived)
+        return {task: float(np.mean(values)) for task, values in shares.items()}
+
+    @property
     def round_one(self) -> float:
         """Mean over tasks of their mean normalised return, in [-1, 0]."""
         tests = ([e.normalised for e in self.episodes if e.task == t] for t in self.means)
@@ -102,15 +112,26 @@ class TimedScores:
     def __str__(self) -> str:
         outcomes = [episode.outcome for episode in self.episodes]
         counts = (f"{outcomes.count(name)} {name}" for name in dict.fromkeys(outcomes))
+        share = self._share()
+        sums = f"{self.round_two:.3f} (of {len(outcomes)})"
         lines = (
             f"{self.protocol.name}, policy {self.policy!r}, {self.seconds:.1f} s",
             f"Limits: {self.protocol.limits}.",
             f"Episodes: {len(outcomes)}, of which {', '.join(counts)}.",
-            f"Round 1, mean normalised return: {self.round_one:.5f} (from -1 to 0)",
-            f"Round 2, sum of 1 + normalised return: {self.round_two:.3f} (of {len(outcomes)})",
+            f"Round 1, mean normalised return: {self.round_one:.5f} (from -1 to 0){share}",
+            f"Round 2, sum of 1 + normalised return: {sums}{share}",
+            *(
+                f"{task}: normalised return {mean:.5f}, share arrived {self.arrived[task]:.3f}"
+                for task, mean in self.means.items()
+                if task in self.arrived
+            ),
             *self.troubles,
         )
         return "\n".join(lines)
+
+    def _share(self) -> str:
+        """Return the mean over tasks of the share of agents arrived, in words; "" without one."""
+        return f", share arrived {np.mean([*self.arrived.values()]):.3f}" if self.arrived else ""
 
     def save(self, path: str | Path) -> Path:
         """Write scores, episodes, limits and versions to a JSON file; return its path."""
@@ -123,6 +144,7 @@ class TimedScores:
             "round_one": self.round_one,
             "round_two": self.round_two,
             "means": self.means,
+            "arrived": self.arrived,
             "troubles": self.troubles,
             "episodes": [asdict(episode) for episode in self.episodes],
             "seconds": self.seconds,
@@ -221,7 +243,8 @@ def _episodes(game: "_TimedTask", policy: TimedPolicy, clock: Clock) -> Iterator
     for k, seed in enumerate(game.seeds.tolist()):
         end, begun = policy.end, clock.now()
         if end:
-            yield TimedEpisode(task, k, seed, WORST, "left out", end, 0, None, None, 0.0)
+            arrived = game.share(k)
+            yield TimedEpisode(task, k, seed, WORST, arrived, "left out", end, 0, None, None, 0.0)
             continue
         outcome: Outcome = "played"
         try:
@@ -231,7 +254,17 @@ def _episodes(game: "_TimedTask", policy: TimedPolicy, clock: Clock) -> Iterator
         seconds, times = clock.now() - begun, policy.times
         first, slowest = next(iter(times), None), max(times[1:], default=None)
         yield TimedEpisode(
-            task, k, seed, normalised, outcome, reason, game.steps, first, slowest, seconds
+            task=task,
+            episode=k,
+            seed=seed,
+            normalised=normalised,
+            arrived=game.share(k),
+            outcome=outcome,
+            reason=reason,
+            steps=game.steps,
+            planning=first,
+            slowest=slowest,
+            seconds=seconds,
         )
 
 
@@ -255,6 +288,10 @@ class _TimedTask:
     def arrived(self) -> float:
         """Mean share of agents that have arrived, over all episodes; lost ones have 0."""
         return float(self._arrived.mean())
+
+    def share(self, k: int) -> float | None:
+        """Return the share of agents that have arrived in episode k; None if it has no metric."""
+        return float(self._arrived[k]) if ARRIVED in self._engine.spec.metrics else None
 
     @property
     def steps(self) -> int:
