@@ -554,7 +554,8 @@ def test_bad_strikes_trains_and_ways():
         ({"speeds": {"fast": 1.0}}, "a fraction above 0"),
         ({"speeds": {"1": 2.0}}, "numbers from 0 to 1"),
         ({"braking": "0"}, "'braking'"),
-        ({"height": 25, "width": 25, "rail_pairs_in_city": 3}, "1 would fit on 25 x 25"),
+        ({"height": 25, "width": 25, "rail_pairs_in_city": 3}, "only 1 would fit on 25 x 25"),
+        ({"cities": 50}, "'cities' of coopbench/Rail was 50, but only 4 would fit on 30 x 30"),
         ({"line_length": 3}, "line_length"),
     ],
 )

@@ -63,16 +63,20 @@ def longest_limit(p: Any) -> int:
 
 
 def plan_of(p: Any, shares: Mapping[Fraction, float], unit: int, horizon: int) -> Plan:
-    """Return what the generator draws from; ``ValueError`` if two cities do not fit."""
+    """Return what the generator draws from; ``ValueError`` for cities that do not fit.
+
+    As many as it allows fit on a map if they are evenly spaced. Drawn ones may leave less room.
+    """
     radius = p.rail_pairs_in_city + 2
     rows, columns = ((side - 2) // (2 * (radius + 1)) for side in (p.height, p.width))
     room = rows * columns
-    if p.cities > 0 and room < max(2, p.line_length):
+    if p.cities > room:
         raise ValueError(
-            f"Cities of coopbench/Rail with {p.rail_pairs_in_city} pairs of tracks need "
-            f"{2 * (radius + 1)} x {2 * (radius + 1)} cells each, and two more rows and columns: "
-            f"{room} would fit on {p.height} x {p.width}; lines with {p.line_length} stops need "
-            f"{max(2, p.line_length)}. Give more height and width, or fewer pairs."
+            f"Parameter 'cities' of coopbench/Rail was {p.cities}, but only {room} would fit on "
+            f"{p.height} x {p.width}: with 'rail_pairs_in_city' = {p.rail_pairs_in_city} each "
+            f"needs {2 * (radius + 1)} x {2 * (radius + 1)} cells, and the map two more rows and "
+            f"columns. Give more 'height' and 'width', fewer cities or pairs, or cities=0 for a "
+            f"ring of rails."
         )
     if 0 < p.cities < p.line_length:
         raise ValueError(
@@ -85,18 +89,17 @@ def plan_of(p: Any, shares: Mapping[Fraction, float], unit: int, horizon: int) -
     is_type = np.zeros(1 << 16, np.bool_)
     is_type[[code for code, (name, _) in TYPES.items() if name not in _NOT_LAID]] = True
     low, high = p.malfunction_duration
-    cities = min(p.cities, room)
     return Plan(
         speed_units=np.array([int(speed * unit) for speed in shares], np.int64),
         speed_shares=np.cumsum(np.array(list(shares.values()), np.float64)),
         strike_gaps=gaps,
         strike_low=low + 1,
         strike_span=high - low + 1,
-        num_cities=cities,
+        num_cities=p.cities,
         pairs=p.rail_pairs_in_city,
         rails_between=p.rails_between_cities,
         grid_centres=(
-            _grid(p, cities, rows, columns, radius) if p.grid_mode and cities > 0 else _NOWHERE
+            _grid(p, rows, columns, radius) if p.grid_mode and p.cities > 0 else _NOWHERE
         ),
         level_free_share=p.level_free,
         is_type=is_type,
@@ -108,17 +111,17 @@ _NOWHERE = np.zeros(0, np.int64)
 _NOT_LAID = ("empty", "symmetric switch", "dead end")
 
 
-def _grid(p: Any, cities: int, rows: int, columns: int, radius: int) -> np.ndarray:
+def _grid(p: Any, rows: int, columns: int, radius: int) -> np.ndarray:
     """Return the centres of evenly spaced cities, outer ones at the edges, as in flatland-rl."""
-    down = min(rows, math.ceil(math.sqrt(cities * p.height / p.width)))
-    across = min(columns, math.ceil(cities / down))
-    down = max(down, math.ceil(cities / across))  # narrow maps: flatland-rl leaves cities out
+    down = min(rows, math.ceil(math.sqrt(p.cities * p.height / p.width)))
+    across = min(columns, math.ceil(p.cities / down))
+    down = max(down, math.ceil(p.cities / across))  # narrow maps: flatland-rl leaves cities out
     first = radius + 2  # counted without the ring
     lines, files = (
         np.linspace(first, side - first, number).astype(np.int64) + 1
         for side, number in ((p.height, down), (p.width, across))
     )
-    centres: np.ndarray = (lines[None] * (p.width + 2) + files[:, None]).ravel()[:cities]
+    centres: np.ndarray = (lines[None] * (p.width + 2) + files[:, None]).ravel()[: p.cities]
     return centres
 
 

@@ -407,7 +407,15 @@ def observation_space(c: Constants, agent: int) -> Box:
 
 
 def layout(c: Constants) -> Mapping[str, Part]:
-    """Return the parts of an observation."""
+    """Return the parts of an observation, by the parameter ``observation``.
+
+    A tree has n nodes, 1 + 4 + ... + 4**tree_depth of them.
+
+    - tree and tree_raw: distances (n, 6), to_target (n,), trains (n, 5);
+    - global: rails (height, width, 16), trains (height, width, 5), targets (height, width, 2);
+    - short: status (7,), train (4,), times (2,), ways (3, 4);
+    - none: nothing (1,), a zero.
+    """
     nodes, size = len(c.node_level), (c.height, c.width)
     if c.observation_code in (TREE, TREE_RAW):
         return consecutive({"distances": (nodes, 6), "to_target": nodes, "trains": (nodes, 5)})

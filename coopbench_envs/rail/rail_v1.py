@@ -264,7 +264,14 @@ def observation_space(c: Constants, agent: int) -> Box:
 
 
 def layout(c: Constants) -> Mapping[str, Part]:
-    """Return the parts of an observation."""
+    """Return the parts of an observation, by the parameter ``observation``.
+
+    A tree has n nodes, 1 + 4 + ... + 4**tree_depth of them.
+
+    - tree: distances (n, 6), to_target (n,), trains (n, 5), flags (n, 2);
+    - graph: status (7,), train (4,), times (2,), target (1,), waits (2,), ways (3, 3, 14);
+    - global, short and none: as in version 0.
+    """
     nodes = len(c.node_level)
     if c.observation_code == GRAPH:
         return consecutive(graph.PARTS)
