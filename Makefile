@@ -10,7 +10,7 @@ WORKERS ?= 2
 STEPS ?= 4000
 
 .PHONY: report test test-oldest test-newest lint bench docs wheel interop interop-envs format clean
-.PHONY: cuda cuda-ptx cuda-sim peers
+.PHONY: cuda cuda-ptx peers
 
 report: $(VENV)/.core
 	$(BIN)/coopbench evaluate $(PROTOCOL)
@@ -43,10 +43,6 @@ cuda: $(VENV)/.cuda
 # Without one: what the code of every environment consists of. Takes half an hour of one core.
 cuda-ptx: $(VENV)/.test
 	$(BIN)/python tests/ptx.py
-
-# All environments in the simulator of numba.cuda, which runs a thread for each lane.
-cuda-sim: $(VENV)/.test
-	NUMBA_ENABLE_CUDASIM=1 NUMBA_DISABLE_JIT=1 $(BIN)/python tests/fake_gpu.py
 
 bench: $(VENV)/.core
 	$(BIN)/coopbench bench

@@ -1,25 +1,18 @@
 """A stand-in for a GPU, whose memory is the host's and whose functions run as Python.
 
-And what it has in common with a GPU: comparing an engine with that of the CPU.
-
-    NUMBA_DISABLE_JIT=1 python tests/fake_gpu.py [ID ...]
-
-plays environments on it and on the CPU's engine, and prints every array that differs. With
-NUMBA_ENABLE_CUDASIM=1 functions run in the simulator of numba.cuda.
+And what it has in common with a GPU: comparing an engine with that of the CPU. It needs
+NUMBA_DISABLE_JIT=1; with NUMBA_ENABLE_CUDASIM=1 functions run in the simulator of numba.cuda.
 """
 
 import ctypes
-import json
 import os
-import sys
 import types
 
 import numpy as np
 
-from coopbench_envs import engine, ids
 from coopbench_envs.cuda.buffers import DeviceArray
 from coopbench_envs.cuda.gpu import BLOCK
-from coopbench_envs.engine import NEXT_STEP, SAME_STEP, Engine, Finals
+from coopbench_envs.engine import Engine, Finals
 
 SIMULATOR = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
@@ -87,7 +80,11 @@ class FakeGpu:
         words = Words(parameters)
         arguments = [unpacked(argument, words) for argument in program.arguments]
         if SIMULATOR:
-            run[1, lanes](*arguments)
+            from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+
+            # As arrays of a GPU they are neither copied nor have to be contiguous.
+            placed = [FakeCUDAArray(a) if isinstance(a, np.ndarray) else a for a in arguments]
+            run[1, lanes](*placed)
             return
         for self.thread in range(-(-lanes // BLOCK) * BLOCK):
             run(*arguments)
@@ -181,17 +178,3 @@ def random_actions(game, rng):
         return rng.integers(0, choices, game.actions.shape)
     low, high = game.action_bounds()
     return rng.uniform(low, high, game.actions.shape)
-
-
-def main(names):
-    """Print one line of JSON for each environment and mode."""
-    engine.open_gpu = FakeGpu
-    for name in names or [name for name in ids() if name.startswith("coopbench/")]:
-        for mode in (NEXT_STEP, SAME_STEP):
-            with np.errstate(over="ignore"):
-                result = compare(name, mode, horizon=4)
-            print(json.dumps({"id": name, "mode": mode, "differs": result}), flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,8 +1,8 @@
 """Tests of engines on a fake GPU, for a process in which kernels run as Python.
 
-    NUMBA_DISABLE_JIT=1 pytest tests/gpu_cases.py
+    NUMBA_ENABLE_CUDASIM=1 NUMBA_DISABLE_JIT=1 pytest tests/gpu_cases.py
 
-``test_gpu.py`` runs them so.
+``test_gpu.py`` runs them so; without the first name kernels run outside numba.cuda's simulator.
 """
 
 import copy

@@ -1,6 +1,7 @@
 """Engines with device="cuda": on a fake GPU here, and what is said where there is none."""
 
 import ctypes.util
+import importlib.util
 import os
 import subprocess
 import sys
@@ -14,13 +15,19 @@ from coopbench_envs.cuda.arguments import Packed
 from coopbench_envs.cuda.gpu import Gpu, open_gpu, ordinal_of, stream_of
 from coopbench_envs.engine import Engine
 
+SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1"}
+
 
 def test_engines_on_a_fake_gpu():
-    """In a process of its own, in which kernels run as Python."""
+    """In a process of its own, in which kernels run as Python.
+
+    In the simulator of numba-cuda, with a thread for each lane, where that is installed.
+    """
+    simulator = {} if importlib.util.find_spec("numba_cuda") is None else SIMULATED
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/gpu_cases.py"],
         cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTEST_ADDOPTS": ""},
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTEST_ADDOPTS": ""} | simulator,
         capture_output=True,
         text=True,
     )
