@@ -1,13 +1,7 @@
 """The heuristic of SMAC as its paper reports it: orders to attack are given from any distance."""
 
-from typing import NamedTuple
-
-from coopbench.baselines.commanders.smac_heuristic import SmacHeuristic
+from coopbench.baselines.commanders.smac_heuristic import Params, SmacHeuristic
 from coopbench.baselines.policy import Entry, Game
-
-
-class Params(NamedTuple):
-    """No parameters."""
 
 
 def create(game: Game, parameters: Params) -> SmacHeuristic:

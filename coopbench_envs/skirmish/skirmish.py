@@ -130,7 +130,7 @@ def constants_of(p: Params, scenario: Scenario, where: str) -> Constants:
         scenario,
         heights=p.obs_terrain_height,
         rewards=rewards,
-        opponent=OPPONENTS.index(rule_of(p)),
+        opponent=OPPONENTS.index(rule_of(p.opponent)),
         obeys=p.opponent.startswith(POLICY),
     )
     scale = p.reward_scale_rate / army.max_reward if is_scaled(p) else 1.0
@@ -148,9 +148,9 @@ def is_scaled(p: Params) -> bool:
     return p.reward_scale and (not p.reward_sparse or p.smac_quirks)
 
 
-def rule_of(p: Params) -> str:
+def rule_of(opponent: str) -> str:
     """Return what enemies do that no policy plays."""
-    return OPPONENTS[0] if p.opponent.startswith(POLICY) else p.opponent
+    return OPPONENTS[0] if opponent.startswith(POLICY) else opponent
 
 
 def scenario_of(p: Params) -> tuple[Scenario, str]:

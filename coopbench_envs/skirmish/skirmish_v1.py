@@ -155,7 +155,7 @@ def constants(p: Params) -> Constants:
         scenario,
         heights=p.obs_terrain_height,
         rewards=checked.rewards,
-        opponent=OPPONENTS.index(skirmish.rule_of(p)),
+        opponent=OPPONENTS.index(skirmish.rule_of(p.opponent)),
     )
     rules = _rules(p, scenario, army, where)
     return Constants(
@@ -251,7 +251,7 @@ def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
         start=scenario.positions.astype(np.float64),
         max_radius=radius,
         nearby=2 * radius + 2 * LISTED * speed + _SLACK,
-        opponent=OPPONENTS.index(skirmish.rule_of(p)),
+        opponent=OPPONENTS.index(skirmish.rule_of(p.opponent)),
         follows=scenario.follow and p.side == SIDES[0],
         march_x=float(scenario.attack_point[0]),
         march_y=float(scenario.attack_point[1]),
