@@ -392,7 +392,7 @@ BAD = {
     ),
     "overlapping groups": (
         {"groups": [GROUP, ENEMY | {"x": 9.2}]},
-        "group 1: the MARINE .* overlaps the MARINE .* move the groups apart",
+        "group 1: the MARINE .* overlaps the MARINE .* of group 0; move the groups apart",
     ),
     "an unknown unit": (
         {"groups": [GROUP | {"units": {"MARINES": 2}}, ENEMY]},
@@ -405,7 +405,33 @@ BAD = {
     "an unknown entry": ({"attack_points": [1, 2]}, "Unknown entry 'attack_points'.*attack_point"),
     "more healers than targets": (
         {"groups": [GROUP | {"units": {"MEDIVAC": 2, "MARINE": 1}}, ENEMY]},
-        "ALLY has 2 units that heal and 1 that they can heal",
+        "ALLY has 2 units that heal, in group 0, and 1 that they can heal",
+    ),
+    "healers in two groups": (
+        {"groups": [GROUP | {"units": {"MEDIVAC": 1}}, ENEMY, GROUP | {"units": {"MEDIVAC": 1}}]},
+        "ALLY has 2 units that heal, in group 0 and 2, and 0",
+    ),
+    "a unit in small letters": (
+        {"groups": [GROUP | {"units": {"marine": 2}}, ENEMY]},
+        "Unknown unit 'marine' in .*group 0.* Write 'MARINE', in capitals",
+    ),
+    "too few types": (
+        {"groups": [GROUP | {"units": {"MARINE": 2, "ZEALOT": 1}}, ENEMY], "num_unit_types": 1},
+        "'num_unit_types' was 1; allowed: at least 2, because units of a side",
+    ),
+    "fewer types than kinds": (
+        {
+            "groups": [GROUP | {"units": {"MARINE": 1, "ZEALOT": 1, "STALKER": 1}}, ENEMY],
+            "num_unit_types": 2,
+        },
+        "'num_unit_types' was 2; allowed: at least 3",
+    ),
+    "no type for several kinds": (
+        {
+            "groups": [GROUP | {"units": {"MARINE": 2, "ZEALOT": 1}}, ENEMY],
+            **{"num_unit_types": 0, "unit_type_ids": {"MARINE": 0, "ZEALOT": 0}},
+        },
+        "'num_unit_types' was 0; allowed: at least 2",
     ),
     "a ragged terrain": (
         {"terrain_preset": None, "terrain": ["_" * 32] * 31 + ["_" * 31]},

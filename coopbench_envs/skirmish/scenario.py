@@ -58,6 +58,7 @@ class Scenario:
 @dataclass(frozen=True, slots=True)
 class _Group:
     where: str  # how errors call it
+    number: int
     x: float
     y: float
     is_ally: bool
@@ -95,7 +96,7 @@ def read_scenario(path: Path) -> Scenario:
     _check_healers(fields, sides)
     kinds, positions, order, groups_of = _laid_out(groups, counts[0])
     _check_positions(fields, kinds, positions, groups_of, terrain)
-    bits, ids = _type_ids(fields, kinds)
+    bits, ids = _type_ids(fields, kinds, counts[0])
     return Scenario(
         name=str(fields.content.get("name", path.stem)),
         kinds=kinds,
@@ -142,12 +143,13 @@ def _groups(fields: Fields, path: Path) -> list[_Group]:
     return [
         _Group(
             where=entry.where,
+            number=k,
             x=entry.number("x", -1e6, 1e6),
             y=entry.number("y", -1e6, 1e6),
             is_ally=entry.word("faction", _SIDES) == "ALLY",
             kinds=_kinds(entry, fields, path),
         )
-        for entry in _entries(fields)
+        for k, entry in enumerate(_entries(fields))
     ]
 
 
@@ -166,6 +168,8 @@ def _kind(fields: Fields, path: Path, name: str, where: str) -> UnitType:
     file = _unit_file(fields, path, name)
     if len(file.name) > _LONGEST_NAME or not file.is_file():
         message = unknown("unit", name, bundled_units(), where)
+        if name.upper() in bundled_units():
+            message += f" Write {name.upper()!r}, in capitals."
         raise ValueError(f"{message} A unit of your own is read from {str(file)!r}.")
     return read_unit(file, name.removesuffix(".json"))
 
@@ -184,9 +188,11 @@ def _check_healers(fields: Fields, sides: Sequence[Sequence[_Group]]) -> None:
         healers = sum(kind.heals for group in side for kind in group.kinds)
         others = sum(not kind.heals for group in side for kind in group.kinds)
         if healers > others:
+            groups = [str(g.number) for g in side if any(kind.heals for kind in g.kinds)]
             raise ValueError(
-                f"{fields.where}: {name} has {healers} units that heal and {others} that they can "
-                f"heal; add units that fight, or leave healers out."
+                f"{fields.where}: {name} has {healers} units that heal, in group "
+                f"{' and '.join(groups)}, and {others} that they can heal; add units that fight, "
+                f"or leave healers out."
             )
 
 
@@ -262,7 +268,7 @@ def _check_positions(
             if distance < 0.99 * (kinds[u].radius + kinds[v].radius):
                 raise ValueError(
                     f"{where} overlaps the {kinds[v].name} at ({positions[v][0]:.2f}, "
-                    f"{positions[v][1]:.2f}) of another group; move the groups apart."
+                    f"{positions[v][1]:.2f}) of group {groups[v].number}; move the groups apart."
                 )
 
 
@@ -283,10 +289,20 @@ def _shields(fields: Fields, kinds: Sequence[UnitType], num_allies: int) -> tupl
     )
 
 
-def _type_ids(fields: Fields, kinds: Sequence[UnitType]) -> tuple[int, np.ndarray]:
-    """Return the number of entries for the kind of a unit, and the entry of each unit."""
+def _type_ids(fields: Fields, kinds: Sequence[UnitType], num_allies: int) -> tuple[int, np.ndarray]:
+    """Return the number of entries for the kind of a unit, and the entry of each unit.
+
+    Where each side has units of one kind alone, no entry need tell them apart.
+    """
     names = list(dict.fromkeys(kind.name for kind in kinds))
     bits = fields.whole("num_unit_types", 0, _MOST, len(names))
+    sides = kinds[:num_allies], kinds[num_allies:]
+    if any(len({kind.name for kind in side}) > 1 for side in sides):
+        fewest = 2 if "unit_type_ids" in fields else len(names)
+        if bits < fewest:
+            raise fields.wrong(
+                "num_unit_types", f"at least {fewest}, because units of a side are of several kinds"
+            )
     if bits <= 1:
         return 0, np.zeros(len(kinds), np.int64)
     ids = fields.mapping("unit_type_ids") or {name: k for k, name in enumerate(names)}
