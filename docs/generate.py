@@ -17,6 +17,7 @@ import speed_tables
 
 import coopbench_envs
 from coopbench import catalogue
+from coopbench.analysis.battles import load_battles
 from coopbench.analysis.findings import MAKERS, row_types
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.registry import learners, preset
@@ -25,7 +26,6 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench.theory import load_certificate
-from coopbench.theory.battles.certificates import load_battles
 from coopbench.theory.battles.pages import battles_page
 from coopbench.theory.pages import certificate_page
 from coopbench_envs.parameters import Allowed

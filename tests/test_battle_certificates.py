@@ -1,10 +1,15 @@
-"""Certificates of battles: stored figures are played again, and the pages say what they show."""
+"""Certificates of battles: stored figures are played again; pages and reports show them."""
 
 import dataclasses
 
+import builders
 import numpy as np
 import pytest
 
+from coopbench.analysis import battles
+from coopbench.analysis.battles import FIRST, BattleFigure, load_battles
+from coopbench.analysis.certificates import certified_tasks
+from coopbench.analysis.findings import Findings
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
@@ -15,15 +20,11 @@ from coopbench.baselines.strategies.plans import (
     plan_of,
     unpacked_plan,
 )
-from coopbench.theory.battles import certificates
-from coopbench.theory.battles.certificates import (
-    EVALUATION,
-    FIRST,
-    BattleFigure,
-    load_battles,
-    measured,
-    play_battle,
-)
+from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.protocol.loading import load_protocol
+from coopbench.report.tables.certificates import certificate_table
+from coopbench.theory import load_certificate
+from coopbench.theory.battles.certificates import EVALUATION, measured, play_battle
 from coopbench.theory.battles.pages import PUBLISHED, battles_page, conclusion
 from coopbench.theory.battles.search import Budget, searched
 from coopbench.theory.battles.seeds import masked_plans, pushed, unmasked_plans
@@ -96,6 +97,59 @@ def test_the_page_has_every_battle():
     for one in load_battles(V1).values():
         assert one.battle in page
         assert f"{one.figures['masked'].win:.3f}" in page
+
+
+def played(name, task_id, score=None):
+    """Return a protocol, and a table in which somebody has played one of its tasks."""
+    protocol = load_protocol(name)
+    block = builders.make_block(Cell(task_id, "random", None), np.zeros((4, 3)))
+    if score is not None:
+        report = protocol.report.model_copy(update={"score": score})
+        protocol = protocol.model_copy(update={"report": report})
+    return protocol, EpisodeTable((block,))
+
+
+@pytest.mark.parametrize(
+    ("name", "task_id", "battle"),
+    [
+        ("skirmish-standard", "2s3z", "Skirmish-v1/2s3z-drawn"),
+        ("skirmish-standard", "zerg_5_vs_5", "Skirmish-v1/zerg-5-5-drawn"),
+        ("skirmish-published", "2s3z", "Skirmish-v0/2s3z"),
+    ],
+)
+def test_a_report_shows_the_certificates_of_its_battles(name, task_id, battle):
+    (row,) = certified_tasks(*played(name, task_id))
+    stored = STORED[battle]
+    assert (row.task, row.met) == (task_id, stored.needs_sight)
+    assert (row.blind_score, row.blind_low) == (stored.blind.win, stored.blind.win_low)
+    assert row.observing_score == stored.figures[stored.reactive].win
+    assert row.most == 0.5 * row.observing_score
+    assert (row.blind_score <= row.most) == row.met
+
+
+def test_a_report_shows_the_certificates_of_its_games():
+    for name in ("coopetition-standard", "coopetition-standard-10"):
+        for task_id in ("trust-dilemma", "slcd.focal"):
+            (row,) = certified_tasks(*played(name, task_id))
+            stored = load_certificate(load_protocol(name).task_of(task_id).env)
+            scores = [stored.score(task_id, kind) for kind in ("constant", "sequence")]
+            assert row.blind_score == pytest.approx(max(scores))
+            assert row.observing_score == pytest.approx(stored.score(task_id, "memory"))
+            assert (row.most, row.met) == (0.3, True)
+
+
+def test_certificates_are_not_those_of_other_scores_and_games():
+    assert not certified_tasks(*played("skirmish-standard", "2s3z", "return"))
+    assert not certified_tasks(*played("coopetition-standard", "trust-dilemma", "return"))
+    assert not certified_tasks(*played("coopetition-published", "trust-dilemma"))
+
+
+def test_the_table_of_certificates_says_which_claims_hold():
+    protocol, table = played("skirmish-published", "2s3z")
+    rows = certified_tasks(protocol, table)
+    shown = certificate_table(Findings(protocol, table, (), (), (), (), certificates=rows))
+    assert [entry.text for entry in shown.groups[0].rows[0]][-2:] == ["0.500", "no"]
+    assert certificate_table(Findings(protocol, table, (), (), (), ())) is None
 
 
 def test_intervals_of_a_share():
@@ -183,7 +237,7 @@ def test_the_policy_finds_plans_for_shifted_starts_and_drawn_teams(parameters, b
 
 def test_the_policy_names_battles_without_a_certificate():
     with pytest.raises(ValueError, match=r"it has no certificate; there are those of .*3m-drawn"):
-        make_policy("open_loop", Game.at(V1, map="25m"))
+        make_policy("open_loop", Game.at(V1, map="3m", side="enemies"))
 
 
 @pytest.mark.parametrize("masks", [True, False])
@@ -232,9 +286,9 @@ def test_certify_compares_with_what_is_stored_on_skirmish_v1(command, monkeypatc
     short = measured(load_battles(V1)[name], 6)
     figures = short.figures | {"kite": dataclasses.replace(short.figures["kite"], wins=6)}
     wrong = dataclasses.replace(short, figures=figures)
-    monkeypatch.setattr(certificates, "load_battles", lambda _: {name: short})
+    monkeypatch.setattr(battles, "load_battles", lambda _: {name: short})
     assert f"{name}: as stored" in command("certify", "Skirmish-v1").out
-    monkeypatch.setattr(certificates, "load_battles", lambda _: {name: wrong})
+    monkeypatch.setattr(battles, "load_battles", lambda _: {name: wrong})
     text = command("certify", "Skirmish-v1", "--task", name, status=1).out
     assert f"{name}: differs from what is stored" in text
     for word in (["--search"], ["--task", "3m-drawm"]):

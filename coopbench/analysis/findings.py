@@ -14,6 +14,7 @@ import numpy as np
 
 from coopbench.analysis.ablations import Ablation, ablations
 from coopbench.analysis.aggregates import Aggregate, aggregates
+from coopbench.analysis.certificates import CertifiedTask, certified_tasks
 from coopbench.analysis.comparisons import (
     Comparison,
     GroupComparison,
@@ -73,6 +74,7 @@ MAKERS: dict[str, Maker] = {
     "models": model_estimates,
     "published": published_returns,
     "published_aggregates": published_aggregates,
+    "certificates": certified_tasks,
     "interquartile": interquartile_means,
     "ablations": ablations,
     "effects": effects,
@@ -87,7 +89,10 @@ MAKERS: dict[str, Maker] = {
 
 # Parts that few reports have: files of the others do not hold them.
 RARE = frozenset(
-    {"published_aggregates", "interquartile", "ablations", "effects", "sensitivity", "medians"}
+    {
+        *("published_aggregates", "certificates", "interquartile", "ablations", "effects"),
+        *("sensitivity", "medians"),
+    }
 )
 
 
@@ -108,6 +113,7 @@ class Findings:
     published: tuple[PublishedReturn, ...] = ()
     # of these, over each group
     published_aggregates: tuple[PublishedAggregate, ...] = ()
+    certificates: tuple[CertifiedTask, ...] = ()  # of tasks that have one
     interquartile: tuple[InterquartileMean, ...] = ()  # of every metric, by task and by group
     ablations: tuple[Ablation, ...] = ()
     effects: tuple[Effect, ...] = ()

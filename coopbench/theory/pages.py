@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from coopbench.analysis.certificates import BLIND, OBSERVING
 from coopbench.report.markdown import rows_table
 from coopbench.theory.certificates import REPEATED, Certificate
 from coopbench.theory.criteria import criteria_table
@@ -11,12 +12,8 @@ __all__ = ["bounds_lines", "certificate_page"]
 _NAMES = {
     "high": "upper bound",
     "low": "lower bound",
-    "memory": "best rule with memory of the others' conduct",
-    "partner": "best rule on all observations",
-    "blind": "best rule that ignores partners",
-    "public": "best rule on public state and time",
-    "sequence": "best fixed sequence",
-    "constant": "best constant",
+    **OBSERVING,
+    **BLIND,
     "bayesian": "knows the pool, not the partner",
     "always_defect": "`always_defect`",
     "cooperator": "`cooperator`",

@@ -41,10 +41,10 @@ def certify(
     a criterion does not hold. Of Skirmish, the plans and scripts of each battle are played again,
     and the exit status is 1 if a figure is not the stored one.
     """
+    from coopbench.analysis.battles import load_battles
     from coopbench.files import write_text
     from coopbench.theory import certify as run
     from coopbench.theory import load_certificate, read_certificate
-    from coopbench.theory.battles.certificates import load_battles
     from coopbench.theory.pages import bounds_lines, certificate_page
 
     errors = console(stderr=True)
@@ -77,7 +77,8 @@ def certify(
 
 def _replay_battles(env_id: str, names: list[str] | None) -> None:
     """Play the certificates of these battles again; exit with status 1 if a figure differs."""
-    from coopbench.theory.battles.certificates import load_battles, measured
+    from coopbench.analysis.battles import load_battles
+    from coopbench.theory.battles.certificates import measured
     from coopbench.theory.battles.pages import battles_page
     from coopbench_envs.parameters import named
 

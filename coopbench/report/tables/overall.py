@@ -9,6 +9,7 @@ from coopbench.analysis.samples import Scale as ScoreScale
 from coopbench.analysis.samples import score_scales
 from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
 from coopbench.report.tables.aggregates import runs_table
+from coopbench.report.tables.certificates import certificate_table
 from coopbench.report.tables.learning import efficiency_table, late_table
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.published import (
@@ -146,7 +147,11 @@ EXTRA_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
     published_table,
 )
 # Those with rows for every task: left out where only an overview is printed.
-LONG_TABLES: tuple[Callable[[Findings], Table | None], ...] = (interquartile_table, summary_table)
+LONG_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
+    certificate_table,
+    interquartile_table,
+    summary_table,
+)
 
 
 def extra_tables(findings: Findings, whole: bool = True) -> list[Table]:

@@ -6,177 +6,25 @@ search nor the training has met. They are data files of ``coopbench.baselines``,
 beside them; the policy ``open_loop`` plays their plans.
 """
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
+from coopbench.analysis.battles import PLAYERS, BattleCertificate, BattleFigure
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.player import Player
-from coopbench.baselines.strategies.certified import certified_battles, learned_policy
+from coopbench.baselines.strategies.certified import learned_policy
 from coopbench.baselines.strategies.plans import BattlePlan, plan_of
-from coopbench.statistics import t_interval
 from coopbench_envs.core import draw, streams
 from coopbench_envs.engine import Engine
 
-__all__ = [
-    "EVALUATION",
-    "LEARNED",
-    "LEARNED_BLIND",
-    "PLAYERS",
-    "SCRIPTS",
-    "BattleCertificate",
-    "BattleFigure",
-    "load_battles",
-    "measured",
-    "play_battle",
-]
+__all__ = ["EVALUATION", "measured", "play_battle"]
 
 EVALUATION = 1_000_000  # first seed of the episodes of the figures
-LEARNED, LEARNED_BLIND = "learned", "learned_blind"
-WHOLE = 20.0  # return of a victory without regeneration
-FIRST = 4  # episodes whose returns are stored one by one
-_Z = 1.959963984540054  # quantile 0.975 of the normal distribution
-
-# Players of a certificate, by name: text, and parameters of the battle beside the map's.
-PLAYERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "random": ("random legal actions", {}),
-    "unmasked": ("best plan found, without the mask", {}),
-    "masked": ("best plan found, with the mask", {}),
-    "attack_nearest": ("`attack_nearest`", {}),
-    "smac_heuristic": ("`smac_heuristic`", {}),
-    "free": ("`smac_heuristic_free`", {"free_orders": True}),
-    "focus_fire": ("`focus_fire`", {}),
-    "kite": ("`kite`", {}),
-    # Where the certificate has such policies.
-    LEARNED: ("learned", {}),
-    LEARNED_BLIND: ("learned without observations", {}),
-}
-# Those that see nothing but, some of them, which choices are legal.
-_BLIND = ("masked", "unmasked", LEARNED_BLIND)
-# Those who react to what they see, with legal actions only.
-SCRIPTS = ("attack_nearest", "smac_heuristic", "focus_fire", "kite")
-
-
-@dataclass(frozen=True)
-class BattleFigure:
-    """What one player reaches, with ends of 95 % intervals; returns are shares of 20."""
-
-    episodes: int
-    wins: int
-    win_low: float  # Wilson's interval
-    win_high: float
-    score: float  # mean return, 1 for a victory without regeneration
-    score_low: float  # interval of the t distribution
-    score_high: float
-    first: list[float]  # returns of the first episodes, before the division
-
-    @property
-    def win(self) -> float:
-        """Share of episodes won."""
-        return self.wins / self.episodes
-
-    @classmethod
-    def of(cls, wins: np.ndarray, returns: np.ndarray) -> "BattleFigure":
-        """Summarise episodes."""
-        low, high = _wilson(int(wins.sum()), len(wins))
-        shares = returns / WHOLE
-        mean = float(shares.mean())
-        interval = t_interval(shares) if np.ptp(shares) > 0.0 else None
-        return cls(
-            episodes=len(wins),
-            wins=int(wins.sum()),
-            win_low=round(low, 6),
-            win_high=round(high, 6),
-            score=round(mean, 6),
-            score_low=round(mean if interval is None else float(interval.low), 6),
-            score_high=round(mean if interval is None else float(interval.high), 6),
-            first=[float(value) for value in returns[:FIRST]],
-        )
-
-
-@dataclass(frozen=True)
-class BattleCertificate:
-    """One battle: its plans, how they were found, and what players reach."""
-
-    env_id: str
-    parameters: dict[str, Any]  # of the environment: the map, and the start where it has one
-    search: dict[str, dict[str, Any]]  # "masked", "unmasked" -> budget, seed, episodes, steps
-    plans: dict[str, list[list[str]]]  # as ``packed_plan`` writes them
-    figures: dict[str, BattleFigure]  # player -> figure
-    # Of each learned policy: protocol, task, learner, hyperparameters, the number of trainings of
-    # which it is the best, its seed, their budget, and the steps of the checkpoint.
-    training: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @property
-    def players(self) -> tuple[str, ...]:
-        """Names of those who have played."""
-        trained = (LEARNED, LEARNED_BLIND)
-        return tuple(name for name in PLAYERS if name not in trained or name in self.training)
-
-    @property
-    def name(self) -> str:
-        """Map or drawn teams, and start: ``3m-drawn``, ``terran-5-5-drawn``."""
-        start = [self.parameters["start"]] if "start" in self.parameters else []
-        return "-".join([*self._who(), *start])
-
-    @property
-    def battle(self) -> str:
-        """The map, or the teams that are drawn: ``terran 5 against 5``."""
-        first, *sizes = self._who()
-        return " ".join([first, " against ".join(sizes)]) if sizes else first
-
-    def _who(self) -> list[str]:
-        """Return the map, or race and sizes of drawn teams."""
-        keys = ("map",) if "map" in self.parameters else ("race", "num_agents", "num_enemies")
-        return [str(self.parameters[key]) for key in keys]
-
-    @property
-    def blind(self) -> BattleFigure:
-        """The best of both plans and the policy that was trained without observations."""
-        figures = [self.figures[name] for name in _BLIND if name in self.players]
-        return max(figures, key=lambda one: (one.win, one.score))
-
-    @property
-    def reactive(self) -> str:
-        """Name of the best script, or of the learned policy if that is better."""
-        players = [name for name in (*SCRIPTS, LEARNED) if name in self.players]
-        return max(players, key=lambda one: (self.figures[one].win, self.figures[one].score))
-
-    @property
-    def needs_sight(self) -> bool:
-        """Whether blind play wins at most half as often as the best reactive play, which wins."""
-        best = self.figures[self.reactive].win
-        return best > 0.0 and self.blind.win <= 0.5 * best
-
-    @property
-    def is_shown_to_need_sight(self) -> bool:
-        """Whether the intervals agree: the blind one ends below half of where the other begins."""
-        return self.blind.win_high <= 0.5 * self.figures[self.reactive].win_low
-
-    @property
-    def is_never_won(self) -> bool:
-        """Whether neither blind nor reactive play has won an episode."""
-        return self.figures[self.reactive].wins + self.blind.wins == 0
-
-    def to_json(self) -> str:
-        """Write as JSON with sorted keys."""
-        return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "BattleCertificate":
-        """Read what ``to_json`` has written, parsed."""
-        figures = {name: BattleFigure(**value) for name, value in content["figures"].items()}
-        return cls(**{**content, "figures": figures})
-
-
-def load_battles(env_id: str) -> dict[str, BattleCertificate]:
-    """Return the certificates of an environment's battles that this package contains, by name."""
-    return {name: BattleCertificate.of(one) for name, one in certified_battles(env_id).items()}
 
 
 def play_battle(
@@ -230,11 +78,3 @@ def _policy(certificate: BattleCertificate, player: str, engine: Engine) -> Any:
     if player in certificate.training:
         return read_policy(learned_policy(certificate.env_id, certificate.name, player))
     return "smac_heuristic_free" if player == "free" else player
-
-
-def _wilson(wins: int, episodes: int) -> tuple[float, float]:
-    """Return the ends of Wilson's 95 % interval of a share."""
-    share, square = wins / episodes, _Z * _Z / episodes
-    middle = (share + square / 2) / (1 + square)
-    half = _Z * np.sqrt(share * (1 - share) / episodes + square / (4 * episodes)) / (1 + square)
-    return max(0.0, float(middle - half)), min(1.0, float(middle + half))

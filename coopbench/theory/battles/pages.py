@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from coopbench.analysis.battles import PLAYERS, BattleCertificate, BattleFigure
 from coopbench.report.markdown import rows_table
-from coopbench.theory.battles.certificates import PLAYERS, BattleCertificate, BattleFigure
 
 __all__ = ["PUBLISHED", "battles_page", "conclusion"]
 

@@ -1,0 +1,156 @@
+"""Certificates beside the results: what play that observes nothing reaches on the same tasks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from coopbench.analysis.battles import PLAYERS, BattleCertificate, load_battles
+from coopbench.baselines.strategies.certified import certified
+from coopbench.episodes.table import EpisodeTable
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Bounds, Task
+from coopbench_envs.foreign_names import is_foreign
+from coopbench_envs.parameters import resolve
+from coopbench_envs.registration import spec
+
+__all__ = ["BLIND", "OBSERVING", "CertifiedTask", "certified_tasks"]
+
+_Z = 1.959963984540054  # quantile 0.975 of the normal distribution
+# Figures of a game's certificate: play that observes nothing but the time, and rules that observe.
+BLIND = {"sequence": "best fixed sequence", "constant": "best constant"}
+OBSERVING = {
+    "memory": "best rule with memory of the others' conduct",
+    "partner": "best rule on all observations",
+    "blind": "best rule that ignores partners",
+    "public": "best rule on public state and time",
+}
+
+
+@dataclass(frozen=True)
+class CertifiedTask:
+    """What a task's certificate says of blind play and of play that observes.
+
+    Scores are normalised as those of the report, with 95 % intervals. They are those of the
+    certificate, not of the report's episodes.
+    """
+
+    task: str
+    blind: str  # best play that observes nothing but the time, or which choices are legal
+    blind_score: float
+    blind_low: float
+    blind_high: float
+    observing: str  # best play that observes
+    observing_score: float
+    observing_low: float
+    observing_high: float
+    most: float  # score of blind play up to which the claim holds
+    met: bool  # the claim: blind play does not go far on this task
+
+
+class _Play(NamedTuple):
+    """Who plays, and the score with its interval."""
+
+    name: str
+    score: float
+    low: float
+    high: float
+
+
+def certified_tasks(protocol: Protocol, table: EpisodeTable) -> tuple[CertifiedTask, ...]:
+    """Look up what the certificates of this package say of the tasks that were played.
+
+    A certificate is about a game with its parameters and partners, and about a score.
+    """
+    played = {task for task, _ in table.pairs}
+    tasks = (task for task in protocol.task if task.id in played and not is_foreign(task.env))
+    rows = (_battle(protocol, task) or _game(protocol, task) for task in tasks)
+    return tuple(row for row in rows if row is not None)
+
+
+@cache
+def _battles(env_id: str) -> tuple[BattleCertificate, ...]:
+    return tuple(load_battles(env_id).values())
+
+
+def _battle(protocol: Protocol, task: Task) -> CertifiedTask | None:
+    """Return what the certificate of a battle says; it counts victories."""
+    if protocol.report.score != "win" or task.partners:
+        return None
+    environment = spec(task.env)
+    wanted = resolve(environment.params, task.parameters, environment.id)
+    for certificate in _battles(environment.id):
+        if resolve(environment.params, certificate.parameters, environment.id) == wanted:
+            break
+    else:
+        return None
+    blind, observing = (
+        _share(certificate, player, task.bounds)
+        for player in (certificate.best_blind, certificate.reactive)
+    )
+    most = 0.5 * certificate.figures[certificate.reactive].win
+    return _row(task, blind, observing, _on_scale(most, task.bounds), certificate.needs_sight)
+
+
+def _share(certificate: BattleCertificate, player: str, bounds: Bounds) -> _Play:
+    """Return the share of battles that a player wins."""
+    figure, name = certificate.figures[player], PLAYERS[player][0].replace("`", "")
+    shares = figure.win, figure.win_low, figure.win_high
+    return _Play(name, *(_on_scale(share, bounds) for share in shares))
+
+
+def _on_scale(share: float, bounds: Bounds) -> float:
+    return (share - bounds.low) / (bounds.high - bounds.low)
+
+
+def _row(task: Task, blind: _Play, observing: _Play, most: float, met: bool) -> CertifiedTask:
+    return CertifiedTask(
+        task=task.id,
+        blind=blind.name,
+        blind_score=blind.score,
+        blind_low=blind.low,
+        blind_high=blind.high,
+        observing=observing.name,
+        observing_score=observing.score,
+        observing_low=observing.low,
+        observing_high=observing.high,
+        most=most,
+        met=met,
+    )
+
+
+def _game(protocol: Protocol, task: Task) -> CertifiedTask | None:
+    """Return what the certificate of a game says, in the score of the protocol that it is about."""
+    try:
+        content = certified(spec(task.env).id)
+    except FileNotFoundError:
+        return None
+    source = _certified_protocol(content["protocol"])
+    alike = [one.id for one in source.task if _what(one) == _what(task)]
+    ids = [name for name in alike if name in content["figures"]]
+    if not ids or protocol.report.score != source.report.score:
+        return None
+    figures = content["figures"][ids[0]]
+    names = {f"{ids[0]}: {best}{kind}" for kind in BLIND for best in ("", "best ")}
+    required = [row for row in content["criteria"] if row["name"] in names]
+    blind, observing = (_best(figures, kinds) for kinds in (BLIND, OBSERVING))
+    most = min(row["bound"] for row in required)
+    return _row(task, blind, observing, most, all(row["met"] for row in required))
+
+
+@cache
+def _certified_protocol(name: str) -> Protocol:
+    return load_protocol(name)
+
+
+def _what(task: Task) -> tuple[Any, ...]:
+    return task.env, task.parameters, task.partners
+
+
+def _best(figures: Mapping[str, Any], kinds: Mapping[str, str]) -> _Play:
+    """Return the best of some kinds of play, on the scale from the lower to the upper bound."""
+    low, width = figures["low"]["value"], figures["high"]["value"] - figures["low"]["value"]
+    kind = max((kind for kind in kinds if kind in figures), key=lambda k: figures[k]["value"])
+    score, half = (figures[kind]["value"] - low) / width, _Z * figures[kind]["error"] / width
+    return _Play(kinds[kind], score, score - half, score + half)
