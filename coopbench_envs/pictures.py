@@ -1,15 +1,18 @@
 """Pictures and texts of one lane: those of its environment, or what the agents observe."""
 
+import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
+from coopbench_envs.core import EnvSpec
 from coopbench_envs.engine import Engine
 from coopbench_envs.layouts import Part
 from coopbench_envs.rendering import BLUE, GRID, INK, PALE, Canvas
 
-__all__ = ["picture", "text"]
+__all__ = ["check_picture_options", "picture", "text"]
 
 _AGENTS, _ENTRIES = 24, 32  # rows of agents, and entries of a part, that are shown at most
 _WIDTH, _LEAST = 1400, 320  # pixels across: parts beyond are left out; and at least so many
@@ -18,16 +21,35 @@ _SMALL = 11  # size of letters
 _NUMBERS = 8  # entries of a part in the text
 
 
-def picture(engine: Engine, lane: int = 0) -> np.ndarray:
+def check_picture_options(spec: EnvSpec, names: Iterable[str]) -> None:
+    """Raise ``ValueError`` for an option that pictures of a game do not have.
+
+    Its options are the arguments of ``EnvSpec.picture`` that are given by keyword alone.
+    """
+    arguments = {} if spec.picture is None else inspect.signature(spec.picture).parameters
+    allowed = [name for name, a in arguments.items() if a.kind is a.KEYWORD_ONLY]
+    for name in names:
+        if name not in allowed:
+            raise ValueError(
+                f"Pictures of {spec.id} have no option {name!r}; allowed: "
+                f"{', '.join(allowed) or 'none'}. Leave it out."
+            )
+
+
+def picture(engine: Engine, lane: int = 0, **options: Any) -> np.ndarray:
     """Draw one lane, uint8 (height, width, 3): as its environment does, or what agents observe.
 
     Without a picture of its own a game is drawn as one row per agent with one bar per entry of the
     agent's observation, under the names of the parts, from the lowest to the highest value of the
     observation space. Entries that have no bounds are drawn as x / (1 + |x|) between -1 and 1.
+    ``options`` are those of the game's pictures, such as ``sight=True`` for battles; another one
+    raises ``ValueError``.
     """
+    check_picture_options(engine.spec, options)
     draw = engine.spec.picture
     if draw is not None:
-        image: np.ndarray = draw(engine.constants, engine.lane_state(lane), engine.agents)
+        fields = engine.lane_state(lane)
+        image: np.ndarray = draw(engine.constants, fields, engine.agents, **options)
         return image
     return _bars(engine, lane)
 

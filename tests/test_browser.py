@@ -13,6 +13,7 @@ from builders import make_task, make_training, small_protocol
 from playwright.sync_api import expect, sync_playwright
 
 import coopbench
+import coopbench_envs
 
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 
@@ -163,14 +164,76 @@ def _steps(player):
     return player.locator("#now dd").first
 
 
+SHOWN = [name for name in coopbench_envs.ids() if coopbench_envs.spec(name).scene is not None]
+
+
+@pytest.fixture(scope="module", params=[*SHOWN, "coopbench/TrustDilemma-v1"])
+def page(request, tmp_path_factory):
+    """The page of an episode in one game of every kind of scene, and in one without a scene."""
+    made = coopbench.record(request.param, "random", seed=3, horizon=40)
+    return made.to_html(tmp_path_factory.mktemp("pages") / "episode.html")
+
+
 @pytest.mark.parametrize("size", WIDTHS.values(), ids=WIDTHS)
-def test_the_page_of_an_episode_plays(browser, tmp_path, size):
-    world = {"num_agents": 3, "horizon": 40, "map_params": {"num_rows": 6, "num_cols": 6}}
-    made = coopbench.record("Routing-v0", "greedy", seed=3, **world)
+def test_the_page_of_an_episode_plays(browser, page, size):
     with watched(browser, size) as watch:
-        watch.open(made.to_html(tmp_path / "episode.html"))
+        watch.open(page)
         expect(_steps(watch.page)).not_to_have_text(re.compile("^0 /"))
         assert watch.page.locator("h1").is_visible()
         assert watch.widths()[0] <= watch.widths()[1]
+        for box in watch.page.locator("input[type=checkbox]").all():
+            box.click()
+        watch.page.get_by_role("button", name="To the end (End)").click()
+        assert watch.widths()[0] <= watch.widths()[1]
         assert watch.complaints == []
         assert watch.outside() == []
+
+
+def _fact(page, name):
+    """What the list beside the stage says of ``name`` now."""
+    row = page.locator("#now > div", has=page.get_by_text(name, exact=True))
+    return row.locator("dd").inner_text()
+
+
+def _shade(page, x, y):
+    """The colour of a point of the stage, in shares of its sides."""
+    return page.evaluate(
+        "([x, y]) => { const c = document.getElementById('stage'); return [...c.getContext('2d')"
+        ".getImageData(x * c.width, y * c.height, 1, 1).data].slice(0, 3); }",
+        [x, y],
+    )
+
+
+def test_a_battle_is_followed_and_shows_sight(browser, tmp_path):
+    made = coopbench.record("Skirmish-v1", "attack_nearest", seed=3, map="3m", start="fixed")
+    with watched(browser, WIDTHS["desktop"]) as watch:
+        page = watch.open(made.to_html(tmp_path / "battle.html")).page
+        page.get_by_role("button", name="To the start (Home)").click()
+        assert _fact(page, "agents left") == "3 / 3"
+        narrow = page.locator("#stage").bounding_box()
+        page.locator("#sight").check()  # all ground is shown, and what nobody sees is darker
+        assert page.locator("#stage").bounding_box() != narrow
+        assert max(_shade(page, 0.98, 0.5)) < min(_shade(page, 0.3, 0.5)) - 40
+        page.locator("#sight").uncheck()
+        assert page.locator("#stage").bounding_box() == narrow
+        *_, engine = made.play()
+        page.get_by_role("button", name="To the end (End)").click()
+        fallen = int(engine.control.measures[0][1])
+        assert _fact(page, "agents left") == f"{3 - fallen} / 3"
+        assert watch.complaints == []
+
+
+def test_a_train_is_followed_by_its_row(browser, tmp_path):
+    made = coopbench.record("Rail-v0", "shortest_path", seed=4, num_agents=4, malfunction_rate=0.03)
+    *_, engine = made.play()
+    arrival, due = engine.state.arrival[0], engine.state.due[0]
+    with watched(browser, WIDTHS["phone"]) as watch:
+        page = watch.open(made.to_html(tmp_path / "rail.html")).page
+        page.get_by_role("button", name="To the end (End)").click()
+        assert _fact(page, "trains arrived") == f"{(arrival >= 0).sum()} / 4"
+        for train in range(4):
+            page.locator("#rows").click(position={"x": 80, "y": 14 * train + 7})
+            late = max(0, int(arrival[train] - due[train]))
+            words = "not arrived" if arrival[train] < 0 else f"{late} late" if late else "on time"
+            assert _fact(page, f"train_{train} (shortest_path)") == words
+        assert watch.complaints == []

@@ -30,12 +30,17 @@ from coopbench.playing.rollout import play
 from coopbench.protocol.loading import find_protocol
 from coopbench.report import player
 from coopbench.report.gif import as_gif
+from coopbench.report.scenes import course, discs, pictures
 from coopbench_envs import Engine
 from coopbench_envs.core import Discs
 from coopbench_envs.pathfinding.routing import MAPS
+from coopbench_envs.pictures import picture as drawn_picture
+from coopbench_envs.rail.picture import stuck_trains
+from coopbench_envs.rail.trains import ARRIVED, BROKEN, BROKEN_OFF_MAP, MOVING
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 WORLD = {"num_agents": 5, "map_params": {"num_rows": 6, "num_cols": 6, "obstacle_density": 0.1}}
+SCENES = [name for name in coopbench_envs.ids() if coopbench_envs.spec(name).scene is not None]
 POLICIES = {"focal": ["random", "constant:0.5"], "routes": ["random", "greedy"]}
 
 
@@ -417,7 +422,7 @@ def test_a_toy_with_a_scene_is_drawn_as_discs(tmp_path):
     shares = np.array([engine.state.shares[0].copy() for engine in made.play()])
     data = _page(made, tmp_path)[1]
     stage = data["stage"]
-    assert (stage["kind"], data["duration"]) == ("discs", None)
+    assert data["duration"] is None
     assert stage["world"] == [3, 1.0]
     assert stage["headings"] is None
     assert _numbers(stage["walls"], "<u2").size == 0
@@ -432,7 +437,7 @@ def test_a_long_episode_keeps_its_contacts(episode, tmp_path, monkeypatch):
     """Fewer steps are kept, but what happened between them is not lost."""
     whole = _page(episode, tmp_path)[1]
     rows = len(episode) + 1
-    monkeypatch.setattr(player, "_MOST_BYTES", player._PLACE_BYTES * rows * 5 // 4)
+    monkeypatch.setattr(course, "MOST_BYTES", discs.AGENT_BYTES * rows * 5 // 4)
     text, data = _page(episode, tmp_path)
     steps = data["steps"]
     assert steps == player.kept_steps(len(episode), steps[1])
@@ -449,7 +454,7 @@ def test_goals_that_move_count_for_the_size_of_a_page(tmp_path, monkeypatch):
     made = coopbench.record(
         "Routing-v1", "greedy", seed=2, horizon=300, on_goal="lifelong", **world
     )
-    monkeypatch.setattr(player, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(course, "MOST_BYTES", 1000)
     stage = _page(made, tmp_path)[1]["stage"]
     assert len(stage["goalsFrom"]) > 5
     content = [base64.b64decode(stage[name]) for name in ("positions", "goals", "flags")]
@@ -459,15 +464,14 @@ def test_goals_that_move_count_for_the_size_of_a_page(tmp_path, monkeypatch):
 def test_other_games_are_shown_by_their_pictures(tmp_path, monkeypatch):
     made = coopbench.record("TrustDilemma-v1", "tit_for_tat", seed=0, horizon=7)
     _, data = _page(made, tmp_path)
-    assert data["stage"]["kind"] == "pictures"
     assert data["steps"] == list(range(8))
-    pictures = [Image.open(io.BytesIO(_png(text))) for text in data["stage"]["pictures"]]
+    drawn = [Image.open(io.BytesIO(_png(text))) for text in data["stage"]["pictures"]]
     engines = made.play()
-    for picture, engine in zip(pictures, engines, strict=True):
+    for picture, engine in zip(drawn, engines, strict=True):
         true = engine.spec.picture(engine.constants, engine.lane_state(), engine.agents)
         assert np.abs(np.asarray(picture.convert("RGB")).astype(int) - true).mean() < 3
     kept = [_png(data["stage"]["pictures"][k]) for k in (0, 4, 7)]
-    monkeypatch.setattr(player, "_MOST_BYTES", sum(map(len, kept)))
+    monkeypatch.setattr(pictures, "MOST_BYTES", sum(map(len, kept)))
     _, fewer = _page(made, tmp_path)
     assert fewer["steps"] == [0, 4, 7]
     assert len(fewer["stage"]["pictures"]) == 3
@@ -476,6 +480,172 @@ def test_other_games_are_shown_by_their_pictures(tmp_path, monkeypatch):
 
 def _png(text):
     return base64.b64decode(text.removeprefix("data:image/png;base64,"))
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_every_scene_holds_all_steps(name, tmp_path):
+    """Arrays over steps have as many rows as there are steps, and the page has its own script."""
+    made = coopbench.record(name, "random", seed=2, horizon=6)
+    text, data = _page(made, tmp_path)
+    assert data["steps"] == list(range(len(made) + 1))
+    places = _numbers(data["stage"]["positions"], "<u2")
+    assert len(places) % (2 * len(data["steps"])) == 0
+    assert len(places) >= 2 * len(made.agents) * len(data["steps"])
+    assert "pictures" not in data["stage"]
+    assert len(text) < 100_000
+
+
+# --- battles --------------------------------------------------------------------------------------
+
+
+def _fields(recording):
+    """State fields of the only lane, of all steps, by name."""
+    states = [engine.lane_state() for engine in recording.play()]
+    return {name: np.array([state[name] for state in states]) for name in states[0]}
+
+
+@pytest.mark.parametrize("name", ["Skirmish-v0", "Skirmish-v1"])
+@pytest.mark.parametrize("where", ["MMM2", "2s3z"])
+def test_the_page_of_a_battle_holds_its_units(name, where, tmp_path):
+    made = coopbench.record(name, "attack_nearest", seed=3, map=where)
+    stage, fields = _page(made, tmp_path)[1]["stage"], _fields(made)
+    shape = (len(made) + 1, len(stage["kinds"]))
+    ticks = _numbers(stage["positions"], "<u2").reshape(*shape, 2)
+    shown = np.array(stage["low"]) + ticks / 65535 * np.array(stage["span"])
+    true = np.stack([fields["x"], fields["y"]], axis=-1)
+    assert np.abs(shown - true).max() <= 0.51 * max(stage["span"]) / 65535
+    living = _numbers(stage["living"], "u1").reshape(shape)
+    assert np.array_equal(living, fields["living"])
+    assert living[0].all()
+    assert not living[-1].all()  # somebody falls
+    assert np.array_equal(_numbers(stage["targets"], "<i2").reshape(shape), fields["target"])
+    *_, engine = made.play()
+    army = engine.constants.army
+    assert [f"{kind}_{a}" for a, kind in enumerate(stage["kinds"])][: army.num_agents] == list(
+        made.agents
+    )
+    most = np.array([army.stats[stage["kinds"].index(kind)][:3] for kind in stage["kinds"]])
+    for key, field, column in (("health", "hp", 0), ("reserve", "shield", 1)):
+        share = _numbers(stage[key], "u1").reshape(shape) / 255
+        some = (most[:, column] > 0) & (living > 0)
+        error = share - fields[field] / np.maximum(most[:, column], 1)
+        assert np.abs(error[some]).max(initial=0) <= 1 / 255
+    words = {"MMM2": {"", "energy"}, "2s3z": {"shield"}}
+    assert set(stage["reserves"]) == words[where]
+    assert np.array_equal(_numbers(stage["ground"], "u1"), army.terrain.ravel())
+
+
+def test_the_page_of_a_battle_holds_what_agents_see(tmp_path):
+    whole = _page(coopbench.record("Skirmish-v0", "random", seed=1, map="3m"), tmp_path)[1]["stage"]
+    assert _numbers(whole["sight"], "<f4").tolist() == [9.0] * 3
+    assert whole["headings"] is None
+    made = coopbench.record(
+        "Skirmish-v1", "attack_nearest", seed=1, map="2s3z", field_of_view=90.0, horizon=20
+    )
+    stage, fields = _page(made, tmp_path)[1]["stage"], _fields(made)
+    sights = dict(zip(stage["kinds"], _numbers(stage["sight"], "<f4").tolist(), strict=False))
+    assert sights == {"stalker": 10.0, "zealot": 9.0}
+    assert stage["view"] == pytest.approx(np.pi / 2)
+    turns = _numbers(stage["headings"], "<u2").reshape(fields["face_x"].shape) / 65536 * 2 * np.pi
+    np.testing.assert_allclose(np.cos(turns), fields["face_x"], atol=1e-4)
+    np.testing.assert_allclose(np.sin(turns), fields["face_y"], atol=1e-4)
+
+
+@pytest.mark.parametrize("angle", [360.0, 90.0])
+def test_pictures_show_sight_on_request(angle):
+    """What no agent sees is darker, and nothing else changes."""
+    engine = Engine("Skirmish-v1", map="3m", field_of_view=angle, start="fixed")
+    engine.reset(np.array([0]))
+    engine.state.living[0, 1:3] = False
+    engine.state.face_x[0, 0], engine.state.face_y[0, 0] = 1.0, 0.0
+    plain = drawn_picture(engine).astype(int)
+    shown = drawn_picture(engine, sight=True).astype(int)
+    map_rows = plain[48:-14, 14:-14].sum(axis=2), shown[48:-14, 14:-14].sum(axis=2)
+    seen = map_rows[0] == map_rows[1]
+    ground = engine.constants.army.terrain
+    cells = (~(~ground).all(axis=0)).sum() + 2  # columns with ground and a margin
+    scale = seen.shape[1] / cells
+    x, y = engine.state.x[0, 0], engine.state.y[0, 0]
+    left = np.flatnonzero(ground.any(axis=0))[0] - 1
+    top = np.flatnonzero(ground.any(axis=1))[-1] + 2
+    column, row = int((x - left) * scale), int((top - y) * scale)
+    near, far = int(5 * scale), int(9.2 * scale)
+    assert seen[row, column + near]
+    assert not seen[row, column + far]
+    assert seen[row, column - near] == (angle == 360.0)
+    assert (map_rows[1] <= map_rows[0]).all()
+
+
+def test_sight_of_other_games_is_refused(episode, tmp_path, capsys, monkeypatch):
+    message = "Pictures of coopbench/Routing-v0 have no option 'sight'; allowed: none"
+    for show in (episode.to_html, episode.to_gif):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            show(tmp_path / "no", sight=True)
+    monkeypatch.chdir(tmp_path)
+    episode.save("e.npz")
+    assert _replay("e.npz", "--sight", "--gif", "e.gif", "--save", "again.npz") == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert {file.name for file in tmp_path.iterdir()} == {"e.npz"}
+
+
+def test_the_command_shows_sight(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = coopbench.record("Skirmish-v0", "random", seed=1, path="e.npz", map="3m", horizon=5)
+    files = ["--html", "e.html", "--gif", "e.gif", "--stride", "5", "--size", "300"]
+    assert _replay("e.npz", *files, "--sight") == 0
+    assert Path("e.gif").read_bytes() == as_gif(made, stride=5, side=300, sight=True).content
+    assert Path("e.gif").read_bytes() != as_gif(made, stride=5, side=300).content
+    assert 'id="sight" checked' in Path("e.html").read_text()
+    assert 'id="sight">' in made.to_html(tmp_path / "plain.html").read_text()
+
+
+# --- railways -------------------------------------------------------------------------------------
+
+RAILWAY = {"num_agents": 8, "malfunction_rate": 0.03, "malfunction_duration": (3, 6)}
+
+
+@pytest.mark.parametrize("name", ["Rail-v0", "Rail-v1"])
+@pytest.mark.parametrize("size", [None, 600])
+def test_the_page_of_a_railway_holds_its_timetable(name, size, tmp_path, monkeypatch):
+    """Delays, malfunctions and arrivals are exact, also where only some steps are kept."""
+    if size is not None:
+        monkeypatch.setattr(course, "MOST_BYTES", size)
+    made = coopbench.record(name, "shortest_path", seed=4, **RAILWAY)
+    data, fields = _page(made, tmp_path)[1], _fields(made)
+    stage, steps, status = data["stage"], data["steps"], fields["status"]
+    assert (len(steps) < len(made) / 4) == (size is not None)
+    on_map = (status >= MOVING) & (status < ARRIVED)
+    assert stage["due"] == fields["due"][0].tolist()
+    assert stage["departures"] == fields["departure"][0].tolist()
+    assert stage["arrivals"] == fields["arrival"][-1].tolist()
+    assert max(stage["arrivals"]) > 0
+    first = np.where(on_map.any(axis=0), on_map.argmax(axis=0), -1)
+    assert stage["entered"] == first.tolist()
+    broken = np.zeros(status.shape, bool)
+    for train, before, last in stage["failures"]:
+        broken[before + 1 : last + 1, train] = True
+    assert np.array_equal(broken, (status == BROKEN) | (status == BROKEN_OFF_MAP))
+    assert len(stage["failures"]) > 3
+    flags = _numbers(stage["flags"], "u1").reshape(len(steps), 8)
+    assert np.array_equal(flags & 1, on_map[steps])
+    assert np.array_equal(flags & 2 > 0, broken[steps])
+
+
+def test_a_railway_shows_who_can_never_move_again(tmp_path):
+    made = coopbench.record("Rail-v1", "forward", seed=3, num_agents=5)
+    stage = _page(made, tmp_path)[1]["stage"]
+    flags = _numbers(stage["flags"], "u1").reshape(-1, 5)
+    stuck = [stuck_trains(engine.constants, engine.lane_state()) for engine in made.play()]
+    assert np.array_equal(flags & 4 > 0, stuck)
+    assert np.sum(stuck) > 0
+    rails = _numbers(stage["rails"], "<u2").reshape(stage["size"][::-1])
+    ticks = _numbers(stage["positions"], "<u2").reshape(*flags.shape, 2)
+    places = np.array(stage["low"]) + ticks / 65535 * np.array(stage["span"])
+    row, column = np.floor(places[flags & 1 > 0]).astype(int).T
+    assert (rails[row, column] > 0).all()
+
+
+# --- names ----------------------------------------------------------------------------------------
 
 
 def test_names_cannot_break_out_of_the_page(episode, tmp_path):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench.playing.recording import Recording
-from coopbench.report.player import kept_steps
+from coopbench.report.player import chosen_options, kept_steps
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import picture
 
@@ -32,21 +32,29 @@ class Gif(NamedTuple):
 
 
 def as_gif(
-    recording: Recording, *, stride: int | None = None, fps: float = FPS, side: int = SIDE
+    recording: Recording,
+    *,
+    stride: int | None = None,
+    fps: float = FPS,
+    side: int = SIDE,
+    sight: bool = False,
 ) -> Gif:
     """Draw the episode as an animation that repeats.
 
     Every ``stride``-th step is shown, ``fps`` of them per second; by default as many as give no
     more than 150 pictures and 4 MB. Pictures whose longer side exceeds ``side`` pixels are reduced.
+    With ``sight`` they show what agents see, in games that can.
 
-    Raises ``ValueError`` for values out of range, and for more than 1500 pictures.
+    Raises ``ValueError`` for values out of range, for more than 1500 pictures, and for ``sight`` in
+    another game.
     """
     check_options(len(recording), stride, fps, side)
-    palette = _palette(recording, side)
+    options = chosen_options(recording, sight)
+    palette = _palette(recording, side, options)
     every = stride or math.ceil(len(recording) / _PICTURES)
     shown = set(kept_steps(len(recording), every))
     pictures = [
-        _picture(engine, side).quantize(palette=palette, dither=0)
+        _picture(engine, side, options).quantize(palette=palette, dither=0)
         for step, engine in enumerate(recording.play())
         if step in shown
     ]
@@ -72,10 +80,10 @@ def check_options(steps: int, stride: int | None, fps: float, side: int) -> None
         raise ValueError(f"The stride of a GIF of {steps} steps was {stride}; allowed: >= {least}.")
 
 
-def _picture(engine: Engine, side: int) -> Any:
+def _picture(engine: Engine, side: int, options: dict[str, bool]) -> Any:
     from PIL import Image
 
-    image = Image.fromarray(picture(engine))
+    image = Image.fromarray(picture(engine, **options))
     share = side / max(image.size)
     if share >= 1:
         return image
@@ -83,7 +91,7 @@ def _picture(engine: Engine, side: int) -> Any:
     return image.resize((wide, high), Image.Resampling.LANCZOS)
 
 
-def _palette(recording: Recording, side: int) -> Any:
+def _palette(recording: Recording, side: int, options: dict[str, bool]) -> Any:
     """Return an image whose palette is the most frequent colours of the episode.
 
     Pictures have few colours, and blends of these at edges, which are less frequent.
@@ -94,7 +102,9 @@ def _palette(recording: Recording, side: int) -> Any:
     colours: list[np.ndarray] = []
     for step, engine in enumerate(recording.play()):
         if step in sampled:
-            red, green, blue = np.moveaxis(np.asarray(_picture(engine, side), np.uint32), -1, 0)
+            red, green, blue = np.moveaxis(
+                np.asarray(_picture(engine, side, options), np.uint32), -1, 0
+            )
             colours.append((red << 16 | green << 8 | blue).ravel())
     values, counts = np.unique(np.concatenate(colours), return_counts=True)
     best = values[np.argsort(-counts, kind="stable")[:_COLOURS]]

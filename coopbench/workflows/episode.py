@@ -28,9 +28,13 @@ class Episode(Recording):
         """Return the same episode, so that it can be shown."""
         return cls(**vars(recorded))
 
-    def to_html(self, path: str | Path) -> Path:
-        """Write the player of the episode, one HTML file that needs nothing else."""
-        write_bytes(Path(path), as_html(self).encode())
+    def to_html(self, path: str | Path, *, sight: bool = False) -> Path:
+        """Write the player of the episode, one HTML file that needs nothing else.
+
+        With ``sight`` it begins by showing what agents see; ``ValueError`` for a game whose
+        pictures do not show that.
+        """
+        write_bytes(Path(path), as_html(self, sight=sight).encode())
         return Path(path)
 
     def to_gif(self, path: str | Path, **options: Any) -> Path:

@@ -23,6 +23,7 @@ from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.report.gif import as_gif, check_options
+from coopbench.report.player import chosen_options
 from coopbench.results import store
 from coopbench.workflows.episode import Episode
 from coopbench_envs.engine import Engine
@@ -81,33 +82,33 @@ def _recording(text: str) -> Recording:
 
 def show(
     address: str,
-    html: Path | None,
-    gif: Path | None,
-    save: Path | None,
+    files: Mapping[str, Path | None],
     stride: int | None,
     fps: float,
     side: int,
+    sight: bool,
 ) -> Iterator[str]:
-    """Write a page, a GIF and a recording of an episode, by default a page; yield lines about it.
+    """Write a page, a GIF and a recording of an episode; yield lines about it.
 
-    Paths and options are checked before the episode is played.
+    ``files`` are by ending, ``.html``, ``.gif`` and ``.npz``; without any, a page is written that
+    is named like the episode. Paths and options are checked before the episode is played.
     """
-    options = {".html": html, ".gif": gif, ".npz": save}
-    files = {ending: path for ending, path in options.items() if path is not None}
-    files = files or {".html": Path("episode.html")}
-    for ending, path in files.items():
+    files = {ending: path for ending, path in files.items() if path is not None}
+    for ending, path in (files or {".html": Path("episode.html")}).items():
         recording.check_place(path)
         if path.suffix != ending:
             raise ReplayError(f"{path} is to be a {ending} file; end its name in {ending}.")
     check_options(1, stride, fps, side)
     episode = find_episode(address)
+    chosen_options(episode, sight)
     yield f"{episode.title}: {len(episode)} steps, return {episode.team_return:.6g}"
-    if save is not None:
+    if save := files.get(".npz"):
         yield f"Episode: {episode.save(save)}"
-    if ".html" in files:
-        yield f"Page: {episode.to_html(html or Path(f'{episode.name}.html'))}"
-    if gif is not None:
-        drawn = as_gif(episode, stride=stride, fps=fps, side=side)
+    html = files.get(".html") or (None if files else Path(f"{episode.name}.html"))
+    if html is not None:
+        yield f"Page: {episode.to_html(html, sight=sight)}"
+    if gif := files.get(".gif"):
+        drawn = as_gif(episode, stride=stride, fps=fps, side=side, sight=sight)
         write_bytes(gif, drawn.content)
         size = f"{len(drawn.content) / 1e6:.1f} MB"
         yield f"GIF: {gif}, {drawn.pictures} pictures, stride {drawn.stride}, {size}"

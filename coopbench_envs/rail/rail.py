@@ -14,7 +14,16 @@ from gymnasium.spaces import Box, Discrete
 from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, mapping, one_of, span
-from coopbench_envs.rail import figures, generator, instances, panorama, picture, short, tree
+from coopbench_envs.rail import (
+    figures,
+    generator,
+    instances,
+    panorama,
+    picture,
+    scene,
+    short,
+    tree,
+)
 from coopbench_envs.rail.cells import steps
 from coopbench_envs.rail.distances import map_targets
 from coopbench_envs.rail.rewards import CHALLENGE_2020, NEVER, NO_VISIT, all_arrived, pay
@@ -453,6 +462,7 @@ SPEC = EnvSpec(
     scratch=frozenset(State._fields[State._fields.index("rank") :]),
     picture=picture.picture,
     text=picture.text,
+    scene=scene.scene,
     instances=instances.fields_of,
     info=figures.inform,
     source="flatland-rl 4.3.0",

@@ -24,6 +24,7 @@ from coopbench_envs.rail import (
     panorama,
     picture,
     rail,
+    scene,
     short,
     tree,
 )
@@ -314,6 +315,7 @@ SPEC = EnvSpec(
     scratch=frozenset(State._fields[State._fields.index("map_of") :]),
     picture=picture.picture,
     text=picture.text,
+    scene=scene.scene,
     instances=fields_of,
     info=figures.inform,
     source="flatland-rl 4.3.0, with rules of this package",

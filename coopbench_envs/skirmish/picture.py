@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs import rendering
 from coopbench_envs.rendering import BLUE, GREEN, INK, PALE, SKY, VERMILION, mix_colours
-from coopbench_envs.skirmish.army import ENERGY, HP, RADIUS, SHIELD, words
+from coopbench_envs.scenes import Battle
+from coopbench_envs.skirmish.scene import battle_of
 
 __all__ = ["HEADER", "picture", "text"]
 
@@ -17,113 +18,110 @@ _SIDE = 720  # pixels of the longer side of what is drawn
 _EDGE = 14  # pixels around the map
 _MARGIN = 1  # cells around the ground that are drawn, too
 _WALL, _FLOOR = (172, 172, 172), (248, 248, 248)
+_UNSEEN = 0.72  # by which the colours are multiplied of what no agent sees
 _LETTERS = 1.4  # least radius in pixels per point of a letter
-_USUAL = {
-    **{"marine": "m", "marauder": "r", "medivac": "v", "stalker": "s", "zealot": "z"},
-    **{"colossus": "c", "hydralisk": "h", "zergling": "g", "baneling": "b", "spine_crawler": "p"},
-}
 _SIDES = {True: BLUE, False: VERMILION}  # of agents and enemies
 
 
+class _View(NamedTuple):
+    """Where cells lie in the picture."""
+
+    left: int  # columns and rows that are drawn, the last ones exclusive
+    right: int
+    bottom: int
+    top: int
+    scale: float  # pixels of a cell
+
+    def points(self, places: np.ndarray) -> np.ndarray:
+        """Return points (..., 2) of the map in pixels of the picture."""
+        x = _EDGE + (places[..., 0] - self.left) * self.scale
+        y = HEADER + _EDGE + (self.top - places[..., 1]) * self.scale
+        return np.stack([x, y], axis=-1)
+
+
 def picture(
-    constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]
+    constants: Any,
+    fields: Mapping[str, np.ndarray],
+    agents: tuple[str, ...],
+    *,
+    sight: bool = False,
 ) -> np.ndarray:
     """Draw one lane: units are discs to scale, agents blue and enemies red, with a letter each.
 
     The part of the map with ground is drawn. The arc around a unit is its health, a second one
-    outside it its shield or energy. A line leads to the unit that it aims at.
+    outside it its shield or energy. A line leads to the unit that it aims at. With ``sight``, what
+    no living agent sees is darker.
     """
-    army = constants.army
-    left, right, bottom, top = _ground(army.terrain)
-    scale = _SIDE / max(right - left, top - bottom)
-    width = 2 * round(0.5 * (right - left) * scale) + 2 * _EDGE
-    height = 2 * round(0.5 * (top - bottom) * scale) + 2 * _EDGE + HEADER
+    battle = battle_of(constants, fields)
+    left, right, bottom, top = _drawn(battle.ground)
+    view = _View(left, right, bottom, top, _SIDE / max(right - left, top - bottom))
+    width = 2 * round(0.5 * (right - left) * view.scale) + 2 * _EDGE
+    height = 2 * round(0.5 * (top - bottom) * view.scale) + 2 * _EDGE + HEADER
     canvas = rendering.Canvas(width, height)
-    upper = HEADER + _EDGE
     for row in range(bottom, top):
         for column in range(left, right):
-            canvas.rectangle(
-                _EDGE + (column - left) * scale,
-                upper + (top - 1 - row) * scale,
-                scale + 0.5,
-                scale + 0.5,
-                _FLOOR if army.terrain[row, column] else _WALL,
-            )
-    x, y = fields["x"].astype(np.float64), fields["y"].astype(np.float64)
-    places = np.stack([_EDGE + (x - left) * scale, upper + (top - y) * scale], axis=1)
-    living = np.flatnonzero(fields["living"])
-    for u in living:
-        target = int(fields["target"][u])
-        if target >= 0 and fields["living"][target]:
-            colour = mix_colours(_SIDES[bool(u < army.num_agents)], _FLOOR, 0.5)
-            canvas.line([tuple(places[u]), tuple(places[target])], colour)
-    letters, stats = _letters(_words(constants, fields)), _stats(constants, fields)
-    for u in living:
-        colour = _SIDES[bool(u < army.num_agents)]
-        _unit(canvas, stats[u], fields, int(u), places[u], scale, (letters[u], colour))
+            x, y = view.points(np.array([column, row + 1]))
+            colour = _FLOOR if battle.ground[row, column] else _WALL
+            canvas.rectangle(x, y, view.scale + 0.5, view.scale + 0.5, colour)
+    points, living = view.points(battle.places), battle.living
+    for u in np.flatnonzero(living):
+        target = int(battle.targets[u])
+        if target >= 0 and living[target]:
+            colour = mix_colours(_side(battle, u), _FLOOR, 0.5)
+            canvas.line([tuple(points[u]), tuple(points[target])], colour)
+    for u in np.flatnonzero(living):
+        _unit(canvas, battle, int(u), points[u], view.scale)
     _header(canvas, constants, fields, width)
-    return canvas.pixels()
+    pixels = canvas.pixels()
+    return _darkened(pixels, battle, view) if sight else pixels
 
 
-def _ground(terrain: np.ndarray) -> tuple[int, int, int, int]:
+def _drawn(ground: np.ndarray) -> tuple[int, int, int, int]:
     """Return the first and last column and row, the last ones exclusive, of what is drawn."""
     sides = []
     for axis in (0, 1):
-        walkable = np.flatnonzero(terrain.any(axis=axis))
+        walkable = np.flatnonzero(ground.any(axis=axis))
         first, last = int(walkable.min()) - _MARGIN, int(walkable.max()) + 1 + _MARGIN
-        sides += [max(0, first), min(terrain.shape[1 - axis], last)]
+        sides += [max(0, first), min(ground.shape[1 - axis], last)]
     return sides[0], sides[1], sides[2], sides[3]
 
 
-def _letters(names: list[str]) -> list[str]:
-    """Return a letter for each unit; a kind of a user has the first one that is still free."""
-    letters = dict(_USUAL)
-    for name in dict.fromkeys(names):
-        if name in letters:
-            continue
-        free = [letter for letter in name if letter not in letters.values()]
-        letters[name] = free[0] if free else name[0]
-    return [letters[name].upper() for name in names]
-
-
-def _stats(constants: Any, fields: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the numbers of each unit, (units, columns); kinds may differ between episodes."""
-    if "kind" in fields:
-        numbers: np.ndarray = constants.rules.kinds.stats[fields["kind"]]
-        return numbers
-    usual: np.ndarray = constants.army.stats
-    return usual
-
-
-def _words(constants: Any, fields: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the word for each unit."""
-    names = words(constants.army)
-    if "kind" in fields:
-        word_of = dict(zip(constants.rules.kind.tolist(), names, strict=True))
-        names = [word_of[kind] for kind in fields["kind"].tolist()]
-    return names
+def _side(battle: Battle, u: int) -> Any:
+    return _SIDES[bool(u < battle.num_agents)]
 
 
 def _unit(
-    canvas: rendering.Canvas,
-    stats: np.ndarray,
-    fields: Mapping[str, np.ndarray],
-    u: int,
-    place: np.ndarray,
-    scale: float,
-    looks: tuple[str, Any],
+    canvas: rendering.Canvas, battle: Battle, u: int, point: np.ndarray, scale: float
 ) -> None:
-    x, y = float(place[0]), float(place[1])
-    radius = float(stats[RADIUS]) * scale
-    letter, colour = looks
-    canvas.disc(x, y, radius, mix_colours(colour, _FLOOR, 0.35))
-    _arc(canvas, x, y, radius, float(fields["hp"][u] / stats[HP]), GREEN)
-    for field, column in (("shield", SHIELD), ("energy", ENERGY)):
-        if stats[column] > 0:
-            share = float(fields[field][u] / stats[column])
-            _arc(canvas, x, y, radius + 2.5, share, SKY)
+    x, y = float(point[0]), float(point[1])
+    radius = float(battle.radii[u]) * scale
+    canvas.disc(x, y, radius, mix_colours(_side(battle, u), _FLOOR, 0.35))
+    _arc(canvas, x, y, radius, float(battle.health[u]), GREEN)
+    if battle.reserves[u]:
+        _arc(canvas, x, y, radius + 2.5, float(battle.reserve[u]), SKY)
     if radius >= 5:
-        canvas.text(x, y, letter, size=max(7.0, radius * _LETTERS), anchor="mm")
+        size = max(7.0, radius * _LETTERS)
+        canvas.text(x, y, battle.letters[u], size=size, anchor="mm")
+
+
+def _darkened(pixels: np.ndarray, battle: Battle, view: _View) -> np.ndarray:
+    """Darken the cells that no living agent sees."""
+    across = int((view.right - view.left) * view.scale)
+    down = int((view.top - view.bottom) * view.scale)
+    x = view.left + (np.arange(across) + 0.5) / view.scale
+    y = view.top - (np.arange(down)[:, None] + 0.5) / view.scale
+    seen = np.zeros((down, across), np.bool_)
+    for a in np.flatnonzero(battle.living[: battle.num_agents]):
+        dx, dy = x - battle.places[a, 0], y - battle.places[a, 1]
+        near = dx * dx + dy * dy <= battle.sight[a] ** 2
+        if battle.headings is not None:
+            turn = np.angle(np.exp(1j * (np.arctan2(dy, dx) - battle.headings[a])))
+            near &= np.abs(turn) <= 0.5 * battle.view
+        seen |= near
+    upper = HEADER + _EDGE
+    part = pixels[upper : upper + down, _EDGE : _EDGE + across]
+    part[~seen] = part[~seen] * _UNSEEN
+    return pixels
 
 
 def _arc(
@@ -158,7 +156,7 @@ def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ..
     """Write one lane: who lives, and a map with agents as capitals and enemies as small letters."""
     army = constants.army
     rows = [["." if cell else "#" for cell in row] for row in army.terrain]
-    for u, letter in enumerate(_letters(_words(constants, fields))):
+    for u, letter in enumerate(battle_of(constants, fields).letters):
         x, y = int(fields["x"][u]), int(fields["y"][u])
         if fields["living"][u] and 0 <= y < len(rows) and 0 <= x < len(rows[0]):
             rows[y][x] = letter if u < army.num_agents else letter.lower()

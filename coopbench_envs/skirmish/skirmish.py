@@ -31,6 +31,7 @@ from coopbench_envs.skirmish.scenario import (
     read_scenario,
     unit_files,
 )
+from coopbench_envs.skirmish.scene import scene
 from coopbench_envs.skirmish.targets import OPPONENTS
 
 WHERE = "coopbench/Skirmish-v0"
@@ -332,6 +333,7 @@ SPEC = EnvSpec(
     },
     picture=pictures.picture,
     text=pictures.text,
+    scene=scene,
     global_state_space=lambda c: Box(-1.0, 1.0, (state_size(c.army, c.shown),), np.float32),
     common_reward=True,
     scratch=SCRATCH,

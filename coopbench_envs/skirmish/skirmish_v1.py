@@ -29,6 +29,7 @@ from coopbench_envs.skirmish.native import RANGES, kinds_of, native, ordered
 from coopbench_envs.skirmish.opposing import SIDES, opponent_of, turned
 from coopbench_envs.skirmish.paths import ground_of, piece_of
 from coopbench_envs.skirmish.scenario import Scenario, bundled, bundled_maps, read_scenario
+from coopbench_envs.skirmish.scene import scene
 from coopbench_envs.skirmish.sight import seen
 from coopbench_envs.skirmish.starts import FIXED, NEAR, SPREAD, Starts, muster_drawn, starts_of
 from coopbench_envs.skirmish.strikes import DEALT, OVERKILL, TAKEN
@@ -452,6 +453,7 @@ SPEC = EnvSpec(
     },
     picture=pictures.picture,
     text=pictures.text,
+    scene=scene,
     global_state_space=lambda c: Box(-1.0, 1.0, (state_size(c.army, c.shown),), np.float32),
     common_reward=True,
     scratch=SCRATCH,

@@ -331,6 +331,9 @@ def replay(
     ] = None,
     fps: Annotated[float, typer.Option(help="With --gif: pictures per second.")] = 12,
     size: Annotated[int, typer.Option(help="With --gif: pixels of the longer side at most.")] = 800,
+    sight: Annotated[
+        bool, typer.Option("--sight", help="Show what agents see, in battles.")
+    ] = False,
     env: Environments = None,
 ) -> None:
     """Show an episode: on a page that plays it, or as an animated GIF.
@@ -340,7 +343,8 @@ def replay(
     from coopbench.workflows.replay import show as run
 
     with interruption("Files listed above are complete; no others were written."):
-        for line in run(episode, html, gif, save, stride, fps, size):
+        files = {".html": html, ".gif": gif, ".npz": save}
+        for line in run(episode, files, stride, fps, size, sight):
             say(line)
 
 

@@ -1,0 +1,55 @@
+"""Scenes: what the player of recordings draws of one lane at one time, as data.
+
+A game's ``EnvSpec.scene`` returns one; ``Discs``, the scene of pathfinding, lies in ``core``. The
+arrays may be views of the state.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Battle", "Railway"]
+
+
+class Battle(NamedTuple):
+    """Two armies in the plane. Lengths are in cells; x points right and y up, from a corner.
+
+    Arrays over units hold the agents and then the enemies. ``ground``, ``kinds``, ``letters``,
+    ``reserves``, ``radii``, ``sight`` and ``view`` are the same throughout an episode.
+    """
+
+    ground: np.ndarray  # (rows, columns) bool, cells that can be walked on; row 0 is the lowest
+    num_agents: int
+    kinds: tuple[str, ...]  # (units,) words
+    letters: tuple[str, ...]  # (units,) one for each kind
+    reserves: tuple[str, ...]  # (units,) shield, energy, or nothing: ""
+    radii: np.ndarray  # (units,)
+    places: np.ndarray  # (units, 2) of their centres
+    health: np.ndarray  # (units,) share that is left, in [0, 1]
+    reserve: np.ndarray  # (units,) share that is left of what ``reserves`` names, in [0, 1]
+    living: np.ndarray  # (units,) bool
+    targets: np.ndarray  # (units,) unit that is aimed at; -1: none
+    sight: np.ndarray  # (agents,) how far agents see
+    view: float  # radians that an agent sees, half of them on each side; 2 pi: all around
+    headings: np.ndarray | None = None  # (units,) radians, the middle of the view; None: no matter
+
+
+class Railway(NamedTuple):
+    """Trains on rails. Places are (row, column) in cells from the upper left corner of the map.
+
+    Times are steps of the episode. ``rails``, ``targets``, ``departures`` and ``due`` are the same
+    throughout an episode.
+    """
+
+    # (rows, columns) uint16, bit 15 - (4 * heading + turn): a train that enters in a heading may
+    # leave in a turn; both are 0 north, 1 east, 2 south, 3 west. 0: no rail.
+    rails: np.ndarray
+    places: np.ndarray  # (trains, 2)
+    headings: np.ndarray  # (trains,) 0 to 3
+    targets: np.ndarray  # (trains, 2)
+    departures: np.ndarray  # (trains,) earliest step
+    due: np.ndarray  # (trains,) latest step of arrival that is on time
+    arrivals: np.ndarray  # (trains,) -1: has not arrived
+    on_map: np.ndarray  # (trains,) bool
+    broken: np.ndarray  # (trains,) bool, stood still in the last step because it is broken
+    stuck: np.ndarray  # (trains,) bool, can never move again
