@@ -32,12 +32,14 @@ from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.files import gunzipped, gzipped, read_bounded, write_bytes
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.playing.plan import plan
+from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.data import as_csv
 from coopbench.results.manifest import write_manifest
 from coopbench.results.store import Stored, read_protocol
 from coopbench.workflows.consistency import size_findings
+from coopbench.workflows.likeness import likenesses
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import of_weights, pack, proportional, unpack
 from coopbench_envs.compiling import storable
@@ -108,7 +110,66 @@ def test_a_run_named_after_a_fixed_policy_has_no_checkpoints(root):
 
 def test_a_repeated_run_is_found(root):
     place = call(root, LEARNED, "learner/run-52", run=52)
-    assert f"{place} repeats {LEARNED}, episode by episode" in verify(root).departures
+    text = f"{place} repeats {LEARNED} in 6 of 6 episodes: two trainings rarely do"
+    assert text in verify(root).departures
+
+
+class Wave:
+    """Follows what it observes; with ``odd``, otherwise in that episode."""
+
+    def __init__(self, speed, odd=None):
+        self.speed, self.odd = speed, odd
+
+    def act(self, observations):
+        actions = 50 + 50 * np.sin(self.speed * observations.sum(axis=2, keepdims=True))
+        if self.odd is not None:
+            actions[self.odd] /= 2
+        return actions
+
+
+def test_what_plays_alike_is_named(tmp_path):
+    """A copy that differs in one episode, under another seed or another name."""
+    file = builders.protocol_file(tmp_path, tasks=[builders.make_task(high=1000)])
+    runs = Models("trained", {50: Wave(2.0), 51: Wave(2.0, odd=3)})
+    policies = {"one": Wave(1.0), "two": Wave(1.0, odd=2), "three": Wave(1.1), "trained": runs}
+    coopbench.evaluate(file, policies, tmp_path / "r")
+    result = verify(tmp_path / "r")
+    assert result.identical
+    shown = " ".join(result.departures)
+    assert "two plays like one on dilemma: they may be one policy with two names" in shown
+    assert "trained/run-51 repeats dilemma/trained/run-50 in 5 of 6 episodes" in shown
+    assert shown.count("plays like") == 1
+
+
+def _network(scale=1.0, seed=0):
+    """Return a network of random weights; another ``scale`` of its layers changes no output."""
+    policy, rng = builders.trained_to_invest(0.5, 50), np.random.default_rng(seed)
+    network, width = policy.network, len(policy.network.centre)
+    layers = (
+        rng.normal(0, 0.3, (1, width, 8)) * scale,
+        rng.normal(0, 0.3, (1, 8, 1)) / scale,
+    )
+    weights = tuple(layer.astype(np.float32) for layer in layers)
+    biases = tuple(np.zeros((1, layer.shape[2]), np.float32) for layer in weights)
+    changed = replace(network, weights=weights, biases=biases, activation="relu", head="tanh")
+    return NetworkPolicy(changed, policy.facts)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"),
+    [
+        *[(_network(), _network(scale), True) for scale in (2.0, 3.0)],
+        (_network(), _network(seed=1), False),
+        # Two trainings may end with the same constant; both networks are there to be looked at.
+        (builders.trained_to_invest(1.0, 50), builders.trained_to_invest(1.0, 51), False),
+    ],
+)
+def test_trained_runs_are_compared_by_what_they_play(source, first, second, alike):
+    protocol, cells = coopbench.load_report(source).protocol, {}
+    for run, policy in ((50, first), (51, second)):
+        cell = Cell("dilemma", "ippo", run)
+        cells[cell.folder] = cell, Stored({}, play(protocol, cell, policy), None, None, policy)
+    assert len(list(likenesses(protocol, cells))) == alike
 
 
 @pytest.mark.parametrize("model", ["random", Half()])

@@ -27,6 +27,7 @@ from coopbench.report.leaderboard import as_html
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.reference import not_included
+from coopbench.workflows.likeness import likenesses
 from coopbench.workflows.verdicts import CLOSE, MISSING, REPLAYED, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
 from coopbench_envs.parameters import named
@@ -93,9 +94,12 @@ def leaderboard(
         _check(folder, admits)
     protocol = _common_protocol(examined)
     entrants = {entrant.name: entrant for entrant in _entrants(examined)}
-    table = table_of(stored for entrant in entrants.values() for stored in entrant.renamed())
+    cells = [stored for entrant in entrants.values() for stored in entrant.renamed()]
+    table = table_of(cells)
     check_units(block.cell for block in table)
     notes = [printable(entrant.note) for entrant in entrants.values() if entrant.note]
+    played = {s.episodes.cell.folder: (s.episodes.cell, s) for s in cells if s.episodes is not None}
+    notes += [printable(f"{what} {why}") for what, why in likenesses(protocol, played)]
     notes += not_included(protocol, (entrant.policy for entrant in entrants.values()))
     return Leaderboard(
         protocol,

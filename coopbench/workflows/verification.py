@@ -33,8 +33,8 @@ from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
 from coopbench.results.registration import read_registration
-from coopbench.workflows.comparison import trace_of
 from coopbench.workflows.foreign_cells import permit_environments, unplayable, with_code
+from coopbench.workflows.likeness import likenesses
 from coopbench.workflows.reference_check import Included, included_runs, played_again
 from coopbench.workflows.resimulation import CheckJob
 from coopbench.workflows.verdicts import (
@@ -195,7 +195,8 @@ def examine(
         try:
             shipped = included_runs(root / _REPORT, protocol, [cell for cell, _ in cells.values()])
             table = table_of(stored for _, stored in (*cells.values(), *shipped.cells))
-            deviations = (*departures(protocol, table), *_same_courses(cells))
+            alike = (printable(f"{what} {why}") for what, why in likenesses(protocol, cells))
+            deviations = (*departures(protocol, table), *alike)
         except _BROKEN as error:
             reason = f"its cells cannot be put into one report: {type(error).__name__}: {error}"
             parts.append(concluded(_REPORT, [Finding(reason)]))
@@ -286,20 +287,6 @@ def _repeated_runs(cells: Cells) -> Iterator[tuple[str, str]]:
             first = seen.setdefault((cell.task, cell.policy, _weights(stored.policy)), place)
             if first != place:
                 yield place, f"it repeats {first}; runs of two training seeds differ"
-
-
-def _same_courses(cells: Cells) -> Iterator[str]:
-    """Yield why runs whose episodes are all the same make no standard report.
-
-    Two runs may have learned the same constant action; that they are one cannot be excluded.
-    """
-    seen: dict[tuple[str, str, tuple[str, ...]], str] = {}
-    for place, (cell, stored) in cells.items():
-        if cell.run is not None and stored.policy is None and stored.episodes is not None:
-            course = trace_of(stored.episodes).episodes
-            first = seen.setdefault((cell.task, cell.policy, course), place)
-            if first != place:
-                yield f"{printable(place)} repeats {printable(first)}, episode by episode"
 
 
 def _weights(policy: TrainedPolicy) -> str:
