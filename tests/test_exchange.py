@@ -318,6 +318,13 @@ def test_hostile_files_get_an_error(tmp_path, text, message):
         read_marl_eval(_written(tmp_path, text))
 
 
+def test_names_of_a_file_are_printable(tmp_path):
+    text = json.dumps(_raw()).replace("IPPO", "\\u001b[2JIPPO").replace("up", "u\\u202ep")
+    (results,) = read_marl_eval(_written(tmp_path, text)).values()
+    assert results.algorithms == ("\\x1b[2JIPPO", "QMIX")
+    assert results.tasks == ("u\\u202ep",)
+
+
 def test_files_that_are_none(tmp_path, monkeypatch):
     from coopbench.exchange import inputs
 

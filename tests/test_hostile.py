@@ -25,17 +25,19 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.registry import entries
 from coopbench.cli import main as command_line
+from coopbench.cli.console import say
 from coopbench.episodes.actions import packed, unpacked
 from coopbench.episodes.names import check_name, imitations
-from coopbench.episodes.table import Cell
+from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import DamagedResultError, ProtocolError
+from coopbench.exchange.episodes_csv import progress_csv
 from coopbench.files import gunzipped, gzipped, read_bounded, write_bytes
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.schema import Protocol
-from coopbench.report.data import as_csv
+from coopbench.report.data import as_csv, columns_as_csv
 from coopbench.results.manifest import write_manifest
 from coopbench.results.store import Stored, read_protocol
 from coopbench.workflows.consistency import size_findings
@@ -252,6 +254,32 @@ def test_texts_of_a_folder_do_not_steer_a_terminal(root):
 
 def test_tables_hold_no_formulas():
     assert as_csv([{"policy": "=1+1", "mean": -2.0}]) == "policy,mean\n'=1+1,-2.0\n"
+    assert as_csv([{"=cmd": 1.0}]) == columns_as_csv([{"=cmd": [1.0]}]) == "'=cmd\n1.0\n"
+    values = dict.fromkeys(("return", "@SUM"), np.zeros((1, 1)))
+    table = EpisodeTable((), (Progress(Cell("a", "b", 1), np.array([5]), values),))
+    assert progress_csv(table).startswith("task,policy,run,step,episode,return,'@SUM\n")
+
+
+def test_a_folder_may_have_any_bytes_as_its_name(root, tmp_path, command):
+    """Inside of the results, and as their place."""
+    (root / os.fsdecode(b"dilemma/r\xff")).mkdir()
+    shutil.copy(root / FIXED / "meta.json", root / os.fsdecode(b"dilemma/r\xff"))
+    place = shutil.move(root, tmp_path / os.fsdecode(b"r\xff"))
+    report = coopbench.load_report(place)
+    assert "r\\udcff" in " ".join(report.notes)
+    write_manifest(place, report.protocol)
+    checks = {check.what: check for check in verify(place).checks}
+    assert {name for name, check in checks.items() if not check.holds} == {"dilemma/r\udcff"}
+    command("report", place)
+    assert (place / "report.html").is_file()
+    shutil.rmtree(place / os.fsdecode(b"dilemma/r\xff"))
+    write_manifest(place, report.protocol)
+    command("leaderboard", place, "--out", tmp_path / "page.html")
+
+
+def test_nothing_that_is_printed_steers_a_terminal(capsys):
+    say("a\x1b[31mred\u202e\x07\nnext \u00e4\udcff")
+    assert capsys.readouterr().out == "a\\x1b[31mred\\u202e\\x07\nnext \u00e4\\udcff\n"
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -60,6 +60,16 @@ def test_a_report_of_another_kind_is_refused(file, tmp_path):
         save_scores_report(read_scores_csv(file), "score", tmp_path / "report.pdf")
 
 
+def test_names_of_a_file_do_not_steer_a_terminal(file, tmp_path, capsys):
+    file.write_text(file.read_text().replace("a,", "\x1b[31ma,").replace("one", "o\u202ene"))
+    assert read_scores_csv(file).algorithms == ("\\x1b[31ma", "b")
+    out = tmp_path / "report.md"
+    app(["import", str(file), "--metric", "score", "--out", str(out)], standalone_mode=False)
+    printed = capsys.readouterr().out + out.read_text()
+    assert "x1b" in printed
+    assert not {"\x1b", "\u202e"} & set(printed)
+
+
 def test_a_run_on_one_task_only_is_listed(file):
     file.write_text(file.read_text() + "a,one,9,0.5\n")
     assert any("two / a / 9 is not in the file" in text for text in read_scores_csv(file).missing)

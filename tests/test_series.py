@@ -67,8 +67,16 @@ def test_names_are_checked_without_agents_too(write):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file .*nowhere.csv to read"):
         read_series(tmp_path / "nowhere.csv")
-    with pytest.raises(ValueError, match=r"cannot be read as a file: Is a directory"):
+    with pytest.raises(ValueError, match=r"is not a file"):
         read_series(tmp_path)
+
+
+def test_a_file_is_read_with_a_bound(write, monkeypatch):
+    with pytest.raises(ValueError, match="/dev/zero is not a file"):
+        read_series("/dev/zero")
+    monkeypatch.setattr("coopbench.theory.series._LARGEST", 5)
+    with pytest.raises(ValueError, match="larger than 5 bytes"):
+        read_series(write("a,b\n0,0\n"))
 
 
 def test_matching_by_hand():

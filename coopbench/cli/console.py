@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from coopbench.episodes.names import one_line
+
 __all__ = [
     "KEPT",
     "NOTHING",
@@ -47,8 +49,9 @@ def message(error: Exception) -> str:
 
 
 def say(line: str, stderr: bool = False) -> None:
-    """Print one line as it is: no markup, no wrapping."""
-    console(stderr).print(line, highlight=False, markup=False, soft_wrap=True)
+    """Print a text as it is: no markup, no wrapping, and what would steer a terminal as escapes."""
+    shown = "\n".join(map(one_line, line.split("\n")))
+    console(stderr).print(shown, highlight=False, markup=False, soft_wrap=True)
 
 
 def console(stderr: bool = False) -> Any:

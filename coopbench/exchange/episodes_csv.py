@@ -12,7 +12,7 @@ from coopbench.analysis.findings import Findings
 from coopbench.episodes.table import EpisodeTable
 from coopbench.exchange.inputs import read_import
 from coopbench.files import write_text
-from coopbench.report.data import columns_as_csv
+from coopbench.report.data import columns_as_csv, plain
 from coopbench.report.frames import EPISODE_COLUMNS, progress_columns
 
 __all__ = ["progress_csv", "read_episodes_csv", "save_episodes_csv"]
@@ -29,11 +29,11 @@ def progress_csv(table: EpisodeTable) -> str:
     header = ["step", "episode", *names]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["task", "policy", "run", *header])
+    writer.writerow(map(plain, ("task", "policy", "run", *header)))
     for progress in table.progress:
         columns, cell = progress_columns(progress), progress.cell
         count = len(columns["step"])
-        labels = [[label] * count for label in (cell.task, cell.policy, cell.run)]
+        labels = [[plain(label)] * count for label in (cell.task, cell.policy, cell.run)]
         fields = [_fields(columns[n]) if n in columns else [""] * count for n in header]
         writer.writerows(zip(*labels, *fields, strict=True))
     return out.getvalue()

@@ -8,13 +8,14 @@ values. docs/exchange.md says what is refused, and why.
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from coopbench.episodes.names import one_line
 from coopbench.exchange.imported import ABSOLUTE, Imported, Run
 from coopbench.exchange.inputs import Names, read_import
 from coopbench_envs.parameters import named
@@ -51,7 +52,10 @@ def read_marl_eval(path: str | Path, absolute: str = "unknown") -> dict[str, Imp
 
 
 class _Object(list[Any]):
-    """Members of a JSON object in the order of the file, repeated ones too."""
+    """Members of a JSON object in the order of the file, repeated ones too, with clean names."""
+
+    def __init__(self, members: Iterable[tuple[str, Any]]) -> None:
+        super().__init__((one_line(name), member) for name, member in members)
 
 
 def _json(path: Path) -> Any:

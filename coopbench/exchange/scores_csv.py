@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from coopbench.episodes.names import one_line
 from coopbench.exchange.imported import ABSOLUTE, Imported, Run
 from coopbench.exchange.inputs import read_import
 from coopbench_envs.parameters import named
@@ -30,8 +31,8 @@ def read_scores_csv(path: str | Path, absolute: str = "unknown") -> Imported:
     named("kind of absolute metric", absolute, ABSOLUTE)
     try:
         reader = csv.reader(io.StringIO(read_import(Path(path)).decode("utf-8-sig")), strict=True)
-        header = [name.strip() for name in next(reader, [])]
-        rows = [(reader.line_num, row) for row in reader if row]
+        header = [one_line(name.strip()) for name in next(reader, [])]
+        rows = [(reader.line_num, [*map(one_line, row)]) for row in reader if row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as CSV in UTF-8: {error}.") from None
     metrics = [name for name in header if name not in _LABELS]
@@ -50,7 +51,7 @@ def read_scores_csv(path: str | Path, absolute: str = "unknown") -> Imported:
             raise ValueError(
                 f"{where}: this run of {run.algorithm!r} on {run.task!r} stands twice."
             )
-    return Imported(Path(path).stem, absolute, tuple(runs.values()))
+    return Imported(one_line(Path(path).stem), absolute, tuple(runs.values()))
 
 
 def _run(where: str, header: list[str], row: list[str]) -> Run:

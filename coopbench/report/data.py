@@ -20,7 +20,15 @@ from coopbench.report.card import cards
 from coopbench.report.checklist import checklist
 from coopbench.report.tables.words import units
 
-__all__ = ["as_csv", "as_json", "columns_as_csv", "contents", "finite", "tables_as_csv"]
+__all__ = [
+    "as_csv",
+    "as_json",
+    "columns_as_csv",
+    "contents",
+    "finite",
+    "plain",
+    "tables_as_csv",
+]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which spreadsheets let formulas begin
 _QUOTED = re.compile(r"[,\"\r\n]")  # in a field
@@ -48,9 +56,9 @@ def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
     names = list(dict.fromkeys(itertools.chain(names, *flat)))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow(map(plain, names))
     # None is written as an empty field.
-    writer.writerows([_plain(_defined(row.get(name))) for name in names] for row in flat)
+    writer.writerows([plain(_defined(row.get(name))) for name in names] for row in flat)
     return out.getvalue()
 
 
@@ -61,7 +69,7 @@ def columns_as_csv(cells: Iterable[Mapping[str, Sequence[Any]]]) -> str:
     """
     parts = list(cells)
     names = list(dict.fromkeys(itertools.chain(*parts)))
-    lines = [_line(names)]
+    lines = [_line([*map(plain, names)])]
     for part in parts:
         fields = [_fields(part[name]) if name in part else itertools.repeat("") for name in names]
         lines += map(",".join, zip(*fields, strict=False))
@@ -83,8 +91,8 @@ def _fields(column: Sequence[Any]) -> Iterable[str]:
 
 def _text(text: str) -> str:
     """Return a text as a field, quoted where it has to be."""
-    plain: str = _plain(text)
-    return _line([plain, None])[:-1] if _QUOTED.search(plain) else plain
+    shown: str = plain(text)
+    return _line([shown, None])[:-1] if _QUOTED.search(shown) else shown
 
 
 def _line(values: Sequence[Any]) -> str:
@@ -94,7 +102,7 @@ def _line(values: Sequence[Any]) -> str:
     return out.getvalue()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a text so that a spreadsheet does not take it for a formula."""
     return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopbench.analysis.environments import environment_notes
+from coopbench.episodes.names import one_line
 from coopbench.episodes.table import Cell
 from coopbench.playing.plan import check_units
 from coopbench.protocol.schema import Protocol
@@ -75,4 +76,4 @@ def report_of(
     notes = (*notes, *environment_notes(protocol, table.blocks))
     if protocol.report.normalisation == "minmax":
         notes = (*notes, _MOVING)
-    return Report.of(protocol, table, notes, metadata, shipped)
+    return Report.of(protocol, table, tuple(map(one_line, notes)), metadata, shipped)

@@ -112,5 +112,6 @@ def _sum(root: Path, folder: str) -> str:
 def _links(digest: str, sums: Mapping[str, str]) -> list[str]:
     links = [digest]
     for folder, checksum in sums.items():
-        links.append(hashlib.sha256(f"{links[-1]}\n{folder}\n{checksum}\n".encode()).hexdigest())
+        link = f"{links[-1]}\n{folder}\n{checksum}\n"  # a folder may have any bytes as its name
+        links.append(hashlib.sha256(link.encode(errors="surrogateescape")).hexdigest())
     return links

@@ -5,6 +5,7 @@ endowment that each agent invested, separated by commas. coopbench contains no s
 """
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ from coopbench.baselines.player import Player
 from coopbench.baselines.registry import from_code
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import resolve, unknown
+from coopbench_envs.reading import read_regular
 from coopbench_envs.registration import spec
 
 __all__ = ["match", "read_series", "series_matching"]
+
+_LARGEST = 1 << 26  # bytes of a file
 
 
 def read_series(path: str | Path, agents: Sequence[str] | None = None) -> np.ndarray:
@@ -45,9 +49,9 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
     """Return the lines of the file that are not blank, with their numbers."""
     try:
         # utf-8-sig: spreadsheets write a byte order mark, which is no part of the first name.
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
-            return [(reader.line_num, row) for row in reader if any(map(str.strip, row))]
+        text = read_regular(path, _LARGEST).decode("utf-8-sig")
+        reader = csv.reader(io.StringIO(text, newline=""))
+        return [(reader.line_num, row) for row in reader if any(map(str.strip, row))]
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no file {path} to read a series from.") from None
     except OSError as error:

@@ -156,7 +156,7 @@ def _common_protocol(examined: Sequence[Examined]) -> Protocol:
 def _source(folder: Examined) -> Source:
     facts = folder.verification
     reasons = tuple(map(printable, facts.departures))
-    return Source(facts.folder, facts.results, _lacking(facts.checks), reasons)
+    return Source(printable(facts.folder), facts.results, _lacking(facts.checks), reasons)
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def _by_policy(examined: Sequence[Examined]) -> dict[str, list[_Entrant]]:
 
 def _named_after_folder(entrant: _Entrant) -> _Entrant:
     facts = entrant.folders[0].verification
-    name = f"{entrant.policy} ({facts.results[:8] or facts.folder})"
+    name = f"{entrant.policy} ({facts.results[:8] or printable(facts.folder)})"
     note = f"{name}: results of {entrant.policy} differ from folder to folder"
     return replace(entrant, name=name, note=note)
 
