@@ -16,7 +16,7 @@ from coopbench.baselines.networks.recurrent import (
     RecurrentPolicy,
 )
 from coopbench.baselines.player import Player
-from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.arrays import of_weights, pack, unpack
 from coopbench_envs.engine import DISABLED, Engine
 
 PENNIES, TRUST = "test/Pennies-v0", "coopbench/TrustDilemma-v1"
@@ -215,7 +215,7 @@ def broken(**changes):
         else:
             arrays[name if name in arrays else array] = value
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    return pack(arrays)
+    return pack(arrays, limit=of_weights)
 
 
 def zeros(*shape):
