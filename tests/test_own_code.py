@@ -15,6 +15,7 @@ from coopbench.cli.main import app
 from coopbench.errors import DamagedResultError
 from coopbench.protocol.loading import load_protocol
 from coopbench.results import store
+from coopbench.workflows.replay import find_episode
 from coopbench.workflows.verdicts import IDENTICAL, REPLAYED, RERUN
 from coopbench.workflows.verification import verify
 
@@ -132,6 +133,15 @@ def test_results_hold_the_source_and_its_digest(file, results):
     assert "code" not in json.loads((folder / "dilemma" / "random" / "meta.json").read_text())
 
 
+def test_episodes_of_code_are_shown(file, results, tmp_path):
+    folder, _ = results
+    played = find_episode(f"{tmp_path / 'small.toml'}/dilemma/{file}:quarter/0")
+    before = executions(file.parent)
+    stored = find_episode(f"{folder}/dilemma/pol.py@quarter/0")
+    assert (played.team_return, len(played)) == (stored.team_return, len(stored))
+    assert executions(file.parent) == before
+
+
 def test_verify_executes_code_only_if_its_digest_is_trusted(file, results):
     folder, _ = results
     before, digest = executions(file.parent), load_code(f"{file}:quarter").digest
@@ -179,6 +189,8 @@ def test_commands_take_code(file, tmp_path, capsys):
     protocol = builders.protocol_file(tmp_path, tasks=[builders.make_task()])
     app(["plan", str(protocol), "-p", f"{file}:Half"], standalone_mode=False)
     assert "pol.py:Half" in capsys.readouterr().out
+    app(["show", f"{file}:quarter"], standalone_mode=False)
+    assert load_code(f"{file}:quarter").digest in capsys.readouterr().out
     out = tmp_path / "crossplay"
     names = ["-p", f"{file}:Half", "-p", "random"]
     app(["crossplay", str(protocol), *names, "--out", str(out)], standalone_mode=False)

@@ -9,13 +9,13 @@ import numpy as np
 import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench.baselines.registry import make_policy, reads_file
+from coopbench.baselines.registry import from_code, make_policy, reads_file
 from coopbench.episodes.actions import largest
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
 from coopbench.files import write_bytes
 from coopbench.playing import recording
-from coopbench.playing.models import PolicyLike
+from coopbench.playing.models import PolicyLike, name_of
 from coopbench.playing.plan import game_of
 from coopbench.playing.recording import Recording
 from coopbench.protocol.instances import instance_state
@@ -50,7 +50,7 @@ def find_episode(address: str | Path) -> Episode:
     - ``FOLDER/TASK/POLICY/K``: episode K (from 0) in a results folder, which must be reproduced
       exactly;
     - ``PROTOCOL/TASK/POLICY/K``: episode K of a protocol, given by its name, a .toml file or an
-      environment.
+      environment; the policy may be code, ``FILE.py:NAME``, which is executed.
 
     Raises:
         ReplayError: there is no such episode, or it cannot be reproduced.
@@ -141,10 +141,12 @@ def _drawn(task: Task) -> Task:
 def _from_protocol(name: str, address: _Address) -> Recording:
     protocol = _protocol(name)
     task = _drawn(protocol.task_of(address.task))
-    make_policy(address.policy, game_of(task))
+    policy = from_code(address.policy)
+    if isinstance(policy, str):
+        make_policy(policy, game_of(task))
     k = _number(address.episode, protocol.episodes(task), task.id)
     seed = protocol.seeds_of(task)[k]
-    return _played(protocol, Cell(task.id, address.policy), address.policy, task, k, seed)[0]
+    return _played(protocol, Cell(task.id, name_of(policy)), policy, task, k, seed)[0]
 
 
 def _protocol(name: str) -> Protocol:
