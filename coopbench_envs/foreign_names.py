@@ -132,8 +132,16 @@ def name_of_function(function: Callable[..., Any]) -> str:
     """Return the name under which the environments that ``function`` makes are evaluated.
 
     A function or class that can be imported is named by its module; any other one belongs to this
-    process, where a later one of the same name replaces it.
+    process, where a later one of the same name replaces it. Raises ``ValueError`` for an
+    environment that is made already, and for anything else that cannot be called.
     """
+    if not callable(function):
+        raise ValueError(
+            f"An object of {type(function).__name__} cannot be evaluated, as every evaluation makes"
+            f" environments of its own: pass a function that makes one, for instance "
+            f"lambda: gymnasium.make('CartPole-v1'), or a name, for instance "
+            f"'gymnasium:CartPole-v1'."
+        )
     name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", None)
     if module and module != "__main__" and name and "<" not in name:
         return f"python:{module}:{name}"

@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import toy_foreign
@@ -131,6 +132,12 @@ def test_arguments_that_a_constructor_does_not_take_are_named():
         coopbench.evaluate(LAMPS, "random", episodes=1, parameters={"max_step": 3})
     with pytest.raises(ValueError, match="cannot be written as JSON"):
         coopbench.evaluate(LAMPS, "random", episodes=1, parameters={"pay": object()})
+
+
+def test_an_environment_that_is_made_already_is_refused():
+    env = gym.make("CartPole-v1")
+    with pytest.raises(ValueError, match=r"An object of TimeLimit.*: pass a function that makes"):
+        coopbench.evaluate(env, "random", episodes=1)
 
 
 # --- playing --------------------------------------------------------------------------------------
