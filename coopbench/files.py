@@ -20,6 +20,7 @@ __all__ = [
     "check_values",
     "gunzipped",
     "gzipped",
+    "make_folder",
     "parsed",
     "read_bounded",
     "write_all",
@@ -135,6 +136,19 @@ def write_bytes(path: Path, content: bytes) -> None:
         if isinstance(error, OSError):  # a full disk names no file
             error.filename = str(path)
         raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for results, and those above it, unless it is there.
+
+    Raises ``ValueError`` if that is not possible; call it before long work.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"The folder {folder} cannot be made ({error.strerror}); name another one."
+        ) from None
 
 
 def write_all(folder: Path, contents: Mapping[str, str | bytes], main: str) -> dict[str, Path]:

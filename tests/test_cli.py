@@ -216,9 +216,11 @@ def test_an_unwritable_folder_is_named(command, tmp_path):
     (tmp_path / "taken").write_text("a file")
     for place, status, message in (
         ("taken", 2, "taken is not a folder; name one"),
-        ("taken/r", 1, "taken/r: Not a directory. Fix the problem. Finished cells are kept"),
+        ("taken/r", 2, "The folder taken/r cannot be made (Not a directory); name another one."),
     ):
         assert message in command("evaluate", *SMALL, "--out", place, status=status).message
+    crossed = command("crossplay", "routing-easy", "--out", "taken/r", status=2)
+    assert "cannot be made" in crossed.message
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))

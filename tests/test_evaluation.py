@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from builders import make_task, small_protocol
+from builders import Invests, make_task, small_protocol
 
 import coopbench
 from coopbench.analysis.aggregates import aggregates
@@ -308,8 +308,10 @@ def test_one_episode_has_no_interval():
 def test_plans_are_checked_before_anything_runs(protocol):
     with pytest.raises(ValueError, match="No policies"):
         plan(protocol, [])
-    with pytest.raises(ValueError, match="Two policies are called random"):
+    with pytest.raises(ValueError, match="Two policies are called random: name each of them once"):
         plan(protocol, ["random", "random"])
+    with pytest.raises(ValueError, match=r"called random: give them other names.*dictionary"):
+        plan(protocol, ["random", Invests(0.5, "random")])
     with pytest.raises(ValueError, match=r"greedy.* cannot play"):
         coopbench.evaluate(protocol, ["random", "greedy"])
     with pytest.raises(ValueError, match=r"Unknown backend 'serail'.*'serial'"):

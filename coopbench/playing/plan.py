@@ -60,10 +60,15 @@ def plan(protocol: Protocol, policies: Entrants) -> list[Planned]:
         raise ValueError(f"A policy is called {name!r}, almost like {other!r}: rename it.")
     repeated = sorted({name for name in labels if labels.count(name) > 1})
     if repeated:
-        raise ValueError(
-            f"Two policies are called {', '.join(repeated)}: give them other names, for instance "
-            f"with a dictionary {{name: policy}}."
+        texts = [policy for policy in chosen if isinstance(policy, str)]
+        same = all(texts.count(name) == labels.count(name) for name in repeated)
+        advice = (
+            "name each of them once."
+            if same
+            else "give them other names, for instance with a dictionary {name: policy}; code from "
+            "FILE.py:NAME is called by its file's and its own name."
         )
+        raise ValueError(f"Two policies are called {', '.join(repeated)}: {advice}")
     cells = [
         (Cell(task.id, name, run), model)
         for task in protocol.task

@@ -8,7 +8,7 @@ from coopbench.baselines.registry import parse_name
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
-from coopbench.files import read_bounded, write_text
+from coopbench.files import make_folder, read_bounded, write_text
 from coopbench.playing.models import Failed, Model, Models
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
@@ -44,7 +44,7 @@ def protocol_of(root: Path) -> Protocol:
 
 def write_protocol(root: Path, protocol: Protocol) -> None:
     """Make ``root`` a results folder of ``protocol``, or check that it is one."""
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     target, text = root / _PROTOCOL, protocol.model_dump_json(indent=2) + "\n"
     if target.is_file():
         if _holds(target, text):  # to parse and check it takes half a second

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from coopbench.errors import DamagedResultError
-from coopbench.files import read_bounded, write_text
+from coopbench.files import make_folder, read_bounded, write_text
 from coopbench.protocol.registration import FILE, Registration
 
 __all__ = ["now", "read_registration", "write_registration"]
@@ -41,6 +41,6 @@ def write_registration(root: Path, registration: Registration) -> Path:
         raise FileExistsError(
             f"{file} exists, and a registration is not edited; choose another folder"
         )
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     write_text(file, registration.model_dump_json(indent=1, by_alias=True) + "\n")
     return file

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
-from coopbench.files import write_bytes, write_text
+from coopbench.files import make_folder, write_bytes, write_text
 from coopbench_envs.arrays import LIMIT
 
 __all__ = ["FolderKeeper", "Keeper", "Scalars"]
@@ -86,7 +86,7 @@ class FolderKeeper:
 
         On systems and disks without locks nothing is excluded.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         with (self.folder / "lock").open("ab") as file:
             if find_spec("fcntl") is not None:  # not on every system
                 from fcntl import LOCK_EX, LOCK_NB, flock

@@ -214,11 +214,14 @@ def crossplay(
     workers: Workers = None,
 ) -> None:
     """Play every policy in one seat with every policy in the others: one matrix for each task."""
+    from coopbench.files import make_folder
     from coopbench.protocol.loading import load_protocol
     from coopbench.report.crossplay import show as show_matrices
     from coopbench.workflows.crossplay import crossplay as run
 
     loaded = load_protocol(protocol)
+    out = out or Path("results") / f"{loaded.protocol.name}-crossplay"
+    make_folder(out)
     with interruption(NOTHING), Progress() as progress:
 
         def tell(name: str, share: float) -> None:
@@ -226,7 +229,7 @@ def crossplay(
 
         result = run(loaded, chosen(policy, loaded), task, tell, backend, workers, against)
     show_matrices(result, console())
-    files = result.save(out or Path("results") / f"{loaded.protocol.name}-crossplay")
+    files = result.save(out)
     say(f"Matrices: {files['md']}")
 
 
