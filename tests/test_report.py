@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import warnings
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
@@ -26,7 +27,7 @@ from coopbench.report import plots
 from coopbench.report.data import as_csv, as_json, columns_as_csv
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
-from coopbench.report.plots import overall, pictures
+from coopbench.report.plots import overall, pictures, style
 from coopbench.report.plots.overall import drawn_pairs
 from coopbench.report.plots.style import styles
 from coopbench.report.reading import reading
@@ -819,6 +820,15 @@ def test_curves_start_after_the_first_step(report):
     line = series(plots.curves(report, "first", ax=new_axes()))[STILL]
     assert list(line.get_xdata()) == [1, 2, 3, 4]
     assert line.get_ydata()[-1] == 0.5
+
+
+def test_names_in_other_scripts_are_drawn_without_a_warning():
+    ax = style.new_axes(2.0)
+    ax.set_yticks([0, 1], labels=["多智能体", "سلام"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        written = style.picture("names", None, "", ax).svg
+    assert "多智能体" in written
 
 
 def test_svg_is_small_and_well_formed(drawn):

@@ -8,6 +8,7 @@ changes global state.
 import io
 import math
 import re
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -172,8 +173,11 @@ def share_limits(ax: Any, values: Sequence[float]) -> None:
 
 def picture(name: str, task: str | None, caption: str, ax: Any) -> Picture:
     """Write a figure of axes that stand one above the other as SVG, always with the same bytes."""
-    _fit(ax.figure)
-    return Picture(name, task, caption, svg(ax.figure, name))
+    with warnings.catch_warnings():
+        # Of names in other scripts: the font only measures here, and a browser has others.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from|.*does not support \w+ natively")
+        _fit(ax.figure)
+        return Picture(name, task, caption, svg(ax.figure, name))
 
 
 def _fit(figure: Any) -> None:
