@@ -28,6 +28,7 @@ from coopbench.results.manifest import write_manifest
 Attack = Callable[[Path, np.random.Generator], None]
 CELL, MINE = "dilemma/random", "dilemma/mine"
 RESULTS = f"{MINE}/results.jsonl.gz"
+SKIRMISH = {"env": "coopbench/Skirmish-v1", "parameters": {"map_file": "/etc/hostname"}}
 ARRAYS = ("curves.npz", "trace.npz", "actions.npz")
 
 
@@ -191,6 +192,18 @@ def crowd(root: Path, rng: np.random.Generator) -> None:
         (place / "meta.json").write_bytes(b"{}")
 
 
+def report(**changes: Any) -> Attack:
+    """Lie in the checklist of the report, and say something of the report itself."""
+
+    def attack(root: Path, rng: np.random.Generator) -> None:
+        file = root / "report.json"
+        content = json.loads(file.read_bytes())
+        content["checklist"][0]["detail"] = "Independently audited."
+        file.write_text(json.dumps(content | changes))
+
+    return attack
+
+
 def without_actions(root: Path, rng: np.random.Generator) -> None:
     """Remove the actions by which a policy is played again."""
     (root / MINE / "actions.npz").unlink()
@@ -233,6 +246,11 @@ ATTACKS: dict[str, Attack] = {
     "many episodes": protocol(lambda p: p["seeds"]["evaluation"].update(count=10**12)),
     "many resamples": protocol(lambda p: p["report"].update(resamples=10**12)),
     "long game": protocol(lambda p: p["task"][0]["parameters"].update(horizon=10**12)),
+    "file of a map": protocol(lambda p: p["task"][0].update(SKIRMISH)),
+    "old report": report(schema=1),
+    "report of another version": report(versions={"coopbench": "0.0.1"}),
+    "registered report": report(registration={"schema": 1}),
+    "invisible": copied("mi-ne@00000000", policy="mi\u3164ne"),
     "odd episodes": metadata(episodes=10**15),
     "odd agents": metadata(agents=["a"] * 40_000),
     "odd recorded": metadata(recorded=list(range(40_000))),

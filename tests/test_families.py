@@ -13,7 +13,7 @@ from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum, files_of, place_of
 from coopbench.protocol.user_maps import are_replaced, maps_text, with_maps
 from coopbench.report.facts import training_text
-from coopbench.results import store
+from coopbench.results.protocol_file import read_protocol
 from coopbench_envs.core import MapFiles
 from coopbench_envs.parameters import Allowed, between
 from coopbench_envs.registration import register
@@ -182,7 +182,7 @@ def test_training_holds_out_values_of_the_parameter_that_the_environment_names(t
 def test_results_that_name_large_files_are_refused(tmp_path, boards, monkeypatch):
     file = tmp_path / "protocol.json"
     file.write_text(with_maps(protocol(tmp_path), boards).model_dump_json(), encoding="utf-8")
-    assert store.read_protocol(file).name == "boards-v1"
+    assert read_protocol(file).name == "boards-v1"
     monkeypatch.setattr(map_files, "LARGEST", 5)
     with pytest.raises(ProtocolError, match="names files at"):
-        store.read_protocol(file)
+        read_protocol(file)

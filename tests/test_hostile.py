@@ -39,7 +39,8 @@ from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.data import as_csv, columns_as_csv
 from coopbench.results.manifest import write_manifest
-from coopbench.results.store import Stored, read_protocol
+from coopbench.results.protocol_file import read_protocol
+from coopbench.results.store import Stored
 from coopbench.workflows.consistency import size_findings
 from coopbench.workflows.likeness import likenesses
 from coopbench.workflows.verification import verify

@@ -61,7 +61,8 @@ def test_a_report_of_another_kind_is_refused(file, tmp_path):
 
 
 def test_names_of_a_file_do_not_steer_a_terminal(file, tmp_path, capsys):
-    file.write_text(file.read_text().replace("a,", "\x1b[31ma,").replace("one", "o\u202ene"))
+    text = file.read_text().replace("a,", "\x1b[31ma,").replace("one", "o\u202ene\t")
+    file.write_text(text, encoding="utf-8")
     assert read_scores_csv(file).algorithms == ("\\x1b[31ma", "b")
     out = tmp_path / "report.md"
     app(["import", str(file), "--metric", "score", "--out", str(out)], standalone_mode=False)

@@ -85,11 +85,11 @@ def imitations(names: Iterable[str], registered: Iterable[str] = ()) -> dict[str
     The other is one of those before it, or one of the ``registered`` names, with which what stands
     before the colon is compared.
     """
-    known = {_appearance(name): name for name in registered}
+    taken = {_appearance(name): name for name in registered}
     seen, alike = dict[str, str](), dict[str, str]()
     for name in dict.fromkeys(names):
         kind, looks = name.partition(":")[0], _appearance(name)
-        other = known.get(_appearance(kind), kind)
+        other = taken.get(_appearance(kind), kind)
         if other != kind:
             alike[name] = other
         elif seen.setdefault(looks, name) != name:

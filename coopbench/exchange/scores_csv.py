@@ -32,7 +32,9 @@ def read_scores_csv(path: str | Path, absolute: str = "unknown") -> Imported:
     try:
         reader = csv.reader(io.StringIO(read_import(Path(path)).decode("utf-8-sig")), strict=True)
         header = [one_line(name.strip()) for name in next(reader, [])]
-        rows = [(reader.line_num, [*map(one_line, row)]) for row in reader if row]
+        rows = [
+            (reader.line_num, [one_line(text.strip()) for text in row]) for row in reader if row
+        ]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as CSV in UTF-8: {error}.") from None
     metrics = [name for name in header if name not in _LABELS]

@@ -13,6 +13,7 @@ from coopbench.playing.models import Failed, Model, Models
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
 from coopbench.results.manifest import cell_folders
+from coopbench.results.protocol_file import read_protocol
 
 __all__ = [
     "check_folder",
@@ -39,7 +40,7 @@ def protocol_of(root: Path) -> Protocol:
     source = root / _PROTOCOL
     if not source.is_file():
         raise FileNotFoundError(f"{root} holds no results: there is no {_PROTOCOL} in it.")
-    return store.read_protocol(source)
+    return read_protocol(source)
 
 
 def write_protocol(root: Path, protocol: Protocol) -> None:
@@ -49,7 +50,7 @@ def write_protocol(root: Path, protocol: Protocol) -> None:
     if target.is_file():
         if _holds(target, text):  # to parse and check it takes half a second
             return
-        digest = store.read_protocol(target).digest
+        digest = read_protocol(target).digest
         if digest != protocol.digest:
             raise OtherProtocolError(
                 f"{root} holds results of another protocol (digest {digest[:12]}; this one has "

@@ -40,9 +40,8 @@ from coopbench.episodes.actions import Actions, unpacked
 from coopbench.episodes.names import check_name, cleaned
 from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.episodes.trained import Trained
-from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
+from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import (
-    check_values,
     gunzipped,
     gzipped,
     parsed,
@@ -50,12 +49,9 @@ from coopbench.files import (
     write_bytes,
 )
 from coopbench.playing.models import Checkpoints, Model
-from coopbench.protocol.loading import stored_protocol
-from coopbench.protocol.map_files import place_of, users_checksum
 from coopbench.protocol.schema import Protocol
 from coopbench.provenance import commit, versions
 from coopbench_envs.arrays import pack, proportional, unpack
-from coopbench_envs.foreign_names import is_foreign, parse_foreign
 
 __all__ = [
     "Stored",
@@ -66,7 +62,6 @@ __all__ = [
     "read",
     "read_actions",
     "read_lines",
-    "read_protocol",
     "write",
     "write_failure",
 ]
@@ -75,7 +70,6 @@ SCHEMA = 3
 _LINE = 1 << 20  # bytes of one line
 _LISTS = 256  # and dictionaries in a line, on average
 _META = 50_000  # values in the metadata of a cell
-_PROTOCOL = 500_000  # values in a protocol
 _RESULTS, _PLAIN = "results.jsonl.gz", "results.jsonl"  # the episodes, packed or as they are
 _COURSES = ("curves.npz", "trace.npz")
 _PROGRESS = "progress.npz"
@@ -285,69 +279,6 @@ def _check_origin(folder: Path, meta: dict[str, Any], protocol: Protocol, cell: 
     stated = meta.get("task"), meta.get("policy"), meta.get("run")
     if stated != (cell.task, cell.policy, cell.run):
         raise DamagedResultError(f"{folder / 'meta.json'} describes another cell than its folder.")
-
-
-def read_protocol(file: Path) -> Protocol:
-    """Return the protocol of a results folder; the places that it names are checked before use.
-
-    Raises ``ProtocolError`` if it is damaged, or if using it would import modules or read large
-    files.
-    """
-    try:
-        text = read_bounded(file)
-    except DamagedResultError as error:
-        raise ProtocolError(str(error)) from None
-    try:
-        check_values(text, _PROTOCOL)
-    except ValueError as error:
-        raise ProtocolError(f"{file} cannot be used: {error}.") from None
-    try:
-        content = from_json(text)  # as the protocol is read below
-    except ValueError:  # raises the same error with more detail
-        return stored_protocol(file)
-    tasks = content.get("task") if isinstance(content, dict) else None
-    for task in tasks if isinstance(tasks, list) else ():
-        try:
-            _check_places(task)
-        except _BROKEN as error:
-            raise ProtocolError(f"{file} cannot be used: {error}") from None
-    return stored_protocol(file)
-
-
-def _check_places(task: dict[str, Any]) -> None:
-    """Raise ``ValueError`` if a task names modules to import, or files that must not be read."""
-    env = str(task["env"])
-    if is_foreign(env):  # executed only by a user who names it
-        parse_foreign(env)
-    elif ":" in env:
-        raise ValueError(
-            f"its environment {env!r} names a module to import; import that yourself and name the "
-            f"environment alone; registered: {', '.join(coopbench_envs.ids())}"
-        )
-    file = str((task.get("instances") or {}).get("file", "plain"))
-    if Path(file).name != file:
-        raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
-    _check_files(env, task.get("parameters") or {}, task.get("maps"))
-
-
-def _check_files(env: str, parameters: dict[str, Any], stated: Any) -> None:
-    """Raise ``ValueError`` if a task reads other files than those whose checksum it states.
-
-    Who states it has the files: errors about their content then tell nobody anything new. Nothing
-    but this one sentence is said of any other file.
-    """
-    place = place_of(env, parameters)
-    if place is None:
-        return
-    try:
-        total = users_checksum(env, parameters)
-    except _BROKEN:
-        total = ""
-    if total is not None and total != stated:
-        raise ValueError(
-            f"a task names files at {place!r}; allowed: files with the checksum that its key "
-            f"'maps' states. If they have moved, put them back"
-        )
 
 
 def cell_of(path: Path) -> Cell:

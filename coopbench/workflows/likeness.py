@@ -77,7 +77,8 @@ def _alike(played: list[Played]) -> Iterator[tuple[Cell, Cell, str]]:
 
 def _same(one: Episodes, two: Episodes) -> np.ndarray:
     """Return which episodes are the same, (episodes,) bool; to rounding where actions are reals."""
-    hashes = np.array(trace_of(one).episodes) == np.array(trace_of(two).episodes)
+    pairs = zip(trace_of(one).episodes, trace_of(two).episodes, strict=True)
+    hashes = np.array([first == second for first, second in pairs])
     recorded = trace_of(one).recorded.values()
     if any(actions.dtype.kind != "f" for actions, _ in recorded):
         return hashes
@@ -86,7 +87,8 @@ def _same(one: Episodes, two: Episodes) -> np.ndarray:
     for name, values in columns(one).items():
         close = np.isclose(values, others[name], _RELATIVE, _ABSOLUTE, True)
         near &= close.reshape(len(one), -1).all(axis=1)
-    return hashes | near
+    same: np.ndarray = hashes | near
+    return same
 
 
 def _does_one_thing(block: Episodes) -> bool:

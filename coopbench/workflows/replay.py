@@ -25,6 +25,7 @@ from coopbench.protocol.sections import Task
 from coopbench.report.gif import as_gif, check_options
 from coopbench.report.player import chosen_options
 from coopbench.results import store
+from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.episode import Episode
 from coopbench_envs.engine import Engine
 from coopbench_envs.foreign_names import is_foreign
@@ -159,7 +160,7 @@ def _protocol(name: str) -> Protocol:
 
 
 def _from_results(root: Path, address: _Address) -> Recording:
-    protocol = store.read_protocol(root / "protocol.json")
+    protocol = read_protocol(root / "protocol.json")
     task = _drawn(protocol.task_of(address.task))
     cell, stored = _stored(root, protocol, task, address.policy)
     if stored.episodes is None:

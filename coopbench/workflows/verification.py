@@ -32,6 +32,7 @@ from coopbench.report.loading import report_of
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, read_manifest
+from coopbench.results.protocol_file import read_protocol
 from coopbench.results.registration import read_registration
 from coopbench.workflows.foreign_cells import permit_environments, unplayable, with_code
 from coopbench.workflows.likeness import likenesses
@@ -174,7 +175,7 @@ def examine(
     for name in env:
         coopbench_envs.spec(name)  # registers that of a file
     try:
-        protocol = store.read_protocol(root / "protocol.json")
+        protocol = read_protocol(root / "protocol.json")
     except ProtocolError as error:
         check = concluded("protocol.json", [Finding(str(error))])
         return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
@@ -408,8 +409,10 @@ def _report_checks(
         made = replace(made, registration=read_registration(root))
         again = json.loads(as_json(made))
         is_same = report["schema"] == again["schema"]
-        parts = (report, again) if is_same else (_lasting(report), _lasting(again))
-        findings = list(_differences(*parts, ""))
+        if is_same:
+            findings = list(_differences(report, again, ""))
+        else:
+            findings = list(_differences(_lasting(report), _lasting(again), ""))
         versions = report["versions"]
         other = [f"{n} {v}" for n, v in again["versions"].items() if versions.get(n) != v]
     except _BROKEN as error:
