@@ -94,8 +94,8 @@ def show(
     ``files`` are by ending, ``.html``, ``.gif`` and ``.npz``; without any, a page is written that
     is named like the episode. Paths and options are checked before the episode is played.
     """
-    files = {ending: path for ending, path in files.items() if path is not None}
-    for ending, path in (files or {".html": Path("episode.html")}).items():
+    paths = {ending: path for ending, path in files.items() if path is not None}
+    for ending, path in (paths or {".html": Path("episode.html")}).items():
         recording.check_place(path)
         if path.suffix != ending:
             raise ReplayError(f"{path} is to be a {ending} file; end its name in {ending}.")
@@ -103,12 +103,12 @@ def show(
     episode = find_episode(address)
     chosen_options(episode, sight)
     yield f"{episode.title}: {len(episode)} steps, return {episode.team_return:.6g}"
-    if save := files.get(".npz"):
+    if save := paths.get(".npz"):
         yield f"Episode: {episode.save(save)}"
-    html = files.get(".html") or (None if files else Path(f"{episode.name}.html"))
+    html = paths.get(".html") or (None if paths else Path(f"{episode.name}.html"))
     if html is not None:
         yield f"Page: {episode.to_html(html, sight=sight)}"
-    if gif := files.get(".gif"):
+    if gif := paths.get(".gif"):
         drawn = as_gif(episode, stride=stride, fps=fps, side=side, sight=sight)
         write_bytes(gif, drawn.content)
         size = f"{len(drawn.content) / 1e6:.1f} MB"

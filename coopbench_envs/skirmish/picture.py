@@ -86,7 +86,7 @@ def _drawn(ground: np.ndarray) -> tuple[int, int, int, int]:
     return sides[0], sides[1], sides[2], sides[3]
 
 
-def _side(battle: Battle, u: int) -> Any:
+def _side(battle: Battle, u: Any) -> Any:
     return _SIDES[bool(u < battle.num_agents)]
 
 
@@ -117,7 +117,7 @@ def _darkened(pixels: np.ndarray, battle: Battle, view: _View) -> np.ndarray:
         if battle.headings is not None:
             turn = np.angle(np.exp(1j * (np.arctan2(dy, dx) - battle.headings[a])))
             near &= np.abs(turn) <= 0.5 * battle.view
-        seen |= near
+        seen |= near | (dx * dx + dy * dy <= (1.5 * battle.radii[a]) ** 2)  # and itself
     upper = HEADER + _EDGE
     part = pixels[upper : upper + down, _EDGE : _EDGE + across]
     part[~seen] = part[~seen] * _UNSEEN

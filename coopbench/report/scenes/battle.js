@@ -125,6 +125,8 @@ function Scene(model) {
         cover.beginPath();
         area(cover, now, places[a], a);
         cover.fill();
+        disc(cover, places[a][0], places[a][1], 1.5 * radius(a));  // itself, where it sees a cone
+        cover.fill();
       }
     }
     cover.globalCompositeOperation = "source-over";

@@ -8,7 +8,6 @@ import numpy as np
 from coopbench.report.scenes.course import Course, Places, css, packed, turns
 from coopbench_envs.engine import Engine
 from coopbench_envs.rendering import BLUE, GREEN, SKY, VERMILION
-from coopbench_envs.scenes import Battle
 
 __all__ = ["BattleCourse"]
 
@@ -23,28 +22,20 @@ class BattleCourse(Course):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._scenes: list[Battle] = []
-
-    def _draw(self) -> Battle:
-        draw = self.engine.spec.scene
-        assert draw is not None
-        scene: Battle = draw(self.engine.constants, self.engine.state, 0)
-        copies = {
-            name: value.copy()
-            for name, value in scene._asdict().items()
-            if isinstance(value, np.ndarray)
-        }
-        return scene._replace(**copies)
+        self._scenes: list[Any] = []  # of type ``Battle``
 
     def row_bytes(self) -> int:
         """Return the bytes of all units."""
-        return _UNIT_BYTES * len(self._draw().living)
+        return _UNIT_BYTES * len(self.drawn().living)
 
     def note(self, shown: bool) -> None:
         """Note the battle if it is ``shown``; deaths stay visible until the end."""
         super().note(shown)
         if shown:
-            self._scenes.append(self._draw())
+            scene = self.drawn()
+            views = scene._asdict().items()
+            copies: dict[str, Any] = {n: v.copy() for n, v in views if isinstance(v, np.ndarray)}
+            self._scenes.append(scene._replace(**copies))
 
     def stage(self) -> dict[str, Any]:
         """Return ground, units and their courses as packed arrays."""

@@ -46,6 +46,12 @@ class Course:
             self._returns.append(float(returns[0] if common else returns.sum()))
             self._measures.append(self.engine.control.measures[0].copy())
 
+    def drawn(self) -> Any:
+        """Return the scene of the present step."""
+        draw = self.engine.spec.scene
+        assert draw is not None
+        return draw(self.engine.constants, self.engine.state, 0)
+
     def fitting(self, steps: list[int], share: float) -> list[int]:
         """Drop steps until the rest fits; return those that remain."""
         return steps

@@ -37,9 +37,7 @@ class DiscsCourse(Course):
     def note(self, shown: bool) -> None:
         """Note positions if they are ``shown``, and contacts in any case."""
         super().note(shown)
-        draw = self.engine.spec.scene
-        assert draw is not None
-        self._scene = scene = draw(self.engine.constants, self.engine.state, 0)
+        self._scene = scene = self.drawn()
         self.duration = scene.duration
         self._touched |= scene.touching
         if not shown:

@@ -41,9 +41,7 @@ class RailwayCourse(Course):
     def note(self, shown: bool) -> None:
         """Note places if they are ``shown``, and failures in any case."""
         super().note(shown)
-        draw = self.engine.spec.scene
-        assert draw is not None
-        self._scene = scene = draw(self.engine.constants, self.engine.state, 0)
+        self._scene = scene = self.drawn()
         self._step += 1
         self._entered[scene.on_map & (self._entered < 0)] = self._step
         for a in np.flatnonzero(scene.broken & (self._since < 0)):
