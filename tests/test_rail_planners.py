@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from coopbench.baselines.dispatchers.planner import Planner, Settings
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
@@ -15,15 +16,20 @@ RAIL = "coopbench/Rail-v0"
 FOUR_SPEEDS = {"1": 0.25, "1/2": 0.25, "1/3": 0.25, "1/4": 0.25}
 CALM = {"num_agents": 14, "height": 30, "width": 35}
 STRUCK = CALM | {"malfunction_rate": 0.01, "malfunction_duration": (5, 25)}
+DENSE = CALM | {"num_agents": 40, "cities": 3, "malfunction_rate": 0.005}
 LANES = 10
 
 
-def begun(policy, lanes=LANES, **parameters):
-    """Return an engine and a policy, its memory, and its first actions."""
-    engine = Engine(RAIL, lanes, observation="none", **parameters)
+def begun(policy, lanes=LANES, env=RAIL, **parameters):
+    """Return an engine and a policy, its memory, and its first actions.
+
+    ``policy`` is a name, or the settings of a planner.
+    """
+    engine = Engine(env, lanes, observation="none", **parameters)
     engine.reset(np.arange(lanes))
     game = Game.of(engine)
-    planner = make_policy(policy, game)
+    named = isinstance(policy, str)
+    planner = make_policy(policy, game) if named else Planner(game, "planner", policy)
     memory = planner.initial(game, np.arange(lanes, dtype=np.uint64))
     actions, memory = act(planner, engine, memory)
     return engine, planner, memory, actions
@@ -137,6 +143,25 @@ def test_planning_anew_at_malfunctions_brings_more_trains_home():
     policies = "prioritised", "prioritised_replan:effort=100000,effort_at_strikes=20000"
     orders, anew = (measure(played(policy, **STRUCK), "arrived").mean() for policy in policies)
     assert anew > orders + 0.05
+
+
+@pytest.mark.parametrize(("env", "pays"), [(RAIL, True), ("coopbench/Rail-v1", False)])
+def test_trains_stay_at_home_only_where_all_together_lose_less(env, pays):
+    """Under the rewards of version 1 a train that stays at home loses all that there is."""
+    ends = []
+    for keeps_home in (False, True):
+        settings = Settings(1, 20_000, 0, reserve=100, weight=1.0, keeps_home=keeps_home)
+        engine, planner, memory, actions = begun(settings, env=env, **DENSE)
+        while not engine.control.done.all():
+            engine.step(actions, DISABLED)
+            actions, memory = act(planner, engine, memory)
+        ends.append([measure(engine, name) for name in ("normalised_return", "never_departed")])
+    (before, left), (after, stayed) = ends
+    if pays:
+        assert after.mean() > before.mean() + 0.02
+        assert stayed.mean() > left.mean()
+    else:
+        np.testing.assert_array_equal(ends[0], ends[1])
 
 
 def test_improving_a_plan_never_costs_more():

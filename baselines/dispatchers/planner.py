@@ -8,6 +8,7 @@ from coopbench.baselines.dispatchers.orders import choose, note_progress, update
 from coopbench.baselines.dispatchers.planning import (
     Choice,
     improve,
+    keep_home,
     make_choice,
     plan_all,
     sort_trains,
@@ -42,6 +43,7 @@ class Settings(NamedTuple):
     effort_at_strikes: int  # the same when trains break down; negative: the plan stays as it is
     reserve: int = 0  # steps before the due time from which arriving later costs something
     weight: float = 0.0  # what such a step costs; one of delay costs 1 besides
+    keeps_home: bool = False  # when trains break down, those at home may stay there; see keep_home
 
 
 class Memory(NamedTuple):
@@ -62,6 +64,8 @@ class Planner:
     def __init__(self, game: Game, policy: str, settings: Settings) -> None:
         Railway(game, policy)
         c = self._constants = game.constants
+        if c.fair:  # a train that stays at home loses all that there is
+            settings = settings._replace(keeps_home=False)
         self._settings, self._trains, self._cells = settings, c.num_agents, c.cells
         self._by_steps = getattr(c, "reward_code", None) == CHALLENGE_2020
         steps = c.horizon + c.horizon // 2 + 2
@@ -105,6 +109,8 @@ def play(b: Board, m: Memory, k: Desk, h: Choice, settings: Settings, actions: n
             update_times(b, m.plan, i)
             withdraw_late(b, m.plan, i)
             update_times(b, m.plan, i)
+            if settings.keeps_home:
+                keep_home(b, m.plan, i)
             improve(b, m.plan, k, h, i, m.rng, settings.effort_at_strikes)
         for a in range(actions.shape[1]):
             m.broken[i, a] = b.broken[i, a]

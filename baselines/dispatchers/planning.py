@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coopbench.baselines.dispatchers.visits import append_way, withdraw
+from coopbench.baselines.dispatchers.orders import update_times
+from coopbench.baselines.dispatchers.visits import append_way, hide, show, withdraw
 from coopbench.baselines.dispatchers.way_search import (
     earliest,
     nearer,
@@ -25,6 +26,7 @@ __all__ = [
     "Choice",
     "cost_of",
     "improve",
+    "keep_home",
     "make_choice",
     "plan_all",
     "sort_trains",
@@ -69,7 +71,7 @@ def travel(b, i, a):
 
 
 @routine
-def cost_of(b, p, i, a):
+def lost(b, p, i, a):
     """Return what a train loses of the rewards under the plan."""
     limit = np.int64(min(b.limit[i], b.horizon))
     planned = p.length[i, a] > 0
@@ -79,9 +81,20 @@ def cost_of(b, p, i, a):
     if b.by_steps:
         return min(arrival, limit) * b.top_speed[i, a] / b.unit
     if not planned:
-        return travel(b, i, a) + b.weight * b.reserve
-    late = arrival - b.due[i, a]
-    return max(0.0, float(late)) + b.weight * max(0.0, float(late + b.reserve))
+        return float(travel(b, i, a))
+    return max(0.0, float(arrival - b.due[i, a]))
+
+
+@routine
+def cost_of(b, p, i, a):
+    """Return what a train costs under the plan: what it loses, and what its reserve lacks."""
+    if b.status[i, a] == ARRIVED or b.by_steps:
+        return lost(b, p, i, a)
+    lacking = float(b.reserve)
+    if p.length[i, a] > 0:
+        late = np.int64(p.time[i, a, p.length[i, a] - 1]) - b.due[i, a]
+        lacking = max(0.0, float(late + b.reserve))
+    return lost(b, p, i, a) + b.weight * lacking
 
 
 @routine
@@ -107,6 +120,41 @@ def withdraw_late(b, p, i):
         if p.at[i, a] < 0 and last >= 0 and p.time[i, a, last] > limit:
             withdraw(p, i, a, 0)
             p.length[i, a] = 0
+
+
+@subroutine
+def keep_home(b, p, i):
+    """Let trains stay at home, one after the other, if by that all together lose less.
+
+    The plan's times must be, and are then, those that the orders lead to.
+    """
+    total = lost_by_all(b, p, i)
+    for a in range(p.length.shape[1]):
+        length = p.length[i, a]
+        if total == 0.0 or length == 0 or p.at[i, a] >= 0:
+            continue
+        for j in range(length):
+            hide(p, i, p.visit[i, a, j])
+        p.length[i, a] = 0
+        update_times(b, p, i)
+        rest = lost_by_all(b, p, i)
+        p.length[i, a] = length
+        for j in range(length - 1, -1, -1):
+            show(p, i, p.visit[i, a, j])
+        if rest < total:
+            total = rest
+            withdraw(p, i, a, 0)
+            p.length[i, a] = 0
+    update_times(b, p, i)
+
+
+@routine
+def lost_by_all(b, p, i):
+    """Return what all trains together lose of the rewards under the plan."""
+    total = 0.0
+    for a in range(p.length.shape[1]):
+        total += lost(b, p, i, a)
+    return total
 
 
 @subroutine

@@ -3,8 +3,9 @@
 Every train gets the earliest way around those before it, with the exact model of motion, and groups
 of trains are planned anew as long as the effort lasts. Where malfunctions delay trains, those that
 come after them wait, and the order of the plan is kept: so nothing ever blocks, and without
-malfunctions every planned train arrives as planned. A train at home that the orders would now lead
-to its target after the limit stays there.
+malfunctions every planned train arrives as planned. When trains break down, one at home stays there
+if the orders would lead it to its target after the limit, or if all trains together lose less by
+that; in version 1 of the railways that never pays.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -25,7 +26,8 @@ class Params(NamedTuple):
 
 def make(game: Game, parameters: Any) -> Planner:
     """Return the policy for one game."""
-    return Planner(game, "prioritised", Settings(parameters.orders, parameters.effort, 0, 100, 1.0))
+    settings = Settings(*parameters, 0, reserve=100, weight=1.0, keeps_home=True)
+    return Planner(game, "prioritised", settings)
 
 
 ENTRY = Entry(

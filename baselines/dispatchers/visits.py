@@ -11,7 +11,18 @@ import numpy as np
 
 from coopbench_envs.core import routine
 
-__all__ = ["FAR", "Plan", "add", "append_way", "forget_all", "make_plan", "remove", "withdraw"]
+__all__ = [
+    "FAR",
+    "Plan",
+    "add",
+    "append_way",
+    "forget_all",
+    "hide",
+    "make_plan",
+    "remove",
+    "show",
+    "withdraw",
+]
 
 FAR = 1 << 30  # a step that never comes
 
@@ -74,8 +85,8 @@ def add(p, i, resource, begin, end):
 
 
 @routine
-def remove(p, i, v):
-    """Take a visit out of its resource."""
+def hide(p, i, v):
+    """Take a visit out of its resource; it still knows its place there, see ``show``."""
     previous, following = p.before[i, v], p.after[i, v]
     if previous >= 0:
         p.after[i, previous] = following
@@ -83,6 +94,24 @@ def remove(p, i, v):
         p.first[i, p.resource[i, v]] = following
     if following >= 0:
         p.before[i, following] = previous
+
+
+@routine
+def show(p, i, v):
+    """Put back the visit that was hidden last; several in the reverse order."""
+    previous, following = p.before[i, v], p.after[i, v]
+    if previous >= 0:
+        p.after[i, previous] = v
+    else:
+        p.first[i, p.resource[i, v]] = v
+    if following >= 0:
+        p.before[i, following] = v
+
+
+@routine
+def remove(p, i, v):
+    """Take a visit out of its resource for good."""
+    hide(p, i, v)
     p.after[i, v] = p.unused[i]
     p.unused[i] = v
 
