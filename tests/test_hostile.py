@@ -431,7 +431,7 @@ def test_partners_of_all_tasks_are_bounded(root):
     ("longest", "count", "size", "fits"),
     [
         *[(10_000, 100, 5_000, True), (1_000, 1_000, 100_000, True), (10**6, 6, 5_000, False)],
-        *[(10**6, 1_000, 8_000_000, True), (10**6, 1_000, 100_000, False)],
+        *[(10**6, 1_000, 8_000_000, True), (10**6, 6, 500_000, False)],
     ],
 )
 def test_steps_are_accounted_for_by_bytes(source, longest, count, size, fits):

@@ -25,7 +25,7 @@ __all__ = ["episode_findings", "metadata_findings", "policy_findings", "size_fin
 
 # Steps that any cell may say it has played, and for every byte of its files. A step of all lanes
 # takes as long as if there were so many more of them.
-_STEPS, _PER_BYTE, _LANES = 1 << 22, 1 << 10, 256
+_STEPS, _PER_BYTE, _LANES = 1 << 22, 256, 256
 
 
 # --- the episodes ---------------------------------------------------------------------------------
