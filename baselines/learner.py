@@ -48,10 +48,16 @@ class Learner(Protocol):
         """Return what has been learned so far, without exploration; a copy."""
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return everything that training needs to go on bit for bit, as arrays of numbers."""
+        """Return everything that training needs to go on bit for bit, as arrays of numbers.
+
+        A large memory need not be copied: arrays are valid until this learner learns or loads.
+        """
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from what a learner of the same game, seed and hyperparameters has saved."""
+        """Go on from what a learner of the same game, seed and hyperparameters has saved.
+
+        The arrays may become part of the learner, which does not change them.
+        """
 
 
 @dataclass(frozen=True)

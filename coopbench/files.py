@@ -4,10 +4,10 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from coopbench.errors import DamagedResultError
@@ -25,6 +25,7 @@ __all__ = [
     "read_bounded",
     "write_all",
     "write_bytes",
+    "write_file",
     "write_text",
 ]
 
@@ -124,11 +125,17 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name and rename it: it is never visible half written."""
+    """Write a file, like ``write_file``."""
+    write_file(path, lambda file: file.write(content))
+
+
+def write_file(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+    """Have a file filled under a temporary name and rename it: it is never visible half written."""
     # Processes on machines that share the folder can have the same number.
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
-        temporary.write_bytes(content)
+        with temporary.open("wb") as file:
+            fill(file)
         os.replace(temporary, path)
     except BaseException as error:
         with suppress(OSError):  # a folder that cannot be written holds no temporary file

@@ -7,17 +7,19 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from coopbench_envs.reading import read_regular
+from coopbench_envs.reading import open_regular
 
-__all__ = ["LIMIT", "of_weights", "pack", "proportional", "unpack"]
+__all__ = ["LIMIT", "of_weights", "pack", "proportional", "unpack", "write"]
 
 LIMIT = 1 << 30  # bytes, packed or unpacked; a larger file is not one of ours
 _SMALL, _RATIO = 1 << 25, 128  # bytes of any file, and how far numbers can be packed besides
 _WEIGHTS, _WEIGHTS_RATIO = 1 << 18, 8  # the same of a network: its weights are all but random
 _MEMBER, _MEMBERS = b"PK\x01\x02", 10_000  # sign of an array in the list of all, and how many
+_PART = 1 << 20  # bytes of a file that are searched at once
 _LONGEST_HEADER = 1 << 10  # bytes of one of our arrays in a file besides its numbers
 _HEADER = re.compile(
     rb"\{'descr': '([<|][biuf]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \}\s*"
@@ -51,14 +53,19 @@ def pack(
     What could be packed to less than a reader unpacks, who has this ``limit``, is not packed.
     """
     buffer = io.BytesIO()
-    ordered = {name: np.asarray(values, order="C") for name, values in arrays.items()}
-    save = np.savez_compressed if compressed else np.savez
-    save(buffer, **ordered)  # type: ignore[arg-type]
+    write(buffer, arrays, compressed=compressed)
     content = buffer.getvalue()
-    size = sum(_LONGEST_HEADER + values.nbytes for values in ordered.values())
+    size = sum(_LONGEST_HEADER + np.asarray(values).nbytes for values in arrays.values())
     if compressed and size > limit(content):
         return pack(arrays, compressed=False)
     return content
+
+
+def write(file: BinaryIO, arrays: Mapping[str, np.ndarray], *, compressed: bool) -> None:
+    """Write an npz file, one array after the other, without a copy of all of them."""
+    ordered = {name: np.asarray(values, order="C") for name, values in arrays.items()}
+    save = np.savez_compressed if compressed else np.savez
+    save(file, **ordered)  # type: ignore[arg-type]
 
 
 def unpack(source: bytes | Path, limit: int = LIMIT) -> dict[str, np.ndarray]:
@@ -69,10 +76,8 @@ def unpack(source: bytes | Path, limit: int = LIMIT) -> dict[str, np.ndarray]:
     Raises ``ValueError`` for anything that ``pack`` does not write.
     """
     try:
-        content = source if isinstance(source, bytes) else _content(source)
-        if content.count(_MEMBER) > _MEMBERS:  # each entry takes up memory before it can be checked
-            raise ValueError(f"it has more than {_MEMBERS:,} arrays")
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        content = io.BytesIO(source) if isinstance(source, bytes) else open_regular(source, LIMIT)
+        with content as file, zipfile.ZipFile(_checked(file)) as archive:
             members = archive.infolist()
             if sum(member.file_size for member in members) > min(limit, LIMIT):
                 raise ValueError(f"it unpacks to more than {min(limit, LIMIT):,} bytes")
@@ -91,8 +96,15 @@ def unpack(source: bytes | Path, limit: int = LIMIT) -> dict[str, np.ndarray]:
         raise ValueError(str(error)) from None
 
 
-def _content(path: Path) -> bytes:
-    return read_regular(path, LIMIT)
+def _checked(file: BinaryIO) -> BinaryIO:
+    """Return a file with few entries: each takes up memory before it can be checked."""
+    count, rest = 0, b""
+    while part := file.read(_PART):
+        count += (rest + part).count(_MEMBER)
+        rest = (rest + part)[1 - len(_MEMBER) :]
+    if count > _MEMBERS:
+        raise ValueError(f"it has more than {_MEMBERS:,} arrays")
+    return file
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:

@@ -2,17 +2,33 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["read_regular"]
+__all__ = ["open_regular", "read_regular"]
 
 
 def read_regular(path: Path, limit: int, *, links: bool = True) -> bytes:
-    """Return the content of a regular file of at most ``limit`` bytes.
+    """Return the content of a regular file of at most ``limit`` bytes; see ``open_regular``.
+
+    The content never becomes part of a message.
+    """
+    with open_regular(path, limit, links=links) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(size + 1)  # as many bytes are allocated, whatever there is
+    if len(content) > size:
+        raise ValueError(f"{path} grew while it was read.")
+    return content
+
+
+@contextmanager
+def open_regular(path: Path, limit: int, *, links: bool = True) -> Iterator[BinaryIO]:
+    """Open a regular file of at most ``limit`` bytes for reading.
 
     Devices and pipes are refused before they are opened, and again afterwards: they may have been
-    exchanged in between. With ``links=False`` a symbolic link is refused, too. The content never
-    becomes part of a message.
+    exchanged in between. With ``links=False`` a symbolic link is refused, too.
 
     Raises:
         ValueError: it is not a regular file, or it is too large.
@@ -24,12 +40,8 @@ def read_regular(path: Path, limit: int, *, links: bool = True) -> bytes:
     if not links:
         flags |= getattr(os, "O_NOFOLLOW", 0)
     with open(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        _check(status, path, limit)
-        content = file.read(status.st_size + 1)  # as many bytes are allocated, whatever there is
-    if len(content) > status.st_size:
-        raise ValueError(f"{path} grew while it was read.")
-    return content
+        _check(os.fstat(file.fileno()), path, limit)
+        yield file
 
 
 def _check(status: os.stat_result, path: Path, limit: int) -> None:

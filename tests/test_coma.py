@@ -70,7 +70,8 @@ def test_a_monotone_matrix_is_solved_without_illegal_choices(name, limited, wort
     reached, actions = played(learner.policy(), matrix=MONOTONE, limited=limited)
     assert reached == worth
     assert actions.max() < 3 - limited
-    assert learner._episodes._ring["actions"].max() < 3 - limited
+    episodes = learner._episodes
+    assert episodes.batch(np.arange(len(episodes))).actions.max() < 3 - limited
 
 
 def test_what_the_team_earns_later_reaches_a_member_that_has_fallen():

@@ -1,5 +1,7 @@
 """IQL, VDN and QMIX: games with known answers, the same bits again, and what is refused."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import toy_team
@@ -16,6 +18,7 @@ from coopbench.baselines.registry import make_learner, preset
 from coopbench.episodes.table import Cell
 from coopbench.errors import Diverged
 from coopbench.results import store
+from coopbench.workflows.keeper import FolderKeeper
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
@@ -51,6 +54,11 @@ def table(learner, past=()):
         return values.mixed(torch.tensor(grid), state).numpy().reshape(3, 3, -1)
 
 
+def everything(learner):
+    """All stored episodes."""
+    return learner._episodes.batch(np.arange(len(learner._episodes)))
+
+
 def nearest_sum(matrix, joint):
     """The sum of a row's and a column's value nearest to a matrix at choices (episodes, 2)."""
     size = len(matrix)
@@ -70,7 +78,7 @@ def test_vdn_learns_the_sum_that_is_nearest_to_a_matrix():
     learner = trained("vdn", 32 * 1200, changes=changes | {"learning_rate": 1e-3})
     fitted = table(learner)[:, :, 0]
     np.testing.assert_allclose(fitted, fit, atol=0.25)  # joint choices are not equally frequent
-    joint = learner._episodes._ring["actions"][:, 0]
+    joint = everything(learner).actions.numpy()
     np.testing.assert_allclose(fitted, nearest_sum(matrix, joint), atol=0.1)
     assert played(learner.policy())[0] == 0.0
 
@@ -92,7 +100,7 @@ def test_nobody_takes_an_illegal_choice_that_would_be_the_best(name):
     reached, actions = played(learner.policy(), matrix=1, limited=1)
     assert reached == 4.0
     assert (actions == 1).all()
-    assert (learner._episodes._ring["actions"] < 2).all()
+    assert (everything(learner).actions < 2).all()
 
 
 @pytest.mark.parametrize(
@@ -298,11 +306,40 @@ def test_episodes_of_different_lengths_are_stored_as_they_were_played():
     # The longest episode comes first, and its places are as they stand in the ring.
     slot, begins = np.argmax(lengths), np.cumsum((0, *batch.counts[:-1]))
     places = begins[: lengths[slot] + 1]
-    stored = episodes._ring["inputs"][slot, : len(places)]
-    np.testing.assert_array_equal(batch.inputs[places].numpy(), stored.astype(np.float32))
+    block, stored = episodes._ring[slot]
+    expected = block.arrays["inputs"][stored].astype(np.float32)
+    np.testing.assert_array_equal(batch.inputs[places].numpy(), expected)
     np.testing.assert_array_equal(
         episodes.latest(3).rewards.sum(), episodes.batch(np.arange(count - 3, count)).rewards.sum()
     )
+
+
+def test_what_is_stored_is_neither_padded_nor_copied(tmp_path):
+    """Battles of up to 60 steps; writing and reading a state takes little more than it holds."""
+    keeper, battle = FolderKeeper(tmp_path), {"map": "3m"}
+    settings = SMALL | {"lanes": 16, "replay": 500, "updates_per_episode": 1e-9}
+    learner, resumed = (
+        make_learner("iql", "coopbench/Skirmish-v0", battle, 0, **settings) for _ in range(2)
+    )
+    learner.learn(16 * 1200)
+    episodes, state = learner._episodes, learner.save()
+    assert len(episodes) == episodes.size == 500 < episodes.added
+    stored = {name: array for name, array in state.items() if ".block." in name}
+    longest = episodes.bytes_each * (episodes._lengths.max() + 1) / 61
+    assert sum(array.nbytes for array in stored.values()) < 0.8 * 500 * longest
+    size = sum(array.nbytes for array in state.values())
+    tracemalloc.start()
+    keeper.write(state)
+    assert tracemalloc.get_traced_memory()[1] < 0.2 * size
+    tracemalloc.reset_peak()
+    resumed.load(keeper.read())
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1.2 * size
+    assert peak < 1.3 * size
+    for one in (learner, resumed):
+        one.learn(16 * 1600)
+    assert same(learner.save(), resumed.save())
 
 
 # -- what is refused ------------------------------------------------------------------------------
@@ -368,15 +405,22 @@ def test_states_of_other_trainings_are_refused():
     for changed in ({"gamma": 0.5}, {"hidden": 8}):
         with pytest.raises(ValueError, match="The saved state does not fit 'qmix_shared'"):
             make_learner("qmix_shared", TEAM, {}, 0, **(SMALL | changed)).load(state)
-    for name in ("episodes.ring_inputs", "playing.hidden", "mixer.biases1.bias"):
+    parts = ("episodes.open_inputs", "episodes.block.0.inputs", "playing.hidden")
+    for name in (*parts, "mixer.biases1.bias"):
         with pytest.raises(ValueError, match=f"{name}' is absent"):
             make_learner("qmix_shared", TEAM, {}, 0, **SMALL).load(
                 {key: array for key, array in state.items() if key != name}
             )
-    with pytest.raises(ValueError, match="does not fit"):
-        make_learner("qmix_shared", TEAM, {}, 0, **SMALL).load(
-            state | {"episodes.added": np.array(3)}
-        )
+    ends = state["episodes.block.0.ends"]
+    for change in (
+        {"episodes.added": np.array(3)},
+        {"episodes.block.0.ends": ends[:-1]},
+        {"episodes.block.0.ends": ends[:0]},
+        {"episodes.block.0.ends": ends * 10**9},
+        {"episodes.block.0.ends": ends[::-1]},
+    ):
+        with pytest.raises(ValueError, match="The saved state does not fit"):
+            make_learner("qmix_shared", TEAM, {}, 0, **SMALL).load(state | change)
 
 
 def test_divergence_is_told():

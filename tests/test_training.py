@@ -364,10 +364,10 @@ class MemoryKeeper:
         yield
 
     def read(self):
-        return self.states[-1] if self.states else None
+        return unpack(self.states[-1]) if self.states else None
 
     def write(self, state):
-        self.states.append(state)
+        self.states.append(pack(state))
 
     def note(self, text):
         self.summary = json.loads(text)

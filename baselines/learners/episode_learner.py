@@ -229,8 +229,8 @@ class EpisodeLearner(RowLearner):
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from a saved state; ``ValueError`` if it is one of another training."""
-        added = int(np.max(arrays.get("episodes.added", 0), initial=0))
-        current = self._settings() | under("episodes", self._episodes.forms(added))
+        episodes = self._episodes.forms(part(arrays, "episodes"))
+        current = self._settings() | under("episodes", episodes)
         self.check_saved(arrays, current | under("game", self._rows.save()))
         self._rows.load(part(arrays, "game"))
         self._episodes.load(part(arrays, "episodes"))

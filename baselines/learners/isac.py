@@ -108,9 +108,8 @@ class Replay:
         return ReplayBufferSamples(*torch.split(drawn, self._columns, dim=1))
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return all stored rows, and how many were ever added."""
-        table = self._table[: len(self)].numpy().copy()
-        return {"table": table, "added": np.array(self._added)}
+        """Return all stored rows, not copied, and how many were ever added."""
+        return {"table": self._table[: len(self)].numpy(), "added": np.array(self._added)}
 
     def empty(self, added: int) -> dict[str, np.ndarray]:
         """Return arrays like those of ``save`` after ``added`` rows, filled with zeros."""

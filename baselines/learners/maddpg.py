@@ -146,8 +146,8 @@ class Replay:
         return Batch(**{name: ring[places] for name, ring in self._ring.items()})
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return all stored steps, and how many were ever added."""
-        arrays = {name: ring[: len(self)].numpy().copy() for name, ring in self._ring.items()}
+        """Return all stored steps, not copied, and how many were ever added."""
+        arrays = {name: ring[: len(self)].numpy() for name, ring in self._ring.items()}
         return arrays | {"added": np.array(self.added)}
 
     def forms(self, added: int) -> dict[str, np.ndarray]:
@@ -165,7 +165,7 @@ class Replay:
 
         self.added = int(arrays["added"])
         for name, ring in self._ring.items():
-            ring[: len(self)] = torch.tensor(arrays[name])
+            ring[: len(self)] = torch.from_numpy(arrays[name])
 
 
 class _Model:

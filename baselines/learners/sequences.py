@@ -4,11 +4,13 @@ A sequence of n steps has n + 1 places. The last one holds what followed its las
 episode that only time has ended, its value is part of what is learned.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from coopbench.baselines.learners.checkpoint import under
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.gated import remember
 from coopbench.baselines.learners.torch_tools import array_of
@@ -36,6 +38,7 @@ STORED = ("float32", "float16")  # how observations may be stored
 # Choices (lanes, agents) from outputs and legal choices, both (lanes, agents, choices).
 Choosing = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _SHARE = 0.75  # of the largest saved state, which episodes may take
+_BLOCKS = 64  # that hold all episodes, were each as long as possible
 
 
 class Moment(NamedTuple):
@@ -85,11 +88,32 @@ class Batch(NamedTuple):
         return torch.cat([self.inputs, last], dim=2)
 
 
+class _Block(NamedTuple):
+    """Finished episodes one after the other, without padding; none changes once it is stored."""
+
+    arrays: dict[str, np.ndarray]  # (places, ...) by what a place holds
+    ends: list[int]  # the place behind every episode, in order
+
+    @property
+    def filled(self) -> int:
+        """Places that hold episodes."""
+        return self.ends[-1] if self.ends else 0
+
+
+class _Stored(NamedTuple):
+    """Where an episode lies."""
+
+    block: _Block
+    places: slice
+
+
 class Episodes:
     """The latest ``size`` episodes in a ring, and those that the lanes are playing.
 
-    If they would take more memory than a saved state may have, fewer episodes are stored where
-    ``fit`` allows it; else this raises ``ValueError``. Memory is taken as a whole at the beginning.
+    If they would take more memory than a saved state may have, were each as long as possible, fewer
+    episodes are stored where ``fit`` allows it; else this raises ``ValueError``. Episodes that are
+    over take memory for the steps that they have, in blocks, each of which is let go when all its
+    episodes have been replaced.
     """
 
     def __init__(self, size: int, rows: Rows, stored: str, *, fit: bool = False) -> None:
@@ -104,16 +128,20 @@ class Episodes:
             "terminated": ((), np.dtype(bool)),
         }
         self.size = self._fitting(size, rows, fit=fit)
-        self._ring, self._open = self._arrays(self.size), self._arrays(rows.lanes)
+        places = self._longest + 1
+        self._room = max(places, self.size * places // _BLOCKS)  # places of a block
+        self._ring: list[_Stored] = []
+        self._last = _Block(self._arrays(self._room), [])  # the block that is being filled
+        self._open = self._arrays(rows.lanes, places)
         self._lengths, self._times = np.zeros(self.size, np.int64), np.zeros(rows.lanes, np.int64)
-        self.added = 0  # episodes, including those that were overwritten
+        self.added = 0  # episodes, including those that were replaced
 
     def __len__(self) -> int:
-        return min(self.added, self.size)
+        return len(self._ring)
 
     @property
     def bytes_each(self) -> int:
-        """Bytes that one episode takes."""
+        """Bytes that an episode takes if it is as long as possible."""
         forms = self._forms.values()
         place: int = sum(int(np.prod(shape)) * kind.itemsize for shape, kind in forms)
         return (self._longest + 1) * place
@@ -140,9 +168,8 @@ class Episodes:
             f"to {largest} or fit_replay=True."
         )
 
-    def _arrays(self, count: int) -> dict[str, np.ndarray]:
-        """Return empty sequences."""
-        places = (count, self._longest + 1)
+    def _arrays(self, *places: int) -> dict[str, np.ndarray]:
+        """Return empty places, (*places, ...)."""
         return {n: np.zeros((*places, *shape), kind) for n, (shape, kind) in self._forms.items()}
 
     def add(self, before: Moment, actions: np.ndarray, rewards: np.ndarray) -> None:
@@ -167,14 +194,25 @@ class Episodes:
         self._place(lanes, after)
         self._open["terminated"][lanes, self._times[lanes] - 1] = terminated[lanes]
         for lane in lanes:
-            slot, places = self.added % self.size, self._times[lane] + 1
+            count = int(self._times[lane]) + 1
+            if self._last.filled + count > self._room:
+                self._last = _Block(self._arrays(self._room), [])
+            places = self._keep(count)
             for name, values in self._open.items():
-                self._ring[name][slot, :places] = values[lane, :places]
-                values[lane, :places] = 0
-            self._lengths[slot] = self._times[lane]
-            self.added += 1
+                self._last.arrays[name][places] = values[lane, :count]
+                values[lane, :count] = 0
         self._times[lanes] = 0
         return len(lanes)
+
+    def _keep(self, count: int) -> slice:
+        """Enter the next ``count`` places of the last block as the next episode; return them."""
+        begin, slot = self._last.filled, self.added % self.size
+        places = slice(begin, begin + count)
+        self._last.ends.append(places.stop)
+        self._ring[slot : slot + 1] = [_Stored(self._last, places)]
+        self._lengths[slot] = count - 1
+        self.added += 1
+        return places
 
     def sample(self, count: int) -> Batch:
         """Draw ``count`` different episodes."""
@@ -191,47 +229,90 @@ class Episodes:
         import torch
 
         slots = slots[np.argsort(-self._lengths[slots], kind="stable")]
-        lengths = self._lengths[slots]
-        times = np.arange(lengths.max() + 1)[:, None]
-        places, steps = np.nonzero(times <= lengths), np.nonzero(times < lengths)
+        episodes, lengths = [self._ring[slot] for slot in slots], self._lengths[slots]
+        times, begins = np.arange(lengths.max() + 1)[:, None], np.cumsum(lengths + 1) - lengths - 1
+        # Places of one episode after the other, in the order of a batch.
+        places, steps = ((begins + times)[times < ends] for ends in (lengths + 1, lengths))
 
-        def part(name: str, where: Any, kind: Any) -> "torch.Tensor":
-            values = self._ring[name][slots[where[1]], where[0]]
-            return torch.from_numpy(values.astype(kind, copy=False))
+        def together(name: str, where: np.ndarray, kind: Any) -> "torch.Tensor":
+            values = np.concatenate([block.arrays[name][part] for block, part in episodes])
+            return torch.from_numpy(values[where].astype(kind, copy=False))
 
         return Batch(
-            inputs=part("inputs", places, np.float32),
-            legal=part("legal", places, np.bool_),
-            state=part("state", places, np.float32),
-            actions=part("actions", steps, np.int64),
-            rewards=part("rewards", steps, np.float32),
-            terminated=part("terminated", steps, np.float32),
+            inputs=together("inputs", places, np.float32),
+            legal=together("legal", places, np.bool_),
+            state=together("state", places, np.float32),
+            actions=together("actions", steps, np.int64),
+            rewards=together("rewards", steps, np.float32),
+            terminated=together("terminated", steps, np.float32),
             counts=tuple((times <= lengths).sum(1).tolist()),
         )
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return all stored episodes and those that are being played."""
-        arrays = {f"ring_{name}": values[: len(self)].copy() for name, values in self._ring.items()}
-        arrays |= {f"open_{name}": values.copy() for name, values in self._open.items()}
-        arrays |= {"lengths": self._lengths[: len(self)].copy(), "times": self._times.copy()}
-        return arrays | {"added": np.array(self.added)}
+        """Return all episodes; arrays of those that are over are not copied, and never change."""
+        arrays = {f"open_{name}": values.copy() for name, values in self._open.items()}
+        arrays |= {"times": self._times.copy(), "added": np.array(self.added)}
+        oldest = self.added % len(self) if self._ring else 0
+        in_order = (*self._ring[oldest:], *self._ring[:oldest])
+        blocks = {id(stored.block): stored.block for stored in in_order}
+        for k, block in enumerate(blocks.values()):
+            filled = {name: values[: block.filled] for name, values in block.arrays.items()}
+            arrays |= under(f"block.{k}", {"ends": np.array(block.ends), **filled})
+        return arrays
 
-    def forms(self, added: int) -> dict[str, np.ndarray]:
-        """Return arrays of the shapes of those that ``save`` returns after so many episodes."""
-        rows, arrays = min(max(added, 0), self.size), self.save()
-        for name in [*(f"ring_{name}" for name in self._ring), "lengths"]:
-            values = arrays[name]
-            arrays[name] = np.broadcast_to(np.zeros((), values.dtype), (rows, *values.shape[1:]))
+    def forms(self, saved: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return arrays of the shapes that episodes of these numbers and lengths have.
+
+        Raises ``ValueError`` if there are none of these numbers and lengths.
+        """
+        arrays = {f"open_{name}": values for name, values in self._open.items()}
+        arrays |= {"times": self._times, "added": np.array(self.added)}
+        ends, most = _ends(saved), self._longest + 1
+        for k, behind in enumerate(ends):
+            counts = np.diff(behind, prepend=0)
+            if not (counts.size and counts.min() >= 2 and counts.max() <= most):
+                raise ValueError(
+                    f"The saved state does not fit: block {k} holds episodes that do not have 1 to "
+                    f"{self._longest} steps."
+                )
+            arrays[f"block.{k}.ends"] = np.zeros(counts.size, np.int64)
+            for name, (shape, kind) in self._forms.items():
+                empty = np.broadcast_to(np.zeros((), kind), (behind[-1], *shape))
+                arrays[f"block.{k}.{name}"] = empty
+        added, count = int(np.max(saved.get("added", 0), initial=0)), sum(map(len, ends))
+        replaced = count - min(added, self.size)
+        if not (0 <= replaced <= sum(map(len, ends[:1])) and count <= added):
+            raise ValueError(
+                f"The saved state does not fit: it holds {count} of {added} episodes; allowed: the "
+                f"latest {self.size}, and others in the block of the oldest of these."
+            )
         return arrays
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from saved episodes."""
-        self.added = int(arrays["added"])
-        for name in self._forms:
-            self._ring[name][: len(self)] = arrays[f"ring_{name}"]
-            self._open[name][:] = arrays[f"open_{name}"]
-        self._lengths[: len(self)] = arrays["lengths"]
+        """Continue from saved episodes; of all blocks but the last one, the arrays are kept."""
+        for name, values in self._open.items():
+            values[:] = arrays[f"open_{name}"]
         self._times[:] = arrays["times"]
+        added, ends = int(arrays["added"]), _ends(arrays)
+        last = self._arrays(self._room)  # of the last block, which has room for more
+        self._last = _Block(last, [])
+        self._ring = [_Stored(self._last, slice(0))] * min(added, self.size)
+        self.added = added - sum(map(len, ends))
+        for k, behind in enumerate(ends):
+            saved = {name: arrays[f"block.{k}.{name}"] for name in self._forms}
+            if k == len(ends) - 1:
+                for name, values in saved.items():
+                    last[name][: len(values)] = values
+                saved = last
+            self._last = _Block(saved, [])
+            for count in np.diff(behind, prepend=0).tolist():
+                self._keep(count)
+
+
+def _ends(saved: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Return the ends of the episodes of every saved block."""
+    names = (f"block.{k}.ends" for k in itertools.count())
+    return [saved[name] for name in itertools.takewhile(saved.__contains__, names)]
 
 
 class Recurrent:

@@ -4,15 +4,17 @@ A run knows nothing of files: whoever makes it chooses its keeper. A folder is t
 """
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
-from coopbench.files import make_folder, write_bytes, write_text
-from coopbench_envs.arrays import LIMIT
+import numpy as np
+
+from coopbench.files import make_folder, write_file, write_text
+from coopbench_envs import arrays
 
 __all__ = ["FolderKeeper", "Keeper", "Scalars"]
 
@@ -41,11 +43,11 @@ class Keeper(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Exclude other processes while the run is trained; ``ValueError`` if one trains it."""
 
-    def read(self) -> bytes | None:
-        """Return the latest state, or None before the first; ``ValueError`` if it is too large."""
+    def read(self) -> dict[str, np.ndarray] | None:
+        """Return the latest state, or None before the first; ``ValueError`` if it is damaged."""
 
-    def write(self, state: bytes) -> None:
-        """Replace the state in one atomic step."""
+    def write(self, state: Mapping[str, np.ndarray]) -> None:
+        """Replace the state in one atomic step; ``ValueError`` if it is too large to be read."""
 
     def note(self, text: str) -> None:
         """Replace the summary of the run for people."""
@@ -103,17 +105,22 @@ class FolderKeeper:
                 leftover.unlink(missing_ok=True)
             yield
 
-    def read(self) -> bytes | None:
-        """Return the content of ``state.npz``, if there is one."""
-        if not self._file.is_file():
-            return None
-        if self._file.stat().st_size > LIMIT:
-            raise ValueError(f"it is larger than {LIMIT:,} bytes")
-        return self._file.read_bytes()
+    def read(self) -> dict[str, np.ndarray] | None:
+        """Return what ``state.npz`` holds, if there is one."""
+        return arrays.unpack(self._file) if self._file.is_file() else None
 
-    def write(self, state: bytes) -> None:
+    def write(self, state: Mapping[str, np.ndarray]) -> None:
         """Replace ``state.npz``."""
-        write_bytes(self._file, state)
+
+        def fill(file: BinaryIO) -> None:
+            arrays.write(file, state, compressed=False)
+            if file.tell() > arrays.LIMIT:
+                raise ValueError(
+                    f"it takes up {file.tell():,} bytes; allowed: {arrays.LIMIT:,}, so that it can "
+                    f"be read again"
+                )
+
+        write_file(self._file, fill)
 
     def note(self, text: str) -> None:
         """Replace ``run.json``."""

@@ -29,7 +29,6 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
 from coopbench.provenance import elapsed, machine, versions
 from coopbench.workflows.keeper import Keeper, Scalars
-from coopbench_envs.arrays import LIMIT, pack, unpack
 from coopbench_envs.foreign.loading import code_of
 
 __all__ = ["Outcome", "TrainJob", "cell_of", "mismatch", "settings_and_facts"]
@@ -203,12 +202,13 @@ class _Run:
 
     def __init__(self, job: TrainJob) -> None:
         self._job, self._course = job, _Course()
+        self._saved: dict[str, np.ndarray] = {}  # of the learner
 
     def trained(self, tell: Tell | None) -> Trained | Failed:
         """Train until the budget is spent; return the policy, or why there is none."""
-        learner_arrays = self._read()
+        self._read()
         if self._course.status == _RUNNING:
-            self._train(learner_arrays, tell)
+            self._train(tell)
         if self._course.status == _DIVERGED:
             return Failed(self._course.reason)
         course, job = self._course, self._job
@@ -225,7 +225,7 @@ class _Run:
         }
         return Trained(read_policy(course.best), course.progress(job.cell), facts)
 
-    def _train(self, learner_arrays: Mapping[str, np.ndarray], tell: Tell | None) -> None:
+    def _train(self, tell: Tell | None) -> None:
         """Train interval by interval, and write the state after those where writing is cheap.
 
         A large state, as one with a replay, is written after fewer of them, so that writing takes
@@ -237,10 +237,11 @@ class _Run:
         last = course.steps[-1] if course.steps else 0
         if last:
             try:
-                learner.load(learner_arrays)
+                learner.load(self._saved)
             except (ValueError, LookupError, TypeError) as error:
                 raise ValueError(self._unreadable(error)) from None
             course.resumed.append(last)
+            self._saved = {}  # so that a replay lets go of what it replaces
         written, cost = time.perf_counter(), 0.0
         with closing(job.keeper.scalars(last)) as scalars:
             for mark in range(last + budget.interval, budget.steps + 1, budget.interval):
@@ -306,13 +307,13 @@ class _Run:
         arrays |= {f"metrics.{n}": np.stack(rows) for n, rows in course.metrics.items()}
         arrays["best"] = np.frombuffer(course.best, np.uint8)
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        content = pack(arrays, compressed=False)
-        if len(content) > LIMIT:
+        try:
+            self._job.keeper.write(arrays)
+        except ValueError as error:
             raise ValueError(
-                f"The state of {self._job} takes up {len(content):,} bytes; allowed: {LIMIT:,}, so "
-                f"that it can be read again. Choose hyperparameters with which it remembers less."
-            )
-        self._job.keeper.write(content)
+                f"The state of {self._job} cannot be written ({error}). Choose hyperparameters "
+                f"with which it remembers less."
+            ) from None
         self._note()
 
     def _note(self) -> None:
@@ -334,16 +335,15 @@ class _Run:
             "versions": versions() | _libraries(),
         }
 
-    def _read(self) -> dict[str, np.ndarray]:
-        """Read the state, if there is one; return the learner's part of it.
+    def _read(self) -> None:
+        """Read the state, if there is one.
 
         Raises ``ValueError`` if it is of another training, or damaged.
         """
         try:
-            content = self._job.keeper.read()
-            if content is None:
-                return {}
-            arrays = unpack(content)
+            arrays = self._job.keeper.read()
+            if arrays is None:
+                return
             header = json.loads(arrays.pop("header").tobytes())
             identity, words = header["identity"], dict(header["course"])
             course = _Course(**words, best=arrays.pop("best").tobytes())
@@ -358,7 +358,7 @@ class _Run:
         if identity != self._identity():
             raise ValueError(mismatch(self._job.keeper.place, identity, self._job))
         self._course = course
-        return {name.removeprefix("learner."): array for name, array in arrays.items()}
+        self._saved = {name.removeprefix("learner."): array for name, array in arrays.items()}
 
     def _unreadable(self, error: Exception) -> str:
         """Say why the state cannot be used, and what to do."""
