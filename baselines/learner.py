@@ -6,33 +6,54 @@ goes on.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, get_args, get_type_hints
 
 import numpy as np
 
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench_envs.parameters import between, listing, one_of
+from coopbench_envs.parameters import Allowed, between, listing, one_of
 
-__all__ = ["Learner", "LearnerEntry", "Partners", "Reward", "Share", "settings_of"]
+__all__ = [
+    "LATER",
+    "TERMINAL",
+    "Learner",
+    "LearnerEntry",
+    "Partners",
+    "Reward",
+    "SeatNumber",
+    "Share",
+    "TimeLimit",
+    "settings_of",
+]
 
+# Mark of a hyperparameter that was added after results of its learner had been published.
+LATER = "later"
+TERMINAL = "terminal"
+TimeLimit = Annotated[
+    str, one_of(("bootstrap", TERMINAL), "an end by time alone: values go on, or are 0")
+]
+SeatNumber = Annotated[bool, Allowed("tell a shared model which seat it acts for"), LATER]
 # Whose reward is learned from; a protocol can fix it for all learners ([training] reward).
 Reward = Annotated[
-    str, one_of(("own", "team"), "what agents maximise: their own rewards, or the mean of all")
+    str,
+    one_of(("own", "team"), "what agents maximise: their own rewards, or the mean of all"),
+    LATER,
 ]
 # Beside whom is learned; a protocol can fix it for all learners ([training] partners and share).
-Partners = Annotated[tuple[str, ...], listing("policies beside whom it learns in some lanes")]
-Share = Annotated[float, between(0, 1, "share of these lanes; there it has one seat, in turn")]
-_LATER = (
-    "recurrent",
-    "seat_number",
-    "reward",
-    "partners",
-    "share",
-)  # hyperparameters that older results do not have
+Partners = Annotated[
+    tuple[str, ...], listing("policies beside whom it learns in some lanes"), LATER
+]
+Share = Annotated[
+    float, between(0, 1, "share of these lanes; there it has one seat, in turn"), LATER
+]
 
 
 class Learner(Protocol):
-    """Trains policies for all seats of one game."""
+    """Trains policies for all seats of one game.
+
+    One that uses other values than its hyperparameters say, since they do not fit into memory, has
+    them by name in the attribute ``reduced``; results state them.
+    """
 
     steps: int  # of the environment, those of all lanes added; one step moves all agents
 
@@ -84,9 +105,10 @@ class LearnerEntry:
 def settings_of(params: Any) -> dict[str, Any]:
     """Return hyperparameters by name, as results and saved states record them.
 
-    Those that were added after results had been published are left out where they have their
-    default, so that older results compare as equal.
+    Those that are marked as ``LATER`` are left out where they have their default, so that older
+    results compare as equal.
     """
-    defaults = {name: params._field_defaults.get(name) for name in _LATER}
-    values = {k: v for k, v in params._asdict().items() if k not in _LATER or v != defaults[k]}
+    hints = get_type_hints(type(params), include_extras=True)
+    later = {k: params._field_defaults[k] for k, hint in hints.items() if LATER in get_args(hint)}
+    values = {k: v for k, v in params._asdict().items() if k not in later or v != later[k]}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}  # as JSON has it

@@ -623,7 +623,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise OSError(30, "Read-only file system", "another")
 
-    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(OSError, match="Read-only") as error:
         write_bytes(tmp_path / "a.json", b"{}")

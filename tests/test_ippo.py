@@ -155,15 +155,19 @@ def test_layers_are_read_or_refused():
 # -- known values --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("last", [0, 3])
-def test_time_limits_are_bootstrapped_and_terminations_are_not(last):
+@pytest.mark.parametrize(
+    ("last", "time_limit", "ended"),
+    [(0, "bootstrap", False), (0, "terminal", True), (3, "bootstrap", True), (3, "terminal", True)],
+)
+def test_time_limits_are_bootstrapped_and_terminations_are_not(last, time_limit, ended):
     """Rewards of 1 and estimates of 2, by hand: gamma 0.9, lambda 0.8, episodes of 3 steps."""
     game = {"weight": 0.0, "base": 1.0, "horizon": 10 if last else 3, "last": last}
     settings = {"lanes": 2, "rollout": 8, "batch_size": 8, "epochs": 1, "layers": "4"}
+    settings |= {"time_limit": time_limit}
     learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=0.8, **settings)
     _constant_values(learner, 2.0)
     learner.learn(8)
-    end = -1.0 if last else 0.8  # 1 - 2 or 1 + 0.9 * 2 - 2, which is that of other steps too
+    end = -1.0 if ended else 0.8  # 1 - 2 or 1 + 0.9 * 2 - 2, which is that of other steps too
     third = 0.8 + 0.72 * end
     expected = [0.8 + 0.72 * third, third, end, 0.8]
     for row in range(2):
@@ -467,6 +471,9 @@ def test_numbers_that_do_not_fit_together_are_refused():
     for message, change in wrong.items():
         with pytest.raises(ValueError, match=message):
             make_learner("ippo", ECHO, {}, 0, **SMALL | change)
+    large = SMALL | {"rollout": 960_000, "history": 64}
+    with pytest.raises(ValueError, match=r"take [\d,]+ bytes; allowed: .* a rollout of up to \d+"):
+        make_learner("ippo_shared", MEETING, {}, 0, **large)
 
 
 def test_the_learning_rate_falls_and_a_large_divergence_ends_an_update():

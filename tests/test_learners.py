@@ -16,18 +16,23 @@ torch = pytest.importorskip("torch")
 
 BOX, CHOICES = "coopbench/TrustDilemma-v1", "test/Pennies-v0"
 PARAMETERS = {BOX: {"horizon": 7}, CHOICES: {}}
-VALUES = ("iql", "vdn", "qmix", "qtran", "coma")  # of choices, from whole episodes
 
 
-def of_values(name):
-    return name.removesuffix("_shared") in VALUES
+def fields(name):
+    """The names of a learner's hyperparameters."""
+    return learners()[name].params._fields
+
+
+def of_episodes(name):
+    """Whether a learner learns from whole episodes, thus choices, and by default one value."""
+    return "stored" in fields(name)
 
 
 def games(name):
     """The games that a learner can learn: soft actor-critic has no choices."""
-    if of_values(name):
+    if of_episodes(name):
         return (CHOICES,)
-    return (BOX,) if name.startswith("isac") else (BOX, CHOICES)
+    return (BOX,) if "adapt_entropy" in fields(name) else (BOX, CHOICES)
 
 
 CASES = [(name, game) for name in learners() for game in games(name)]
@@ -40,7 +45,7 @@ def settings_of(name, **change):
     """Updates within 48 steps, and as much state as possible: a buffer that begins to forget."""
     entry = learners()[name]
     settings = entry.shortened(entry.params(), 48)._asdict()
-    settings |= {"reward": "team"} if of_values(name) else {}
+    settings |= {"reward": "team"} if of_episodes(name) else {}
     return settings | {key: value for key, value in LARGE_STATE.items() if key in settings} | change
 
 
@@ -75,6 +80,13 @@ def test_the_same_seed_gives_the_same_bits_however_it_is_cut(name, game):
     resumed.learn(250)
     assert same(resumed.save(), expected)
     assert resumed.policy().pack() == whole.policy().pack()
+
+
+@pytest.mark.parametrize("name", learners())
+def test_a_game_that_cannot_be_learned_is_refused_with_learners_that_can(name):
+    for game in {BOX, CHOICES}.difference(games(name)):
+        with pytest.raises(ValueError, match=r"learners of these are .*ippo.*mappo"):
+            made(name, game)
 
 
 @pytest.mark.parametrize(("name", "game"), CASES)
@@ -140,7 +152,7 @@ def test_a_step_of_all_lanes_has_to_fit_in(name):
 def test_nothing_is_learned_before_the_first_update(name, change):
     entry = learners()[name]
     change = {key: value for key, value in change.items() if key in entry.params._fields}
-    change |= {"batch_size": 4} if of_values(name) else {}
+    change |= {"batch_size": 4} if of_episodes(name) else {}
     learner = made(name, games(name)[0], **change)
     settings = learner.policy().hyperparameters
     first = entry.first_update(entry.params(**settings))
@@ -151,7 +163,7 @@ def test_nothing_is_learned_before_the_first_update(name, change):
     begun = learned()
     learner.learn(first - settings["lanes"])
     assert same(learned(), begun)
-    enough = 12 * first if of_values(name) else first  # an episode has 12 steps, at most
+    enough = 12 * first if of_episodes(name) else first  # an episode has 12 steps, at most
     learner.learn(enough)
     assert learner.steps == enough
     assert not same(learned(), begun)

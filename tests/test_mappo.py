@@ -78,12 +78,19 @@ def test_advantages_by_hand():
 
 
 @pytest.mark.parametrize("time_limit", ["terminal", "bootstrap"])
-@pytest.mark.parametrize("recurrent", [False, True])
-def test_the_worth_of_an_episode_that_time_ends_is_known(time_limit, recurrent):
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("mappo_shared", {}),
+        ("mappo_shared", {"recurrent": True}),
+        ("ippo_shared", {"recurrent": True, "batch_size": 576, "value": 1.0}),
+    ],
+)
+def test_the_worth_of_an_episode_that_time_ends_is_known(name, change, time_limit):
     """Rewards of 1 for three steps with gamma 0.5: 1.75, and 2 if they would go on for ever."""
     game = {"rule": toy_team.PAY, "horizon": 3}
-    changes = {"gamma": 0.5, "time_limit": time_limit, "rollout": 288, "recurrent": recurrent}
-    learner = trained("mappo_shared", 288 * 35, changes, **game)
+    changes = {"gamma": 0.5, "time_limit": time_limit, "rollout": 288, "max_grad_norm": 10.0}
+    learner = trained(name, 288 * 35, changes | change, **game)
     rollout = learner._models[0].rollout
     first = learner._models[0].value_scale.unscaled(rollout.estimates)[rollout.first]
     worth = 1.75 if time_limit == "terminal" else 2.0
@@ -257,6 +264,10 @@ def test_numbers_that_do_not_fit_together_are_refused():
             make_learner("mappo", TEAM, {}, 0, **SMALL | change)
     with pytest.raises(ValueError, match="layers was '8x16' with recurrent=True"):
         make_learner("ippo", TEAM, {}, 0, recurrent=True, layers="8x16")
+    large = {"rollout": 800_000, "layers": "1024", "recurrent": True}
+    for name in ("mappo", "ippo"):
+        with pytest.raises(ValueError, match=r"take [\d,]+ bytes; allowed: up to [\d,]+, thus a r"):
+            make_learner(name, TEAM, {}, 0, lanes=8, **large)
     learner = make_learner("mappo", TEAM, {}, 0, **SMALL)
     learner.learn(80)
     for change in ({"gamma": 0.5}, {"layers": "4"}, {"recurrent": True}):

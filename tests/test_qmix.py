@@ -17,6 +17,7 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner, preset
 from coopbench.episodes.table import Cell
 from coopbench.errors import Diverged
+from coopbench.report.card import cards
 from coopbench.results import store
 from coopbench.workflows.keeper import FolderKeeper
 from coopbench_envs import Engine
@@ -365,7 +366,7 @@ def test_games_and_hyperparameters_that_do_not_fit():
 def test_a_replay_that_is_too_large_can_be_smaller(monkeypatch):
     large = SMALL | {"replay": 1000, "batch_size": 4}
     one = make_learner("vdn", TEAM, {}, 0, **large)._episodes.bytes_each
-    monkeypatch.setattr(sequences, "LIMIT", int(one * (7 + SMALL["lanes"]) / 0.75) + 1)
+    monkeypatch.setattr(sequences, "LARGEST", one * (7 + SMALL["lanes"]) + 1)
     with pytest.raises(ValueError, match=r"a replay of up to 7 or fit_replay=True"):
         make_learner("vdn", TEAM, {}, 0, **large)
     learner = make_learner("vdn", TEAM, {}, 0, fit_replay=True, **large)
@@ -435,8 +436,11 @@ def test_divergence_is_told():
 # -- as everything else that is trained -----------------------------------------------------------
 
 
-def test_a_run_is_trained_stored_and_verified(tmp_path):
+def test_a_run_is_trained_stored_and_verified(tmp_path, monkeypatch):
+    """With fewer episodes than were asked for, which the results state."""
     game = {"rule": toy_team.TWO_STEPS, "horizon": 4}
+    one = make_learner("qmix_shared", TEAM, game, 0, **SMALL)._episodes.bytes_each
+    monkeypatch.setattr(sequences, "LARGEST", one * (20 + SMALL["lanes"]))
     protocol = small_protocol(
         tmp_path,
         "trial",
@@ -452,10 +456,15 @@ def test_a_run_is_trained_stored_and_verified(tmp_path):
         baselines=None,
         resamples=200,
     )
-    coopbench.train(protocol, "qmix_shared", tmp_path / "out", **SMALL)
+    settings = SMALL | {"replay": 30, "fit_replay": True}
+    report = coopbench.train(protocol, "qmix_shared", tmp_path / "out", **settings)
     cell = Cell("two_steps", "qmix_shared", 5)
     stored = store.read(tmp_path / "out", protocol, cell)
     assert stored.policy.facts["hyperparameters"]["updates_per_episode"] == 0.5
+    assert stored.policy.facts["hyperparameters"]["replay"] == 30
+    assert stored.meta["training"]["reduced"] == {"replay": 20}
+    card = cards(report)["qmix_shared"]
+    assert card["Used instead"] == "replay = 20 on two_steps: more would take too much memory"
     verification = coopbench.verify(tmp_path / "out")
     assert verification.holds, str(verification)
     name = f"qmix_shared:{tmp_path / 'out' / cell.folder}"

@@ -14,9 +14,9 @@ PENALTY, MONOTONE, CLIMBING = range(3)
 NAMES = ("qtran", "qtran_shared")
 
 
-def joint_values(learner, matrix):
+def joint_values(learner, **game):
     """Q of every joint choice in the first step, (choices, choices)."""
-    state, _, memories = first_outputs(learner, matrix=matrix)
+    state, _, memories = first_outputs(learner, **game)
     choices = torch.tensor([[i, j] for i in range(3) for j in range(3)])
     rows = torch.tensor(state).expand(9, -1), torch.tensor(memories).expand(9, -1, -1)
     with torch.no_grad():
@@ -27,20 +27,45 @@ def joint_values(learner, matrix):
 def test_the_best_choice_is_found_beside_penalties(name):
     learner = trained(name, 32 * 300, changes={"updates_per_episode": 1 / 8})
     assert played(learner.policy())[0] == 8.0
-    assert joint_values(learner, PENALTY)[0, 0] == pytest.approx(8.0, abs=0.3)
+    assert joint_values(learner, matrix=PENALTY)[0, 0] == pytest.approx(8.0, abs=0.3)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_qtran_climbs_where_added_and_independent_values_do_not(seed):
+def test_the_climbing_game_is_climbed(seed):
     """Claus & Boutilier's climbing game: 11 for both first choices, -30 beside it."""
     changes = {"updates_per_episode": 1 / 8}
-    assert (
-        played(trained("qtran_shared", 32 * 300, seed, changes, matrix=2).policy(), matrix=2)[0]
-        == 11.0
-    )
-    for name in ("iql", "vdn_shared"):
+    learner = trained("qtran_shared", 32 * 300, seed, changes, matrix=CLIMBING)
+    assert played(learner.policy(), matrix=CLIMBING)[0] == 11.0
+
+
+@pytest.mark.parametrize("name", ["iql", "vdn_shared"])
+def test_added_and_independent_values_do_not_climb(name):
+    """Under uniform exploration both take the choice that loses least beside any other."""
+    for seed in range(20):
         learner = trained(name, 32 * 60, seed, matrix=CLIMBING)
-        assert played(learner.policy(), matrix=CLIMBING)[0] < 11.0
+        assert played(learner.policy(), matrix=CLIMBING)[0] == 5.0, seed
+
+
+@pytest.mark.parametrize("time_limit", ["terminal", "bootstrap"])
+def test_the_worth_of_an_episode_that_time_ends_is_known(time_limit):
+    """Rewards of 1 for three steps with gamma 0.5: 1.75, and 2 if they would go on for ever."""
+    game = {"rule": toy_team.PAY, "horizon": 3}
+    changes = {"gamma": 0.5, "time_limit": time_limit, "target_every": 10}
+    learner = trained("qtran_shared", 32 * 3 * 250, changes=changes, **game)
+    worth = 1.75 if time_limit == "terminal" else 2.0
+    np.testing.assert_allclose(joint_values(learner, **game)[:2, :2], worth, atol=0.1)
+
+
+def test_what_the_team_earns_later_reaches_a_member_that_has_fallen():
+    """Member 1 falls after its first step; its choice 1 pays 1 two steps later."""
+    game = {"rule": toy_team.FALL, "horizon": 3}
+    learner = trained("qtran_shared", 32 * 3 * 300, changes={"gamma": 0.9, "trace": 0.0}, **game)
+    reached, actions = played(learner.policy(), **game)
+    assert reached == 1.0
+    assert (actions[0, :, 1] == 1).all()
+    worth = joint_values(learner, **game)
+    np.testing.assert_allclose(worth[:2, 1], 0.81, atol=0.1)
+    np.testing.assert_allclose(worth[:2, 0], 0.0, atol=0.1)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,7 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-__all__ = ["check_saved", "origin", "part", "under"]
+from coopbench_envs.arrays import LIMIT
+
+__all__ = ["LARGEST", "check_saved", "origin", "part", "under"]
+
+LARGEST = int(0.75 * LIMIT)  # bytes of a saved state that steps and episodes in it may take
 
 
 def under(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

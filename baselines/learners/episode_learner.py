@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.learner import TERMINAL, LearnerEntry, SeatNumber, TimeLimit
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.row_learner import RowLearner
@@ -64,7 +64,6 @@ __all__ = [
     "falling_share",
 ]
 
-_TERMINAL = "terminal"
 _MANY = 10**9
 
 # Hyperparameters that several algorithms have; steps are those of the environment, of all lanes.
@@ -80,14 +79,10 @@ Epsilon = Annotated[float, between(0, 1, "share of random choices at the end")]
 EpsilonSteps = Annotated[int, between(1, 10**12, "steps until that share")]
 MaxGradNorm = Annotated[float, between(0, 1e9, "largest norm of a gradient", above=True)]
 Hidden = Annotated[int, between(1, 1024, "width of the layers and of the memory")]
-TimeLimit = Annotated[
-    str, one_of(("bootstrap", _TERMINAL), "an end by time alone: values go on, or are 0")
-]
 FitReplay = Annotated[bool, Allowed("store fewer episodes where all would take too much memory")]
 Stored = Annotated[str, one_of(STORED, "type of stored observations")]
 ScaleObservations = Annotated[bool, Allowed("scale bounded features to [-1, 1]")]
 Blind = Annotated[bool, Allowed("observe nothing but one's number, last action and legal choices")]
-SeatNumber = Annotated[bool, Allowed("tell a shared model which seat it acts for")]
 
 
 class Algorithm(Protocol):
@@ -145,7 +140,9 @@ class EpisodeLearner(RowLearner):
             )
         fit = getattr(params, "fit_replay", False)
         self._episodes = Episodes(size, rows, params.stored, fit=fit)
-        terminal = params.time_limit == _TERMINAL
+        fewer = self._episodes.size < size
+        self.reduced = {"replay": self._episodes.size} if fewer else {}
+        terminal = params.time_limit == TERMINAL
         self._playing = Playing(rows, params.hidden, self._episodes, terminal=terminal)
         with torch_apart(self._numbers):
             self._algorithm = method.make(rows, params)
@@ -232,6 +229,7 @@ class EpisodeLearner(RowLearner):
         episodes = self._episodes.forms(part(arrays, "episodes"))
         current = self._settings() | under("episodes", episodes)
         self.check_saved(arrays, current | under("game", self._rows.save()))
+        self._episodes.check(part(arrays, "episodes"))
         self._rows.load(part(arrays, "game"))
         self._episodes.load(part(arrays, "episodes"))
         self._playing.load(part(arrays, "playing"))

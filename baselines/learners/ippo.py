@@ -6,6 +6,7 @@ its own reward.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -13,10 +14,19 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learner import LearnerEntry, Partners, Reward, Share
+from coopbench.baselines.learner import (
+    LATER,
+    TERMINAL,
+    LearnerEntry,
+    Partners,
+    Reward,
+    SeatNumber,
+    Share,
+    TimeLimit,
+)
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows, Transition
-from coopbench.baselines.learners.ppo import OWN, PPO, Use, advantages, rollout_length
+from coopbench.baselines.learners.ppo import OWN, PPO, Use, advantages, check_memory, rollout_length
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.torch_tools import (
     layer_sizes,
@@ -72,8 +82,9 @@ class Params(NamedTuple):
     scale_rewards: Annotated[bool, Allowed("divide by the std of discounted sums")] = False
     target_kl: Annotated[float, between(0, 10, "KL divergence that ends an update, 0: none")] = 0.0
     anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")] = 0
-    recurrent: Annotated[bool, Allowed("networks with memory: linear, GRU, linear")] = False
-    seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
+    time_limit: Annotated[TimeLimit, LATER] = "bootstrap"
+    recurrent: Annotated[bool, Allowed("networks with memory: linear, GRU, linear"), LATER] = False
+    seat_number: SeatNumber = True
     reward: Reward = "own"
     partners: Partners = ()
     share: Share = 0.0
@@ -204,9 +215,11 @@ class IPPO(RowLearner):
         sizes = [params.lanes * len(group) for group in self._rows.groups]
         self._length = _rollout_length(params, min(sizes) // params.lanes)
         self._at = 0  # steps of all lanes in the rollouts
+        makers = [partial(_Rollout, self._length, size, self._rows) for size in sizes]
+        check_memory(makers, self._rows, params)
         with torch_apart(self._numbers):
             self._models = [_model(self._rows, params) for _ in sizes]
-        self._rollouts = [_Rollout(self._length, size, self._rows) for size in sizes]
+        self._rollouts = [make() for make in makers]
         for model, rollout in zip(self._models, self._rollouts, strict=True):
             model.rollout_buffer = rollout
         self._scales = [RewardScale(size, params.gamma) for size in sizes]
@@ -280,7 +293,7 @@ class IPPO(RowLearner):
 
         scaled = self._scales[k](step) if self._params.scale_rewards else step.rewards
         rewards = torch.from_numpy(scaled)
-        if step.truncated.any():
+        if step.truncated.any() and self._params.time_limit != TERMINAL:
             following = torch.from_numpy(step.following[step.truncated]).clone()
             values = self._models[k].policy.predict_values(following).flatten()
             rewards[torch.from_numpy(step.truncated)] += self._params.gamma * values
@@ -447,7 +460,13 @@ def _entry(name: str, summary: str) -> LearnerEntry:
         if not params.recurrent:
             return IPPO(name, env_id, parameters, seed, params)
         # The library's update has no networks with memory.
-        use = Use(critic=OWN, team=False, batch_size=params.batch_size, chunk=_CHUNK)
+        use = Use(
+            critic=OWN,
+            team=False,
+            batch_size=params.batch_size,
+            chunk=_CHUNK,
+            terminal=params.time_limit == TERMINAL,
+        )
         return PPO(name, env_id, parameters, seed, params, use)
 
     first_update = attrgetter("rollout")

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learner import LearnerEntry, Partners, Reward, Share
+from coopbench.baselines.learner import LearnerEntry, Partners, Reward, SeatNumber, Share
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows, Transition
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
@@ -61,7 +61,7 @@ class Params(NamedTuple):
     history: Annotated[int, between(1, 64, "observations that a network gets")] = 1
     scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = True
     scale_rewards: Annotated[bool, Allowed("divide by the std of rewards")] = True
-    seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
+    seat_number: SeatNumber = True
     reward: Reward = "own"
     partners: Partners = ()
     share: Share = 0.0

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learner import LearnerEntry, Partners, Reward, Share
+from coopbench.baselines.learner import (
+    TERMINAL,
+    LearnerEntry,
+    Partners,
+    Reward,
+    SeatNumber,
+    Share,
+    TimeLimit,
+)
 from coopbench.baselines.learners.actors import Perceptron
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows
@@ -39,7 +47,6 @@ if TYPE_CHECKING:
     import torch
 
 _MANY = 10**9
-_TERMINAL = "terminal"
 
 
 class Params(NamedTuple):
@@ -62,16 +69,14 @@ class Params(NamedTuple):
     max_grad_norm: Annotated[
         float, between(0, 1e9, "largest norm of each gradient", above=True)
     ] = 10.0
-    time_limit: Annotated[
-        str, one_of(("bootstrap", _TERMINAL), "an end by time alone: values go on, or are 0")
-    ] = "bootstrap"
+    time_limit: TimeLimit = "bootstrap"
     anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")] = 0
     layers: Annotated[str, Allowed("widths of the hidden layers")] = "64x64"
     activation: Annotated[str, one_of(ACTIVATIONS, "activation of hidden layers")] = "relu"
     history: Annotated[int, between(1, 64, "observations that a network gets")] = 1
     scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = True
     scale_rewards: Annotated[bool, Allowed("divide by the std of rewards")] = True
-    seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
+    seat_number: SeatNumber = True
     reward: Reward = "own"
     partners: Partners = ()
     share: Share = 0.0
@@ -347,7 +352,7 @@ class MADDPG(RowLearner):
         models = zip(self._models, seen, legal, strict=True)
         moved = rows.step([self._explore(*parts) for parts in models])
         lanes = rows.lane_step
-        terminal = params.time_limit == _TERMINAL
+        terminal = params.time_limit == TERMINAL
         step |= {
             "actions": rows.played() * alive[:, :, None],
             "rewards": rows.together([part.rewards for part in moved]),

@@ -11,12 +11,20 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
-from coopbench.baselines.learner import LearnerEntry, Partners, Reward, Share
+from coopbench.baselines.learner import (
+    LATER,
+    TERMINAL,
+    LearnerEntry,
+    Partners,
+    Reward,
+    SeatNumber,
+    Share,
+    TimeLimit,
+)
 from coopbench.baselines.learners.ppo import OBSERVATIONS, PPO, STATE, STATE_AND_OWN, Use
 from coopbench.baselines.networks.perceptron import ACTIVATIONS
 from coopbench_envs.parameters import Allowed, between, one_of
 
-_TERMINAL = "terminal"
 _CRITICS = (STATE, STATE_AND_OWN, OBSERVATIONS)
 
 
@@ -41,10 +49,8 @@ class Params(NamedTuple):
     ] = STATE_AND_OWN
     normalise_values: Annotated[bool, Allowed("scale values by the moments of returns")] = True
     death_masking: Annotated[bool, Allowed("the critic sees only the seat of the dead")] = True
-    time_limit: Annotated[
-        str, one_of(("bootstrap", _TERMINAL), "an end by time alone: values go on, or are 0")
-    ] = "bootstrap"
-    recurrent: Annotated[bool, Allowed("networks with memory: linear, GRU, linear")] = False
+    time_limit: TimeLimit = "bootstrap"
+    recurrent: Annotated[bool, Allowed("networks with memory: linear, GRU, linear"), LATER] = False
     chunk: Annotated[int, between(1, 1000, "steps that gradients go back in memory")] = 10
     layers: Annotated[str, Allowed("widths of the hidden layers")] = "64x64"
     activation: Annotated[str, one_of(ACTIVATIONS, "activation without memory")] = "relu"
@@ -58,7 +64,7 @@ class Params(NamedTuple):
     blind: Annotated[bool, Allowed("actors observe nothing but their seat and legal choices")] = (
         False
     )
-    seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
+    seat_number: SeatNumber = True
     reward: Reward = "own"
     partners: Partners = ()
     share: Share = 0.0
@@ -75,7 +81,7 @@ def _entry(name: str, summary: str) -> LearnerEntry:
             chunk=params.chunk,
             masked=params.death_masking,
             normalised=params.normalise_values,
-            terminal=params.time_limit == _TERMINAL,
+            terminal=params.time_limit == TERMINAL,
         )
         return PPO(name, env_id, parameters, seed, params, use)
 

@@ -6,17 +6,19 @@ the same kind of network. A rollout is cut into pieces, where memory begins as i
 was played: at the first step of an episode as zeros. Without memory a piece is one step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learners.actors import Actor, ValueScale, body_of, policy_of
-from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.actors import Actor, ValueScale, body_of, memory_width, policy_of
+from coopbench.baselines.learners.checkpoint import LARGEST, part, under
 from coopbench.baselines.learners.experience import Rows, Transition, scaling
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.torch_tools import (
+    bytes_of,
     module_arrays,
     optimiser_arrays,
     put_module,
@@ -36,6 +38,7 @@ __all__ = [
     "STATE_AND_OWN",
     "Use",
     "advantages",
+    "check_memory",
     "rollout_length",
 ]
 
@@ -89,6 +92,17 @@ def rollout_length(params: Any) -> int:
             f"multiple of lanes."
         )
     return int(params.rollout // params.lanes)
+
+
+def check_memory(makers: Iterable[Callable[[], Any]], rows: Rows, params: Any) -> None:
+    """Raise ``ValueError`` if the rollouts of all models would take more than may be saved."""
+    taken = sum(map(bytes_of, makers))
+    if taken > LARGEST:
+        most = params.rollout * LARGEST // taken // params.lanes * params.lanes
+        raise ValueError(
+            f"rollout was {params.rollout}: so many steps of {rows.engine.spec.id} take {taken:,} "
+            f"bytes; allowed: up to {LARGEST:,}, thus a rollout of up to {most}."
+        )
 
 
 class _View:
@@ -185,7 +199,9 @@ class _Rollout:
 class _Model:
     """Actor, critic and optimiser of a model, its rollout and what it remembers."""
 
-    def __init__(self, game: Rows, seats: int, view: int, params: Any, use: Use) -> None:
+    def __init__(
+        self, game: Rows, seats: int, view: int, params: Any, use: Use, rollout: _Rollout
+    ) -> None:
         import torch
 
         self.actor, self.critic = Actor(game, params), body_of(view, 1, params, 1.0)
@@ -193,9 +209,8 @@ class _Model:
         parameters = [p for module in self.modules.values() for p in module.parameters()]
         rate = params.learning_rate
         self.optimiser = torch.optim.Adam(parameters, lr=rate, eps=1e-5, fused=True)
-        rows, hidden = params.lanes * seats, self.critic.hidden
-        self.rollout = _Rollout(rollout_length(params), rows, game, view, hidden)
-        self.memory = [torch.zeros(rows, hidden) for _ in self.modules]
+        self.rollout, rows = rollout, params.lanes * seats
+        self.memory = [torch.zeros(rows, self.critic.hidden) for _ in self.modules]
         self.rewards = RewardScale(rows, params.gamma)
         self.value_scale = ValueScale(used=use.normalised)
 
@@ -266,9 +281,16 @@ class PPO(RowLearner):
             )
         self._view = _View(rows, use, scaled=params.scale_observations)
         self._length, self._at = rollout_length(params), 0
+        view, hidden = self._view.size, memory_width(params.layers) if params.recurrent else 0
+        makers = [
+            partial(_Rollout, self._length, params.lanes * len(group), rows, view, hidden)
+            for group in rows.groups
+        ]
+        check_memory(makers, rows, params)
         with torch_apart(self._numbers):
             self._models = [
-                _Model(rows, len(group), self._view.size, params, use) for group in rows.groups
+                _Model(rows, len(group), view, params, use, make())
+                for group, make in zip(rows.groups, makers, strict=True)
             ]
 
     def policy(self) -> TrainedPolicy:

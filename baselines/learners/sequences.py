@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from coopbench.baselines.learners.checkpoint import under
+from coopbench.baselines.learners.checkpoint import LARGEST, under
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.gated import remember
 from coopbench.baselines.learners.torch_tools import array_of
 from coopbench.baselines.networks.recurrent import GRU, LINEAR, Layer, RecurrentNetwork
-from coopbench_envs.arrays import LIMIT
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +36,6 @@ __all__ = [
 STORED = ("float32", "float16")  # how observations may be stored
 # Choices (lanes, agents) from outputs and legal choices, both (lanes, agents, choices).
 Choosing = Callable[[np.ndarray, np.ndarray], np.ndarray]
-_SHARE = 0.75  # of the largest saved state, which episodes may take
 _BLOCKS = 64  # that hold all episodes, were each as long as possible
 
 
@@ -148,7 +146,7 @@ class Episodes:
 
     def _fitting(self, size: int, rows: Rows, *, fit: bool) -> int:
         """Return how many episodes are stored; ``ValueError`` if they would take too much."""
-        taken, allowed = (size + rows.lanes) * self.bytes_each, int(_SHARE * LIMIT)
+        taken, allowed = (size + rows.lanes) * self.bytes_each, LARGEST
         largest = allowed // self.bytes_each - rows.lanes
         if taken > allowed and (largest < 1 or not fit):
             raise ValueError(
@@ -261,51 +259,50 @@ class Episodes:
         return arrays
 
     def forms(self, saved: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return arrays of the shapes that episodes of these numbers and lengths have.
-
-        Raises ``ValueError`` if there are none of these numbers and lengths.
-        """
+        """Return arrays of the shapes that episodes with these ends have."""
         arrays = {f"open_{name}": values for name, values in self._open.items()}
         arrays |= {"times": self._times, "added": np.array(self.added)}
-        ends, most = _ends(saved), self._longest + 1
-        for k, behind in enumerate(ends):
-            counts = np.diff(behind, prepend=0)
-            if not (counts.size and counts.min() >= 2 and counts.max() <= most):
-                raise ValueError(
-                    f"The saved state does not fit: block {k} holds episodes that do not have 1 to "
-                    f"{self._longest} steps."
-                )
-            arrays[f"block.{k}.ends"] = np.zeros(counts.size, np.int64)
+        for k, ends in enumerate(_ends(saved)):
+            places = int(np.max(ends, initial=0))
+            arrays[f"block.{k}.ends"] = np.zeros(ends.size, np.int64)
             for name, (shape, kind) in self._forms.items():
-                empty = np.broadcast_to(np.zeros((), kind), (behind[-1], *shape))
-                arrays[f"block.{k}.{name}"] = empty
-        added, count = int(np.max(saved.get("added", 0), initial=0)), sum(map(len, ends))
-        replaced = count - min(added, self.size)
-        if not (0 <= replaced <= sum(map(len, ends[:1])) and count <= added):
-            raise ValueError(
-                f"The saved state does not fit: it holds {count} of {added} episodes; allowed: the "
-                f"latest {self.size}, and others in the block of the oldest of these."
-            )
+                arrays[f"block.{k}.{name}"] = np.broadcast_to(np.zeros((), kind), (places, *shape))
         return arrays
+
+    def check(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Raise ``ValueError`` unless saved episodes have possible lengths, and none is missing."""
+        blocks, added = [np.diff(ends, prepend=0) for ends in _ends(saved)], int(saved["added"])
+        counts = np.concatenate([np.zeros(0, np.int64), *blocks])
+        if not ((counts >= 2) & (counts <= self._longest + 1)).all() or not all(map(len, blocks)):
+            raise ValueError(
+                f"The saved state does not fit: episodes have other lengths than 1 to "
+                f"{self._longest} steps."
+            )
+        replaced = len(counts) - min(added, self.size)
+        if not 0 <= replaced <= sum(map(len, blocks[:1])) or len(counts) > added:
+            raise ValueError(
+                f"The saved state does not fit: it holds {len(counts)} of {added} episodes; "
+                f"allowed: the latest {self.size}, and others in the block of the oldest of these."
+            )
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from saved episodes; of all blocks but the last one, the arrays are kept."""
         for name, values in self._open.items():
             values[:] = arrays[f"open_{name}"]
         self._times[:] = arrays["times"]
-        added, ends = int(arrays["added"]), _ends(arrays)
+        added, blocks = int(arrays["added"]), _ends(arrays)
         last = self._arrays(self._room)  # of the last block, which has room for more
         self._last = _Block(last, [])
         self._ring = [_Stored(self._last, slice(0))] * min(added, self.size)
-        self.added = added - sum(map(len, ends))
-        for k, behind in enumerate(ends):
+        self.added = added - sum(map(len, blocks))
+        for k, ends in enumerate(blocks):
             saved = {name: arrays[f"block.{k}.{name}"] for name in self._forms}
-            if k == len(ends) - 1:
+            if k == len(blocks) - 1:
                 for name, values in saved.items():
                     last[name][: len(values)] = values
                 saved = last
             self._last = _Block(saved, [])
-            for count in np.diff(behind, prepend=0).tolist():
+            for count in np.diff(ends, prepend=0).tolist():
                 self._keep(count)
 
 

@@ -1,8 +1,8 @@
 """What all learners on torch share: random numbers apart from others', and modules as arrays."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "array_of",
+    "bytes_of",
     "layer_sizes",
     "module_arrays",
     "optimiser_arrays",
@@ -76,6 +77,14 @@ def array_of(tensor: "torch.Tensor") -> np.ndarray:
     """Return a copy of a tensor as an array."""
     array: np.ndarray = tensor.detach().cpu().numpy().copy()
     return array
+
+
+def bytes_of(make: Callable[[], Any]) -> int:
+    """Return the bytes of the tensors that are attributes of an object; none is allocated."""
+    import torch
+
+    with torch.device("meta"):
+        return sum(tensor.nbytes for tensor in vars(make()).values())
 
 
 def module_arrays(module: "torch.nn.Module") -> dict[str, np.ndarray]:

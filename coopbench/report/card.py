@@ -64,6 +64,7 @@ def _card(findings: Findings, name: str) -> dict[str, str]:
         **({"Training": "none: a fixed policy"} if entry and not learned else {}),
         **({"Training": ""} if name in unregistered_policies(findings) else {}),
         "Hyperparameters": _hyperparameters(metas),
+        **({"Used instead": reduced} if (reduced := _reduced(metas)) else {}),
         "Episodes": f"{span_text(counts)} on each task" if counts else "",
         "Evaluation took": wall_time(metas)[1],
         "Processor": stated(metas, processor_text)[1],
@@ -147,6 +148,18 @@ def _hyperparameters(metas: Sequence[Meta]) -> str:
         many = len(values) > _MOST
         parts.append(f"{key} = {f'{len(values)} values' if many else ' or '.join(values)}")
     return ", ".join(parts) or "none"
+
+
+def _reduced(metas: Sequence[Meta]) -> str:
+    """Write the hyperparameters that memory had no room for, with what was used, by task."""
+    entries = [(text_of(m, "training", "task"), fact(m, "training", "reduced")) for m in metas]
+    parts = [
+        f"{name} = {json.dumps(value)} on {task}"
+        for task, reduced in entries
+        for name, value in (reduced.items() if isinstance(reduced, Mapping) else ())
+    ]
+    text = ", ".join(dict.fromkeys(parts))
+    return f"{text}: more would take too much memory" if text else ""
 
 
 def _days(metas: Sequence[Meta]) -> str:

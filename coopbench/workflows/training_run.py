@@ -146,6 +146,8 @@ class _Course:
     status: str = _RUNNING
     reason: str = ""
     resumed: list[int] = field(default_factory=list)  # steps from which it was resumed
+    # Hyperparameters whose value did not fit into memory, with the one that was used.
+    reduced: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0  # of training
     evaluation_seconds: float = 0.0
 
@@ -183,6 +185,7 @@ class _Course:
             and finished == (count == len(marks))
             and all(len(rows) == count for rows in self.metrics.values())
             and isinstance(self.reason, str)
+            and isinstance(self.reduced, dict)
             and set(self.resumed) <= set(marks)
             and all(isinstance(span, float) for span in (self.seconds, self.evaluation_seconds))
         )
@@ -193,8 +196,8 @@ class _Course:
 
     def words(self) -> dict[str, Any]:
         """Return everything that is not an array, for JSON."""
-        names = ("steps", "chosen", "status", "reason", "resumed", "seconds", "evaluation_seconds")
-        return {name: getattr(self, name) for name in names}
+        arrays = ("metrics", "best")
+        return {name: value for name, value in vars(self).items() if name not in arrays}
 
 
 class _Run:
@@ -220,6 +223,7 @@ class _Run:
             "evaluation_seconds": round(course.evaluation_seconds, 3),
             "steps_per_second": round(job.budget.steps / max(course.seconds, _INSTANT)),
             "resumed": course.resumed,
+            "reduced": course.reduced,
             "versions": _libraries(),
             "machine": machine(),
         }
@@ -234,6 +238,7 @@ class _Run:
         job, course = self._job, self._course
         task, budget = job.task, job.budget
         learner = make_learner(job.learner, task.env, task.parameters, job.seed, **job.settings)
+        course.reduced = dict(getattr(learner, "reduced", {}))
         last = course.steps[-1] if course.steps else 0
         if last:
             try:
