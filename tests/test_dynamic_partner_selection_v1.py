@@ -53,11 +53,12 @@ def _only(n, *pairs):
 
 
 def test_a_pair_earns_half_each_whatever_the_records():
-    engine = _game(2)
-    engine.reset(state={"record": [0.4, 0.8], "good": np.True_, "productivity": np.float64(1.8)})
-    assert _play(engine, [0.8, 0.4], _only(2, (0, 1))).tolist() == [[1, 0]]
-    worth = 1.8 * 1.2
-    np.testing.assert_allclose(engine.control.rewards[0], [0.2 + 0.5 * worth, 0.6 + 0.5 * worth])
+    engine = _game(3)
+    record = [0.4, 0.8, 0.6]
+    engine.reset(state={"record": record, "good": np.True_, "productivity": np.float64(1.8)})
+    assert _play(engine, [0.8, 0.4, 0.0], _only(3, (0, 1))).tolist() == [[1, 0, -1]]
+    half = 0.5 * 1.8 * 1.2
+    np.testing.assert_allclose(engine.control.rewards[0, :2], [0.2 + half, 0.6 + half])
     np.testing.assert_array_equal(engine.state.income[0], engine.control.rewards[0])
 
 
