@@ -1,11 +1,12 @@
 """Make the certificates of battles: search blind plans on each map, and play them and scripts.
 
-    python benchmarks/skirmish_certificates.py [v1-drawn|v1-fixed|v1-teams|v0 ...] [--map MAP ...]
+    python benchmarks/skirmish_certificates.py [VERSION ...] [--map MAP ...]
 
-A file that exists is left as it is, so the program can be stopped and started again; ``--replay``
-plays the plans of existing files again and writes their figures anew. ``--learn STEPS`` trains
-policies on each battle of skirmish-standard, as many as ``--runs`` says, and adds the one with the
-best score in the selection episodes; with ``--blind`` they get no observations:
+Versions are v1-drawn, v1-shifted, v1-fixed, v1-teams, v1-teams-shifted and v0. A file that exists
+is left as it is, so the program can be stopped and started again; ``--replay`` plays the plans of
+existing files again and writes their figures anew. ``--learn STEPS`` trains policies on each battle
+of skirmish-standard, as many as ``--runs`` says, and adds the one with the best score in the
+selection episodes; with ``--blind`` they get no observations:
 
     python benchmarks/skirmish_certificates.py v1-drawn --map 3m --learn 500000
 """
@@ -20,16 +21,11 @@ from typing import Any
 import numpy as np
 
 import coopbench
+from coopbench.analysis.battles import LEARNED, LEARNED_BLIND, BattleCertificate, load_battles
 from coopbench.baselines.strategies.plans import packed_plan
 from coopbench.files import write_bytes, write_text
 from coopbench.protocol.loading import load_protocol
-from coopbench.theory.battles.certificates import (
-    LEARNED,
-    LEARNED_BLIND,
-    BattleCertificate,
-    load_battles,
-    measured,
-)
+from coopbench.theory.battles.certificates import measured
 from coopbench.theory.battles.search import Budget, searched
 from coopbench.theory.battles.trials import Trials
 from coopbench.workflows.training_run import cell_of
@@ -53,7 +49,9 @@ VERSIONS = {
     "v1-drawn": ("coopbench/Skirmish-v1", {"start": "drawn"}),
     "v0": ("coopbench/Skirmish-v0", {}),
     "v1-fixed": ("coopbench/Skirmish-v1", {"start": "fixed"}),
+    "v1-shifted": ("coopbench/Skirmish-v1", {"start": "shifted"}),
     "v1-teams": ("coopbench/Skirmish-v1", {"start": "drawn"}),
+    "v1-teams-shifted": ("coopbench/Skirmish-v1", {"start": "shifted"}),
 }
 SMALL = Budget(generations=100)
 MEDIUM = Budget(library=96, screening=8, generations=24, final_episodes=96)
@@ -79,6 +77,9 @@ MAPS = {
     "corridor": (LARGEST, 100),
     "27m_vs_30m": (LARGEST, 100),
     "2c_vs_64zg": (LARGEST, 100),
+    "8m_vs_9m": (MEDIUM, 250),
+    "MMM": (LARGE, 250),
+    "25m": (LARGEST, 100),
     **dict.fromkeys(TEAMS, (LARGE, 250)),
 }
 
@@ -147,7 +148,7 @@ def main() -> None:
         env_id, start = named("version", version, VERSIONS)
         stored = load_battles(env_id)
         for name in options.map or MAPS:
-            if (name in TEAMS) != (version == "v1-teams"):
+            if (name in TEAMS) != version.startswith("v1-teams"):
                 continue
             parameters = {**TEAMS.get(name, {"map": name}), **start}
             old = stored.get("-".join([name, *start.values()]))
