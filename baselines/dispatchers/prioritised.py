@@ -26,7 +26,9 @@ class Params(NamedTuple):
 
 def make(game: Game, parameters: Any) -> Planner:
     """Return the policy for one game."""
-    settings = Settings(*parameters, 0, reserve=100, weight=1.0, keeps_home=True)
+    settings = Settings(
+        parameters.orders, parameters.effort, 0, reserve=100, weight=1.0, keeps_home=True
+    )
     return Planner(game, "prioritised", settings)
 
 
