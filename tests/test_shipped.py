@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,9 +30,10 @@ NETWORK = policy(network(features=7))
 
 @pytest.fixture
 def name(tmp_path, monkeypatch):
-    """The name of a policy that is shipped, with its digest."""
+    """The name of a policy that is shipped beside the others, with its digest."""
     folder = tmp_path / "partners" / "tiny"
-    folder.mkdir(parents=True)
+    shutil.copytree(shipped.shipped_folder(), folder.parent)
+    folder.mkdir()
     (folder / "TrustDilemma-v1.npz").write_bytes(NETWORK.pack())
     monkeypatch.setattr(shipped, "shipped_folder", lambda: folder.parent)
     return f"shipped:tiny,{shipped.shipped_digest(folder)[:12]}"
