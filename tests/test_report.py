@@ -459,6 +459,21 @@ def many():
     return make_report(tasks=MANY)
 
 
+def test_scores_far_outside_of_the_bounds_are_named():
+    report = make_report()
+    task, policy = report.protocol.task[0], report.estimates[0].policy
+    low = task.bounds.low - 2 * (task.bounds.high - task.bounds.low)
+    rows = [
+        dataclasses.replace(row, mean=low) if (row.task, row.policy) == (task.id, policy) else row
+        for row in report.estimates
+    ]
+    table = aggregate_table(dataclasses.replace(report, estimates=tuple(rows)))
+    sentence = f"far outside of the declared bounds: {task.id} (-2); check the bounds"
+    (mark,) = [mark for mark, text in table.footnotes if text.endswith(sentence)]
+    assert [row[0].value for row in rows_of(table) if mark in row[1].marks] == [policy]
+    assert not any("declared bounds" in text for _, text in aggregate_table(report).footnotes)
+
+
 def test_aggregates_are_shown_per_group(many):
     table = aggregate_table(many)
     assert [(group.name, group.meaning) for group in table.groups] == [

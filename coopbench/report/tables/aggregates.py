@@ -1,6 +1,10 @@
 """Table of aggregates: the statistics of every policy over the tasks of a group, and its rank."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from coopbench.analysis.aggregates import (
     BEHIND,
@@ -12,6 +16,7 @@ from coopbench.analysis.aggregates import (
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Rank
 from coopbench.baselines.registry import entry_of
+from coopbench.protocol.loading import protocol_files
 from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import (
@@ -31,6 +36,8 @@ from coopbench.report.tables.words import (
 __all__ = ["aggregate_table", "information_entry", "rank_text", "runs_table"]
 
 FIRST = next(iter(SHOWN))
+_FAR = 0.5  # of the width of the bounds
+_NAMED = 3  # tasks in a footnote
 
 
 def aggregate_table(findings: Findings) -> Table | None:
@@ -109,10 +116,32 @@ def _rows(
                 interval_entry(rows[policy], scale, notes),
             )
         ]
+        values[0] = replace(values[0], marks=notes.mark(_beyond(findings, group, policy)))
         count = count_entry(by_statistic[0][policy], findings.aggregates)
         return (name, *values, _rank(ranked.get(policy), notes), count, information_entry(policy))
 
     return tuple(entries_of(policy) for policy in policies(findings))
+
+
+def _beyond(findings: Findings, group: str, policy: str) -> str:
+    """Name the tasks of a group on which a policy lies far outside of the bounds; "" for none.
+
+    The bounds of shipped protocols are set by certificates, far above what some policies reach.
+    """
+    protocol, far = findings.protocol, []
+    if protocol.report.normalisation == "minmax" or protocol.protocol.name in protocol_files():
+        return ""
+    means = {
+        row.task: row.mean
+        for row in findings.estimates
+        if (row.policy, row.metric) == (policy, protocol.report.score)
+    }
+    for task in protocol.groups[group]:
+        share = float(task.bounds.normalise(np.array(means.get(task.id, math.nan))))
+        if share < -_FAR or share > 1.0 + _FAR:
+            far.append(f"{task.id} ({share:.3g})")
+    names = ", ".join([*far[:_NAMED], *(["..."] if len(far) > _NAMED else [])])
+    return f"scores far outside of the declared bounds: {names}; check the bounds" if far else ""
 
 
 def rank_text(row: Rank) -> str:
