@@ -68,8 +68,14 @@ def entries() -> dict[str, Entry]:
     Other packages add theirs through the entry-point group ``coopbench.policies``; each entry point
     names an ``Entry``.
     """
+    return dict(_entries(tuple(learners().values())))
+
+
+@cache
+def _entries(trained: tuple[LearnerEntry, ...]) -> dict[str, Entry]:
+    """Return all policies by name; to read a protocol asks for them a thousand times."""
     table = dict(_shipped_policies())
-    table |= {name: _trained_entry(learner) for name, learner in learners().items()}
+    table |= {learner.name: _trained_entry(learner) for learner in trained}
     for entry in _installed_policies():
         table.setdefault(entry.name, entry)
     return dict(sorted(table.items()))
@@ -84,7 +90,7 @@ def _shipped_policies() -> dict[str, Entry]:
 
 def entry_of(policy: str) -> Entry | None:
     """Return the entry that the name of a policy means; None if none is registered."""
-    return entries().get(parse_name(policy).kind)
+    return _entries(tuple(learners().values())).get(parse_name(policy).kind)
 
 
 def reads_file(name: str) -> bool:

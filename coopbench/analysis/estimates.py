@@ -126,18 +126,17 @@ def _crossed(task: str, metric: str, values: Play, confidence: float) -> Estimat
     """Estimate the mean of a play with its two-way interval."""
     matrix, unit = np.atleast_2d(values.values), EPISODES if values.fixed else RUNS
     finite = np.isfinite(matrix)
-    row = replace(
-        estimate(task, values.policy, metric, values.units, confidence, unit),
-        episodes=int(finite.any(axis=0).sum()),
-        std_episodes=_within(matrix),
-    )
-    flags = [row.flag, values.note] if values.fixed else [*_weaknesses(row, finite), values.note]
-    row = replace(row, flag="; ".join(filter(None, flags)))
-    if not row.count or (values.fixed and values.strata is None):
-        return row
-    spread = statistics.Crossed([values.grid()]).spread(np.ones(1))
-    half = float(statistics.half_widths(spread, confidence)[0])
-    return replace(row, low=row.mean - half, high=row.mean + half)
+    row = estimate(task, values.policy, metric, values.units, confidence, unit)
+    counts = {"episodes": int(finite.any(axis=0).sum()), "std_episodes": _within(matrix)}
+    flags = [row.flag, values.note]
+    if not values.fixed:
+        flags[:1] = _weaknesses(replace(row, **counts), finite)
+    ends = {"low": row.low, "high": row.high}
+    if row.count and not (values.fixed and values.strata is None):
+        spread = statistics.Crossed([values.grid()]).spread(np.ones(1))
+        half = float(statistics.half_widths(spread, confidence)[0])
+        ends = {"low": row.mean - half, "high": row.mean + half}
+    return replace(row, flag="; ".join(filter(None, flags)), **counts, **ends)
 
 
 def _weaknesses(row: Estimate, finite: np.ndarray) -> Iterator[str]:
