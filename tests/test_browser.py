@@ -9,6 +9,7 @@ import re
 import shutil
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 from builders import make_task, make_training, small_protocol
 from PIL import Image
@@ -203,6 +204,17 @@ def _shade(page, x, y):
     return image.getpixel((int(x * image.width), int(y * image.height)))
 
 
+def _first_unit(made):
+    """Where the first agent begins, in shares of a stage that shows all ground and a margin."""
+    engine = next(made.play())
+    ground, state = engine.constants.army.terrain, engine.lane_state()
+    across, up = (np.flatnonzero(ground.any(axis=axis)) for axis in (0, 1))
+    left, right = max(0, across[0] - 1), min(ground.shape[1], across[-1] + 2)
+    bottom, top = max(0, up[0] - 1), min(ground.shape[0], up[-1] + 2)
+    x, y = float(state["x"][0]), float(state["y"][0])
+    return (x - left) / (right - left), (top - y) / (top - bottom)
+
+
 def test_a_battle_is_followed_and_shows_sight(browser, tmp_path):
     made = coopbench.record("Skirmish-v1", "attack_nearest", seed=3, map="3m", start="fixed")
     with watched(browser, WIDTHS["desktop"]) as watch:
@@ -214,12 +226,18 @@ def test_a_battle_is_followed_and_shows_sight(browser, tmp_path):
         assert page.locator("#stage").bounding_box() != narrow
         assert _shade(page, 0.4, 0.7) == (248, 248, 248)
         assert max(_shade(page, 0.98, 0.7)) < 200
+        box, (x, y) = page.locator("#stage").bounding_box(), _first_unit(made)
+        page.locator("#stage").click(position={"x": x * box["width"], "y": y * box["height"]})
+        assert _fact(page, "marine_0 (attack_nearest)") == "alive"
+        assert _fact(page, "its health") == "100 %"
         page.locator("#sight").uncheck()
         assert page.locator("#stage").bounding_box() == narrow
         *_, engine = made.play()
         page.get_by_role("button", name="To the end (End)").click()
         fallen = int(engine.control.measures[0][1])
         assert _fact(page, "agents left") == f"{3 - fallen} / 3"
+        words = "alive" if engine.lane_state()["living"][0] else "fallen"
+        assert _fact(page, "marine_0 (attack_nearest)") == words
         assert watch.complaints == []
 
 

@@ -152,10 +152,11 @@ function Scene(model) {
   }
 
   function state(k, u) {
-    if (!alive(k, u)) { return "has fallen"; }
-    var i = k * units + u, words = ["health " + Math.round(100 * health[i] / full) + " %"];
-    if (model.reserves[u]) { words.push(model.reserves[u] + " " + Math.round(100 * reserve[i] / full) + " %"); }
-    return words.join(", ");
+    var i = k * units + u, target = targets[i], title = name(u) + (u < agents ? " (" + data.players[u] + ")" : "");
+    if (!alive(k, u)) { return [[title, "fallen"]]; }
+    var rows = [[title, "alive"], ["its health", Math.round(100 * health[i] / full) + " %"]];
+    if (model.reserves[u]) { rows.push(["its " + model.reserves[u], Math.round(100 * reserve[i] / full) + " %"]); }
+    return rows.concat([["it aims at", target >= 0 && alive(k, target) ? name(target) : "nobody"]]);
   }
 
   this.smooth = true;
@@ -193,11 +194,7 @@ function Scene(model) {
   };
   this.facts = function (k) {
     var rows = [["agents left", left(k, 0, agents) + " / " + agents], ["enemies left", left(k, agents, units) + " / " + (units - agents)]];
-    if (followed >= 0) {
-      var target = targets[k * units + followed];
-      rows.push([name(followed) + (followed < agents ? " (" + data.players[followed] + ")" : ""), state(k, followed)]);
-      rows.push(["aims at", alive(k, followed) && target >= 0 && alive(k, target) ? name(target) : "nobody"]);
-    }
+    if (followed >= 0) { rows = rows.concat(state(k, followed)); }
     return rows;
   };
   this.pick = function (px, py) {
