@@ -127,16 +127,23 @@ def _crossed(task: str, metric: str, values: Play, confidence: float) -> Estimat
     matrix, unit = np.atleast_2d(values.values), EPISODES if values.fixed else RUNS
     finite = np.isfinite(matrix)
     row = estimate(task, values.policy, metric, values.units, confidence, unit)
-    counts = {"episodes": int(finite.any(axis=0).sum()), "std_episodes": _within(matrix)}
+    episodes, std_episodes = int(finite.any(axis=0).sum()), _within(matrix)
     flags = [row.flag, values.note]
     if not values.fixed:
-        flags[:1] = _weaknesses(replace(row, **counts), finite)
-    ends = {"low": row.low, "high": row.high}
+        flags[:1] = _weaknesses(replace(row, std_episodes=std_episodes), finite)
+    low, high = row.low, row.high
     if row.count and not (values.fixed and values.strata is None):
         spread = statistics.Crossed([values.grid()]).spread(np.ones(1))
         half = float(statistics.half_widths(spread, confidence)[0])
-        ends = {"low": row.mean - half, "high": row.mean + half}
-    return replace(row, flag="; ".join(filter(None, flags)), **counts, **ends)
+        low, high = row.mean - half, row.mean + half
+    return replace(
+        row,
+        flag="; ".join(filter(None, flags)),
+        episodes=episodes,
+        std_episodes=std_episodes,
+        low=low,
+        high=high,
+    )
 
 
 def _weaknesses(row: Estimate, finite: np.ndarray) -> Iterator[str]:
