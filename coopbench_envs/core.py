@@ -14,10 +14,10 @@ import numpy as np
 from numba.core.registry import CPUDispatcher
 
 from coopbench_envs.layouts import Part
+from coopbench_envs.scenes import Scene
 
 __all__ = [
     "POLICY",
-    "Discs",
     "EnvSpec",
     "Kernels",
     "MapFiles",
@@ -187,26 +187,6 @@ class TrajectoryMetric(NamedTuple):
     function: Callable[..., np.ndarray]
 
 
-class Discs(NamedTuple):
-    """A game in the plane, as the player of recordings draws it: one lane at one time.
-
-    Agents, their goals and walls are discs, in the units of the world, whose origin is its middle.
-    The arrays may be views of the state.
-    """
-
-    world: tuple[float, float]  # half of its width and of its height
-    positions: np.ndarray  # (agents, 2)
-    radii: np.ndarray  # (agents,)
-    goals: np.ndarray  # (agents, 2)
-    goal_radii: np.ndarray  # (agents,)
-    walls: np.ndarray  # (walls, 2), the same throughout an episode
-    wall_radius: float
-    arrived: np.ndarray  # (agents,) bool, on their goals
-    touching: np.ndarray  # (agents,) bool, in contact during the last step
-    headings: np.ndarray | None = None  # (agents,) radians; None or all 0: nobody has a front
-    duration: float | None = None  # of a step, in units of time of the model
-
-
 POLICY = "policy:"  # what stands before the name of a policy in a parameter ``opponent``
 
 
@@ -245,9 +225,8 @@ class EnvSpec:
     # episode; None: what the agents observe, as bars.
     picture: Callable[..., np.ndarray] | None = None
     text: Callable[..., str] | None = None  # the same for render_mode="ansi"; None: as numbers
-    scene: Callable[[Any, Any, int], Discs] | None = (
-        None  # (constants, state, lane); None: pictures
-    )
+    # (constants, state, lane) -> what the player of recordings draws; None: pictures.
+    scene: Callable[[Any, Any, int], Scene] | None = None
     global_state_space: Callable[[Any], gym.spaces.Box] | None = None  # None: all observations
     instances: Callable[..., dict[str, np.ndarray]] | None = None  # (constants, arrays) -> state
     # Named parts of one agent's Box action; None: it has one part, or choices.

@@ -1,14 +1,33 @@
 """Scenes: what the player of recordings draws of one lane at one time, as data.
 
-A game's ``EnvSpec.scene`` returns one; ``Discs``, the scene of pathfinding, lies in ``core``. The
-arrays may be views of the state.
+A game's ``EnvSpec.scene`` returns one of these kinds. The arrays may be views of the state.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Battle", "Railway"]
+__all__ = ["Battle", "Discs", "Railway", "Scene"]
+
+
+class Discs(NamedTuple):
+    """A game in the plane, as the player of recordings draws it: one lane at one time.
+
+    Agents, their goals and walls are discs, in the units of the world, whose origin is its middle.
+    The arrays may be views of the state.
+    """
+
+    world: tuple[float, float]  # half of its width and of its height
+    positions: np.ndarray  # (agents, 2)
+    radii: np.ndarray  # (agents,)
+    goals: np.ndarray  # (agents, 2)
+    goal_radii: np.ndarray  # (agents,)
+    walls: np.ndarray  # (walls, 2), the same throughout an episode
+    wall_radius: float
+    arrived: np.ndarray  # (agents,) bool, on their goals
+    touching: np.ndarray  # (agents,) bool, in contact during the last step
+    headings: np.ndarray | None = None  # (agents,) radians; None or all 0: nobody has a front
+    duration: float | None = None  # of a step, in units of time of the model
 
 
 class Battle(NamedTuple):
@@ -53,3 +72,6 @@ class Railway(NamedTuple):
     on_map: np.ndarray  # (trains,) bool
     broken: np.ndarray  # (trains,) bool, stood still in the last step because it is broken
     stuck: np.ndarray  # (trains,) bool, can never move again
+
+
+Scene = Discs | Battle | Railway

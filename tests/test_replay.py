@@ -32,11 +32,11 @@ from coopbench.report import player
 from coopbench.report.gif import as_gif
 from coopbench.report.scenes import course, discs, pictures
 from coopbench_envs import Engine
-from coopbench_envs.core import Discs
 from coopbench_envs.pathfinding.routing import MAPS
 from coopbench_envs.pictures import picture as drawn_picture
 from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN, BROKEN_OFF_MAP, MOVING
+from coopbench_envs.scenes import Discs
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 WORLD = {"num_agents": 5, "map_params": {"num_rows": 6, "num_cols": 6, "obstacle_density": 0.1}}

@@ -14,10 +14,9 @@ from coopbench.report.scenes.pictures import PicturesCourse
 from coopbench.report.scenes.railway import RailwayCourse
 from coopbench.report.templates import embedded, render
 from coopbench_envs import spec as spec_of
-from coopbench_envs.core import Discs
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import check_picture_options
-from coopbench_envs.scenes import Battle, Railway
+from coopbench_envs.scenes import Battle, Discs, Railway
 
 __all__ = ["as_html", "chosen_options", "kept_steps"]
 

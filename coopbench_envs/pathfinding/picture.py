@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from coopbench_envs import rendering
-from coopbench_envs.core import Discs
 from coopbench_envs.pathfinding.dynamics import DIFFDRIVE
 from coopbench_envs.pathfinding.maps.common import ABSENT
 from coopbench_envs.rendering import GRID, INK, PALE, PALETTE, PAPER, VERMILION, mix_colours
+from coopbench_envs.scenes import Discs
 
 _COLOURS = PALETTE[:5]  # vermilion is for contacts, yellow is too pale for thin lines
 

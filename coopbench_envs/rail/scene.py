@@ -13,8 +13,8 @@ _ALONG = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # rows and columns of a s
 _SPAN = 0.4  # of a cell in which trains are drawn, about its middle, as they run through it
 
 
-def scene(constants: Any, state: Any, lane: int) -> Any:
-    """Return what the player of recordings draws of one lane, a ``Railway``."""
+def scene(constants: Any, state: Any, lane: int) -> Railway:
+    """Return what the player of recordings draws of one lane."""
     c, status = constants, state.status[lane]
     places, headings = state.place[lane] >> 2, state.place[lane] & 3
     share = _SPAN * (state.distance[lane] / c.unit - 0.5)

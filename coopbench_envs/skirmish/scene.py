@@ -22,8 +22,8 @@ _USUAL = {
 }
 
 
-def scene(constants: Any, state: Any, lane: int) -> Any:
-    """Return what the player of recordings draws of one lane, a ``Battle``."""
+def scene(constants: Any, state: Any, lane: int) -> Battle:
+    """Return what the player of recordings draws of one lane."""
     names = (name for name in _FIELDS + _NATIVE if hasattr(state, name))
     return battle_of(constants, {name: getattr(state, name)[lane] for name in names})
 
