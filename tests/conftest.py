@@ -1,6 +1,5 @@
 """What all tests share: the registry, with discrete toys among the shipped environments."""
 
-import gc
 import re
 import signal
 import sys
@@ -21,10 +20,6 @@ import toy_team
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So it is behind a shell's "&", and in all processes from there on; tests send that signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# Compilers make millions of objects that stay: looking for cycles after every 700 takes a tenth of
-# their time.
-gc.set_threshold(50_000, 20, 50)
 
 GOLDEN = Path(__file__).parent / "golden"
 

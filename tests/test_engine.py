@@ -4,7 +4,9 @@ import ast
 import copy
 import os
 import pickle
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -18,7 +20,7 @@ from coopbench.episodes.metrics import known_metrics, missing_metric, values
 from coopbench.episodes.table import Cell
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc
-from coopbench_envs import Engine, threads
+from coopbench_envs import Engine, compiling, threads
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -430,3 +432,20 @@ def test_actions_that_are_not_finite_are_refused_before_anything_changes(sharing
             engine.step(actions)
         for name, value in engine.get_state().items():
             np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_what_takes_long_is_named_where_it_is_compiled_only(is_stored, monkeypatch, capsys):
+    """A slow disk is no reason to tell users that something is compiled again."""
+
+    def compile_slowly(signature):
+        if not is_stored:
+            stats.cache_misses[signature] = 1
+        time.sleep(0.2)
+        overloads[signature] = SimpleNamespace(entry_point=len)
+
+    stats, overloads = SimpleNamespace(cache_misses={}), {}
+    slow = SimpleNamespace(stats=stats, overloads=overloads, compile=compile_slowly)
+    monkeypatch.setattr(compiling, "PATIENCE", 0.02)
+    assert compiling.entry(slow, "a game", 1.0) is len
+    assert capsys.readouterr().err.startswith("Compiling a game ") is not is_stored
