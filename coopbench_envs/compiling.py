@@ -118,7 +118,7 @@ def _load_arrays() -> None:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Look for garbage less often: among the many objects of a compiler that takes a tenth of it."""
+    """Look for garbage less often, which among a compiler's objects takes a tenth of the time."""
     usual = gc.get_threshold()
     gc.set_threshold(100_000, *usual[1:])
     try:
