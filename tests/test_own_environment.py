@@ -40,17 +40,18 @@ def forget():
     for table in (registration._modules, registration._specs):
         table.pop("example/Volunteers-v0", None)
     sys.modules.pop("environment", None)
+    sys.path[:] = [folder for folder in sys.path if folder != str(FILE.parent)]
 
 
 @pytest.fixture
-def file(tmp_path):
+def file(restored, tmp_path):
     """A copy of the environment's file; this process knows nothing of it."""
     forget()
     return Path(shutil.copy(FILE, tmp_path))
 
 
 @pytest.fixture
-def results(restored, file, command):
+def results(file, command):
     """Results of the environment in the folder ``out``, which this process has forgotten."""
     command("evaluate", "--env", "environment.py:SPEC", "--episodes", 2, "--out", "out")
     forget()

@@ -9,13 +9,13 @@ import gymnasium
 import numpy as np
 import pettingzoo
 import pytest
-from conftest import IDS
 from gymnasium.vector import AutoresetMode
 
 import coopbench_envs
 from coopbench_envs import Engine
 
 LANES, STEPS, SEED = 3, 40, 7
+IDS = coopbench_envs.ids()  # with the toys of conftest.py
 SHORT = {"horizon": 13}  # several episodes in one run
 
 

@@ -221,10 +221,10 @@ def crossplay(
 
     loaded = load_protocol(protocol)
     out = out or Path("results") / f"{loaded.protocol.name}-crossplay"
-    make_folder(out)
     with interruption(NOTHING), Progress() as progress:
 
         def tell(name: str, share: float) -> None:
+            make_folder(out)  # before the long work, and after all names have been checked
             progress.task(name, "cross-play", share)
 
         result = run(loaded, chosen(policy, loaded), task, tell, backend, workers, against)
