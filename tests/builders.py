@@ -4,6 +4,7 @@ Every part has a default; a test names only what it is about.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,20 @@ def trained_to_invest(share: float, seed: int) -> NetworkPolicy:
     )
     facts = {"environment": TRUST, "learner": "ippo", "seed": seed, "steps": 20}
     return NetworkPolicy(network, facts | {"hyperparameters": {}})
+
+
+def random_network(scale: float = 1.0, seed: int = 0) -> NetworkPolicy:
+    """Return a perceptron of random weights; another ``scale`` of its layers changes no output."""
+    policy, rng = trained_to_invest(0.5, 50), np.random.default_rng(seed)
+    network, width = policy.network, len(policy.network.centre)
+    layers = (
+        rng.normal(0, 0.3, (1, width, 8)) * scale,
+        rng.normal(0, 0.3, (1, 8, 1)) / scale,
+    )
+    weights = tuple(layer.astype(np.float32) for layer in layers)
+    biases = tuple(np.zeros((1, layer.shape[2]), np.float32) for layer in weights)
+    changed = replace(network, weights=weights, biases=biases, activation="relu", head="tanh")
+    return NetworkPolicy(changed, policy.facts)
 
 
 class Invests:

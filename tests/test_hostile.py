@@ -144,25 +144,14 @@ def test_what_plays_alike_is_named(tmp_path):
     assert shown.count("plays like") == 1
 
 
-def _network(scale=1.0, seed=0):
-    """Return a network of random weights; another ``scale`` of its layers changes no output."""
-    policy, rng = builders.trained_to_invest(0.5, 50), np.random.default_rng(seed)
-    network, width = policy.network, len(policy.network.centre)
-    layers = (
-        rng.normal(0, 0.3, (1, width, 8)) * scale,
-        rng.normal(0, 0.3, (1, 8, 1)) / scale,
-    )
-    weights = tuple(layer.astype(np.float32) for layer in layers)
-    biases = tuple(np.zeros((1, layer.shape[2]), np.float32) for layer in weights)
-    changed = replace(network, weights=weights, biases=biases, activation="relu", head="tanh")
-    return NetworkPolicy(changed, policy.facts)
-
-
 @pytest.mark.parametrize(
     ("first", "second", "alike"),
     [
-        *[(_network(), _network(scale), True) for scale in (2.0, 3.0)],
-        (_network(), _network(seed=1), False),
+        *[
+            (builders.random_network(), builders.random_network(scale), True)
+            for scale in (2.0, 3.0)
+        ],
+        (builders.random_network(), builders.random_network(seed=1), False),
         # Two trainings may end with the same constant; both networks are there to be looked at.
         (builders.trained_to_invest(1.0, 50), builders.trained_to_invest(1.0, 51), False),
     ],

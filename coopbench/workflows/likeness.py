@@ -3,7 +3,8 @@
 Whoever copies a run gets a narrower interval, and whoever copies a policy under a second name gets
 a second place. Both are seen from what was played, whatever the weights are: of two networks that
 were trained apart, some episodes go differently. That policies play alike is no proof of a copy,
-so that it is named, and nothing more follows from it.
+so that it is named, and nothing more follows from it. They are compared with the runs that ship
+with this package as well, which hold no actions, but every agent's return in every episode.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,8 @@ import numpy as np
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.playing.origin import origin_of
 from coopbench.protocol.schema import Protocol
+from coopbench.results.reference import reference_runs
+from coopbench.results.rounding import FINE
 from coopbench.results.store import Stored
 from coopbench.workflows.comparison import columns, trace_of
 
@@ -33,12 +36,19 @@ def likenesses(
     that both have played. Fixed policies of this package are not compared: they are what their
     names say. Neither are two trained ones that do one thing only, which others may have learned.
     """
-    pairs: dict[tuple[str, str], set[str]] = {}  # of policies -> tasks on which they are alike
     tasks: dict[str, list[Played]] = {}
     for cell, stored in cells.values():
         block = stored.episodes
         if block is not None and block.trace is not None and not _is_fixed(protocol, cell):
             tasks.setdefault(cell.task, []).append((cell, stored, block))
+    if tasks:
+        yield from _like_others(tasks)
+        yield from _like_shipped(protocol, tasks)
+
+
+def _like_others(tasks: Mapping[str, list[Played]]) -> Iterator[tuple[str, str]]:
+    """Yield (what, why) for training runs, and for policies, that play like others of these."""
+    pairs: dict[tuple[str, str], set[str]] = {}  # of policies -> tasks on which they are alike
     where = {cell.policy: set[str]() for played in tasks.values() for cell, *_ in played}
     for task, played in tasks.items():
         repeated = set[str]()
@@ -56,6 +66,41 @@ def likenesses(
             yield second, f"plays like {first} on {text}: they may be one policy with two names"
 
 
+def _like_shipped(
+    protocol: Protocol, tasks: Mapping[str, list[Played]]
+) -> Iterator[tuple[str, str]]:
+    """Yield (what, why) for cells that repeat a run that ships with this package.
+
+    The same run of the same policy does so rightly: training is the same everywhere.
+    """
+    for shipped, stored in reference_runs(protocol, ())[1]:
+        block = stored.episodes
+        for cell, _, other in tasks.get(shipped.task, []) if block is not None else []:
+            if (cell.policy, cell.run) == (shipped.policy, shipped.run):
+                continue
+            same, episodes = int(_same_returns(block, other).sum()), len(other)
+            if same >= episodes - _most(episodes) and not _does_one_thing(other):
+                run = f"run {shipped.run} of {shipped.policy}, which ships with this package,"
+                yield cell.folder, f"plays like {run} in {same} of {episodes} episodes"
+
+
+def _same_returns(shipped: Episodes, block: Episodes) -> np.ndarray:
+    """Return in which episodes all agents earn what they do in a shipped run, (episodes,) bool.
+
+    That holds to the step to which shipped returns are rounded.
+    """
+    if shipped.returns.shape != block.returns.shape:
+        return np.zeros(len(block), np.bool_)
+    step = max(float(np.ptp(shipped.returns)) / FINE, _ABSOLUTE)
+    same: np.ndarray = (np.abs(shipped.returns - block.returns) <= step).all(axis=1)
+    return same & (shipped.lengths == block.lengths)
+
+
+def _most(episodes: int) -> int:
+    """Return how many episodes may differ where cells are alike."""
+    return max(1, episodes // 10) if episodes >= _FEW else 0
+
+
 def _is_fixed(protocol: Protocol, cell: Cell) -> bool:
     return origin_of(protocol.family(cell.policy)[0]) == "fixed"
 
@@ -64,7 +109,7 @@ def _alike(played: list[Played]) -> Iterator[tuple[Cell, Cell, str]]:
     """Yield the pairs of cells of a task that play alike, with how many episodes are the same."""
     returns = np.stack([block.team_returns for *_, block in played])
     episodes = returns.shape[1]
-    most = max(1, episodes // 10) if episodes >= _FEW else 0  # that differ
+    most = _most(episodes)
     for k, (cell, stored, block) in enumerate(played):
         near = np.isclose(returns[k + 1 :], returns[k], _RELATIVE, _ABSOLUTE, True).sum(axis=1)
         for number in np.flatnonzero(near >= episodes - most) + k + 1:
