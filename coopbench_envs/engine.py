@@ -345,12 +345,14 @@ class Engine:
         if self._remote is not None:
             self._remote.check()
 
-    def fetched(self) -> tuple[Control, Finals]:
+    def fetched(self, *names: str) -> tuple[Control, Finals]:
         """Return ``control`` and what SAME_STEP keeps of finished episodes, as numpy arrays.
 
-        The next call overwrites them. From a GPU everything is copied.
+        The next call overwrites them. From a GPU everything is copied, or of ``control`` what is
+        named; the other arrays then hold what they did before.
         """
-        self._fetch(*self._host.control, *self._host.finals)
+        chosen = [getattr(self._host.control, name) for name in names]
+        self._fetch(*(chosen or (*self._host.control, *self._host.finals)))
         return self._host.control, self._host.finals
 
     def global_state(self) -> np.ndarray:

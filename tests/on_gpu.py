@@ -83,6 +83,27 @@ def test_torch_shares_arrays_and_gives_actions(kind):
     assert total.item() == pytest.approx(float(cpu.control.obs.sum()), rel=1e-4)
 
 
+@pytest.mark.parametrize("env_id", [GAME, "Skirmish-v1"])
+def test_rows_of_tensors_lie_on_the_gpu(env_id):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    arrays, tensors = (
+        coopbench_envs.sb3_vec_env(env_id, 64, rows=rows, device=device, horizon=20)
+        for rows, device in (("numpy", "cpu"), ("torch", "cuda"))
+    )
+    for rows in (arrays, tensors):
+        rows.seed(3)
+    rng = np.random.default_rng(2)
+    assert tensors.reset().cpu().numpy().tobytes() == arrays.reset().tobytes()
+    for _ in range(50):
+        actions = random_actions(arrays.engine, rng).reshape(arrays.num_envs, -1)
+        *left, infos = arrays.step(actions)
+        *right, facts = tensors.step(torch.as_tensor(actions, device="cuda"))
+        assert all(tensor.is_cuda for tensor in right)
+        for array, tensor in zip(left, right, strict=True):
+            assert tensor.cpu().numpy().tobytes() == array.tobytes()
+        assert str(infos) == str(facts)
+
+
 def test_jax_shares_arrays_and_gives_actions():
     jax = pytest.importorskip("jax", reason="jax is not installed")
     cpu, game = engines(GAME, 256)

@@ -172,6 +172,32 @@ def test_the_scan_of_the_sources_finds_what_the_modules_define():
     assert all(s.params.__module__ == s.module for s in specs)
 
 
+@pytest.mark.parametrize("name", ["TrustDilemma-v1", "Skirmish-v0"])
+def test_rows_of_tensors_are_those_of_arrays(name):
+    pytest.importorskip("stable_baselines3", reason="the extra 'train' is not installed")
+    torch = pytest.importorskip("torch")
+    arrays, tensors = (
+        coopbench_envs.sb3_vec_env(f"coopbench/{name}", 2, rows=rows, horizon=3)
+        for rows in ("numpy", "torch")
+    )
+    for rows in (arrays, tensors):
+        rows.seed(3)
+    earlier = [(arrays.reset(), tensors.reset())]
+    arrays.action_space.seed(0)
+    for _ in range(7):
+        actions = np.stack([arrays.action_space.sample() for _ in range(arrays.num_envs)])
+        *left, infos = arrays.step(actions)
+        *right, facts = tensors.step(torch.as_tensor(actions))
+        assert str(infos) == str(facts)
+        assert [tensor.dtype for tensor in right] == [torch.float32, torch.float32, torch.bool]
+        earlier += zip(left, right, strict=True)
+    for array, tensor in earlier:  # copies: later steps leave them alone
+        assert tensor.is_contiguous()
+        assert tensor.numpy().tobytes() == array.tobytes()
+    with pytest.raises(ValueError, match="'torch'"):
+        coopbench_envs.sb3_vec_env("coopbench/TrustDilemma-v1", 2, rows="torhc")
+
+
 def test_sb3_vec_env_rows_and_infos(env_id):
     pytest.importorskip("stable_baselines3")
     rows = coopbench_envs.sb3_vec_env(env_id, 3, **SHORT)

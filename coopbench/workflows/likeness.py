@@ -75,8 +75,8 @@ def _like_shipped(
     """
     for shipped, stored in reference_runs(protocol, ())[1]:
         block = stored.episodes
-        for cell, _, other in tasks.get(shipped.task, []) if block is not None else []:
-            if (cell.policy, cell.run) == (shipped.policy, shipped.run):
+        for cell, _, other in tasks.get(shipped.task, []):
+            if block is None or (cell.policy, cell.run) == (shipped.policy, shipped.run):
                 continue
             same, episodes = int(_same_returns(block, other).sum()), len(other)
             if same >= episodes - _most(episodes) and not _does_one_thing(other):
@@ -92,8 +92,9 @@ def _same_returns(shipped: Episodes, block: Episodes) -> np.ndarray:
     if shipped.returns.shape != block.returns.shape:
         return np.zeros(len(block), np.bool_)
     step = max(float(np.ptp(shipped.returns)) / FINE, _ABSOLUTE)
-    same: np.ndarray = (np.abs(shipped.returns - block.returns) <= step).all(axis=1)
-    return same & (shipped.lengths == block.lengths)
+    near = np.abs(shipped.returns - block.returns) <= step
+    same: np.ndarray = near.all(axis=1) & (shipped.lengths == block.lengths)
+    return same
 
 
 def _most(episodes: int) -> int:

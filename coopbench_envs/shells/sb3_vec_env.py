@@ -16,18 +16,29 @@ except ModuleNotFoundError as error:
     ) from error
 
 from coopbench_envs.engine import SAME_STEP, Engine
+from coopbench_envs.parameters import named
 from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
 
 __all__ = ["SB3VecEnv", "sb3_vec_env"]
 
+_KINDS_OF_ROWS = {"numpy": False, "torch": True}
+_FLAGS = ("alive", "ended", "truncated")  # without which no step can tell whether there is news
 
-def sb3_vec_env(env_id: str, num_envs: int, **parameters: Any) -> "SB3VecEnv":
+
+def sb3_vec_env(
+    env_id: str, num_envs: int, *, rows: str = "numpy", **parameters: Any
+) -> "SB3VecEnv":
     """Make ``num_envs`` games as a VecEnv of num_envs * agents rows, the agent index fastest.
 
-    With ``device="cuda"`` among the parameters of ``Engine`` the games are played on a GPU; rows
-    are numpy arrays all the same, which Stable-Baselines3 takes, so that every step waits for it.
+    With ``device="cuda"`` among the parameters of ``Engine`` the games are played on a GPU.
+
+    ``rows`` says what observations, rewards and dones are: "numpy" arrays, which Stable-Baselines3
+    takes, or, for learners of your own, "torch" tensors: copies on the device where the games are
+    played. Actions may then be tensors of that device, too. Infos are the same. They are made on
+    the CPU, so that every step waits for the GPU; with tensors, observations stay there until
+    there is something to tell.
     """
-    return SB3VecEnv(env_id, num_envs, **parameters)
+    return SB3VecEnv(env_id, num_envs, rows=rows, **parameters)
 
 
 class SB3VecEnv(VecEnv):
@@ -42,22 +53,29 @@ class SB3VecEnv(VecEnv):
     """
 
     def __init__(
-        self, env_id: str, num_envs: int, *, render_mode: str | None = None, **parameters: Any
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        rows: str = "numpy",
+        render_mode: str | None = None,
+        **parameters: Any,
     ) -> None:
+        self._as_tensors = named("kind of rows", rows, _KINDS_OF_ROWS)
         self.engine = Engine(env_id, num_envs, **parameters)
         self.engine.keeps_info = True
         self._control, self._finals = self.engine.fetched()
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}
         self.render_mode = render_mode
         agents = len(self.engine.agents)
-        rows = num_envs * agents
+        number = num_envs * agents
         self.reset_infos: list[dict[str, Any]] = []
-        self._quiet: list[dict[str, Any]] = [{} for _ in range(rows)]
+        self._quiet: list[dict[str, Any]] = [{} for _ in range(number)]
         self._steps = np.zeros(num_envs, np.int64)
         self._seeded = False
-        super().__init__(rows, *_widest(self.engine))
+        super().__init__(number, *_widest(self.engine))
 
-    def reset(self) -> np.ndarray:
+    def reset(self) -> Any:
         """Begin an episode in every lane; a seed and options given before are used now.
 
         ``set_options({"state": {field: array}})`` makes the next reset start from given states.
@@ -73,29 +91,31 @@ class SB3VecEnv(VecEnv):
         self._reset_options()
         self.reset_infos = self._infos_of(self.engine.info())
         self.engine.fetched()
-        return self._rows(self._control.obs)
+        return self._rows("obs")
 
-    def step_async(self, actions: np.ndarray) -> None:
-        """Keep the rows' actions for ``step_wait``."""
-        self._actions = np.asarray(actions).reshape(self.engine.actions.shape)
+    def step_async(self, actions: Any) -> None:
+        """Keep the rows' actions, an array or a tensor, for ``step_wait``."""
+        rows = actions if self._as_tensors else np.asarray(actions)
+        self._actions = rows.reshape(self.engine.actions.shape)
 
-    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+    def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
         """Play one step in every lane."""
-        control = self._control
+        control, engine = self._control, self.engine
         alive = control.alive.copy()
-        self.engine.step(self._actions, SAME_STEP)
-        self.engine.check()
-        self.engine.fetched()
+        engine.step(self._actions, SAME_STEP)
+        engine.check()
+        engine.fetched(*_FLAGS if self._as_tensors else ())
         self._steps += 1
         ended = control.ended | control.truncated
-        rewards = control.rewards.astype(np.float32).reshape(-1)
-        dones = np.repeat(ended, len(self.engine.agents))
         # Rows without news share one list of empty infos: building them costs more than the step.
-        engine = self.engine
-        news = engine.discrete or engine.falling or engine.spec.info or ended.any()
-        infos = self._infos(ended, alive) if news else self._quiet
+        infos = self._quiet
+        if engine.discrete or engine.falling or engine.spec.info or ended.any():
+            if self._as_tensors:
+                engine.fetched()
+            infos = self._infos(ended, alive)
         self._steps[ended] = 0
-        return self._rows(control.obs), rewards, dones, infos
+        rewards, dones = self._rows("rewards"), np.repeat(ended, len(engine.agents))
+        return self._rows("obs"), rewards, self._tensor(dones), infos
 
     def _infos(self, ended: np.ndarray, alive: np.ndarray) -> list[dict[str, Any]]:
         control, agents = self._control, len(self.engine.agents)
@@ -143,8 +163,26 @@ class SB3VecEnv(VecEnv):
                 info[name] = part.copy() if part.ndim else part.item()
         return infos
 
-    def _rows(self, per_agent: np.ndarray) -> np.ndarray:
-        return per_agent.reshape(self.num_envs, *per_agent.shape[2:]).copy()
+    def _rows(self, name: str) -> Any:
+        """Return a copy of an array of ``control``, float32 (rows, ...)."""
+        if not self._as_tensors:
+            per_agent = getattr(self._control, name)
+            return per_agent.reshape(self.num_envs, *per_agent.shape[2:]).astype(np.float32)
+        import torch
+
+        tensor = self._tensor(getattr(self.engine.control, name))
+        rows = tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+        return rows.reshape(self.num_envs, *tensor.shape[2:])
+
+    def _tensor(self, array: Any) -> Any:
+        """Return an array as a tensor on the engine's device, if rows are tensors."""
+        if not self._as_tensors:
+            return array
+        import torch
+
+        if isinstance(array, np.ndarray):
+            return torch.as_tensor(array, device=self.engine.device)
+        return array.as_torch()
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything the games go on from, lane first."""
