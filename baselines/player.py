@@ -9,7 +9,7 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.own_code import CodePolicy
 from coopbench.baselines.policy import label
-from coopbench.baselines.predicting import Predicting
+from coopbench.baselines.predicting import Predicting, Torch, is_torch
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.core import streams
 from coopbench_envs.engine import Engine
@@ -137,6 +137,8 @@ def _adapted(policy: Any, game: Game) -> Any:
         return policy
     if not hasattr(policy, "act") and hasattr(policy, "predict"):
         return Predicting(policy, game)
+    if not hasattr(policy, "act") and is_torch(policy):
+        return Torch(policy)
     function = getattr(policy, "act", policy)
     if not callable(function):
         raise TypeError(

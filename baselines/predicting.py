@@ -1,6 +1,7 @@
-"""Predicting: models with ``predict``, such as Stable-Baselines3's, as policies."""
+"""Predicting: torch modules and models with ``predict``, such as Stable-Baselines3's, as policies."""
 
 import inspect
+import itertools
 from typing import Any
 
 import gymnasium as gym
@@ -9,7 +10,9 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.policy import label
 
-__all__ = ["Predicting"]
+__all__ = ["Predicting", "Torch", "device_of", "is_torch"]
+
+_OF_MODULES = ("forward", "parameters", "buffers", "state_dict", "training")
 
 
 class Predicting:
@@ -59,3 +62,43 @@ class Predicting:
         if actions.size != size:  # the player says which shape is expected
             return actions, None
         return actions.reshape(*observations.shape[:2], *self._action), None
+
+
+class Torch:
+    """A ``torch.nn.Module`` from observations to actions, (lanes, agents, ...), as a policy.
+
+    It is called with a tensor on the device of its weights, in evaluation mode, without gradients.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def initial(self, game: Game, seeds: np.ndarray) -> None:
+        """Return no memory."""
+        return None
+
+    def act(self, observations: np.ndarray, memory: None) -> tuple[np.ndarray, None]:
+        """Return the actions that the module computes."""
+        import torch
+
+        module, training = self._module, self._module.training
+        module.eval()
+        try:
+            with torch.no_grad():
+                actions = module(torch.tensor(observations, device=device_of(module)))
+        finally:
+            module.train(training)
+        return actions.cpu().numpy() if isinstance(actions, torch.Tensor) else actions, None
+
+
+def is_torch(policy: Any) -> bool:
+    """Whether a policy is a ``torch.nn.Module``, or has another name and is one otherwise."""
+    return all(hasattr(policy, name) for name in _OF_MODULES)
+
+
+def device_of(policy: Any) -> str | None:
+    """Return the device of a torch module's weights, as "cuda:0"; None for any other policy."""
+    if not is_torch(policy):
+        return None
+    weight = next(itertools.chain(policy.parameters(), policy.buffers()), None)
+    return "cpu" if weight is None else str(weight.device)

@@ -1,6 +1,7 @@
 """The forms in which ``evaluate`` takes policies, environments and progress."""
 
 import copy
+import json
 import pickle
 
 import numpy as np
@@ -153,6 +154,38 @@ def test_a_model_with_memory_is_refused():
 
     with pytest.raises(ValueError, match=r"has a memory.*initial\(game, seeds\)"):
         coopbench.evaluate(ENV, Recurrent(), **SHORT)
+
+
+def test_a_torch_module_plays_on_its_device_without_gradients(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Net(torch.nn.Sequential):
+        calls = ()
+
+        def forward(self, observations):
+            actions = super().forward(observations)
+            self.calls += ((self.training, actions.requires_grad, observations.device.type),)
+            return actions
+
+    features = next(iter(_rows_of(Model())))[0]
+    torch.manual_seed(0)
+    net = Net(torch.nn.Linear(features, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1))
+    report = coopbench.evaluate(ENV, {"net": net}, out=tmp_path / "r", **SHORT)
+    assert set(net.calls) == {(False, False, "cpu")}
+    assert net.training  # as it was
+    weights = [part.detach().numpy() for part in net.parameters()]
+
+    def by_hand(o):
+        return (o @ weights[0].T + weights[1]) @ weights[2].T + weights[3]
+
+    again = coopbench.evaluate(ENV, {"same": by_hand}, **SHORT)
+    np.testing.assert_allclose(_returns(report, "net"), _returns(again, "same"), rtol=1e-4)
+    result = coopbench.verify(tmp_path / "r")
+    assert result.identical
+    (meta,) = (json.loads(file.read_bytes()) for file in tmp_path.glob("r/*/net/meta.json"))
+    assert meta["machine"]["device"] == "cpu"
+    with pytest.raises(ValueError, match="returned actions of shape"):
+        coopbench.evaluate(ENV, torch.nn.Linear(features, 3), **SHORT)
 
 
 def test_a_model_of_stable_baselines_plays():

@@ -186,11 +186,12 @@ def processor_text(meta: Meta) -> str:
 
 
 def gpu_text(meta: Meta) -> str:
-    """Write the GPUs of the machine that a cell was played on."""
+    """Write the GPUs of the machine that a cell was played on, and where a torch module was."""
     if not isinstance(fact(meta, "machine"), Mapping):
         return ""
-    names = fact(meta, "machine", "gpu")
-    return ", ".join(map(str, names)) if isinstance(names, list) else "none found"
+    names, device = (fact(meta, "machine", key) for key in ("gpu", "device"))
+    text = ", ".join(map(str, names)) if isinstance(names, list) else "none found"
+    return f"{text}; the policy computed on {device}" if device else text
 
 
 def wall_time(metas: Sequence[Meta]) -> tuple[str, str]:

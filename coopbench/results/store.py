@@ -29,6 +29,7 @@ import coopbench_envs
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.own_code import LARGEST_SOURCE, CodePolicy
+from coopbench.baselines.predicting import device_of
 from coopbench.baselines.registry import (
     POLICY_FILE,
     hyperparameters,
@@ -121,6 +122,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
         policy = model.policies[_chosen_step(protocol, progress)]
     elif isinstance(model, Trained):
         policy = model.policy
+    device = device_of(policy)
     return _meta(protocol, episodes.cell, "finished") | {
         "agents": list(episodes.agents),
         "episodes": len(episodes),
@@ -130,7 +132,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
         "chosen_step": None if progress is None else _chosen_step(protocol, progress),
         "training": dict(model.facts) if isinstance(model, Trained) else None,
         "seconds": played.seconds,
-        "machine": dict(played.machine),
+        "machine": dict(played.machine) | ({"device": device} if device else {}),
         **({"code": model.code} if isinstance(model, CodePolicy) else {}),
         **({"environment": dict(episodes.environment)} if episodes.environment else {}),
     }

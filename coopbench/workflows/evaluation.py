@@ -59,10 +59,11 @@ def evaluate(
     ``policies`` is one policy, several, or a mapping {name: policy}. A policy is a name
     (``coopbench.policies()``, parameters after a colon), a callable ``f(observations) -> actions``
     on batches (episodes, agents, features), an object with ``act(observations)``, an object with
-    ``initial(game, seeds)`` and ``act(observations, memory)`` that remembers within an episode, or
-    a model with ``predict``, such as Stable-Baselines3's. ``ippo:FOLDER`` is what the learner
-    ``ippo`` has trained: one policy, if that is the folder of a run; all its runs, as ``Models``,
-    if it is a results folder.
+    ``initial(game, seeds)`` and ``act(observations, memory)`` that remembers within an episode, a
+    model with ``predict``, such as Stable-Baselines3's, or a ``torch.nn.Module`` from observations
+    to actions, called on the device of its weights. ``ippo:FOLDER`` is what the learner ``ippo``
+    has trained: one policy, if that is the folder of a run; all its runs, as ``Models``, if it is a
+    results folder.
 
     With ``out`` every finished cell is written to that folder at once: after an interruption the
     same call resumes where it stopped. Named policies that the folder already holds are not played
