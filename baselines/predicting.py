@@ -1,4 +1,4 @@
-"""Predicting: torch modules and models with ``predict``, such as Stable-Baselines3's, as policies."""
+"""Predicting: torch modules and models with ``predict``, as Stable-Baselines3 has, as policies."""
 
 import inspect
 import itertools
