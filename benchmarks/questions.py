@@ -57,7 +57,7 @@ def difference(rows: list[Comparison], task: str, first: str, second: str) -> st
         if row.task == task and {row.first, row.second} == {first, second}:
             sign = 1.0 if row.first == first else -1.0
             ends = sorted((sign * row.low, sign * row.high))
-            text = f"{sign * row.difference:+.2f} [{ends[0]:+.2f}, {ends[1]:+.2f}]"
+            text = f"{sign * row.difference:+z.2f} [{ends[0]:+z.2f}, {ends[1]:+z.2f}]"
             return f"**{text}**" if row.shown else text
     return "—"
 
@@ -133,7 +133,7 @@ def rise(courses: Sequence[Progress], metric: str, width: float) -> str:
     crossed = Crossed([Grid(np.stack(late))])
     half = float(half_widths(crossed.spread(np.eye(1)))[0])
     centre = float(crossed.means[0])
-    text = f"{centre:+.2f} [{centre - half:+.2f}, {centre + half:+.2f}]"
+    text = f"{centre:+z.2f} [{centre - half:+z.2f}, {centre + half:+z.2f}]"
     return f"**{text}**" if abs(centre) > half else text
 
 

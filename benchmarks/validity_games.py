@@ -79,7 +79,7 @@ def score_rows(certificates: Certificates, group: str = "") -> Iterator[list[str
         width = figures["high"].value - figures["low"].value
         best = figures["memory"]
         error = best.error * np.sqrt(best.episodes / _EPISODES) / width
-        yield [f"`{task.id}`", *("" if s is None else f"{s:.2f}" for s in scores), f"{error:.3f}"]
+        yield [f"`{task.id}`", *("" if s is None else f"{s:z.2f}" for s in scores), f"{error:z.3f}"]
 
 
 def return_rows(certificates: Certificates) -> Iterator[list[str]]:
@@ -90,7 +90,7 @@ def return_rows(certificates: Certificates) -> Iterator[list[str]]:
         cells = []
         for names in KINDS.values():
             figure = next((figures[name] for name in names if name in figures), None)
-            cells.append("" if figure is None else f"{figure.value:.2f} ± {figure.error:.2f}")
+            cells.append("" if figure is None else f"{figure.value:z.2f} ± {figure.error:z.2f}")
         yield [f"`{task.id}`", *cells]
 
 
@@ -103,7 +103,7 @@ def group_rows(certificates: Certificates) -> Iterator[list[str]]:
             for task, certificate in certified_tasks(certificates, group)
         ]
         columns = [[s for s in column if s is not None] for column in zip(*rows, strict=True)]
-        means = ["" if not column else f"{np.mean(column):.2f}" for column in columns]
+        means = ["" if not column else f"{np.mean(column):z.2f}" for column in columns]
         if rows:
             yield [f"`{group}`", str(len(rows)), *means]
 

@@ -134,7 +134,7 @@ def coverage(arguments: argparse.Namespace) -> Iterator[list[str]]:
             for runs in (5, 10):
                 task = task_coverage(shape, case, runs, arguments.trials)
                 group = group_coverage(shape, case, runs, arguments.trials // 2)
-                numbers = [f"{value:.3f}" for value in (task[0], task[1], *group)]
+                numbers = [f"{value:z.3f}" for value in (task[0], task[1], *group)]
                 yield [shape, case, str(runs), *numbers]
 
 
@@ -235,4 +235,4 @@ def type_one(arguments: argparse.Namespace) -> Iterator[list[str]]:
     for against, errors in kinds.items():
         for name in RUNS:
             pairs = [errors(name, count, arguments.trials) for count in COUNTS]
-            yield [name, against, *(f"{one:.3f} ({raw:.2f})" for one, raw in pairs)]
+            yield [name, against, *(f"{one:z.3f} ({raw:z.2f})" for one, raw in pairs)]

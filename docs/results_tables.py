@@ -57,7 +57,7 @@ def pairs(name: str, *metrics: str) -> str:
     def cell(task: str, policy: str) -> str:
         if (task, policy, metrics[0]) not in means:
             return "—"  # not played
-        return " / ".join(f"{means[task, policy, metric]:.3f}" for metric in metrics)
+        return " / ".join(f"{means[task, policy, metric]:z.3f}" for metric in metrics)
 
     played = dict.fromkeys(row["task"] for row in rows)
     body = [(f"`{task}`", *(cell(task, policy) for policy in policies)) for task in played]
@@ -82,7 +82,7 @@ def groups(name: str, unit: str) -> str:
         if (group, policy) not in rows:
             return "—"  # has not played all tasks of the group
         row = rows[group, policy]
-        return interval(*(float(row[key]) for key in ("estimate", "low", "high")), ".2f")
+        return interval(*(float(row[key]) for key in ("estimate", "low", "high")), "z.2f")
 
     body = [(f"`{policy}`", *(cell(group, policy) for group in names)) for policy in policies]
     return rows_table(["Policy", *(f"`{group}`" for group in names)], body)
@@ -104,7 +104,7 @@ def tasks(name: str) -> str:
         if (task, policy) not in rows:
             return "—"  # not played
         bounds = protocol.task_of(task).bounds
-        return f"{(rows[task, policy] - bounds.low) / (bounds.high - bounds.low):.2f}"
+        return f"{(rows[task, policy] - bounds.low) / (bounds.high - bounds.low):z.2f}"
 
     body = [
         (f"`{task.id}`", *(cell(task.id, policy) for policy in policies)) for task in protocol.task
@@ -123,7 +123,7 @@ def returns(name: str) -> str:
 
     def cell(task: str, policy: str) -> str:
         row = cells[task, policy]
-        return interval(*(float(row[key]) for key in ("mean", "low", "high")), ".2f")
+        return interval(*(float(row[key]) for key in ("mean", "low", "high")), "z.2f")
 
     body = [
         (f"`{task}`", *(cell(task, policy) for policy in policies))
@@ -139,7 +139,7 @@ def trials(name: str) -> str:
     for row in sorted(map(json.loads, lines), key=lambda row: str(row["learner"])):
         settings = ", ".join(f"`{key}={value}`" for key, value in row["settings"].items())
         seeds = ", ".join(map(str, row["seeds"]))
-        score = f"{row['mean']:.2f}"
+        score = f"{row['mean']:z.2f}"
         body.append((f"`{row['learner']}`", settings, seeds, f"{row['steps']:,}", score))
     return rows_table(["Learner", "Settings", "Training seed", "Steps", "Score"], body)
 
@@ -165,7 +165,7 @@ def learned(name: str) -> str:
         )
         if protocol.report.score == "win":  # a share
             ends = [min(max(end, 0.0), 1.0) for end in ends]
-        return interval(mean, *ends, ".2f")
+        return interval(mean, *ends, "z.2f")
 
     played, policies = (list(dict.fromkeys(key[k] for key in rows)) for k in (0, 1))
     counts = {
@@ -194,7 +194,7 @@ def all_policies(name: str, measures: Mapping[str, int]) -> str:
 
     def cell(task: str, policy: str, metric: str) -> str:
         row = estimates[task, policy, metric]
-        form = f".{measures[metric]}f"
+        form = f"z.{measures[metric]}f"
         return interval(*(float(row[key]) for key in ("mean", "low", "high")), form)
 
     columns = list(product(played, measures))

@@ -62,4 +62,4 @@ def test_answers_are_printed_with_intervals(tracks, monkeypatch, capsys):
         means = [store.read(own, protocol, c).progress.metrics[metric].mean(axis=1) for c in cells]
         bounds = protocol.task_of(name).bounds
         rises = [(m[3] - m[2]) / (bounds.high - bounds.low) for m in means]
-        assert f"{np.mean(rises):+.2f} [" in played[f"`{name}`"].split("|")[2]
+        assert f"{np.mean(rises):+z.2f} [" in played[f"`{name}`"].split("|")[2]

@@ -30,7 +30,7 @@ def criteria_table(rows: tuple[Criterion, ...]) -> str:
     cells = [
         (
             row.name,
-            f"{row.value:.3f} ± {row.error:.3f}",
+            f"{row.value:z.3f} ± {row.error:z.3f}",
             f"{'>=' if row.above else '<='} {row.bound:g}",
             "yes" if row.met else "**no**",
         )

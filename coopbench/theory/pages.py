@@ -55,9 +55,9 @@ def _score(certificate: Certificate, task: str, name: str) -> str:
     if name not in figures:
         return ""
     if name in ("low", "high"):
-        return f"{figures[name].value:.2f} ± {figures[name].error:.2f}"
+        return f"{figures[name].value:z.2f} ± {figures[name].error:z.2f}"
     width = figures["high"].value - figures["low"].value
-    return f"{certificate.score(task, name):.2f} ± {figures[name].error / width:.2f}"
+    return f"{certificate.score(task, name):z.2f} ± {figures[name].error / width:z.2f}"
 
 
 def _parts(certificate: Certificate, tasks: list[str]) -> Iterator[tuple[str, ...]]:
@@ -72,7 +72,7 @@ def _parts(certificate: Certificate, tasks: list[str]) -> Iterator[tuple[str, ..
                 reached.append(max(score, reached[-1]))
             whole = reached[-1]
             share = (reached[place + 1] - reached[place]) / whole if whole > 0.0 else 0.0
-            cells.append(f"{share:.2f}")
+            cells.append(f"{share:z.2f}")
         yield (f"needs {text}", *cells)
 
 
@@ -85,6 +85,6 @@ def bounds_lines(certificate: Certificate) -> list[str]:
     """Return one line per task: its bounds as a protocol's file holds them."""
     width = max((len(name) for name in certificate.bounds()), default=0)
     return [
-        f"{name:<{width}}  bounds = {{ low = {low:.2f}, high = {high:.2f} }}"
+        f"{name:<{width}}  bounds = {{ low = {low:z.2f}, high = {high:z.2f} }}"
         for name, (low, high) in certificate.bounds().items()
     ]
