@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -171,7 +172,10 @@ def learned(name: str) -> str:
     counts = {
         policy: {row["count"] for (_, p), row in rows.items() if p == policy} for policy in policies
     }
-    heads = (f"`{policy}`, {' or '.join(sorted(counts[policy]))} runs" for policy in policies)
+    runs = {
+        p: "1 run" if c == {"1"} else f"{' or '.join(sorted(c))} runs" for p, c in counts.items()
+    }
+    heads = (f"`{policy}`, {runs[policy]}" for policy in policies)
     body = [(f"`{task}`", *(cell(task, policy) for policy in policies)) for task in played]
     return rows_table(["Task", *heads], body)
 
@@ -224,5 +228,7 @@ def read(name: str, file: str) -> list[dict[str, str]]:
 
 
 def interval(mean: float, low: float, high: float, form: str) -> str:
-    """Return an estimate with its interval, whose limits stay on one line."""
+    """Return an estimate with its interval, if it has one, whose limits stay on one line."""
+    if math.isnan(low):  # of one run
+        return f"{mean:{form}}"
     return f"{mean:{form}} [{low:{form}},{_NO_BREAK}{high:{form}}]"
