@@ -201,7 +201,9 @@ _LEARNING = {
     "Learning curves": "Scores of the checkpoints of training runs on the selection episodes, at "
     "the true numbers of steps. Bands are intervals of single points, over runs and episodes, not "
     "of the whole curve; over a group, of the interquartile mean over tasks. Where runs have "
-    "different checkpoints, only those that all runs have are shown.",
+    "different checkpoints, only those that all runs have are shown. Dotted lines are fixed "
+    "policies in the evaluation episodes: selection episodes are others, and fewer, so that they "
+    "can be easier or harder; whether a learner beats a fixed policy is told by the comparisons.",
     f"Area, steps to {THRESHOLD:g}": "Area: the mean height of the curve of a group, which rewards "
     "early learning. Steps: to the first checkpoint at which the curve has reached "
     f"{THRESHOLD:g}; nothing is interpolated between checkpoints. Its interval goes from where the "

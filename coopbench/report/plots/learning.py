@@ -44,7 +44,7 @@ def learning_curves(findings: Findings, task: str, ax: Any = None) -> Any:
         ax.axhline(line.mean, color="0.35", linestyle=":", linewidth=1.0, zorder=1)
         place = ax.get_yaxis_transform()
         look = {"va": "bottom", "fontsize": SMALL - 2}
-        ax.text(0.01, line.mean, plain(line.policy), transform=place, **look)
+        ax.text(0.01, line.mean, f"{plain(line.policy)}, evaluation", transform=place, **look)
     ax.set_ylabel(plain(findings.protocol.report.score), fontsize=SMALL)
     write_title(ax, task)
     return ax
