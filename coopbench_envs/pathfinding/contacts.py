@@ -7,6 +7,8 @@ from one machine to the next.
 
 import math
 
+import numpy as np
+
 from coopbench_envs.core import routine
 
 _LOG2_E = 1.4426950408889634
@@ -24,9 +26,9 @@ def softplus(x):
     q = z * z
     if q < 1e-4:  # a large overlap: three terms are enough
         return x + 2.0 * z * (1.0 + q * (1 / 3 + q * (1 / 5 + q * (1 / 7))))
-    total = 0.0
-    for k in range(29, 0, -2):
-        total = total * q + 1.0 / k
+    total = 1 / 21 + q * (1 / 23 + q * (1 / 25 + q * (1 / 27 + q * (1 / 29))))
+    total = 1 / 11 + q * (1 / 13 + q * (1 / 15 + q * (1 / 17 + q * (1 / 19 + q * total))))
+    total = 1.0 + q * (1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * total))))
     return x + 2.0 * z * total
 
 
@@ -38,7 +40,7 @@ def exp_minus(x):
     q = r * r
     even = 1.0 + q * (1 / 2 + q * (1 / 24 + q * (1 / 720 + q * (1 / 40320 + q * (1 / 3628800)))))
     odd = 1.0 + q * (1 / 6 + q * (1 / 120 + q * (1 / 5040 + q * (1 / 362880 + q * (1 / 39916800)))))
-    return math.ldexp(even + r * odd, -n)  # exact
+    return (even + r * odd) * np.int64((1023 - n) << 52).view(np.float64)  # exact: times 2**-n
 
 
 @routine
@@ -53,19 +55,16 @@ def apart(one, other, i, a):
 def push_apart(c, s, i):
     """Sum the forces of all contacts into ``force``; mark agents that hit an agent or a wall.
 
-    Forces are added in the order of objects (agents, then landmarks), whichever
-    lists of neighbours there are: an object out of reach adds nothing, so a longer list gives the
-    same bits.
+    Forces are added in the order of objects (agents, then landmarks), whichever list of possible
+    contacts there is: an object out of reach adds nothing, so a longer list gives the same bits.
     """
-    n, force, first, crowded = c.num_agents, s.force, s.touch_first, s.crowded[i]
-    for a in range(n):
-        force[i, a, 0] = 0.0
-        force[i, a, 1] = 0.0
-    for a in range(n):
-        begin = a + 1 if crowded else first[i, a]
-        end = n + c.num_landmarks if crowded else first[i, a + 1]
-        for k in range(begin, end):
-            touch(c, s, i, a, k if crowded else s.touch[i, k])
+    if s.crowded[i]:
+        for a in range(c.num_agents):
+            for o in range(a + 1, c.num_agents + c.num_landmarks):
+                touch(c, s, i, a, o)
+    else:
+        for k in range(s.touches[i]):
+            touch(c, s, i, np.int64(s.touch_agent[i, k]), np.int64(s.touch[i, k]))
 
 
 @routine

@@ -80,7 +80,8 @@ class Drives(NamedTuple):
     fastest: np.ndarray  # and at 1
     turn_low: np.ndarray  # rate of turning at action -1
     turn_high: np.ndarray  # and at 1
-    block_first: np.ndarray  # (blocks + 1,) first agent of each block; at the end num_agents
+    pushed: np.ndarray  # square of the speed that a constant action of length 1 leads to
+    driven: np.ndarray  # square of the highest speed whatever the action is
     dt: float  # duration of a substep
 
 
@@ -126,14 +127,20 @@ def make_drives(blocks: Blocks) -> Drives:
     counts = [count for count, _ in blocks]
     columns = zip(*(_numbers(way) for _, way in blocks), strict=True)
     arrays = [np.repeat(np.asarray(column), counts) for column in columns]
-    return Drives._make([*arrays, np.cumsum([0, *counts]), blocks[0][1].dt])
+    return Drives._make([*arrays, blocks[0][1].dt])
 
 
 def _numbers(p: Any) -> tuple[Any, ...]:
-    """Return one agent's entries of the arrays of ``Drives``, without ``block_first``."""
+    """Return one agent's entries of the arrays of ``Drives``."""
+    impulse = p.dt / p.mass
     if isinstance(p, Holonomic):
-        return HOLONOMIC, p.accel, p.max_speed, 1 - p.damping, p.dt / p.mass, 0.0, 0.0, 0.0, 0.0
-    return DIFFDRIVE, 0.0, 0.0, 0.0, p.dt / p.mass, *p.linear_speed, *p.angular_speed
+        # Where as much is added as is lost; without damping a speed that is never reached.
+        pushed = p.accel * impulse / max(p.damping, 1e-9)
+        push = HOLONOMIC, p.accel, p.max_speed, 1 - p.damping, impulse
+        return *push, 0.0, 0.0, 0.0, 0.0, pushed * pushed, 0.0
+    driven = max(map(abs, p.linear_speed))
+    turns = *p.linear_speed, *p.angular_speed
+    return DIFFDRIVE, 0.0, -1.0, 0.0, impulse, *turns, 0.0, driven * driven
 
 
 def longest_way(blocks: Blocks, substeps: int) -> float:
@@ -173,65 +180,62 @@ def face_goal(c, s, i):
 
 
 @routine
-def move(c, s, i, actions):
-    """Move every agent by one substep; set ``stale`` once one has moved by half the skin."""
-    # Block by block: reading numbers once per block makes it a tenth faster.
-    for b in range(c.block_first.shape[0] - 1):
-        begin, end = c.block_first[b], c.block_first[b + 1]
-        if c.dynamics_code[begin] == HOLONOMIC:
-            push(c, s, i, begin, end, actions)
+def move(c, s, i, a, actions, push_x, push_y, substeps, is_limited):
+    """Move agent ``a`` by some substeps, in each of which contacts push it with the same force.
+
+    ``is_limited``: it may become faster than it is allowed to be.
+    """
+    x, y, angle, dt = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a], c.dt
+    vx, vy = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1]
+    for _ in range(substeps):
+        if c.dynamics_code[a] == HOLONOMIC:
+            # The next velocity, then the position (semi-implicit Euler).
+            vx = c.retained[a] * vx + c.impulse[a] * (push_x + c.accel[a] * actions[i, a, 0])
+            vy = c.retained[a] * vy + c.impulse[a] * (push_y + c.accel[a] * actions[i, a, 1])
+            if is_limited:
+                vx, vy = limited(vx, vy, c.max_speed[a])
         else:
-            roll(c, s, i, begin, end, actions)
-    s.stale[i] = astray(s.agent_pos, s.survey_pos, i, 0.25 * c.skin * c.skin)
+            vx, vy = rolled(c, a, angle, push_x, push_y, actions[i, a, 0])
+            angle = wrapped(angle + turn(c, a, actions[i, a, 1]) * dt)
+        x += vx * dt
+        y += vy * dt
+    s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a] = x, y, angle
+    s.agent_vel[i, a, 0], s.agent_vel[i, a, 1] = vx, vy
 
 
 @routine
-def astray(pos, survey_pos, i, limit):
-    """Return whether any agent's squared distance from its survey position exceeds ``limit``."""
-    is_astray = False
-    for a in range(pos.shape[1]):
-        dx, dy = pos[i, a, 0] - survey_pos[i, a, 0], pos[i, a, 1] - survey_pos[i, a, 1]
-        is_astray |= not dx * dx + dy * dy <= limit
-    return is_astray
+def limited(vx, vy, fastest):
+    """Return a velocity that is shortened to the highest speed if it is longer."""
+    square = vx * vx + vy * vy
+    if fastest >= 0.0 and square > fastest * fastest:
+        slower = fastest / math.sqrt(square)
+        return vx * slower, vy * slower
+    return vx, vy
 
 
 @routine
-def push(c, s, i, begin, end, actions):
-    """Move holonomic agents: damped velocity, then position (semi-implicit Euler)."""
-    force, velocity, pos, dt, fastest = s.force, s.agent_vel, s.agent_pos, c.dt, c.max_speed[begin]
-    retained, impulse, accel = c.retained[begin], c.impulse[begin], c.accel[begin]
-    for a in range(begin, end):
-        vx = retained * velocity[i, a, 0] + impulse * (force[i, a, 0] + accel * actions[i, a, 0])
-        vy = retained * velocity[i, a, 1] + impulse * (force[i, a, 1] + accel * actions[i, a, 1])
-        square = vx * vx + vy * vy
-        if fastest >= 0.0 and square > fastest * fastest:
-            slower = fastest / math.sqrt(square)
-            vx *= slower
-            vy *= slower
-        velocity[i, a, 0], velocity[i, a, 1] = vx, vy
-        pos[i, a, 0] += vx * dt
-        pos[i, a, 1] += vy * dt
-
-
-@routine
-def roll(c, s, i, begin, end, actions):
-    """Move differential drives: along the old heading plus the push of contacts; then turn.
+def rolled(c, a, angle, push_x, push_y, action):
+    """Return the velocity of a differential drive: along its heading, plus the push of contacts.
 
     The velocity of the step before has no influence.
     """
-    force, velocity, pos, angle = s.force, s.agent_vel, s.agent_pos, s.agent_angle
-    slowest, fastest, impulse, dt = c.slowest[begin], c.fastest[begin], c.impulse[begin], c.dt
-    turn_low, turn_high = c.turn_low[begin], c.turn_high[begin]
-    for a in range(begin, end):
-        speed = between_limits(slowest, fastest, actions[i, a, 0])
-        turn = between_limits(turn_low, turn_high, actions[i, a, 1])
-        sine, cosine = sine_cosine(angle[i, a])
-        vx = speed * cosine + impulse * force[i, a, 0]
-        vy = speed * sine + impulse * force[i, a, 1]
-        velocity[i, a, 0], velocity[i, a, 1] = vx, vy
-        pos[i, a, 0] += vx * dt
-        pos[i, a, 1] += vy * dt
-        angle[i, a] = wrapped(angle[i, a] + turn * dt)
+    speed = between_limits(c.slowest[a], c.fastest[a], action)
+    sine, cosine = sine_cosine(angle)
+    return speed * cosine + c.impulse[a] * push_x, speed * sine + c.impulse[a] * push_y
+
+
+@routine
+def turn(c, a, action):
+    """Return the rate at which a differential drive turns."""
+    return between_limits(c.turn_low[a], c.turn_high[a], action)
+
+
+@routine
+def squared_speed(c, s, i, a, actions):
+    """Return the square of a speed that agent ``a`` cannot exceed without contacts."""
+    action = actions[i, a, 0] * actions[i, a, 0] + actions[i, a, 1] * actions[i, a, 1]
+    vx, vy = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1]
+    return max(vx * vx + vy * vy, c.driven[a] + c.pushed[a] * action)
 
 
 @routine

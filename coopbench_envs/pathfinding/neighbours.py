@@ -2,7 +2,7 @@
 
 Landmarks are sorted into square bins once per episode, agents at every survey; an agent searches
 the bins around it instead of all objects. The list of possible contacts holds until some agent has
-moved by half the skin; then the state is ``stale``. Objects are numbered: agents, then landmarks.
+moved by half the skin. Objects are numbered: agents, then landmarks.
 """
 
 import math
@@ -52,12 +52,11 @@ def sort_landmarks(c, s, i):
             b = bin_at(c, pos[i, k, 0], pos[i, k, 1])
             first[i, b] -= 1
             order[i, first[i, b]] = k
-    s.stale[i] = True
 
 
 @routine
 def survey(c, s, i):
-    """List every agent's possible contacts and nearest visible objects at present positions."""
+    """List all possible contacts and every agent's nearest visible objects at present positions."""
     n, pos, rad, head = c.num_agents, s.agent_pos, s.agent_rad, s.bin_agent
     largest = 0.0
     for a in range(n - 1, -1, -1):  # chains then run upwards
@@ -65,9 +64,9 @@ def survey(c, s, i):
         s.next_agent[i, a] = head[i, b]
         head[i, b] = a
         largest = max(largest, rad[i, a])
-    s.stale[i] = False
+        s.near_others[i, a] = False
     s.crowded[i] = False
-    s.touch_first[i, 0] = 0
+    s.touches[i] = 0
     for a in range(n):
         look_around(c, s, i, a, largest)
     for a in range(n):
@@ -76,54 +75,73 @@ def survey(c, s, i):
 
 @routine
 def look_around(c, s, i, a, largest):
-    """Fill the lists of agent ``a`` from the bins within its largest search radius."""
+    """List the contacts and sights of agent ``a`` from the bins within its largest search radius.
+
+    Most objects in these bins are out of reach, unpredictably: they are sorted out without a
+    branch, since a wrongly predicted one takes longer than all that is done with an object.
+    """
     first, order, head, after = s.bin_first, s.bin_landmark, s.bin_agent, s.next_agent
     x, y, rad = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_rad[i, a]
     s.survey_pos[i, a, 0], s.survey_pos[i, a, 1] = x, y
-    s.touch_first[i, a + 1] = s.touch_first[i, a]
-    forget(s.seen, s.seen_distance, i, a)
-    forget(s.seen_walls, s.seen_wall_distance, i, a)
     sight = c.window + rad + max(largest, c.landmark_rad) + SLACK
     r = max(sight, rad + max(largest, c.landmark_rad) + c.skin + SLACK)
     x_0 = bin_of(x - r, c.x_low, c.bins_per_length, c.bins_x)
     x_1 = bin_of(x + r, c.x_low, c.bins_per_length, c.bins_x)
     y_0 = bin_of(y - r, c.y_low, c.bins_per_length, c.bins_y)
     y_1 = bin_of(y + r, c.y_low, c.bins_per_length, c.bins_y)
+    agents = 0
     for row in range(y_0 * c.bins_x, (y_1 + 1) * c.bins_x, c.bins_x):
         for b in range(row + x_0, row + x_1 + 1):
             o = head[i, b]
             while o >= 0:
-                if o != a:
-                    meet_agent(c, s, i, a, o, sight)
+                s.near[i, agents] = o
+                agents += (o != a) & is_within(s.agent_pos, i, o, x, y, r)
                 o = after[i, o]
+    objects = agents
+    for row in range(y_0 * c.bins_x, (y_1 + 1) * c.bins_x, c.bins_x):
         for k in range(first[i, row + x_0], first[i, row + x_1 + 1]):
-            meet_landmark(c, s, i, a, order[i, k], sight)
+            s.near[i, objects] = order[i, k]
+            objects += is_within(s.landmark_pos, i, order[i, k], x, y, r)
+    forget(s.seen, i, a)
+    forget(s.seen_walls, i, a)
+    begin = s.touches[i]
+    for k in range(agents):
+        meet_agent(c, s, i, a, s.near[i, k], sight, begin)
+    for k in range(agents, objects):
+        meet_landmark(c, s, i, a, s.near[i, k], sight, begin)
 
 
 @routine
-def meet_agent(c, s, i, a, o, sight):
+def is_within(places, i, o, x, y, r):
+    """Return whether object ``o`` is at most ``r`` away from a point."""
+    dx, dy = places[i, o, 0] - x, places[i, o, 1] - y
+    return dx * dx + dy * dy <= r * r
+
+
+@routine
+def meet_agent(c, s, i, a, o, sight, begin):
     """Add agent ``o`` to the possible contacts and the visible objects of ``a`` if it is."""
     pos, rad = s.agent_pos, s.agent_rad
     dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
     close = rad[i, a] + rad[i, o] + c.skin + SLACK
     # A pair is listed for its first agent only.
     if o > a and dx * dx + dy * dy <= close * close:
-        note_touch(s.touch_first, s.touch, s.crowded, i, a, o)
+        note_touch(c, s, i, a, o, begin)
     if dx * dx + dy * dy <= sight * sight:
-        note_sight(s.seen, s.seen_distance, i, a, o, distance32(pos, pos, i, a, o))
+        note_sight(s.seen, i, a, sight_of(o, distance32(pos, pos, i, a, o)))
 
 
 @routine
-def meet_landmark(c, s, i, a, o, sight):
+def meet_landmark(c, s, i, a, o, sight, begin):
     """Add landmark ``o`` to the possible contacts and the visible objects of ``a`` if it is."""
     pos, landmarks = s.agent_pos, s.landmark_pos
     dx, dy = landmarks[i, o, 0] - pos[i, a, 0], landmarks[i, o, 1] - pos[i, a, 1]
     close = s.agent_rad[i, a] + c.landmark_rad + 0.5 * c.skin + SLACK  # only one of the two moves
     if dx * dx + dy * dy <= close * close:
-        note_touch(s.touch_first, s.touch, s.crowded, i, a, c.num_agents + o)
+        note_touch(c, s, i, a, c.num_agents + o, begin)
     if dx * dx + dy * dy <= sight * sight:
         distance = distance32(pos, landmarks, i, a, o)
-        note_sight(s.seen_walls, s.seen_wall_distance, i, a, c.num_agents + o, distance)
+        note_sight(s.seen_walls, i, a, sight_of(c.num_agents + o, distance))
 
 
 @routine
@@ -135,40 +153,61 @@ def distance32(one, other, i, a, o):
 
 
 @routine
-def forget(seen, distances, i, a):
+def note_touch(c, s, i, a, o, begin):
+    """Insert the pair of agent ``a`` and object ``o`` into the sorted list of possible contacts.
+
+    The pairs of ``a`` start at ``begin``. If the list is full the lane becomes ``crowded``.
+    """
+    k = s.touches[i]
+    if k == s.touch.shape[1]:
+        s.crowded[i] = True
+        return
+    s.touch_agent[i, k] = a
+    while k > begin and s.touch[i, k - 1] > o:
+        s.touch[i, k] = s.touch[i, k - 1]
+        k -= 1
+    s.touch[i, k] = o
+    s.touches[i] += 1
+    s.near_others[i, a] = True
+    if o < c.num_agents:
+        s.near_others[i, o] = True
+
+
+# What an agent sees is one number for each object, which orders objects by distance in float32 and
+# then by number: the bits of the distance, and below them the number.
+_NUMBER = np.int64(0xFFFFFFFF)
+NOTHING = np.int64(0x7F800000FFFFFFFF)  # farther than everything
+
+
+@routine
+def sight_of(o, distance):
+    """Return the number that stands for object ``o`` at a float32 ``distance``."""
+    return (np.int64(np.float32(distance).view(np.int32)) << 32) | np.int64(o)
+
+
+@routine
+def object_of(sight):
+    """Return the object that a number stands for, or -1."""
+    return -1 if sight == NOTHING else sight & _NUMBER
+
+
+@routine
+def distance_of(sight):
+    """Return the float32 distance of the object that a number stands for."""
+    return np.int32(sight >> 32).view(np.float32)
+
+
+@routine
+def forget(seen, i, a):
     """Empty the list of visible objects of agent ``a``."""
     for k in range(seen.shape[2]):
-        seen[i, a, k] = -1
-        distances[i, a, k] = np.inf
+        seen[i, a, k] = NOTHING
 
 
 @routine
-def note_touch(first, touch, crowded, i, a, o):
-    """Insert object ``o`` into the sorted list of ``a``; a full list makes the lane ``crowded``."""
-    k = first[i, a + 1]
-    if k == touch.shape[1]:
-        crowded[i] = True
-        return
-    while k > first[i, a] and touch[i, k - 1] > o:
-        touch[i, k] = touch[i, k - 1]
-        k -= 1
-    touch[i, k] = o
-    first[i, a + 1] += 1
-
-
-@routine
-def note_sight(seen, distances, i, a, o, distance):
-    """Insert object ``o`` among the nearest of ``a``: by float32 distance, then by number."""
-    k = seen.shape[2] - 1
-    last = distances[i, a, k]
-    if distance > last or (distance == last and o > seen[i, a, k]):
-        return
-    while k > 0 and (
-        distance < distances[i, a, k - 1]
-        or (distance == distances[i, a, k - 1] and o < seen[i, a, k - 1])
-    ):
-        seen[i, a, k] = seen[i, a, k - 1]
-        distances[i, a, k] = distances[i, a, k - 1]
-        k -= 1
-    seen[i, a, k] = o
-    distances[i, a, k] = distance
+def note_sight(seen, i, a, sight):
+    """Insert an object among the nearest of ``a``, without a branch; the farthest one drops out."""
+    for k in range(seen.shape[2]):
+        other = seen[i, a, k]
+        seen[i, a, k] = min(other, sight)
+        sight = max(other, sight)

@@ -16,14 +16,13 @@ from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import Allowed, between, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import picture
-from coopbench_envs.pathfinding.contacts import apart, push_apart
+from coopbench_envs.pathfinding.contacts import apart
 from coopbench_envs.pathfinding.dynamics import (
     DYNAMICS,
     face_goal,
     first_angles,
     longest_way,
     make_drives,
-    move,
     read_blocks,
 )
 from coopbench_envs.pathfinding.lattice import columns_of, label, mark_barriers, send_on
@@ -36,7 +35,14 @@ from coopbench_envs.pathfinding.maps import (
     random_grid,
     string_grid,
 )
-from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
+from coopbench_envs.pathfinding.motion import advance
+from coopbench_envs.pathfinding.neighbours import (
+    NOTHING,
+    distance_of,
+    object_of,
+    sort_landmarks,
+    survey,
+)
 
 MAPS = {
     "random_grid": random_grid,
@@ -113,7 +119,8 @@ class Constants(NamedTuple):
     fastest: np.ndarray
     turn_low: np.ndarray
     turn_high: np.ndarray
-    block_first: np.ndarray
+    pushed: np.ndarray
+    driven: np.ndarray
     dt: float  # duration of a substep
     substeps: int
     step_dt: float  # duration of a step
@@ -217,14 +224,15 @@ class State(NamedTuple):
     bin_agent: np.ndarray  # (lanes, bins) int32, first agent in a bin; -1 between surveys
     next_agent: np.ndarray  # (lanes, agents) int32, next agent in the same bin or -1
     survey_pos: np.ndarray  # (lanes, agents, 2) where agents were when contacts were listed
-    stale: np.ndarray  # (lanes,) bool, the lists below no longer hold
-    touch_first: np.ndarray  # (lanes, agents + 1) int32, where an agent's contacts begin in touch
-    touch: np.ndarray  # (lanes, room) int32, objects that may come into contact
+    near: np.ndarray  # (lanes, agents + landmarks) int32, objects around one agent
+    touches: np.ndarray  # (lanes,) int64, number of possible contacts
+    touch_agent: np.ndarray  # (lanes, room) int16, their agents, in ascending order
+    touch: np.ndarray  # (lanes, room) int32, objects that these may come into contact with
     crowded: np.ndarray  # (lanes,) bool, contacts did not fit into the list: all pairs are tried
-    seen: np.ndarray  # (lanes, agents, max_obs) int32, nearest visible objects, -1 behind the last
-    seen_distance: np.ndarray  # (lanes, agents, max_obs) float32, their distances
+    near_others: np.ndarray  # (lanes, agents) bool, the agent is in the list
+    turns: np.ndarray  # (lanes, agents) int16, agents in the order in which a step moves them
+    seen: np.ndarray  # (lanes, agents, max_obs) int64, nearest visible objects, see neighbours.py
     seen_walls: np.ndarray  # where landmarks are noted: the same list, all objects compete
-    seen_wall_distance: np.ndarray
     hit_agent: np.ndarray  # (lanes, agents) bool, contact with an agent in the last step
     hit_wall: np.ndarray  # (lanes, agents) bool, contact with a landmark in the last step
     barriers: np.ndarray  # (lanes, cells) int32, see lattice.py; no cells unless lifelong
@@ -242,8 +250,7 @@ def allocate(c: Constants, lanes: int) -> State:
     n, landmarks, bins = c.num_agents, c.num_landmarks, c.bins_x * c.bins_y
     cells, nodes = len(c.centres), (c.waves_x + 1) * (c.waves_y + 1)
     caves = c.map_code == CAVES_CONT
-    seen = np.zeros((lanes, n, c.max_obs), np.int32)
-    seen_distance = np.zeros((lanes, n, c.max_obs), np.float32)
+    seen = np.full((lanes, n, c.max_obs), NOTHING)
     return State(
         time=np.zeros(lanes, np.int64),
         agent_pos=np.zeros((lanes, n, 2)),
@@ -265,14 +272,15 @@ def allocate(c: Constants, lanes: int) -> State:
         bin_agent=np.full((lanes, bins), -1, np.int32),
         next_agent=np.zeros((lanes, n), np.int32),
         survey_pos=np.zeros((lanes, n, 2)),
-        stale=np.ones(lanes, np.bool_),
-        touch_first=np.zeros((lanes, n + 1), np.int32),
+        near=np.zeros((lanes, n + landmarks), np.int32),
+        touches=np.zeros(lanes, np.int64),
+        touch_agent=np.zeros((lanes, c.room), np.int16),
         touch=np.zeros((lanes, c.room), np.int32),
         crowded=np.zeros(lanes, np.bool_),
+        near_others=np.zeros((lanes, n), np.bool_),
+        turns=np.zeros((lanes, n), np.int16),
         seen=seen,
-        seen_distance=seen_distance,
         seen_walls=seen,
-        seen_wall_distance=seen_distance,
         hit_agent=np.zeros((lanes, n), np.bool_),
         hit_wall=np.zeros((lanes, n), np.bool_),
         **{name: np.zeros((lanes, cells if c.lifelong else 0), np.int32) for name in _LATTICE},
@@ -331,21 +339,6 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 
 @routine
-def advance(c, s, i, actions):
-    """Move all agents by one step; mark those that hit an agent or a wall during it."""
-    for a in range(c.num_agents):
-        s.hit_agent[i, a] = False
-        s.hit_wall[i, a] = False
-    for _ in range(c.substeps):
-        if s.stale[i]:
-            survey(c, s, i)
-        push_apart(c, s, i)
-        move(c, s, i, actions)
-    for a in range(c.num_agents):
-        s.collided[i, a] = s.hit_agent[i, a] or s.hit_wall[i, a]
-
-
-@routine
 def judge(c, s, i, rng, rewards, terminated):
     """Record arrivals and collisions, add rewards, and end the episode if all have arrived."""
     n, shaping, on_goal = c.num_agents, c.pos_shaping_factor, s.on_goal
@@ -384,8 +377,8 @@ def see(c, s, i, a, k, obs):
 
     It points away from the object, and is shorter the farther the object is.
     """
-    o, rad, pos, landmarks = s.seen[i, a, k], s.agent_rad[i, a], s.agent_pos, s.landmark_pos
-    n, window, dx, dy, scale = c.num_agents, c.window, 0.0, 0.0, 0.0
+    o, pos, landmarks = object_of(s.seen[i, a, k]), s.agent_pos, s.landmark_pos
+    n, window, rad, dx, dy, scale = c.num_agents, c.window, s.agent_rad[i, a], 0.0, 0.0, 0.0
     if o >= 0:
         if o < n:
             other = rad  # as published, the observer assumes that others have its radius
@@ -395,7 +388,7 @@ def see(c, s, i, a, k, obs):
             dx, dy = landmarks[i, o - n, 0] - pos[i, a, 0], landmarks[i, o - n, 1] - pos[i, a, 1]
         distance = math.sqrt(dx * dx + dy * dy)
         # In float32, like the order of the objects: agents start exactly at the window's edge.
-        gap = abs(s.seen_distance[i, a, k] - np.float32(rad + other))
+        gap = abs(distance_of(s.seen[i, a, k]) - np.float32(rad + other))
         if gap < np.float32(window) and distance > 0.0:
             scale = (1.0 - (window + other) / distance) / (window - rad)
     obs[i, a, 2 + 2 * k] = dx * scale

@@ -20,14 +20,13 @@ from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, mapping, one_of
 from coopbench_envs.pathfinding import picture, routing
 from coopbench_envs.pathfinding.angles import sine_cosine
-from coopbench_envs.pathfinding.contacts import apart, push_apart
+from coopbench_envs.pathfinding.contacts import apart
 from coopbench_envs.pathfinding.dynamics import (
     DIFFDRIVE,
     DYNAMICS,
     HOLONOMIC,
     face_goal,
     first_angles,
-    move,
 )
 from coopbench_envs.pathfinding.geodesics import (
     DIAGONAL,
@@ -45,7 +44,8 @@ from coopbench_envs.pathfinding.geodesics import (
 from coopbench_envs.pathfinding.lattice import cell_at, send_on, spacing
 from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.pathfinding.maps.mazes import roomy_cells
-from coopbench_envs.pathfinding.neighbours import sort_landmarks, survey
+from coopbench_envs.pathfinding.motion import advance
+from coopbench_envs.pathfinding.neighbours import NOTHING, object_of, sort_landmarks, survey
 from coopbench_envs.pathfinding.routing import MAPS, draw_instance, explore
 from coopbench_envs.pathfinding.solvable import settle
 
@@ -185,7 +185,7 @@ class Record(NamedTuple):
     anchor_pos: np.ndarray  # (lanes, agents, 2) place that an agent has not left since
     anchor_time: np.ndarray  # (lanes, agents) int64, steps played when it came there
     explored: np.ndarray  # (lanes,) bool, the lattice has just been made
-    before: np.ndarray  # (lanes, agents, 3) place and heading at the beginning of the step
+    before: np.ndarray  # (lanes, agents, 2) place at the beginning of the step
     moves: np.ndarray  # (lanes, 2, cells) uint8, neighbours that open sides, and ways, lead to
     # (lanes, blocks + 1, cells + 1, WIDTH) uint16, how far every cell is from an agent's goal, by
     # blocks of agents; the last block is scratch.
@@ -216,7 +216,7 @@ def allocate(c: Any, lanes: int) -> Any:
         anchor_pos=np.zeros((lanes, n, 2)),
         anchor_time=np.zeros((lanes, n), np.int64),
         explored=np.zeros(lanes, np.bool_),
-        before=np.zeros((lanes, n, 3)),
+        before=np.zeros((lanes, n, 2)),
         moves=np.zeros((lanes, 2, cells), np.uint8),
         ways=np.full((lanes, blocks_of(n) + 1, cells + 1, WIDTH), UNREACHED, np.uint16),
         goal_cell=np.zeros((lanes, n), np.int32),
@@ -226,9 +226,7 @@ def allocate(c: Any, lanes: int) -> Any:
     )
     fields = routing.allocate(c, lanes)._asdict() | record._asdict()
     for kind, count in (("seen", c.max_agents), ("seen_walls", c.max_obstacles)):
-        fields[kind] = np.zeros((lanes, n, count), np.int32)
-    fields["seen_distance"] = np.zeros((lanes, n, c.max_agents), np.float32)
-    fields["seen_wall_distance"] = np.zeros((lanes, n, c.max_obstacles), np.float32)
+        fields[kind] = np.full((lanes, n, count), NOTHING)
     for name in ("barriers", "floor", "queue"):
         fields[name] = np.zeros((lanes, cells), np.int32)
     return State(**fields)
@@ -319,21 +317,10 @@ def open_ways(c, s, i, first, last, is_new):
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
-    holds = False
     for a in range(c.num_agents):
         clip(c, i, a, actions)
-        holds = holds or (c.stops and s.on_goal[i, a])
-        s.hit_agent[i, a] = False
-        s.hit_wall[i, a] = False
         s.before[i, a, 0], s.before[i, a, 1] = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1]
-        s.before[i, a, 2] = s.agent_angle[i, a]
-    for _ in range(c.substeps):
-        if s.stale[i]:
-            survey(c, s, i)
-        push_apart(c, s, i)
-        move(c, s, i, actions)
-        if holds:
-            hold(s, i)
+    advance(c, s, i, actions)
     for a in range(c.num_agents):
         keep_record(s, i, a)
     judge(c, s, i, rng, rewards, terminated)
@@ -349,20 +336,8 @@ def clip(c, i, a, actions):
 
 
 @routine
-def hold(s, i):
-    """Keep agents that have arrived where they were: they are in the way and cannot be pushed."""
-    for a in range(s.on_goal.shape[1]):
-        if s.on_goal[i, a]:
-            s.agent_angle[i, a] = s.before[i, a, 2]
-            for k in range(2):
-                s.agent_pos[i, a, k] = s.before[i, a, k]
-                s.agent_vel[i, a, k] = 0.0
-
-
-@routine
 def keep_record(s, i, a):
     """Add up contacts and the way of agent ``a``; move its anchor if it has left the place."""
-    s.collided[i, a] = s.hit_agent[i, a] or s.hit_wall[i, a]
     s.num_collisions[i, a] += s.collided[i, a]
     s.agent_contacts[i, a] += s.hit_agent[i, a]
     s.wall_contacts[i, a] += s.hit_wall[i, a]
@@ -448,8 +423,8 @@ def pace_of(speed, pace):
 @routine
 def see_agent(c, s, i, a, k, obs):
     """Write where the ``k``-th nearest agent in sight is, how it moves and how large it is."""
-    o, pos, rad, velocity, at = s.seen[i, a, k], s.agent_pos, s.agent_rad, s.agent_vel, 7
-    at += _PER_AGENT * k
+    o, pos, rad, velocity = object_of(s.seen[i, a, k]), s.agent_pos, s.agent_rad, s.agent_vel
+    at = 7 + _PER_AGENT * k
     for j in range(_PER_AGENT):
         obs[i, a, at + j] = 0.0
     if o >= 0:
@@ -466,11 +441,12 @@ def see_agent(c, s, i, a, k, obs):
 @routine
 def see_obstacle(c, s, i, a, k, obs):
     """Write where the ``k``-th nearest obstacle in sight is."""
-    o, pos, landmarks = s.seen_walls[i, a, k] - c.num_agents, s.agent_pos, s.landmark_pos
+    o, pos, landmarks = object_of(s.seen_walls[i, a, k]), s.agent_pos, s.landmark_pos
     at = 7 + _PER_AGENT * c.max_agents + _PER_OBSTACLE * k
     for j in range(_PER_OBSTACLE):
         obs[i, a, at + j] = 0.0
     if o >= 0:
+        o -= c.num_agents
         dx, dy = landmarks[i, o, 0] - pos[i, a, 0], landmarks[i, o, 1] - pos[i, a, 1]
         reach = c.window + s.agent_rad[i, a] + c.landmark_rad
         if dx * dx + dy * dy < reach * reach:
