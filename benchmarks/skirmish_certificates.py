@@ -4,7 +4,8 @@
 
 Versions are v1-drawn, v1-shifted, v1-fixed, v1-teams, v1-teams-shifted and v0. A file that exists
 is left as it is, so the program can be stopped and started again; ``--replay`` plays the plans of
-existing files again and writes their figures anew. ``--learn STEPS`` trains policies on each battle
+existing files again and writes their figures anew; from shifted starts then also play the policies
+that were trained from drawn ones. ``--learn STEPS`` trains policies on each battle
 of skirmish-standard, as many as ``--runs`` says, and adds the one with the best score in the
 selection episodes; with ``--blind`` they get no observations:
 
@@ -161,7 +162,8 @@ def main() -> None:
                 new = learned(old, player, options.runs, options.learn, folder)
                 new = measured(new, MAPS[name][1])
             elif options.replay:
-                new = measured(replace(old, figures={}), MAPS[name][1])
+                training = stored[old.policies_of].training
+                new = measured(replace(old, training=training), MAPS[name][1])
             else:
                 continue
             folder.mkdir(exist_ok=True)

@@ -64,6 +64,15 @@ def test_figures_agree_with_each_other(name):
         assert record["steps"] >= record["episodes"]
 
 
+def test_policies_trained_from_drawn_starts_play_from_shifted_ones():
+    shifted = {name: one for name, one in STORED.items() if name.endswith("-shifted")}
+    assert any(one.training for one in shifted.values())
+    for name, one in shifted.items():
+        drawn = STORED[f"{name.removesuffix('-shifted')}-drawn"]
+        assert one.policies_of == drawn.name == drawn.policies_of
+        assert one.training == drawn.training
+
+
 def test_the_page_names_the_maps_on_which_blind_plans_do_well():
     drawn = {one.battle: one for one in STORED.values() if one.name.endswith("-drawn")}
     assert drawn.keys() >= set(PUBLISHED)

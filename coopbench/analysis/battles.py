@@ -111,6 +111,12 @@ class BattleCertificate:
         return "-".join([*self._who(), *start])
 
     @property
+    def policies_of(self) -> str:
+        """Name of the certificate whose trained policies play; shifted starts train none."""
+        name = self.name
+        return f"{name.removesuffix('-shifted')}-drawn" if name.endswith("-shifted") else name
+
+    @property
     def battle(self) -> str:
         """The map, or the teams that are drawn: ``terran 5 against 5``."""
         first, *sizes = self._who()

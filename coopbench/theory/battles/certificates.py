@@ -76,5 +76,5 @@ def _policy(certificate: BattleCertificate, player: str, engine: Engine) -> Any:
         plan = plan_of(asdict(certificate), masks=masks, choices=choices)
         return BattlePlan(plan, masks=masks)
     if player in certificate.training:
-        return read_policy(learned_policy(certificate.env_id, certificate.name, player))
+        return read_policy(learned_policy(certificate.env_id, certificate.policies_of, player))
     return "smac_heuristic_free" if player == "free" else player
