@@ -18,8 +18,8 @@ QUICK = {"lanes": 8, "batch_size": 8, "hidden": 16, "critic_hidden": 32, "learni
 QUICK |= {"critic_rate": 5e-3, "epsilon": 0.05, "epsilon_steps": 2000}
 
 
-def learned(name, steps, seed=0, **game):
-    learner = make_learner(name, TEAM, game, seed, **QUICK)
+def learned(name, steps, seed=0, credit="critic", **game):
+    learner = make_learner(name, TEAM, game, seed, **QUICK, credit=credit)
     learner.learn(steps)
     return learner
 
@@ -63,10 +63,10 @@ def test_a_seat_is_valued_beside_the_choices_of_others_alone():
     assert not torch.equal(before[:, 1], after[:, 1])
 
 
-@pytest.mark.parametrize("name", ["coma", "coma_shared"])
+@pytest.mark.parametrize(("name", "credit"), [("coma", "critic"), ("coma_shared", "return")])
 @pytest.mark.parametrize(("limited", "worth"), [(0, 9.0), (1, 4.0)])
-def test_a_monotone_matrix_is_solved_without_illegal_choices(name, limited, worth):
-    learner = learned(name, 3000, matrix=MONOTONE, limited=limited)
+def test_a_monotone_matrix_is_solved_without_illegal_choices(name, credit, limited, worth):
+    learner = learned(name, 3000, credit=credit, matrix=MONOTONE, limited=limited)
     reached, actions = played(learner.policy(), matrix=MONOTONE, limited=limited)
     assert reached == worth
     assert actions.max() < 3 - limited
@@ -74,10 +74,11 @@ def test_a_monotone_matrix_is_solved_without_illegal_choices(name, limited, wort
     assert episodes.batch(np.arange(len(episodes))).actions.max() < 3 - limited
 
 
-def test_what_the_team_earns_later_reaches_a_member_that_has_fallen():
+@pytest.mark.parametrize("credit", ["critic", "return"])
+def test_what_the_team_earns_later_reaches_a_member_that_has_fallen(credit):
     """Member 1 falls after its first step; its choice 1 pays 1 two steps later."""
     game = {"rule": toy_team.FALL, "horizon": 3}
-    reached, actions = played(learned("coma_shared", 9000, **game).policy(), **game)
+    reached, actions = played(learned("coma_shared", 9000, credit=credit, **game).policy(), **game)
     assert reached == 1.0
     assert (actions[0, :, 1] == 1).all()
 
@@ -96,6 +97,7 @@ def test_the_dead_train_no_actor():
             # The critic sees the dead, so it is held fixed here.
             learner._algorithm._learn_critic = lambda b, outputs: (
                 torch.ones_like(outputs[b.before]).cumsum(2),
+                torch.ones(b.actions.shape),
                 0.0,
             )
             learner._algorithm.update(batch)

@@ -41,10 +41,14 @@ from coopbench.baselines.learners.episode_learner import (
 )
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.sequences import Batch, Recurrent, outputs_of, targets
-from coopbench_envs.parameters import between
+from coopbench_envs.parameters import between, one_of
 
 if TYPE_CHECKING:
     import torch
+
+
+# The critic's value of the choice that was made, as published, or the target that it learns from.
+CREDITS = (CRITIC, RETURN) = ("critic", "return")
 
 
 class Params(NamedTuple):
@@ -62,6 +66,8 @@ class Params(NamedTuple):
     epsilon_start: Annotated[float, between(0, 1, "share of random choices at first")] = 0.5
     epsilon: Epsilon = 0.01
     epsilon_steps: EpsilonSteps = 100_000
+    credit: Annotated[str, one_of(CREDITS, "value of the choice made")] = "critic"
+    entropy: Annotated[float, between(0, 10, "weight of the entropy bonus")] = 0.0
     max_grad_norm: MaxGradNorm = 10.0
     hidden: Hidden = 64
     critic_hidden: Annotated[int, between(1, 1024, "width of the critic's two layers")] = 128
@@ -125,7 +131,12 @@ def advantages(
     values: "torch.Tensor", policy: "torch.Tensor", choices: "torch.Tensor"
 ) -> "torch.Tensor":
     """Return A of choices (steps, agents), from values and a policy (steps, agents, choices)."""
-    return values.gather(2, choices.unsqueeze(2)).squeeze(2) - (values * policy).sum(2)
+    return values.gather(2, choices.unsqueeze(2)).squeeze(2) - expected(values, policy)
+
+
+def expected(values: "torch.Tensor", policy: "torch.Tensor") -> "torch.Tensor":
+    """Return the mean of values over each seat's policy, (steps, agents)."""
+    return (values * policy).sum(2)
 
 
 class Coma:
@@ -163,26 +174,33 @@ class Coma:
 
     def update(self, batch: Batch) -> dict[str, float]:
         """Learn the critic, then make one gradient step of the actors."""
-        before, actions = batch.before, batch.actions
+        params, before, actions = self._params, batch.before, batch.actions
         outputs = outputs_of(self.models, self._groups, batch.with_last_actions(), batch.counts)[0]
-        values, loss = self._learn_critic(batch, outputs.detach())
+        values, aims, loss = self._learn_critic(batch, outputs.detach())
         policy = probabilities(outputs[before], batch.legal[before], self._share)
-        credit = advantages(values, policy.detach(), actions)
+        credit = (
+            advantages(values, policy.detach(), actions)
+            if params.credit == CRITIC
+            else aims - expected(values, policy.detach())
+        )
         logs = policy.gather(2, actions.unsqueeze(2)).squeeze(2).log()
         free = (
             batch.legal[before].sum(2) > 1
         )  # the dead, and others without a choice, learn nothing
-        actors = -(credit * logs)[free].sum() / max(1, int(free.sum()))
-        descend(self._actors, actors, self._params.max_grad_norm)
-        entropy = -(policy * policy.clamp(min=1e-12).log()).sum(2)[free].mean()
+        rows = max(1, int(free.sum()))
+        entropy = -(policy * policy.clamp(min=1e-12).log()).sum(2)[free].sum() / rows
+        actors = -(credit * logs)[free].sum() / rows
+        descend(self._actors, actors - params.entropy * entropy, params.max_grad_norm)
         return {
             "critic_loss": loss,
             "entropy": float(entropy.detach()),
             "value": float(values.mean()),
         }
 
-    def _learn_critic(self, batch: Batch, outputs: "torch.Tensor") -> "tuple[torch.Tensor, float]":
-        """Return values (steps, agents, choices) as each step was learned, and the mean loss.
+    def _learn_critic(
+        self, batch: Batch, outputs: "torch.Tensor"
+    ) -> "tuple[torch.Tensor, torch.Tensor, float]":
+        """Return values (steps, agents, choices) as steps were learned, targets, and the mean loss.
 
         What follows the last step of an episode that time has ended is valued at the most probable
         choices.
@@ -210,7 +228,7 @@ class Coma:
             if self.updates % params.target_every == 0:
                 self._target = copy.deepcopy(self.critic)
             end -= count
-        return values, float(np.mean(losses))
+        return values, aims, float(np.mean(losses))
 
 
 _TEXT = "actors that are credited by a critic of all seats"
