@@ -4,10 +4,10 @@
 
 Versions are v1-drawn, v1-shifted, v1-fixed, v1-teams, v1-teams-shifted and v0. A file that exists
 is left as it is, so the program can be stopped and started again; ``--replay`` plays the plans of
-existing files again and writes their figures anew; from shifted starts then also play the policies
-that were trained from drawn ones. ``--learn STEPS`` trains policies on each battle
-of skirmish-standard, as many as ``--runs`` says, and adds the one with the best score in the
-selection episodes; with ``--blind`` they get no observations:
+existing files again and writes their figures anew; policies trained from drawn starts then play
+from shifted ones, too. ``--learn STEPS`` trains policies on each battle of skirmish-standard, as
+many as ``--runs`` says, and adds the one with the best score in the selection episodes; with
+``--blind`` they get no observations:
 
     python benchmarks/skirmish_certificates.py v1-drawn --map 3m --learn 500000
 """

@@ -18,7 +18,7 @@ import numpy as np
 
 from coopbench_envs.core import routine
 
-__all__ = ["cosine", "exponential", "logarithm", "power"]
+__all__ = ["cosine", "exponential", "logarithm", "power", "two_to"]
 
 LOG2_E = 1.4426950408889634
 # ln 2 in parts of 42, 42 and 53 bits: products with a binary exponent (11 bits) are exact.
@@ -138,12 +138,12 @@ def _exponential(x, low):
     """Return e**(x + low) for a ``low`` of at most an ulp of x or so."""
     if abs(x) < 708.0:
         n, value = _reduced(x, low)
-        return value * _two_to(n)
+        return value * two_to(n)
     if x != x:
         return x
     n, value = _reduced(min(max(x, -746.0), 710.0), low)
     half = n >> 1  # in two steps: the first factor is exact, the second overflows or rounds
-    return value * _two_to(half) * _two_to(n - half)
+    return value * two_to(half) * two_to(n - half)
 
 
 @routine
@@ -164,7 +164,7 @@ def _reduced(x, low):
 
 
 @routine
-def _two_to(n):
+def two_to(n):
     """Return 2**n for a whole number n in [-1022, 1023]."""
     return np.int64((n + 1023) << 52).view(np.float64)
 

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from coopbench_envs.core import routine
+from coopbench_envs.elementary import two_to
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts
@@ -40,7 +41,7 @@ def exp_minus(x):
     q = r * r
     even = 1.0 + q * (1 / 2 + q * (1 / 24 + q * (1 / 720 + q * (1 / 40320 + q * (1 / 3628800)))))
     odd = 1.0 + q * (1 / 6 + q * (1 / 120 + q * (1 / 5040 + q * (1 / 362880 + q * (1 / 39916800)))))
-    return (even + r * odd) * np.int64((1023 - n) << 52).view(np.float64)  # exact: times 2**-n
+    return (even + r * odd) * two_to(-n)  # exact
 
 
 @routine
@@ -57,6 +58,7 @@ def push_apart(c, s, i):
 
     Forces are added in the order of objects (agents, then landmarks), whichever list of possible
     contacts there is: an object out of reach adds nothing, so a longer list gives the same bits.
+    All forces are zero before: whoever moves an agent by its force sets that to zero again.
     """
     if s.crowded[i]:
         for a in range(c.num_agents):

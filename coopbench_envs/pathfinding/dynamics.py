@@ -80,8 +80,8 @@ class Drives(NamedTuple):
     fastest: np.ndarray  # and at 1
     turn_low: np.ndarray  # rate of turning at action -1
     turn_high: np.ndarray  # and at 1
-    pushed: np.ndarray  # square of the speed that a constant action of length 1 leads to
-    driven: np.ndarray  # square of the highest speed whatever the action is
+    terminal_square: np.ndarray  # square of the speed that a constant action of length 1 leads to
+    driven_square: np.ndarray  # square of the highest speed whatever the action is
     dt: float  # duration of a substep
 
 
@@ -135,9 +135,9 @@ def _numbers(p: Any) -> tuple[Any, ...]:
     impulse = p.dt / p.mass
     if isinstance(p, Holonomic):
         # Where as much is added as is lost; without damping a speed that is never reached.
-        pushed = p.accel * impulse / max(p.damping, 1e-9)
+        terminal = p.accel * impulse / max(p.damping, 1e-9)
         push = HOLONOMIC, p.accel, p.max_speed, 1 - p.damping, impulse
-        return *push, 0.0, 0.0, 0.0, 0.0, pushed * pushed, 0.0
+        return *push, 0.0, 0.0, 0.0, 0.0, terminal * terminal, 0.0
     driven = max(map(abs, p.linear_speed))
     turns = *p.linear_speed, *p.angular_speed
     return DIFFDRIVE, 0.0, -1.0, 0.0, impulse, *turns, 0.0, driven * driven
@@ -196,7 +196,7 @@ def move(c, s, i, a, actions, push_x, push_y, substeps, is_limited):
                 vx, vy = limited(vx, vy, c.max_speed[a])
         else:
             vx, vy = rolled(c, a, angle, push_x, push_y, actions[i, a, 0])
-            angle = wrapped(angle + turn(c, a, actions[i, a, 1]) * dt)
+            angle = wrapped(angle + turning_rate(c, a, actions[i, a, 1]) * dt)
         x += vx * dt
         y += vy * dt
     s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a] = x, y, angle
@@ -225,7 +225,7 @@ def rolled(c, a, angle, push_x, push_y, action):
 
 
 @routine
-def turn(c, a, action):
+def turning_rate(c, a, action):
     """Return the rate at which a differential drive turns."""
     return between_limits(c.turn_low[a], c.turn_high[a], action)
 
@@ -235,7 +235,7 @@ def squared_speed(c, s, i, a, actions):
     """Return the square of a speed that agent ``a`` cannot exceed without contacts."""
     action = actions[i, a, 0] * actions[i, a, 0] + actions[i, a, 1] * actions[i, a, 1]
     vx, vy = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1]
-    return max(vx * vx + vy * vy, c.driven[a] + c.pushed[a] * action)
+    return max(vx * vx + vy * vy, c.driven_square[a] + c.terminal_square[a] * action)
 
 
 @routine

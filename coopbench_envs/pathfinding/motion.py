@@ -64,7 +64,7 @@ def divide(c, s, i, actions, substeps):
         square = squared_speed(c, s, i, a, actions)
         is_near = square * seconds * seconds <= 0.25 * c.skin * c.skin
         is_slow = (c.max_speed[a] < 0.0) | (square <= c.max_speed[a] * c.max_speed[a])
-        joins = s.crowded[i] | s.near_others[i, a] | (not is_near & is_slow)
+        joins = s.crowded[i] | s.listed[i, a] | (not is_near & is_slow)
         together += joins
         alone += not joins
     return together

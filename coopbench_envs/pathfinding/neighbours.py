@@ -13,6 +13,10 @@ from coopbench_envs.core import routine
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
 SLACK = 1e-4  # length added to search radii; covers the rounding of float32 positions
+# What an agent sees is one number for each object, which orders objects by distance in float32 and
+# then by number: the bits of the distance, and below them the number.
+_NUMBER = np.int64(0xFFFFFFFF)
+NOTHING = np.int64(0x7F800000FFFFFFFF)  # farther than everything
 
 
 @routine
@@ -64,7 +68,7 @@ def survey(c, s, i):
         s.next_agent[i, a] = head[i, b]
         head[i, b] = a
         largest = max(largest, rad[i, a])
-        s.near_others[i, a] = False
+        s.listed[i, a] = False
     s.crowded[i] = False
     s.touches[i] = 0
     for a in range(n):
@@ -168,15 +172,9 @@ def note_touch(c, s, i, a, o, begin):
         k -= 1
     s.touch[i, k] = o
     s.touches[i] += 1
-    s.near_others[i, a] = True
+    s.listed[i, a] = True
     if o < c.num_agents:
-        s.near_others[i, o] = True
-
-
-# What an agent sees is one number for each object, which orders objects by distance in float32 and
-# then by number: the bits of the distance, and below them the number.
-_NUMBER = np.int64(0xFFFFFFFF)
-NOTHING = np.int64(0x7F800000FFFFFFFF)  # farther than everything
+        s.listed[i, o] = True
 
 
 @routine

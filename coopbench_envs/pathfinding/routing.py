@@ -119,8 +119,8 @@ class Constants(NamedTuple):
     fastest: np.ndarray
     turn_low: np.ndarray
     turn_high: np.ndarray
-    pushed: np.ndarray
-    driven: np.ndarray
+    terminal_square: np.ndarray
+    driven_square: np.ndarray
     dt: float  # duration of a substep
     substeps: int
     step_dt: float  # duration of a step
@@ -229,7 +229,7 @@ class State(NamedTuple):
     touch_agent: np.ndarray  # (lanes, room) int16, their agents, in ascending order
     touch: np.ndarray  # (lanes, room) int32, objects that these may come into contact with
     crowded: np.ndarray  # (lanes,) bool, contacts did not fit into the list: all pairs are tried
-    near_others: np.ndarray  # (lanes, agents) bool, the agent is in the list
+    listed: np.ndarray  # (lanes, agents) bool, the agent is in the list of possible contacts
     turns: np.ndarray  # (lanes, agents) int16, agents in the order in which a step moves them
     seen: np.ndarray  # (lanes, agents, max_obs) int64, nearest visible objects, see neighbours.py
     seen_walls: np.ndarray  # where landmarks are noted: the same list, all objects compete
@@ -277,7 +277,7 @@ def allocate(c: Constants, lanes: int) -> State:
         touch_agent=np.zeros((lanes, c.room), np.int16),
         touch=np.zeros((lanes, c.room), np.int32),
         crowded=np.zeros(lanes, np.bool_),
-        near_others=np.zeros((lanes, n), np.bool_),
+        listed=np.zeros((lanes, n), np.bool_),
         turns=np.zeros((lanes, n), np.int16),
         seen=seen,
         seen_walls=seen,
