@@ -63,7 +63,9 @@ def test_a_seat_is_valued_beside_the_choices_of_others_alone():
     assert not torch.equal(before[:, 1], after[:, 1])
 
 
-@pytest.mark.parametrize(("name", "credit"), [("coma", "critic"), ("coma_shared", "return")])
+@pytest.mark.parametrize(
+    ("name", "credit"), [("coma", "critic"), ("coma_shared", "critic"), ("coma_shared", "return")]
+)
 @pytest.mark.parametrize(("limited", "worth"), [(0, 9.0), (1, 4.0)])
 def test_a_monotone_matrix_is_solved_without_illegal_choices(name, credit, limited, worth):
     learner = learned(name, 3000, credit=credit, matrix=MONOTONE, limited=limited)
@@ -103,6 +105,28 @@ def test_the_dead_train_no_actor():
             learner._algorithm.update(batch)
         results.append(learner.policy().pack())
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    ("credit", "entropy", "learns"),
+    [("critic", 0.0, False), ("critic", 0.1, True), ("return", 0.0, True)],
+)
+def test_of_a_critic_that_values_nothing_returns_and_the_bonus_alone_teach(credit, entropy, learns):
+    """Its credit is 0 for every choice; that of returns is then the target itself."""
+    settings = QUICK | {"credit": credit, "entropy": entropy}
+    learner = make_learner("coma_shared", TEAM, {"matrix": MONOTONE}, 0, **settings)
+    learner.learn(400)
+    before, batch = learner.policy().pack(), learner._episodes.latest(6)
+    algorithm = learner._algorithm
+    algorithm._actors.state.clear()  # steps from earlier gradients would go on
+    algorithm._learn_critic = lambda b, outputs: (
+        torch.zeros_like(outputs[b.before]),
+        b.rewards,
+        0.0,
+    )
+    algorithm.update(batch)
+    learner._network = learner._acting()
+    assert (learner.policy().pack() != before) == learns
 
 
 @pytest.mark.parametrize(("time_limit", "worth"), [("terminal", 1.0), ("bootstrap", 2.0)])

@@ -47,8 +47,10 @@ if TYPE_CHECKING:
     import torch
 
 
-# The critic's value of the choice that was made, as published, or the target that it learns from.
-CREDITS = (CRITIC, RETURN) = ("critic", "return")
+# What stands for the value of the choice that was made: the critic's value, as published, or the
+# target that it learns from.
+RETURN = "return"
+CREDITS = ("critic", RETURN)
 
 
 class Params(NamedTuple):
@@ -178,11 +180,10 @@ class Coma:
         outputs = outputs_of(self.models, self._groups, batch.with_last_actions(), batch.counts)[0]
         values, aims, loss = self._learn_critic(batch, outputs.detach())
         policy = probabilities(outputs[before], batch.legal[before], self._share)
-        credit = (
-            advantages(values, policy.detach(), actions)
-            if params.credit == CRITIC
-            else aims - expected(values, policy.detach())
-        )
+        if params.credit == RETURN:
+            credit = aims - expected(values, policy.detach())
+        else:
+            credit = advantages(values, policy.detach(), actions)
         logs = policy.gather(2, actions.unsqueeze(2)).squeeze(2).log()
         free = (
             batch.legal[before].sum(2) > 1
