@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("team_toy")
 PENALTY, MONOTONE, CLIMBING = range(3)
 NAMES = ("qtran", "qtran_shared")
+OWN = {"condition": "relative", "non_optimal": 1.0, "seat_terms": True}  # not as published
 
 
 def joint_values(learner, **game):
@@ -23,17 +24,17 @@ def joint_values(learner, **game):
         return learner._algorithm.joint(*rows, choices).reshape(3, 3).numpy()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_best_choice_is_found_beside_penalties(name):
-    learner = trained(name, 32 * 300, changes={"updates_per_episode": 1 / 8})
+@pytest.mark.parametrize(("name", "changes"), [*((n, {}) for n in NAMES), ("qtran_shared", OWN)])
+def test_the_best_choice_is_found_beside_penalties(name, changes):
+    learner = trained(name, 32 * 300, changes={"updates_per_episode": 1 / 8, **changes})
     assert played(learner.policy())[0] == 8.0
     assert joint_values(learner, matrix=PENALTY)[0, 0] == pytest.approx(8.0, abs=0.3)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_climbing_game_is_climbed(seed):
+@pytest.mark.parametrize(("seed", "changes"), [*((seed, {}) for seed in range(3)), (0, OWN)])
+def test_the_climbing_game_is_climbed(seed, changes):
     """Claus & Boutilier's climbing game: 11 for both first choices, -30 beside it."""
-    changes = {"updates_per_episode": 1 / 8}
+    changes = {"updates_per_episode": 1 / 8, **changes}
     learner = trained("qtran_shared", 32 * 300, seed, changes, matrix=CLIMBING)
     assert played(learner.policy(), matrix=CLIMBING)[0] == 11.0
 
@@ -79,10 +80,29 @@ def test_a_monotone_matrix_is_solved_and_no_illegal_choice_is_taken(name):
     assert (actions == 1).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_training_that_goes_on_from_its_state_has_the_same_bits(name):
-    game = {"rule": toy_team.TWO_STEPS, "horizon": 4}
-    whole, stopped, resumed = (make_learner(name, TEAM, game, 3, **SMALL) for _ in range(3))
+@pytest.mark.parametrize("condition", ["absolute", "relative"])
+def test_the_relative_condition_does_not_depend_on_the_value_of_the_state(condition):
+    """An error of V that all choices share moves the absolute condition alone."""
+    game, reports = {"rule": toy_team.TWO_STEPS, "horizon": 4}, []
+    for error in (0.0, -3.0):
+        learner = trained("qtran_shared", 32 * 8, changes={"condition": condition}, **game)
+        algorithm, batch = learner._algorithm, learner._episodes.latest(32)
+        with torch.no_grad():
+            algorithm.joint.module["state_value"][-1].bias += error
+        reports.append(algorithm.update(batch))
+    right, wrong = reports
+    assert wrong["optimal"] > right["optimal"] + 1.0
+    if condition == "relative":
+        assert wrong["non_optimal"] == pytest.approx(right["non_optimal"], rel=1e-4, abs=1e-6)
+        assert right["non_optimal"] > 0.0
+    else:
+        assert wrong["non_optimal"] > right["non_optimal"] + 1.0
+
+
+@pytest.mark.parametrize(("name", "changes"), [*((n, {}) for n in NAMES), ("qtran", OWN)])
+def test_a_training_that_goes_on_from_its_state_has_the_same_bits(name, changes):
+    game, settings = {"rule": toy_team.TWO_STEPS, "horizon": 4}, SMALL | changes
+    whole, stopped, resumed = (make_learner(name, TEAM, game, 3, **settings) for _ in range(3))
     whole.learn(400)
     stopped.learn(4 * 51)
     resumed.load(stopped.save())

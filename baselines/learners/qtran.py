@@ -12,6 +12,12 @@ where V makes up for what a seat does not observe (theorem 1 there). So three lo
 with D the difference above, in which Q is held fixed, and y the targets of ``qmix`` with the target
 networks' Q at the choices that the present seats prefer. No monotonicity is asked for, so that a
 team can learn what VDN and QMIX cannot represent.
+
+With ``condition="relative"`` the last term is non_optimal min(D(a) - D(u), 0)^2. D(a) >= D(u) means
+Q(u) - Q(a) >= sum_i q_i(u_i) - sum_i q_i(a_i) >= 0: u is the best joint choice whatever the error
+of V is, which is the same for all choices in a state and cancels out. With ``seat_terms`` the joint
+value is that of the joint network and a value of every seat's choice, which its memory and the
+state decide. Neither is published.
 """
 
 import copy
@@ -47,10 +53,13 @@ from coopbench.baselines.learners.episode_learner import (
 )
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.sequences import Batch, Recurrent, greedy, outputs_of, targets
-from coopbench_envs.parameters import between
+from coopbench_envs.parameters import Allowed, between, one_of
 
 if TYPE_CHECKING:
     import torch
+
+
+ABSOLUTE, RELATIVE = CONDITIONS = "absolute", "relative"
 
 
 class Params(NamedTuple):
@@ -71,6 +80,8 @@ class Params(NamedTuple):
     embed: Annotated[int, between(1, 1024, "width of the joint networks")] = 64
     optimal: Annotated[float, between(0, 1e6, "weight of the loss at the best choices")] = 1.0
     non_optimal: Annotated[float, between(0, 1e6, "weight of the loss elsewhere")] = 0.1
+    condition: Annotated[str, one_of(CONDITIONS, "others compared with 0, or the best")] = ABSOLUTE
+    seat_terms: Annotated[bool, Allowed("Q adds a value of every seat's choice")] = False
     time_limit: TimeLimit = "bootstrap"
     stored: Stored = "float32"
     fit_replay: FitReplay = False
@@ -83,7 +94,9 @@ class Params(NamedTuple):
 class Joint:
     """Q(s, a) of all seats' choices and V(s); a seat enters by its memory and its choice."""
 
-    def __init__(self, state: int, hidden: int, choices: int, embed: int) -> None:
+    def __init__(
+        self, state: int, hidden: int, choices: int, embed: int, *, seat_terms: bool
+    ) -> None:
         import torch
 
         width = hidden + choices
@@ -102,6 +115,10 @@ class Joint:
                 "state_value": three_layers(state),
             }
         )
+        if seat_terms:
+            layers = torch.nn.Linear(state + hidden, embed), torch.nn.Linear(embed, choices)
+            terms = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1])
+            self.module["seat_terms"] = terms
 
     def __call__(
         self, state: "torch.Tensor", memories: "torch.Tensor", choices: "torch.Tensor"
@@ -112,7 +129,11 @@ class Joint:
         one_hot = torch.nn.functional.one_hot(choices, self._choices).float()
         team = self.module["encoding"](torch.cat([memories, one_hot], dim=2)).sum(dim=1)
         value: torch.Tensor = self.module["value"](torch.cat([state, team], dim=1))
-        return value
+        if "seat_terms" not in self.module:
+            return value
+        states = state.unsqueeze(1).expand(-1, memories.shape[1], -1)
+        terms = self.module["seat_terms"](torch.cat([states, memories], dim=2))
+        return value + terms.gather(2, choices.unsqueeze(2)).sum(1)
 
     def of_state(self, state: "torch.Tensor") -> "torch.Tensor":
         """Return V, (rows, 1)."""
@@ -127,7 +148,9 @@ class Qtran:
         inputs, size = rows.inputs + rows.outputs, rows.state().shape[1]
         self._params, self._groups, self.updates = params, rows.groups, 0
         self.models = [Recurrent(inputs, params.hidden, rows.outputs) for _ in rows.groups]
-        self.joint = Joint(size, params.hidden, rows.outputs, params.embed)
+        self.joint = Joint(
+            size, params.hidden, rows.outputs, params.embed, seat_terms=params.seat_terms
+        )
         self._renew()
         learned = (model.module for model in self.models)
         self._optimiser = adam([*learned, self.joint.module], params.learning_rate)
@@ -169,8 +192,12 @@ class Qtran:
             return chosen.sum(1, keepdim=True) - value.detach() + self.joint.of_state(state)
 
         preferred = best[before]
-        optimal = (difference(preferred, self.joint(state, memory, preferred)) ** 2).mean()
-        elsewhere = (difference(batch.actions, joint).clamp(max=0.0) ** 2).mean()
+        best_difference = difference(preferred, self.joint(state, memory, preferred))
+        optimal = (best_difference**2).mean()
+        other = difference(batch.actions, joint)
+        if params.condition == RELATIVE:
+            other = other - best_difference
+        elsewhere = (other.clamp(max=0.0) ** 2).mean()
         loss = learned + params.optimal * optimal + params.non_optimal * elsewhere
         descend(self._optimiser, loss, params.max_grad_norm)
         self.updates += 1
