@@ -141,7 +141,9 @@ class Kernels(NamedTuple):
 
     allocate: Callable[[Any, int], Any]  # (c, lanes) -> state, a NamedTuple of arrays, lane first
     reset: Any  # (c, s, i, rng): the first state of an episode
-    step: Any  # (c, s, i, rng, actions, rewards, terminated)
+    # (c, s, i, rng, actions, rewards, terminated), or several such kernels, the parts of a step:
+    # each is played in many lanes before the next, so that loops over lanes can run as vectors.
+    step: Any
     observe: Any  # (c, s, i, obs)
     measure: Any  # (c, s, i, measures), in the order of EnvSpec.metrics
     # (c, s, i): what follows from the other fields, after a reset and after a restored state.

@@ -5,6 +5,9 @@ random stream of each episode, returns, dead agents and illegal actions. The ker
 dynamics.
 """
 
+import functools
+import types
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,7 +59,8 @@ class Control(NamedTuple):
 
 # What the template below calls, bound anew for every environment: its kernels, or these stand-ins.
 reset: Any = None
-step: Any = None
+play: Any = None
+fit: Any = None
 observe: Any = None
 measure: Any = None
 global_state: Any = None
@@ -70,10 +74,14 @@ survey: Any = None
 common_reward = False  # EnvSpec.common_reward
 falling = False  # whether agents may be absent from an episode that goes on
 fixed_agents = 0  # number of agents that is compiled in, or 0 for any number
+lane: Any = None  # type of a lane's number in ``play`` and after it
 
 # Up to this number it is compiled in: a step of two agents then takes two thirds of the time. Games
 # of more, which gain less, have a parameter for their number, and would be compiled for each value.
 _FEW_AGENTS = 2
+
+# Lanes that every part of a step is played in before the next part: their state stays in the cache.
+_BLOCK = 128
 
 
 def drive(p, s, c, actions, op, start, stop):
@@ -83,31 +91,44 @@ def drive(p, s, c, actions, op, start, stop):
     """
     if op < RESET and not is_finite(actions, start, stop):
         return False
-    if fixed_agents > 0 and not has_agents(p, c, fixed_agents):
+    if fixed_agents > 0 and not (has_agents(p, c, fixed_agents) and fit(s, actions)):
         return False  # never: it tells the compiler how often every loop over agents runs
-    # Two loops, and every kernel in one place: as one loop it runs at half the speed, because the
-    # compiler loses sight of so many arrays, and a kernel that stands twice is compiled twice.
-    for i in range(start, stop):
-        starting = c.chosen[i] if op >= RESET else c.done[i] and op == NEXT_STEP
-        c.moved[i] = starting or (op < RESET and not c.done[i])
-        if starting:
+    # Lanes that go on are played in blocks, other lanes one by one. Every kernel is in one place
+    # (one that stands twice is compiled twice), and loops are short: those over many arrays run at
+    # half the speed, because the compiler loses sight of which arrays overlap.
+    first = start
+    while first < stop:
+        last = first
+        while last < stop and last - first < _BLOCK and op < RESET and not c.done[last]:
+            last += 1
+        if last > first:
+            for i in range(lane(first), lane(last)):
+                c.moved[i] = True
+                legalise(c, i, actions)
+            play(p, s, c, actions, lane(first), lane(last))
+            for i in range(lane(first), lane(last)):
+                s.time[i] += 1
+                settle(c, i, s.time[i] >= min(late(p, s, i), p.horizon), common_reward, falling)
+                if falling:
+                    present(p, s, i, c.alive)
+                    if not c.ended[i]:  # who is left at the joint end sees the last state
+                        retire(c, i, True)
+            first = last
+            continue
+        i, first = first, first + 1
+        c.moved[i] = c.chosen[i] if op >= RESET else op == NEXT_STEP
+        if c.moved[i]:
             if op != RESTORE:
                 begin(c, i, op)
                 s.time[i] = 0
                 reset(p, s, i, c.rng)
             prepare(p, s, i)
-        elif c.moved[i]:
-            legalise(c, i, actions)
-            step(p, s, i, c.rng, actions, c.rewards, c.terminated)
-            s.time[i] += 1
-            settle(c, i, s.time[i] >= min(late(p, s, i), p.horizon), common_reward, falling)
+            if falling:
+                present(p, s, i, c.alive)
+                retire(c, i, False)
         elif op < RESET:
             wait(c, i)
-        if falling and c.moved[i]:
-            present(p, s, i, c.alive)
-            if starting or not c.ended[i]:  # who is left at the joint end sees the last state
-                retire(c, i, not starting)
-    for i in range(start, stop):
+    for i in range(lane(start), lane(stop)):
         if c.moved[i]:
             mask(p, s, i, c.masks)
             observe(p, s, i, c.obs)
@@ -128,6 +149,8 @@ def has_agents(p, c, number):
         p.num_agents == number
         and c.alive.shape[1] == number
         and c.rewards.shape[1] == number
+        and c.terminated.shape[1] == number
+        and c.returns.shape[1] == number
         and c.obs.shape[1] == number
     )
 
@@ -158,21 +181,21 @@ def settle(c, i, at_limit, common, fall):
 
     ``common``: the first agent's reward is the team's. ``fall``: the dead are not terminated.
     """
-    over = True
-    c.team[i] = 0.0
-    for a in range(c.alive.shape[1]):
+    over, team = True, 0.0
+    for a in range(c.alive.shape[1]):  # without a branch: loops over lanes run as vectors
+        alive, reward, fallen = c.alive[i, a], c.rewards[i, a], c.terminated[i, a]
         if common:
-            c.rewards[i, a] = c.rewards[i, 0]
-        elif not c.alive[i, a]:
-            c.rewards[i, a] = 0.0
-        if not c.alive[i, a] and not fall:
-            c.terminated[i, a] = True
-        c.alive[i, a] = not c.terminated[i, a]
-        c.returns[i, a] += c.rewards[i, a]
-        c.team[i] += c.rewards[i, a]
-        over = over and c.terminated[i, a]
-    if common:
-        c.team[i] = c.rewards[i, 0]
+            reward = c.rewards[i, 0]
+        elif not alive:
+            reward = 0.0
+        fallen = fallen or not (alive or fall)
+        c.rewards[i, a] = reward
+        c.terminated[i, a] = fallen
+        c.alive[i, a] = not fallen
+        c.returns[i, a] += reward
+        team += reward
+        over = over and fallen
+    c.team[i] = c.rewards[i, 0] if common else team
     c.ended[i] = over
     c.truncated[i] = at_limit
     c.done[i] = over or at_limit
@@ -277,23 +300,130 @@ def _finite_discrete(actions, start, stop):
     return True
 
 
-def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> Any:
+# What the templates below call, bound anew for every link of a chain of kernels.
+part: Any = None
+rest: Any = None
+field = axis = size = 0
+
+
+def _play(p, s, c, actions, first, last):
+    """Play one part of a step in these lanes, and then the rest of it."""
+    for i in range(first, last):
+        part(p, s, i, c.rng, actions, c.rewards, c.terminated)
+    rest(p, s, c, actions, first, last)
+
+
+@kernel
+def _played(p, s, c, actions, first, last):
+    pass
+
+
+def _fits(s, actions):
+    """Return whether one axis of a field of the state has its size, and so have the rest."""
+    return s[field].shape[axis] == size and rest(s, actions)
+
+
+def _acts(s, actions):
+    """Return whether one axis of the actions has its size, and so have the rest."""
+    return actions.shape[axis] == size and rest(s, actions)
+
+
+@kernel
+def _all_fit(s, actions):
+    return True
+
+
+def _chain(template: Callable[..., Any], links: Iterable[Mapping[str, Any]], end: Any) -> Any:
+    """Return a kernel made of copies of ``template``: a link's names are globals of its copy.
+
+    The ``rest`` of each copy is the next one, and that of the last copy is ``end``.
+    """
+    whole = end
+    for names in reversed([*links]):
+        bindings = template.__globals__ | dict(names) | {"rest": whole}
+        copy = types.FunctionType(template.__code__, bindings, template.__name__)
+        copy.__module__ = template.__module__
+        whole = kernel(copy)
+    return whole
+
+
+def _step(p, s, i, rng, actions, rewards, terminated):
+    """Play one part of a step in this lane, and then the rest of it."""
+    part(p, s, i, rng, actions, rewards, terminated)
+    rest(p, s, i, rng, actions, rewards, terminated)
+
+
+@kernel
+def _stepped(p, s, i, rng, actions, rewards, terminated):
+    pass
+
+
+@functools.cache
+def _played_parts(parts: tuple[Any, ...], apart: bool) -> Any:
+    """Return a kernel that plays the parts of a step, each in all lanes, or all lane by lane."""
+    links = [{"part": part} for part in parts]
+    if not apart and len(parts) > 1:
+        links = [{"part": _chain(_step, links, _stepped)}]
+    return _chain(_play, links, _played)
+
+
+@functools.cache
+def _same_shapes(axes: tuple[tuple[int, int], ...], agents: int, actions: tuple[int, ...]) -> Any:
+    """Return a kernel that says whether actions and state have these sizes.
+
+    ``axes`` are fields of the state and their axes that have the size ``agents``; ``actions`` are
+    the sizes of the axes of the actions but the lanes.
+    """
+    acts = [{"axis": k, "size": n} for k, n in enumerate(actions, 1)]
+    links = [{"field": field, "axis": k, "size": agents} for field, k in axes]
+    return _chain(_fits, links, _chain(_acts, acts, _all_fit))
+
+
+def driver(
+    kernels: Kernels,
+    discrete: bool,
+    common: bool,
+    agents: int = 0,
+    shapes: tuple[tuple[int, ...], ...] = (),
+) -> Any:
     """Return ``drive``, compiled with the ``kernels`` as its globals.
 
-    A small number of ``agents`` is compiled in; 0: the driver is for any number.
+    A small number of ``agents`` is compiled in, and with it what ``shapes`` say, those of the
+    actions and of the fields of the state: which axes have that number. 0: the driver is for any.
 
     Environments that have all their kernels in common share one driver.
     """
     own_state = kernels.global_state is not None
+    parts = kernels.step if isinstance(kernels.step, tuple) else (kernels.step,)
+    few = 0 < agents <= _FEW_AGENTS
+    # Other sizes may depend on parameters, for each value of which the code would be compiled.
+    axes = tuple(
+        (field, k)
+        for field, shape in enumerate(shapes[1:])
+        for k, size in enumerate(shape)
+        if few and k > 0 and size == agents
+    )
+    actions = shapes[0][1:] if few and shapes else ()
     names = {
-        **{name: getattr(kernels, name) for name in ("step", "reset", "observe", "measure")},
+        # The parts of a step and the axes are here for the hash in the name of the code in the
+        # cache: there all chains look alike. The first kernel's module is in that name.
+        **{f"part_{k}": part for k, part in enumerate(parts)},
+        **{f"axis_{field}_{k}": agents for field, k in axes},
+        **{f"actions_{k}": size for k, size in enumerate(actions)},
+        **{name: getattr(kernels, name) for name in ("reset", "observe", "measure")},
+        "play": _played_parts(parts, few),
+        "fit": _same_shapes(axes, agents, actions),
+        # Without a sign a lane's number cannot count from the end of an array, and loops over
+        # lanes can run as vectors. It is a type of its own for compiled functions that kernels
+        # call, which games of few agents have hardly any of.
+        "lane": np.uint64 if few else np.int64,
         "prepare": kernels.prepare or _no_prepare,
         "mask": kernels.mask or _no_mask,
         "late": kernels.late or _at_horizon,
         "present": kernels.present or _all_present,
         "falling": kernels.present is not None,
         "common_reward": common,
-        "fixed_agents": agents if agents <= _FEW_AGENTS else 0,
+        "fixed_agents": agents if few else 0,
         "global_state": kernels.global_state or _no_global_state,
         "survey": _is_written if own_state else _all_observations,
         "legalise": _legal_discrete if discrete else _any_box,

@@ -178,7 +178,9 @@ class Engine:
         """Compiled code with its arrays, made when it is first needed: to look takes none."""
         arguments = (self.constants, *self._host[1:4])
         agents = len(self.agents) if self.spec.unrolled else 0
-        drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward, agents)
+        shapes = tuple(array.shape for array in (self._host.actions, *self._host.state))
+        spec = self.spec
+        drive = driver(spec.kernels, self.discrete, spec.common_reward, agents, shapes)
         call = (*arguments, RESET, 0, self.lanes)
         return partial(entry(drive, self.spec.id, *call), *arguments)
 

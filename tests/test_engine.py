@@ -5,6 +5,7 @@ import copy
 import os
 import pickle
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +21,10 @@ from coopbench.episodes.metrics import known_metrics, missing_metric, values
 from coopbench.episodes.table import Cell
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc
-from coopbench_envs import Engine, compiling, threads
+from coopbench_envs import Engine, compiling, registration, threads
+from coopbench_envs.coopetition.published import dynamics as trust_dynamics
+from coopbench_envs.coopetition.published import trust_dilemma
+from coopbench_envs.core import kernel
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -309,6 +313,38 @@ def test_other_interfaces_tell_the_state_that_the_driver_wrote():
 
 
 # --- memory ---------------------------------------------------------------------------------------
+
+
+@kernel
+def in_one_kernel(c, s, i, rng, actions, rewards, terminated):
+    trust_dynamics.invest(c, s, i, rng, actions, rewards, terminated)
+    trust_dynamics.update_trust(c, s, i, rng, actions, rewards, terminated)
+    trust_dynamics.earn(c, s, i, rng, actions, rewards, terminated)
+    trust_dilemma.collapse(c, s, i, rng, actions, rewards, terminated)
+
+
+def test_a_step_in_parts_is_that_of_one_kernel_in_every_lane(monkeypatch):
+    """Over 300 lanes, more than a block, some of which begin anew while others go on."""
+    spec = trust_dilemma.SPEC
+    assert len(spec.kernels.step) == 5
+    assert spec.kernels.step[3] is trust_dynamics.go_on  # what ``collapse`` overwrites
+    kernels = spec.kernels._replace(step=in_one_kernel)
+    whole = replace(spec, id="test/Whole-v0", kernels=kernels)
+    monkeypatch.setitem(registration._modules, whole.id, spec.module)
+    monkeypatch.setitem(registration._specs, whole.id, whole)
+    parts, one = (Engine(each.id, 300, horizon=7) for each in (spec, whole))
+    draws, begun = np.random.default_rng(5), np.random.default_rng(6).random(300) < 0.3
+    for engine in (parts, one):
+        engine.reset(np.arange(300))
+    for step in range(20):
+        actions = draws.uniform(0, 100, parts.actions.shape)
+        for engine in (parts, one):
+            engine.step(actions)
+            if step == 3:
+                engine.reset(chosen=begun)
+    fields = (*parts.state, *parts.control), (*one.state, *one.control)
+    assert all(np.array_equal(*pair) for pair in zip(*fields, strict=True))
+    assert len(set(parts.control.episode)) > 1
 
 
 @pytest.mark.parametrize(

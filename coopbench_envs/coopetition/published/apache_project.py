@@ -70,8 +70,7 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    collective.step(c, s, i, rng, actions, rewards, terminated)
+def deviate(c, s, i, rng, actions, rewards, terminated):
     total = 0.0
     for a in range(c.num_agents):
         total += s.last_action[i, a]
@@ -87,7 +86,9 @@ def measure(c, s, i, measures):
 SPEC = dynamics.game(
     id="coopbench/ApacheProject-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure),
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate, reset=reset, step=(*collective.STEP, deviate), measure=measure
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("contributor"),

@@ -110,8 +110,7 @@ def prepare(c, s, i):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    collective.step(c, s, i, rng, actions, rewards, terminated)
+def share_out(c, s, i, rng, actions, rewards, terminated):
     regroup(c, s, i)
     for a in range(c.num_agents):
         if not s.inside[i, a]:
@@ -165,7 +164,11 @@ SPEC = dynamics.game(
     id="coopbench/CoalitionFormation-v0",
     module=__name__,
     kernels=dynamics.KERNELS._replace(
-        allocate=allocate, reset=reset, step=step, measure=measure, prepare=prepare
+        allocate=allocate,
+        reset=reset,
+        step=(*collective.STEP, share_out),
+        measure=measure,
+        prepare=prepare,
     ),
     params=Params,
     constants=constants,

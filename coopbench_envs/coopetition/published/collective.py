@@ -124,13 +124,6 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    dynamics.step(c, s, i, rng, actions, rewards, terminated)
-    judge(c, s, i, rewards)
-    tally(c, s, i)
-
-
-@kernel
 def lasting(c, s, i, a):
     """Record the last investment of agent ``a``; return its mean over the window.
 
@@ -148,7 +141,7 @@ def lasting(c, s, i, a):
 
 
 @kernel
-def judge(c, s, i, rewards):
+def judge(c, s, i, rng, actions, rewards, terminated):
     """Update loyalties and multiply rewards, by the present and the recent investments."""
     full = True
     for a in range(c.num_agents):
@@ -170,7 +163,7 @@ def judge(c, s, i, rewards):
 
 
 @kernel
-def tally(c, s, i):
+def tally(c, s, i, rng, actions, rewards, terminated):
     """Add this step's common output and share of free riders to the sums for the metrics."""
     total, riders = 0.0, 0.0
     for a in range(c.num_agents):
@@ -198,4 +191,5 @@ def measure(c, s, i, measures):
     measures[i, 6] = total / c.num_agents
 
 
-KERNELS = dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure)
+STEP = (*dynamics.STEP, judge, tally)
+KERNELS = dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=STEP, measure=measure)

@@ -100,8 +100,7 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+def negotiate(c, s, i, rng, actions, rewards, terminated):
     s.was_agreed[i] = s.agreed[i]
     for a in range(c.num_agents):
         s.old_agreement[i, a] = s.agreement[i, a]
@@ -154,7 +153,11 @@ SPEC = dynamics.game(
     id="coopbench/CooperativeNegotiation-v0",
     module=__name__,
     kernels=dynamics.KERNELS._replace(
-        allocate=allocate, reset=reset, step=step, measure=measure, global_state=global_state
+        allocate=allocate,
+        reset=reset,
+        step=(*dynamics.STEP, negotiate),
+        measure=measure,
+        global_state=global_state,
     ),
     params=Params,
     constants=constants,

@@ -73,8 +73,7 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+def rate(c, s, i, rng, actions, rewards, terminated):
     for a in range(c.num_agents):
         share = s.last_action[i, a] / c.endowment[a]
         s.shown[i, a] = s.score[i, a]
@@ -109,7 +108,11 @@ SPEC = dynamics.game(
     id="coopbench/DynamicPartnerSelection-v0",
     module=__name__,
     kernels=dynamics.KERNELS._replace(
-        allocate=allocate, reset=reset, step=step, measure=measure, global_state=global_state
+        allocate=allocate,
+        reset=reset,
+        step=(*dynamics.STEP, rate),
+        measure=measure,
+        global_state=global_state,
     ),
     params=Params,
     constants=constants,

@@ -181,15 +181,6 @@ def prepare(c, s, i):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    """Play one step of the common model, which ends only at the horizon."""
-    invest(c, s, i, actions)
-    update_trust(c, s, i)
-    pay(c, s, i, c.gamma, rewards)
-    end(c, i, False, terminated)
-
-
-@kernel
 def end(c, i, over, terminated):
     """Write into ``terminated`` whether the game is over, the same for all agents."""
     for a in range(c.num_agents):
@@ -197,7 +188,7 @@ def end(c, i, over, terminated):
 
 
 @kernel
-def invest(c, s, i, actions):
+def invest(c, s, i, rng, actions, rewards, terminated):
     """Clip the actions to [0, endowment] and compute the signals that others read from them."""
     share = 0.0
     for a in range(c.num_agents):
@@ -216,7 +207,7 @@ def squash(x):
 
 
 @kernel
-def update_trust(c, s, i):
+def update_trust(c, s, i, rng, actions, rewards, terminated):
     """Update trust and reputation damage of all pairs from the signals of the last investments.
 
     Trust grows slowly towards a ceiling of 1 - damage, and falls fast.
@@ -247,16 +238,17 @@ def update_trust(c, s, i):
 @kernel
 def synergy(c, s, i):
     """Return the geometric mean of all investments, which is 0 if any agent invests nothing."""
-    logs, product = 0.0, 1.0
+    logs, product, least = 0.0, 1.0, math.inf
     for a in range(c.num_agents):
         units = s.last_action[i, a]
-        if units <= 1e-10:
-            return 0.0
+        least = min(least, units)
         product *= units
-        if product > 1e200 or product < 1e-200:  # one logarithm for as many factors as fit
+        # One logarithm for as many factors as fit; the product of two investments always does.
+        if c.num_agents > 2 and (product > 1e200 or product < 1e-200):
             logs += logarithm(product)
             product = 1.0
-    return exponential((logs + logarithm(product)) / c.num_agents)
+    mean = exponential((logs + logarithm(product)) / c.num_agents)
+    return mean if least > 1e-10 else 0.0
 
 
 @kernel
@@ -283,6 +275,21 @@ def pay(c, s, i, gamma, rewards):
         elif c.reward_type == COOPERATIVE:
             reward = total / n
         rewards[i, a] = reward * c.reward_factor
+
+
+@kernel
+def earn(c, s, i, rng, actions, rewards, terminated):
+    pay(c, s, i, c.gamma, rewards)
+
+
+@kernel
+def go_on(c, s, i, rng, actions, rewards, terminated):
+    """Let the game end at the horizon only."""
+    end(c, i, False, terminated)
+
+
+# A step of the common model, part by part: a game adds its own parts behind, or replaces some.
+STEP = (invest, update_trust, earn, go_on)
 
 
 @kernel
@@ -339,7 +346,7 @@ def measure(c, s, i, measures):
 KERNELS = Kernels(
     allocate=allocate,
     reset=reset,
-    step=step,
+    step=STEP,
     observe=observe,
     measure=measure,
     prepare=prepare,

@@ -58,8 +58,7 @@ def constants(p: Params) -> dynamics.Constants:
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+def walk_away(c, s, i, rng, actions, rewards, terminated):
     end(c, i, s.trust[i, WEAK, STRONG] < WALKS_AWAY, terminated)
 
 
@@ -72,7 +71,7 @@ def measure(c, s, i, measures):
 SPEC = dynamics.game(
     id="coopbench/PartnerHoldUp-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(step=step, measure=measure),
+    kernels=dynamics.KERNELS._replace(step=(*dynamics.STEP, walk_away), measure=measure),
     params=Params,
     constants=constants,
     agents=lambda c: ("strong_0", "weak_0"),

@@ -61,8 +61,7 @@ def constants(p: Params) -> dynamics.Constants:
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+def leave(c, s, i, rng, actions, rewards, terminated):
     end(c, i, trust_in_platform(c, s, i) < EXODUS, terminated)
 
 
@@ -78,7 +77,7 @@ def trust_in_platform(c, s, i):
 SPEC = dynamics.game(
     id="coopbench/PlatformEcosystem-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(step=step),
+    kernels=dynamics.KERNELS._replace(step=(*dynamics.STEP, leave)),
     params=Params,
     constants=constants,
     agents=lambda c: ("platform_0", *(f"developer_{a}" for a in range(c.num_agents - 1))),

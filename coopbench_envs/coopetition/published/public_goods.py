@@ -81,8 +81,7 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    collective.step(c, s, i, rng, actions, rewards, terminated)
+def compare(c, s, i, rng, actions, rewards, terminated):
     s.efficiency[i] += efficiency(c, s, i)
 
 
@@ -112,7 +111,9 @@ def measure(c, s, i, measures):
 SPEC = dynamics.game(
     id="coopbench/PublicGoods-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure),
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate, reset=reset, step=(*collective.STEP, compare), measure=measure
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("citizen"),

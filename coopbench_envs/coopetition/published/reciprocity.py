@@ -100,8 +100,7 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+def reciprocate(c, s, i, rng, actions, rewards, terminated):
     remember(c, s, i)
     respond(c, s, i, rewards)
 
@@ -142,7 +141,9 @@ def measure(c, s, i, measures):
     measures[i, 4] = s.factors[i] / max(1, s.time[i])
 
 
-KERNELS = dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure)
+KERNELS = dynamics.KERNELS._replace(
+    allocate=allocate, reset=reset, step=(*dynamics.STEP, reciprocate), measure=measure
+)
 
 
 def game(

@@ -73,8 +73,7 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+def recover(c, s, i, rng, actions, rewards, terminated):
     s.peak[i] = max(s.peak[i], s.mean_trust[i])
     end(c, i, s.mean_trust[i] >= c.target, terminated)
 
@@ -89,7 +88,9 @@ def measure(c, s, i, measures):
 SPEC = dynamics.game(
     id="coopbench/RecoveryRace-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure),
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate, reset=reset, step=(*dynamics.STEP, recover), measure=measure
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("partner"),

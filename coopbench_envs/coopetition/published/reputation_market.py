@@ -91,8 +91,7 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+def publish(c, s, i, rng, actions, rewards, terminated):
     show(c, s, i, rng)
     for a in range(c.num_agents):
         share = s.last_action[i, a] / c.endowment[a]
@@ -157,7 +156,11 @@ SPEC = dynamics.game(
     id="coopbench/ReputationMarket-v0",
     module=__name__,
     kernels=dynamics.KERNELS._replace(
-        allocate=allocate, reset=reset, step=step, measure=measure, global_state=global_state
+        allocate=allocate,
+        reset=reset,
+        step=(*dynamics.STEP, publish),
+        measure=measure,
+        global_state=global_state,
     ),
     params=Params,
     constants=constants,

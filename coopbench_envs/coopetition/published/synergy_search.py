@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition.published import dynamics, key_metrics
-from coopbench_envs.coopetition.published.dynamics import end, invest, pay, update_trust
+from coopbench_envs.coopetition.published.dynamics import go_on, invest, pay, update_trust
 from coopbench_envs.coopetition.trajectories import EPISODE
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.layouts import Part
@@ -79,11 +79,8 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    invest(c, s, i, actions)
-    update_trust(c, s, i)
+def earn(c, s, i, rng, actions, rewards, terminated):
     pay(c, s, i, s.gamma[i], rewards)
-    end(c, i, False, terminated)
 
 
 @kernel
@@ -130,7 +127,11 @@ SPEC = dynamics.game(
     id="coopbench/SynergySearch-v0",
     module=__name__,
     kernels=dynamics.KERNELS._replace(
-        allocate=allocate, reset=reset, step=step, observe=observe, global_state=global_state
+        allocate=allocate,
+        reset=reset,
+        step=(invest, update_trust, earn, go_on),
+        observe=observe,
+        global_state=global_state,
     ),
     params=Params,
     constants=constants,

@@ -71,9 +71,7 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    dynamics.step(c, s, i, rng, actions, rewards, terminated)
-    collective.tally(c, s, i)
+def sanction(c, s, i, rng, actions, rewards, terminated):
     for a in range(c.num_agents):
         if s.last_action[i, a] / c.endowment[a] < SHIRKS:
             rewards[i, a] *= SHIRKER_FACTOR
@@ -89,7 +87,12 @@ def measure(c, s, i, measures):
 SPEC = dynamics.game(
     id="coopbench/TeamProduction-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=step, measure=measure),
+    kernels=dynamics.KERNELS._replace(
+        allocate=allocate,
+        reset=reset,
+        step=(*dynamics.STEP, collective.tally, sanction),
+        measure=measure,
+    ),
     params=Params,
     constants=constants,
     agents=dynamics.named("member"),

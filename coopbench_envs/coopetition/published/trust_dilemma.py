@@ -50,15 +50,14 @@ def constants(p: Params) -> dynamics.Constants:
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    dynamics.step(c, s, i, rng, actions, rewards, terminated)
+def collapse(c, s, i, rng, actions, rewards, terminated):
     end(c, i, s.mean_trust[i] < COLLAPSE, terminated)
 
 
 SPEC = dynamics.game(
     id="coopbench/TrustDilemma-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(step=step),
+    kernels=dynamics.KERNELS._replace(step=(*dynamics.STEP, collapse)),
     params=Params,
     constants=constants,
     agents=dynamics.named("firm"),
