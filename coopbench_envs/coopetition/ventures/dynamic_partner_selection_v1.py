@@ -90,19 +90,7 @@ def prepare(c, s, i):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    match(c, s, i, rng, actions)
-    invest(c, s, i, rng, actions)
-    compare(c, s, i)
-    earn(c, s, i, rewards)
-    judge(c, s, i)
-    ventures.update_records(c, s, i)
-    ventures.turn(c, s, i, rng)
-    ventures.go_on(c, i, terminated)
-
-
-@kernel
-def match(c, s, i, rng, actions):
+def match(c, s, i, rng, actions, rewards, terminated):
     """Match the agents: in a random order, each unmatched one chooses a partner or stays alone."""
     line_up(c, s, i)
     shuffle(c, s, i, rng)
@@ -166,10 +154,10 @@ def wish(actions, i, a, b):
 
 
 @kernel
-def invest(c, s, i, rng, actions):
+def invest(c, s, i, rng, actions, rewards, terminated):
     """Invest for matched agents; agents that are alone keep their endowment and are not judged."""
     before, total = s.invested[i], 0.0
-    ventures.invest(c, s, i, rng, actions)
+    ventures.invest(c, s, i, rng, actions, rewards, terminated)
     for a in range(c.num_agents):
         if s.partner[i, a] < 0:
             s.fraction[i, a] = 0.0
@@ -179,7 +167,7 @@ def invest(c, s, i, rng, actions):
 
 
 @kernel
-def compare(c, s, i):
+def compare(c, s, i, rng, actions, rewards, terminated):
     """Add up the similarity of partners' investments, relative to all matched agents."""
     total, count, product, square = 0.0, 0, 0.0, 0.0
     for a in range(c.num_agents):
@@ -199,7 +187,7 @@ def compare(c, s, i):
 
 
 @kernel
-def earn(c, s, i, rewards):
+def earn(c, s, i, rng, actions, rewards, terminated):
     """Pay half of the pair's output to each."""
     for a in range(c.num_agents):
         rewards[i, a] = c.endowment[a] * (1.0 - s.fraction[i, a])
@@ -211,13 +199,16 @@ def earn(c, s, i, rewards):
 
 
 @kernel
-def judge(c, s, i):
+def judge(c, s, i, rng, actions, rewards, terminated):
     """Judge investments in good times; records of agents that are alone become neutral."""
-    ventures.judge_in_good_times(c, s, i)
+    ventures.judge_in_good_times(c, s, i, rng, actions, rewards, terminated)
     for a in range(c.num_agents):
         if s.partner[i, a] < 0:
             s.conduct[i, a] = NEUTRAL
             s.weight[i, a] = RETURN
+
+
+STEP = (match, invest, compare, earn, judge, ventures.update_records, ventures.turn, ventures.go_on)
 
 
 @kernel
@@ -282,7 +273,7 @@ SPEC = ventures.game(
     kernels=Kernels(
         allocate=allocate,
         reset=reset,
-        step=step,
+        step=STEP,
         observe=observe,
         measure=measure,
         prepare=prepare,

@@ -129,20 +129,7 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    ventures.invest(c, s, i, rng, actions)
-    sink(c, s, i)
-    haggle(c, s, i, actions)
-    split(c, s, i)
-    earn(c, s, i, rewards)
-    judge(c, s, i)
-    ventures.update_records(c, s, i)
-    ventures.turn(c, s, i, rng)
-    ventures.go_on(c, i, terminated)
-
-
-@kernel
-def sink(c, s, i):
+def sink(c, s, i, rng, actions, rewards, terminated):
     """Move capital towards the investments, up as well as down."""
     for a in range(c.num_agents):
         s.capital[i, a] += s.speed[i] * (s.fraction[i, a] - s.capital[i, a])
@@ -150,7 +137,7 @@ def sink(c, s, i):
 
 
 @kernel
-def haggle(c, s, i, actions):
+def haggle(c, s, i, rng, actions, rewards, terminated):
     """Store the demands."""
     for a in range(c.num_agents):
         s.demand[i, a] = min(max(actions[i, a, 1], 0.0), 1.0)
@@ -173,7 +160,7 @@ def claim(c, s, i, a):
 
 
 @kernel
-def split(c, s, i):
+def split(c, s, i, rng, actions, rewards, terminated):
     """Give each its claim, or split by power if the claims conflict."""
     strong, weak = claim(c, s, i, STRONG), claim(c, s, i, WEAK)
     left = 1.0 - strong - weak
@@ -188,7 +175,7 @@ def split(c, s, i):
 
 
 @kernel
-def earn(c, s, i, rewards):
+def earn(c, s, i, rng, actions, rewards, terminated):
     """Pay what partners kept and their parts of the surplus."""
     worth = 0.0
     for a in range(c.num_agents):
@@ -200,13 +187,26 @@ def earn(c, s, i, rewards):
 
 
 @kernel
-def judge(c, s, i):
+def judge(c, s, i, rng, actions, rewards, terminated):
     """Judge investments in good times, and what is demanded beyond the contract at all times."""
     counts = 1.0 if s.good[i] else 0.0  # the investment, in the conduct
     for a in range(c.num_agents):
         blame = min(c.blame * excess(s, i, a), 1.0)
         s.conduct[i, a] = max(counts * s.blurred[i, a] - blame, 0.0)
         s.weight[i, a] = c.weight * max(counts, blame)
+
+
+STEP = (
+    ventures.invest,
+    sink,
+    haggle,
+    split,
+    earn,
+    judge,
+    ventures.update_records,
+    ventures.turn,
+    ventures.go_on,
+)
 
 
 @kernel
@@ -270,7 +270,7 @@ SPEC = ventures.game(
     kernels=ventures.KERNELS._replace(
         allocate=allocate,
         reset=reset,
-        step=step,
+        step=STEP,
         observe=observe,
         measure=measure,
         global_state=global_state,

@@ -116,21 +116,10 @@ def prepare(c, s, i):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    """Play one step of the common model in the present phase, then set the next phase."""
-    invest(c, s, i, rng, actions)
-    earn(c, s, i, rewards)
-    judge(c, s, i)
-    ventures.update_records(c, s, i)
-    turn(c, s, i, rng)
-    ventures.go_on(c, i, terminated)
-
-
-@kernel
-def invest(c, s, i, rng, actions):
+def invest(c, s, i, rng, actions, rewards, terminated):
     """Invest for all agents; in good times the norm is a part of the level of the phase."""
     level = c.level[s.phase[i]]
-    ventures.invest(c, s, i, rng, actions)
+    ventures.invest(c, s, i, rng, actions, rewards, terminated)
     s.expected[i] *= level
     if s.good[i]:
         s.good_steps[i] += 1.0
@@ -147,7 +136,7 @@ def distance(c, s, i, level):
 
 
 @kernel
-def earn(c, s, i, rewards):
+def earn(c, s, i, rng, actions, rewards, terminated):
     """Pay for investments up to the level; investments beyond it are lost."""
     level = c.level[s.phase[i]]
     units = 0.0
@@ -157,7 +146,7 @@ def earn(c, s, i, rewards):
 
 
 @kernel
-def judge(c, s, i):
+def judge(c, s, i, rng, actions, rewards, terminated):
     """Judge each investment as it was observed, relative to the level, in good times alone."""
     for a in range(c.num_agents):
         s.conduct[i, a] = relative(c, s, i, a)
@@ -171,11 +160,14 @@ def relative(c, s, i, a):
 
 
 @kernel
-def turn(c, s, i, rng):
+def turn(c, s, i, rng, actions, rewards, terminated):
     """Draw the next times, set the next phase, and announce the coming step."""
-    ventures.turn(c, s, i, rng)
+    ventures.turn(c, s, i, rng, actions, rewards, terminated)
     find_phase(c, s, i, s.time[i] + 1)
     s.productivity[i] *= c.factor[s.phase[i]]
+
+
+STEP = (invest, earn, judge, ventures.update_records, turn, ventures.go_on)
 
 
 @kernel
@@ -209,7 +201,7 @@ def measure(c, s, i, measures):
 KERNELS = ventures.KERNELS._replace(
     allocate=allocate,
     reset=reset,
-    step=step,
+    step=STEP,
     observe=observe,
     measure=measure,
     prepare=prepare,

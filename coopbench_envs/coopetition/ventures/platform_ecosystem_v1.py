@@ -139,25 +139,13 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    for a in range(1, c.num_agents):
-        s.received[i, a] = s.seen[i, PLATFORM]
-    move(c, s, i, actions)
-    invest(c, s, i, rng, actions)
-    charge(c, s, i, actions)
-    earn(c, s, i, rewards)
-    judge(c, s, i, actions)
-    ventures.update_records(c, s, i)
-    ventures.turn(c, s, i, rng)
-    ventures.go_on(c, i, terminated)
-
-
-@kernel
-def move(c, s, i, actions):
+def move(c, s, i, rng, actions, rewards, terminated):
     """Let developers leave and return, before the investments.
 
     One is on the platform if each side's record reaches the other's bar.
     """
+    for a in range(1, c.num_agents):
+        s.received[i, a] = s.seen[i, PLATFORM]
     terms, bar = s.record[i, PLATFORM], unit(actions[i, PLATFORM, BAR])
     for a in range(1, c.num_agents):
         agreed = s.record[i, a] >= bar and terms >= unit(actions[i, a, BAR])
@@ -188,13 +176,13 @@ def on_platform(c, s, i):
 
 
 @kernel
-def invest(c, s, i, rng, actions):
+def invest(c, s, i, rng, actions, rewards, terminated):
     """Invest for all agents; nobody sees the investments of absent ones, which are lost.
 
     Otherwise a platform could spare developers bad times by shutting them out, and they would need
     to read nothing.
     """
-    ventures.invest(c, s, i, rng, actions)
+    ventures.invest(c, s, i, rng, actions, rewards, terminated)
     for a in range(c.num_agents):
         if not s.present[i, a]:
             s.blurred[i, a] = 0.0
@@ -211,7 +199,7 @@ def pool(c, s, i):
 
 
 @kernel
-def charge(c, s, i, actions):
+def charge(c, s, i, rng, actions, rewards, terminated):
     """Set the commission by the platform's terms."""
     above = 2.0 * unit(actions[i, PLATFORM, TERMS]) - 1.0
     s.commission[i] = unit(c.customary + c.reach * above)
@@ -219,7 +207,7 @@ def charge(c, s, i, actions):
 
 
 @kernel
-def earn(c, s, i, rewards):
+def earn(c, s, i, rng, actions, rewards, terminated):
     """Divide the earnings of the platform."""
     count = on_platform(c, s, i)
     bare = c.floor * pool(c, s, i) if count > 0 else 0.0
@@ -238,7 +226,7 @@ def earn(c, s, i, rewards):
 
 
 @kernel
-def judge(c, s, i, actions):
+def judge(c, s, i, rng, actions, rewards, terminated):
     """Judge the platform by its terms, and developers by their answers to its investments."""
     ventures.judge_answers(c, s, i, s.received)
     above = max(2.0 * unit(actions[i, PLATFORM, TERMS]) - 1.0, 0.0)
@@ -248,6 +236,9 @@ def judge(c, s, i, actions):
         if not s.present[i, a]:
             s.weight[i, a] = 0.0
         s.record[i, a] += c.pull * (c.home - s.record[i, a])
+
+
+STEP = (move, invest, charge, earn, judge, ventures.update_records, ventures.turn, ventures.go_on)
 
 
 @kernel
@@ -328,7 +319,7 @@ SPEC = ventures.game(
     kernels=ventures.KERNELS._replace(
         allocate=allocate,
         reset=reset,
-        step=step,
+        step=STEP,
         observe=observe,
         measure=measure,
         global_state=global_state,

@@ -108,17 +108,18 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    ventures.invest(c, s, i, rng, actions)
-    ventures.earn(c, s, i, rewards)
-    ventures.judge_in_good_times(c, s, i)
-    ventures.update_records(c, s, i)
+def recover(c, s, i, rng, actions, rewards, terminated):
+    """Update damage, and with it records and what has been reached."""
     heal(c, s, i)
     cap(c, s, i)
     take_stock(c, s, i, s.time[i] + 1)
-    ventures.turn(c, s, i, rng)
+
+
+@kernel
+def turn(c, s, i, rng, actions, rewards, terminated):
+    """Draw the next times, and lower the value of a unit while the partners have not recovered."""
+    ventures.turn(c, s, i, rng, actions, rewards, terminated)
     doubt(c, s, i)
-    ventures.go_on(c, i, terminated)
 
 
 @kernel
@@ -160,6 +161,17 @@ def doubt(c, s, i):
     """Lower the value of a unit in good times until the partners have recovered."""
     if s.good[i] and s.recovery[i] < 0:
         s.productivity[i] *= 1.0 - c.penalty
+
+
+STEP = (
+    ventures.invest,
+    ventures.earn,
+    ventures.judge_in_good_times,
+    ventures.update_records,
+    recover,
+    turn,
+    ventures.go_on,
+)
 
 
 @kernel
@@ -220,7 +232,7 @@ SPEC = ventures.game(
     kernels=ventures.KERNELS._replace(
         allocate=allocate,
         reset=reset,
-        step=step,
+        step=STEP,
         observe=observe,
         measure=measure,
         global_state=global_state,

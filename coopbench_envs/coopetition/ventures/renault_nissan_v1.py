@@ -79,9 +79,10 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
+def turn(c, s, i, rng, actions, rewards, terminated):
+    """Set the next phase, and with a new one move the records."""
     before = s.phase[i]
-    phases.step(c, s, i, rng, actions, rewards, terminated)
+    phases.turn(c, s, i, rng, actions, rewards, terminated)
     if s.phase[i] != before:
         draw_records(c, s, i)
 
@@ -96,11 +97,19 @@ def draw_records(c, s, i):
     s.trusted[i] += s.mean_trust[i]
 
 
+STEP = (
+    phases.invest,
+    phases.earn,
+    phases.judge,
+    ventures.update_records,
+    turn,
+    ventures.go_on,
+)
 SPEC = phases.game(
     phases=PHASES,
     id="coopbench/RenaultNissan-v1",
     module=__name__,
-    kernels=phases.KERNELS._replace(allocate=allocate, reset=reset, step=step),
+    kernels=phases.KERNELS._replace(allocate=allocate, reset=reset, step=STEP),
     params=Params,
     constants=constants,
     agents=lambda c: ("nissan_0", "renault_0"),

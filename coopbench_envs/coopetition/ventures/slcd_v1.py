@@ -99,16 +99,18 @@ def inform(c, s, i):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
+def invest(c, s, i, rng, actions, rewards, terminated):
+    """Invest for both firms, and note what each has received before and what is expected of it."""
     receive(c, s, i)
-    phases.invest(c, s, i, rng, actions)
+    phases.invest(c, s, i, rng, actions, rewards, terminated)
     expect(c, s, i)
-    phases.earn(c, s, i, rewards)
-    judge(c, s, i)
-    ventures.update_records(c, s, i)
-    phases.turn(c, s, i, rng)
+
+
+@kernel
+def turn(c, s, i, rng, actions, rewards, terminated):
+    """Draw the next times, set the next phase, and inform about the coming step."""
+    phases.turn(c, s, i, rng, actions, rewards, terminated)
     inform(c, s, i)
-    ventures.go_on(c, i, terminated)
 
 
 @kernel
@@ -128,11 +130,14 @@ def expect(c, s, i):
 
 
 @kernel
-def judge(c, s, i):
+def judge(c, s, i, rng, actions, rewards, terminated):
     """Judge answers, relative to the level."""
     ventures.judge_answers(c, s, i, s.received)
     for a in range(c.num_agents):
         s.conduct[i, a] = phases.relative(c, s, i, a)
+
+
+STEP = (invest, phases.earn, judge, ventures.update_records, turn, ventures.go_on)
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
@@ -144,7 +149,7 @@ SPEC = phases.game(
     phases=PHASES,
     id="coopbench/SLCD-v1",
     module=__name__,
-    kernels=phases.KERNELS._replace(allocate=allocate, reset=reset, prepare=prepare, step=step),
+    kernels=phases.KERNELS._replace(allocate=allocate, reset=reset, prepare=prepare, step=STEP),
     scratch=SCRATCH,
     params=Params,
     constants=constants,

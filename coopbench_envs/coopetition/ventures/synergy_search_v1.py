@@ -89,16 +89,18 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
+def invest(c, s, i, rng, actions, rewards, terminated):
+    """Invest for both firms, and note what each has received before."""
     for a in range(c.num_agents):
         s.received[i, a] = s.seen[i, 1 - a]
-    ventures.invest(c, s, i, rng, actions)
+    ventures.invest(c, s, i, rng, actions, rewards, terminated)
     compare(c, s, i)
-    ventures.earn(c, s, i, rewards)
+
+
+@kernel
+def judge(c, s, i, rng, actions, rewards, terminated):
+    """Judge answers to what was received."""
     ventures.judge_answers(c, s, i, s.received)
-    ventures.update_records(c, s, i)
-    ventures.turn(c, s, i, rng)
-    ventures.go_on(c, i, terminated)
 
 
 @kernel
@@ -117,6 +119,9 @@ def compare(c, s, i):
     s.fits[i] += right if blind > 0 else 1.0
     if s.time[i] > 0:
         s.followed[i] += close if blind > 0 else 1.0
+
+
+STEP = (invest, ventures.earn, judge, ventures.update_records, ventures.turn, ventures.go_on)
 
 
 @kernel
@@ -161,7 +166,7 @@ SPEC = ventures.game(
     kernels=ventures.KERNELS._replace(
         allocate=allocate,
         reset=reset,
-        step=step,
+        step=STEP,
         measure=measure,
         global_state=global_state,
     ),

@@ -203,18 +203,7 @@ def announce(c, s, i, rng):
 
 
 @kernel
-def step(c, s, i, rng, actions, rewards, terminated):
-    """Play one step of the common model, which ends only at the horizon."""
-    invest(c, s, i, rng, actions)
-    earn(c, s, i, rewards)
-    judge_in_good_times(c, s, i)
-    update_records(c, s, i)
-    turn(c, s, i, rng)
-    go_on(c, i, terminated)
-
-
-@kernel
-def invest(c, s, i, rng, actions):
+def invest(c, s, i, rng, actions, rewards, terminated):
     """Invest for all agents, with trembles, and blur what others will observe.
 
     Expected is the norm in good times and nothing in bad ones.
@@ -242,7 +231,7 @@ def pool(c, s, i):
 
 
 @kernel
-def earn(c, s, i, rewards):
+def earn(c, s, i, rng, actions, rewards, terminated):
     """Pay for all that was invested."""
     pay(c, s, i, s.productivity[i] * pool(c, s, i), rewards)
 
@@ -256,7 +245,7 @@ def pay(c, s, i, worth, rewards):
 
 
 @kernel
-def judge_in_good_times(c, s, i):
+def judge_in_good_times(c, s, i, rng, actions, rewards, terminated):
     """Judge each investment as it was observed, in good times alone."""
     for a in range(c.num_agents):
         s.conduct[i, a] = s.blurred[i, a]
@@ -276,7 +265,7 @@ def judge_answers(c, s, i, received):
 
 
 @kernel
-def update_records(c, s, i):
+def update_records(c, s, i, rng, actions, rewards, terminated):
     """Show the investments of ``delay`` steps ago, and move records by the conduct in them.
 
     Conduct and weight are afterwards those that were judged in this step.
@@ -312,7 +301,7 @@ def queue(c, s, i):
 
 
 @kernel
-def turn(c, s, i, rng):
+def turn(c, s, i, rng, actions, rewards, terminated):
     """Draw the next times, and announce the coming step.
 
     Good times end with probability 2 (1 - persistence) (1 - good), bad ones with
@@ -325,10 +314,14 @@ def turn(c, s, i, rng):
 
 
 @kernel
-def go_on(c, i, terminated):
+def go_on(c, s, i, rng, actions, rewards, terminated):
     """Terminate no agent: episodes end only at the horizon."""
     for a in range(c.num_agents):
         terminated[i, a] = False
+
+
+# A step of the common model, part by part; games put parts of their own beside or in place of them.
+STEP = (invest, earn, judge_in_good_times, update_records, turn, go_on)
 
 
 @kernel
@@ -389,7 +382,7 @@ def measure(c, s, i, measures):
 KERNELS = Kernels(
     allocate=allocate,
     reset=reset,
-    step=step,
+    step=STEP,
     observe=observe,
     measure=measure,
     prepare=prepare,
