@@ -132,7 +132,7 @@ class Joint:
         if "seat_terms" not in self.module:
             return value
         states = state.unsqueeze(1).expand(-1, memories.shape[1], -1)
-        terms = self.module["seat_terms"](torch.cat([states, memories], dim=2))
+        terms: torch.Tensor = self.module["seat_terms"](torch.cat([states, memories], dim=2))
         return value + terms.gather(2, choices.unsqueeze(2)).sum(1)
 
     def of_state(self, state: "torch.Tensor") -> "torch.Tensor":
