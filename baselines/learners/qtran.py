@@ -92,7 +92,10 @@ class Params(NamedTuple):
 
 
 class Joint:
-    """Q(s, a) of all seats' choices and V(s); a seat enters by its memory and its choice."""
+    """Q(s, a) of all seats' choices and V(s); a seat enters by its memory and its choice.
+
+    With ``seat_terms`` Q is that plus a value of every seat's choice.
+    """
 
     def __init__(
         self, state: int, hidden: int, choices: int, embed: int, *, seat_terms: bool
@@ -116,9 +119,8 @@ class Joint:
             }
         )
         if seat_terms:
-            layers = torch.nn.Linear(state + hidden, embed), torch.nn.Linear(embed, choices)
-            terms = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1])
-            self.module["seat_terms"] = terms
+            first, second = torch.nn.Linear(state + hidden, embed), torch.nn.Linear(embed, choices)
+            self.module["seat_terms"] = torch.nn.Sequential(first, torch.nn.ReLU(), second)
 
     def __call__(
         self, state: "torch.Tensor", memories: "torch.Tensor", choices: "torch.Tensor"
