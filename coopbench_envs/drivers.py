@@ -125,7 +125,6 @@ def drive(p, s, c, actions, op, start, stop):
             prepare(p, s, i)
             if falling:
                 present(p, s, i, c.alive)
-                retire(c, i, False)
         elif op < RESET:
             wait(c, i)
     for i in range(lane(start), lane(stop)):
