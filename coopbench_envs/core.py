@@ -141,8 +141,9 @@ class Kernels(NamedTuple):
 
     allocate: Callable[[Any, int], Any]  # (c, lanes) -> state, a NamedTuple of arrays, lane first
     reset: Any  # (c, s, i, rng): the first state of an episode
-    # (c, s, i, rng, actions, rewards, terminated), or several such kernels, the parts of a step:
-    # each is played in many lanes before the next, so that loops over lanes can run as vectors.
+    # (c, s, i, rng, actions, rewards, terminated), or a tuple of such kernels, the parts of a step.
+    # A part that takes an agent, (c, s, i, a, rng, ...), is played for every agent, and one that
+    # takes two, (c, s, i, a, b, rng, ...), for every pair, also of an agent with itself.
     step: Any
     observe: Any  # (c, s, i, obs)
     measure: Any  # (c, s, i, measures), in the order of EnvSpec.metrics
@@ -256,9 +257,11 @@ class EnvSpec:
     # every agent, also to one that is no longer alive, and it counts once: as the reward of joint
     # control, as ``return``, as ``control.team``.
     common_reward: bool = False
-    # Whether the number of agents, if it is small, is compiled in: loops over agents are unrolled,
-    # and another number is compiled anew. ``constants.num_agents`` must be their number.
-    unrolled: bool = False
+    # Whether loops over lanes run as vectors if there are few agents (``drivers.FEW_AGENTS``): the
+    # lane lies innermost in memory, every part of a step is played in a block of lanes before the
+    # next, and the number of agents, which must be ``constants.num_agents``, is compiled in. A step
+    # is then also played in lanes whose episode is over, directly before their next one begins.
+    vectorized: bool = False
     scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
     source: str = ""  # publication and section that the model comes from
 

@@ -7,7 +7,6 @@ dynamics.
 
 import functools
 import types
-from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from coopbench_envs.core import Kernels, kernel, stream
 
 __all__ = [
     "DISABLED",
+    "FEW_AGENTS",
     "LOOK",
     "NEXT_STEP",
     "RENEW",
@@ -60,7 +60,6 @@ class Control(NamedTuple):
 # What the template below calls, bound anew for every environment: its kernels, or these stand-ins.
 reset: Any = None
 play: Any = None
-fit: Any = None
 observe: Any = None
 measure: Any = None
 global_state: Any = None
@@ -74,14 +73,18 @@ survey: Any = None
 common_reward = False  # EnvSpec.common_reward
 falling = False  # whether agents may be absent from an episode that goes on
 fixed_agents = 0  # number of agents that is compiled in, or 0 for any number
-lane: Any = None  # type of a lane's number in ``play`` and after it
+block = 1  # lanes in which every part of a step is played before the next one
+lane: Any = None  # type of a lane's number
 
-# Up to this number it is compiled in: a step of two agents then takes two thirds of the time. Games
-# of more, which gain less, have a parameter for their number, and would be compiled for each value.
-_FEW_AGENTS = 2
+# Up to so many agents a vectorized environment is played in blocks of lanes, and their number is
+# compiled in. With more the observations, which are rows of an agent, would be the slow part.
+FEW_AGENTS = 8
 
-# Lanes that every part of a step is played in before the next part: their state stays in the cache.
+# Lanes whose state stays in the cache from one part of a step to the next.
 _BLOCK = 128
+
+# Highest number of a lane: that it cannot overflow lets the compiler make vectors of loops.
+_LANES = 0xFFFFFFFF
 
 
 def drive(p, s, c, actions, op, start, stop):
@@ -91,53 +94,59 @@ def drive(p, s, c, actions, op, start, stop):
     """
     if op < RESET and not is_finite(actions, start, stop):
         return False
-    if fixed_agents > 0 and not (has_agents(p, c, fixed_agents) and fit(s, actions)):
+    if fixed_agents > 0 and not has_agents(p, c, fixed_agents):
         return False  # never: it tells the compiler how often every loop over agents runs
-    # Lanes that go on are played in blocks, other lanes one by one. Every kernel is in one place
-    # (one that stands twice is compiled twice), and loops are short: those over many arrays run at
-    # half the speed, because the compiler loses sight of which arrays overlap.
     first = start
     while first < stop:
-        last = first
-        while last < stop and last - first < _BLOCK and op < RESET and not c.done[last]:
+        # A block plays one step in all of its lanes: also in one whose episode is over, if its
+        # next one begins right after that. Blocks that end at such lanes would be short.
+        through = block > 1 and op == NEXT_STEP
+        last = first + 1
+        while last < min(first + block, stop) and op < RESET:
+            if not through and c.done[last] != c.done[first]:
+                break
             last += 1
-        if last > first:
-            for i in range(lane(first), lane(last)):
-                c.moved[i] = True
+        plays = op < RESET and (through or not c.done[first])
+        begins = lane(first) & lane(_LANES)
+        ends = begins + min(lane(last - first), lane(block))
+        if plays:
+            for i in range(begins, ends):
+                c.moved[i] = not c.done[i]
                 legalise(c, i, actions)
-            play(p, s, c, actions, lane(first), lane(last))
-            for i in range(lane(first), lane(last)):
+            play(p, s, c, actions, begins, ends)
+            settle(c, begins, ends, common_reward, falling)
+            for i in range(begins, ends):
                 s.time[i] += 1
-                settle(c, i, s.time[i] >= min(late(p, s, i), p.horizon), common_reward, falling)
+                c.truncated[i] = s.time[i] >= min(late(p, s, i), p.horizon)
+                c.done[i] = c.ended[i] or c.truncated[i]
                 if falling:
                     present(p, s, i, c.alive)
                     if not c.ended[i]:  # who is left at the joint end sees the last state
                         retire(c, i, True)
-            first = last
-            continue
-        i, first = first, first + 1
-        c.moved[i] = c.chosen[i] if op >= RESET else op == NEXT_STEP
-        if c.moved[i]:
-            if op != RESTORE:
-                begin(c, i, op)
-                s.time[i] = 0
-                reset(p, s, i, c.rng)
-            prepare(p, s, i)
-            if falling:
-                present(p, s, i, c.alive)
-        elif op < RESET:
-            wait(c, i)
-    for i in range(lane(start), lane(stop)):
-        if c.moved[i]:
-            mask(p, s, i, c.masks)
-            observe(p, s, i, c.obs)
-            if falling:
-                hide(c, i)
-                retire(c, i, op < RESET and c.ended[i])
-            measure(p, s, i, c.measures)
-        if c.state.shape[1] > 0 and (c.moved[i] or op == LOOK):
-            global_state(p, s, i, c.state)
-            survey(c, i)
+        for i in range(begins, ends):
+            if not (plays and c.moved[i]):
+                c.moved[i] = c.chosen[i] if op >= RESET else op == NEXT_STEP
+                if c.moved[i]:
+                    if op != RESTORE:
+                        begin(c, i, op)
+                        s.time[i] = 0
+                        reset(p, s, i, c.rng)
+                    prepare(p, s, i)
+                    if falling:
+                        present(p, s, i, c.alive)
+                elif op < RESET:
+                    wait(c, i)
+            if c.moved[i]:
+                mask(p, s, i, c.masks)
+                observe(p, s, i, c.obs)
+                if falling:
+                    hide(c, i)
+                    retire(c, i, op < RESET and c.ended[i])
+                measure(p, s, i, c.measures)
+            if c.state.shape[1] > 0 and (c.moved[i] or op == LOOK):
+                global_state(p, s, i, c.state)
+                survey(c, i)
+        first = last
     return True
 
 
@@ -175,29 +184,28 @@ def begin(c, i, op):
 
 
 @kernel
-def settle(c, i, at_limit, common, fall):
-    """Book the step just played: dead agents stay dead, and the episode may be over.
+def settle(c, first, last, common, fall):
+    """Book the step just played in these lanes: dead agents stay dead, and earn nothing.
 
     ``common``: the first agent's reward is the team's. ``fall``: the dead are not terminated.
     """
-    over, team = True, 0.0
-    for a in range(c.alive.shape[1]):  # without a branch: loops over lanes run as vectors
-        alive, reward, fallen = c.alive[i, a], c.rewards[i, a], c.terminated[i, a]
-        if common:
-            reward = c.rewards[i, 0]
-        elif not alive:
-            reward = 0.0
-        fallen = fallen or not (alive or fall)
-        c.rewards[i, a] = reward
-        c.terminated[i, a] = fallen
-        c.alive[i, a] = not fallen
-        c.returns[i, a] += reward
-        team += reward
-        over = over and fallen
-    c.team[i] = c.rewards[i, 0] if common else team
-    c.ended[i] = over
-    c.truncated[i] = at_limit
-    c.done[i] = over or at_limit
+    for i in range(first, last):
+        c.ended[i] = True
+        c.team[i] = c.rewards[i, 0] if common else 0.0
+    for a in range(c.alive.shape[1]):
+        for i in range(first, last):  # without branches: it runs as vectors
+            alive, reward, fallen = c.alive[i, a], c.rewards[i, a], c.terminated[i, a]
+            if common:
+                reward = c.team[i]
+            else:
+                reward = reward if alive else 0.0
+                c.team[i] += reward
+            fallen = fallen or not (alive or fall)
+            c.rewards[i, a] = reward
+            c.terminated[i, a] = fallen
+            c.alive[i, a] = not fallen
+            c.returns[i, a] += reward
+            c.ended[i] = c.ended[i] and fallen
 
 
 @kernel
@@ -287,9 +295,9 @@ def _legal_discrete(c, i, actions):
 @kernel
 def _finite_box(actions, start, stop):
     finite = True
-    for i in range(start, stop):
-        for a in range(actions.shape[1]):
-            for k in range(actions.shape[2]):
+    for a in range(actions.shape[1]):
+        for k in range(actions.shape[2]):
+            for i in range(start, stop):
                 finite &= actions[i, a, k] - actions[i, a, k] == 0.0
     return finite
 
@@ -299,10 +307,9 @@ def _finite_discrete(actions, start, stop):
     return True
 
 
-# What the templates below call, bound anew for every link of a chain of kernels.
+# What the templates below call, bound anew for every part of a step.
 part: Any = None
 rest: Any = None
-field = axis = size = 0
 
 
 def _play(p, s, c, actions, first, last):
@@ -312,117 +319,88 @@ def _play(p, s, c, actions, first, last):
     rest(p, s, c, actions, first, last)
 
 
+def _play_agents(p, s, c, actions, first, last):
+    for a in range(p.num_agents):
+        for i in range(first, last):
+            part(p, s, i, a, c.rng, actions, c.rewards, c.terminated)
+    rest(p, s, c, actions, first, last)
+
+
+def _play_pairs(p, s, c, actions, first, last):
+    for a in range(p.num_agents):
+        for b in range(p.num_agents):
+            for i in range(first, last):
+                part(p, s, i, a, b, c.rng, actions, c.rewards, c.terminated)
+    rest(p, s, c, actions, first, last)
+
+
+def _play_agents_by_lane(p, s, c, actions, first, last):
+    for i in range(first, last):
+        for a in range(p.num_agents):
+            part(p, s, i, a, c.rng, actions, c.rewards, c.terminated)
+    rest(p, s, c, actions, first, last)
+
+
+def _play_pairs_by_lane(p, s, c, actions, first, last):
+    for i in range(first, last):
+        for a in range(p.num_agents):
+            for b in range(p.num_agents):
+                part(p, s, i, a, b, c.rng, actions, c.rewards, c.terminated)
+    rest(p, s, c, actions, first, last)
+
+
 @kernel
 def _played(p, s, c, actions, first, last):
     pass
 
 
-def _fits(s, actions):
-    """Return whether one axis of a field of the state has its size, and so have the rest."""
-    return s[field].shape[axis] == size and rest(s, actions)
+# By the number of arguments of a part. The innermost loop is over what lies innermost in memory.
+_IN_BLOCKS = {7: _play, 8: _play_agents, 9: _play_pairs}
+_BY_LANE = {7: _play, 8: _play_agents_by_lane, 9: _play_pairs_by_lane}
 
 
-def _acts(s, actions):
-    """Return whether one axis of the actions has its size, and so have the rest."""
-    return actions.shape[axis] == size and rest(s, actions)
-
-
-@kernel
-def _all_fit(s, actions):
-    return True
-
-
-def _chain(template: Callable[..., Any], links: Iterable[Mapping[str, Any]], end: Any) -> Any:
-    """Return a kernel made of copies of ``template``: a link's names are globals of its copy.
-
-    The ``rest`` of each copy is the next one, and that of the last copy is ``end``.
-    """
-    whole = end
-    for names in reversed([*links]):
-        bindings = template.__globals__ | dict(names) | {"rest": whole}
+@functools.cache
+def _played_parts(parts: tuple[Any, ...], in_blocks: bool) -> Any:
+    """Return a kernel that plays the parts of a step, each in all lanes before the next."""
+    whole = _played
+    for part in reversed(parts):
+        takes = getattr(part, "py_func", part).__code__.co_argcount
+        template = (_IN_BLOCKS if in_blocks else _BY_LANE)[takes]
+        bindings = template.__globals__ | {"part": part, "rest": whole}
         copy = types.FunctionType(template.__code__, bindings, template.__name__)
         copy.__module__ = template.__module__
         whole = kernel(copy)
     return whole
 
 
-def _step(p, s, i, rng, actions, rewards, terminated):
-    """Play one part of a step in this lane, and then the rest of it."""
-    part(p, s, i, rng, actions, rewards, terminated)
-    rest(p, s, i, rng, actions, rewards, terminated)
-
-
-@kernel
-def _stepped(p, s, i, rng, actions, rewards, terminated):
-    pass
-
-
-@functools.cache
-def _played_parts(parts: tuple[Any, ...], apart: bool) -> Any:
-    """Return a kernel that plays the parts of a step, each in all lanes, or all lane by lane."""
-    links = [{"part": part} for part in parts]
-    if not apart and len(parts) > 1:
-        links = [{"part": _chain(_step, links, _stepped)}]
-    return _chain(_play, links, _played)
-
-
-@functools.cache
-def _same_shapes(axes: tuple[tuple[int, int], ...], agents: int, actions: tuple[int, ...]) -> Any:
-    """Return a kernel that says whether actions and state have these sizes.
-
-    ``axes`` are fields of the state and their axes that have the size ``agents``; ``actions`` are
-    the sizes of the axes of the actions but the lanes.
-    """
-    acts = [{"axis": k, "size": n} for k, n in enumerate(actions, 1)]
-    links = [{"field": field, "axis": k, "size": agents} for field, k in axes]
-    return _chain(_fits, links, _chain(_acts, acts, _all_fit))
-
-
-def driver(
-    kernels: Kernels,
-    discrete: bool,
-    common: bool,
-    agents: int = 0,
-    shapes: tuple[tuple[int, ...], ...] = (),
-) -> Any:
+def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> Any:
     """Return ``drive``, compiled with the ``kernels`` as its globals.
 
-    A small number of ``agents`` is compiled in, and with it what ``shapes`` say, those of the
-    actions and of the fields of the state: which axes have that number. 0: the driver is for any.
+    ``agents`` is the number of agents of an environment whose lanes lie innermost in memory: it is
+    compiled in, and steps are played in blocks of lanes. 0: lane by lane, for any number.
 
     Environments that have all their kernels in common share one driver.
     """
     own_state = kernels.global_state is not None
     parts = kernels.step if isinstance(kernels.step, tuple) else (kernels.step,)
-    few = 0 < agents <= _FEW_AGENTS
-    # Other sizes may depend on parameters, for each value of which the code would be compiled.
-    axes = tuple(
-        (field, k)
-        for field, shape in enumerate(shapes[1:])
-        for k, size in enumerate(shape)
-        if few and k > 0 and size == agents
-    )
-    actions = shapes[0][1:] if few and shapes else ()
     names = {
-        # The parts of a step and the axes are here for the hash in the name of the code in the
-        # cache: there all chains look alike. The first kernel's module is in that name.
+        # The parts are here for the hash in the name of the code in the cache: there all chains of
+        # them look alike. The first kernel's module is in that name.
         **{f"part_{k}": part for k, part in enumerate(parts)},
-        **{f"axis_{field}_{k}": agents for field, k in axes},
-        **{f"actions_{k}": size for k, size in enumerate(actions)},
         **{name: getattr(kernels, name) for name in ("reset", "observe", "measure")},
-        "play": _played_parts(parts, few),
-        "fit": _same_shapes(axes, agents, actions),
+        "play": _played_parts(parts, agents > 0),
         # Without a sign a lane's number cannot count from the end of an array, and loops over
         # lanes can run as vectors. It is a type of its own for compiled functions that kernels
-        # call, which games of few agents have hardly any of.
-        "lane": np.uint64 if few else np.int64,
+        # call, which environments of this kind have hardly any of.
+        "lane": np.uint64 if agents > 0 else np.int64,
+        "block": _BLOCK if agents > 0 else 1,
+        "fixed_agents": agents,
         "prepare": kernels.prepare or _no_prepare,
         "mask": kernels.mask or _no_mask,
         "late": kernels.late or _at_horizon,
         "present": kernels.present or _all_present,
         "falling": kernels.present is not None,
         "common_reward": common,
-        "fixed_agents": agents if few else 0,
         "global_state": kernels.global_state or _no_global_state,
         "survey": _is_written if own_state else _all_observations,
         "legalise": _legal_discrete if discrete else _any_box,

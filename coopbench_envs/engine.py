@@ -12,9 +12,19 @@ from coopbench_envs.core import Opponent
 from coopbench_envs.cuda.gpu import open_gpu, ordinal_of
 from coopbench_envs.cuda.programs import Finals
 from coopbench_envs.cuda.remote import Host, Remote
-from coopbench_envs.drivers import DISABLED, LOOK, NEXT_STEP, RENEW, RESET, RESTORE, Control, driver
+from coopbench_envs.drivers import (
+    DISABLED,
+    FEW_AGENTS,
+    LOOK,
+    NEXT_STEP,
+    RENEW,
+    RESET,
+    RESTORE,
+    Control,
+    driver,
+)
 from coopbench_envs.foreign_names import is_foreign
-from coopbench_envs.memory import ORDERS, arranged, control_of, laid_out
+from coopbench_envs.memory import ORDERS, arranged, control_of, laid_out, shortened
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec
 from coopbench_envs.threads import Crew
@@ -38,7 +48,10 @@ _TAKEN = frozenset(
     )
 )
 
-_DERIVED = ("_launch", "_opponent", "_views", "first")
+_DERIVED = (
+    *("_launch", "_opponent", "_views", "first", "_host", "state", "control", "actions"),
+    *(f"final_{name}" for name in Finals._fields),
+)
 
 
 class Engine:
@@ -47,8 +60,9 @@ class Engine:
     All arrays in ``control`` belong to the engine and are overwritten by the next call: copy what
     you keep. Parameters are those of the environment, by name. ``threads`` share the lanes of calls
     that are long enough, without an effect on the result. ``order`` is the layout of all arrays in
-    memory: "C" (the last axis innermost) or "F" (the lane innermost). With ``global_state`` every
-    call also writes ``control.state``.
+    memory: "C" (the last axis innermost), "F" (the lane innermost), or None, the fastest:
+    observations, masks and global states in "C", the rest as ``EnvSpec.vectorized`` says. With
+    ``global_state`` every call also writes ``control.state``.
 
     ``device`` "cuda" or "cuda:1" plays on a GPU: the arrays in ``state`` and ``control``,
     ``actions`` and ``final_obs`` and its like are then ``DeviceArray``, the lane innermost. What
@@ -69,10 +83,9 @@ class Engine:
         **parameters: Any,
     ) -> None:
         ordinal = ordinal_of(device)
-        order = order or ("C" if ordinal is None else "F")
         if lanes < 1 or threads < 1:
             raise ValueError(f"lanes and threads must be >= 1; given {lanes} and {threads}.")
-        if order not in ORDERS:
+        if order not in (None, *ORDERS):
             raise ValueError(f"order was {order!r}; allowed: 'C' (lanes outermost), 'F'.")
         self.spec = spec(env_id)
         if is_foreign(env_id):
@@ -80,7 +93,7 @@ class Engine:
                 f"{env_id} is an environment of another package, which cannot be used here; "
                 f"allowed: evaluate, crossplay, report, verify."
             )
-        self.lanes, self.threads, self.order, self.device = lanes, threads, order, device
+        self.lanes, self.threads, self.device = lanes, threads, device
         self.parameters = resolve(self.spec.params, parameters, self.spec.id)
         self.constants = self.spec.constants(self.parameters)
         self.agents = self.spec.agents(self.constants)
@@ -91,13 +104,20 @@ class Engine:
         self.observation_spaces = [self.spec.observation_space(self.constants, a) for a in seats]
         self.action_spaces = [self.spec.action_space(self.constants, a) for a in seats]
         self._check_agents()
+        self._in_blocks = self.spec.vectorized and len(self.agents) <= FEW_AGENTS
+        self.order = order or ("F" if self._in_blocks or ordinal is not None else "C")
+        # What learners read lies in rows, one for each agent.
+        self._row_order = order or ("C" if ordinal is None else "F")
         self.discrete = isinstance(self.action_spaces[0], gym.spaces.Discrete)
         self.state_space = self._state_space()
         self.horizon = int(self.constants.horizon)
         # Whether agents may be absent from an episode that goes on, as EnvSpec's ``present`` says.
         self.falling = self.spec.kernels.present is not None
         self._crew = Crew(threads, lanes)
-        self._host = self._allocated(global_state)
+        # Lanes innermost: a power of two between the rows would have them share a few cache lines.
+        self._padding = 8 if self.order != self._row_order and lanes > 8 else 0
+        self._whole = self._allocated(global_state)
+        self._host = self._visible()
         self._remote: Remote | None = None
         # Whether SAME_STEP writes ``final_info``, for which it has to wait for a GPU.
         self.keeps_info = ordinal is None
@@ -115,8 +135,9 @@ class Engine:
 
     def _allocated(self, global_state: bool) -> Host:
         """Make every array that the driver reads or writes."""
+        lanes = self.lanes + self._padding
         control = control_of(
-            self.lanes,
+            lanes,
             len(self.agents),
             features=self.observation_spaces[0].shape[0],
             choices=max(space.n for space in self.action_spaces) if self.discrete else 0,
@@ -129,10 +150,23 @@ class Engine:
         finals = Finals(*(np.zeros_like(getattr(control, name)) for name in Finals._fields))
         return Host(
             constants=self.constants,
-            state=arranged(self.spec.kernels.allocate(self.constants, self.lanes), self.order),
-            control=arranged(control, self.order),
-            actions=laid_out(np.zeros(self._shape, kind), self.order),
-            finals=arranged(finals, self.order),
+            state=arranged(self.spec.kernels.allocate(self.constants, lanes), self.order),
+            control=arranged(control, self.order, self._row_order),
+            actions=laid_out(np.zeros((lanes, *self._shape[1:]), kind), self.order),
+            finals=arranged(finals, self.order, self._row_order),
+        )
+
+    def _visible(self) -> Host:
+        """Return views of the arrays without the padding."""
+        whole, lanes = self._whole, self.lanes
+        if self._padding == 0:
+            return whole
+        return Host(
+            constants=self.constants,
+            state=shortened(whole.state, lanes),
+            control=shortened(whole.control, lanes),
+            actions=whole.actions[:lanes],
+            finals=shortened(whole.finals, lanes),
         )
 
     def _expose(self, arrays: Host) -> None:
@@ -176,11 +210,9 @@ class Engine:
     @cached_property
     def _launch(self) -> Any:
         """Compiled code with its arrays, made when it is first needed: to look takes none."""
-        arguments = (self.constants, *self._host[1:4])
-        agents = len(self.agents) if self.spec.unrolled else 0
-        shapes = tuple(array.shape for array in (self._host.actions, *self._host.state))
-        spec = self.spec
-        drive = driver(spec.kernels, self.discrete, spec.common_reward, agents, shapes)
+        arguments = (self.constants, *self._whole[1:4])
+        spec, agents = self.spec, len(self.agents) if self._in_blocks else 0
+        drive = driver(spec.kernels, self.discrete, spec.common_reward, agents)
         call = (*arguments, RESET, 0, self.lanes)
         return partial(entry(drive, self.spec.id, *call), *arguments)
 
@@ -214,6 +246,8 @@ class Engine:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.spec = spec(state["spec"])
+        self._host = self._visible()
+        self._expose(self._host)
 
     def close(self) -> None:
         """End the threads that share the lanes, if there are any."""
@@ -365,12 +399,14 @@ class Engine:
             return control.state.copy(order="C")
         if self.spec.kernels.global_state is None:
             return control.obs.reshape(self.lanes, -1).copy()
-        out = laid_out(np.zeros((self.lanes, *self.state_space.shape), np.float32), self.order)
-        nothing = np.zeros_like(control.chosen)
-        view = control._replace(state=out, chosen=nothing, moved=nothing)
+        whole = self._whole
+        size = (len(whole.actions), *self.state_space.shape)
+        out = laid_out(np.zeros(size, np.float32), self._row_order)
+        nothing = np.zeros_like(whole.control.chosen)
+        view = whole.control._replace(state=out, chosen=nothing, moved=nothing)
         launch = self._launch
-        launch.func(self.constants, self._host.state, view, self._host.actions, LOOK, 0, self.lanes)
-        return np.ascontiguousarray(out)
+        launch.func(self.constants, whole.state, view, whole.actions, LOOK, 0, self.lanes)
+        return np.ascontiguousarray(out[: self.lanes])
 
     def _state_space(self) -> gym.spaces.Box:
         if self.spec.global_state_space is not None:

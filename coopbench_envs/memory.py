@@ -6,10 +6,13 @@ import numpy as np
 
 from coopbench_envs.drivers import Control
 
-__all__ = ["ORDERS", "arranged", "control_of", "laid_out"]
+__all__ = ["ORDERS", "arranged", "control_of", "laid_out", "shortened"]
 
 # Which axis lies innermost in memory: the last one, or the lane. Shapes and indices are the same.
 ORDERS = ("C", "F")
+
+# Fields of ``Control`` that are read agent by agent.
+ROWS = ("obs", "masks", "state")
 
 
 def laid_out(array: np.ndarray, order: str) -> np.ndarray:
@@ -17,13 +20,22 @@ def laid_out(array: np.ndarray, order: str) -> np.ndarray:
     return np.asfortranarray(array) if order == "F" else np.ascontiguousarray(array)
 
 
-def arranged(arrays: Any, order: str) -> Any:
-    """Return the NamedTuple ``arrays`` with every array in ``order``.
+def arranged(arrays: Any, order: str, row_order: str | None = None) -> Any:
+    """Return the NamedTuple ``arrays`` with all arrays in ``order``, but ``ROWS`` in ``row_order``.
 
     Fields that are one array stay one array.
     """
-    copies = {id(array): laid_out(array, order) for array in arrays}
+    rows = {id(getattr(arrays, name)) for name in ROWS if row_order and hasattr(arrays, name)}
+    copies = {
+        id(array): laid_out(array, row_order if row_order and id(array) in rows else order)
+        for array in arrays
+    }
     return type(arrays)(*(copies[id(array)] for array in arrays))
+
+
+def shortened(arrays: Any, lanes: int) -> Any:
+    """Return the NamedTuple ``arrays`` with views of the first ``lanes`` of every array."""
+    return type(arrays)(*(array[:lanes] for array in arrays))
 
 
 def control_of(

@@ -317,8 +317,20 @@ def test_other_interfaces_tell_the_state_that_the_driver_wrote():
 
 @kernel
 def in_one_kernel(c, s, i, rng, actions, rewards, terminated):
-    trust_dynamics.invest(c, s, i, rng, actions, rewards, terminated)
-    trust_dynamics.update_trust(c, s, i, rng, actions, rewards, terminated)
+    for a in range(c.num_agents):
+        trust_dynamics.invest(c, s, i, a, rng, actions, rewards, terminated)
+    trust_dynamics.count(c, s, i, rng, actions, rewards, terminated)
+    for a in range(c.num_agents):
+        for b in range(c.num_agents):
+            trust_dynamics.update_trust(c, s, i, a, b, rng, actions, rewards, terminated)
+            trust_dynamics.add_trust(c, s, i, a, b, rng, actions, rewards, terminated)
+    trust_dynamics.average(c, s, i, rng, actions, rewards, terminated)
+    trust_dynamics.produce(c, s, i, rng, actions, rewards, terminated)
+    for a in range(c.num_agents):
+        trust_dynamics.pay(c, s, i, a, rng, actions, rewards, terminated)
+    for a in range(c.num_agents):
+        for b in range(c.num_agents):
+            trust_dynamics.depend(c, s, i, a, b, rng, actions, rewards, terminated)
     trust_dynamics.earn(c, s, i, rng, actions, rewards, terminated)
     trust_dilemma.collapse(c, s, i, rng, actions, rewards, terminated)
 
@@ -326,8 +338,10 @@ def in_one_kernel(c, s, i, rng, actions, rewards, terminated):
 def test_a_step_in_parts_is_that_of_one_kernel_in_every_lane(monkeypatch):
     """Over 300 lanes, more than a block, some of which begin anew while others go on."""
     spec = trust_dilemma.SPEC
-    assert len(spec.kernels.step) == 5
-    assert spec.kernels.step[3] is trust_dynamics.go_on  # what ``collapse`` overwrites
+    *model, game = spec.kernels.step
+    assert model == [*trust_dynamics.STEP]
+    assert game is trust_dilemma.collapse  # overwrites what the last part of the model writes
+    assert len(model) == 10
     kernels = spec.kernels._replace(step=in_one_kernel)
     whole = replace(spec, id="test/Whole-v0", kernels=kernels)
     monkeypatch.setitem(registration._modules, whole.id, spec.module)
@@ -351,22 +365,27 @@ def test_a_step_in_parts_is_that_of_one_kernel_in_every_lane(monkeypatch):
     "env_id", [SQUAD, "coopbench/TrustDilemma-v1", "coopbench/CoalitionFormation-v0"]
 )
 def test_the_lane_may_lie_innermost_in_memory(env_id):
-    one, other = (played(env_id, 12, SAME_STEP, order=order, horizon=5) for order in ("C", "F"))
-    for name in ("obs", "masks", "rewards", "final_obs", "final_returns"):
-        ours, theirs = (getattr(e, name, None) for e in (one, other))
-        if ours is None:
-            ours, theirs = (getattr(e.control, name) for e in (one, other))
-        np.testing.assert_array_equal(ours, theirs, err_msg=name)
-    for name, value in one.get_state().items():
-        np.testing.assert_array_equal(value, other.get_state()[name], err_msg=name)
+    one, other, usual = (
+        played(env_id, 12, SAME_STEP, order=order, horizon=5) for order in ("C", "F", None)
+    )
+    for engine in (other, usual):
+        for name in ("obs", "masks", "rewards", "final_obs", "final_returns"):
+            ours, theirs = (getattr(e, name, None) for e in (one, engine))
+            if ours is None:
+                ours, theirs = (getattr(e.control, name) for e in (one, engine))
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)
+        for name, value in one.get_state().items():
+            np.testing.assert_array_equal(value, engine.get_state()[name], err_msg=name)
     for array in (*other.state, *other.control, other.actions):
         assert array.flags.f_contiguous
-    for array in (*one.state, *one.control, one.actions):
+    for array in (*one.state, *one.control, one.actions, usual.control.obs):
         assert array.flags.c_contiguous
-    twin = pickle.loads(pickle.dumps(other))
-    twin.step(np.zeros(twin.actions.shape, twin.actions.dtype))
-    other.step(np.zeros(twin.actions.shape, twin.actions.dtype))
-    np.testing.assert_array_equal(twin.control.obs, other.control.obs)
+    for engine in (other, usual):
+        twin = pickle.loads(pickle.dumps(engine))
+        twin.step(np.zeros(twin.actions.shape, twin.actions.dtype))
+        engine.step(np.zeros(twin.actions.shape, twin.actions.dtype))
+        np.testing.assert_array_equal(twin.control.obs, engine.control.obs)
+        np.testing.assert_array_equal(twin.global_state(), engine.global_state())
 
 
 def test_an_unknown_order_is_refused():

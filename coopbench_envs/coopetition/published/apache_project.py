@@ -86,11 +86,12 @@ def measure(c, s, i, measures):
 SPEC = dynamics.game(
     id="coopbench/ApacheProject-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(
+    kernels=collective.KERNELS._replace(
         allocate=allocate, reset=reset, step=(*collective.STEP, deviate), measure=measure
     ),
     params=Params,
     constants=constants,
     agents=dynamics.named("contributor"),
     metrics=METRICS,
+    scratch=collective.SCRATCH,
 )

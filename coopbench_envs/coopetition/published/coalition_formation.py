@@ -33,7 +33,7 @@ State = dynamics.extended(
     size="(lanes,) int64, scratch: number of members",
     sizes="(lanes,) running sum of the number of members",
 )
-SCRATCH = dynamics.SCRATCH | {"size"}
+SCRATCH = collective.SCRATCH | {"size"}
 METRICS = collective.METRICS | {
     "coalition_size": "mean over steps of the number of members",
 }
@@ -103,7 +103,7 @@ def reset(c, s, i, rng):
 
 @kernel
 def prepare(c, s, i):
-    dynamics.prepare(c, s, i)
+    collective.prepare(c, s, i)
     s.size[i] = 0
     for a in range(c.num_agents):
         s.size[i] += s.inside[i, a]

@@ -38,7 +38,10 @@ State = dynamics.extended(
     memory="(lanes, WINDOW, agents) last investments, those of step t at place t modulo WINDOW",
     output="(lanes,) running sum of the common output",
     riders="(lanes,) running sum of the share of agents that ride free",
+    lately="(lanes, agents) scratch: mean investment over the window, over the endowment",
+    full="(lanes,) bool, scratch: whether all agents cooperate",
 )
+SCRATCH = dynamics.SCRATCH | {"lately", "full"}
 TEAM_METRICS = {
     "team_output": "mean over steps of omega times the sum of investments to the power of beta",
     "free_riders": "mean over steps of the share of agents that invest less than 0.3 of endowment",
@@ -104,6 +107,8 @@ def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
         "memory": np.zeros((lanes, WINDOW, n)),
         "output": np.zeros(lanes),
         "riders": np.zeros(lanes),
+        "lately": np.zeros((lanes, n)),
+        "full": np.zeros(lanes, np.bool_),
     }
 
 
@@ -124,42 +129,48 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def lasting(c, s, i, a):
-    """Record the last investment of agent ``a``; return its mean over the window.
-
-    The mean is a share of the endowment of ``a``, in [0, 1].
-    """
-    count = min(WINDOW, s.time[i] + 1)
-    place = s.time[i] % WINDOW
-    s.memory[i, place, a] = s.last_action[i, a]
-    total = 0.0
-    for _ in range(count):
-        total += s.memory[i, place, a]
-        place = place - 1 if place > 0 else WINDOW - 1
-    # Sums of units are exact where sums of shares are not: the mean of ten times 0.6 must be 0.6.
-    return total / max(1, count) / c.endowment[a]
+def prepare(c, s, i):
+    dynamics.prepare(c, s, i)
+    s.full[i] = False
+    for a in range(c.num_agents):
+        s.lately[i, a] = 0.0
 
 
 @kernel
-def judge(c, s, i, rng, actions, rewards, terminated):
-    """Update loyalties and multiply rewards, by the present and the recent investments."""
+def remember(c, s, i, a, rng, actions, rewards, terminated):
+    s.memory[i, s.time[i] % WINDOW, a] = s.last_action[i, a]
+
+
+@kernel
+def look_back(c, s, i, a, rng, actions, rewards, terminated):
+    """Compute the mean of the investments of ``a`` over the window, as a share of its endowment."""
+    place = s.time[i] % WINDOW
+    total = 0.0
+    for back in range(WINDOW):  # from the last one backwards; steps before the first are zeros
+        total += s.memory[i, place - back if place >= back else place - back + WINDOW, a]
+    # Sums of units are exact where sums of shares are not: the mean of ten times 0.6 must be 0.6.
+    s.lately[i, a] = total / min(WINDOW, s.time[i] + 1) / c.endowment[a]
+
+
+@kernel
+def agree(c, s, i, rng, actions, rewards, terminated):
     full = True
     for a in range(c.num_agents):
         full = full and s.last_action[i, a] / c.endowment[a] >= COOPERATES
-    for a in range(c.num_agents):
-        share = s.last_action[i, a] / c.endowment[a]
-        if share >= COOPERATES:
-            s.loyalty[i, a] = min(c.loyalty_cap, s.loyalty[i, a] + LOYALTY_GAIN * share)
-        else:
-            lost = LOYALTY_LOSS * (COOPERATES - share)
-            s.loyalty[i, a] = min(c.loyalty_cap, max(0.0, s.loyalty[i, a] - lost))
-        factor = RIDER_FACTOR if share < RIDES else 1.0
-        lately = lasting(c, s, i, a)
-        if lately >= LASTS:
-            factor *= 1.0 + LASTING_BONUS * lately
-        if full:
-            factor *= FULL_FACTOR
-        rewards[i, a] *= factor
+    s.full[i] = full
+
+
+@kernel
+def judge(c, s, i, a, rng, actions, rewards, terminated):
+    """Update the loyalty and multiply the reward, by the present and the recent investments."""
+    share, loyalty, lately = s.last_action[i, a] / c.endowment[a], s.loyalty[i, a], s.lately[i, a]
+    lost = LOYALTY_LOSS * (COOPERATES - share)
+    moved = loyalty + LOYALTY_GAIN * share if share >= COOPERATES else max(0.0, loyalty - lost)
+    s.loyalty[i, a] = min(c.loyalty_cap, moved)
+    factor = RIDER_FACTOR if share < RIDES else 1.0
+    factor *= 1.0 + LASTING_BONUS * lately if lately >= LASTS else 1.0
+    factor *= FULL_FACTOR if s.full[i] else 1.0
+    rewards[i, a] *= factor
 
 
 @kernel
@@ -191,5 +202,7 @@ def measure(c, s, i, measures):
     measures[i, 6] = total / c.num_agents
 
 
-STEP = (*dynamics.STEP, judge, tally)
-KERNELS = dynamics.KERNELS._replace(allocate=allocate, reset=reset, step=STEP, measure=measure)
+STEP = (*dynamics.STEP, remember, look_back, agree, judge, tally)
+KERNELS = dynamics.KERNELS._replace(
+    allocate=allocate, reset=reset, step=STEP, measure=measure, prepare=prepare
+)

@@ -24,6 +24,8 @@ from coopbench_envs.parameters import between, one_of
 REWARD_TYPES = ("integrated", "private", "cooperative")
 INTEGRATED, PRIVATE, COOPERATIVE = range(3)
 
+_FACTORS = 16  # investments in [1e-10, 1e12] whose product is a normal number
+
 Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
 RewardType = Annotated[
     str,
@@ -79,9 +81,10 @@ class State(NamedTuple):
     trusted: np.ndarray  # (lanes,) running sum of mean trust
     signal: np.ndarray  # (lanes, agents) scratch: signal of the last investment, in [-1, 1]
     mean_trust: np.ndarray  # (lanes,) scratch: mean of all pairwise trust
+    joint: np.ndarray  # (lanes,) scratch: synergy of the last investments, by its weight
 
 
-SCRATCH = frozenset({"signal", "mean_trust"})
+SCRATCH = frozenset({"signal", "joint", "mean_trust"})
 
 
 def extended(base: Any, module: str, **fields: str) -> Any:
@@ -149,6 +152,7 @@ def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
         "trusted": np.zeros(lanes),
         "signal": np.zeros((lanes, n)),
         "mean_trust": np.zeros(lanes),
+        "joint": np.zeros(lanes),
     }
 
 
@@ -174,10 +178,12 @@ def reset(c, s, i, rng):
 def prepare(c, s, i):
     total = 0.0
     for a in range(c.num_agents):
+        s.signal[i, a] = 0.0
         for b in range(c.num_agents):
             if a != b:
                 total += s.trust[i, a, b]
     s.mean_trust[i] = total / (c.num_agents * (c.num_agents - 1))
+    s.joint[i] = 0.0
 
 
 @kernel
@@ -188,15 +194,21 @@ def end(c, i, over, terminated):
 
 
 @kernel
-def invest(c, s, i, rng, actions, rewards, terminated):
-    """Clip the actions to [0, endowment] and compute the signals that others read from them."""
+def invest(c, s, i, a, rng, actions, rewards, terminated):
+    """Clip the action to [0, endowment] and compute the signal that others read from it."""
+    units = min(max(actions[i, a, 0], 0.0), c.endowment[a])
+    s.last_action[i, a] = units
+    s.signal[i, a] = squash(c.sensitivity * (units - c.baseline[a]))
+
+
+@kernel
+def count(c, s, i, rng, actions, rewards, terminated):
+    """Add the mean share of the endowments that was invested to its sum over steps."""
     share = 0.0
     for a in range(c.num_agents):
-        units = min(max(actions[i, a, 0], 0.0), c.endowment[a])
-        s.last_action[i, a] = units
-        s.signal[i, a] = squash(c.sensitivity * (units - c.baseline[a]))
-        share += units / c.endowment[a]
+        share += s.last_action[i, a] / c.endowment[a]
     s.invested[i] += share / c.num_agents
+    s.mean_trust[i] = 0.0
 
 
 @kernel
@@ -207,31 +219,33 @@ def squash(x):
 
 
 @kernel
-def update_trust(c, s, i, rng, actions, rewards, terminated):
-    """Update trust and reputation damage of all pairs from the signals of the last investments.
+def update_trust(c, s, i, a, b, rng, actions, rewards, terminated):
+    """Update the trust of ``a`` in ``b`` and the damage, from the signal of the last investment.
 
     Trust grows slowly towards a ceiling of 1 - damage, and falls fast.
     """
-    total = 0.0
-    for a in range(c.num_agents):
-        # Gain and loss without a branch, and the diagonal like the rest: the loop runs as vectors.
-        for b in range(c.num_agents):
-            good, bad = max(s.signal[i, b], 0.0), max(-s.signal[i, b], 0.0)
-            trust, damage = s.trust[i, a, b], s.reputation[i, a, b]
-            ceiling = 1.0 - damage
-            room = max(0.0, min(1.0 - trust, ceiling - trust))
-            fragility = 1.0 + c.dependence_loss * c.dependence[a, b]
-            trust += c.trust_gain * good * room - c.trust_loss * bad * trust * fragility
-            decay = 0.0 if bad > 0.0 else c.damage_decay
-            damage += c.damage_gain * bad * (1.0 - damage) - decay * damage
-            s.trust[i, a, b] = min(max(trust, 0.0), ceiling)
-            s.reputation[i, a, b] = min(max(damage, 0.0), 1.0)
-        s.reputation[i, a, a] = 0.0
-        s.trust[i, a, a] = 0.0  # so that the diagonal does not count in the sum
-        for b in range(c.num_agents):
-            total += s.trust[i, a, b]
-        s.trust[i, a, a] = 1.0
-    s.mean_trust[i] = total / (c.num_agents * (c.num_agents - 1))
+    good, bad = max(s.signal[i, b], 0.0), max(-s.signal[i, b], 0.0)
+    trust, damage = s.trust[i, a, b], s.reputation[i, a, b]
+    ceiling = 1.0 - damage
+    room = max(0.0, min(1.0 - trust, ceiling - trust))
+    fragility = 1.0 + c.dependence_loss * c.dependence[a, b]
+    trust += c.trust_gain * good * room - c.trust_loss * bad * trust * fragility
+    trust = min(max(trust, 0.0), ceiling)
+    decay = 0.0 if bad > 0.0 else c.damage_decay
+    damage += c.damage_gain * bad * (1.0 - damage) - decay * damage
+    s.trust[i, a, b] = 1.0 if a == b else trust
+    s.reputation[i, a, b] = 0.0 if a == b else min(max(damage, 0.0), 1.0)
+
+
+@kernel
+def add_trust(c, s, i, a, b, rng, actions, rewards, terminated):
+    s.mean_trust[i] += 0.0 if a == b else s.trust[i, a, b]
+
+
+@kernel
+def average(c, s, i, rng, actions, rewards, terminated):
+    """Divide the sum of all trust by the pairs, and add the mean to its sum over steps."""
+    s.mean_trust[i] /= c.num_agents * (c.num_agents - 1)
     s.trusted[i] += s.mean_trust[i]
 
 
@@ -243,8 +257,8 @@ def synergy(c, s, i):
         units = s.last_action[i, a]
         least = min(least, units)
         product *= units
-        # One logarithm for as many factors as fit; the product of two investments always does.
-        if c.num_agents > 2 and (product > 1e200 or product < 1e-200):
+        # One logarithm for as many factors as fit; those of a few investments that count all do.
+        if c.num_agents > _FACTORS and (product > 1e200 or product < 1e-200):
             logs += logarithm(product)
             product = 1.0
     mean = exponential((logs + logarithm(product)) / c.num_agents)
@@ -252,34 +266,43 @@ def synergy(c, s, i):
 
 
 @kernel
-def pay(c, s, i, gamma, rewards):
-    """Write all rewards of this step, from its investments and the trust after them."""
-    n = c.num_agents
-    joint = gamma * synergy(c, s, i)
-    for a in range(n):
-        units = s.last_action[i, a]
-        value = c.theta * logarithm(1.0 + units)
-        s.payoff[i, a] = (c.endowment[a] - units) + value + c.alpha[a] * joint
-    total = 0.0
-    for a in range(n):
-        others = 0.0
-        for b in range(n):  # the diagonal of the dependence is zero
-            weight = min(s.trust[i, a, b], 1.0 - s.reputation[i, a, b]) * c.dependence[a, b]
-            others += weight * s.payoff[i, b]
-        s.utility[i, a] = s.payoff[i, a] + others
-        total += s.utility[i, a]
-    for a in range(n):
-        reward = s.utility[i, a]
-        if c.reward_type == PRIVATE:
-            reward = s.payoff[i, a]
-        elif c.reward_type == COOPERATIVE:
-            reward = total / n
-        rewards[i, a] = reward * c.reward_factor
+def produce(c, s, i, rng, actions, rewards, terminated):
+    s.joint[i] = c.gamma * synergy(c, s, i)
+
+
+@kernel
+def pay(c, s, i, a, rng, actions, rewards, terminated):
+    """Compute the payoff of ``a`` from its investment and its share of what all produce."""
+    units = s.last_action[i, a]
+    value = c.theta * logarithm(1.0 + units)
+    s.payoff[i, a] = (c.endowment[a] - units) + value + c.alpha[a] * s.joint[i]
+    s.utility[i, a] = 0.0
+
+
+@kernel
+def depend(c, s, i, a, b, rng, actions, rewards, terminated):
+    """Add the payoff of ``b`` to the utility of ``a``, weighted by dependence and trust.
+
+    The diagonal of the dependence is zero.
+    """
+    weight = min(s.trust[i, a, b], 1.0 - s.reputation[i, a, b]) * c.dependence[a, b]
+    s.utility[i, a] += weight * s.payoff[i, b]
 
 
 @kernel
 def earn(c, s, i, rng, actions, rewards, terminated):
-    pay(c, s, i, c.gamma, rewards)
+    """Add the own payoffs to the utilities, and write all rewards."""
+    total = 0.0
+    for a in range(c.num_agents):
+        s.utility[i, a] = s.payoff[i, a] + s.utility[i, a]
+        total += s.utility[i, a]
+    for a in range(c.num_agents):
+        reward = s.utility[i, a]
+        if c.reward_type == PRIVATE:
+            reward = s.payoff[i, a]
+        elif c.reward_type == COOPERATIVE:
+            reward = total / c.num_agents
+        rewards[i, a] = reward * c.reward_factor
 
 
 @kernel
@@ -289,7 +312,18 @@ def go_on(c, s, i, rng, actions, rewards, terminated):
 
 
 # A step of the common model, part by part: a game adds its own parts behind, or replaces some.
-STEP = (invest, update_trust, earn, go_on)
+STEP = (
+    invest,
+    count,
+    update_trust,
+    add_trust,
+    average,
+    produce,
+    pay,
+    depend,
+    earn,
+    go_on,
+)
 
 
 @kernel
@@ -444,7 +478,7 @@ def game(
         "trace": trace,
         "episode_metrics": EPISODE,
         "agent_metrics": AGENT,
-        "unrolled": True,
+        "vectorized": True,
         "source": f"Coopetition-Gym, {id.split('/')[1]}",
     }
     return EnvSpec(

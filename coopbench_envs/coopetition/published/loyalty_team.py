@@ -64,4 +64,5 @@ SPEC = dynamics.game(
     constants=constants,
     agents=dynamics.named("member"),
     metrics=METRICS,
+    scratch=collective.SCRATCH,
 )

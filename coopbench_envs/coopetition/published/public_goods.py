@@ -111,11 +111,12 @@ def measure(c, s, i, measures):
 SPEC = dynamics.game(
     id="coopbench/PublicGoods-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(
+    kernels=collective.KERNELS._replace(
         allocate=allocate, reset=reset, step=(*collective.STEP, compare), measure=measure
     ),
     params=Params,
     constants=constants,
     agents=dynamics.named("citizen"),
     metrics=METRICS,
+    scratch=collective.SCRATCH,
 )

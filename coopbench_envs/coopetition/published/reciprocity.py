@@ -28,10 +28,11 @@ State = dynamics.extended(
     dynamics.State,
     __name__,
     memory="(lanes, window, agents) last investments, the one of step t at place t modulo window",
-    surprise="(lanes, agents) scratch: response to each agent's change, in [-1, 1]",
+    surprise="(lanes, agents) scratch: change of each agent's investment, bounded to [-1, 1]",
+    response="(lanes, agents) scratch: sum of an agent's responses to the others' changes",
     factors="(lanes,) running sum of the mean factor on rewards",
 )
-SCRATCH = dynamics.SCRATCH | {"surprise"}
+SCRATCH = dynamics.SCRATCH | {"surprise", "response"}
 METRICS = dynamics.METRICS | {
     "reciprocity": "mean over steps and agents of the reciprocity factor on rewards",
 }
@@ -86,6 +87,7 @@ def allocate(c: Any, lanes: int) -> Any:
         **dynamics.common(c, lanes),
         memory=np.zeros((lanes, c.window, c.num_agents)),
         surprise=np.zeros((lanes, c.num_agents)),
+        response=np.zeros((lanes, c.num_agents)),
         factors=np.zeros(lanes),
     )
 
@@ -100,36 +102,46 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def reciprocate(c, s, i, rng, actions, rewards, terminated):
-    remember(c, s, i)
-    respond(c, s, i, rewards)
+def prepare(c, s, i):
+    dynamics.prepare(c, s, i)
+    for a in range(c.num_agents):
+        s.surprise[i, a] = 0.0
+        s.response[i, a] = 0.0
 
 
 @kernel
-def remember(c, s, i):
-    """Record the investments and compare each with the agent's recent mean (at first with 0)."""
+def remember(c, s, i, a, rng, actions, rewards, terminated):
+    """Record the investment and compare it with the agent's recent mean (at first with 0)."""
     # Only steps after the first count, as published: with t investments the last t - 1 of them.
     count = min(c.window, s.time[i])
-    for a in range(c.num_agents):
-        place = s.time[i] % c.window
-        s.memory[i, place, a] = s.last_action[i, a]
-        total = 0.0
-        for _ in range(count):
-            total += s.memory[i, place, a]
-            place = place - 1 if place > 0 else c.window - 1
-        change = s.last_action[i, a] - total / max(1, count)
-        s.surprise[i, a] = dynamics.squash(c.slope * change)
+    place = s.time[i] % c.window
+    s.memory[i, place, a] = s.last_action[i, a]
+    total = 0.0
+    for _ in range(count):
+        total += s.memory[i, place, a]
+        place = place - 1 if place > 0 else c.window - 1
+    s.surprise[i, a] = s.last_action[i, a] - total / max(1, count)
 
 
 @kernel
-def respond(c, s, i, rewards):
-    """Multiply each reward by 1 plus the agent's responses, weighted by trust and dependence."""
+def react(c, s, i, a, rng, actions, rewards, terminated):
+    """Bound the surprise to [-1, 1]."""
+    s.surprise[i, a] = dynamics.squash(c.slope * s.surprise[i, a])
+    s.response[i, a] = 0.0
+
+
+@kernel
+def respond(c, s, i, a, b, rng, actions, rewards, terminated):
+    """Add the response of ``a`` to ``b``, weighted by trust and dependence."""
+    s.response[i, a] += c.reply[a, b] * s.trust[i, a, b] * s.surprise[i, b]
+
+
+@kernel
+def reciprocate(c, s, i, rng, actions, rewards, terminated):
+    """Multiply each reward by 1 plus the agent's responses."""
     total = 0.0
     for a in range(c.num_agents):
-        response = 0.0
-        for b in range(c.num_agents):
-            response += c.reply[a, b] * s.trust[i, a, b] * s.surprise[i, b]
-        factor = max(LEAST, 1.0 + response / c.wealth)
+        factor = max(LEAST, 1.0 + s.response[i, a] / c.wealth)
         rewards[i, a] *= factor
         total += factor
     s.factors[i] += total / c.num_agents
@@ -142,7 +154,11 @@ def measure(c, s, i, measures):
 
 
 KERNELS = dynamics.KERNELS._replace(
-    allocate=allocate, reset=reset, step=(*dynamics.STEP, reciprocate), measure=measure
+    allocate=allocate,
+    reset=reset,
+    step=(*dynamics.STEP, remember, react, respond, reciprocate),
+    measure=measure,
+    prepare=prepare,
 )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition.published import dynamics, key_metrics
-from coopbench_envs.coopetition.published.dynamics import go_on, invest, pay, update_trust
 from coopbench_envs.coopetition.trajectories import EPISODE
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.layouts import Part
@@ -79,8 +78,11 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def earn(c, s, i, rng, actions, rewards, terminated):
-    pay(c, s, i, s.gamma[i], rewards)
+def produce(c, s, i, rng, actions, rewards, terminated):
+    s.joint[i] = s.gamma[i] * dynamics.synergy(c, s, i)
+
+
+STEP = tuple(produce if part is dynamics.produce else part for part in dynamics.STEP)
 
 
 @kernel
@@ -129,7 +131,7 @@ SPEC = dynamics.game(
     kernels=dynamics.KERNELS._replace(
         allocate=allocate,
         reset=reset,
-        step=(invest, update_trust, earn, go_on),
+        step=STEP,
         observe=observe,
         global_state=global_state,
     ),

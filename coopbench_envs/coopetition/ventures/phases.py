@@ -33,8 +33,9 @@ STATE = {
     "missed": "(lanes,) running sum of mean distances from the level, in good times",
     "good_steps": "(lanes,) steps of good times so far",
     "phase": "(lanes,) int64, scratch: phase of the coming step",
+    "level": "(lanes,) scratch: level of that phase",
 }
-SCRATCH = ventures.SCRATCH | {"phase"}
+SCRATCH = ventures.SCRATCH | {"phase", "level"}
 METRICS = ventures.METRICS | {
     "phase_matching": "closeness of fractions to the level of the phase in good times, in [0, 1]",
 }
@@ -68,6 +69,7 @@ def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
         "missed": np.zeros(lanes),
         "good_steps": np.zeros(lanes),
         "phase": np.zeros(lanes, np.int64),
+        "level": np.zeros(lanes),
     }
 
 
@@ -103,10 +105,11 @@ def draw_lengths(c, s, i, rng):
 def find_phase(c, s, i, played):
     """Set the phase of the step after ``played`` steps; after the last step keep its phase."""
     begun = min(played, c.horizon - 1)
-    s.phase[i] = 0
+    phase, level = 0, c.level[0]
     for p in range(len(c.level) - 1):
-        if begun >= s.ends[i, p]:
-            s.phase[i] = p + 1
+        past = begun >= s.ends[i, p]
+        phase, level = p + 1 if past else phase, c.level[p + 1] if past else level
+    s.phase[i], s.level[i] = phase, level
 
 
 @kernel
@@ -116,14 +119,11 @@ def prepare(c, s, i):
 
 
 @kernel
-def invest(c, s, i, rng, actions, rewards, terminated):
-    """Invest for all agents; in good times the norm is a part of the level of the phase."""
-    level = c.level[s.phase[i]]
-    ventures.invest(c, s, i, rng, actions, rewards, terminated)
-    s.expected[i] *= level
-    if s.good[i]:
-        s.good_steps[i] += 1.0
-        s.missed[i] += distance(c, s, i, level)
+def expect(c, s, i, rng, actions, rewards, terminated):
+    """Expect a part of the level of the phase, and add up what was missed in good times."""
+    s.expected[i] *= s.level[i]
+    s.good_steps[i] += 1.0 if s.good[i] else 0.0
+    s.missed[i] += distance(c, s, i, s.level[i]) if s.good[i] else 0.0
 
 
 @kernel
@@ -138,10 +138,9 @@ def distance(c, s, i, level):
 @kernel
 def earn(c, s, i, rng, actions, rewards, terminated):
     """Pay for investments up to the level; investments beyond it are lost."""
-    level = c.level[s.phase[i]]
     units = 0.0
     for a in range(c.num_agents):
-        units += c.endowment[a] * min(s.fraction[i, a], level)
+        units += c.endowment[a] * min(s.fraction[i, a], s.level[i])
     ventures.pay(c, s, i, s.productivity[i] * units, rewards)
 
 
@@ -156,7 +155,7 @@ def judge(c, s, i, rng, actions, rewards, terminated):
 @kernel
 def relative(c, s, i, a):
     """Return the observed investment of ``a`` relative to the level of the phase, at most 1."""
-    return min(s.blurred[i, a] / c.level[s.phase[i]], 1.0)
+    return min(s.blurred[i, a] / s.level[i], 1.0)
 
 
 @kernel
@@ -167,7 +166,15 @@ def turn(c, s, i, rng, actions, rewards, terminated):
     s.productivity[i] *= c.factor[s.phase[i]]
 
 
-STEP = (invest, earn, judge, ventures.update_records, turn, ventures.go_on)
+STEP = (
+    ventures.invest,
+    expect,
+    earn,
+    judge,
+    ventures.update_records,
+    turn,
+    ventures.go_on,
+)
 
 
 @kernel
@@ -178,7 +185,7 @@ def observe(c, s, i, obs):
     for a in range(c.num_agents):
         for p in range(len(c.level)):
             obs[i, a, first + p] = 1.0 if p == s.phase[i] else 0.0
-        obs[i, a, first + len(c.level)] = c.level[s.phase[i]]
+        obs[i, a, first + len(c.level)] = s.level[i]
 
 
 @kernel
@@ -188,7 +195,7 @@ def global_state(c, s, i, out):
     first = out.shape[1] - len(c.level) - 1
     for p in range(len(c.level)):
         out[i, first + p] = 1.0 if p == s.phase[i] else 0.0
-    out[i, first + len(c.level)] = c.level[s.phase[i]]
+    out[i, first + len(c.level)] = s.level[i]
 
 
 @kernel

@@ -108,11 +108,41 @@ def reset(c, s, i, rng):
 
 
 @kernel
+def heal(c, s, i, rng, actions, rewards, terminated):
+    """Update damage by the investments that have just been judged.
+
+    It fades; in good times investments above the norm repair it, and lower ones add to it.
+    """
+    for a in range(c.num_agents):
+        damage, relative = s.damage[i, a], (s.conduct[i, a] - c.norm) / max(c.norm, 1.0 - c.norm)
+        signal = relative if s.weight[i, a] > 0.0 else 0.0
+        damage += c.harm * max(-signal, 0.0) * (1.0 - damage)
+        damage -= (c.heal + c.repair * max(signal, 0.0)) * s.damage[i, a]
+        s.damage[i, a] = min(max(damage, 0.0), 1.0)
+        s.damaged[i] += s.damage[i, a] / c.num_agents
+
+
+@kernel
+def cap(c, s, i, rng, actions, rewards, terminated):
+    """Cap records by the damage."""
+    s.trusted[i] -= s.mean_trust[i]  # the step counts with the records that it ends with
+    for a in range(c.num_agents):
+        s.record[i, a] = min(s.record[i, a], 1.0 - s.damage[i, a])
+    prepare(c, s, i)
+    s.trusted[i] += s.mean_trust[i]
+
+
+@kernel
 def recover(c, s, i, rng, actions, rewards, terminated):
-    """Update damage, and with it records and what has been reached."""
-    heal(c, s, i)
-    cap(c, s, i)
     take_stock(c, s, i, s.time[i] + 1)
+
+
+@kernel
+def take_stock(c, s, i, played):
+    """Record the highest mean record, and whether it has reached the target."""
+    s.peak[i] = max(s.peak[i], s.mean_trust[i])
+    reached = s.recovery[i] < 0 and s.mean_trust[i] >= c.target
+    s.recovery[i] = played if reached else s.recovery[i]
 
 
 @kernel
@@ -123,44 +153,9 @@ def turn(c, s, i, rng, actions, rewards, terminated):
 
 
 @kernel
-def heal(c, s, i):
-    """Update damage by the investments that have just been judged.
-
-    It fades; in good times investments above the norm repair it, and lower ones add to it.
-    """
-    for a in range(c.num_agents):
-        damage, signal = s.damage[i, a], 0.0
-        if s.weight[i, a] > 0.0:
-            signal = (s.conduct[i, a] - c.norm) / max(c.norm, 1.0 - c.norm)
-        damage += c.harm * max(-signal, 0.0) * (1.0 - damage)
-        damage -= (c.heal + c.repair * max(signal, 0.0)) * s.damage[i, a]
-        s.damage[i, a] = min(max(damage, 0.0), 1.0)
-        s.damaged[i] += s.damage[i, a] / c.num_agents
-
-
-@kernel
-def cap(c, s, i):
-    """Cap records by the damage."""
-    s.trusted[i] -= s.mean_trust[i]  # the step counts with the records that it ends with
-    for a in range(c.num_agents):
-        s.record[i, a] = min(s.record[i, a], 1.0 - s.damage[i, a])
-    prepare(c, s, i)
-    s.trusted[i] += s.mean_trust[i]
-
-
-@kernel
-def take_stock(c, s, i, played):
-    """Record the highest mean record, and whether it has reached the target."""
-    s.peak[i] = max(s.peak[i], s.mean_trust[i])
-    if s.recovery[i] < 0 and s.mean_trust[i] >= c.target:
-        s.recovery[i] = played
-
-
-@kernel
 def doubt(c, s, i):
     """Lower the value of a unit in good times until the partners have recovered."""
-    if s.good[i] and s.recovery[i] < 0:
-        s.productivity[i] *= 1.0 - c.penalty
+    s.productivity[i] *= 1.0 - c.penalty if s.good[i] and s.recovery[i] < 0 else 1.0
 
 
 STEP = (
@@ -168,6 +163,8 @@ STEP = (
     ventures.earn,
     ventures.judge_in_good_times,
     ventures.update_records,
+    heal,
+    cap,
     recover,
     turn,
     ventures.go_on,

@@ -98,7 +98,8 @@ def draw_records(c, s, i):
 
 
 STEP = (
-    phases.invest,
+    ventures.invest,
+    phases.expect,
     phases.earn,
     phases.judge,
     ventures.update_records,

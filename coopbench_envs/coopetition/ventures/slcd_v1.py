@@ -99,14 +99,6 @@ def inform(c, s, i):
 
 
 @kernel
-def invest(c, s, i, rng, actions, rewards, terminated):
-    """Invest for both firms, and note what each has received before and what is expected of it."""
-    receive(c, s, i)
-    phases.invest(c, s, i, rng, actions, rewards, terminated)
-    expect(c, s, i)
-
-
-@kernel
 def turn(c, s, i, rng, actions, rewards, terminated):
     """Draw the next times, set the next phase, and inform about the coming step."""
     phases.turn(c, s, i, rng, actions, rewards, terminated)
@@ -114,17 +106,16 @@ def turn(c, s, i, rng, actions, rewards, terminated):
 
 
 @kernel
-def receive(c, s, i):
+def receive(c, s, i, rng, actions, rewards, terminated):
     """Note what each firm observes of the other before it acts, over the level of the phase."""
-    level = c.level[s.phase[i]]
     for a in range(c.num_agents):
-        s.received[i, a] = min(s.seen[i, 1 - a] / level, 1.0)
+        s.received[i, a] = min(s.seen[i, 1 - a] / s.level[i], 1.0)
 
 
 @kernel
-def expect(c, s, i):
+def expect(c, s, i, rng, actions, rewards, terminated):
     """Expect of the informed firm the norm of the times, of the other an answer."""
-    norm = c.norm * c.level[s.phase[i]]
+    norm = c.norm * s.level[i]
     for a in range(c.num_agents):
         s.due[i, a] = s.expected[i] if s.informed[i, a] else norm * s.received[i, a]
 
@@ -137,7 +128,17 @@ def judge(c, s, i, rng, actions, rewards, terminated):
         s.conduct[i, a] = phases.relative(c, s, i, a)
 
 
-STEP = (invest, phases.earn, judge, ventures.update_records, turn, ventures.go_on)
+STEP = (
+    receive,
+    ventures.invest,
+    phases.expect,
+    expect,
+    phases.earn,
+    judge,
+    ventures.update_records,
+    turn,
+    ventures.go_on,
+)
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:

@@ -89,12 +89,10 @@ def reset(c, s, i, rng):
 
 
 @kernel
-def invest(c, s, i, rng, actions, rewards, terminated):
-    """Invest for both firms, and note what each has received before."""
+def receive(c, s, i, rng, actions, rewards, terminated):
+    """Note what each firm has received before it acts."""
     for a in range(c.num_agents):
         s.received[i, a] = s.seen[i, 1 - a]
-    ventures.invest(c, s, i, rng, actions, rewards, terminated)
-    compare(c, s, i)
 
 
 @kernel
@@ -104,7 +102,7 @@ def judge(c, s, i, rng, actions, rewards, terminated):
 
 
 @kernel
-def compare(c, s, i):
+def compare(c, s, i, rng, actions, rewards, terminated):
     """Add up how the uninformed firm's investments fit the times and follow the other's."""
     worth = s.high[i] if s.good[i] else s.low[i]
     blind, right, close = 0, 0.0, 0.0
@@ -117,11 +115,20 @@ def compare(c, s, i):
             right += 1.0 if (fraction > 0.5) == s.good[i] else 0.0
             close += 1.0 - abs(fraction - s.received[i, a])
     s.fits[i] += right if blind > 0 else 1.0
-    if s.time[i] > 0:
-        s.followed[i] += close if blind > 0 else 1.0
+    follows = close if blind > 0 else 1.0
+    s.followed[i] += follows if s.time[i] > 0 else 0.0
 
 
-STEP = (invest, ventures.earn, judge, ventures.update_records, ventures.turn, ventures.go_on)
+STEP = (
+    receive,
+    ventures.invest,
+    compare,
+    ventures.earn,
+    judge,
+    ventures.update_records,
+    ventures.turn,
+    ventures.go_on,
+)
 
 
 @kernel

@@ -452,7 +452,7 @@ def game(
         "trace": trace,
         "episode_metrics": EPISODE,
         "agent_metrics": AGENT,
-        "unrolled": True,
+        "vectorized": True,
         "source": f"coopbench, {id.split('/')[1]}",
     }
     return EnvSpec(
