@@ -150,7 +150,9 @@ class Engine:
         finals = Finals(*(np.zeros_like(getattr(control, name)) for name in Finals._fields))
         return Host(
             constants=self.constants,
-            state=arranged(self.spec.kernels.allocate(self.constants, lanes), self.order),
+            state=arranged(
+                self.spec.kernels.allocate(self.constants, lanes), self.order, self.order
+            ),
             control=arranged(control, self.order, self._row_order),
             actions=laid_out(np.zeros((lanes, *self._shape[1:]), kind), self.order),
             finals=arranged(finals, self.order, self._row_order),

@@ -20,15 +20,14 @@ def laid_out(array: np.ndarray, order: str) -> np.ndarray:
     return np.asfortranarray(array) if order == "F" else np.ascontiguousarray(array)
 
 
-def arranged(arrays: Any, order: str, row_order: str | None = None) -> Any:
+def arranged(arrays: Any, order: str, row_order: str) -> Any:
     """Return the NamedTuple ``arrays`` with all arrays in ``order``, but ``ROWS`` in ``row_order``.
 
     Fields that are one array stay one array.
     """
-    rows = {id(getattr(arrays, name)) for name in ROWS if row_order and hasattr(arrays, name)}
+    rows = {id(getattr(arrays, name)) for name in ROWS if hasattr(arrays, name)}
     copies = {
-        id(array): laid_out(array, row_order if row_order and id(array) in rows else order)
-        for array in arrays
+        id(array): laid_out(array, row_order if id(array) in rows else order) for array in arrays
     }
     return type(arrays)(*(copies[id(array)] for array in arrays))
 

@@ -163,7 +163,7 @@ def measure(c, s, i, measures):
 SPEC = dynamics.game(
     id="coopbench/CoalitionFormation-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(
+    kernels=collective.KERNELS._replace(
         allocate=allocate,
         reset=reset,
         step=(*collective.STEP, share_out),
