@@ -12,6 +12,13 @@ import numpy as np
 from coopbench_envs.core import routine
 from coopbench_envs.elementary import two_to
 
+FROM_X, FROM_Y, X, Y, VX, VY, ANGLE, PUSH_X, PUSH_Y, RAD = range(10)
+# Columns of ``State.body``: of an agent that moves together with others, what substeps need, side by
+# side in memory. Of one that has moved alone: where it was before, from X to ANGLE.
+X, Y, VX, VY, ANGLE, FROM_X, FROM_Y, PUSH_X, PUSH_Y, RAD = range(10)
+COLUMNS = 10
+BATCH = 8  # contacts whose forces are computed at once, as vectors
+CLOSE = 1.000001  # times the sum of radii: apart beyond that, whatever the rounding
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts
 _NEGLIGIBLE = 38.0  # 38 + log(1 + exp(-38)) rounds to 38
@@ -54,44 +61,75 @@ def apart(one, other, i, a):
 
 @routine
 def push_apart(c, s, i):
-    """Sum the forces of all contacts into ``force``; mark agents that hit an agent or a wall.
+    """Add the forces of all contacts to ``body``; mark agents that hit an agent or a wall.
 
     Forces are added in the order of objects (agents, then landmarks), whichever list of possible
     contacts there is: an object out of reach adds nothing, so a longer list gives the same bits.
     All forces are zero before: whoever moves an agent by its force sets that to zero again.
     """
+    n, objects = c.num_agents, c.num_agents + c.num_landmarks
+    a, o, k, last = 0, 0, 0, s.touches[i]
     if s.crowded[i]:
-        for a in range(c.num_agents):
-            for o in range(a + 1, c.num_agents + c.num_landmarks):
-                touch(c, s, i, a, o)
-    else:
-        for k in range(s.touches[i]):
-            touch(c, s, i, np.int64(s.touch_agent[i, k]), np.int64(s.touch[i, k]))
+        last = n * c.num_landmarks + n * (n - 1) // 2
+    while k < last:
+        count = 0
+        while k < last and count < s.contact_x.shape[1]:
+            if s.crowded[i]:  # all pairs, in the same order
+                o += 1
+                if o == objects:
+                    a += 1
+                    o = a + 1
+            else:
+                a, o = np.int64(s.touch_agent[i, k]), np.int64(s.touch[i, k])
+            count += approach(c, s, i, np.uint64(a), np.uint64(o), count)
+            k += 1
+        if count > 0:
+            press(c, s, i)
+            for contact in range(count):
+                push_both(c, s, i, contact)
 
 
 @routine
-def touch(c, s, i, a, o):
-    """Push agent ``a`` away from object ``o``, and an agent ``o`` back, if they are in contact."""
-    n, pos, landmarks, rad, force = c.num_agents, s.agent_pos, s.landmark_pos, s.agent_rad, s.force
-    if o < n:
-        dx = pos[i, a, 0] - pos[i, o, 0]
-        dy = pos[i, a, 1] - pos[i, o, 1]
-        contact = rad[i, a] + rad[i, o]
+def approach(c, s, i, a, o, k):
+    """Put agent ``a`` and object ``o`` into place ``k`` of the batch; return whether it may stay.
+
+    It may not if the two are apart. There is no branch for that: it would be predicted wrongly.
+    """
+    body, landmarks = s.body, s.landmark_pos
+    x, y, rad = body[i, a, X], body[i, a, Y], body[i, a, RAD]
+    if o < c.num_agents:
+        dx, dy, reach = x - body[i, o, X], y - body[i, o, Y], rad + body[i, o, RAD]
     else:
-        dx = pos[i, a, 0] - landmarks[i, o - n, 0]
-        dy = pos[i, a, 1] - landmarks[i, o - n, 1]
-        contact = rad[i, a] + c.landmark_rad
-    distance = math.sqrt(dx * dx + dy * dy)
-    if distance > contact:
+        w = o - np.uint64(c.num_agents)
+        dx, dy, reach = x - landmarks[i, w, 0], y - landmarks[i, w, 1], rad + c.landmark_rad
+    s.contact_agent[i, k], s.contact_object[i, k] = a, o
+    s.contact_x[i, k], s.contact_y[i, k], s.contact_reach[i, k] = dx, dy, reach
+    return dx * dx + dy * dy <= CLOSE * CLOSE * reach * reach
+
+
+@routine
+def press(c, s, i):
+    """Compute the forces of a batch: all places of it, since a fixed number runs as vectors."""
+    for k in range(s.contact_x.shape[1]):
+        dx, dy, reach = s.contact_x[i, k], s.contact_y[i, k], s.contact_reach[i, k]
+        distance = math.sqrt(dx * dx + dy * dy)
+        overlap = c.contact_margin * softplus((reach - distance) / c.contact_margin)
+        push = c.contact_force * overlap / max(distance, 1e-8)  # no direction without a distance
+        s.contact_push[i, k] = push if distance <= reach else -1.0
+
+
+@routine
+def push_both(c, s, i, k):
+    """Add the force of contact ``k`` of the batch to the agent, and its opposite to the other."""
+    a, o, push = s.contact_agent[i, k], s.contact_object[i, k], s.contact_push[i, k]
+    if push < 0.0:
         return
-    overlap = c.contact_margin * softplus((contact - distance) / c.contact_margin)
-    push = c.contact_force * overlap / max(distance, 1e-8)  # coinciding centres have no direction
-    force[i, a, 0] += push * dx
-    force[i, a, 1] += push * dy
-    if o < n:
-        s.hit_agent[i, a] = True
-        s.hit_agent[i, o] = True
-        force[i, o, 0] -= push * dx
-        force[i, o, 1] -= push * dy
+    push_x, push_y = push * s.contact_x[i, k], push * s.contact_y[i, k]
+    s.body[i, a, PUSH_X] += push_x
+    s.body[i, a, PUSH_Y] += push_y
+    if o < c.num_agents:
+        s.hit_agent[i, a], s.hit_agent[i, o] = True, True
+        s.body[i, o, PUSH_X] -= push_x
+        s.body[i, o, PUSH_Y] -= push_y
     else:
         s.hit_wall[i, a] = True

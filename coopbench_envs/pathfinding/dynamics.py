@@ -180,41 +180,31 @@ def face_goal(c, s, i):
 
 
 @routine
-def move(c, s, i, a, actions, push_x, push_y, substeps, is_limited):
-    """Move agent ``a`` by some substeps, in each of which contacts push it with the same force.
+def driven(c, a, vx, vy, ahead, aside, push_x, push_y):
+    """Return the velocity of holonomic agent ``a`` after a substep, without the limit of speed.
 
-    ``is_limited``: it may become faster than it is allowed to be.
+    Its position follows from the new velocity (semi-implicit Euler).
     """
-    x, y, angle, dt = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a], c.dt
-    vx, vy = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1]
-    for _ in range(substeps):
-        if c.dynamics_code[a] == HOLONOMIC:
-            # The next velocity, then the position (semi-implicit Euler).
-            vx = c.retained[a] * vx + c.impulse[a] * (push_x + c.accel[a] * actions[i, a, 0])
-            vy = c.retained[a] * vy + c.impulse[a] * (push_y + c.accel[a] * actions[i, a, 1])
-            if is_limited:
-                vx, vy = limited(vx, vy, c.max_speed[a])
-        else:
-            vx, vy = rolled(c, a, angle, push_x, push_y, actions[i, a, 0])
-            angle = wrapped(angle + turning_rate(c, a, actions[i, a, 1]) * dt)
-        x += vx * dt
-        y += vy * dt
-    s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a] = x, y, angle
-    s.agent_vel[i, a, 0], s.agent_vel[i, a, 1] = vx, vy
-
-
-@routine
-def limited(vx, vy, fastest):
-    """Return a velocity that is shortened to the highest speed if it is longer."""
-    square = vx * vx + vy * vy
-    if fastest >= 0.0 and square > fastest * fastest:
-        slower = fastest / math.sqrt(square)
-        return vx * slower, vy * slower
+    vx = c.retained[a] * vx + c.impulse[a] * (push_x + c.accel[a] * ahead)
+    vy = c.retained[a] * vy + c.impulse[a] * (push_y + c.accel[a] * aside)
     return vx, vy
 
 
 @routine
-def rolled(c, a, angle, push_x, push_y, action):
+def is_too_fast(vx, vy, fastest):
+    """Return whether a velocity is above the highest speed, which there is none if negative."""
+    return (fastest >= 0.0) & (vx * vx + vy * vy > fastest * fastest)
+
+
+@routine
+def slowed(vx, vy, fastest):
+    """Return a velocity that is shortened to the highest speed."""
+    slower = fastest / math.sqrt(vx * vx + vy * vy)
+    return vx * slower, vy * slower
+
+
+@routine
+def rolled(c, a, angle, action, push_x, push_y):
     """Return the velocity of a differential drive: along its heading, plus the push of contacts.
 
     The velocity of the step before has no influence.
@@ -225,9 +215,10 @@ def rolled(c, a, angle, push_x, push_y, action):
 
 
 @routine
-def turning_rate(c, a, action):
-    """Return the rate at which a differential drive turns."""
-    return between_limits(c.turn_low[a], c.turn_high[a], action)
+def turned(c, a, angle, action):
+    """Return the heading of a differential drive after a substep."""
+    rate = between_limits(c.turn_low[a], c.turn_high[a], action)
+    return wrapped(angle + rate * c.dt)
 
 
 @routine

@@ -1,12 +1,36 @@
 """Motion: the substeps of one step, for all agents of a lane.
 
-Only agents that may touch something influence each other. They move together, substep by substep;
-every other agent moves through all substeps at once, which is faster and gives the same bits.
+Only agents in contact, or that may meet another one, influence each other or have to be looked at
+in every substep. They move together; every other agent moves through all substeps at once, which is
+faster and gives the same bits.
 """
 
+import numpy as np
+
 from coopbench_envs.core import routine
-from coopbench_envs.pathfinding.contacts import push_apart
-from coopbench_envs.pathfinding.dynamics import move, squared_speed
+from coopbench_envs.pathfinding.contacts import (
+    ANGLE,
+    CLOSE,
+    FROM_X,
+    FROM_Y,
+    PUSH_X,
+    PUSH_Y,
+    RAD,
+    VX,
+    VY,
+    X,
+    Y,
+    push_apart,
+)
+from coopbench_envs.pathfinding.dynamics import (
+    HOLONOMIC,
+    driven,
+    is_too_fast,
+    rolled,
+    slowed,
+    squared_speed,
+    turned,
+)
 from coopbench_envs.pathfinding.neighbours import is_within, survey
 
 
@@ -32,48 +56,147 @@ def advance(c, s, i, actions):
 def play(c, s, i, actions, substeps):
     """Play as many substeps as the list of possible contacts holds for; return their number."""
     together = divide(c, s, i, actions, substeps)
-    played, holds, reach = 0, True, 0.5 * c.skin
+    played, holds = 0, True
     while holds and played < substeps:
         push_apart(c, s, i)
         for k in range(together):
-            a = s.turns[i, k]
-            push_x, push_y = s.force[i, a, 0], s.force[i, a, 1]
-            s.force[i, a, 0], s.force[i, a, 1] = 0.0, 0.0
-            move_or_hold(c, s, i, a, actions, push_x, push_y, 1, True)
-            holds &= is_within(
-                s.agent_pos, i, a, s.survey_pos[i, a, 0], s.survey_pos[i, a, 1], reach
-            )
+            holds &= move(c, s, i, s.turns[i, k], actions)
         played += 1
-    for k in range(together, c.num_agents):
-        move_or_hold(c, s, i, s.turns[i, k], actions, 0.0, 0.0, played, False)
+    for k in range(together):
+        put_back(s, i, s.turns[i, k])
+    if played < substeps:  # the others have gone too far
+        for k in range(together, c.num_agents):
+            put_back(s, i, s.turns[i, k])
+            fly(c, s, i, s.turns[i, k], actions, played, 0, 0)
     return played
 
 
 @routine
 def divide(c, s, i, actions, substeps):
-    """Put into ``turns`` the agents that move together, whose number is returned, then the others.
+    """Move the agents that move alone by all substeps; return the number of the others.
 
-    Together move all that are in the list of possible contacts, that may go so far that it no
-    longer holds, or that may become faster than they are allowed to be.
+    Those are the first in ``turns``: all that may meet an agent, that may go so far that the list
+    of possible contacts no longer holds, that may become faster than they are allowed to be, or
+    that touch a landmark. The list is reduced to their contacts.
     """
-    n, together, alone, seconds = c.num_agents, 0, 0, c.dt * substeps
+    n, together, alone, kept, last = c.num_agents, 0, 0, 0, 0
+    seconds = c.dt * substeps
     for a in range(n):
-        # Either end of what is not filled yet is written, and one of them is kept.
-        s.turns[i, together] = a
-        s.turns[i, n - 1 - alone] = a
+        first = last
+        while last < s.touches[i] and s.touch_agent[i, last] == a:
+            last += 1
         square = squared_speed(c, s, i, a, actions)
         is_near = square * seconds * seconds <= 0.25 * c.skin * c.skin
         is_slow = (c.max_speed[a] < 0.0) | (square <= c.max_speed[a] * c.max_speed[a])
-        joins = s.crowded[i] | s.listed[i, a] | (not is_near & is_slow)
-        together += joins
-        alone += not joins
+        may_fly = is_near & is_slow & (not (s.crowded[i] | s.paired[i, a]))
+        if may_fly and fly(c, s, i, a, actions, substeps, first, last):
+            alone += 1
+            s.turns[i, n - alone] = a
+        else:
+            take_up(s, i, a)
+            s.turns[i, together] = a
+            together += 1
+            for k in range(first, last):
+                s.touch_agent[i, kept], s.touch[i, kept] = a, s.touch[i, k]
+                kept += 1
+    s.touches[i] = kept
     return together
 
 
 @routine
-def move_or_hold(c, s, i, a, actions, push_x, push_y, substeps, is_limited):
-    """Move agent ``a``, unless it has arrived and stops."""
+def fly(c, s, i, a, actions, substeps, first, last):
+    """Move agent ``a`` alone by some substeps, unless it touches a landmark; return whether it did.
+
+    The landmarks in question are those from ``first`` to ``last`` - 1 in the list. Where the agent
+    was before is kept in ``body``.
+    """
+    x, y, angle = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a]
+    vx, vy, dt = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1], c.dt
+    one, two = actions[i, a, 0], actions[i, a, 1]  # ahead and aside, or ahead and turning
     if c.stops and s.on_goal[i, a]:
-        s.agent_vel[i, a, 0], s.agent_vel[i, a, 1] = 0.0, 0.0
+        if touches_wall(c, s, i, a, x, y, first, last):
+            return False
+        vx, vy = 0.0, 0.0
+    elif c.dynamics_code[a] == HOLONOMIC:
+        for _ in range(substeps):
+            if touches_wall(c, s, i, a, x, y, first, last):
+                return False
+            vx, vy = driven(c, a, vx, vy, one, two, 0.0, 0.0)
+            x += vx * dt
+            y += vy * dt
     else:
-        move(c, s, i, a, actions, push_x, push_y, substeps, is_limited)
+        for _ in range(substeps):
+            if touches_wall(c, s, i, a, x, y, first, last):
+                return False
+            vx, vy = rolled(c, a, angle, one, 0.0, 0.0)
+            angle = turned(c, a, angle, two)
+            x += vx * dt
+            y += vy * dt
+    copy_out(s, i, a)
+    s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a] = x, y, angle
+    s.agent_vel[i, a, 0], s.agent_vel[i, a, 1] = vx, vy
+    return True
+
+
+@routine
+def touches_wall(c, s, i, a, x, y, first, last):
+    """Return whether agent ``a`` may touch one of these landmarks of the list at (x, y)."""
+    touches, reach = False, CLOSE * (s.agent_rad[i, a] + c.landmark_rad)
+    for k in range(first, last):
+        o = np.uint64(np.int64(s.touch[i, k]) - c.num_agents)
+        touches |= is_within(s.landmark_pos, i, o, x, y, reach)
+    return touches
+
+
+@routine
+def move(c, s, i, a, actions):
+    """Move agent ``a`` by one substep, unless it has arrived and stops; its force is then zero.
+
+    Returns whether it is still so near that the list of possible contacts holds.
+    """
+    body = s.body
+    push_x, push_y = body[i, a, PUSH_X], body[i, a, PUSH_Y]
+    body[i, a, PUSH_X], body[i, a, PUSH_Y] = 0.0, 0.0
+    if c.stops and s.on_goal[i, a]:
+        body[i, a, VX], body[i, a, VY] = 0.0, 0.0
+        return True
+    one, two = actions[i, a, 0], actions[i, a, 1]
+    if c.dynamics_code[a] == HOLONOMIC:
+        vx, vy = driven(c, a, body[i, a, VX], body[i, a, VY], one, two, push_x, push_y)
+    else:
+        vx, vy = rolled(c, a, body[i, a, ANGLE], one, push_x, push_y)
+        body[i, a, ANGLE] = turned(c, a, body[i, a, ANGLE], two)
+    # Stored in either case: else the compiler computes the slower velocity every time, too.
+    body[i, a, VX], body[i, a, VY] = vx, vy
+    if is_too_fast(vx, vy, c.max_speed[a]):
+        vx, vy = slowed(vx, vy, c.max_speed[a])
+        body[i, a, VX], body[i, a, VY] = vx, vy
+    x, y = body[i, a, X] + vx * c.dt, body[i, a, Y] + vy * c.dt
+    body[i, a, X], body[i, a, Y] = x, y
+    dx, dy = x - body[i, a, FROM_X], y - body[i, a, FROM_Y]
+    return dx * dx + dy * dy <= 0.25 * c.skin * c.skin
+
+
+@routine
+def take_up(s, i, a):
+    """Put agent ``a`` into ``body``, for substeps together with others."""
+    copy_out(s, i, a)
+    s.body[i, a, FROM_X], s.body[i, a, FROM_Y] = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1]
+    s.body[i, a, PUSH_X], s.body[i, a, PUSH_Y] = 0.0, 0.0
+    s.body[i, a, RAD] = s.agent_rad[i, a]
+
+
+@routine
+def copy_out(s, i, a):
+    """Copy place, velocity and heading of agent ``a`` to ``body``."""
+    s.body[i, a, X], s.body[i, a, Y] = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1]
+    s.body[i, a, VX], s.body[i, a, VY] = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1]
+    s.body[i, a, ANGLE] = s.agent_angle[i, a]
+
+
+@routine
+def put_back(s, i, a):
+    """Copy them back from ``body``."""
+    s.agent_pos[i, a, 0], s.agent_pos[i, a, 1] = s.body[i, a, X], s.body[i, a, Y]
+    s.agent_vel[i, a, 0], s.agent_vel[i, a, 1] = s.body[i, a, VX], s.body[i, a, VY]
+    s.agent_angle[i, a] = s.body[i, a, ANGLE]

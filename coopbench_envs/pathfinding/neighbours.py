@@ -13,6 +13,7 @@ from coopbench_envs.core import routine
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
 SLACK = 1e-4  # length added to search radii; covers the rounding of float32 positions
+NARROW = 4  # bins of landmarks in the width of a bin of agents
 # What an agent sees is one number for each object, which orders objects by distance in float32 and
 # then by number: the bits of the distance, and below them the number.
 _NUMBER = np.int64(0xFFFFFFFF)
@@ -36,24 +37,38 @@ def bin_at(c, x, y):
 
 
 @routine
+def narrow_bin_of(c, x):
+    """Return the column of narrow bins, those of landmarks, that contains ``x``."""
+    return bin_of(x, c.x_low, NARROW * c.bins_per_length, NARROW * c.bins_x)
+
+
+@routine
+def narrow_bin_at(c, x, y):
+    """Return the number of the narrow bin at a point."""
+    row = bin_of(y, c.y_low, c.bins_per_length, c.bins_y)
+    return row * NARROW * c.bins_x + narrow_bin_of(c, x)
+
+
+@routine
 def sort_landmarks(c, s, i):
     """Sort the landmarks by bin (counting sort); within a bin they keep their order."""
     first, order, pos = s.bin_first, s.bin_landmark, s.landmark_pos
-    bins = c.bins_x * c.bins_y
+    for b in range(c.bins_x * c.bins_y):
+        s.bin_agent[i, b] = c.num_agents
+    bins = NARROW * c.bins_x * c.bins_y
     for b in range(bins):
-        s.bin_agent[i, b] = -1
         first[i, b] = 0
     present = 0
     for k in range(pos.shape[1]):
         if pos[i, k, 0] != ABSENT:
-            first[i, bin_at(c, pos[i, k, 0], pos[i, k, 1])] += 1
+            first[i, narrow_bin_at(c, pos[i, k, 0], pos[i, k, 1])] += 1
             present += 1
     for b in range(1, bins):  # counts become ends
         first[i, b] += first[i, b - 1]
     first[i, bins] = present
     for k in range(pos.shape[1] - 1, -1, -1):  # ends become beginnings
         if pos[i, k, 0] != ABSENT:
-            b = bin_at(c, pos[i, k, 0], pos[i, k, 1])
+            b = narrow_bin_at(c, pos[i, k, 0], pos[i, k, 1])
             first[i, b] -= 1
             order[i, first[i, b]] = k
 
@@ -68,13 +83,13 @@ def survey(c, s, i):
         s.next_agent[i, a] = head[i, b]
         head[i, b] = a
         largest = max(largest, rad[i, a])
-        s.listed[i, a] = False
+        s.paired[i, a] = False
     s.crowded[i] = False
     s.touches[i] = 0
     for a in range(n):
         look_around(c, s, i, a, largest)
     for a in range(n):
-        head[i, bin_at(c, pos[i, a, 0], pos[i, a, 1])] = -1
+        head[i, bin_at(c, pos[i, a, 0], pos[i, a, 1])] = n
 
 
 @routine
@@ -86,32 +101,29 @@ def look_around(c, s, i, a, largest):
     """
     first, order, head, after = s.bin_first, s.bin_landmark, s.bin_agent, s.next_agent
     x, y, rad = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_rad[i, a]
-    s.survey_pos[i, a, 0], s.survey_pos[i, a, 1] = x, y
     sight = c.window + rad + max(largest, c.landmark_rad) + SLACK
     r = max(sight, rad + max(largest, c.landmark_rad) + c.skin + SLACK)
     x_0 = bin_of(x - r, c.x_low, c.bins_per_length, c.bins_x)
     x_1 = bin_of(x + r, c.x_low, c.bins_per_length, c.bins_x)
     y_0 = bin_of(y - r, c.y_low, c.bins_per_length, c.bins_y)
     y_1 = bin_of(y + r, c.y_low, c.bins_per_length, c.bins_y)
-    agents = 0
-    for row in range(y_0 * c.bins_x, (y_1 + 1) * c.bins_x, c.bins_x):
-        for b in range(row + x_0, row + x_1 + 1):
-            o = head[i, b]
-            while o >= 0:
-                s.near[i, agents] = o
-                agents += (o != a) & is_within(s.agent_pos, i, o, x, y, r)
-                o = after[i, o]
-    objects = agents
-    for row in range(y_0 * c.bins_x, (y_1 + 1) * c.bins_x, c.bins_x):
-        for k in range(first[i, row + x_0], first[i, row + x_1 + 1]):
-            s.near[i, objects] = order[i, k]
-            objects += is_within(s.landmark_pos, i, order[i, k], x, y, r)
     forget(s.seen, i, a)
     forget(s.seen_walls, i, a)
     begin = s.touches[i]
-    for k in range(agents):
-        meet_agent(c, s, i, a, s.near[i, k], sight, begin)
-    for k in range(agents, objects):
+    for row in range(y_0 * c.bins_x, (y_1 + 1) * c.bins_x, c.bins_x):
+        for b in range(row + x_0, row + x_1 + 1):
+            o = head[i, b]
+            while o < c.num_agents:
+                if o != a:
+                    meet_agent(c, s, i, a, o, sight, begin)
+                o = after[i, o]
+    x_0, x_1, near = narrow_bin_of(c, x - r), narrow_bin_of(c, x + r), 0
+    for row in range(y_0, y_1 + 1):
+        first_bin = row * NARROW * c.bins_x
+        for k in range(first[i, first_bin + x_0], first[i, first_bin + x_1 + 1]):
+            s.near[i, near] = order[i, k]
+            near += is_within(s.landmark_pos, i, order[i, k], x, y, r)
+    for k in range(near):
         meet_landmark(c, s, i, a, s.near[i, k], sight, begin)
 
 
@@ -130,7 +142,8 @@ def meet_agent(c, s, i, a, o, sight, begin):
     close = rad[i, a] + rad[i, o] + c.skin + SLACK
     # A pair is listed for its first agent only.
     if o > a and dx * dx + dy * dy <= close * close:
-        note_touch(c, s, i, a, o, begin)
+        note_touch(s, i, a, o, begin)
+        s.paired[i, a], s.paired[i, o] = True, True
     if dx * dx + dy * dy <= sight * sight:
         note_sight(s.seen, i, a, sight_of(o, distance32(pos, pos, i, a, o)))
 
@@ -142,7 +155,7 @@ def meet_landmark(c, s, i, a, o, sight, begin):
     dx, dy = landmarks[i, o, 0] - pos[i, a, 0], landmarks[i, o, 1] - pos[i, a, 1]
     close = s.agent_rad[i, a] + c.landmark_rad + 0.5 * c.skin + SLACK  # only one of the two moves
     if dx * dx + dy * dy <= close * close:
-        note_touch(c, s, i, a, c.num_agents + o, begin)
+        note_touch(s, i, a, c.num_agents + o, begin)
     if dx * dx + dy * dy <= sight * sight:
         distance = distance32(pos, landmarks, i, a, o)
         note_sight(s.seen_walls, i, a, sight_of(c.num_agents + o, distance))
@@ -157,7 +170,7 @@ def distance32(one, other, i, a, o):
 
 
 @routine
-def note_touch(c, s, i, a, o, begin):
+def note_touch(s, i, a, o, begin):
     """Insert the pair of agent ``a`` and object ``o`` into the sorted list of possible contacts.
 
     The pairs of ``a`` start at ``begin``. If the list is full the lane becomes ``crowded``.
@@ -172,9 +185,6 @@ def note_touch(c, s, i, a, o, begin):
         k -= 1
     s.touch[i, k] = o
     s.touches[i] += 1
-    s.listed[i, a] = True
-    if o < c.num_agents:
-        s.listed[i, o] = True
 
 
 @routine

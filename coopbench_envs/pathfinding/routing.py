@@ -16,7 +16,7 @@ from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import Allowed, between, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import picture
-from coopbench_envs.pathfinding.contacts import apart
+from coopbench_envs.pathfinding.contacts import BATCH, COLUMNS, apart
 from coopbench_envs.pathfinding.dynamics import (
     DYNAMICS,
     face_goal,
@@ -37,6 +37,7 @@ from coopbench_envs.pathfinding.maps import (
 )
 from coopbench_envs.pathfinding.motion import advance
 from coopbench_envs.pathfinding.neighbours import (
+    NARROW,
     NOTHING,
     distance_of,
     object_of,
@@ -189,7 +190,7 @@ def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
         bins_per_length=1 / bin_size,
         bins_x=math.ceil(m.width / bin_size),
         bins_y=math.ceil(m.height / bin_size),
-        room=p.num_agents * (8 + _landmarks_at_hand(m, skin)),
+        room=p.num_agents * (4 + math.ceil(_landmarks_at_hand(m, skin) / 2)),
     )
 
 
@@ -216,21 +217,27 @@ class State(NamedTuple):
     time_to_reach_goal: np.ndarray  # (lanes, agents) of the last arrival; max_time before any
     num_collisions: np.ndarray  # (lanes, agents) int64, steps with a contact
     collided: np.ndarray  # (lanes, agents) bool, contact in the last step
-    deck: np.ndarray  # (lanes, cells) int32, cells in drawn order
+    deck: np.ndarray  # (lanes, cells) unsigned, cells in drawn order
     slopes: np.ndarray  # (lanes, nodes, 2) slopes of the noise of caves, column by column
     noise: np.ndarray  # (lanes, cells) noise of caves
-    bin_first: np.ndarray  # (lanes, bins + 1) int32, where a bin begins in bin_landmark
-    bin_landmark: np.ndarray  # (lanes, landmarks) int32, landmarks bin by bin
-    bin_agent: np.ndarray  # (lanes, bins) int32, first agent in a bin; -1 between surveys
-    next_agent: np.ndarray  # (lanes, agents) int32, next agent in the same bin or -1
-    survey_pos: np.ndarray  # (lanes, agents, 2) where agents were when contacts were listed
-    near: np.ndarray  # (lanes, agents + landmarks) int32, objects around one agent
+    bin_first: np.ndarray  # (lanes, narrow bins + 1) unsigned, where one begins in bin_landmark
+    bin_landmark: np.ndarray  # (lanes, landmarks) unsigned, landmarks by narrow bin
+    bin_agent: np.ndarray  # (lanes, bins) uint16, first agent in a bin; num_agents between surveys
+    next_agent: np.ndarray  # (lanes, agents) uint16, next agent in the same bin, or num_agents
+    near: np.ndarray  # (lanes, landmarks) unsigned, landmarks around one agent
     touches: np.ndarray  # (lanes,) int64, number of possible contacts
-    touch_agent: np.ndarray  # (lanes, room) int16, their agents, in ascending order
-    touch: np.ndarray  # (lanes, room) int32, objects that these may come into contact with
+    touch_agent: np.ndarray  # (lanes, room) uint16, their agents, in ascending order
+    touch: np.ndarray  # (lanes, room) unsigned, objects that these may come into contact with
     crowded: np.ndarray  # (lanes,) bool, contacts did not fit into the list: all pairs are tried
-    listed: np.ndarray  # (lanes, agents) bool, the agent is in the list of possible contacts
-    turns: np.ndarray  # (lanes, agents) int16, agents in the order in which a step moves them
+    paired: np.ndarray  # (lanes, agents) bool, the agent is in the list of pairs
+    body: np.ndarray  # (lanes, agents, COLUMNS), see contacts.py
+    contact_agent: np.ndarray  # (lanes, BATCH) uint16, of contacts that are resolved at once
+    contact_object: np.ndarray  # (lanes, BATCH) unsigned, an agent or a landmark
+    contact_x: np.ndarray  # (lanes, BATCH) from the object to the agent
+    contact_y: np.ndarray
+    contact_reach: np.ndarray  # (lanes, BATCH) sum of their radii
+    contact_push: np.ndarray  # (lanes, BATCH) force per length of that vector, or -1 if apart
+    turns: np.ndarray  # (lanes, agents) uint16, agents that move together, then the others
     seen: np.ndarray  # (lanes, agents, max_obs) int64, nearest visible objects, see neighbours.py
     seen_walls: np.ndarray  # where landmarks are noted: the same list, all objects compete
     hit_agent: np.ndarray  # (lanes, agents) bool, contact with an agent in the last step
@@ -238,7 +245,6 @@ class State(NamedTuple):
     barriers: np.ndarray  # (lanes, cells) int32, see lattice.py; no cells unless lifelong
     floor: np.ndarray  # (lanes, cells) int32, number of each cell's connected part; 0: closed
     queue: np.ndarray  # (lanes, cells) int32, for searches on the lattice
-    force: np.ndarray  # (lanes, agents, 2) of contacts, in the present substep
 
 
 _STRONGEST = 1e100  # of an action; the squares of what follows from it are finite
@@ -250,6 +256,7 @@ def allocate(c: Constants, lanes: int) -> State:
     n, landmarks, bins = c.num_agents, c.num_landmarks, c.bins_x * c.bins_y
     cells, nodes = len(c.centres), (c.waves_x + 1) * (c.waves_y + 1)
     caves = c.map_code == CAVES_CONT
+    number = _number(n + landmarks)
     seen = np.full((lanes, n, c.max_obs), NOTHING)
     return State(
         time=np.zeros(lanes, np.int64),
@@ -264,28 +271,42 @@ def allocate(c: Constants, lanes: int) -> State:
         time_to_reach_goal=np.zeros((lanes, n)),
         num_collisions=np.zeros((lanes, n), np.int64),
         collided=np.zeros((lanes, n), np.bool_),
-        deck=np.zeros((lanes, cells), np.int32),
+        deck=np.zeros((lanes, cells), _number(cells)),
         slopes=np.zeros((lanes, nodes if caves else 0, 2)),
         noise=np.zeros((lanes, cells if caves else 0)),
-        bin_first=np.zeros((lanes, bins + 1), np.int32),
-        bin_landmark=np.zeros((lanes, landmarks), np.int32),
-        bin_agent=np.full((lanes, bins), -1, np.int32),
-        next_agent=np.zeros((lanes, n), np.int32),
-        survey_pos=np.zeros((lanes, n, 2)),
-        near=np.zeros((lanes, n + landmarks), np.int32),
+        bin_first=np.zeros((lanes, NARROW * bins + 1), number),
+        bin_landmark=np.zeros((lanes, landmarks), number),
+        bin_agent=np.full((lanes, bins), n, np.uint16),
+        next_agent=np.zeros((lanes, n), np.uint16),
+        near=np.zeros((lanes, landmarks), number),
         touches=np.zeros(lanes, np.int64),
-        touch_agent=np.zeros((lanes, c.room), np.int16),
-        touch=np.zeros((lanes, c.room), np.int32),
+        touch_agent=np.zeros((lanes, c.room), np.uint16),
+        touch=np.zeros((lanes, c.room), number),
         crowded=np.zeros(lanes, np.bool_),
-        listed=np.zeros((lanes, n), np.bool_),
-        turns=np.zeros((lanes, n), np.int16),
+        paired=np.zeros((lanes, n), np.bool_),
+        contact_agent=np.zeros((lanes, BATCH), np.uint16),
+        contact_object=np.zeros((lanes, BATCH), number),
+        body=np.zeros((lanes, n, COLUMNS)),
+        contact_x=np.zeros((lanes, BATCH)),
+        contact_y=np.zeros((lanes, BATCH)),
+        contact_reach=np.zeros((lanes, BATCH)),
+        contact_push=np.zeros((lanes, BATCH)),
+        turns=np.zeros((lanes, n), np.uint16),
         seen=seen,
         seen_walls=seen,
         hit_agent=np.zeros((lanes, n), np.bool_),
         hit_wall=np.zeros((lanes, n), np.bool_),
         **{name: np.zeros((lanes, cells if c.lifelong else 0), np.int32) for name in _LATTICE},
-        force=np.zeros((lanes, n, 2)),
     )
+
+
+def _number(objects: int) -> type:
+    """Return the type of arrays that hold numbers of so many objects.
+
+    It has no sign: then an index read from such an array cannot count from the end of another one,
+    which would have to be found out at every access.
+    """
+    return np.uint16 if objects <= 0xFFFF else np.uint32
 
 
 @routine
