@@ -49,6 +49,11 @@ class _Inner(CPUDispatcher):
     It has no wrapper for calls from Python, which saves a third of the compile time.
     """
 
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return what numba asks a call for, without a version for every literal argument."""
+        plain = [numba.types.unliteral(argument) for argument in args]
+        return super().get_call_template(plain, kws)
+
     def __call__(self, *arguments: Any) -> Any:
         return self.py_func(*arguments)
 

@@ -12,9 +12,8 @@ import numpy as np
 from coopbench_envs.core import routine
 from coopbench_envs.elementary import two_to
 
-FROM_X, FROM_Y, X, Y, VX, VY, ANGLE, PUSH_X, PUSH_Y, RAD = range(10)
-# Columns of ``State.body``: of an agent that moves together with others, what substeps need, side by
-# side in memory. Of one that has moved alone: where it was before, from X to ANGLE.
+# Columns of ``State.body``. Of an agent that moves together with others, they hold what substeps
+# need, side by side in memory; of one that has moved alone, X to ANGLE hold where it was before.
 X, Y, VX, VY, ANGLE, FROM_X, FROM_Y, PUSH_X, PUSH_Y, RAD = range(10)
 COLUMNS = 10
 BATCH = 8  # contacts whose forces are computed at once, as vectors
@@ -68,7 +67,7 @@ def push_apart(c, s, i):
     All forces are zero before: whoever moves an agent by its force sets that to zero again.
     """
     n, objects = c.num_agents, c.num_agents + c.num_landmarks
-    a, o, k, last = 0, 0, 0, s.touches[i]
+    a, o, k, last = np.int64(0), np.int64(0), 0, s.touches[i]
     if s.crowded[i]:
         last = n * c.num_landmarks + n * (n - 1) // 2
     while k < last:

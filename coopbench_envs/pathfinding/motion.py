@@ -44,9 +44,10 @@ def advance(c, s, i, actions):
     for a in range(c.num_agents):
         s.hit_agent[i, a] = False
         s.hit_wall[i, a] = False
-    left = c.substeps - play(c, s, i, actions, c.substeps)
+    left = c.substeps
     while left > 0:
-        survey(c, s, i)
+        if left < c.substeps:
+            survey(c, s, i)
         left -= play(c, s, i, actions, left)
     for a in range(c.num_agents):
         s.collided[i, a] = s.hit_agent[i, a] or s.hit_wall[i, a]
@@ -66,8 +67,9 @@ def play(c, s, i, actions, substeps):
         put_back(s, i, s.turns[i, k])
     if played < substeps:  # the others have gone too far
         for k in range(together, c.num_agents):
-            put_back(s, i, s.turns[i, k])
-            fly(c, s, i, s.turns[i, k], actions, played, 0, 0)
+            a = np.int64(s.turns[i, k])
+            put_back(s, i, a)
+            fly(c, s, i, a, actions, played, np.int64(0), np.int64(0))
     return played
 
 
@@ -79,7 +81,7 @@ def divide(c, s, i, actions, substeps):
     of possible contacts no longer holds, that may become faster than they are allowed to be, or
     that touch a landmark. The list is reduced to their contacts.
     """
-    n, together, alone, kept, last = c.num_agents, 0, 0, 0, 0
+    n, together, alone, contacts, last = c.num_agents, 0, 0, 0, 0
     seconds = c.dt * substeps
     for a in range(n):
         first = last
@@ -97,9 +99,9 @@ def divide(c, s, i, actions, substeps):
             s.turns[i, together] = a
             together += 1
             for k in range(first, last):
-                s.touch_agent[i, kept], s.touch[i, kept] = a, s.touch[i, k]
-                kept += 1
-    s.touches[i] = kept
+                s.touch_agent[i, contacts], s.touch[i, contacts] = a, s.touch[i, k]
+                contacts += 1
+    s.touches[i] = contacts
     return together
 
 
@@ -108,7 +110,7 @@ def fly(c, s, i, a, actions, substeps, first, last):
     """Move agent ``a`` alone by some substeps, unless it touches a landmark; return whether it did.
 
     The landmarks in question are those from ``first`` to ``last`` - 1 in the list. Where the agent
-    was before is kept in ``body``.
+    was before is contacts in ``body``.
     """
     x, y, angle = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a]
     vx, vy, dt = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1], c.dt

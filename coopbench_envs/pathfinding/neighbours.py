@@ -13,7 +13,7 @@ from coopbench_envs.core import routine
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
 SLACK = 1e-4  # length added to search radii; covers the rounding of float32 positions
-NARROW = 4  # bins of landmarks in the width of a bin of agents
+NARROW = 2  # bins of landmarks in the width of a bin of agents
 # What an agent sees is one number for each object, which orders objects by distance in float32 and
 # then by number: the bits of the distance, and below them the number.
 _NUMBER = np.int64(0xFFFFFFFF)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
+from coopbench_envs.core import EnvSpec, Kernels, kernel, routine, subroutine
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import Allowed, between, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import picture
@@ -309,7 +309,7 @@ def _number(objects: int) -> type:
     return np.uint16 if objects <= 0xFFFF else np.uint32
 
 
-@routine
+@subroutine
 def draw_instance(c, s, i, rng):
     """Draw obstacles, positions of agents and goals, and radii, as the map does it."""
     if c.map_code == RANDOM_GRID:
@@ -341,7 +341,7 @@ def prepare(c, s, i):
         explore(c, s, i)
 
 
-@routine
+@subroutine
 def explore(c, s, i):
     """Number the connected parts of the map; return the number of the largest."""
     landmarks, rad = s.landmark_pos, s.agent_rad

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import EnvSpec, Kernels, kernel, routine
+from coopbench_envs.core import EnvSpec, Kernels, kernel, routine, subroutine
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, mapping, one_of
 from coopbench_envs.pathfinding import picture, routing
@@ -261,7 +261,7 @@ def prepare(c, s, i):
         open_ways(c, s, i, first, last, s.time[i] == 0)
 
 
-@routine
+@subroutine
 def open_records(c, s, i):
     """Set everything that an episode adds up to its beginning, as agents and goals now stand."""
     for a in range(c.num_agents):
@@ -287,7 +287,7 @@ def drop_anchor(s, i, a):
     s.anchor_time[i, a] = s.time[i]
 
 
-@routine
+@subroutine
 def open_ways(c, s, i, first, last, is_new):
     """Measure how far agents ``first`` to ``last`` - 1, all of one block, have to go.
 

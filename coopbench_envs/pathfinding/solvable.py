@@ -3,7 +3,7 @@
 Everything works on lane ``i`` of the state of Routing-v1, after an instance has been drawn.
 """
 
-from coopbench_envs.core import integer, routine
+from coopbench_envs.core import integer, routine, subroutine
 from coopbench_envs.pathfinding.contacts import apart
 from coopbench_envs.pathfinding.lattice import cell_at
 from coopbench_envs.pathfinding.routing import CAVES_CONT, RANDOM_GRID, explore
@@ -11,7 +11,7 @@ from coopbench_envs.pathfinding.routing import CAVES_CONT, RANDOM_GRID, explore
 _TRIES = 16  # draws per cell for one agent or goal before the instance is drawn anew
 
 
-@routine
+@subroutine
 def settle(c, s, i, rng):
     """Move agents and goals that stand badly; tell whether all of them now stand well."""
     part = explore(c, s, i)
