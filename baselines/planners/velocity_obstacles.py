@@ -11,7 +11,7 @@ import numpy as np
 
 from coopbench_envs.compiling import compiled
 from coopbench_envs.core import routine
-from coopbench_envs.pathfinding.neighbours import bin_at, bin_of
+from coopbench_envs.pathfinding.neighbours import NARROW, bin_at, bin_of, narrow_bin_of
 
 _DISCS = 24  # nearest discs of walls that an agent minds
 _TOUCH = 1.01  # times the sum of radii: discs closer than that touch
@@ -27,7 +27,7 @@ class World(NamedTuple):
     rad: np.ndarray  # (lanes, agents)
     goal: np.ndarray  # (lanes, agents, 2)
     discs: np.ndarray  # (lanes, landmarks, 2) of walls
-    bin_first: np.ndarray  # (lanes, bins + 1)
+    bin_first: np.ndarray  # (lanes, narrow bins + 1)
     bin_landmark: np.ndarray  # (lanes, landmarks)
 
 
@@ -177,8 +177,9 @@ def bins_around(r, x, y, radius):
 def find_discs(w, r, s, i, a, radius):
     """List the nearest discs within ``radius`` of agent ``a``; return how many there are."""
     x, y, count = w.pos[i, a, 0], w.pos[i, a, 1], 0
-    x_0, x_1, begin, end = bins_around(r, x, y, radius)
-    for row in range(begin, end, r.bins_x):
+    _, _, begin, end = bins_around(r, x, y, radius)
+    x_0, x_1 = narrow_bin_of(r, x - radius), narrow_bin_of(r, x + radius)
+    for row in range(NARROW * begin, NARROW * end, NARROW * r.bins_x):
         for k in range(w.bin_first[i, row + x_0], w.bin_first[i, row + x_1 + 1]):
             o = w.bin_landmark[i, k]
             dx, dy = w.discs[i, o, 0] - x, w.discs[i, o, 1] - y

@@ -112,7 +112,8 @@ def press(c, s, i):
     for k in range(s.contact_x.shape[1]):
         dx, dy, reach = s.contact_x[i, k], s.contact_y[i, k], s.contact_reach[i, k]
         distance = math.sqrt(dx * dx + dy * dy)
-        overlap = c.contact_margin * softplus((reach - distance) / c.contact_margin)
+        depth = max(reach - distance, 0.0)  # of what is not in contact nothing is used
+        overlap = c.contact_margin * softplus(depth / c.contact_margin)
         push = c.contact_force * overlap / max(distance, 1e-8)  # no direction without a distance
         s.contact_push[i, k] = push if distance <= reach else -1.0
 

@@ -1,8 +1,8 @@
 """Neighbours: pairs that may touch in the coming substeps, and the objects that an agent observes.
 
-Landmarks are sorted into square bins once per episode, agents at every survey; an agent searches
-the bins around it instead of all objects. The list of possible contacts holds until some agent has
-moved by half the skin. Objects are numbered: agents, then landmarks.
+Agents are sorted into square bins at every survey, landmarks into bins half as wide once per
+episode; an agent searches the bins around it instead of all objects. The list of possible contacts
+holds until some agent has moved by half the skin. Objects are numbered: agents, then landmarks.
 """
 
 import math
@@ -51,7 +51,7 @@ def narrow_bin_at(c, x, y):
 
 @routine
 def sort_landmarks(c, s, i):
-    """Sort the landmarks by bin (counting sort); within a bin they keep their order."""
+    """Sort the landmarks by narrow bin (counting sort); in one they keep their order."""
     first, order, pos = s.bin_first, s.bin_landmark, s.landmark_pos
     for b in range(c.bins_x * c.bins_y):
         s.bin_agent[i, b] = c.num_agents
@@ -118,9 +118,8 @@ def look_around(c, s, i, a, largest):
                     meet_agent(c, s, i, a, o, sight, begin)
                 o = after[i, o]
     x_0, x_1, near = narrow_bin_of(c, x - r), narrow_bin_of(c, x + r), 0
-    for row in range(y_0, y_1 + 1):
-        first_bin = row * NARROW * c.bins_x
-        for k in range(first[i, first_bin + x_0], first[i, first_bin + x_1 + 1]):
+    for row in range(y_0 * NARROW * c.bins_x, (y_1 + 1) * NARROW * c.bins_x, NARROW * c.bins_x):
+        for k in range(first[i, row + x_0], first[i, row + x_1 + 1]):
             s.near[i, near] = order[i, k]
             near += is_within(s.landmark_pos, i, order[i, k], x, y, r)
     for k in range(near):
