@@ -192,7 +192,7 @@ def driven(c, a, vx, vy, ahead, aside, push_x, push_y):
 
 @routine
 def is_too_fast(vx, vy, fastest):
-    """Return whether a velocity is above the highest speed, which there is none if negative."""
+    """Return whether a velocity exceeds the highest speed; a negative one means no limit."""
     return (fastest >= 0.0) & (vx * vx + vy * vy > fastest * fastest)
 
 
