@@ -300,6 +300,66 @@ def test_lists_change_no_bit(changes, moves):
     assert runs[0] == runs[1]
 
 
+OPEN = {
+    "map": "string_grid",
+    "map_params": {"map_str": ("." * 20 + "\n") * 20, "add_border": False},
+}
+UNIT = {"accel": 1.0, "damping": 1.0, "mass": 1.0, "dt": 0.1, "max_speed": 0.1}
+ANGLES = np.linspace(0, 2 * np.pi, 200)
+DIRECTIONS = np.stack((np.cos(ANGLES), np.sin(ANGLES)), axis=1)[:, None]
+EXTREMES = {
+    "the limit is the speed that forces reach": (
+        {"frameskip": 0, "dynamics_params": UNIT},
+        {},
+        1.0,
+    ),
+    "at the limit without damping": (
+        {"window": 1.0, "dynamics_params": {"damping": 0.0, "max_speed": 1.0}},
+        {"agent_vel": np.broadcast_to([1.0, 0.0], (200, 1, 2))},
+        1e-9,
+    ),
+    "where positions are coarse": (
+        {"num_agents": 2, "dynamics_params": {"max_speed": 0.11}},
+        {
+            "agent_pos": [[2.0**43, 0.0], [2.0**43 + 50 * 2.0**-9, 0.0]],
+            "agent_vel": [[0.1, 0.0], [-0.1, 0.0]],
+            "agent_rad": [0.03, 0.03],
+        },
+        np.array([[[0.5, 0.0], [-0.5, 0.0]]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_agents_alone_move_as_together(name):
+    """Without a skin no agent moves alone."""
+    given_parameters, state, size = EXTREMES[name]
+    other = variant("RoutingTogether" + "".join(filter(str.isalpha, name.title())), skin=0.0)
+    runs = []
+    for env_id in (ID, other):
+        engine = Engine(env_id, 200, **{"num_agents": 1, **OPEN, **given_parameters})
+        engine.reset(np.arange(200), state=state)
+        for _ in range(3):
+            engine.step(DIRECTIONS * size, DISABLED)
+        fields = (engine.state.agent_pos, engine.state.agent_vel, engine.state.num_collisions)
+        runs.append([np.ascontiguousarray(field).tobytes() for field in fields])
+    assert runs[0] == runs[1]
+
+
+def test_an_absent_landmark_pushes_nobody_in_a_crowded_lane():
+    walls = ("." * 20 + "\n") * 19 + "." * 20
+    maps = {"map_str_batch": [walls, walls.replace(".", "#", 12)], "add_border": False}
+    engine = Engine(ID, 2, num_agents=64, window=1.0, map="batched_string_grid", map_params=maps)
+    engine.reset(np.arange(2))
+    places = np.random.default_rng(0).uniform(-0.03, 0.03, engine.state.agent_pos.shape)
+    places[:, 0] = ABSENT + 0.01, ABSENT
+    engine.reset(np.arange(2), state={"agent_pos": places})
+    assert engine.state.crowded.all()
+    engine.step(np.zeros(places.shape), DISABLED)
+    assert (engine.state.landmark_pos[:, :, 0] == ABSENT).any()
+    assert not engine.state.hit_wall[:, 0].any()
+
+
 # -- what must hold in any state -----------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from coopbench_envs.core import routine
 from coopbench_envs.elementary import two_to
+from coopbench_envs.pathfinding.maps.common import ABSENT
 
 # Columns of ``State.body``. Of an agent that moves together with others, they hold what substeps
 # need, side by side in memory; of one that has moved alone, X to ANGLE hold where it was before.
@@ -78,6 +79,9 @@ def push_apart(c, s, i):
                 if o == objects:
                     a += 1
                     o = a + 1
+                if o >= n and s.landmark_pos[i, o - n, 0] == ABSENT:  # in no bin, either
+                    k += 1
+                    continue
             else:
                 a, o = np.int64(s.touch_agent[i, k]), np.int64(s.touch[i, k])
             count += approach(c, s, i, np.uint64(a), np.uint64(o), count)

@@ -18,6 +18,7 @@ NARROW = 2  # bins of landmarks in the width of a bin of agents
 # then by number: the bits of the distance, and below them the number.
 _NUMBER = np.int64(0xFFFFFFFF)
 NOTHING = np.int64(0x7F800000FFFFFFFF)  # farther than everything
+_SIZE = np.int32(0x7FFFFFFF)  # without the sign, which a nan has on some machines
 
 
 @routine
@@ -189,7 +190,7 @@ def note_touch(s, i, a, o, begin):
 @routine
 def sight_of(o, distance):
     """Return the number that stands for object ``o`` at a float32 ``distance``."""
-    return (np.int64(np.float32(distance).view(np.int32)) << 32) | np.int64(o)
+    return (np.int64(np.float32(distance).view(np.int32) & _SIZE) << 32) | np.int64(o)
 
 
 @routine
