@@ -105,11 +105,11 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.test: $(VENV)/.core
-	$(PIP) --no-build-isolation -e ".[test,lint,cuda-test]"
+	$(PIP) --no-build-isolation -e ".[test,lint,cuda]"
 	touch $@
 
 $(VENV)/.cuda: $(VENV)/.test
-	$(PIP) --no-build-isolation -e ".[cuda,train]"
+	$(PIP) --no-build-isolation -e ".[train]"
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.core

@@ -13,11 +13,13 @@ import importlib.util
 import statistics
 import subprocess
 import time
+import traceback
 from importlib import metadata
 
 import numpy as np
 
 from coopbench_envs import Engine, engine
+from coopbench_envs.cuda.assembling import assembler
 from coopbench_envs.cuda.gpu import Gpu, open_gpu
 
 ROUNDS, ARRAYS = 5, 8
@@ -99,19 +101,23 @@ def tried(env_id, lanes, parameters, **options):
         first = time.perf_counter() - start
         return f"{rate(game, moves):,.0f}", f"{first:.1f} s"
     except (MemoryError, RuntimeError) as error:
-        return str(error).splitlines()[0][:60], ""
+        return " ".join(str(error).split())[-100:], ""
 
 
-def table(heads, rows):
-    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
-    for row in rows:
-        print(f"| {' | '.join(map(str, row))} |", flush=True)
-    print()
+def head(title, *columns):
+    """Begin a table; its rows are printed as soon as they are measured."""
+    print(f"\n## {title}\n")
+    row(*columns)
+    print(f"|{'---|' * len(columns)}")
+
+
+def row(*cells):
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 def games(quick):
-    print("## Work: steps per second\n")
-    rows = []
+    columns = ("work", "lanes", "one core of the CPU", "GPU", "expected", "until the first step")
+    head("Work: steps per second", *columns)
     for name, env_id, parameters, lanes, floor in WORK[: 2 if quick else None]:
         cpu = Engine(env_id, 64, **parameters)
         cpu.reset(np.arange(64))
@@ -123,57 +129,52 @@ def games(quick):
             calls += 1
         core = 64 * calls / (time.process_time() - start)
         steps, first = tried(env_id, lanes, parameters)
-        rows.append((name, f"{lanes:,}", f"{core:,.0f}", steps, f"{floor:,.0f}", first))
-    table(("work", "lanes", "one core of the CPU", "GPU", "expected", "until the first step"), rows)
+        row(name, f"{lanes:,}", f"{core:,.0f}", steps, f"{floor:,.0f}", first)
 
 
 def lanes(quick):
-    print("## Lanes: steps per second\n")
     chosen = WORK[:1] if quick else WORK[:4]
-    heads = ("lanes", *(work[0] for work in chosen))
-    rows = []
+    head("Lanes: steps per second", "lanes", *(work[0] for work in chosen))
     for number in LANES:
         cells = [tried(work[1], number, work[2])[0] for work in chosen]
-        rows.append((f"{number:,}", *cells))
-    table(heads, rows)
+        row(f"{number:,}", *cells)
     game, moves = begun(WORK[0][1], 1, {})
-    print(f"One step of one lane: {1e6 / rate(game, moves):.1f} us, two launches.\n")
+    print(f"\nOne step of one lane: {1e6 / rate(game, moves):.1f} us, two launches.")
 
 
 def layouts(quick):
-    print("## Layouts: steps per second\n")
-    rows = []
+    columns = ("lane innermost", "lane outermost", "lane innermost, any strides")
+    head("Layouts: steps per second", "work", *columns)
     for name, env_id, parameters, number, _ in WORK[: 1 if quick else 4]:
         cells = [tried(env_id, number, parameters, order=order)[0] for order in ("F", "C")]
         strided = Tuned(open_gpu(0), strided=True)
-        rows.append((name, *cells, tried(env_id, number, parameters, gpu=strided)[0]))
-    table(("work", "lane innermost", "lane outermost", "lane innermost, any strides"), rows)
+        row(name, *cells, tried(env_id, number, parameters, gpu=strided)[0])
 
 
 def registers(quick):
-    print("## Registers of a thread, at most: steps per second\n")
     numbers = (64, 128, 168, 255)
-    rows = []
+    head("Registers of a thread, at most: steps per second", "work", *numbers)
+    if assembler() is None:
+        print("\nptxas is not installed: the driver decides on registers.")
+        return
     for name, env_id, parameters, number, _ in WORK[: 1 if quick else 4]:
         cells = []
         for most in numbers:
             gpu = Tuned(open_gpu(0), registers=most)
             cells.append(tried(env_id, number, parameters, gpu=gpu)[0])
-        rows.append((name, *cells))
-    table(("work", *map(str, numbers)), rows)
+        row(name, *cells)
 
 
 def graph(quick):
     """Eight steps as one graph of launches, against eight calls of ``step``."""
-    print("## Graphs: steps per second\n")
-    rows = []
+    head("Graphs: steps per second", f"lanes of {WORK[0][0]}", "calls", "graph")
     for number in (64, 4096, 65536):
         gpu = open_gpu(0)
         with gpu._current():
             stream = gpu._do("cuStreamCreate", 1)
         game, moves = begun(WORK[0][1], number, {}, stream=int(stream))
         plain = rate(game, moves)
-        mode = gpu._driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        mode = gpu._driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         with gpu._current():
             gpu._do("cuStreamBeginCapture", stream, mode)
             for actions in moves:
@@ -185,23 +186,25 @@ def graph(quick):
             with gpu._current():
                 gpu._do("cuGraphLaunch", ready, stream)
 
-        rows.append(
-            (f"{number:,}", f"{plain:,.0f}", f"{ARRAYS * rate(game, moves, step=replay):,.0f}")
-        )
-    table((f"lanes of {WORK[0][0]}", "calls", "graph"), rows)
+        row(f"{number:,}", f"{plain:,.0f}", f"{ARRAYS * rate(game, moves, step=replay):,.0f}")
 
 
 def training(quick):
     """A loop of proximal policy optimisation, with its games on the GPU and on the CPU."""
-    print("## Training: agent-steps per second of the whole loop\n")
-    if importlib.util.find_spec("torch") is None:
-        print("torch is not installed.\n")
+    columns = ("lanes of TrustDilemma-v1", "games on the CPU", "games on the GPU")
+    head("Training: agent-steps per second of the whole loop", *columns)
+    if importlib.util.find_spec("torch") is None or not torch_sees_a_gpu():
+        print("\ntorch is not installed, or built without CUDA.")
         return
-    rows = []
     for number in (1024, 16384):
         cells = [f"{trained(device, number, 2 if quick else 5):,.0f}" for device in ("cpu", "cuda")]
-        rows.append((f"{number:,}", *cells))
-    table(("lanes of TrustDilemma-v1", "games on the CPU", "games on the GPU"), rows)
+        row(f"{number:,}", *cells)
+
+
+def torch_sees_a_gpu():
+    import torch
+
+    return PLACE == "cpu" or torch.cuda.is_available()
 
 
 def trained(device, number, updates, horizon=32, epochs=4, parts=8):
@@ -269,15 +272,13 @@ def trained(device, number, updates, horizon=32, epochs=4, parts=8):
 
 def peers(quick):
     """Environments of other packages on this GPU, random actions, where they are installed."""
-    print("## Other packages on this GPU: steps per second, random actions\n")
-    rows = []
+    head("Other packages on this GPU, random actions", "package", "work", "steps per second")
     for name, measure in (("CAMAR", camar), ("JaxMARL", jaxmarl), ("VMAS", vmas)):
         if importlib.util.find_spec(name.lower()) is None:
-            rows.append((name, "", "not installed"))
+            row(name, "", "not installed")
             continue
         for what, value in measure():
-            rows.append((f"{name} {metadata.version(name.lower())}", what, f"{value:,.0f}"))
-    table(("package", "work", "steps per second"), rows)
+            row(f"{name} {metadata.version(name.lower())}", what, f"{value:,.0f}")
 
 
 def rate_of_jax(env, lanes, steps=100):
@@ -353,15 +354,16 @@ def described():
             versions.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             continue
-    print(f"{gpu.name}, sm_{gpu.arch[0]}{gpu.arch[1]}, CUDA {gpu.version}; {', '.join(versions)}.")
+    print(
+        f"\n{gpu.name}, sm_{gpu.arch[0]}{gpu.arch[1]}, CUDA {gpu.version}; {', '.join(versions)}."
+    )
     query = "driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu"
     command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
     try:
-        print(
-            f"{query}: {subprocess.run(command, capture_output=True, text=True).stdout.strip()}\n"
-        )
+        shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        print(f"{query}: {shown.strip()}", flush=True)
     except FileNotFoundError:
-        print("nvidia-smi is not installed.\n")
+        print("nvidia-smi is not installed.")
 
 
 PARTS = (games, lanes, layouts, registers, graph, training, peers)
@@ -375,7 +377,10 @@ def main():
     described()
     for part in PARTS:
         if part.__name__ in options.only.split(","):
-            part(options.quick)
+            try:
+                part(options.quick)
+            except Exception:  # the other parts are measured all the same
+                traceback.print_exc()
     described()
 
 

@@ -23,6 +23,7 @@ class FakeGpu:
     def __init__(self, ordinal=0):
         self.ordinal, self.arch, self.name = ordinal, (9, 0), "fake"
         self.memory, self.calls, self.followed = {}, [], []
+        self.elsewhere = set()  # addresses that belong to another GPU
         self.thread = 0
 
     def allocate(self, size):
@@ -49,6 +50,9 @@ class FakeGpu:
 
     def wait(self, stream):
         self.calls.append("wait")
+
+    def place_of(self, address):
+        return self.ordinal + (address in self.elsewhere)
 
     def follow(self, follower, leader):
         self.followed.append((follower, leader))
@@ -139,7 +143,7 @@ def engines(env_id, lanes, **parameters):
 
 
 def differences(cpu, gpu):
-    """Names of the arrays in which two engines differ in a bit."""
+    """Return the arrays in which two engines differ in a bit: how many elements, and the first."""
     twin, state = gpu.fetched()[0], gpu.view()
     # Where no lane is done, the CPU leaves out what SAME_STEP does second, and two lists with it.
     seen = [name for name in twin._fields if name not in ("chosen", "moved")]
@@ -149,13 +153,30 @@ def differences(cpu, gpu):
         pairs[f"final_{name}"] = tuple(
             np.asarray(getattr(game, f"final_{name}")) for game in (cpu, gpu)
         )
-    return [name for name, (left, right) in pairs.items() if left.tobytes() != right.tobytes()]
+    return [
+        f"{name}: {first_difference(left, right)}"
+        for name, (left, right) in pairs.items()
+        if left.tobytes() != right.tobytes()
+    ]
+
+
+def first_difference(left, right):
+    """Say in how many elements two arrays differ in a bit, and where first, with both values."""
+    if (left.shape, left.dtype) != (right.shape, right.dtype):
+        return f"{left.dtype} {left.shape} on the CPU, {right.dtype} {right.shape} on the GPU"
+    sides = [np.ascontiguousarray(side).reshape(-1) for side in (left, right)]
+    words = [side.view(np.uint8).reshape(side.size, -1) for side in sides]
+    places = np.flatnonzero((words[0] != words[1]).any(1))
+    where = tuple(map(int, np.unravel_index(places[0], left.shape)))
+    values = [side[places[0]].item() for side in sides]
+    exact = [value.hex() if isinstance(value, float) else repr(value) for value in values]
+    return f"{places.size} of {left.size}, first {where}: {exact[0]} on the CPU, {exact[1]}"
 
 
 def compare(env_id, mode, *, lanes=2, steps=6, every=1, **parameters):
-    """Play one environment on both; return the first step and the arrays that differ, or None.
+    """Play one environment on both; return the first step and what differs then, or None.
 
-    They are held against each other after ``every`` so many steps, and after the last.
+    The arrays are held against each other after ``every`` so many steps, and after the last.
     """
     cpu, gpu = engines(env_id, lanes, **parameters)
     rng = np.random.default_rng(5)

@@ -207,9 +207,30 @@ def test_memory_lives_as_long_as_a_capsule_of_it(fake):
     other = gpu.control.obs.copy()
     assert other.numpy().tobytes() == gpu.control.obs.numpy().tobytes()
     del gpu, other
-    assert len(fake.memory) == len(dlpack._lent) == 1
+    assert len(fake.memory) == 1
     del capsule
-    assert fake.memory == dlpack._lent == {}
+    assert fake.memory == {}
+
+
+def test_a_capsule_is_freed_while_an_error_is_raised(fake):
+    _, gpu = pair()
+    obs = gpu.control.obs
+    with pytest.raises(ZeroDivisionError):
+        [obs.__dlpack__(), 1 / 0]
+    del gpu, obs
+    assert fake.memory == {}
+
+
+def test_actions_with_a_mask_or_on_another_gpu_are_refused(fake):
+    _, gpu = pair(lanes=2)
+    placed = fake_array(fake, np.zeros((4, *gpu.actions.shape[1:])))
+    masked, elsewhere = Interfaced(placed), Interfaced(placed)
+    masked.__cuda_array_interface__["mask"] = masked
+    with pytest.raises(ValueError, match="without a mask"):
+        gpu.step(masked)
+    fake.elsewhere.add(placed.address)
+    with pytest.raises(ValueError, match="given an array on cuda:1"):
+        gpu.step(elsewhere)
 
 
 def test_an_engine_on_a_gpu_is_neither_copied_nor_pickled():

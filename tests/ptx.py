@@ -3,7 +3,7 @@
     python tests/ptx.py [--arch 90] [--no-ptxas] [ID ...]
 
 compiles the programs of environments (default: all) as an engine loads them, and prints one line of
-JSON for each. It needs the extra ``cuda-test``.
+JSON for each. It needs the extra ``cuda``.
 """
 
 import argparse
@@ -57,13 +57,9 @@ class Compiler(FakeGpu):
 
 def missing():
     """Say what of the extra is not installed; empty if everything is."""
-    for module in ("numba_cuda", "nvidia.cuda_nvcc", "nvidia.cuda_nvrtc"):
-        try:
-            if importlib.util.find_spec(module) is None:
-                return f"{module} of the extra 'cuda-test' is not installed"
-        except ModuleNotFoundError:
-            return f"{module} of the extra 'cuda-test' is not installed"
-    return ""
+    if importlib.util.find_spec("numba_cuda") is None:
+        return "numba-cuda of the extra 'cuda' is not installed"
+    return "" if assembler() else "ptxas of the extra 'cuda' is not installed"
 
 
 def texts_of(env_id, arch=(9, 0), lanes=64, **parameters):

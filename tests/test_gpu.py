@@ -5,6 +5,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from enum import IntEnum
 from types import SimpleNamespace
 
 import numpy as np
@@ -47,6 +48,15 @@ def test_without_numba_cuda_the_extra_is_named(monkeypatch):
         Engine("TrustDilemma-v1", device="cuda")
 
 
+class Result(IntEnum):
+    """Errors of the driver."""
+
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_INVALID_IMAGE = 200
+    CUDA_ERROR_NOT_READY = 600
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+
+
 def driver(gpus=1, version=12090):
     """Return the part of the driver's interface that a GPU asks first; its memory is full."""
     attributes = SimpleNamespace(
@@ -64,7 +74,7 @@ def driver(gpus=1, version=12090):
         cuDevicePrimaryCtxRetain=lambda device: (0, object()),
         cuCtxPushCurrent=lambda context: (0,),
         cuCtxPopCurrent=lambda: (0, None),
-        cuMemAlloc=lambda size: (2, None),
+        cuMemAlloc=lambda size: (Result.CUDA_ERROR_OUT_OF_MEMORY, None),
     )
 
 
@@ -73,6 +83,9 @@ def test_what_a_gpu_is_asked_first():
     assert (gpu.name, gpu.arch, gpu.version) == ("A GPU", (9, 0), 12090)
     with pytest.raises(MemoryError, match="A GPU has no 512 MiB left for these lanes"):
         gpu.allocate(2**29)
+    gpu._driver.cuMemAlloc = lambda size: (Result.CUDA_ERROR_ILLEGAL_ADDRESS, None)
+    with pytest.raises(RuntimeError, match="cuMemAlloc of the driver reports CUDA_ERROR_ILLEGAL"):
+        gpu.allocate(8)  # a kernel has crashed before
     with pytest.raises(RuntimeError, match=r"the driver sees 2 GPU\(s\)"):
         Gpu(driver(gpus=2), 2)
 
@@ -103,7 +116,7 @@ def recorded():
     noted("cuEventCreate", "event")
     noted("cuMemFree")
     api.CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
-    api.CUresult = SimpleNamespace(CUDA_ERROR_NOT_READY=600)
+    api.CUresult = Result
     return Gpu(api, 0), calls
 
 
@@ -138,11 +151,37 @@ def test_streams_wait_for_events_and_memory_for_what_reads_it(recorded):
         "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy",
     ]  # fmt: skip
     assert calls[1:3] == [("cuEventRecord", "event", 7), ("cuStreamWaitEvent", 5, "event", 0)]
-    gpu._driver.cuEventQuery = lambda event: (600,)
+    gpu._driver.cuEventQuery = lambda event: (Result.CUDA_ERROR_NOT_READY,)
     assert not gpu.passed(gpu.mark(7))
     gpu._driver.cuEventQuery = lambda event: (0,)
     assert gpu.passed("event")
     assert calls[-1] == ("cuEventDestroy", "event")
+    gpu._driver.cuEventQuery = lambda event: (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)
+    with pytest.raises(RuntimeError, match="cuEventQuery of the driver reports CUDA_ERROR_ILLEGAL"):
+        gpu.passed("event")
+
+
+def test_an_error_that_the_bindings_do_not_know_is_one_of_the_driver(recorded):
+    gpu, _ = recorded
+
+    def unknown(*arguments):
+        raise ValueError("913 is not a valid CUresult")
+
+    gpu._driver.cuStreamSynchronize = gpu._driver.cuMemFree = unknown
+    with pytest.raises(RuntimeError, match="cuStreamSynchronize of the driver fails: 913 is not"):
+        gpu.wait(1)
+    gpu.free(4096)
+
+
+def test_an_old_driver_is_told_what_code_it_takes(monkeypatch):
+    text = ".visible .entry run(\n.param .u64 p\n)"
+    monkeypatch.setattr("coopbench_envs.cuda.gpu.ptx_of", lambda *arguments, **options: text)
+    monkeypatch.setattr("coopbench_envs.cuda.gpu.machine_code", lambda *arguments: None)
+    for version, words in ((12090, "the extra 'cuda12' makes"), (13000, "INVALID_IMAGE.$")):
+        api = driver(version=version)
+        api.cuModuleLoadData = lambda image: (Result.CUDA_ERROR_INVALID_IMAGE, None)
+        with pytest.raises(RuntimeError, match=words):
+            Gpu(api, 0).load(None)
 
 
 def test_streams_by_number():
@@ -172,7 +211,7 @@ def test_machine_code_is_loaded_where_it_can_be_assembled(code, monkeypatch):
 
 def test_without_a_driver_what_lacks_is_said():
     """Where numba-cuda is installed without a GPU."""
-    pytest.importorskip("numba_cuda", reason="the extra 'cuda-test' is not installed")
+    pytest.importorskip("numba_cuda", reason="the extra 'cuda' is not installed")
     if ctypes.util.find_library("cuda"):
         pytest.skip("a driver is installed")
     with pytest.raises(RuntimeError, match="device='cpu' gives the same results"):

@@ -85,7 +85,7 @@ class DeviceArray:
             "shape": self.shape,
             "strides": self.strides,
             "typestr": self.dtype.str,
-            "data": (self.address, False),
+            "data": (self.address if self.size else 0, False),
             "stream": self.stream,
             "version": 3,
         }

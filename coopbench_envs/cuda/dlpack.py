@@ -5,7 +5,6 @@ The structures are those of ``dlpack.h`` before version 1.0, which every library
 
 import ctypes
 import math
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,60 +51,36 @@ class _Managed(ctypes.Structure):
     pass
 
 
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_Managed._fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
-
-_lent: dict[int, tuple[Any, ...]] = {}  # address of a structure -> it and what it points to
-
-
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.argtypes, _is_valid.restype = (ctypes.c_void_p, ctypes.c_char_p), ctypes.c_int
-# As an address: the object is being destroyed where it is asked for its pointer.
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+_Managed._fields_ = (("tensor", _Tensor),)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
 
-def _free(address: int, lent: dict[int, tuple[Any, ...]] = _lent) -> None:
-    lent.pop(address, None)
+class _Lent:
+    """Memory of a GPU as numpy takes an array from other libraries; it keeps the owner alive."""
 
-
-def _free_unused(capsule: int) -> None:
-    """Free what a capsule holds that nobody has taken; a consumer renames the capsule it takes."""
-    if not sys.is_finalizing() and _is_valid(capsule, _NAME):
-        _free(_pointer(capsule, _NAME))
-
-
-_returned = _DELETER(_free)
-_dropped = _DELETER(_free_unused)
-# Capsules and tensors that live until the process ends call these after this module is gone.
-for _callback in (_returned, _dropped):
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))
+    def __init__(self, tensor: Tensor, owner: object) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": tensor.shape,
+            "strides": tensor.strides,
+            "typestr": tensor.dtype.str,
+            "data": (tensor.address, False),
+        }
 
 
 def capsule_of(tensor: Tensor, owner: object) -> Any:
-    """Return a capsule of ``tensor``; ``owner`` lives until its consumer has done with it."""
-    axes = len(tensor.shape)
-    lengths = (ctypes.c_int64 * axes)(*tensor.shape)
-    items = [stride // tensor.dtype.itemsize for stride in tensor.strides]
-    steps = (ctypes.c_int64 * axes)(*items)
-    managed = _Managed()
-    managed.tensor = _Tensor(
-        tensor.address,
-        _Device(CUDA, tensor.ordinal),
-        axes,
-        _Type(_CODES[tensor.dtype.kind], 8 * tensor.dtype.itemsize, 1),
-        ctypes.cast(lengths, ctypes.POINTER(ctypes.c_int64)),
-        ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64)),
-        0,
-    )
-    managed.deleter = _returned
-    address = ctypes.addressof(managed)
-    _lent[address] = (managed, lengths, steps, owner)
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype = ctypes.py_object
-    new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    return new(address, _NAME, ctypes.cast(_dropped, ctypes.c_void_p))
+    """Return a capsule of ``tensor``; ``owner`` lives until its consumer has done with it.
+
+    numpy makes the capsule, here only the device is changed. numpy frees it in C: a function of
+    Python would also be called while an exception is being raised, and end the process there.
+    """
+    capsule = np.asarray(_Lent(tensor, owner)).__dlpack__()
+    managed = _Managed.from_address(_pointer(capsule, _NAME))
+    managed.tensor.device = _Device(CUDA, tensor.ordinal)
+    return capsule
 
 
 def tensor_in(capsule: Any) -> Tensor:
@@ -113,10 +88,7 @@ def tensor_in(capsule: Any) -> Tensor:
 
     Raises ``ValueError`` for arrays that do not lie on a GPU or hold no plain numbers.
     """
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype = ctypes.c_void_p
-    address = get(ctypes.py_object(capsule), _NAME)
-    tensor = _Managed.from_address(address).tensor
+    tensor = _Managed.from_address(_pointer(capsule, _NAME)).tensor
     kind = _KINDS.get(tensor.dtype.code)
     if tensor.device.type != CUDA or kind is None or tensor.dtype.lanes != 1:
         raise ValueError(

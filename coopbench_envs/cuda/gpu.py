@@ -24,6 +24,8 @@ BLOCK = 64  # threads of a block
 _EXTRA = "the extra 'cuda' of coopbench (pip install \".[cuda]\" in a checkout)"
 _SMALL_PARAMETERS, _LARGE_PARAMETERS = 4096, 32764  # bytes; the second from CUDA 12.1 on
 _LARGE_SINCE = 12010  # version of the driver's interface; driver 530
+_CUDA_13 = 13000
+_NO_MEMORY = "OUT_OF_MEMORY"
 _DEVICE = re.compile(r"cuda(?::(\d+))?")
 _DEFAULT, _PER_THREAD = 1, 2  # streams with numbers of their own
 _GPUS: dict[tuple[int, int], "Gpu"] = {}  # by process and ordinal: engines share loaded programs
@@ -110,6 +112,8 @@ class Gpu:
             error, *results = getattr(self._driver, name)(*arguments)
         except RuntimeError as reason:  # libcuda.so.1 is not installed
             raise RuntimeError(f"{name}: {str(reason).rstrip('.')}.") from None
+        except ValueError as reason:  # a newer driver reports what the bindings have no name for
+            raise RuntimeError(f"{name} of the driver fails: {reason}.") from None
         if int(error):
             described = getattr(error, "name", error)
             raise RuntimeError(f"{name} of the driver reports {described}.")
@@ -129,18 +133,28 @@ class Gpu:
         with self._current():
             try:
                 return int(self._do("cuMemAlloc", size))
-            except RuntimeError:
+            except RuntimeError as error:
+                if _NO_MEMORY not in str(error):
+                    raise
                 gc.collect()  # what refers to memory may be part of a cycle
             try:
                 return int(self._do("cuMemAlloc", size))
             except RuntimeError as error:
+                if _NO_MEMORY not in str(error):
+                    raise
                 raise MemoryError(
                     f"{self.name} has no {size / 2**20:,.0f} MiB left for these lanes: take fewer. "
                     f"{error}"
                 ) from None
 
+    def place_of(self, address: int) -> int:
+        """Return the number of the GPU in whose memory an address lies."""
+        ordinal = self._driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        with self._current():
+            return int(self._do("cuPointerGetAttribute", ordinal, address))
+
     def free(self, address: int) -> None:
-        """Free memory that was allocated."""
+        """Free memory that was allocated; the driver waits for what is under way on the GPU."""
         try:
             with self._current():
                 self._do("cuMemFree", address)
@@ -192,6 +206,8 @@ class Gpu:
             (error,) = self._driver.cuEventQuery(event)
             if error == self._driver.CUresult.CUDA_ERROR_NOT_READY:
                 return False
+            if int(error):
+                raise RuntimeError(f"cuEventQuery of the driver reports {error.name}.")
             self._do("cuEventDestroy", event)
         return True
 
@@ -219,7 +235,15 @@ class Gpu:
         """Load machine code, or without it the PTX that the driver then translates."""
         image = ctypes.create_string_buffer(text.encode("ascii") if code is None else code)
         with self._current():
-            module = self._do("cuModuleLoadData", ctypes.addressof(image))
+            try:
+                module = self._do("cuModuleLoadData", ctypes.addressof(image))
+            except RuntimeError as error:
+                if self.version >= _CUDA_13:
+                    raise
+                raise RuntimeError(
+                    f"{error} The driver of {self.name} may be too old for code of CUDA 13, which "
+                    f"needs driver 580; the extra 'cuda12' makes code for older ones."
+                ) from None
             return self._do("cuModuleGetFunction", module, entry_name(text).encode())
 
     def launch(self, function: Any, lanes: int, parameters: int, stream: int) -> None:

@@ -107,7 +107,7 @@ def _type_of(argument: Any, *, strided: bool) -> Any:
 def _key(program: Program, types: Sequence[Any], arch: tuple[int, int]) -> str:
     """Return the name of a program in the cache, with a hash of all that it depends on."""
     digest = hashlib.sha256(f"{program.unique} {types} {arch}".encode())
-    for package in ("numba-cuda", "numba", "nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12"):
+    for package in ("numba-cuda", "numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12"):
         with suppress(metadata.PackageNotFoundError):
             digest.update(f"{package} {metadata.version(package)}".encode())
     for name in ("functions.py", "programs.py", "ptx.py"):

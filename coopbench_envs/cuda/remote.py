@@ -128,6 +128,8 @@ class Remote:
         if tensor.dtype not in self._takers:
             self._takers[tensor.dtype] = self._taker(tensor.dtype)
         self._takers[tensor.dtype](tensor)
+        if isinstance(actions, DeviceArray):  # ``Gpu.free`` waits for the launch
+            return
         while self._owners and self._gpu.passed(self._owners[0][0]):
             self._owners.popleft()
         self._owners.append((self._gpu.mark(self._stream), owner))
@@ -155,12 +157,21 @@ class Remote:
         return None, None
 
     def _interfaced(self, interface: Mapping[str, Any]) -> Tensor:
+        if interface.get("mask") is not None:
+            raise ValueError("Actions must be an array without a mask.")
         leader = interface.get("stream")
         if leader is not None and leader != self._stream:
             self._gpu.follow(self._stream, leader)
         dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
         strides = interface.get("strides") or strides_of(shape, dtype.itemsize, "C")
-        return Tensor(interface["data"][0], shape, tuple(strides), dtype, self._gpu.ordinal)
+        address = interface["data"][0]
+        ordinal = self._gpu.place_of(address)
+        if ordinal != self._gpu.ordinal:
+            raise ValueError(
+                f"Actions must lie on cuda:{self._gpu.ordinal}, where the game is; given an array "
+                f"on cuda:{ordinal}."
+            )
+        return Tensor(address, shape, tuple(strides), dtype, ordinal)
 
     def _taker(self, dtype: np.dtype[Any]) -> Callable[[Tensor], None]:
         """Return what copies arrays of this type and any strides to the actions."""
