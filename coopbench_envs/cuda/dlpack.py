@@ -12,8 +12,7 @@ import numpy as np
 __all__ = ["CUDA", "Tensor", "capsule_of", "tensor_in"]
 
 CUDA = 2  # kDLCUDA
-_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
-_KINDS = {code: kind for kind, code in _CODES.items()}
+_KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # of numbers, by their codes
 _NAME = b"dltensor"
 
 
@@ -48,10 +47,9 @@ class _Tensor(ctypes.Structure):
 
 
 class _Managed(ctypes.Structure):
-    pass
+    _fields_ = (("tensor", _Tensor),)  # and what frees it, which is numpy's
 
 
-_Managed._fields_ = (("tensor", _Tensor),)
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
