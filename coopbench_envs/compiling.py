@@ -14,6 +14,8 @@ from typing import Any
 
 import numba
 
+from coopbench_envs.merging import Merging
+
 __all__ = ["bound", "compiled", "entry", "storable"]
 
 PATIENCE = 2.0  # seconds of compiling without a word
@@ -65,11 +67,11 @@ def storable(function: Callable[..., Any], flags: Mapping[str, Any]) -> Any:
     memory then, for this process alone.
     """
     try:
-        dispatcher = numba.njit(cache=True, **flags)(function)
+        dispatcher = numba.njit(cache=True, pipeline_class=Merging, **flags)(function)
     except RuntimeError as error:  # numba found no folder that it may write to
         if "locator" not in str(error):
             raise
-        return numba.njit(**flags)(function)
+        return numba.njit(pipeline_class=Merging, **flags)(function)
     if not numba.config.DISABLE_JIT:  # else it is the function
         cache = dispatcher._cache
         cache.save_overload = functools.partial(_save_if_possible, cache.save_overload)

@@ -14,6 +14,7 @@ import numpy as np
 from numba.core.registry import CPUDispatcher
 
 from coopbench_envs.layouts import Part
+from coopbench_envs.merging import Merging
 from coopbench_envs.scenes import Scene
 
 __all__ = [
@@ -59,7 +60,8 @@ class _Inner(CPUDispatcher):
 
 
 def _inner(function: Callable[..., Any], **flags: Any) -> Any:
-    made = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **flags, **_FLAGS)(function)
+    flags |= _FLAGS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    made = numba.njit(pipeline_class=Merging, **flags)(function)
     if not numba.config.DISABLE_JIT:
         made.__class__ = _Inner
     return made
@@ -262,10 +264,11 @@ class EnvSpec:
     # every agent, also to one that is no longer alive, and it counts once: as the reward of joint
     # control, as ``return``, as ``control.team``.
     common_reward: bool = False
-    # Whether loops over lanes run as vectors if there are few agents (``drivers.FEW_AGENTS``): the
-    # lane lies innermost in memory, every part of a step is played in a block of lanes before the
-    # next, and the number of agents, which must be ``constants.num_agents``, is compiled in. A step
-    # is then also played in lanes whose episode is over, directly before their next one begins.
+    # Whether loops over lanes run as vectors if there are few agents and many lanes (``FEW_AGENTS``
+    # and ``MANY_LANES`` of ``drivers``): the lane lies innermost in memory, every part of a step is
+    # played in a block of lanes before the next, and the number of agents, which must be
+    # ``constants.num_agents``, is compiled in. A step is then also played in lanes whose episode is
+    # over, directly before their next one begins.
     vectorized: bool = False
     scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
     source: str = ""  # publication and section that the model comes from

@@ -22,7 +22,7 @@ from folders import FOLDERS, ROOT, sources
 FAMILIES = "<families of environments>"
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench_envs": (
-        ("reading", "scenes"),
+        ("reading", "scenes", "merging"),
         ("errors", "parameters", "layouts", "roles", "rendering", "arrays", "threads", "compiling"),
         ("foreign_names", "core"),
         ("drivers", "elementary"),

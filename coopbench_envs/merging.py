@@ -1,0 +1,257 @@
+"""Merging: the code of kernels in the place of their calls, before a function is compiled.
+
+Numba does the same for functions with ``inline="always"``, but copies all of a function twice at
+each call on each level, and keeps a variable for every argument of a call, most of which hold all
+arrays of an environment. Here a kernel is read once, and its parameters become the caller's
+variables: small games compile in half the time.
+"""
+
+import copy
+import inspect
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from numba.core import compiler, ir
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.dispatcher import Dispatcher
+from numba.core.ir_utils import (
+    build_definitions,
+    get_definition,
+    guard,
+    replace_vars,
+    resolve_func_from_module,
+    simplify_CFG,
+)
+from numba.core.postproc import PostProcessor
+from numba.core.untyped_passes import IRProcessing, LiteralUnroll
+
+__all__ = ["Merging"]
+
+
+class Merging(compiler.CompilerBase):
+    """Numba's compiler, with kernels merged as soon as the source has been read."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return what is done to a function, in order."""
+        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_MergeKernels, IRProcessing)
+        passes.add_pass_after(_ReadFieldsOnce, LiteralUnroll)
+        passes.finalize()
+        return [passes]
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _MergeKernels(FunctionPass):
+    _name = "merge_kernels"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Merge all kernels into the function; return whether there are any."""
+        modified = _merge(state.func_ir, {})
+        if modified:
+            PostProcessor(state.func_ir).run()
+        return modified
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _ReadFieldsOnce(FunctionPass):
+    _name = "read_fields_once"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Take the fields of parameters, which never change, where the function begins."""
+        _read_fields_once(state.func_ir)
+        return True
+
+
+def _merge(caller: Any, kernels: dict[Any, Any]) -> bool:
+    """Merge all kernels into ``caller``; return whether there are any.
+
+    ``kernels`` are those that have been read, with the kernels that they call merged into them.
+    """
+    parameters = _parameters(caller)
+    labels, numbers = itertools.count(max(caller.blocks) + 1), itertools.count()
+    blocks = {}
+    for label, block in caller.blocks.items():
+        blocks[label] = current = ir.Block(block.scope, block.loc)
+        for statement in block.body:
+            function = _kernel(caller, statement)
+            if function is None:
+                current.append(statement)
+                continue
+            if function not in kernels:
+                kernels[function] = compiler.run_frontend(function)
+                _merge(kernels[function], kernels)
+            after = ir.Block(block.scope, statement.loc)
+            arguments = _arguments(caller, function, statement.value, parameters)
+            copied = _copied(kernels[function], arguments, statement, after, labels, numbers)
+            current.append(ir.Jump(min(copied), statement.loc))
+            blocks |= copied
+            current = after
+    if len(blocks) == len(caller.blocks):
+        return False
+    caller.blocks = simplify_CFG(blocks)
+    caller._definitions = build_definitions(caller.blocks)
+    return True
+
+
+def _read_fields_once(function: Any) -> None:
+    """Read fields of parameters in the first block, and leave out copies of parameters."""
+    parameters, number = _parameters(function), _assignments(function)
+    same: dict[str, Any] = {}  # the variable that another one equals, by the other's name
+    for statement in _assigning(function):
+        if isinstance(statement.value, ir.Var) and number[statement.target.name] == 1:
+            source = guard(get_definition, function, statement.value, lhs_only=True)
+            if isinstance(source, ir.Var) and source.name in parameters:
+                same[statement.target.name] = source
+    _leave_out(function, same)
+
+    same, fields = {}, {}
+    first = function.blocks[min(function.blocks)]
+    for statement in _assigning(function):
+        value = statement.value
+        is_read = isinstance(value, ir.Expr) and value.op == "getattr"
+        if is_read and value.value.name in parameters and number[statement.target.name] == 1:
+            name = f"{value.value.name}.{value.attr}"
+            if name not in fields:
+                fields[name] = ir.Assign(value, first.scope.define(name, value.loc), value.loc)
+            same[statement.target.name] = fields[name].target
+    _leave_out(function, same)
+    arguments = [isinstance(getattr(s, "value", None), ir.Arg) for s in first.body]
+    begin = len(arguments) - arguments[::-1].index(True) if any(arguments) else 0
+    first.body[begin:begin] = fields.values()
+    function._definitions = build_definitions(function.blocks)
+
+
+def _leave_out(function: Any, same: dict[str, Any]) -> None:
+    """Leave out variables that are the ``same`` as others, by name."""
+    for block in function.blocks.values():
+        block.body = [
+            s for s in block.body if not (isinstance(s, ir.Assign) and s.target.name in same)
+        ]
+    replace_vars(function.blocks, same)
+
+
+def _assigning(function: Any) -> Iterator[Any]:
+    """Yield all assignments in ``function``."""
+    for block in function.blocks.values():
+        yield from block.find_insts(ir.Assign)
+
+
+def _assignments(function: Any) -> Counter[str]:
+    """How often each variable is assigned to in the source of ``function``, by name."""
+    return Counter(statement.target.name for statement in _assigning(function))
+
+
+def _parameters(function: Any) -> set[str]:
+    """Names of the parameters that ``function`` never assigns to."""
+    number = _assignments(function)
+    return {name for name in function.arg_names if number[name] == 1}
+
+
+def _kernel(caller: Any, statement: Any) -> Any:
+    """Return the Python function of the kernel that ``statement`` calls, or None."""
+    call = getattr(statement, "value", None)
+    if not isinstance(call, ir.Expr) or call.op != "call" or call.vararg or call.varkwarg:
+        return None
+    definition = guard(get_definition, caller, call.func)
+    if isinstance(definition, ir.Expr) and definition.op == "getattr":
+        value = guard(resolve_func_from_module, caller, definition)
+    else:
+        value = getattr(definition, "value", None)
+    if isinstance(value, Dispatcher) and value.targetoptions.get("inline") == "always":
+        return value.py_func
+    return None
+
+
+def _arguments(caller: Any, function: Any, call: Any, parameters: set[str]) -> list[Any]:
+    """Return what ``function`` is called with, in the order of its parameters.
+
+    That are variables, those of the caller's ``parameters`` where it passes one on, and constants.
+    """
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*call.args, **dict(call.kws))
+    except TypeError as error:
+        takes = f"{function.__name__}{signature}"
+        raise TypeError(f"{takes} is called wrongly in {call.loc}: {error}.") from None
+    bound.apply_defaults()
+    values = []
+    for value in bound.arguments.values():
+        if isinstance(value, ir.Var):
+            definition = guard(get_definition, caller, value, lhs_only=True)
+            passed_on = isinstance(definition, ir.Var) and definition.name in parameters
+            values.append(definition if passed_on else value)
+        else:
+            values.append(ir.Const(value, call.loc))
+    return values
+
+
+def _copied(
+    kernel: Any,
+    arguments: list[Any],
+    call: Any,
+    after: Any,
+    labels: Iterator[int],
+    numbers: Iterator[int],
+) -> dict[int, Any]:
+    """Return copies of a kernel's blocks, and the block ``after`` the ``call``, by their labels."""
+    moved = {label: next(labels) for label in sorted(kernel.blocks)}
+    end = next(labels)
+    variables = {}
+    for name in _parameters(kernel):
+        value = arguments[kernel.arg_names.index(name)]
+        if isinstance(value, ir.Var):
+            variables[name] = value
+
+    def caller_variable(variable: Any) -> Any:
+        """Return the caller's variable for a ``variable`` of the kernel."""
+        name = variable.name
+        if name not in variables:
+            unique = f"{name.partition('~')[0]}~{next(numbers)}"
+            variables[name] = after.scope.define(unique, variable.loc)
+        return variables[name]
+
+    copies = {}
+    for label, block in kernel.blocks.items():
+        copies[moved[label]] = copied = ir.Block(after.scope, block.loc)
+        for statement in block.body:
+            if isinstance(statement, ir.Return):
+                copied.append(ir.Assign(caller_variable(statement.value), call.target, call.loc))
+                copied.append(ir.Jump(end, call.loc))
+            elif not isinstance(getattr(statement, "value", None), ir.Arg):
+                copied.append(_renamed(statement, caller_variable, moved))
+            elif statement.target.name not in variables:
+                value = arguments[statement.value.index]
+                copied.append(ir.Assign(value, caller_variable(statement.target), statement.loc))
+    copies[end] = after
+    return copies
+
+
+def _renamed(value: Any, variable_of: Callable[[Any], Any], moved: dict[int, int]) -> Any:
+    """Return a copy of a statement, or of a part of one, with other variables and labels."""
+    if isinstance(value, ir.Var):
+        return variable_of(value)
+    if isinstance(value, ir.Jump):
+        return ir.Jump(moved[value.target], value.loc)
+    if isinstance(value, ir.Branch):
+        return ir.Branch(
+            variable_of(value.cond), moved[value.truebr], moved[value.falsebr], value.loc
+        )
+    if isinstance(value, ir.Inst):
+        renamed = object.__new__(type(value))
+        renamed.__dict__.update(
+            {k: _renamed(v, variable_of, moved) for k, v in value.__dict__.items()}
+        )
+        return renamed
+    if isinstance(value, dict):
+        return {key: _renamed(part, variable_of, moved) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_renamed(part, variable_of, moved) for part in value)
+    return copy.copy(value) if isinstance(value, ir.Const) else value

@@ -1,0 +1,135 @@
+"""Kernels merged into a compiled function, against the same function in Python."""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pytest
+import toy_squad
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba.core import compiler, ir
+
+from coopbench_envs import core, drivers
+from coopbench_envs.core import kernel, routine
+from coopbench_envs.merging import Merging, _merge, _read_fields_once
+
+
+class Pair(NamedTuple):
+    numbers: np.ndarray
+    shift: int
+    rng: np.ndarray
+
+
+@kernel
+def raised(x, n):
+    """Assign to both parameters."""
+    x += n
+    n = 2 * x
+    return x - n
+
+
+@kernel
+def clipped(x, low=-3, high=4):
+    if x < low:
+        return low
+    if x > high:
+        return high
+    return x
+
+
+@kernel
+def swapped(y, x):
+    """Call with the names of the parameters the other way round."""
+    return raised(x, y) - 3 * clipped(high=x, x=y)
+
+
+@kernel
+def largest(pair, last):
+    best = pair.numbers[0]
+    for k in range(last):
+        if pair.numbers[k] < 0:
+            continue
+        if pair.numbers[k] > 100:
+            break
+        best = max(best, clipped(pair.numbers[k], high=50))
+    return best
+
+
+@kernel
+def write(pair, k, value):
+    pair.numbers[k] = value + pair.shift
+
+
+@routine
+def total(pair):
+    result = 0
+    for k in range(pair.numbers.shape[0]):
+        result += clipped(pair.numbers[k])
+    return result
+
+
+def game(pair, x, y):
+    kept = 0
+    for k in range(3):
+        if k > 0:
+            x = raised(x, kept) + int(9.0 * core.uniform(pair.rng, 0))
+        kept = x  # what the next round still needs
+        y = swapped(x, y)
+        x = swapped(y, x)
+        x = clipped(raised(x, x), -30, 30)
+        write(pair, k, x)
+    copy = pair
+    return x, y, kept, largest(copy, pair.numbers.shape[0]), total(copy)
+
+
+compiled_game = numba.njit(pipeline_class=Merging, error_model="numpy")(game)
+small = st.integers(-120, 120)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(small, min_size=3, max_size=6), small, small, small)
+def test_merged_kernels_do_what_python_does(numbers, shift, x, y):
+    results = []
+    for play in (game, compiled_game):
+        pair = Pair(np.array(numbers), shift, np.zeros(1, np.uint64))
+        results.append((*map(int, play(pair, x, y)), *pair.numbers.tolist()))
+    assert results[0] == results[1]
+
+
+def merged(function):
+    caller = compiler.run_frontend(function)
+    _merge(caller, {})
+    _read_fields_once(caller)
+    return caller
+
+
+TOY = drivers.driver(toy_squad.SPEC.kernels, discrete=True, common=True).py_func
+
+
+@pytest.mark.parametrize(("function", "tuples"), [(game, {"pair"}), (TOY, {"p", "s", "c"})])
+def test_no_kernel_is_called_and_no_tuple_of_arrays_copied(function, tuples):
+    caller = merged(function)
+    assignments = [s for block in caller.blocks.values() for s in block.find_insts(ir.Assign)]
+    definitions = {s.target.name: s.value for s in assignments}
+    reads = []
+    for statement in assignments:
+        value = statement.value
+        assert not (isinstance(value, ir.Var) and value.name in tuples)
+        if isinstance(value, ir.Expr) and value.op == "call":
+            called = getattr(definitions.get(value.func.name), "value", None)
+            assert getattr(called, "targetoptions", {}).get("inline") != "always"
+        if isinstance(value, ir.Expr) and value.op == "getattr" and value.value.name in tuples:
+            reads.append((value.value.name, value.attr))
+    assert len(reads) == len(set(reads)) > len(tuples)
+    first = caller.blocks[min(caller.blocks)]
+    assert all(any(s.value is definitions[f"{a}.{b}"] for s in first.body[:-1]) for a, b in reads)
+
+
+def test_a_kernel_called_with_too_much_is_named():
+    @numba.njit(pipeline_class=Merging)
+    def play(x):
+        return raised(x, x, x)
+
+    with pytest.raises(TypeError, match=r"raised\(x, n\) .*too many positional arguments"):
+        play(1)
