@@ -11,6 +11,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match, seating
 from coopbench.baselines.player import Player
 from coopbench.protocol.loading import protocol_files
+from coopbench_envs.drivers import MANY_LANES
 
 __all__ = ["compilations", "environments", "learners", "policies", "protocols", "warmup"]
 
@@ -73,9 +74,10 @@ def compilations() -> dict[str, Callable[[], None]]:
 
 
 def _play_environment(env_id: str) -> None:
-    engine = coopbench_envs.Engine(env_id)
-    engine.reset(np.zeros(1, np.uint64))
-    engine.global_state()
+    for lanes in (1, MANY_LANES):  # small games have code of their own for many lanes
+        engine = coopbench_envs.Engine(env_id, lanes)
+        engine.reset(np.arange(lanes))
+        engine.global_state()
 
 
 def _play_policy(policy: str, env_id: str) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "DISABLED",
     "FEW_AGENTS",
     "LOOK",
+    "MANY_LANES",
     "NEXT_STEP",
     "RENEW",
     "RESET",
@@ -79,6 +80,10 @@ lane: Any = None  # type of a lane's number
 # Up to so many agents a vectorized environment is played in blocks of lanes, and their number is
 # compiled in. With more the observations, which are rows of an agent, would be the slow part.
 FEW_AGENTS = 8
+
+# From so many lanes on. Fewer are played as fast lane by lane, by code that takes half as long to
+# compile and is the same for every number of agents.
+MANY_LANES = 8
 
 # Lanes whose state stays in the cache from one part of a step to the next.
 _BLOCK = 128

@@ -16,6 +16,7 @@ from coopbench_envs.drivers import (
     DISABLED,
     FEW_AGENTS,
     LOOK,
+    MANY_LANES,
     NEXT_STEP,
     RENEW,
     RESET,
@@ -104,7 +105,8 @@ class Engine:
         self.observation_spaces = [self.spec.observation_space(self.constants, a) for a in seats]
         self.action_spaces = [self.spec.action_space(self.constants, a) for a in seats]
         self._check_agents()
-        self._in_blocks = self.spec.vectorized and len(self.agents) <= FEW_AGENTS
+        fits = len(self.agents) <= FEW_AGENTS and lanes >= MANY_LANES
+        self._in_blocks = self.spec.vectorized and fits and order != "C"
         self.order = order or ("F" if self._in_blocks or ordinal is not None else "C")
         # What learners read lies in rows, one for each agent.
         self._row_order = order or ("C" if ordinal is None else "F")

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbench_envs import Engine, ids, spec
+from coopbench_envs.drivers import MANY_LANES
 from coopbench_envs.engine import DISABLED
 
 FOLDER = Path(__file__).parent / "golden" / "coopetition"
@@ -133,17 +134,17 @@ def test_recorded_returns_of_constants(name, level):
 
 @pytest.mark.parametrize("name", GAMES)
 def test_recorded_trajectories_on_gymnasium_and_vector(name):
-    """The same recording through the faces: rewards of every agent, float64."""
+    """The same recording through the faces, with enough lanes for blocks: rewards, float64."""
     sequence = _record(name)[2]
     single = gymnasium.make(f"coopbench/{name}", **sequence["kwargs"]).unwrapped
-    many = gymnasium.make_vec(f"coopbench/{name}", num_envs=2, **sequence["kwargs"])
+    many = gymnasium.make_vec(f"coopbench/{name}", num_envs=MANY_LANES, **sequence["kwargs"])
     start = {k: v for k, v in sequence["initial"].items() if k == "gamma"}
     single.reset(seed=0, options={"state": start})
     many.reset(seed=0, options={"state": start})
     for t in range(len(sequence["steps"]["rewards"])):
         actions = np.array(sequence["steps"]["actions"][t])[:, None]
         *_, info = single.step(actions)
-        *_, infos = many.step(np.stack([actions, actions]))
+        *_, infos = many.step(np.stack([actions] * MANY_LANES))
         expected = sequence["steps"]["rewards"][t]
         np.testing.assert_allclose(info["rewards"], expected, **CLOSE)
         np.testing.assert_allclose(infos["rewards"][1], expected, **CLOSE)

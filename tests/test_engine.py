@@ -361,9 +361,7 @@ def test_a_step_in_parts_is_that_of_one_kernel_in_every_lane(monkeypatch):
     assert len(set(parts.control.episode)) > 1
 
 
-@pytest.mark.parametrize(
-    "env_id", [SQUAD, "coopbench/TrustDilemma-v1", "coopbench/CoalitionFormation-v0"]
-)
+@pytest.mark.parametrize("env_id", [SQUAD, "coopbench/TrustDilemma-v1"])
 def test_the_lane_may_lie_innermost_in_memory(env_id):
     one, other, usual = (
         played(env_id, 12, SAME_STEP, order=order, horizon=5) for order in ("C", "F", None)

@@ -82,15 +82,16 @@ def test_vector_next_step(env_id, reference, sharing, extra, threads):
 
 def test_vector_same_step(env_id):
     """SAME_STEP returns the next episode's first observation and keeps the last one aside."""
-    many = gymnasium.make_vec(env_id, num_envs=LANES, autoreset_mode="SameStep", **SHORT)
+    many = gymnasium.make_vec(env_id, num_envs=LANES + 70, autoreset_mode="SameStep", **SHORT)
     actions = _actions(env_id)
+    filler = np.repeat(actions[:, :1], 70, axis=1)
     obs, _ = many.reset(seed=SEED)
     singles = [gymnasium.make(env_id, **SHORT).unwrapped for _ in range(LANES)]
     for lane, env in enumerate(singles):
         env.reset(seed=SEED + lane)
     ended = 0
     for t in range(STEPS):
-        obs, _, terminated, truncated, infos = many.step(actions[t])
+        obs, _, terminated, truncated, infos = many.step(np.concatenate([actions[t], filler[t]], 0))
         for lane, env in enumerate(singles):
             expected = env.step(actions[t, lane])
             np.testing.assert_array_equal(infos["rewards"][lane], expected[4]["rewards"])
