@@ -14,7 +14,7 @@ import numpy as np
 from numba.core.registry import CPUDispatcher
 
 from coopbench_envs.layouts import Part
-from coopbench_envs.merging import Merging
+from coopbench_envs.merging import MergingInner
 from coopbench_envs.scenes import Scene
 
 __all__ = [
@@ -61,7 +61,7 @@ class _Inner(CPUDispatcher):
 
 def _inner(function: Callable[..., Any], **flags: Any) -> Any:
     flags |= _FLAGS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    made = numba.njit(pipeline_class=Merging, **flags)(function)
+    made = numba.njit(pipeline_class=MergingInner, **flags)(function)
     if not numba.config.DISABLE_JIT:
         made.__class__ = _Inner
     return made
