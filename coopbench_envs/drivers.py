@@ -81,8 +81,8 @@ lane: Any = None  # type of a lane's number
 # compiled in. With more the observations, which are rows of an agent, would be the slow part.
 FEW_AGENTS = 8
 
-# From so many lanes on. Fewer are played as fast lane by lane, by code that takes half as long to
-# compile and is the same for every number of agents.
+# From so many lanes on. With fewer, blocks gain little (calls of seven lanes take 2 to 25 % less
+# time, of one lane up to 13 % more), and code for one lane serves every number of agents.
 MANY_LANES = 8
 
 # Lanes whose state stays in the cache from one part of a step to the next.

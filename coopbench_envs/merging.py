@@ -46,7 +46,7 @@ class Merging(compiler.CompilerBase):
 class MergingInner(Merging):
     """The compiler of functions that only other compiled functions call.
 
-    They are optimised as a whole with their callers, and here only one by one.
+    They are optimised again with their callers, so most passes of LLVM over modules are left out.
     """
 
     def define_pipelines(self) -> list[Any]:
@@ -62,7 +62,7 @@ class _InnerLibrary(JITCodeLibrary):
     """The machine code of such a function."""
 
     def _optimize_final_module(self) -> None:
-        # What numba does first of two: the second takes a third of the time to compile Routing.
+        # The first of numba's two runs. The second takes a quarter of the time to compile Routing.
         code = self._codegen
         passes = code._module_pass_manager(
             loop_vectorize=code._loopvect, slp_vectorize=False, opt=code._opt_level, cost="cheap"
@@ -71,12 +71,16 @@ class _InnerLibrary(JITCodeLibrary):
         manager.run(self._final_module, *builder)
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _MergeKernels(FunctionPass):
-    _name = "merge_kernels"
+class _Pass(FunctionPass):
+    """What is done to a function; numba declares the constructor abstract."""
 
     def __init__(self) -> None:
-        FunctionPass.__init__(self)
+        super().__init__()
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _MergeKernels(_Pass):
+    _name = "merge_kernels"
 
     def run_pass(self, state: Any) -> bool:
         """Merge all kernels into the function; return whether there are any."""
@@ -87,11 +91,8 @@ class _MergeKernels(FunctionPass):
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class _ReadFieldsOnce(FunctionPass):
+class _ReadFieldsOnce(_Pass):
     _name = "read_fields_once"
-
-    def __init__(self) -> None:
-        FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
         """Take the fields of parameters, which never change, where the function begins."""

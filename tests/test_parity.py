@@ -32,11 +32,12 @@ def reference():
     return of
 
 
-def _actions(env_id):
-    """Actions (steps, lanes, agents, ...) that every face plays."""
+def _actions(env_id, lanes=LANES):
+    """Actions (steps, lanes, agents, ...) that every face plays; further lanes play the first's."""
     env = gymnasium.make(env_id, **SHORT).unwrapped
     env.action_space.seed(11)
-    return np.array([[env.action_space.sample() for _ in range(LANES)] for _ in range(STEPS)])
+    drawn = np.array([[env.action_space.sample() for _ in range(LANES)] for _ in range(STEPS)])
+    return np.concatenate([drawn, np.repeat(drawn[:, :1], lanes - LANES, axis=1)], axis=1)
 
 
 def _single(env_id, seed, lane):
@@ -67,13 +68,12 @@ def _same(row, obs, rewards, terminated, truncated):
 def test_vector_next_step(env_id, reference, sharing, extra, threads):
     """Whatever the number of lanes and threads, lane i is the environment seeded s + i."""
     many = gymnasium.make_vec(env_id, num_envs=LANES + extra, threads=threads, **SHORT)
-    actions = _actions(env_id)
-    filler = np.repeat(actions[:, :1], extra, axis=1)
+    actions = _actions(env_id, LANES + extra)
     obs, _ = many.reset(seed=SEED)
     for lane in range(LANES):
         np.testing.assert_array_equal(reference(env_id)[lane][0][0], obs[lane])
     for t in range(STEPS):
-        obs, _, terminated, truncated, infos = many.step(np.concatenate([actions[t], filler[t]], 0))
+        obs, _, terminated, truncated, infos = many.step(actions[t])
         for lane in range(LANES):
             row = reference(env_id)[lane][t + 1]
             rewards = infos["rewards"][lane]
@@ -83,15 +83,14 @@ def test_vector_next_step(env_id, reference, sharing, extra, threads):
 def test_vector_same_step(env_id):
     """SAME_STEP returns the next episode's first observation and keeps the last one aside."""
     many = gymnasium.make_vec(env_id, num_envs=LANES + 70, autoreset_mode="SameStep", **SHORT)
-    actions = _actions(env_id)
-    filler = np.repeat(actions[:, :1], 70, axis=1)
+    actions = _actions(env_id, LANES + 70)
     obs, _ = many.reset(seed=SEED)
     singles = [gymnasium.make(env_id, **SHORT).unwrapped for _ in range(LANES)]
     for lane, env in enumerate(singles):
         env.reset(seed=SEED + lane)
     ended = 0
     for t in range(STEPS):
-        obs, _, terminated, truncated, infos = many.step(np.concatenate([actions[t], filler[t]], 0))
+        obs, _, terminated, truncated, infos = many.step(actions[t])
         for lane, env in enumerate(singles):
             expected = env.step(actions[t, lane])
             np.testing.assert_array_equal(infos["rewards"][lane], expected[4]["rewards"])
