@@ -55,6 +55,12 @@ class _Inner(CPUDispatcher):
         plain = [numba.types.unliteral(argument) for argument in args]
         return super().get_call_template(plain, kws)
 
+    def add_overload(self, cres: Any) -> None:
+        """Keep what was compiled for other compiled functions; without machine code."""
+        cres = cres._replace(entry_point=object())
+        self.targetctx.insert_user_function(cres.entry_point, cres.fndesc, [cres.library])
+        self.overloads[tuple(cres.signature.args)] = cres
+
     def __call__(self, *arguments: Any) -> Any:
         return self.py_func(*arguments)
 

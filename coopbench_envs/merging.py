@@ -11,9 +11,9 @@ import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from numba.core import compiler, ir
+from numba.core import compiler, ir, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.dispatcher import Dispatcher
@@ -26,9 +26,14 @@ from numba.core.ir_utils import (
     simplify_CFG,
 )
 from numba.core.postproc import PostProcessor
-from numba.core.untyped_passes import IRProcessing, LiteralUnroll
+from numba.core.typed_passes import NopythonRewrites
+from numba.core.typing import Context
+from numba.core.untyped_passes import InlineClosureLikes, IRProcessing, LiteralUnroll
 
 __all__ = ["Merging", "MergingInner"]
+
+
+_CONSTANTS = (ir.Global, ir.FreeVar, ir.Const)
 
 
 class Merging(compiler.CompilerBase):
@@ -37,9 +42,15 @@ class Merging(compiler.CompilerBase):
     def define_pipelines(self) -> list[Any]:
         """Return what is done to a function, in order."""
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [
+            (_InlineClosures if step is InlineClosureLikes else step, what)
+            for step, what in passes.passes
+            if step is not NopythonRewrites  # for expressions of whole arrays, which allocate
+        ]
         passes.add_pass_after(_MergeKernels, IRProcessing)
         passes.add_pass_after(_ReadFieldsOnce, LiteralUnroll)
         passes.finalize()
+        self.state.typingctx = _Typing(self.state.typingctx)
         return [passes]
 
 
@@ -54,8 +65,34 @@ class MergingInner(Merging):
         state = self.state
         state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
         state.library.__class__ = _InnerLibrary
-        state.library.enable_object_caching()
+        state.flags.no_compile = True
         return super().define_pipelines()
+
+
+class _Typing(Context):
+    """Numba's typing context, with a memory of what operators and built-in functions return.
+
+    Numba tries all versions of an operator at each of its uses, a quarter of the time to compile
+    small games.
+    """
+
+    _resolved: ClassVar[dict[Any, Any]] = {}
+
+    def __init__(self, context: Context) -> None:
+        self.__dict__ = context.__dict__
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """Return the signature of ``func`` for arguments of these types; None if there is none."""
+        built_in = isinstance(func, types.Function) or not isinstance(func, types.Type)
+        if kws or not built_in or not all(isinstance(a, types.Type) for a in args):
+            return super().resolve_function_type(func, args, kws)
+        call = func, tuple(args)
+        if call not in self._resolved:
+            signature = super().resolve_function_type(func, args, kws)
+            if signature is None:
+                return None
+            self._resolved[call] = signature
+        return self._resolved[call]
 
 
 class _InnerLibrary(JITCodeLibrary):
@@ -69,6 +106,10 @@ class _InnerLibrary(JITCodeLibrary):
         )
         manager, *builder = passes if isinstance(passes, tuple) else (passes,)  # by numba's version
         manager.run(self._final_module, *builder)
+
+    def _finalize_final_module(self) -> None:
+        # No machine code: nobody calls the function by itself.
+        self._finalized = True
 
 
 class _Pass(FunctionPass):
@@ -88,6 +129,18 @@ class _MergeKernels(_Pass):
         if modified:
             PostProcessor(state.func_ir).run()
         return modified
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _InlineClosures(InlineClosureLikes):
+    _name = "inline_closures"
+
+    def run_pass(self, state: Any) -> bool:
+        """Merge functions that are defined inside the function; most have none."""
+        blocks = state.func_ir.blocks.values()
+        if not any(True for block in blocks for _ in block.find_exprs("make_function")):
+            return False
+        return bool(super().run_pass(state))
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -194,7 +247,7 @@ def _kernel(caller: Any, statement: Any) -> Any:
     if isinstance(definition, ir.Expr) and definition.op == "getattr":
         value = guard(resolve_func_from_module, caller, definition)
     else:
-        value = getattr(definition, "value", None)
+        value = definition.value if isinstance(definition, _CONSTANTS) else None
     if isinstance(value, Dispatcher) and value.targetoptions.get("inline") == "always":
         return value.py_func
     return None

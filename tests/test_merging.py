@@ -61,6 +61,14 @@ def write(pair, k, value):
     pair.numbers[k] = value + pair.shift
 
 
+@kernel
+def moved(x, by):
+    def shifted(y):
+        return y + by
+
+    return shifted(shifted(x))
+
+
 @routine
 def total(pair):
     result = 0
@@ -124,6 +132,14 @@ def test_no_kernel_is_called_and_no_tuple_of_arrays_copied(function, tuples):
     assert len(reads) == len(set(reads)) > len(tuples)
     first = caller.blocks[min(caller.blocks)]
     assert all(any(s.value is definitions[f"{a}.{b}"] for s in first.body[:-1]) for a, b in reads)
+
+
+def test_a_kernel_may_define_functions():
+    @numba.njit(pipeline_class=Merging)
+    def play(x):
+        return moved(x, 3) + moved(x, x)
+
+    assert play(10) == 46
 
 
 def test_a_kernel_called_with_too_much_is_named():
