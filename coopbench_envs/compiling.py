@@ -171,9 +171,19 @@ def _sources(module: str) -> set[Path]:
         file = _file(name) if name.partition(".")[0] in packages else None
         if file is not None and file not in files:
             files.add(file)
-            for node in _statements(ast.parse(file.read_bytes()).body):
+            for node in _imports(file, file.stat().st_mtime_ns):
                 queue += _imported(node)
     return files
+
+
+@functools.cache
+def _imports(file: Path, changed: int) -> list[ast.Import | ast.ImportFrom]:
+    """Return the import statements of a file that was last ``changed`` at that time.
+
+    Most files are imported by many modules, and parsing them is most of the time of a hash.
+    """
+    statements = _statements(ast.parse(file.read_bytes()).body)
+    return [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -203,11 +213,11 @@ def _file(module: str) -> Path | None:
     return next((path for path in files if path.is_file()), None)
 
 
-def _imported(node: ast.AST) -> list[str]:
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     """Modules that an import statement may take functions or numbers from."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    if not isinstance(node, ast.ImportFrom) or node.module is None:
+    if node.module is None:
         return []
     parts = [f"{node.module}.{alias.name}" for alias in node.names]
     modules = [part for part in parts if _file(part) is not None]
