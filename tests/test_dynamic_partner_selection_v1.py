@@ -26,7 +26,8 @@ FIXED = {
 
 def _game(num_agents, lanes=1, **parameters):
     """Lanes seeded 0, 1, ... in good times that stay, without noise."""
-    engine = Engine(NAME, lanes, num_agents=num_agents, **(FIXED | parameters))
+    # Lane by lane, by code that is compiled once for all numbers of agents.
+    engine = Engine(NAME, lanes, order="C", num_agents=num_agents, **(FIXED | parameters))
     times = {"good": np.True_, "productivity": np.float64(1.8)}
     engine.reset(np.arange(lanes, dtype=np.uint64), state=times)
     return engine

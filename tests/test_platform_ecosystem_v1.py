@@ -286,7 +286,7 @@ def test_steady_is_who_would_deal_with_a_full_record():
 )
 def test_any_play(developers, seed, outside, wait):
     rules = {"outside": outside, "wait": wait, "num_developers": developers}
-    engine = Engine("PlatformEcosystem-v1", 8, **rules)
+    engine = Engine("PlatformEcosystem-v1", 8, order="C", **rules)  # compiled once for all sizes
     engine.reset(np.arange(8) + seed)
     random, moves, steps = np.random.default_rng(seed), np.zeros(8), 15
     for _ in range(steps):
