@@ -1,5 +1,6 @@
 """Parameters as data: what a user may write, checked once, with errors that say what to do."""
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -106,7 +107,7 @@ def named(kind: str, name: str, table: Mapping[str, Any], where: str = "") -> An
 
 def describe(params: type) -> dict[str, tuple[str, Any, Allowed]]:
     """Map each parameter of a ``Params`` class to (type name, default, allowed)."""
-    hints = get_type_hints(params, include_extras=True)
+    hints = _hints(params)
     defaults = getattr(params, "_field_defaults", {})
     rows = {}
     for name, hint in hints.items():
@@ -122,13 +123,19 @@ def resolve(params: type, chosen: Mapping[str, Any], where: str) -> Any:
         TypeError: a key is unknown; the message names the nearest parameter.
         ValueError: a value has the wrong type or lies outside what is allowed.
     """
-    hints = get_type_hints(params, include_extras=True)
+    hints = _hints(params)
     values = {}
     for name, value in chosen.items():
         if name not in hints:
             raise TypeError(unknown("parameter", name, hints, where))
         values[name] = _checked(name, value, hints[name], where)
     return params(**values)
+
+
+@functools.cache
+def _hints(params: type) -> dict[str, Any]:
+    """Return the annotations of a ``Params`` class; to read a protocol asks thousands of times."""
+    return get_type_hints(params, include_extras=True)
 
 
 _WORDS = {dict: "a mapping", tuple: "a list", str: "text"}
