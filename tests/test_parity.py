@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 import coopbench_envs
 from coopbench_envs import Engine
+from coopbench_envs.drivers import MANY_LANES
 
 LANES, STEPS, SEED = 3, 40, 7
 IDS = coopbench_envs.ids()  # with the toys of conftest.py
@@ -281,13 +282,18 @@ def test_reset_forgets_everything(env_id):
         np.testing.assert_array_equal(value, fresh.get_state()[name], err_msg=name)
 
 
-def _short_play(env_id, steps):
-    """Observations, rewards and final state of a few steps, by name."""
-    engine = Engine(env_id, 2, **SHORT)
-    engine.reset(np.array([SEED, SEED + 1]))
+def _short_play(env_id):
+    """Observations, rewards and final state of a few steps, by name.
+
+    An episode ends on the way. In blocks of lanes a step after the last one is played, too, which
+    without a compiler raises IndexError where it leaves the arrays.
+    """
+    lanes = MANY_LANES if coopbench_envs.spec(env_id).vectorized else 2
+    engine = Engine(env_id, lanes, horizon=3)
+    engine.reset(SEED + np.arange(lanes, dtype=np.uint64))
     low_high = np.random.default_rng(0)
     values = {"obs_0": engine.control.obs.copy()}
-    for t in range(1, steps + 1):
+    for t in range(1, 6):
         if engine.discrete:
             actions = low_high.integers(0, engine.action_spaces[0].n, engine.actions.shape)
         else:
@@ -312,7 +318,7 @@ def played_as_python(tmp_path_factory):
         "import sys, warnings; warnings.simplefilter('ignore'); sys.path.insert(0, sys.argv[1]);"
         "import coopbench_envs, numba, numpy as np; assert numba.config.DISABLE_JIT;"
         "from conftest import IDS; from test_parity import _short_play;"
-        "[np.savez(f'{sys.argv[2]}/{k}.npz', **_short_play(name, 4)) for k, name in enumerate(IDS)]"
+        "[np.savez(f'{sys.argv[2]}/{k}.npz', **_short_play(name)) for k, name in enumerate(IDS)]"
     )
     subprocess.run(
         [sys.executable, "-c", script, str(Path(__file__).parent), str(folder)],
@@ -325,7 +331,7 @@ def played_as_python(tmp_path_factory):
 def test_compiled_equals_python(env_id, played_as_python):
     """The kernels mean the same without numba: the compiler invents and drops nothing."""
     python = np.load(played_as_python / f"{IDS.index(env_id)}.npz")
-    compiled = _short_play(env_id, 4)
+    compiled = _short_play(env_id)
     assert set(python.files) == set(compiled)
     for name, value in compiled.items():
         # Python computes powers by its library, which may differ in the last digit.
@@ -338,14 +344,14 @@ def test_another_processor_gives_the_same_bits(tmp_path):
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import numba, numpy as np;"
         "assert numba.config.CPU_NAME == 'generic'; from test_parity import _short_play;"
-        "np.savez(sys.argv[2], **_short_play(sys.argv[3], 4))"
+        "np.savez(sys.argv[2], **_short_play(sys.argv[3]))"
     )
     subprocess.run(
         [sys.executable, "-c", script, str(Path(__file__).parent), str(target), env_id],
         env=os.environ | {"NUMBA_CPU_NAME": "generic"},
         check=True,
     )
-    generic, here = np.load(target), _short_play(env_id, 4)
+    generic, here = np.load(target), _short_play(env_id)
     assert set(generic.files) == set(here)
     for name, value in here.items():
         np.testing.assert_array_equal(generic[name], value, err_msg=name)
