@@ -147,13 +147,6 @@ def rows(
         yield [comparison.what, name, pair.first, pair.second, pair.ratio]
 
 
-def merged(table: speed.Table | None, measured: list[list[speed.Cell]]) -> list[list[speed.Cell]]:
-    """Return the rows of a stored table with those measured now in their place, in order."""
-    rows = {identity(row): row for row in [*(table.rows if table else ()), *measured]}
-    keys = ((comparison.what, comparison.name) for comparison in COMPARISONS)
-    return [list(rows[key]) for key in keys if key in rows]
-
-
 def identity(row: Sequence[speed.Cell]) -> tuple[str, str]:
     """Return what a row measures, and the name of the package without versions or reasons."""
     return str(row[0]), re.split(r" \(|: ", str(row[1]))[0]
@@ -175,8 +168,8 @@ def main() -> None:
         measured.append(row)
         print(" | ".join(speed.written(cell) for cell in row), flush=True)
     if options.record:
-        old = speed.stored().get("peers") if options.peers else None
-        speed.record("peers", speed.Table(HEAD, merged(old, measured), machine))
+        cells = speed.merged("peers", measured, identity) if options.peers else measured
+        speed.record("peers", speed.Table(HEAD, cells, machine))
 
 
 if __name__ == "__main__":

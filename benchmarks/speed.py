@@ -9,9 +9,9 @@ import argparse
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coopbench.report.markdown import rows_table
 
@@ -88,6 +88,21 @@ def stored(file: Path = FILE) -> dict[str, Table]:
         return {}
     tables = json.loads(file.read_text(encoding="utf-8"))
     return {name: Table(**table) for name, table in tables.items()}
+
+
+def merged(
+    name: str,
+    measured: Sequence[Sequence[Cell]],
+    identity: Callable[[Sequence[Cell]], Any] = lambda row: row[0],
+    file: Path = FILE,
+) -> list[list[Cell]]:
+    """Return the stored rows of a table with those ``measured`` now in their places, or after them.
+
+    Rows of one ``identity`` measure the same.
+    """
+    table = stored(file).get(name)
+    rows = [*(table.rows if table is not None else ()), *measured]
+    return [list(row) for row in {identity(row): row for row in rows}.values()]
 
 
 def record(name: str, table: Table, file: Path = FILE) -> None:

@@ -89,27 +89,21 @@ def shown(value: float, limit: float | None) -> str:
     return f"{value:7.2f}{'!' if limit is not None and value > limit else ' '}"
 
 
-def merged(measured: list[list[speed.Cell]]) -> list[list[speed.Cell]]:
-    """Return the stored rows with those measured now in their places."""
-    table = speed.stored().get("startup")
-    old = {row[0]: list(row) for row in table.rows} if table is not None else {}
-    return list((old | {row[0]: row for row in measured}).values())
-
-
 def main() -> None:
     """Print cold and warm times of the chosen cases, by default of all; others stay as stored."""
     parser = speed.parser(__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", default=list(CASES), metavar="CASE")
+    parser.add_argument("cases", nargs="*", metavar="CASE")
     options = parser.parse_args()
     machine = speed.machine()
     print(f"{'':<40}{'cold':>8}{'warm':>8}  seconds of processor time; !: beyond the limit")
     measured: list[list[speed.Cell]] = []
-    for name in options.cases:
+    for name in options.cases or CASES:
         case = CASES[name]
         for what, cold, warm in rows(name, case):
             measured.append([what, cold, warm])
             print(f"{what:<40}{shown(cold, case.cold)}{shown(warm, case.warm)}", flush=True)
-    table = speed.Table(("What", "Cold, s", "Warm, s"), merged(measured), machine)
+    cells = speed.merged("startup", measured) if options.cases else measured
+    table = speed.Table(("What", "Cold, s", "Warm, s"), cells, machine)
     speed.finish("startup", table, options.record)
 
 

@@ -74,7 +74,8 @@ def compilations() -> dict[str, Callable[[], None]]:
 
 
 def _play_environment(env_id: str) -> None:
-    for lanes in (1, MANY_LANES):  # small games have code of their own for many lanes
+    # A vectorized game has code of its own for many lanes.
+    for lanes in (1, MANY_LANES) if coopbench_envs.spec(env_id).vectorized else (1,):
         engine = coopbench_envs.Engine(env_id, lanes)
         engine.reset(np.arange(lanes))
         engine.global_state()

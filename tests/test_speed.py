@@ -118,14 +118,15 @@ def test_every_script_and_every_requirement_is_used(scripts):
     assert installed == {file.name for file in folder.glob("*.txt")}
 
 
-def test_measured_rows_take_the_place_of_stored_ones(scripts):
+def test_measured_rows_take_the_place_of_stored_ones(scripts, tmp_path):
     peers, speed = scripts["peers"], scripts["speed"]
     a, b, c = ((x.what, x.name) for x in peers.COMPARISONS[:3])
     old = [[a[0], f"{a[1]} (one 1.0)", 1.0], [c[0], f"{c[1]}: not installed", None]]
     new = [[c[0], f"{c[1]} (three 3)", 3.0], [b[0], f"{b[1]}: failed", None]]
-    table = speed.Table(peers.HEAD, old, "a machine")
-    assert peers.merged(table, new) == [old[0], new[1], new[0]]
-    assert peers.merged(None, new) == [new[1], new[0]]
+    file = tmp_path / "speed.json"
+    speed.record("peers", speed.Table(peers.HEAD, old, "a machine"), file)
+    assert speed.merged("peers", new, peers.identity, file) == [old[0], new[0], new[1]]
+    assert speed.merged("others", new, peers.identity, file) == new
 
 
 def test_a_table_is_read_as_it_was_stored_and_others_stay(scripts, tmp_path):

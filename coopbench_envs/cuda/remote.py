@@ -139,19 +139,14 @@ class Remote:
 
         None for an array of the host.
         """
-        place = (CUDA, self._gpu.ordinal)
         if isinstance(actions, np.ndarray):
             return None, None
         if hasattr(actions, "__dlpack__"):
-            device = tuple(map(int, actions.__dlpack_device__()))
-            if device == place:
+            kind, ordinal = map(int, actions.__dlpack_device__())
+            if kind == CUDA:
+                self._check_place(ordinal)
                 owner = actions.__dlpack__(stream=self._stream)
                 return tensor_in(owner), owner
-            if device[0] == CUDA:
-                raise ValueError(
-                    f"Actions must lie on cuda:{place[1]}, where the game is; given an array on "
-                    f"cuda:{device[1]}."
-                )
         elif hasattr(actions, "__cuda_array_interface__"):
             return self._interfaced(actions.__cuda_array_interface__), actions
         return None, None
@@ -166,12 +161,15 @@ class Remote:
         strides = interface.get("strides") or strides_of(shape, dtype.itemsize, "C")
         address = interface["data"][0]
         ordinal = self._gpu.place_of(address)
+        self._check_place(ordinal)
+        return Tensor(address, shape, tuple(strides), dtype, ordinal)
+
+    def _check_place(self, ordinal: int) -> None:
         if ordinal != self._gpu.ordinal:
             raise ValueError(
                 f"Actions must lie on cuda:{self._gpu.ordinal}, where the game is; given an array "
                 f"on cuda:{ordinal}."
             )
-        return Tensor(address, shape, tuple(strides), dtype, ordinal)
 
     def _taker(self, dtype: np.dtype[Any]) -> Callable[[Tensor], None]:
         """Return what copies arrays of this type and any strides to the actions."""
