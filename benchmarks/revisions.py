@@ -47,6 +47,8 @@ def main() -> None:
     parser.add_argument("earlier", type=Path, metavar="EARLIER", help="another checkout")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    if not (options.earlier / "coopbench_envs" / "engine.py").is_file():  # else it plays this one
+        parser.error(f"{options.earlier} is no checkout of coopbench; name the folder of one.")
     machine, rows = speed.machine(), []
     for name, play in plays():
         pair = [
@@ -55,11 +57,16 @@ def main() -> None:
             )
             for folder in (options.earlier.resolve(), ROOT)
         ]
-        for probe in pair:
-            probes.measure(probe)  # compiles
-        rounds = [
-            [1e9 / probes.measure(probe).rate for probe in pair] for _ in range(options.rounds)
-        ]
+        try:
+            for probe in pair:
+                probes.measure(probe)  # compiles
+            rounds = [
+                [1e9 / probes.measure(probe).rate for probe in pair] for _ in range(options.rounds)
+            ]
+        except probes.ProbeError as error:
+            print(f"{name}: {error}", file=sys.stderr, flush=True)
+            rows.append([name, None, None, None])
+            continue
         before, after = (min(column) for column in zip(*rounds, strict=True))
         rows.append([name, before, after, before / after])
         print(" | ".join(speed.written(cell) for cell in rows[-1]), flush=True)

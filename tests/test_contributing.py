@@ -134,4 +134,6 @@ def test_pages_are_generated_for_the_new_environment(project):
     _run(project, "docs/generate.py")
     page = (project / "docs" / "environments" / "stag_hunt.md").read_text(encoding="utf-8")
     assert "value of a share of the stag" in page
-    _run(project, "-m", "pytest", "-q", "-n0", "-k", "navigation", "tests/test_structure.py")
+    _run(
+        project, "-m", "pytest", "-q", "-n0", "-k", "fresh or navigation", "tests/test_structure.py"
+    )

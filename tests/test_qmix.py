@@ -75,12 +75,12 @@ def test_vdn_learns_the_sum_that_is_nearest_to_a_matrix():
     matrix = np.array(toy_team.PENALTY)
     fit = matrix.mean(1, keepdims=True) + matrix.mean(0, keepdims=True) - matrix.mean()
     np.testing.assert_allclose(fit[0], [-6.22, -4.89, -4.89], atol=0.01)
-    changes = {"replay": 32 * 800, "batch_size": 1024, "updates_per_episode": 1 / 32}
-    learner = trained("vdn", 32 * 800, changes=changes | {"learning_rate": 1e-3})
+    changes = {"replay": 32 * 1200, "batch_size": 2048, "updates_per_episode": 1 / 32}
+    learner = trained("vdn", 32 * 1200, changes=changes | {"learning_rate": 1e-3})
     fitted = table(learner)[:, :, 0]
-    np.testing.assert_allclose(fitted, fit, atol=0.3)  # joint choices are not equally frequent
+    np.testing.assert_allclose(fitted, fit, atol=0.25)  # joint choices are not equally frequent
     joint = everything(learner).actions.numpy()
-    np.testing.assert_allclose(fitted, nearest_sum(matrix, joint), atol=0.2)
+    np.testing.assert_allclose(fitted, nearest_sum(matrix, joint), atol=0.1)
     assert played(learner.policy())[0] == 0.0
 
 
@@ -123,10 +123,10 @@ def test_two_steps(name, episodes, changes, first, worth):
     reached, actions = played(learner.policy(), rule=toy_team.TWO_STEPS, horizon=4)
     assert reached == (8.0 if first else 7.0)
     assert (actions[0, :, 0] == first).all()
-    np.testing.assert_allclose(table(learner)[first, :2].max(), worth, atol=0.15)
+    np.testing.assert_allclose(table(learner)[first, :2].max(), worth, atol=0.1)
     later = table(learner, past=[(1, 0)])[:2, :2, 0]
     expected = toy_team.LAST if first else [[-1.5, 2.5], [2.5, 6.5]]
-    np.testing.assert_allclose(later, expected, atol=0.15)
+    np.testing.assert_allclose(later, expected, atol=0.1)
 
 
 def test_of_one_member_and_one_state_mixed_values_are_those_without_a_mixer():

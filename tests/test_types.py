@@ -56,15 +56,16 @@ def test_mypy_finds_what_is_wrong_in_a_users_file(tree):
     packages = ROOT / "build" / "types"
     link_packages(packages)
     options = ["--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary"]
+    cache = ["--cache-dir", str(packages / ".mypy_cache")]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, str(tree / "user.py")],
-        cwd=packages,
+        [sys.executable, "-m", "mypy", *options, *cache, "user.py"],
+        cwd=tree,
         env={"MYPYPATH": str(packages), "PATH": ""},
         capture_output=True,
         text=True,
         check=False,
     )
-    _check_messages(done.stdout, r"user\.py:(\d+): error: (.*)$")
+    _check_messages(done.stdout, r"^user\.py:(\d+): error: (.*)$")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyright") is None, reason="pyright is not installed")
