@@ -134,25 +134,28 @@ def fly(c, s, i, a, actions, substeps, first, last):
     x, y, angle = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a]
     vx, vy, dt = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1], c.dt
     one, two = actions[i, a, 0], actions[i, a, 1]  # ahead and aside, or ahead and turning
+    # A condition that stays the same is taken out of a loop, which then runs in registers if false.
+    has_walls, touches = first < last, False
     if c.stops and s.on_goal[i, a]:
-        if touches_wall(c, s, i, a, x, y, first, last):
-            return False
+        touches = touches_wall(c, s, i, a, x, y, first, last)
         vx, vy = 0.0, 0.0
     elif c.dynamics_code[a] == HOLONOMIC:
         for _ in range(substeps):
-            if touches_wall(c, s, i, a, x, y, first, last):
-                return False
+            if has_walls:
+                touches |= touches_wall(c, s, i, a, x, y, first, last)
             vx, vy = driven(c, a, vx, vy, one, two, 0.0, 0.0)
             x += vx * dt
             y += vy * dt
     else:
         for _ in range(substeps):
-            if touches_wall(c, s, i, a, x, y, first, last):
-                return False
+            if has_walls:
+                touches |= touches_wall(c, s, i, a, x, y, first, last)
             vx, vy = rolled(c, a, angle, one, 0.0, 0.0)
             angle = turned(c, a, angle, two)
             x += vx * dt
             y += vy * dt
+    if touches:
+        return False
     copy_out(s, i, a)
     s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a] = x, y, angle
     s.agent_vel[i, a, 0], s.agent_vel[i, a, 1] = vx, vy
