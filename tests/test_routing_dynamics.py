@@ -67,6 +67,37 @@ def test_angles_are_exact_to_fifteen_digits():
     close(np.exp(1j * ours), np.exp(1j * x), 1e-14)
 
 
+def test_angles_within_a_turn_stay_as_they_are():
+    x = np.concatenate([np.linspace(-np.pi, 3.14159, 1001), [-0.0, np.nextafter(-np.pi, 0)]])
+    turns = np.floor((x + np.pi) / (2.0 * np.pi))
+    np.testing.assert_array_equal(x - 2.0 * np.pi * turns, x)
+    assert [angles.wrapped(value) for value in x] == list(x)
+
+
+@pytest.mark.parametrize("dynamics", ["holonomic", "diffdrive"])
+@pytest.mark.parametrize("speed", [1.0, 9.0])
+def test_a_long_step_has_the_bits_of_many_short_ones(dynamics, speed):
+    """Agents without contacts move alone, those with some together; fast ones need new lists."""
+    ways = {"holonomic": {"accel": 5.0 * speed}, "diffdrive": {"linear_speed": [-speed, speed]}}
+    parameters = {"num_agents": 24, "dynamics": dynamics, "dynamics_params": ways[dynamics]}
+    long, short = (Engine(ID, 4, frameskip=k, horizon=500, **parameters) for k in (20, 0))
+    start = Engine(ID, 4, **parameters)
+    start.reset(np.arange(4))
+    names = ("agent_pos", "agent_vel", "agent_angle", "goal_pos", "landmark_pos")
+    state = {name: value for name, value in start.get_state().items() if name in names}
+    for engine in (long, short):
+        engine.reset(np.arange(4), state=state)
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        actions = rng.uniform(-1, 1, long.actions.shape)
+        long.step(actions, DISABLED)
+        for _ in range(21):
+            short.step(actions, DISABLED)
+        for name in names:
+            np.testing.assert_array_equal(long.get_state()[name], short.get_state()[name])
+    assert long.get_state()["num_collisions"].sum() > 100
+
+
 # -- differential drive --------------------------------------------------------------------------
 
 

@@ -2,16 +2,22 @@
 
 import math
 
+import numpy as np
+
 from coopbench_envs.core import routine
 
 _PER_QUARTER = 2 / math.pi
 _QUARTER_HIGH, _QUARTER_LOW = 1.5707963267341256, 6.077100506506192e-11  # pi / 2 in two parts
+_NO_TURN = 3.14159  # surely less than pi, whatever the rounding
 
 
 @routine
 def sine_cosine(angle):
-    """Return sine and cosine of an angle in radians to 15 digits, for some turns at most."""
-    n = math.floor(angle * _PER_QUARTER + 0.5)
+    """Return sine and cosine of an angle in radians to 15 digits, for some turns at most.
+
+    Without branches: loops over angles run as vectors.
+    """
+    n = np.floor(angle * _PER_QUARTER + 0.5)
     r = (angle - n * _QUARTER_HIGH) - n * _QUARTER_LOW  # |r| <= pi / 4
     q = r * r
     sine = 1 / 39916800 - q * (1 / 6227020800 - q * (1 / 1307674368000))
@@ -19,14 +25,13 @@ def sine_cosine(angle):
     cosine = 1 / 479001600 - q * (1 / 87178291200 - q * (1 / 20922789888000))
     cosine = 1 / 720 - q * (1 / 40320 - q * (1 / 3628800 - q * cosine))
     sine, cosine = r * sine, 1.0 - q * (1 / 2 - q * (1 / 24 - q * cosine))
-    quarter = n - 4.0 * math.floor(0.25 * n)
-    if quarter == 0.0:
-        return sine, cosine
-    if quarter == 1.0:
-        return cosine, -sine
-    if quarter == 2.0:
-        return -sine, -cosine
-    return -cosine, sine
+    quarter = n - 4.0 * np.floor(0.25 * n)
+    is_odd = (quarter == 1.0) | (quarter == 3.0)
+    up = cosine if is_odd else sine
+    along = sine if is_odd else cosine
+    up = -up if quarter >= 2.0 else up
+    along = -along if (quarter == 1.0) | (quarter == 2.0) else along
+    return up, along
 
 
 @routine
@@ -52,6 +57,8 @@ def heading(dx, dy):
 @routine
 def wrapped(angle):
     """Return the angle of the same direction in [-pi, pi)."""
-    turns = math.floor((angle + math.pi) / (2.0 * math.pi))
+    if -math.pi <= angle < _NO_TURN:  # the same bits without the division
+        return angle
+    turns = np.floor((angle + math.pi) / (2.0 * math.pi))
     angle -= 2.0 * math.pi * turns
     return angle if -math.pi <= angle < math.pi else -math.pi

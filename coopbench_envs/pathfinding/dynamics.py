@@ -81,7 +81,6 @@ class Drives(NamedTuple):
     turn_low: np.ndarray  # rate of turning at action -1
     turn_high: np.ndarray  # and at 1
     terminal_square: np.ndarray  # square of the speed that a constant action of length 1 leads to
-    driven_square: np.ndarray  # square of the highest speed whatever the action is
     dt: float  # duration of a substep
 
 
@@ -137,10 +136,8 @@ def _numbers(p: Any) -> tuple[Any, ...]:
         # Where as much is added as is lost; without damping a speed that is never reached.
         terminal = p.accel * impulse / max(p.damping, 1e-9)
         push = HOLONOMIC, p.accel, p.max_speed, 1 - p.damping, impulse
-        return *push, 0.0, 0.0, 0.0, 0.0, terminal * terminal, 0.0
-    driven = max(map(abs, p.linear_speed))
-    turns = *p.linear_speed, *p.angular_speed
-    return DIFFDRIVE, 0.0, -1.0, 0.0, impulse, *turns, 0.0, driven * driven
+        return *push, 0.0, 0.0, 0.0, 0.0, terminal * terminal
+    return DIFFDRIVE, 0.0, -1.0, 0.0, impulse, *p.linear_speed, *p.angular_speed, 0.0
 
 
 def longest_way(blocks: Blocks, substeps: int) -> float:
@@ -224,9 +221,12 @@ def turned(c, a, angle, action):
 @routine
 def squared_speed(c, s, i, a, actions):
     """Return the square of a speed that agent ``a`` cannot exceed without contacts."""
+    if c.dynamics_code[a] == DIFFDRIVE:
+        speed = between_limits(c.slowest[a], c.fastest[a], actions[i, a, 0])
+        return speed * speed
     action = actions[i, a, 0] * actions[i, a, 0] + actions[i, a, 1] * actions[i, a, 1]
     vx, vy = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1]
-    return max(vx * vx + vy * vy, c.driven_square[a] + c.terminal_square[a] * action)
+    return max(vx * vx + vy * vy, c.terminal_square[a] * action)
 
 
 @routine

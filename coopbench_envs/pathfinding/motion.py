@@ -10,6 +10,7 @@ import numpy as np
 from coopbench_envs.core import routine
 from coopbench_envs.pathfinding.contacts import (
     ANGLE,
+    BATCH,
     CLOSE,
     FROM_X,
     FROM_Y,
@@ -33,6 +34,7 @@ from coopbench_envs.pathfinding.dynamics import (
 )
 from coopbench_envs.pathfinding.neighbours import is_within, survey
 
+HEADING, SPEED_X, SPEED_Y = range(3)  # rows of ``State.course``
 # Times the square of the highest speed: rounding, or speed that no damping takes away, may lift an
 # agent from just below the limit above it.
 _BELOW = 0.9999
@@ -147,19 +149,39 @@ def fly(c, s, i, a, actions, substeps, first, last):
             x += vx * dt
             y += vy * dt
     else:
-        for _ in range(substeps):
-            if has_walls:
-                touches |= touches_wall(c, s, i, a, x, y, first, last)
-            vx, vy = rolled(c, a, angle, one, 0.0, 0.0)
-            angle = turned(c, a, angle, two)
-            x += vx * dt
-            y += vy * dt
+        for begin in range(0, substeps, BATCH):
+            batch = min(substeps - begin, BATCH)
+            angle = set_course(c, s, i, a, angle, actions, batch)
+            for k in range(batch):
+                if has_walls:
+                    touches |= touches_wall(c, s, i, a, x, y, first, last)
+                vx, vy = s.course[i, SPEED_X, k], s.course[i, SPEED_Y, k]
+                x += vx * dt
+                y += vy * dt
     if touches:
         return False
     copy_out(s, i, a)
     s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a] = x, y, angle
     s.agent_vel[i, a, 0], s.agent_vel[i, a, 1] = vx, vy
     return True
+
+
+@routine
+def set_course(c, s, i, a, angle, actions, batch):
+    """Compute the velocities of agent ``a`` in a ``batch`` of substeps, if nothing pushes it.
+
+    Returns its heading after them. Headings come first, one after the other; all the rest of the
+    work are sines and cosines, which do not wait for each other.
+    """
+    for k in range(s.course.shape[2]):
+        s.course[i, HEADING, k] = angle
+        if k < batch:
+            angle = turned(c, a, angle, actions[i, a, 1])
+    ahead = actions[i, a, 0]
+    for k in range(s.course.shape[2]):  # all places: a fixed number runs as vectors
+        vx, vy = rolled(c, a, s.course[i, HEADING, k], ahead, 0.0, 0.0)
+        s.course[i, SPEED_X, k], s.course[i, SPEED_Y, k] = vx, vy
+    return angle
 
 
 @routine

@@ -121,7 +121,6 @@ class Constants(NamedTuple):
     turn_low: np.ndarray
     turn_high: np.ndarray
     terminal_square: np.ndarray
-    driven_square: np.ndarray
     dt: float  # duration of a substep
     substeps: int
     step_dt: float  # duration of a step
@@ -165,7 +164,7 @@ def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
     sight = p.window + m.agent_rad_high + max(m.agent_rad_high, m.landmark_rad)
     # With bins as wide as the sight, an agent searches nine of them; no more bins than cells.
     bin_size = max(sight, math.sqrt(m.width * m.height / len(m.centres)))
-    skin = min(2 * longest_way(blocks, substeps), 0.5 * sight)
+    skin = min(_ROUNDING * 2 * longest_way(blocks, substeps), sight)
     return Constants(
         num_agents=p.num_agents,
         horizon=p.horizon,
@@ -237,6 +236,7 @@ class State(NamedTuple):
     contact_y: np.ndarray
     contact_reach: np.ndarray  # (lanes, BATCH) sum of their radii
     contact_push: np.ndarray  # (lanes, BATCH) force per length of that vector, or -1 if apart
+    course: np.ndarray  # (lanes, 3, BATCH) headings and velocities of an agent in its next substeps
     turns: np.ndarray  # (lanes, agents) uint16, agents that move together, then the others
     seen: np.ndarray  # (lanes, agents, max_obs) int64, nearest visible objects, see neighbours.py
     seen_walls: np.ndarray  # where landmarks are noted: the same list, all objects compete
@@ -247,6 +247,7 @@ class State(NamedTuple):
     queue: np.ndarray  # (lanes, cells) int32, for searches on the lattice
 
 
+_ROUNDING = 1 + 1e-9  # so that no agent at full speed goes farther than a list reaches
 _STRONGEST = 1e100  # of an action; the squares of what follows from it are finite
 _LATTICE = ("barriers", "floor", "queue")
 
@@ -291,6 +292,7 @@ def allocate(c: Constants, lanes: int) -> State:
         contact_y=np.zeros((lanes, BATCH)),
         contact_reach=np.zeros((lanes, BATCH)),
         contact_push=np.zeros((lanes, BATCH)),
+        course=np.zeros((lanes, 3, BATCH)),
         turns=np.zeros((lanes, n), np.uint16),
         seen=seen,
         seen_walls=seen,
