@@ -1,8 +1,9 @@
 """Compare the speed with that of an earlier revision of this repository, in turns on one core.
 
-    python benchmarks/revisions.py EARLIER [--rounds N] [--record]
+    python benchmarks/revisions.py EARLIER [ENVIRONMENT ...] [--rounds N] [--record]
 
-EARLIER is a folder with a checkout of that revision. Figures are nanoseconds of processor time per
+EARLIER is a folder with a checkout of that revision; rows of ENVIRONMENTs that are named, such as
+Routing-v0, take the places of their stored ones. Figures are nanoseconds of processor time per
 step of one lane under random actions, observations included, the smallest of all rounds: other
 work on the machine makes a measurement longer, never shorter.
 """
@@ -46,11 +47,17 @@ def main() -> None:
     parser = speed.parser(__doc__.splitlines()[0])
     parser.add_argument("earlier", type=Path, metavar="EARLIER", help="another checkout")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("environments", nargs="*", metavar="ENVIRONMENT", help="default: all")
     options = parser.parse_args()
+    names = {name.partition(",")[0] for name, _ in plays()}
+    if unknown := sorted({*options.environments} - names):
+        parser.error(f"{', '.join(unknown)} is not measured; known: {', '.join(sorted(names))}.")
     if not (options.earlier / "coopbench_envs" / "engine.py").is_file():  # else it plays this one
         parser.error(f"{options.earlier} is no checkout of coopbench; name the folder of one.")
     machine, rows = speed.machine(), []
     for name, play in plays():
+        if options.environments and name.partition(",")[0] not in options.environments:
+            continue
         pair = [
             probes.Probe(
                 Path(sys.executable), "play_coopbench.py", play, {"PYTHONPATH": str(folder)}
@@ -70,7 +77,8 @@ def main() -> None:
         before, after = (min(column) for column in zip(*rounds, strict=True))
         rows.append([name, before, after, before / after])
         print(" | ".join(speed.written(cell) for cell in rows[-1]), flush=True)
-    speed.finish("revisions", speed.Table(HEAD, rows, machine), options.record)
+    cells = speed.merged("revisions", rows) if options.environments else rows
+    speed.finish("revisions", speed.Table(HEAD, cells, machine), options.record)
 
 
 if __name__ == "__main__":
