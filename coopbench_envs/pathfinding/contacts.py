@@ -17,7 +17,7 @@ from coopbench_envs.pathfinding.maps.common import ABSENT
 # need, side by side in memory; of one that has moved alone, X to ANGLE hold where it was before.
 X, Y, VX, VY, ANGLE, FROM_X, FROM_Y, PUSH_X, PUSH_Y, RAD = range(10)
 COLUMNS = 10
-BATCH = 8  # contacts whose forces are computed at once, as vectors
+BATCH = 8  # contacts, or substeps of one agent, that are computed at once, as vectors
 CLOSE = 1.000001  # times the sum of radii: apart beyond that, whatever the rounding
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts

@@ -206,9 +206,15 @@ def rolled(c, a, angle, action, push_x, push_y):
 
     The velocity of the step before has no influence.
     """
-    speed = between_limits(c.slowest[a], c.fastest[a], action)
+    speed = forward_speed(c, a, action)
     sine, cosine = sine_cosine(angle)
     return speed * cosine + c.impulse[a] * push_x, speed * sine + c.impulse[a] * push_y
+
+
+@routine
+def forward_speed(c, a, action):
+    """Return the speed of a differential drive along its heading."""
+    return between_limits(c.slowest[a], c.fastest[a], action)
 
 
 @routine
@@ -222,7 +228,7 @@ def turned(c, a, angle, action):
 def squared_speed(c, s, i, a, actions):
     """Return the square of a speed that agent ``a`` cannot exceed without contacts."""
     if c.dynamics_code[a] == DIFFDRIVE:
-        speed = between_limits(c.slowest[a], c.fastest[a], actions[i, a, 0])
+        speed = forward_speed(c, a, actions[i, a, 0])
         return speed * speed
     action = actions[i, a, 0] * actions[i, a, 0] + actions[i, a, 1] * actions[i, a, 1]
     vx, vy = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1]

@@ -34,7 +34,7 @@ from coopbench_envs.pathfinding.dynamics import (
 )
 from coopbench_envs.pathfinding.neighbours import is_within, survey
 
-HEADING, SPEED_X, SPEED_Y = range(3)  # rows of ``State.course``
+HEADING, VELOCITY_X, VELOCITY_Y = range(3)  # rows of ``State.course``
 # Times the square of the highest speed: rounding, or speed that no damping takes away, may lift an
 # agent from just below the limit above it.
 _BELOW = 0.9999
@@ -130,13 +130,13 @@ def is_exact(s, i, a):
 def fly(c, s, i, a, actions, substeps, first, last):
     """Move agent ``a`` alone by some substeps, unless it touches a landmark; return whether it did.
 
-    The landmarks in question are those from ``first`` to ``last`` - 1 in the list. Where the agent
-    was before is contacts in ``body``.
+    The landmarks in question are those from ``first`` to ``last`` - 1 in the list. ``body``
+    keeps where the agent was before.
     """
     x, y, angle = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a]
     vx, vy, dt = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1], c.dt
-    one, two = actions[i, a, 0], actions[i, a, 1]  # ahead and aside, or ahead and turning
-    # A condition that stays the same is taken out of a loop, which then runs in registers if false.
+    ahead, aside = actions[i, a, 0], actions[i, a, 1]
+    # The compiler moves this condition out of loops: agents without walls nearby run shorter ones.
     has_walls, touches = first < last, False
     if c.stops and s.on_goal[i, a]:
         touches = touches_wall(c, s, i, a, x, y, first, last)
@@ -145,7 +145,7 @@ def fly(c, s, i, a, actions, substeps, first, last):
         for _ in range(substeps):
             if has_walls:
                 touches |= touches_wall(c, s, i, a, x, y, first, last)
-            vx, vy = driven(c, a, vx, vy, one, two, 0.0, 0.0)
+            vx, vy = driven(c, a, vx, vy, ahead, aside, 0.0, 0.0)
             x += vx * dt
             y += vy * dt
     else:
@@ -155,7 +155,7 @@ def fly(c, s, i, a, actions, substeps, first, last):
             for k in range(batch):
                 if has_walls:
                     touches |= touches_wall(c, s, i, a, x, y, first, last)
-                vx, vy = s.course[i, SPEED_X, k], s.course[i, SPEED_Y, k]
+                vx, vy = s.course[i, VELOCITY_X, k], s.course[i, VELOCITY_Y, k]
                 x += vx * dt
                 y += vy * dt
     if touches:
@@ -170,8 +170,8 @@ def fly(c, s, i, a, actions, substeps, first, last):
 def set_course(c, s, i, a, angle, actions, batch):
     """Compute the velocities of agent ``a`` in a ``batch`` of substeps, if nothing pushes it.
 
-    Returns its heading after them. Headings come first, one after the other; all the rest of the
-    work are sines and cosines, which do not wait for each other.
+    Returns its heading after them. Headings follow from each other and come first; their sines and
+    cosines, most of the work, do not.
     """
     for k in range(s.course.shape[2]):
         s.course[i, HEADING, k] = angle
@@ -180,7 +180,7 @@ def set_course(c, s, i, a, angle, actions, batch):
     ahead = actions[i, a, 0]
     for k in range(s.course.shape[2]):  # all places: a fixed number runs as vectors
         vx, vy = rolled(c, a, s.course[i, HEADING, k], ahead, 0.0, 0.0)
-        s.course[i, SPEED_X, k], s.course[i, SPEED_Y, k] = vx, vy
+        s.course[i, VELOCITY_X, k], s.course[i, VELOCITY_Y, k] = vx, vy
     return angle
 
 

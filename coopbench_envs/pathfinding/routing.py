@@ -247,7 +247,7 @@ class State(NamedTuple):
     queue: np.ndarray  # (lanes, cells) int32, for searches on the lattice
 
 
-_ROUNDING = 1 + 1e-9  # so that no agent at full speed goes farther than a list reaches
+_ROUNDING = 1 + 1e-9  # rounding must not take an agent at full speed beyond what a list covers
 _STRONGEST = 1e100  # of an action; the squares of what follows from it are finite
 _LATTICE = ("barriers", "floor", "queue")
 
