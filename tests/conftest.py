@@ -1,6 +1,5 @@
 """What all tests share: the registry, with discrete toys among the shipped environments."""
 
-import re
 import signal
 import sys
 from pathlib import Path
@@ -21,15 +20,34 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So it is behind a shell's "&", and in all processes from there on; tests send that signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pytest_plugins = ("tiers",)
+
 GOLDEN = Path(__file__).parent / "golden"
 
 for spec in (toy_pennies.SPEC, toy_squad.SPEC, toy_squad.SPEC_FREELANCERS):
     coopbench_envs.register(spec)
 IDS = coopbench_envs.ids()
+# One environment of each kind. What no environment can change, the shells around the engines, is
+# tested on these alone: boxes, roles, boxes lane by lane, deaths, drawn teams, plain choices.
+KINDS = (
+    "coopbench/TrustDilemma-v1",
+    "coopbench/PlatformEcosystem-v1",
+    "coopbench/Routing-v1",
+    "coopbench/Skirmish-v1",
+    "test/Squad-v0",
+    "test/Pennies-v0",
+)
 
 
 @pytest.fixture(params=IDS, ids=lambda env_id: env_id.split("/")[1])
 def env_id(request):
+    """Every registered environment."""
+    return request.param
+
+
+@pytest.fixture(params=KINDS, ids=lambda env_id: env_id.split("/")[1])
+def kind_id(request):
+    """One environment of each kind."""
     return request.param
 
 
@@ -85,33 +103,3 @@ def command(tmp_path, monkeypatch, capsys):
 @pytest.fixture(scope="session")
 def golden():
     return GOLDEN
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Keep the tests of one environment in one process: it compiles once, not in each of them.
-
-    All others stay with those of their file.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByEnvironment(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            file, _, test = nodeid.partition("::")
-            environment = re.search(r"\[.*?(\w+-v\d+)\b", test)
-            return environment[1] if environment else _environment_of(file)
-
-    return ByEnvironment(config, log)
-
-
-def _environment_of(file):
-    """Return the environment whose name a file of tests begins with, or the file if there is none.
-
-    "test_rail_planners.py" is of Rail-v0, "test_rail_v1.py" of Rail-v1.
-    """
-    stem = Path(file).stem.removeprefix("test_") + "_"
-    names = [env_id.split("/")[1] for env_id in IDS]
-    words = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", n.removesuffix("-v0")): n for n in names}
-    words = {w.lower().replace("-", "_"): n for w, n in words.items()}
-    fitting = [word for word in words if stem.startswith(f"{word}_")]
-    return words[max(fitting, key=len)] if fitting else file
