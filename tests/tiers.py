@@ -143,7 +143,7 @@ def _processor_time():
 
 def _store(file, costs):
     seconds = defaultdict(float)
-    for test, (cost, compiling, is_slow) in costs.items():
+    for test, (cost, *_) in costs.items():
         seconds[scope_of(test)] += cost
     rounded = {scope: round(value) for scope, value in seconds.items() if value >= 1.0}
     ranked = dict(sorted(rounded.items(), key=lambda pair: (-pair[1], pair[0])))
