@@ -19,6 +19,8 @@ from coopbench_envs.engine import Engine
 from coopbench_envs.rail import importing, pickles, saved
 
 FOLDER = Path(__file__).parent / "golden" / "rail"
+GRID4, AGENTS = "flatland.core.grid.grid4", "flatland.envs.agents"
+HEADINGS = f"c{GRID4}\nGrid4TransitionsEnum\n".encode()  # pushes this class
 NAME = "g02_sp_30x30_n7_malf_4speeds"
 
 
@@ -48,7 +50,7 @@ class Agent(NamedTuple):
     target_direction: Any
 
 
-class Heading(IntEnum):
+class Grid4TransitionsEnum(IntEnum):
     NORTH = 0
     EAST = 1
     SOUTH = 2
@@ -75,13 +77,13 @@ class Malfunction(NamedTuple):
 @pytest.fixture
 def flatland(monkeypatch):
     """Let the classes of this file have the names of flatland-rl's, for as long as they pickle."""
-    module = ModuleType("flatland.envs.agents")
-    for kind in (Agent, Heading, Waypoint, Speed, Malfunction):
-        monkeypatch.setattr(kind, "__module__", "flatland.envs.agents")
-        setattr(module, kind.__name__, kind)
-    monkeypatch.setitem(sys.modules, "flatland", ModuleType("flatland"))
-    monkeypatch.setitem(sys.modules, "flatland.envs", ModuleType("flatland.envs"))
-    monkeypatch.setitem(sys.modules, "flatland.envs.agents", module)
+    kinds = {GRID4: [Grid4TransitionsEnum], AGENTS: [Agent, Waypoint, Speed, Malfunction]}
+    for name in ("flatland", "flatland.core", "flatland.core.grid", GRID4, "flatland.envs", AGENTS):
+        module = ModuleType(name)
+        for kind in kinds.get(name, ()):
+            monkeypatch.setattr(kind, "__module__", name)
+            setattr(module, kind.__name__, kind)
+        monkeypatch.setitem(sys.modules, name, module)
 
 
 def environment(arrays, rate=0.01, seed=5):
@@ -111,7 +113,7 @@ def agent(arrays, a):
     heading = int(arrays["init_dir"][a])
     return Agent(
         cell,
-        [heading, Heading(heading), np.int64(heading)][a % 3],
+        [heading, Grid4TransitionsEnum(heading), np.int64(heading)][a % 3],
         heading,
         target if a == 0 else {(target, heading) for heading in headings},
         *(False, departure, due, a, None, None, None, None, Speed(speed), None, None, None),
@@ -175,7 +177,7 @@ class Call:
 
 
 @pytest.mark.parametrize(
-    "function", [exec, eval, getattr, open, print, Path.touch, np.load, np.frombuffer, type]
+    "function", [exec, eval, setattr, open, print, Path.touch, np.load, np.frombuffer, type]
 )
 def test_no_other_name_is_looked_up(function, tmp_path):
     trace = tmp_path / "trace"
@@ -183,6 +185,34 @@ def test_no_other_name_is_looked_up(function, tmp_path):
     with pytest.raises(ValueError, match=r"it names .*; allowed: names of flatland and numbers"):
         saved.arrays_of(content)
     assert not trace.exists()
+
+
+def attribute(name, kind=HEADINGS, more=b""):
+    """Return a pickle that calls ``getattr``, as Python 3.11.2 writes members of enumerations."""
+    text = pickle.SHORT_BINUNICODE + bytes([len(name)]) + name.encode()
+    return b"\x80\x04cbuiltins\ngetattr\n(" + kind + text + more + b"tR."
+
+
+@pytest.mark.parametrize("content", [attribute("SOUTH"), b"\x80\x04" + HEADINGS + b"K\x02\x85R."])
+def test_both_forms_of_a_member_are_the_same_record(content):
+    record = pickles.read(content)
+    assert (record.name, record.args) == (f"{GRID4}.Grid4TransitionsEnum", (2,))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *map(attribute, ("__subclasses__", "__class__", "name", "args", "mro", "NORTH.value", "")),
+        attribute("NORTH", b"cflatland.x\nT\n"),  # an enumeration that is not in the table
+        attribute("NORTH", HEADINGS[:-1] + b".NORTH\n"),
+        attribute("NORTH", HEADINGS + b")R"),  # a record, no class
+        attribute("__self__", b"cbuiltins\ngetattr\n"),
+        attribute("real", b"K\x01"),
+    ],
+)
+def test_getattr_finds_members_alone(content):
+    with pytest.raises(ValueError, match=r"it takes an attribute of .*; allowed: members of"):
+        pickles.read(content)
 
 
 def test_old_protocols_that_call_types_are_refused():
@@ -221,6 +251,8 @@ def test_the_name_of_a_module_only_begins_like_flatland():
         b"\x80\x04]}\x8c\x01a]sb.",  # a state for a list
         b"\x80\x04cflatland.a\nb\n}\x8c\x04nameK\x01sb.",  # a state for a type
         b"\x80\x04K\x01)R.",  # a call of a number
+        attribute("NORTH", more=b"N"),  # getattr with a default
+        b"\x80\x04cbuiltins\ngetattr\n}\x8c\x04nameK\x01sb.",  # a state for getattr
         b"\x80\x04X\xff\xff\xff\xffabc.",  # a text longer than the file
         b"\x80\x04h\x07.",  # a memory that was never written
     ],

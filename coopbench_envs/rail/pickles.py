@@ -2,7 +2,9 @@
 
 A pickle is a program. Here it can only build lists, dictionaries, numbers, texts and records: names
 of flatland-rl and of a few types of numbers become records, which hold what they were made of and
-do nothing; every other name ends the reading, and so does every operation beyond these.
+do nothing; every other name ends the reading, and so does every operation beyond these. Some
+releases of Python pickle a member of an enumeration as a call of its class, others (3.11.2) as one
+of ``getattr``, which here only finds the members that a table lists.
 """
 
 import io
@@ -19,6 +21,14 @@ _NUMBERS = {
     ("numpy", "dtype"),
     *((f"numpy.{core}.multiarray", "_reconstruct") for core in ("core", "_core")),
     *((f"numpy.{core}.multiarray", "scalar") for core in ("core", "_core")),
+}
+# Enumerations that agents of flatland-rl hold, with their members, whose values are 0, 1, 2, ...
+_ENUMERATIONS = {
+    "flatland.core.grid.grid4.Grid4TransitionsEnum": ("NORTH", "EAST", "SOUTH", "WEST"),
+    "flatland.envs.step_utils.states.TrainState": (
+        *("WAITING", "READY_TO_DEPART", "MALFUNCTION_OFF_MAP", "MOVING"),
+        *("STOPPED", "MALFUNCTION", "DONE"),
+    ),
 }
 _OPERATIONS = (
     *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1"),
@@ -56,6 +66,23 @@ class Record:
         self.state = state
 
 
+class _Member(Record):
+    """Stands for ``getattr``: what it makes is the record of a call of an enumeration."""
+
+    def __new__(cls, *args: Any) -> Record:
+        """Look up a member in the table, which no pickle can change."""
+        kind, member = args
+        name = kind.name if isinstance(kind, type) and issubclass(kind, Record) else ""
+        members = _ENUMERATIONS.get(name, ())
+        if type(member) is not str or member not in members:
+            raise _RefusedError(
+                f"it takes an attribute of {name[:60] or 'no class'}; allowed: members of "
+                f"{' and '.join(_ENUMERATIONS)}."
+            )
+        record: Record = kind(members.index(member))
+        return record
+
+
 class _Entries(dict[Any, Any]):
     """Dictionary with texts and whole numbers as keys; others, costly to hash, are left out."""
 
@@ -88,6 +115,8 @@ class _Reader(_Machine):
 
     def find_class(self, module: str, name: str) -> type[Record]:
         """Return a type of records for a name that is allowed."""
+        if (module, name) == ("builtins", "getattr"):
+            return _Member
         if not module.startswith("flatland.") and (module, name) not in _NUMBERS:
             raise _RefusedError(
                 f"it names {module[:60]}.{name[:60]}; allowed: names of flatland and numbers."
