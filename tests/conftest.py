@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So it is behind a shell's "&", and in all processes from there on; tests send that signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ("tiers",)
+pytest_plugins = ("results_folder", "tiers")
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -58,6 +58,12 @@ def team_toy():
         patch.setitem(registration._modules, toy_team.SPEC.id, toy_team.__name__)
         patch.setitem(registration._specs, toy_team.SPEC.id, toy_team.SPEC)
         yield
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """PyTorch, which only tests of learners need: imported when the first of them runs."""
+    return pytest.importorskip("torch")
 
 
 @pytest.fixture

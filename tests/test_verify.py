@@ -1,6 +1,7 @@
 """Verification: every change in a results folder is detected, and nothing in it is trusted."""
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -14,12 +15,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from results_folder import BESIDE, FIXED, LEARNED, failing, meta_of, sign
 
 import coopbench
 from coopbench.episodes.actions import Actions, packed, unpacked
 from coopbench.errors import DamagedResultError
 from coopbench.files import gunzipped, gzipped, write_text
-from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol, stored_protocol
 from coopbench.protocol.registration import registration
 from coopbench.protocol.selection import with_tasks
@@ -38,72 +39,6 @@ from coopbench.workflows.verdicts import (
 )
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import pack, unpack
-
-FIXED, LEARNED, BESIDE = "dilemma/random", "dilemma/learner/run-50", "partners/learner/run-50"
-
-
-class Learner:
-    """Invests a share of what it has that grows with what it observes."""
-
-    def __init__(self, share):
-        self.share = share
-
-    def act(self, observations):
-        return self.share * (1.0 + observations[..., :1] % 1.0)
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    """A results folder with fixed policies, training runs with checkpoints, and a failure."""
-    place = tmp_path_factory.mktemp("verify")
-    beside = builders.make_task("partners", horizon=7, high=1000, partners=["tit_for_tat"])
-    file = builders.protocol_file(
-        place,
-        tasks=[builders.make_task(high=1000), beside],
-        selection=(100, 3),
-        metrics=["return", "final_trust", "length"],
-    )
-    runs = {50: Checkpoints({10: Learner(0.1), 20: Learner(0.4)}), 51: Failed("out of memory")}
-    report = coopbench.evaluate(file, ["random", Models("learner", runs)], place / "results")
-    write_text(place / "results" / "report.json", as_json(report))
-    return place / "results"
-
-
-@pytest.fixture
-def root(source, tmp_path):
-    return Path(shutil.copytree(source, tmp_path / "copy"))
-
-
-def sign(root):
-    """Do what a forger does: make all digests fit the files that are there."""
-    protocol = json.loads((root / "protocol.json").read_text())
-    digest = hashlib.sha256(
-        json.dumps(protocol, sort_keys=True, separators=(",", ":")).encode()
-    ).hexdigest()
-    for file in root.glob("*/**/meta.json"):
-        try:
-            meta = json.loads(file.read_bytes())
-            names = list(meta["sha256"])
-        except (ValueError, RecursionError, TypeError, KeyError):
-            continue
-        contents = {name: (file.parent / name).read_bytes() for name in names}
-        sums = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-        file.write_text(json.dumps(meta | {"sha256": sums, "digest": digest}, indent=2) + "\n")
-
-    class Forged:
-        pass
-
-    Forged.digest = digest
-    write_manifest(root, Forged)
-
-
-def meta_of(root, cell, **changes):
-    return builders.edit_meta(root / cell, **changes)
-
-
-def failing(root):
-    """Names of what does not hold."""
-    return [check.what for check in verify(root).checks if not check.holds]
 
 
 def edit_row(cell, number, change):
@@ -131,10 +66,13 @@ def edit_array(cell, name, key, change):
     return edit
 
 
-def edit_report(root):
-    file = root / "report.json"
+def edit_json(file, change):
+    """Let ``change`` edit the content of a JSON file in place; a dictionary is merged into it."""
     content = json.loads(file.read_text())
-    content["estimates"][0]["mean"] += 0.001
+    if callable(change):
+        change(content)
+    else:
+        content |= change
     file.write_text(json.dumps(content))
 
 
@@ -276,14 +214,12 @@ def choose_another(root):
 
 
 ATTACKS = {  # name: cell that is to be found different, edit, first step that differs
-    "return": (FIXED, edit_row(FIXED, 2, add("returns", 1, 1.0)), None),
     "last bits": (FIXED, edit_row(FIXED, 2, add("returns", 1, 1e-13)), None),
     "metric": (FIXED, edit_row(FIXED, 3, add("metrics", "final_trust", 0.01)), None),
     "agent metric": (FIXED, edit_row(FIXED, 3, put("agent_metrics", {})), None),
     "length": (FIXED, edit_row(FIXED, 0, put("length", 5)), None),
     "end": (FIXED, edit_row(FIXED, 0, put("terminated", True)), None),
     "seed": (FIXED, edit_row(FIXED, 1, put("seed", 40)), None),
-    "part of a seed": (FIXED, edit_row(FIXED, 1, put("seed", 1.5)), None),
     "seat": (FIXED, edit_row(FIXED, 1, put("seats", [True, False])), None),
     "trajectory": (FIXED, edit_row(FIXED, 4, put("trajectory", 64 * "0")), None),
     "number of a line": (FIXED, edit_row(FIXED, 4, put("episode", 3)), None),
@@ -303,18 +239,11 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     ),
     "run: reward": (LEARNED, edit_array(LEARNED, "trace.npz", "rewards.*", bump((2, 0), 0.5)), 3),
     "run: return": (LEARNED, recorded_row(LEARNED, add("returns", 0, 1e-9)), None),
-    "run: metric": (LEARNED, recorded_row(LEARNED, add("metrics", "mean_trust", 0.01)), None),
-    "run: trajectory": (LEARNED, recorded_row(LEARNED, put("trajectory", 64 * "f")), None),
     "run: seed": (LEARNED, edit_row(LEARNED, 1, put("seed", 7)), None),
     "run: better episode": (LEARNED, edit_row(LEARNED, 1, put("returns", [1e4, 1e4])), None),
-    "run: quiet return": (LEARNED, quiet_row(LEARNED, add("returns", 0, 1e-9)), None),
     "run: quiet metric": (LEARNED, quiet_row(LEARNED, add("metrics", "mean_trust", 0.01)), None),
     "run: quiet trajectory": (LEARNED, quiet_row(LEARNED, put("trajectory", 64 * "f")), None),
-    "run: all actions": (
-        LEARNED,
-        edit_actions(LEARNED, act_otherwise),
-        3,
-    ),
+    "run: all actions": (LEARNED, edit_actions(LEARNED, act_otherwise), 3),
     "run: swapped actions": (LEARNED, edit_actions(LEARNED, swap_actions), 2),
     "run: some actions": (LEARNED, edit_actions(LEARNED, some_actions), None),
     "run: no actions": (LEARNED, without_actions(LEARNED), None),
@@ -356,11 +285,27 @@ def test_an_untouched_folder_is_identical(source):
     assert before == {file: file.stat().st_mtime_ns for file in source.rglob("*")}
 
 
+@pytest.mark.parametrize(
+    ("cell", "names"),
+    [
+        (FIXED, ("results.jsonl.gz", "curves.npz", "trace.npz")),
+        (LEARNED, ("actions.npz", "progress.npz", "meta.json")),
+    ],
+)
+def test_every_file_has_its_checksum(root, cell, names):
+    for name in names:
+        file = root / cell / name
+        content = file.read_bytes()
+        file.write_bytes(content + b"\n")
+        assert failing(root) == [NAME if name == "meta.json" else cell]
+        file.write_bytes(content)
+    assert verify(root).identical
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_every_change_is_detected_even_with_all_digests_repaired(root, attack):
     cell, edit, step = ATTACKS[attack]
     edit(root)
-    assert not verify(root).holds
     sign(root)
     checks = {check.what: check for check in verify(root).checks}
     assert checks[NAME].verdict == IDENTICAL
@@ -405,36 +350,33 @@ def test_another_protocol_does_not_verify(root):
         assert not verify(root).holds  # other episodes, or estimates that are not those of report
 
 
-def test_a_protocol_under_the_name_of_another_does_not_verify(tmp_path):
+def test_a_part_of_a_known_protocol_verifies_as_such_and_a_changed_one_does_not(tmp_path):
     """Bounds say nothing about episodes, yet a known name stands for known bounds."""
-    shipped = load_protocol("coopetition-standard")
-    task = shipped.task[0].model_copy(update={"episodes": 2})
-    forged = shipped.model_copy(update={"task": (task,)})
-    coopbench.evaluate(forged, ["constant:0.5"], tmp_path / "r")
-    assert failing(tmp_path / "r") == ["protocol.json"]
-
-
-def test_some_tasks_of_a_protocol_verify_as_what_they_are(tmp_path):
-    """They are no standard results; with other bounds they are not of the protocol either."""
-    whole = load_protocol("coopetition-published")
+    whole = load_protocol("coopetition-standard")
     part = with_tasks(whole, [whole.task[0].id])
-    report = coopbench.evaluate(part, ["constant:0.5"], tmp_path / "r")
+    report = coopbench.evaluate(part, ["constant:0.5"], tmp_path / "r", reference=False)
     assert report.departures
     result = verify(tmp_path / "r")
     assert result.identical, result.checks
     assert f"it has 1 of the {len(whole.task)} tasks" in " ".join(result.checks[0].reasons)
     task = part.task[0].model_copy(update={"episodes": 3})
-    coopbench.evaluate(part.model_copy(update={"task": (task,)}), ["constant:0.5"], tmp_path / "s")
+    forged = part.model_copy(update={"task": (task,)})
+    coopbench.evaluate(forged, ["constant:0.5"], tmp_path / "s")
     assert failing(tmp_path / "s") == ["protocol.json"]
 
 
 def test_a_changed_report_does_not_verify(root):
-    edit_report(root)
+    file = root / "report.json"
+
+    def better(content):
+        content["estimates"][0]["mean"] += 0.001
+
+    edit_json(file, better)
     result = verify(root)
-    assert [check.what for check in result.checks if not check.holds] == ["report.json"]
+    assert [check.what for check in result.checks if not check.holds] == [file.name]
     assert "estimates.0.mean" in result.checks[-1].reasons[0]
     coopbench.load_report(root)  # the episodes are what counts
-    (root / "report.json").unlink()
+    file.unlink()
     assert verify(root).identical
 
 
@@ -444,18 +386,19 @@ def test_a_changed_report_does_not_verify(root):
     ids=str,
 )
 def test_nothing_that_a_report_says_of_itself_excuses_its_words(root, facts):
-    file = root / "report.json"
-    content = json.loads(file.read_text())
-    content["checklist"][0]["detail"] = "Independently audited."
-    file.write_text(json.dumps(content | facts))
+    def praise(content):
+        content["checklist"][0]["detail"] = "Independently audited."
+        content |= facts
+
+    edit_json(root / "report.json", praise)
     assert failing(root) == ["report.json"]
 
 
 def test_a_report_of_another_schema_is_verified_in_part(root):
     """Its means are compared; what follows from them by other rules is said not to be."""
     file = root / "report.json"
-    content = json.loads(file.read_text()) | {"schema": 2}
     for mean, verdict in ((0.0, UNVERIFIABLE), (0.1, DIFFERENT)):
+        content = json.loads(file.read_text()) | {"schema": 2}
         content["estimates"][0]["mean"] += mean
         file.write_text(json.dumps(content))
         check = verify(root).checks[-1]
@@ -471,9 +414,7 @@ def test_a_report_states_the_registration_of_its_folder(root):
     file = root / "report.json"
     file.write_text(as_json(coopbench.load_report(root)))
     assert verify(root).identical
-    content = json.loads(file.read_text())
-    content["registration"]["date"] = "2019-01-01T00:00:00+00:00"
-    file.write_text(json.dumps(content))
+    edit_json(file, lambda c: c["registration"].update(date="2019-01-01T00:00:00+00:00"))
     assert failing(root) == ["report.json"]
 
 
@@ -561,8 +502,6 @@ def test_another_platform_may_round_otherwise(root):
 
 def bomb():
     """An npz of which 40 kB unpack to 4 GB."""
-    import io
-
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("steps.npy", bytes(1 << 22))
@@ -573,11 +512,8 @@ def bomb():
 
 
 HOSTILE = [
-    ("results.jsonl.gz", b""),
     ("results.jsonl.gz", b"\x1f\x8b\x08"),
-    ("results.jsonl.gz", b"x" * (2 << 20)),
     ("results.jsonl.gz", gzipped(b"")),
-    ("results.jsonl.gz", gzipped(b"\n" * 6)),
     ("results.jsonl.gz", gzipped(b"[" * 200_000)),
     ("results.jsonl.gz", gzipped(b"[]\n" * 6)),
     ("results.jsonl.gz", gzipped(b'{"episode": ' + b"9" * 5000 + b"}\n")),
@@ -588,7 +524,6 @@ HOSTILE = [
     ("trace.npz", bomb()),
     ("trace.npz", pack({"steps": np.zeros(6)})),
     ("meta.json", b"[" * 200_000),
-    ("meta.json", b"\xff\xfe"),
     ("meta.json", b"null"),
 ]
 STRANGE = {
@@ -623,7 +558,7 @@ def test_strange_metadata_make_a_cell_differ(root, key):
     assert failing(root) == [FIXED]
 
 
-@pytest.mark.parametrize("seed", ["-1", "1e999", "NaN", "null", "[]", "9" * 30, '"1"'])
+@pytest.mark.parametrize("seed", ["-1", "1.5", "NaN", "[]", "9" * 30])
 def test_strange_seeds_make_a_cell_differ(root, seed):
     file = root / FIXED / "results.jsonl.gz"
     content = gunzipped(file.read_bytes()).replace(b'"seed": 0', f'"seed": {seed}'.encode())
@@ -666,9 +601,7 @@ NOWHERE = {"map": "movingai", "map_params": {"path": "/dev/zero"}}
 )
 def test_a_protocol_that_points_outside_its_folder_is_refused(root, change, message):
     file = root / "protocol.json"
-    content = json.loads(file.read_text())
-    content["task"][0] |= change
-    file.write_text(json.dumps(content))
+    edit_json(file, lambda content: content["task"][0].update(change))
     (check,) = verify(root).checks
     assert (check.what, check.verdict) == ("protocol.json", DIFFERENT)
     assert re.search(message, " ".join(check.reasons))
@@ -684,24 +617,33 @@ def single(source, tmp_path_factory):
     return folder
 
 
+def _changed_place(content, name, share):
+    """Return where to change a file; in JSON by field: what stands before it differs by machine."""
+    if not name.endswith(".json"):
+        return int(share * len(content))
+    fields = sorted(json.loads(content))
+    number, rest = divmod(share * len(fields), 1.0)
+    return content.index(f'"{fields[int(number)]}"'.encode()) + int(60 * rest)
+
+
 @settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     name=st.sampled_from(["results.jsonl.gz", "curves.npz", "trace.npz", "meta.json", NAME]),
-    place=st.floats(0, 1, exclude_max=True),
+    share=st.floats(0, 1, exclude_max=True),
     removed=st.integers(0, 40),
     added=st.binary(max_size=12),
 )
-def test_any_bytes_get_an_answer(single, tmp_path, name, place, removed, added):
+def test_any_bytes_get_an_answer(single, tmp_path, name, share, removed, added):
     root = Path(shutil.copytree(single, tmp_path / "r", dirs_exist_ok=True))
     (cell,) = (file.parent for file in root.glob("*/**/meta.json"))
     file = root / name if name == NAME else cell / name
     content = file.read_bytes()
-    start = int(place * len(content))
+    start = _changed_place(content, name, share)
     changed = content[:start] + added + content[start + removed :]
     file.write_bytes(changed)
     assert verify(root).holds == (changed == content)
@@ -710,6 +652,14 @@ def test_any_bytes_get_an_answer(single, tmp_path, name, place, removed, added):
     result = verify(root)
     assert name != "results.jsonl.gz" or result.holds == (changed == content)
     json.loads(result.to_json())
+
+
+def test_a_forged_name_of_a_file_makes_a_cell_differ(root):
+    """A byte less in the name of a file, which the other digests cover."""
+    file = root / FIXED / "meta.json"
+    file.write_bytes(file.read_bytes().replace(b'"results.jsonl.gz"', b'"resuls.jsonl.gz"'))
+    sign(root)
+    assert failing(root) == [FIXED]
 
 
 # --- the command ----------------------------------------------------------------------------------
