@@ -11,7 +11,6 @@ here are those of the raster.
 
 import argparse
 import hashlib
-import io
 import itertools
 import math
 import random
@@ -22,6 +21,7 @@ import numpy as np
 from scipy import ndimage, sparse
 from scipy.sparse import csgraph
 
+from coopbench_envs.arrays import pack
 from coopbench_envs.core import draw, streams
 from coopbench_envs.pathfinding.maps import movingai
 
@@ -436,13 +436,6 @@ def _goals(starts: Iterable[int], cells: list[int]) -> list[int]:
     return goals
 
 
-def archive(arrays: dict[str, np.ndarray]) -> bytes:
-    """Bytes of an uncompressed archive, the same on every machine."""
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
 def files(agents: Sequence[int] = AGENTS) -> Iterator[tuple[Path, bytes]]:
     """All files with their contents: the maps, then the start positions."""
     rasters = {name: raster(name) for name in sorted(MAKERS)}
@@ -453,7 +446,7 @@ def files(agents: Sequence[int] = AGENTS) -> Iterator[tuple[Path, bytes]]:
         if farthest(cells) > FARTHEST:
             raise RuntimeError(f"{name} has ways longer than {2 * FARTHEST:g}; shorten them.")
     for count in agents:
-        yield INSTANCES / f"cities_a{count}.npz", archive(instances(free, count))
+        yield INSTANCES / f"cities_a{count}.npz", pack(instances(free, count), compressed=False)
 
 
 def picture(file: Path) -> None:

@@ -19,6 +19,7 @@ LIMIT = 1 << 30  # bytes, packed or unpacked; a larger file is not one of ours
 _SMALL, _RATIO = 1 << 25, 128  # bytes of any file, and how far numbers can be packed besides
 _WEIGHTS, _WEIGHTS_RATIO = 1 << 18, 8  # the same of a network: its weights are all but random
 _MEMBER, _MEMBERS = b"PK\x01\x02", 10_000  # sign of an array in the list of all, and how many
+_UNIX, _SIZES = 3, 18  # system that made an array's header, and where its sizes stand there
 _PART = 1 << 20  # bytes of a file that are searched at once
 _LONGEST_HEADER = 1 << 10  # bytes of one of our arrays in a file besides its numbers
 _HEADER = re.compile(
@@ -61,11 +62,27 @@ def pack(
     return content
 
 
+class _Entry(zipfile.ZipInfo):
+    """An array in the list of a file; its header has the same bytes with every Python.
+
+    Releases before 3.11.4 name another version, and sizes twice: in the header and its extension.
+    """
+
+    def FileHeader(self, zip64: bool | None = None) -> bytes:  # noqa: N802
+        self.create_version = self.extract_version = zipfile.ZIP64_VERSION
+        header = super().FileHeader(zip64)
+        return header[:_SIZES] + b"\xff" * 8 + header[_SIZES + 8 :]
+
+
 def write(file: BinaryIO, arrays: Mapping[str, np.ndarray], *, compressed: bool) -> None:
     """Write an npz file, one array after the other, without a copy of all of them."""
-    ordered = {name: np.asarray(values, order="C") for name, values in arrays.items()}
-    save = np.savez_compressed if compressed else np.savez
-    save(file, **ordered)  # type: ignore[arg-type]
+    packing = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, values in arrays.items():
+            entry = _Entry(f"{name}.npy")
+            entry.compress_type, entry.create_system = packing, _UNIX
+            with archive.open(entry, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(values, order="C"), allow_pickle=False)
 
 
 def unpack(source: bytes | Path, limit: int = LIMIT) -> dict[str, np.ndarray]:
