@@ -5,7 +5,6 @@ Every folder is removed again. Prints one line of JSON: what held, and the peak 
 """
 
 import gzip
-import hashlib
 import io
 import json
 import os
@@ -20,31 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from results_folder import sign
 
 import coopbench
 from coopbench.files import gunzipped, gzipped
-from coopbench.results.manifest import write_manifest
 
 Attack = Callable[[Path, np.random.Generator], None]
 CELL, MINE = "dilemma/random", "dilemma/mine"
 RESULTS = f"{MINE}/results.jsonl.gz"
 SKIRMISH = {"env": "coopbench/Skirmish-v1", "parameters": {"map_file": "/etc/hostname"}}
 ARRAYS = ("curves.npz", "trace.npz", "actions.npz")
-
-
-def sign(root: Path) -> None:
-    """Make all digests fit the files that are there."""
-    for file in root.glob("*/**/meta.json"):
-        meta = json.loads(file.read_bytes())
-        sums = {
-            n: hashlib.sha256((file.parent / n).read_bytes()).hexdigest() for n in meta["sha256"]
-        }
-        file.write_text(json.dumps(meta | {"sha256": sums}))
-
-    class Forged:
-        digest = json.loads((root / CELL / "meta.json").read_bytes())["digest"]
-
-    write_manifest(root, Forged)  # type: ignore[arg-type]
 
 
 @cache
@@ -186,7 +170,7 @@ def copied(name: str, **changes: Any) -> Attack:
 
 def crowd(root: Path, rng: np.random.Generator) -> None:
     """Add very many cells that are none."""
-    for k in range(2000):
+    for k in range(500):
         place = root / "dilemma" / f"p{k}"
         place.mkdir()
         (place / "meta.json").write_bytes(b"{}")
@@ -215,12 +199,11 @@ def without_actions(root: Path, rng: np.random.Generator) -> None:
 
 
 ATTACKS: dict[str, Attack] = {
-    **{f"bomb {n} {s >> 20}": bombs(n, s) for n in ARRAYS for s in (1 << 26, 1 << 28)},
+    **{f"bomb {name}": bombs(name, 1 << 27) for name in ARRAYS},
     "cut": cut,
     "many arrays": many_arrays,
     "flipped": flipped,
     "link to zeros": link("/dev/zero"),
-    "link to a file": link("/etc/hostname"),
     "link to itself": link("meta.json"),
     "pipe": pipe,
     "folder": folder,
@@ -229,27 +212,19 @@ ATTACKS: dict[str, Attack] = {
     "lines": writes(RESULTS, gzipped(b"{}\n" * 300_000)),
     "packed lines": writes(RESULTS, gzip.compress(bytes(1 << 28), mtime=0)),
     "other lines": writes(f"{MINE}/results.jsonl", b"{}\n"),
-    "sparse lines": sparse(RESULTS, 1 << 28),
     "endless lines": sparse(RESULTS, 1 << 40),
     "deep metadata": writes(f"{MINE}/meta.json", b'{"a":' * 200_000),
     "wide metadata": writes(f"{MINE}/meta.json", b'{"a":[' + b"[]," * 1_300_000 + b"[]]}"),
     "wide manifest": writes("manifest.json", b'{"cells":[' + b"{}," * 5_000_000 + b"{}]}"),
-    "deep manifest": writes("manifest.json", b"[" * 3_000_000),
     "sparse manifest": sparse("manifest.json", 1 << 24),
     "wide report": writes("report.json", b'{"estimates":[' + b"[]," * 10_000_000 + b"[]]}"),
     "deep report": writes("report.json", b"[" * 3_000_000),
     "numbers in the report": writes("report.json", b"[" + b"9" * 10_000_000 + b"]"),
     "wide protocol": writes("protocol.json", b'{"task":[' + b"{}," * 2_500_000 + b"{}]}"),
-    "deep protocol": writes("protocol.json", b'{"task":' * 500_000),
     "many tasks": protocol(lambda p: p.update(task=p["task"] * 5000)),
-    "many partners": protocol(lambda p: p["task"][0].update(partners=["random"] * 50_000)),
-    "many episodes": protocol(lambda p: p["seeds"]["evaluation"].update(count=10**12)),
-    "many resamples": protocol(lambda p: p["report"].update(resamples=10**12)),
     "long game": protocol(lambda p: p["task"][0]["parameters"].update(horizon=10**12)),
     "file of a map": protocol(lambda p: p["task"][0].update(SKIRMISH)),
-    "old report": report(schema=1),
     "report of another version": report(versions={"coopbench": "0.0.1"}),
-    "registered report": report(registration={"schema": 1}),
     "invisible": copied("mi-ne@00000000", policy="mi\u3164ne"),
     "odd episodes": metadata(episodes=10**15),
     "odd agents": metadata(agents=["a"] * 40_000),
@@ -258,7 +233,6 @@ ATTACKS: dict[str, Attack] = {
     "odd sums": metadata(sha256={}),
     "odd training": metadata(training={"steps": 10**18, "interval": 1, "chosen_step": 10**18}),
     "raised": raised(MINE),
-    "raised here": raised(CELL),
     "no actions": without_actions,
     "look-alike": copied("R\u0430ndom", policy="r\u0430ndom"),
     "another policy": copied("tit_for_tat", policy="tit_for_tat"),
