@@ -9,14 +9,29 @@ WORKERS ?= 2
 # Training of each example of `interop`; enough to show that everything fits together.
 STEPS ?= 4000
 
-.PHONY: report test test-oldest test-newest lint bench docs wheel interop interop-envs format clean
-.PHONY: cuda cuda-ptx peers
+.PHONY: report test test-all test-elsewhere test-oldest test-newest mutants lint format bench peers
+.PHONY: docs docs-anew wheel interop interop-envs cuda cuda-ptx clean
 
 report: $(VENV)/.core
 	$(BIN)/coopbench evaluate $(PROTOCOL)
 
+# The default tier: all tests but those marked slow; with ARGS a part of them.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(if $(ARGS),,$(WARMUP))
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(ARGS)
+
+# Every test, with the processor time that they take, and the site built from nothing.
+test-all: $(VENV)/.test docs-anew
+	$(WARMUP)
+	$(BIN)/python -m pytest -n $(WORKERS) --processor-times $(ARGS)
+
+# Compiled before the tests, so that no two workers compile the same code.
+WARMUP = $(BIN)/coopbench warmup --workers $(WORKERS)
+
+# The default tier under another user id, on other Pythons, and with whatever else differs between
+# machines.
+test-elsewhere:
+	.ci/elsewhere
 
 # A part of the tests with the lowest versions that pyproject.toml allows, and with the newest
 # versions on the newest Python here; not part of `.ci/run`.
@@ -25,6 +40,10 @@ test-oldest:
 
 test-newest:
 	.ci/newest
+
+# Small faults in the sources that the tests must catch; takes hours, goes on where it stopped.
+mutants: $(VENV)/.test
+	$(BIN)/python tests/mutants.py $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -42,7 +61,7 @@ cuda: $(VENV)/.cuda
 
 # Without one: what the code of every environment consists of. Takes half an hour of one core.
 cuda-ptx: $(VENV)/.test
-	$(BIN)/python tests/ptx.py
+	COOPBENCH_PTX=all $(BIN)/python -m pytest -s tests/test_ptx.py -k operations $(ARGS)
 
 bench: $(VENV)/.core
 	$(BIN)/coopbench bench
@@ -69,6 +88,11 @@ docs: $(VENV)/.docs
 	$(BIN)/python docs/plots.py
 	$(BIN)/python docs/gallery.py
 	$(BIN)/mkdocs build --strict --quiet
+
+# The same with every picture drawn again.
+docs-anew:
+	rm -rf docs/environments/plots docs/gallery site
+	$(MAKE) docs
 
 # A wheel in an empty virtual environment must do the main job, too.
 wheel: $(VENV)/.test

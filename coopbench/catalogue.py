@@ -1,6 +1,10 @@
 """Catalogue: names of environments, policies, learners and protocols; compiling them all."""
 
+import inspect
+import multiprocessing
+import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 
 import numpy as np
@@ -41,36 +45,51 @@ def protocols() -> tuple[str, ...]:
     return tuple(sorted(protocol_files()))
 
 
-def warmup(
-    report: Callable[[str], None] | None = None,
-    progress: Callable[[str, float, str], None] | None = None,
-) -> None:
+def warmup(progress: Callable[[str, float, str], None] | None = None, workers: int = 1) -> None:
     """Compile and cache all code that is compiled, so that nothing is compiled later.
 
     That is the code of environments, which training uses as well, and of the policies that compute
-    much: planners and searched rules. ``report`` is called with the name of each part when it is
-    done; ``progress`` with the name, the share of the part that is done, and "plays" or "done".
+    much: planners and searched rules. ``progress`` is called with the name of a part, the share of
+    it that is done, and "plays" or "done". Up to ``workers`` processes compile at the same time.
     """
-    for name, compile_part in compilations().items():
-        if progress is not None:
-            progress(name, 0.0, "plays")
-        compile_part()
-        if progress is not None:
-            progress(name, 1.0, "done")
-        if report is not None:
-            report(name)
+    parts = compilations()
+    if workers == 1:
+        for name, compile_part in parts.items():
+            if progress is not None:
+                progress(name, 0.0, "plays")
+            compile_part()
+            if progress is not None:
+                progress(name, 1.0, "done")
+        return
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(parts)), mp_context=spawned) as pool:
+        futures = {pool.submit(compile_part): name for name, compile_part in parts.items()}
+        for future in as_completed(futures):
+            future.result()
+            if progress is not None:
+                progress(futures[future], 1.0, "done")
 
 
 def compilations() -> dict[str, Callable[[], None]]:
-    """Return what ``warmup`` compiles as {name: function that does it}."""
+    """Return what ``warmup`` compiles as {name: function that does it}.
+
+    Environments come first, the largest at the front, so that several processes end together;
+    planners and rules play environments that are compiled by then.
+    """
     parts: dict[str, Callable[[], None]] = {}
-    for env_id in environments():
+    for env_id in sorted(environments(), key=_source_length, reverse=True):
         parts[env_id] = partial(_play_environment, env_id)
     for env_id in _PLANNED:
         for policy in _PLANNERS:
             parts[f"{policy} on {env_id}"] = partial(_play_policy, policy, env_id)
     parts[f"rule on {_RULED}"] = partial(_play_policy, _RULE, _RULED)
     return parts
+
+
+def _source_length(env_id: str) -> int:
+    """Return the characters of an environment's module, a measure of what it takes to compile."""
+    module = sys.modules[coopbench_envs.spec(env_id).module]
+    return len(inspect.getsource(module))
 
 
 def _play_environment(env_id: str) -> None:

@@ -96,7 +96,11 @@ def doctor() -> None:
     say("Everything is in order.")
 
 
-def warmup() -> None:
+def warmup(
+    workers: Annotated[
+        int, typer.Option(min=1, help="How many processes compile at the same time.")
+    ] = 1,
+) -> None:
     """Compile environments, planners and rules now, so that nothing is compiled later."""
     from coopbench.catalogue import compilations
     from coopbench.catalogue import warmup as run
@@ -106,4 +110,4 @@ def warmup() -> None:
         interruption("What is compiled is kept; rerun the same command to go on."),
         Progress(len(compilations()), what="parts") as progress,
     ):
-        run(progress=progress.show)
+        run(progress.show, workers)
