@@ -1,8 +1,11 @@
 """Aggregates: statistics of the normalised scores of a policy over all tasks of a group."""
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
 from typing import NamedTuple
 
 import numpy as np
@@ -21,17 +24,19 @@ __all__ = [
     "BEHIND",
     "IQM_OF_RUNS",
     "RESAMPLES",
-    "SHOWN",
     "STATISTICS",
     "TWO_WAY",
     "Aggregate",
     "Statistic",
     "aggregates",
+    "all_statistics",
+    "shown_statistics",
 ]
 
 IQM_OF_RUNS = "iqm_of_runs"  # of learners only
 RESAMPLES = 50_000  # at least, where a protocol asks for a bootstrap
 TWO_WAY = "two-way"  # method of an interval over runs and episodes
+_GROUP = "coopbench.statistics"  # of entry points
 BEHIND = 0.25  # of normalised score below the best run of a task: such a run counts as behind
 
 
@@ -58,7 +63,7 @@ def _share_below(means: np.ndarray) -> float:
     return float(np.mean(means < 1.0))
 
 
-# A further entry appears in all files, tables and plots.
+# A further entry, or one of another package, appears in all files, tables and plots.
 STATISTICS = {
     "mean": Statistic(
         weights=statistics.mean_weights,
@@ -100,7 +105,38 @@ STATISTICS = {
         shown=False,
     ),
 }
-SHOWN = {key: statistic for key, statistic in STATISTICS.items() if statistic.shown}
+
+
+def all_statistics() -> dict[str, Statistic]:
+    """Return the statistics of this package, and then those of other packages, by key.
+
+    Other packages name a ``Statistic`` in the entry-point group ``coopbench.statistics``; the name
+    of the entry point is the key.
+    """
+    return STATISTICS | _installed()
+
+
+def shown_statistics() -> dict[str, Statistic]:
+    """Return the statistics that stand in tables, LaTeX and plots, by key."""
+    return {key: statistic for key, statistic in all_statistics().items() if statistic.shown}
+
+
+@cache
+def _installed() -> dict[str, Statistic]:
+    """Return the statistics of other packages; looking for them takes milliseconds."""
+    table: dict[str, Statistic] = {}
+    for point in entry_points(group=_GROUP):
+        taken = [*STATISTICS, IQM_OF_RUNS, *table]
+        if point.name in taken:
+            reason = f"the name is taken; allowed: any but {', '.join(taken)}"
+        elif not isinstance(statistic := point.load(), Statistic):
+            reason = f"it is of type {type(statistic).__name__}; allowed: a Statistic"
+        else:
+            table[point.name] = statistic
+            continue
+        text = f"The statistic {point.name!r} of {point.value!r} is not registered: {reason}."
+        warnings.warn(text, stacklevel=2)
+    return table
 
 
 @dataclass(frozen=True)
@@ -115,7 +151,7 @@ class Aggregate:
     tasks: int
     count: int  # units per task, at least
     flag: str
-    statistic: str = "iqm"  # a key of STATISTICS, or "iqm_of_runs"
+    statistic: str = "iqm"  # a key of all_statistics, or "iqm_of_runs"
     unit: str = EPISODES
     method: str = TWO_WAY  # or that of the bootstrap which a protocol asks for, of "iqm_of_runs"
     runs: int = 0  # of all tasks; 0 for a fixed policy
@@ -128,7 +164,7 @@ class Aggregate:
 def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]:
     """Aggregate the normalised scores of every policy in every group whose tasks it finished.
 
-    One row for each of ``STATISTICS``, and for a learner the interquartile mean of its runs. An
+    One row for each of ``all_statistics``, and for a learner the interquartile mean of its runs. An
     ad-hoc protocol has no agreed bounds, hence no aggregate.
     """
     rows: list[Aggregate] = []
@@ -154,15 +190,16 @@ def _aggregated(
 ) -> list[Aggregate]:
     """Return all statistics of one policy in one group; ``names`` are those of group and policy."""
     crossed, confidence = Crossed([one.grid() for one in plays]), protocol.report.confidence
+    by_key = all_statistics()
     means, runs = crossed.means, count_runs(plays)
-    forms = np.array([statistic.weights(means) for statistic in STATISTICS.values()])
-    constants = [statistic.constant(means) for statistic in STATISTICS.values()]
+    forms = np.array([statistic.weights(means) for statistic in by_key.values()])
+    constants = [statistic.constant(means) for statistic in by_key.values()]
     values = (forms @ means + constants).tolist()
     halves = statistics.half_widths(crossed.spread(forms), confidence).tolist()
     flag, unit = _flag(plays), RUNS if runs else EPISODES
     count = min(one.values.shape[0] for one in plays)
     rows = []
-    for name, value, half in zip(STATISTICS, values, halves, strict=True):
+    for name, value, half in zip(by_key, values, halves, strict=True):
         unseen = math.nan, math.nan
         if runs and math.isfinite(half) and name in ("mean", "iqm"):
             unseen = statistics.unseen_interval(value, half, runs, scale, confidence)

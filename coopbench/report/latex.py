@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coopbench.analysis.aggregates import SHOWN, Aggregate, Statistic
+from coopbench.analysis.aggregates import STATISTICS, Aggregate, Statistic, shown_statistics
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.sections import Task
@@ -21,7 +21,7 @@ TASKS = 4  # columns of a table of tasks: as many as fit the width of a page of 
 LINES = 22  # policies of a table: as many as fit its height, with an interval below each value
 LONGEST = 13  # characters in a line of a column's head
 
-FIRST = next(iter(SHOWN))  # statistic by which policies are ranked
+FIRST = next(iter(STATISTICS))  # statistic by which policies are ranked
 _NONE = "missing", "---"  # a value and its interval
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -83,7 +83,8 @@ def _aggregate_table(
     cells, tasks = _aggregate_cells(findings, group, rows), len(findings.protocol.groups[group])
     level = level_text(findings.protocol)
     over = f"{tasks} tasks" if tasks > 1 else "one task"
-    title = listed([*(_name(statistic) for statistic in SHOWN.values()), "rank"])
+    shown = shown_statistics()
+    title = listed([*(_name(statistic) for statistic in shown.values()), "rank"])
     caption = (
         f"{title} by normalised "
         f"{findings.protocol.report.score} over {over}{f' of {group}' if group else ''}, with "
@@ -91,7 +92,7 @@ def _aggregate_table(
         "interval of ranks holds 1; a rank is a tie of policies that cannot be told apart. "
         + unit_text(((row.unit, row.count) for row in first), " per task")
     )
-    head = ["Policy", *(escaped(s.label) for s in SHOWN.values()), "Rank", "$n$"]
+    head = ["Policy", *(escaped(s.label) for s in shown.values()), "Rank", "$n$"]
     none = [_NONE] * (len(head) - 1)
     lines = [
         line
@@ -111,11 +112,12 @@ def _aggregate_cells(
     findings: Findings, group: str, rows: Sequence[Aggregate]
 ) -> dict[str, list[tuple[str, str]]]:
     """Return the cells of every policy that has finished a group: value above, interval below."""
-    by_statistic = {key: {row.policy: row for row in rows if row.statistic == key} for key in SHOWN}
+    shown = shown_statistics()
+    by_statistic = {key: {row.policy: row for row in rows if row.statistic == key} for key in shown}
     ranked = {row.policy: row for row in findings.ranks if row.group == group}
     first = {name for name, row in ranked.items() if row.low == 1.0}
     scales = {key: scale_of_rows(of.values(), "estimate") for key, of in by_statistic.items()}
-    strong = {key: _best(of, SHOWN[key]) for key, of in by_statistic.items()}
+    strong = {key: _best(of, shown[key]) for key, of in by_statistic.items()}
     strong[FIRST] = _leading(by_statistic[FIRST], first)
     mixed, cells = len({row.unit for row in rows}) > 1, {}
     for name, row in by_statistic[FIRST].items():

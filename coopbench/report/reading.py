@@ -1,6 +1,6 @@
 """How to read a report: what every number in it means, and what it does not say."""
 
-from coopbench.analysis.aggregates import BEHIND, IQM_OF_RUNS, RESAMPLES, SHOWN, TWO_WAY
+from coopbench.analysis.aggregates import BEHIND, IQM_OF_RUNS, RESAMPLES, TWO_WAY, shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import THRESHOLD
 from coopbench.analysis.samples import EPISODES, RUNS
@@ -123,7 +123,7 @@ def _scores(findings: Findings) -> dict[str, str]:
         )
     return {
         "Normalised score": score,
-        **{statistic.label: statistic.reading for statistic in SHOWN.values()},
+        **{statistic.label: statistic.reading for statistic in shown_statistics().values()},
         **(_of_runs(findings) if findings.aggregates else {}),
     }
 

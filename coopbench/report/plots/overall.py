@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from coopbench.analysis.aggregates import STATISTICS, Aggregate
+from coopbench.analysis.aggregates import Aggregate, all_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Improvement, ProfilePoint
 from coopbench.report.plots.intervals import draw_interval, draw_intervals, height_of, write_values
@@ -36,13 +36,15 @@ def aggregate(
 ) -> Any:
     """Draw a statistic of every policy over the tasks of a group; return the axes.
 
-    The group is the protocol's first unless it is named; ``statistic`` is a key of ``STATISTICS``,
-    such as "iqm" or "mean". The axis shows normalised scores from 0 to 1 at least.
+    The group is the protocol's first unless it is named; ``statistic`` is a key of
+    ``all_statistics``, such as "iqm" or "mean". The axis shows normalised scores from 0 to 1 at
+    least.
     """
     names = tuple(findings.protocol.groups)
     group = names[0] if group is None else group
     named("group", group, findings.protocol.groups)
-    named("statistic", statistic, STATISTICS)
+    by_key = all_statistics()
+    named("statistic", statistic, by_key)
     rows = {
         row.policy: (row.estimate, row.low, row.high)
         for row in findings.aggregates
@@ -53,7 +55,7 @@ def aggregate(
     reach = [value for ends in rows.values() for value in ends if math.isfinite(value)]
     low, high = min([0.0, *reach]), max([1.0, *reach])
     ax.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
-    axis, score = STATISTICS[statistic].axis, plain(findings.protocol.report.score)
+    axis, score = by_key[statistic].axis, plain(findings.protocol.report.score)
     label = f"{axis} normalised {score}"
     ax.set_xlabel(label, fontsize=SMALL)
     if len(names) > 1:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from coopbench.analysis.aggregates import SHOWN
+from coopbench.analysis.aggregates import shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.medians import LEAD
 from coopbench.analysis.rankings import Improvement
@@ -42,14 +42,15 @@ def pictures(findings: Findings) -> tuple[Picture, ...]:
 def _group_pictures(findings: Findings, level: str) -> list[Picture]:
     """Draw aggregates, profiles and improvements of every group that a policy has finished."""
     drawn, groups = [], tuple(findings.protocol.groups)
-    names = listed([statistic.name for statistic in SHOWN.values()])
+    shown = shown_statistics()
+    names = listed([statistic.name for statistic in shown.values()])
     for group in groups:
         rows = [row for row in findings.aggregates if row.group == group]
         if not rows:
             continue
         end, whose = (f"-{group}", f" of {group}") if len(groups) > 1 else ("", "")
         caption = f"{names} of normalised scores{whose} with {level} interval." + open_markers(
-            [row for row in rows if row.statistic in SHOWN]
+            [row for row in rows if row.statistic in shown]
         )
         drawn.append(picture(f"iqm{end}", None, caption, _statistics(findings, group)))
         units = dict.fromkeys(point.unit for point in findings.profiles if point.group == group)
@@ -74,10 +75,11 @@ def _statistics(findings: Findings, group: str) -> Any:
     """Draw the shown statistics one above the other; return the axes of the first."""
     from matplotlib.figure import Figure
 
-    height = len(SHOWN) * height_of(len(policies(findings)))
+    shown = shown_statistics()
+    height = len(shown) * height_of(len(policies(findings)))
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    axes = figure.subplots(len(SHOWN), squeeze=False)[:, 0]
-    first, *others = SHOWN
+    axes = figure.subplots(len(shown), squeeze=False)[:, 0]
+    first, *others = shown
     for ax, statistic in zip(axes[1:], others, strict=True):
         aggregate(findings, ax, group, statistic).set_title("", loc="left")
     return aggregate(findings, axes[0], group, first)

@@ -9,9 +9,10 @@ import numpy as np
 from coopbench.analysis.aggregates import (
     BEHIND,
     IQM_OF_RUNS,
-    SHOWN,
+    STATISTICS,
     TWO_WAY,
     Aggregate,
+    shown_statistics,
 )
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Rank
@@ -35,7 +36,7 @@ from coopbench.report.tables.words import (
 
 __all__ = ["aggregate_table", "information_entry", "rank_text", "runs_table"]
 
-FIRST = next(iter(SHOWN))
+FIRST = next(iter(STATISTICS))
 _FAR = 0.5  # of the width of the bounds
 _NAMED = 3  # tasks in a footnote
 
@@ -43,7 +44,7 @@ _NAMED = 3  # tasks in a footnote
 def aggregate_table(findings: Findings) -> Table | None:
     """Return statistics and rank over all tasks, or those of each group; None if ad hoc.
 
-    Its columns are the shown ``STATISTICS``. Without groups all tasks are one group.
+    Its columns are the ``shown_statistics``. Without groups all tasks are one group.
     """
     if findings.protocol.ad_hoc:
         return None
@@ -54,7 +55,7 @@ def aggregate_table(findings: Findings) -> Table | None:
         for name, meaning in group_meanings(findings.protocol).items()
     ]
     scope = "the tasks of each group" if len(groups) > 1 else "all tasks"
-    names = listed([*(statistic.name for statistic in SHOWN.values()), "rank"])
+    names = listed([*(statistic.name for statistic in shown_statistics().values()), "rank"])
     return Table(
         title=f"{names} by the normalised {findings.protocol.report.score} over {scope}",
         columns=columns,
@@ -69,7 +70,7 @@ def aggregate_table(findings: Findings) -> Table | None:
 def _columns(findings: Findings, rows: Sequence[Aggregate]) -> tuple[Column, ...]:
     level, interval = level_text(findings.protocol), f"{TWO_WAY}; sorted by width"
     columns = [Column("Policy", "who is evaluated", numeric=False)]
-    for key, statistic in SHOWN.items():
+    for key, statistic in shown_statistics().items():
         if key == FIRST:
             columns += [
                 Column(statistic.label, f"{statistic.meaning}; {bounds_text(findings)}"),
@@ -99,7 +100,8 @@ def _rows(
     """Return one row for every policy, in the order of the report."""
     members = [row for row in findings.aggregates if row.group == group]
     by_statistic = [
-        {row.policy: row for row in members if row.statistic == statistic} for statistic in SHOWN
+        {row.policy: row for row in members if row.statistic == statistic}
+        for statistic in shown_statistics()
     ]
     scales = [scale_of_rows(rows.values(), "estimate") for rows in by_statistic]
     ranked = {row.policy: row for row in findings.ranks if row.group == group}

@@ -1,0 +1,1 @@
+"""Worst task: a statistic for coopbench."""
