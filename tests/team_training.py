@@ -1,25 +1,51 @@
-"""Trainings on the toy of teams, ``test/Team-v0``, and what their policies do there."""
+"""Trainings on toys with known answers, what their policies do there, and updates by hand."""
 
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
+import toy_team
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_learner
-from coopbench_envs import Engine
+from coopbench_envs import Engine, registration
 from coopbench_envs.engine import DISABLED
 
-TEAM = "test/Team-v0"
+TEAM, PENNIES = toy_team.SPEC.id, "test/Pennies-v0"
 QUICK = {"lanes": 32, "replay": 640, "batch_size": 32, "updates_per_episode": 1 / 32}
 QUICK |= {"hidden": 16, "learning_rate": 5e-3, "target_every": 20, "epsilon": 1.0}
 SMALL = QUICK | {"lanes": 4, "replay": 20, "batch_size": 6, "updates_per_episode": 0.5}
+# Games of the pennies, in which agents die, choices are illegal and episodes differ in length.
+MIXED = SMALL | {"reward": "team", "gamma": 0.9, "max_grad_norm": 1e9}
+
+
+def known(*toys: ModuleType) -> Callable[[], Any]:
+    """Return a fixture that registers toys for the tests of one file, which need torch."""
+
+    @pytest.fixture(autouse=True, scope="module")
+    def registered(torch: Any) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            for toy in toys:
+                patch.setitem(registration._modules, toy.SPEC.id, toy.__name__)
+                patch.setitem(registration._specs, toy.SPEC.id, toy.SPEC)
+            yield
+
+    return registered
 
 
 def trained(
-    name: str, steps: int, seed: int = 0, changes: dict[str, Any] | None = None, **game: Any
+    name: str,
+    steps: int,
+    seed: int = 0,
+    changes: dict[str, Any] | None = None,
+    env: str = TEAM,
+    quick: dict[str, Any] = QUICK,
+    **game: Any,
 ) -> Any:
-    """Return a learner of the toy after some steps; ``changes`` are to its quick settings."""
-    learner = make_learner(name, TEAM, game, seed, **(QUICK | (changes or {})))
+    """Return a learner of a toy after some steps; ``changes`` are to its quick settings."""
+    learner = make_learner(name, env, game, seed, **(quick | (changes or {})))
     learner.learn(steps)
     return learner
 
@@ -30,20 +56,88 @@ def played(policy: Any, lanes: int = 16, env: str = TEAM, **game: Any) -> tuple[
     engine.reset(seeds)
     memory = policy.initial(Game.of(engine), seeds)
     while not engine.control.done.all():
-        masks = engine.control.masks.astype(np.bool_)
+        masks = engine.control.masks != 0 if engine.discrete else None
         chosen, memory = policy.act(engine.control.obs, memory, masks)
         actions.append(chosen.copy())
         engine.step(chosen, DISABLED)
     assert not engine.control.invalid.any()
-    return engine.control.returns[:, 0].mean(), np.array(actions)
+    return engine.control.returns.mean(), np.array(actions)
 
 
-def first_outputs(learner: Any, **game: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the state, outputs and memories of the first step, with one lane as axis 0."""
-    engine = Engine(TEAM, 1, global_state=True, **game)
-    engine.reset(np.zeros(1, np.uint64))
-    network, control = learner.policy().network, engine.control
-    agents = len(engine.agents)
-    last = np.zeros((1, agents, 3), np.float32)
-    hidden = np.zeros((1, agents, network.hidden), np.float32)
-    return control.state.copy(), *network.step(control.obs, last, hidden)
+def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
+    """Return whether two saved states are equal to the bit."""
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+# -- updates by hand: one sequence after the other, one step after the other ---------------------
+
+
+def courses(batch: Any) -> list[tuple[list[int], list[int]]]:
+    """Return the places and the steps of every sequence of a batch, in order."""
+    places = np.cumsum((0, *batch.counts[:-1]))
+    steps = np.cumsum((0, *batch.counts[1:-1]))
+    return [
+        (
+            [int(places[t]) + k for t, count in enumerate(batch.counts) if k < count],
+            [int(steps[t]) + k for t, count in enumerate(batch.counts[1:]) if k < count],
+        )
+        for k in range(batch.counts[0])
+    ]
+
+
+def stepwise(models: Sequence[Any], groups: Sequence[np.ndarray], batch: Any) -> tuple[Any, Any]:
+    """Return outputs and memories (places, agents, ...) as torch's own unit computes them."""
+    import torch
+
+    agents, choices = batch.legal.shape[1:]
+    outputs: list[Any] = [[None] * agents for _ in batch.legal]
+    memories: list[Any] = [[None] * agents for _ in batch.legal]
+    for places, steps in courses(batch):
+        for model, seats in zip(models, groups, strict=True):
+            for seat in seats:
+                memory, last = torch.zeros(1, model.hidden), torch.zeros(choices)
+                for t, place in enumerate(places):
+                    if t:
+                        chosen = batch.actions[steps[t - 1], seat]
+                        last = torch.nn.functional.one_hot(chosen, choices).float()
+                    inputs = torch.cat([batch.inputs[place, seat], last])
+                    result, memory = model.run(inputs[None, None], memory)
+                    outputs[place][seat], memories[place][seat] = result[0, 0], memory[0]
+    return tuple(torch.stack([torch.stack(row) for row in rows]) for rows in (outputs, memories))
+
+
+def aims_by_hand(batch: Any, following: Any, gamma: float, trace: float) -> Any:
+    """Return TD targets (steps, n) from the values (places, n) of all places but the first."""
+    import torch
+
+    aims = torch.zeros(len(batch.rewards), following.shape[1])
+    for places, steps in courses(batch):
+        for t in reversed(range(len(steps))):
+            later = following[places[t + 1]] * (1.0 - batch.terminated[steps[t]])
+            if t + 1 < len(steps):
+                later = (1.0 - trace) * later + trace * aims[steps[t + 1]]
+            aims[steps[t]] = batch.rewards[steps[t], : len(later)] + gamma * later
+    return aims
+
+
+def preferred(outputs: Any, legal: Any) -> Any:
+    """Return the legal choices of largest output, (places, agents)."""
+    return outputs.detach().masked_fill(~legal, -np.inf).argmax(2)
+
+
+def of_choices(values: Any, choices: Any) -> Any:
+    """Return the values of choices (rows, agents) among those of all, (rows, agents, choices)."""
+    return values.gather(2, choices.unsqueeze(2)).squeeze(2)
+
+
+def gradients_agree(modules: Sequence[Any], loss: Any, update: Callable[[], Any]) -> Any:
+    """Check that an update follows the gradient of a loss; return what the update returns."""
+    import torch
+
+    parameters = [p for module in modules for p in module.parameters()]
+    expected = torch.autograd.grad(loss, parameters)
+    report = update()
+    assert any(gradient.abs().max() > 1e-3 for gradient in expected)
+    for parameter, gradient in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-5)
+    return report

@@ -1,59 +1,130 @@
-"""COMA: what a choice is credited with, games with known answers, and who learns."""
+"""COMA: what a choice is credited with, updates by hand, and games with known answers."""
 
 import numpy as np
 import pytest
 import toy_team
-from team_training import TEAM, played
+from team_training import (
+    PENNIES,
+    aims_by_hand,
+    gradients_agree,
+    known,
+    of_choices,
+    played,
+    preferred,
+    stepwise,
+    trained,
+)
 
-from coopbench.baselines.registry import make_learner
+from coopbench.baselines.learners.coma import advantages, probabilities
+from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
 
-torch = pytest.importorskip("torch")
-
-from coopbench.baselines.learners.coma import advantages, probabilities  # noqa: E402
-from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("team_toy")
-MONOTONE = 1
 QUICK = {"lanes": 8, "batch_size": 8, "hidden": 16, "critic_hidden": 32, "learning_rate": 5e-3}
 QUICK |= {"critic_rate": 5e-3, "epsilon": 0.05, "epsilon_steps": 2000}
+SMALL = QUICK | {"lanes": 4, "batch_size": 6, "reward": "team", "max_grad_norm": 1e9}
+SMALL |= {"gamma": 0.9, "trace": 0.6, "critic_rate": 1e-12, "target_every": 20}
+MONOTONE = 1
+FALL = {"rule": toy_team.FALL, "horizon": 3}
+
+_toys = known(toy_team)
 
 
-def learned(name, steps, seed=0, credit="critic", **game):
-    learner = make_learner(name, TEAM, game, seed, **QUICK, credit=credit)
-    learner.learn(steps)
-    return learner
+def learned(name, steps, seed=0, **game):
+    return trained(name, steps, seed, quick=QUICK, **game)
 
 
 def chosen(batch):
     """The choices of every place of a batch, (places, agents); 0 in the last ones."""
-    choices = torch.zeros(batch.legal.shape[:2], dtype=torch.int64)
+    choices = batch.legal.long().argmax(2) * 0
     choices[batch.before] = batch.actions
     return choices
 
 
-def test_the_advantage_is_the_value_minus_the_expectation_over_the_own_policy():
-    """Choice by choice, with a given critic and policy, and in numpy."""
-    learner = learned("coma_shared", 400, rule=toy_team.TWO_STEPS, horizon=4)
-    batch = learner._episodes.latest(6)
-    critic, legal = learner._algorithm.critic, batch.legal[batch.before]
+def softened(outputs, legal, share):
+    """A softmax over legal choices of one seat, mixed with uniform ones; 0 elsewhere."""
+    weights = (outputs[legal] - outputs[legal].max()).exp()
+    policy = outputs * 0.0
+    policy[legal] = (1.0 - share) * weights / weights.sum() + share / len(weights)
+    return policy
+
+
+# -- updates by hand ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("credit", ["critic", "return"])
+def test_actors_ascend_what_their_choices_are_credited_with(torch, credit):
+    """The rate of the critic is 0 as good as, so that all its steps see the same critic."""
+    changes = {"credit": credit, "entropy": 0.1}
+    learner = trained("coma", 4 * 80, changes=changes, env=PENNIES, quick=SMALL)
+    algorithm, batch = learner._algorithm, learner._episodes.latest(6)
+    assert batch.terminated.sum() > 0
+    outputs = stepwise(algorithm.models, learner._rows.groups, batch)[0]
+    best = preferred(outputs, batch.legal)
+    best[batch.before] = batch.actions
     with torch.no_grad():
-        values = critic(critic.inputs(batch, chosen(batch)))[batch.before].double()
-    outputs = torch.tensor(np.random.default_rng(0).normal(0, 2, legal.shape))
-    policy = probabilities(outputs, legal, 0.1)
-    credit = advantages(values, policy, batch.actions)
-    assert credit.abs().max() > 1e-3
+        torch.nn.init.normal_(algorithm._target.module[-1].weight)
+        torch.nn.init.normal_(algorithm.critic.module[-1].weight)
+        inputs = algorithm.critic.inputs(batch, best)
+        aims = aims_by_hand(batch, of_choices(algorithm._target(inputs), best), 0.9, 0.6)
+        values = algorithm.critic(inputs)[batch.before]
+    policy = [
+        torch.stack([softened(*parts, algorithm._share) for parts in zip(*row, strict=True)])
+        for row in zip(outputs[batch.before], batch.legal[batch.before], strict=True)
+    ]
+    losses, bonuses = [], []
     for step, seat in np.ndindex(*batch.actions.shape):
+        shares, choice = policy[step][seat], int(batch.actions[step, seat])
+        if batch.legal[batch.before][step, seat].sum() > 1:
+            mean = (shares.detach() * values[step, seat]).sum()
+            made = aims[step, seat] if credit == "return" else values[step, seat, choice]
+            losses.append(-(made - mean) * shares[choice].log())
+            bonuses.append(-sum(share * share.log() for share in shares if share > 0))
+    loss = torch.stack(losses).mean() - 0.1 * torch.stack(bonuses).mean()
+    modules = [model.module for model in algorithm.models]
+    report = gradients_agree(modules, loss, lambda: algorithm.update(batch))
+    errors = (of_choices(values, batch.actions) - aims) ** 2
+    steps = np.split(errors.numpy(), np.cumsum(batch.counts[1:-1]))
+    loss = np.mean([part.mean() for part in steps])
+    assert report["critic_loss"] == pytest.approx(loss, rel=1e-3)
+    assert report["entropy"] == pytest.approx(float(torch.stack(bonuses).detach().mean()), rel=1e-3)
+
+
+def test_the_critic_learns_from_the_last_step_to_the_first(torch):
+    """With one gradient step for each step of time."""
+    learner = trained(
+        "coma_shared", 4 * 40, changes={"critic_rate": 0.01}, env=PENNIES, quick=SMALL
+    )
+    algorithm, batch = learner._algorithm, learner._episodes.latest(6)
+    seen = []
+    forward = algorithm.critic.module.forward
+    algorithm.critic.module.forward = lambda rows: seen.append(len(rows)) or forward(rows)
+    before = [p.detach().clone() for p in algorithm.critic.module.parameters()]
+    algorithm.update(batch)
+    assert seen == list(reversed(batch.counts[1:]))
+    after = algorithm.critic.module.parameters()
+    assert all((a != b).any() for a, b in zip(before, after, strict=True))
+
+
+def test_the_advantage_is_the_value_minus_the_expectation_over_the_own_policy(torch):
+    """Choice by choice, with a given critic and policy, and in numpy."""
+    rng = np.random.default_rng(0)
+    legal = torch.tensor(rng.random((40, 2, 3)) < 0.7)
+    legal[:, :, 0] = True
+    outputs, values = (torch.tensor(rng.normal(0, 2, legal.shape)) for _ in range(2))
+    actions = torch.zeros(40, 2, dtype=torch.int64)
+    policy = probabilities(outputs, legal, 0.1)
+    credit = advantages(values, policy, actions)
+    for step, seat in np.ndindex(*actions.shape):
         choices = np.flatnonzero(legal[step, seat])
         weights = np.exp(outputs[step, seat].numpy()[choices])
         weights = 0.9 * weights / weights.sum() + 0.1 / len(choices)
         value = values[step, seat].numpy()
-        by_hand = value[int(batch.actions[step, seat])] - weights @ value[choices]
+        by_hand = value[int(actions[step, seat])] - weights @ value[choices]
         assert float(credit[step, seat]) == pytest.approx(by_hand, abs=1e-6)
 
 
-def test_a_seat_is_valued_beside_the_choices_of_others_alone():
+def test_a_seat_is_valued_beside_the_choices_of_others_alone(torch):
     """Another choice of its own changes nothing that the critic gets for it at that step."""
-    learner = learned("coma", 400, rule=toy_team.TWO_STEPS, horizon=4)
+    learner = learned("coma", 80, rule=toy_team.TWO_STEPS, horizon=4)
     batch = learner._episodes.latest(6)
     inputs, first = learner._algorithm.critic.inputs, range(batch.counts[0])
     other = chosen(batch)
@@ -63,34 +134,11 @@ def test_a_seat_is_valued_beside_the_choices_of_others_alone():
     assert not torch.equal(before[:, 1], after[:, 1])
 
 
-@pytest.mark.parametrize(
-    ("name", "credit"), [("coma", "critic"), ("coma_shared", "critic"), ("coma_shared", "return")]
-)
-@pytest.mark.parametrize(("limited", "worth"), [(0, 9.0), (1, 4.0)])
-def test_a_monotone_matrix_is_solved_without_illegal_choices(name, credit, limited, worth):
-    learner = learned(name, 3000, credit=credit, matrix=MONOTONE, limited=limited)
-    reached, actions = played(learner.policy(), matrix=MONOTONE, limited=limited)
-    assert reached == worth
-    assert actions.max() < 3 - limited
-    episodes = learner._episodes
-    assert episodes.batch(np.arange(len(episodes))).actions.max() < 3 - limited
-
-
-@pytest.mark.parametrize("credit", ["critic", "return"])
-def test_what_the_team_earns_later_reaches_a_member_that_has_fallen(credit):
-    """Member 1 falls after its first step; its choice 1 pays 1 two steps later."""
-    game = {"rule": toy_team.FALL, "horizon": 3}
-    reached, actions = played(learned("coma_shared", 9000, credit=credit, **game).policy(), **game)
-    assert reached == 1.0
-    assert (actions[0, :, 1] == 1).all()
-
-
-def test_the_dead_train_no_actor():
+def test_the_dead_train_no_actor(torch):
     """Whatever they observe: their only choice has probability 1, so that nothing is ascended."""
-    game = {"rule": toy_team.FALL, "horizon": 3}
     results = []
     for noise in (0.0, 1.0):
-        learner = learned("coma", 400, **game)
+        learner = learned("coma", 80, **FALL)
         batch = learner._episodes.latest(6)
         dead = batch.legal[:, 1].sum(1) == 1
         assert 0 < dead.sum() < len(dead)
@@ -107,37 +155,27 @@ def test_the_dead_train_no_actor():
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize(
-    ("credit", "entropy", "learns"),
-    [("critic", 0.0, False), ("critic", 0.1, True), ("return", 0.0, True)],
-)
-def test_of_a_critic_that_values_nothing_returns_and_the_bonus_alone_teach(credit, entropy, learns):
-    """Its credit is 0 for every choice; that of returns is then the target itself."""
-    settings = QUICK | {"credit": credit, "entropy": entropy}
-    learner = make_learner("coma_shared", TEAM, {"matrix": MONOTONE}, 0, **settings)
-    learner.learn(400)
-    before, batch = learner.policy().pack(), learner._episodes.latest(6)
-    algorithm = learner._algorithm
-    algorithm._actors.state.clear()  # steps from earlier gradients would go on
-    algorithm._learn_critic = lambda b, outputs: (
-        torch.zeros_like(outputs[b.before]),
-        b.rewards,
-        0.0,
-    )
-    algorithm.update(batch)
-    learner._network = learner._acting()
-    assert (learner.policy().pack() != before) == learns
+# -- games with known answers ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("time_limit", "worth"), [("terminal", 1.0), ("bootstrap", 2.0)])
-def test_the_worth_of_an_episode_that_time_ends_is_known(time_limit, worth):
-    """A reward of 1 in the last step with gamma 0.5: 1, and 2 if it would go on for ever."""
-    game = {"rule": toy_team.PAY, "horizon": 3}
-    settings = QUICK | {"gamma": 0.5, "time_limit": time_limit, "target_every": 10}
-    learner = make_learner("coma_shared", TEAM, game, 0, **settings)
-    learner.learn(9000)
-    batch, critic = learner._episodes.latest(6), learner._algorithm.critic
-    with torch.no_grad():
-        values = critic(critic.inputs(batch, chosen(batch)))[batch.before]
-    last = values[-6:].gather(2, batch.actions[-6:].unsqueeze(2))
-    np.testing.assert_allclose(last, worth, atol=0.1)
+CONVERGES = pytest.mark.slow("trains until a known answer is reached")
+
+
+@CONVERGES
+@pytest.mark.parametrize(("name", "credit"), [("coma", "critic"), ("coma_shared", "return")])
+def test_a_monotone_matrix_is_solved_without_illegal_choices(name, credit):
+    game = {"matrix": MONOTONE, "limited": 1}
+    learner = trained(name, 3000, changes={"credit": credit}, quick=QUICK, **game)
+    reached, actions = played(learner.policy(), **game)
+    assert reached == 4.0
+    assert actions.max() < 2
+    episodes = learner._episodes
+    assert episodes.batch(np.arange(len(episodes))).actions.max() < 2
+
+
+@CONVERGES
+def test_what_the_team_earns_later_reaches_a_member_that_has_fallen():
+    """Member 1 falls after its first step; its choice 1 pays 1 two steps later."""
+    reached, actions = played(learned("coma_shared", 9000, **FALL).policy(), **FALL)
+    assert reached == 1.0
+    assert (actions[0, :, 1] == 1).all()
