@@ -1,20 +1,15 @@
 """A stand-in for a GPU, whose memory is the host's and whose functions run as Python.
 
-And what it has in common with a GPU: comparing an engine with that of the CPU. It needs
-NUMBA_DISABLE_JIT=1; with NUMBA_ENABLE_CUDASIM=1 functions run in the simulator of numba.cuda.
+It needs NUMBA_DISABLE_JIT=1.
 """
 
 import ctypes
-import os
 import types
 
 import numpy as np
 
 from coopbench_envs.cuda.buffers import DeviceArray
 from coopbench_envs.cuda.gpu import BLOCK
-from coopbench_envs.engine import Engine, Finals
-
-SIMULATOR = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 
 class FakeGpu:
@@ -67,11 +62,6 @@ class FakeGpu:
         names = {key: getattr(value, "py_func", value) for key, value in program.names.items()}
         bindings = program.template.__globals__ | {"grid": self.index} | names
         function = types.FunctionType(program.template.__code__, bindings)
-        if SIMULATOR:  # which puts itself into a function's globals in the place of numba.cuda
-            from numba import cuda
-
-            bindings |= {"cuda": cuda, "grid": types.FunctionType(_grid.__code__, bindings)}
-            function = cuda.jit(function)
         return function, program
 
     def index(self, axes):
@@ -83,19 +73,8 @@ class FakeGpu:
         self.calls.append(program.template.__name__)
         words = Words(parameters)
         arguments = [unpacked(argument, words) for argument in program.arguments]
-        if SIMULATOR:
-            from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
-
-            # As arrays of a GPU they are neither copied nor have to be contiguous.
-            placed = [FakeCUDAArray(a) if isinstance(a, np.ndarray) else a for a in arguments]
-            run[1, lanes](*placed)
-            return
         for self.thread in range(-(-lanes // BLOCK) * BLOCK):
             run(*arguments)
-
-
-def _grid(axes):
-    return cuda.grid(axes)  # noqa: F821
 
 
 class Words:
@@ -132,70 +111,3 @@ def unpacked(argument, words):
             words.read(np.ctypeslib.as_ctypes_type(argument.dtype)),
         )
     return words.read(ctypes.c_int64 if isinstance(argument, int) else ctypes.c_double)
-
-
-def engines(env_id, lanes, **parameters):
-    """Return engines of one environment on the CPU and on a GPU."""
-    return [
-        Engine(env_id, lanes, device=device, global_state=True, **parameters)
-        for device in ("cpu", "cuda")
-    ]
-
-
-def differences(cpu, gpu):
-    """Return the arrays in which two engines differ in a bit: how many elements, and the first."""
-    twin, state = gpu.fetched()[0], gpu.view()
-    # Where no lane is done, the CPU leaves out what SAME_STEP does second, and two lists with it.
-    seen = [name for name in twin._fields if name not in ("chosen", "moved")]
-    pairs = {name: (getattr(cpu.control, name), getattr(twin, name)) for name in seen}
-    pairs |= {f"state.{n}": (getattr(cpu.state, n), getattr(state, n)) for n in state._fields}
-    for name in Finals._fields:
-        pairs[f"final_{name}"] = tuple(
-            np.asarray(getattr(game, f"final_{name}")) for game in (cpu, gpu)
-        )
-    return [
-        f"{name}: {first_difference(left, right)}"
-        for name, (left, right) in pairs.items()
-        if left.tobytes() != right.tobytes()
-    ]
-
-
-def first_difference(left, right):
-    """Say in how many elements two arrays differ in a bit, and where first, with both values."""
-    if (left.shape, left.dtype) != (right.shape, right.dtype):
-        return f"{left.dtype} {left.shape} on the CPU, {right.dtype} {right.shape} on the GPU"
-    sides = [np.ascontiguousarray(side).reshape(-1) for side in (left, right)]
-    words = [side.view(np.uint8).reshape(side.size, -1) for side in sides]
-    places = np.flatnonzero((words[0] != words[1]).any(1))
-    where = tuple(map(int, np.unravel_index(places[0], left.shape)))
-    values = [side[places[0]].item() for side in sides]
-    exact = [value.hex() if isinstance(value, float) else repr(value) for value in values]
-    return f"{places.size} of {left.size}, first {where}: {exact[0]} on the CPU, {exact[1]}"
-
-
-def compare(env_id, mode, *, lanes=2, steps=6, every=1, **parameters):
-    """Play one environment on both; return the first step and what differs then, or None.
-
-    The arrays are held against each other after ``every`` so many steps, and after the last.
-    """
-    cpu, gpu = engines(env_id, lanes, **parameters)
-    rng = np.random.default_rng(5)
-    for game in (cpu, gpu):
-        game.reset(np.arange(lanes, dtype=np.uint64))
-    for step in range(steps + 1):
-        names = differences(cpu, gpu) if step % every == 0 or step == steps else []
-        if names:
-            return step, names
-        actions = random_actions(cpu, rng)
-        for game in (cpu, gpu):
-            game.step(actions, mode)
-    return None
-
-
-def random_actions(game, rng):
-    """Actions of every lane, some of them illegal."""
-    if game.discrete:
-        choices = max(space.n for space in game.action_spaces)
-        return rng.integers(0, choices, game.actions.shape)
-    low, high = game.action_bounds()
-    return rng.uniform(low, high, game.actions.shape)

@@ -1,7 +1,6 @@
-"""Engines with device="cuda": on a fake GPU here, and what is said where there is none."""
+"""Engines with device="cuda": on a stand-in here, and what is said where there is no GPU."""
 
 import ctypes.util
-import importlib.util
 import os
 import subprocess
 import sys
@@ -16,19 +15,20 @@ from coopbench_envs.cuda.arguments import Packed
 from coopbench_envs.cuda.gpu import Gpu, open_gpu, ordinal_of, stream_of
 from coopbench_envs.engine import Engine
 
-SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1"}
 
-
-def test_engines_on_a_fake_gpu():
-    """In a process of its own, in which kernels run as Python.
-
-    In the simulator of numba-cuda, with a thread for each lane, where that is installed.
-    """
-    simulator = {} if importlib.util.find_spec("numba_cuda") is None else SIMULATED
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "not same_bits",
+        pytest.param("same_bits", marks=pytest.mark.slow("plays every environment as Python")),
+    ],
+)
+def test_engines_on_a_stand_in_for_a_gpu(chosen):
+    """In a process of its own, in which kernels run as Python."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/gpu_cases.py"],
+        [sys.executable, *"-m pytest -q -p no:cacheprovider tests/on_gpu.py -k".split(), chosen],
         cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTEST_ADDOPTS": ""} | simulator,
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
     )
