@@ -12,6 +12,11 @@ from builders import Invests, make_task, small_protocol
 import coopbench
 from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.departures import departures
+from coopbench.analysis.exploits import Exploit
+from coopbench.analysis.findings import row_types
+from coopbench.analysis.learning import CurvePoint
+from coopbench.analysis.meetings import Meeting
+from coopbench.analysis.standings import Row
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.errors import OtherProtocolError, ProtocolError
@@ -114,7 +119,17 @@ def test_finished_cells_are_kept_and_the_report_is_found_again(protocol, tmp_pat
     again = coopbench.load_report(tmp_path / "r")
     assert again.estimates == second.estimates
     assert again.aggregates == second.aggregates
-    assert repr(again.comparisons) == repr(second.comparisons)  # nan equals nan in text
+    assert again.comparisons == second.comparisons
+
+
+@pytest.mark.parametrize("kind", [*row_types().values(), CurvePoint, Exploit, Meeting, Row])
+def test_rows_are_equal_where_every_field_is_and_nan_equals_nan(kind):
+    names = [field.name for field in dataclasses.fields(kind)]
+    row, same = (kind(**{name: np.array([1.0, float("nan")]) for name in names}) for _ in range(2))
+    assert row == same
+    assert hash(row) == hash(same)
+    for name in names:
+        assert row != dataclasses.replace(row, **{name: float("nan")})
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 from coopbench.analysis.comparisons import GroupComparison, group_comparisons
+from coopbench.analysis.rows import ReportRow
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
@@ -12,8 +13,8 @@ __all__ = ["Ablation", "ablated", "ablations"]
 _WITHOUT = " without "
 
 
-@dataclass(frozen=True)
-class Ablation:
+@dataclass(frozen=True, eq=False)
+class Ablation(ReportRow):
     """What a contestant loses, over a group, without one of its parts."""
 
     group: str

@@ -13,6 +13,7 @@ import numpy as np
 from coopbench import statistics
 from coopbench.analysis.estimates import few_runs
 from coopbench.analysis.plays import Play, count_runs, group_plays, group_scale
+from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import EPISODES, RUNS
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
@@ -139,8 +140,8 @@ def _installed() -> dict[str, Statistic]:
     return table
 
 
-@dataclass(frozen=True)
-class Aggregate:
+@dataclass(frozen=True, eq=False)
+class Aggregate(ReportRow):
     """A statistic of the mean normalised scores of the tasks of a group, for one policy."""
 
     group: str  # empty if the protocol has no groups: then over all tasks

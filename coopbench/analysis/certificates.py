@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from coopbench.analysis.battles import PLAYERS, BattleCertificate, load_battles
+from coopbench.analysis.rows import ReportRow
 from coopbench.baselines.strategies.certified import certified
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.loading import load_protocol
@@ -28,8 +29,8 @@ OBSERVING = {
 }
 
 
-@dataclass(frozen=True)
-class CertifiedTask:
+@dataclass(frozen=True, eq=False)
+class CertifiedTask(ReportRow):
     """What a task's certificate says of blind play and of play that observes.
 
     Scores are normalised as those of the report, with 95 % intervals. They are those of the

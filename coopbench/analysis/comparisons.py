@@ -28,6 +28,7 @@ from coopbench.analysis.plays import (
     same_episodes,
     scale_ends,
 )
+from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import EPISODES, RUNS, mean_of_defined
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
@@ -36,8 +37,8 @@ from coopbench.protocol.sections import Task
 __all__ = ["Comparison", "GroupComparison", "comparisons", "group_comparisons"]
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, eq=False)
+class Comparison(ReportRow):
     """Difference between two policies in the mean score of one task.
 
     Two policies are only called equal by the test of equivalence within the protocol's margin.
@@ -66,8 +67,8 @@ class Comparison:
     above_high: float = math.nan
 
 
-@dataclass(frozen=True)
-class GroupComparison:
+@dataclass(frozen=True, eq=False)
+class GroupComparison(ReportRow):
     """Difference between two policies in the mean normalised score over the tasks of a group."""
 
     group: str  # empty if the protocol has no groups: then over all tasks

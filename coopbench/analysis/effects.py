@@ -10,6 +10,7 @@ import numpy as np
 from coopbench import statistics
 from coopbench.analysis.contests import family_pairs
 from coopbench.analysis.plays import Play, play
+from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import mean_of_defined, sample
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
@@ -18,8 +19,8 @@ from coopbench.protocol.sections import Task
 __all__ = ["Effect", "Sensitivity", "effects", "sensitivities", "standardised"]
 
 
-@dataclass(frozen=True)
-class Effect:
+@dataclass(frozen=True, eq=False)
+class Effect(ReportRow):
     """Cohen's d of the score of two policies on one task."""
 
     task: str
@@ -28,8 +29,8 @@ class Effect:
     cohens_d: float  # nan where nothing varies
 
 
-@dataclass(frozen=True)
-class Sensitivity:
+@dataclass(frozen=True, eq=False)
+class Sensitivity(ReportRow):
     """How much the mean score of a policy depends on the parameters of a game."""
 
     task: str  # with the parameters of the protocol's own task

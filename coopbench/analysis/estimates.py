@@ -12,6 +12,7 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.plays import Play, play, plays_of, scale_ends
+from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import EPISODES, RUNS
 from coopbench.episodes.metrics import agent_values
 from coopbench.episodes.table import EpisodeTable
@@ -24,8 +25,8 @@ __all__ = ["AgentEstimate", "Estimate", "agent_estimates", "estimate", "estimate
 EQUAL = "all values are equal: a width of zero is not certainty"
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, eq=False)
+class Estimate(ReportRow):
     """Mean of one metric of one policy on one task, over its runs and episodes."""
 
     task: str
@@ -44,8 +45,8 @@ class Estimate:
     high_unseen: float = math.nan
 
 
-@dataclass(frozen=True)
-class AgentEstimate:
+@dataclass(frozen=True, eq=False)
+class AgentEstimate(ReportRow):
     """Mean of one metric of one agent over the units in which a policy played that agent."""
 
     task: str

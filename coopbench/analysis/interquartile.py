@@ -8,6 +8,7 @@ import numpy as np
 from coopbench import statistics
 from coopbench.analysis.estimates import few_runs
 from coopbench.analysis.plays import Play, count_runs, play
+from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import EPISODES, RUNS
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
@@ -19,8 +20,8 @@ from coopbench.statistics.unseen import FEW
 __all__ = ["InterquartileMean", "interquartile_means"]
 
 
-@dataclass(frozen=True)
-class InterquartileMean:
+@dataclass(frozen=True, eq=False)
+class InterquartileMean(ReportRow):
     """Interquartile mean of a metric of one policy, in units of the metric."""
 
     group: str

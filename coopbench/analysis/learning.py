@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopbench import statistics
+from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import score_scales
 from coopbench.episodes.table import EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
@@ -35,7 +36,7 @@ THRESHOLD = 0.5  # normalised score of which the steps are counted
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(ReportRow):
     """Score of one policy at its checkpoints, on one task or over the tasks of a group.
 
     On a task the estimate is the mean over runs of their mean score (Gorsane et al. 2022), over a
@@ -61,8 +62,8 @@ class Curve:
             yield CurvePoint(*head, step, centre, low, high, *tail)
 
 
-@dataclass(frozen=True)
-class CurvePoint:
+@dataclass(frozen=True, eq=False)
+class CurvePoint(ReportRow):
     """One checkpoint of a ``Curve``."""
 
     group: str
@@ -76,8 +77,8 @@ class CurvePoint:
     flag: str
 
 
-@dataclass(frozen=True)
-class Efficiency:
+@dataclass(frozen=True, eq=False)
+class Efficiency(ReportRow):
     """How early a policy learns, from its curve over the tasks of a group."""
 
     group: str

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopbench.analysis.learning import Course, course_of
+from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import score_scales
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
@@ -19,8 +20,8 @@ LATE_STEPS = 250_000  # at the end of training, of which late scores are
 LEAD = 1 / 32  # normalised score; one of 32 episodes, the least by which shares of wins can differ
 
 
-@dataclass(frozen=True)
-class LateScore:
+@dataclass(frozen=True, eq=False)
+class LateScore(ReportRow):
     """Best median over runs within the last ``LATE_STEPS`` of training, on one task."""
 
     task: str
@@ -34,8 +35,8 @@ class LateScore:
     flag: str
 
 
-@dataclass(frozen=True)
-class MedianPoint:
+@dataclass(frozen=True, eq=False)
+class MedianPoint(ReportRow):
     """Median and quartiles over runs at one checkpoint, on one task or over several.
 
     Over several tasks it is the mean of their normalised medians, and of their quartiles.

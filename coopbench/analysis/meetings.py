@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coopbench.analysis.rows import ReportRow
 from coopbench.protocol.schema import Protocol
 
 __all__ = ["SEATS", "Meeting", "Meetings", "Places", "sides"]
@@ -39,8 +40,8 @@ def sides(score: str) -> Places:
     )
 
 
-@dataclass(frozen=True)
-class Meeting:
+@dataclass(frozen=True, eq=False)
+class Meeting(ReportRow):
     """Mean return of one policy's seat beside a partner, or score of its team against it."""
 
     task: str

@@ -10,6 +10,7 @@ import numpy as np
 from coopbench import statistics
 from coopbench.analysis.estimates import Estimate, estimate, few_runs
 from coopbench.analysis.plays import Play, count_runs, play
+from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import EPISODES, MODELS, RUNS, sample, score_scales
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
@@ -24,8 +25,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class ChartPoint:
+@dataclass(frozen=True, eq=False)
+class ChartPoint(ReportRow):
     """A metric of one policy at one place of an axis of the tasks."""
 
     chart: str

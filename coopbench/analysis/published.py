@@ -7,6 +7,7 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.aggregates import RESAMPLES
+from coopbench.analysis.rows import ReportRow
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
@@ -22,8 +23,8 @@ EQUAL = "all returns of the report are equal: there is nothing to normalise by"
 ONE_RUN = "one run: nothing is known of its spread between runs"
 
 
-@dataclass(frozen=True)
-class PublishedReturn:
+@dataclass(frozen=True, eq=False)
+class PublishedReturn(ReportRow):
     """Mean return of one run on one task, normalised over all policies, runs and tasks."""
 
     task: str
@@ -33,8 +34,8 @@ class PublishedReturn:
     normalised: float  # 0 is the lowest mean of the report, 1 the highest; nan if they are equal
 
 
-@dataclass(frozen=True)
-class PublishedAggregate:
+@dataclass(frozen=True, eq=False)
+class PublishedAggregate(ReportRow):
     """Statistics of the normalised returns of one policy over the tasks of a group."""
 
     group: str  # empty if the protocol has no groups: then over all tasks

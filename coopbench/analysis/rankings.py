@@ -14,6 +14,7 @@ from coopbench import statistics
 from coopbench.analysis.comparisons import GroupComparison, group_comparisons
 from coopbench.analysis.contests import family_pairs
 from coopbench.analysis.plays import group_plays
+from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import Sample, group_scores
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
@@ -27,8 +28,8 @@ WIDEST = (-1.0, 2.0)  # thresholds of a profile: at most one width of the bounds
 Samples = tuple[Sample, ...]  # one per task of a group
 
 
-@dataclass(frozen=True)
-class Improvement:
+@dataclass(frozen=True, eq=False)
+class Improvement(ReportRow):
     """Chance that one policy scores higher than another on a task of a group.
 
     Task and unit of each policy are drawn at random; a tie counts one half.
@@ -46,8 +47,8 @@ class Improvement:
     flag: str
 
 
-@dataclass(frozen=True)
-class ProfilePoint:
+@dataclass(frozen=True, eq=False)
+class ProfilePoint(ReportRow):
     """Share of the scores of one policy in a group that lie above a threshold."""
 
     group: str
@@ -60,8 +61,8 @@ class ProfilePoint:
     flag: str
 
 
-@dataclass(frozen=True)
-class Rank:
+@dataclass(frozen=True, eq=False)
+class Rank(ReportRow):
     """Places that one policy may have in a group, by the mean over tasks; 1 is best.
 
     ``low`` is one more than the number of policies that are significantly better, ``high`` leaves

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from coopbench.analysis.rows import ReportRow
 from coopbench.protocol.schema import Protocol
 
 __all__ = ["Row", "Source", "Standings"]
@@ -17,8 +18,8 @@ class Source:
     departures: tuple[str, ...]  # why its report is not a standard one; empty if it is
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, eq=False)
+class Row(ReportRow):
     """One policy in one group of tasks."""
 
     group: str  # empty if the protocol has no groups
