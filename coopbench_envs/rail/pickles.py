@@ -69,7 +69,7 @@ class Record:
 class _Member(Record):
     """Stands for ``getattr``: what it makes is the record of a call of an enumeration."""
 
-    def __new__(cls, *args: Any) -> Record:
+    def __new__(cls, *args: Any) -> Any:
         """Look up a member in the table, which no pickle can change."""
         kind, member = args
         name = kind.name if isinstance(kind, type) and issubclass(kind, Record) else ""
@@ -79,8 +79,7 @@ class _Member(Record):
                 f"it takes an attribute of {name[:60] or 'no class'}; allowed: members of "
                 f"{' and '.join(_ENUMERATIONS)}."
             )
-        record: Record = kind(members.index(member))
-        return record
+        return kind(members.index(member))
 
 
 class _Entries(dict[Any, Any]):
