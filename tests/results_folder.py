@@ -3,21 +3,24 @@
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import builders
 import numpy as np
 import pytest
 
 import coopbench
-from coopbench.files import write_text
+from coopbench.files import gunzipped, gzipped, write_text
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.report.data import as_json
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows.verification import verify
 
+Change: TypeAlias = Callable[[dict[str, Any]], object]  # of a line of the results of a cell
+Edit: TypeAlias = Callable[[Path], None]  # of a results folder
 FIXED, LEARNED, BESIDE = "dilemma/random", "dilemma/learner/run-50", "partners/learner/run-50"
 
 
@@ -81,6 +84,39 @@ def _sum(file: Path) -> str | None:
 def meta_of(root: Path, cell: str, **changes: Any) -> dict[str, Any]:
     """Change the metadata of a cell; return what they were."""
     return builders.edit_meta(root / cell, **changes)
+
+
+def edit_row(cell: str, number: int, change: Change) -> Edit:
+    """Return an edit of one line of the results of a cell."""
+
+    def edit(root: Path) -> None:
+        file = root / cell / "results.jsonl.gz"
+        rows = [json.loads(line) for line in gunzipped(file.read_bytes()).splitlines()]
+        change(rows[number])
+        file.write_bytes(gzipped("".join(json.dumps(row) + "\n" for row in rows).encode()))
+
+    return edit
+
+
+def add(place: str, key: Any, amount: float) -> Change:
+    """Return a change of one number of a line."""
+
+    def change(row: dict[str, Any]) -> None:
+        row[place][key] += amount
+
+    return change
+
+
+def remove_actions(cell: str) -> Edit:
+    """Return an edit that removes the actions of a policy that the verifier does not have."""
+
+    def edit(root: Path) -> None:
+        meta = meta_of(root, cell)
+        del meta["sha256"]["actions.npz"]
+        meta_of(root, cell, sha256=meta["sha256"])
+        (root / cell / "actions.npz").unlink()
+
+    return edit
 
 
 def failing(root: Path) -> list[str]:

@@ -15,7 +15,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from results_folder import BESIDE, FIXED, LEARNED, failing, meta_of, sign
+from results_folder import (
+    BESIDE,
+    FIXED,
+    LEARNED,
+    add,
+    edit_row,
+    failing,
+    meta_of,
+    remove_actions,
+    sign,
+)
 
 import coopbench
 from coopbench.episodes.actions import Actions, packed, unpacked
@@ -41,18 +51,6 @@ from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import pack, unpack
 
 
-def edit_row(cell, number, change):
-    """Return an edit of one line of the results of a cell."""
-
-    def edit(root):
-        file = root / cell / "results.jsonl.gz"
-        rows = [json.loads(line) for line in gunzipped(file.read_bytes()).splitlines()]
-        change(rows[number])
-        file.write_bytes(gzipped("".join(json.dumps(row) + "\n" for row in rows).encode()))
-
-    return edit
-
-
 def edit_array(cell, name, key, change):
     """Return an edit of one array of a cell; ``key`` may end in * for the first of several."""
 
@@ -74,13 +72,6 @@ def edit_json(file, change):
     else:
         content |= change
     file.write_text(json.dumps(content))
-
-
-def add(place, key, amount):
-    def change(row):
-        row[place][key] += amount
-
-    return change
 
 
 def put(key, value):
@@ -196,18 +187,6 @@ def some_actions(actions):
     return Actions(actions.episodes[1:], actions.joint[1:])
 
 
-def without_actions(cell):
-    """Return an edit that removes the actions of a policy that the verifier does not have."""
-
-    def edit(root):
-        meta = meta_of(root, cell)
-        del meta["sha256"]["actions.npz"]
-        meta_of(root, cell, sha256=meta["sha256"])
-        (root / cell / "actions.npz").unlink()
-
-    return edit
-
-
 def choose_another(root):
     meta = meta_of(root, LEARNED)
     meta_of(root, LEARNED, chosen_step=30 - meta["chosen_step"])
@@ -246,7 +225,7 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "run: all actions": (LEARNED, edit_actions(LEARNED, act_otherwise), 3),
     "run: swapped actions": (LEARNED, edit_actions(LEARNED, swap_actions), 2),
     "run: some actions": (LEARNED, edit_actions(LEARNED, some_actions), None),
-    "run: no actions": (LEARNED, without_actions(LEARNED), None),
+    "run: no actions": (LEARNED, remove_actions(LEARNED), None),
     "run: actions beside": (BESIDE, edit_actions(BESIDE, help_in_the_actions), 1),
     "run: step": (LEARNED, edit_array(LEARNED, "trace.npz", "steps", bump(3, 1)), 4),
     "name": (FIXED, lambda root: meta_of(root, FIXED, hyperparameters={"fraction": 0.1}), None),
