@@ -1,4 +1,4 @@
-"""The structure of the packages: rooms on floors, files, imports, names; and what violates it.
+"""The structure of the packages: rooms on floors, imports between them; and what violates it.
 
     python tests/structure.py
 
@@ -107,17 +107,6 @@ IMPORT_BY_NAME = {
     "coopbench_envs/shells/seats.py": "partners of an environment need policies, which lie above",
     "coopbench_envs/skirmish/opposing.py": "so do opponents",
 }
-LINES, INIT_LINES, ROOMS = 600, 40, 20
-UNCLEAR = ("found", "there", "given", "told")
-UNCLEAR_IN_PACKAGES = ("each", "own", "kept", "asked", "known")
-# Where a name of UNCLEAR_IN_PACKAGES may stand, as a term of a formula or as part of a format.
-NAMES_ALLOWED = (
-    "coopbench/report/checklist.py",  # the column "known" of checklist.csv
-    "coopbench/statistics/",
-    "coopbench_envs/coopetition/ventures/",
-    "coopbench_envs/pathfinding/routing_v1.py",
-)
-CHECKED_FOR_NAMES = (*FOLDERS.values(), "tests", "docs", "benchmarks", "examples")
 
 
 class Import(NamedTuple):
@@ -303,79 +292,6 @@ def relative_imports() -> list[str]:
     return [f"{_where(i.importer)}:{i.line}" for i in all_imports() if i.imported.startswith(".")]
 
 
-def long_modules() -> list[str]:
-    """Modules with too many lines; an __init__.py may have fewer, apart from lists of names."""
-    violations = []
-    for module, file in _modules().items():
-        lines = len(file.read_text(encoding="utf-8").splitlines())
-        if file.name == "__init__.py":
-            lines -= sum(map(_lines_of_data, _tree(file).body))
-        most = INIT_LINES if file.name == "__init__.py" else LINES
-        if lines > most:
-            violations.append(f"{_where(module)}: {lines} lines, at most {most}")
-    return violations
-
-
-def _lines_of_data(node: ast.stmt) -> int:
-    """Count the lines of a statement that re-exports names or lists them; 0 for any other."""
-    listing = isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Dict)
-    if _is_for_types(node):
-        return sum(map(_lines_of_data, getattr(node, "body", [])))
-    if isinstance(node, ast.ImportFrom) or listing:
-        return (node.end_lineno or node.lineno) - node.lineno + 1
-    return 0
-
-
-def crowded() -> list[str]:
-    """Report if the package coopbench has too many rooms."""
-    rooms = {room for p, room in map(place, _modules()) if p == "coopbench"} - {"", "__main__"}
-    return [f"coopbench: {len(rooms)} rooms, at most {ROOMS}"] if len(rooms) > ROOMS else []
-
-
-def unclear_names() -> list[str]:
-    """Values whose name says how they came about and not what they are."""
-    return [
-        f"{file.relative_to(ROOT)}:{line} {name}"
-        for folder in CHECKED_FOR_NAMES
-        for file in sorted((ROOT / folder).rglob("*.py"))
-        for name, line in _names_bound(_tree(file))
-        if name.strip("_") in _unclear(file.relative_to(ROOT).as_posix())
-    ]
-
-
-def _unclear(file: str) -> tuple[str, ...]:
-    """Return the names that a file must not give to its values."""
-    in_package = any(file.startswith(f"{folder}/") for folder in FOLDERS.values())
-    if in_package and not file.startswith(NAMES_ALLOWED):
-        return UNCLEAR + UNCLEAR_IN_PACKAGES
-    return UNCLEAR
-
-
-def _names_bound(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield every name that a module binds: variables, parameters, attributes, functions."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id, node.lineno
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr, node.lineno
-        elif isinstance(node, ast.arg):
-            yield node.arg, node.lineno
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.name.strip("_"), node.lineno
-
-
-def ignored_unused_imports() -> list[str]:
-    """Lines that silence the check for unused imports."""
-    mark = "noqa: " + "F401"
-    return [
-        f"{file.relative_to(ROOT)}:{number}"
-        for folder in CHECKED_FOR_NAMES
-        for file in sorted((ROOT / folder).rglob("*.py"))
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
-        if mark in line
-    ]
-
-
 CHECKS = (
     rooms_without_floor,
     upward_imports,
@@ -384,10 +300,6 @@ CHECKS = (
     imports_by_name,
     superfluous_exceptions,
     relative_imports,
-    long_modules,
-    crowded,
-    unclear_names,
-    ignored_unused_imports,
 )
 
 
