@@ -19,7 +19,6 @@ import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player, seated
 from coopbench.baselines.registry import make_policy
-from coopbench_envs.core import EnvSpec
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.pictures import picture
 from coopbench_envs.rendering import (
@@ -33,6 +32,7 @@ from coopbench_envs.rendering import (
     Canvas,
     mix_colours,
 )
+from coopbench_envs.scenes import Discs, Scene
 
 FOLDER = Path(__file__).resolve().parent / "gallery"
 WIDTH, HEIGHT = 480, 300  # pixels
@@ -88,8 +88,7 @@ def policy_of(env_id: str) -> str:
 
 def caption(env_id: str) -> str:
     """Describe what an environment's picture shows, in Markdown."""
-    policy = policy_of(env_id)
-    drawing = _drawing(coopbench_envs.spec(env_id))
+    policy, drawing = policy_of(env_id), _drawing(_begun(env_id))
     if drawing is _plane:
         return (
             f"Eight agents, discs, steer to the rings of their colour under `{policy}`; right: the "
@@ -115,18 +114,17 @@ def _has_times(env_id: str) -> bool:
 
 def frames(env_id: str) -> list[np.ndarray]:
     """Play one episode and draw it; uint8 (height, width, 3) each."""
-    engine = Engine(env_id, **PARAMETERS.get(stem(env_id), {}))
-    engine.reset(np.array([SEED], np.uint64))
-    draw = _drawing(engine.spec)
+    engine = _begun(env_id)
+    draw = _drawing(engine)
     if draw is _plane:
-        engine = _short(env_id)
+        engine = _begun(env_id, horizon=240)  # as many steps as it takes to reach the goals
     player = seated(policy_of(env_id), engine)
     player.begin(engine.control.seed, engine.control.episode, np.ones(1, np.bool_))
     stride = math.ceil(engine.horizon / FRAMES)
     courses: list[tuple[float, ...]] = []
     pictures = [draw(engine, courses)]
     for step in range(engine.horizon):
-        engine.step(_actions(engine, player, step), DISABLED)
+        engine.step(_actions(engine, player, draw is _firms, step), DISABLED)
         over = bool(engine.control.done[0])
         if over or (step + 1) % stride == 0:
             pictures.append(draw(engine, courses))
@@ -135,28 +133,33 @@ def frames(env_id: str) -> list[np.ndarray]:
     return pictures
 
 
-def _short(env_id: str) -> Engine:
-    """Return a game in the plane with as many steps as it takes to reach the goals."""
-    engine = Engine(env_id, horizon=240, **PARAMETERS.get(stem(env_id), {}))
+def _begun(env_id: str, **more: Any) -> Engine:
+    """Return the game of an environment's picture at the start of its episode."""
+    engine = Engine(env_id, **(more | PARAMETERS.get(stem(env_id), {})))
     engine.reset(np.array([SEED], np.uint64))
     return engine
 
 
-def _actions(engine: Engine, player: Player, step: int) -> np.ndarray:
-    """Return the actions of all agents: of the first one nothing in the middle third of a game."""
+def _actions(engine: Engine, player: Player, firms: bool, step: int) -> np.ndarray:
+    """Return the actions of all agents: of the first firm nothing in the middle third of a game."""
     control = engine.control
     actions = player.act(control.obs, engine.view(), control.masks)
     third = engine.horizon // 3
-    if _drawing(engine.spec) is _firms and third <= step < 2 * third:
+    if firms and third <= step < 2 * third:
         actions[0, 0] = 0.0
     return actions
 
 
-def _drawing(spec: EnvSpec) -> Callable[[Engine, list[tuple[float, ...]]], np.ndarray]:
-    """Return the function that draws an environment."""
-    if spec.scene is not None:
+def _drawing(engine: Engine) -> Callable[[Engine, list[tuple[float, ...]]], np.ndarray]:
+    """Return the function that draws a game; battles and railways are scenes, but not of discs."""
+    if isinstance(_scene(engine), Discs):
         return _plane
-    return _firms if "final_trust" in spec.metrics else _rendered
+    return _firms if "final_trust" in engine.spec.metrics else _rendered
+
+
+def _scene(engine: Engine) -> Scene | None:
+    draw = engine.spec.scene
+    return None if draw is None else draw(engine.constants, engine.state, 0)
 
 
 def _rendered(engine: Engine, courses: list[tuple[float, ...]]) -> np.ndarray:
@@ -245,9 +248,8 @@ def _course(canvas: Canvas, courses: list[tuple[float, ...]], points: int) -> No
 
 def _plane(engine: Engine, courses: list[tuple[float, ...]]) -> np.ndarray:
     """Draw walls, agents and goals of a game in the plane, and the share of agents on goals."""
-    scene = engine.spec.scene
-    assert scene is not None
-    discs = scene(engine.constants, engine.state, 0)
+    discs = _scene(engine)
+    assert isinstance(discs, Discs)
     canvas = Canvas(WIDTH, HEIGHT)
     scale = 0.5 * 280 / max(discs.world)
     middle = (150.0, 150.0)
