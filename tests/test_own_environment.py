@@ -1,13 +1,13 @@
-"""Environments from outside: a file, a package with an entry point; also in worker processes."""
+"""Environments from outside: a file or a module, an entry point; also in worker processes."""
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import builders
 import pytest
@@ -18,8 +18,7 @@ from coopbench.workflows.training_plan import Scope, runs
 from coopbench.workflows.training_run import settings_and_facts
 from coopbench_envs import registration
 
-ROOT = Path(__file__).resolve().parent.parent
-TEMPLATE = ROOT / "examples" / "own-environment"
+TEMPLATE = Path(__file__).resolve().parent.parent / "examples" / "own-environment"
 FILE = TEMPLATE / "src" / "volunteers" / "environment.py"
 # A test registers the environment again, which other processes do for the first time.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Overriding environment")
@@ -59,10 +58,14 @@ def results(file, command):
 
 
 @pytest.mark.usefixtures("restored")
-def test_a_file_is_an_environment():
+def test_a_file_is_an_environment(tmp_path):
     for name in ("SPEC", "example/Volunteers-v0"):
         assert ad_hoc(f"{FILE}:{name}", episodes=3).task[0].env == "example/Volunteers-v0"
     assert registration.added()["example/Volunteers-v0"] == "environment"
+    file = tmp_path / "random.py"
+    file.write_text("SPEC = None")
+    with pytest.raises(ValueError, match="its name is that of another module"):
+        coopbench_envs.spec(f"{file}:SPEC")
 
 
 @pytest.mark.usefixtures("restored")
@@ -79,14 +82,6 @@ def test_a_file_is_an_environment():
 def test_what_is_no_environment_is_refused(env, message):
     with pytest.raises(ValueError, match=message):
         coopbench_envs.spec(env)
-
-
-@pytest.mark.usefixtures("restored")
-def test_a_file_named_like_another_module_is_refused(tmp_path):
-    file = tmp_path / "random.py"
-    file.write_text("SPEC = None")
-    with pytest.raises(ValueError, match="its name is that of another module"):
-        coopbench_envs.spec(f"{file}:SPEC")
 
 
 @pytest.mark.usefixtures("restored")
@@ -156,55 +151,26 @@ def test_a_protocol_names_a_file(file, tmp_path):
 
 
 @pytest.mark.usefixtures("restored")
-def test_an_entry_point_with_a_wrong_name_is_not_registered(monkeypatch):
-    class Point:
-        name, value, module = "coopbench/Mine-v0", "mine:SPEC", "mine"
+def test_entry_points_with_a_wrong_name_or_value(monkeypatch):
+    def points(name, value):
+        point = SimpleNamespace(name=name, value=value, module=value.partition(":")[0])
+        monkeypatch.setattr(registration, "entry_points", lambda group: [point])
 
-    monkeypatch.setattr(registration, "entry_points", lambda group: [Point])
+    points("coopbench/Mine-v0", "mine:SPEC")
     with pytest.warns(UserWarning, match="'coopbench/Mine-v0' of 'mine:SPEC' is not registered"):
         registration.register_all()
     assert "coopbench/Mine-v0" not in coopbench_envs.ids()
-
-
-@pytest.mark.usefixtures("restored")
-def test_an_entry_point_whose_module_has_no_such_environment_is_named(monkeypatch):
-    class Point:
-        name, value, module = "me/Mine-v0", "coopbench.errors:SPEC", "coopbench.errors"
-
-    monkeypatch.setattr(registration, "entry_points", lambda group: [Point])
+    points("me/Mine-v0", "coopbench.errors:SPEC")
     registration.register_all()
     with pytest.raises(ValueError, match=r"coopbench\.errors defines no SPEC with the id 'me/Mine"):
         coopbench_envs.spec("me/Mine-v0")
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """A folder into which pip has installed the template."""
-    folder = tmp_path_factory.mktemp("installed")
-    source = folder / "source"
-    subprocess.run(["cp", "-r", str(TEMPLATE), str(source)], check=True)
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder / "site")]
-    subprocess.run([*command, str(source)], check=True, capture_output=True, text=True)
-    return folder / "site"
-
-
-def _run(site, *arguments):
-    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": path}
-    return subprocess.run(
-        [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False
-    )
-
-
-def test_the_installed_template_passes_its_tests(installed):
-    done = _run(installed, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TEMPLATE / "tests"))
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
+@pytest.mark.slow("starts a command and a worker process, which import everything and compile")
 def test_worker_processes_have_the_environment_of_a_file(tmp_path):
     options = ["--episodes", "2", "--backend", "processes", "--workers", "1"]
     env = ["--env", f"{FILE}:SPEC", "--out", str(tmp_path / "out")]
-    done = _run(tmp_path, "-m", "coopbench", "evaluate", *env, *options)
+    command = [sys.executable, "-m", "coopbench", "evaluate", *env, *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "out" / "volunteers-v0" / "random" / "meta.json").is_file()

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import typing
 import warnings
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
@@ -19,6 +20,7 @@ from coopbench.analysis import rankings
 from coopbench.analysis.aggregates import Aggregate, aggregates
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.estimates import agent_estimates, estimates
+from coopbench.analysis.findings import MAKERS, Findings, row_types
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
 from coopbench.protocol.schema import Protocol
@@ -636,6 +638,17 @@ def test_json_round_trip(report):
         content["curves"][0]["values"]
         == report.episodes.blocks[0].curves[report.protocol.report.curve].tolist()
     )
+
+
+def test_every_part_of_a_report_has_a_maker():
+    kinds = {
+        name: typing.get_args(hint)[0]
+        for name, hint in typing.get_type_hints(Findings).items()
+        if typing.get_origin(hint) is tuple
+    }
+    parts = {name: kind for name, kind in kinds.items() if dataclasses.is_dataclass(kind)}
+    assert parts == row_types()
+    assert list(row_types()) == list(MAKERS)
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,6 @@ def test_code_of_the_first_steps_runs(number):
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 _FOLDERS = "baselines|benchmarks|coopbench|coopbench_envs|docs|examples|protocols|tests"
 _GROUPS = ("coopbench.learners", "coopbench.networks", "coopbench.policies")  # of entry points
-_RECIPES = ("stag_hunt", "stag-hunting", "lone_hunter")  # in CONTRIBUTING.md, tested on its own
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -139,7 +138,7 @@ def test_pages_name_modules_and_files_that_exist(page):
         if name not in _GROUPS:
             pkgutil.resolve_name(name)
     for path in re.findall(rf"`((?:{_FOLDERS})/[\w./-]*)(?<!-v\d)`", text):
-        assert (ROOT / path).exists() or any(name in path for name in _RECIPES), path
+        assert (ROOT / path).exists(), path
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

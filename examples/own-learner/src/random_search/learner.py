@@ -1,0 +1,130 @@
+"""Random search: a linear policy is tried with changes of both signs and moves to the better one.
+
+Mania, Guy and Recht 2018, "Simple random search of static linear policies".
+"""
+
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.row_learner import RowLearner
+from coopbench.baselines.learners.torch_tools import torch_apart
+from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
+from coopbench_envs.parameters import Allowed, between
+
+
+class Params(NamedTuple):
+    """Hyperparameters."""
+
+    rollout: Annotated[int, between(2, 1_000_000, "environment steps between updates")] = 1600
+    lanes: Annotated[int, between(1, 4096, "games played at once")] = 8
+    noise: Annotated[float, between(0, 10, "size of the changes tried", above=True)] = 0.1
+    rate: Annotated[float, between(0, 10, "step per unit of mean reward", above=True)] = 0.1
+    history: Annotated[int, between(1, 64, "observations that the policy gets")] = 1
+    scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = True
+    seat_number: Annotated[bool, Allowed("tell a shared model which seat it acts for")] = True
+
+
+class RandomSearch(RowLearner):
+    """A linear policy for every seat; each half of a rollout plays with one sign."""
+
+    def __init__(
+        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Params
+    ) -> None:
+        super().__init__(name, env_id, parameters, seed, params)
+        self._length, self._at = params.rollout // params.lanes, 0
+        shape = (len(self._rows.groups), self._rows.inputs, self._rows.outputs)
+        self._weights, self._change = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        self._earned = np.zeros((2, shape[0]))  # with either sign
+        with torch_apart(self._numbers):
+            self._draw()
+
+    def advance(self) -> list[dict[str, float]]:
+        """Play one step in all lanes; update at the end of a rollout."""
+        second = int(self._at >= self._length // 2)
+        tried = self._weights + (-1) ** second * self._params.noise * self._change
+        outputs = [x @ weights for x, weights in zip(self._rows.observe(), tried, strict=True)]
+        for k, legal in enumerate(self._rows.legal()):
+            if legal is not None:  # choices
+                outputs[k] = np.where(legal, outputs[k], -np.inf).argmax(axis=1)
+        steps = self._rows.step(outputs)
+        self._earned[second] += [step.rewards[step.valid].sum() for step in steps]
+        self._at, self.steps = self._at + 1, self.steps + self._params.lanes
+        return self._update() if self._at == self._length else []
+
+    def policy(self) -> NetworkPolicy:
+        """Return the weights as a network without hidden layers."""
+        rows, models = self._rows, len(self._weights)
+        network = Network(
+            seats=rows.seats.copy(),
+            weights=(self._weights.copy(),),
+            biases=(np.zeros((models, rows.outputs), np.float32),),
+            centre=np.tile(rows.centre, rows.history),
+            scale=np.tile(rows.scale, rows.history),
+            history=rows.history,
+            identity=rows.identity,
+            activation="tanh",
+            head="argmax" if rows.discrete else "clip",
+        )
+        return NetworkPolicy(network, self.facts())
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return weights, the change that is tried, what it has earned, and the games."""
+        arrays = {
+            "origin": self.origin(),
+            "counts": np.array([self.steps, self._at]),
+            "numbers": self._numbers.copy(),
+            "model.weights": self._weights.copy(),
+            "change": self._change.copy(),
+            "earned": self._earned.copy(),
+        }
+        return arrays | under("game", self._rows.save())
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from a saved state; ``ValueError`` if it is one of another training."""
+        self.check_saved(arrays, self.save())
+        self._rows.load(part(arrays, "game"))
+        self.steps, self._at = (int(count) for count in arrays["counts"])
+        self._numbers[:] = arrays["numbers"]
+        self._weights[:], self._change[:] = arrays["model.weights"], arrays["change"]
+        self._earned[:] = arrays["earned"]
+
+    def _update(self) -> list[dict[str, float]]:
+        gained = (self._earned[0] - self._earned[1]) / self._params.rollout
+        step = self._params.rate * gained[:, None, None] * self._change
+        self._weights += step.astype(np.float32)
+        self._earned[:], self._at = 0.0, 0
+        self._draw()
+        return [{"gained": float(np.abs(gained).mean())}]
+
+    def _draw(self) -> None:
+        import torch
+
+        self._change[:] = torch.randn(self._change.shape).numpy()
+
+
+def shortened(params: Params, steps: int) -> Params:
+    """Let a whole rollout fit into ``steps``."""
+    lanes = min(params.lanes, max(1, steps // 8))
+    rounds = min(params.rollout, steps) // (2 * lanes)
+    return params._replace(lanes=lanes, rollout=rounds * 2 * lanes)
+
+
+def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> RandomSearch:
+    """Make a learner of one game."""
+    return RandomSearch("random_search", env_id, parameters, seed, params)
+
+
+LEARNER = LearnerEntry(
+    name="random_search",
+    create=create,
+    summary="random search of a linear policy for each agent",
+    kind="on_policy",
+    params=Params,
+    shortened=shortened,
+    first_update=attrgetter("rollout"),
+)

@@ -1,0 +1,1 @@
+"""Impulsive: a policy for coopbench."""

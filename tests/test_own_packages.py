@@ -1,0 +1,193 @@
+"""The packages of examples/own-*: each registers by its entry points, and everything works with it.
+
+They are not installed. What pip would write, the sources on the path and the entry points in the
+metadata, is made from their pyproject.toml.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import builders
+import pytest
+
+import coopbench
+from coopbench.analysis import aggregates
+from coopbench.baselines import registry
+from coopbench.report import plots
+from coopbench.report.data import as_json, tables_as_csv
+from coopbench.report.markdown import as_markdown
+from coopbench.report.plots.pictures import pictures
+from coopbench.report.reading import reading
+from coopbench.workflows.verdicts import IDENTICAL, RERUN
+from coopbench.workflows.verification import verify
+from coopbench_envs import registration
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = sorted((ROOT / "examples").glob("own-*"))
+HIGH = {"hard": 40.0, "easy": 10.0}  # upper bounds of the scores of two tasks; the lower are 0
+CACHES = (
+    aggregates._installed,
+    registry._entries,
+    registry._installed_policies,
+    registry._learners,
+)
+# A test registers the environment again, which other processes do for the first time.
+pytestmark = pytest.mark.filterwarnings("ignore:.*Overriding environment")
+
+
+def _path_of(package, folder):
+    """Write the metadata of a package into ``folder``; return what has to be on the path."""
+    project = tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))
+    facts = project["project"]
+    metadata = folder / f"{facts['name'].replace('-', '_')}-{facts['version']}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {facts['name']}\nVersion: {facts['version']}\n",
+        encoding="utf-8",
+    )
+    lines = []
+    for group, points in facts["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (metadata / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    places = project["tool"]["setuptools"]["packages"]["find"]["where"]
+    return [str(package / place) for place in places]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """Folders with the sources and the metadata of all packages."""
+    folder = tmp_path_factory.mktemp("installed")
+    return [str(folder), *(entry for package in PACKAGES for entry in _path_of(package, folder))]
+
+
+@pytest.fixture(scope="module")
+def installed(path):
+    """All packages are installed in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*path, *sys.path])
+        for name in ("_modules", "_specs"):
+            patch.setattr(registration, name, dict(getattr(registration, name)))
+        for cached in CACHES:
+            cached.cache_clear()
+        registration.register_all()
+        yield
+    for cached in CACHES:
+        cached.cache_clear()
+    names = {folder.name for package in PACKAGES for folder in (package / "src").iterdir()}
+    for module in [module for module in sys.modules if module.partition(".")[0] in names]:
+        del sys.modules[module]
+
+
+@pytest.fixture(scope="module")
+def protocol(tmp_path_factory):
+    """Two tasks of one game, of which one has higher bounds."""
+    return builders.small_protocol(
+        tmp_path_factory.mktemp("protocol"),
+        tasks=[
+            builders.make_task("hard", high=HIGH["hard"]),
+            builders.make_task("easy", high=HIGH["easy"], horizon=5),
+        ],
+        selection=(100, 2),
+        training=builders.make_training(steps=96, interval=48),
+    )
+
+
+@pytest.fixture(scope="module")
+def results(installed, protocol, tmp_path_factory):
+    """Results of the policy and of a shipped one."""
+    folder = tmp_path_factory.mktemp("results")
+    coopbench.evaluate(protocol, ["random", "impulsive:0.3"], folder)
+    return folder
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("name", ["example/Volunteers-v0", "impulsive", "random_search"])
+def test_it_is_listed_and_described(name, command):
+    assert name in command("list").out
+    assert name in command("show", name).out
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_environment_is_played_and_verified(tmp_path):
+    coopbench.evaluate("example/Volunteers-v0", ["random"], tmp_path, episodes=3)
+    (check,) = verify(tmp_path).cells
+    assert (check.how, check.verdict, check.played) == (RERUN, IDENTICAL, 3)
+
+
+def test_the_policy_is_verified(results):
+    checks = [check for check in verify(results).cells if "impulsive" in check.what]
+    assert [(check.how, check.verdict) for check in checks] == [(RERUN, IDENTICAL)] * 2
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_learner_is_trained_and_verified(protocol, tmp_path):
+    pytest.importorskip("torch")
+    report = coopbench.train(
+        protocol, "random_search", tmp_path, tasks=["hard"], seeds=[50], rollout=48
+    )
+    assert {row.policy for row in report.estimates} == {"random_search"}
+    (check,) = verify(tmp_path).cells
+    assert (check.how, check.verdict) == (RERUN, IDENTICAL)
+
+
+def test_the_statistic_is_in_every_rendering(results):
+    report = coopbench.load_report(results)
+    worst = [row for row in report.aggregates if row.statistic == "worst_task"]
+    assert {row.policy for row in worst} == {"random", "impulsive:0.3"}
+    scores = [row for row in report.estimates if (row.task, row.metric) == ("hard", "return")]
+    means = {row.policy: row.mean for row in scores}
+    for row in worst:
+        assert row.estimate == pytest.approx(means[row.policy] / HIGH["hard"])
+    assert "worst_task" in tables_as_csv(report)["aggregates"]
+    assert "worst_task" in {row["statistic"] for row in json.loads(as_json(report))["aggregates"]}
+    assert "Worst task" in str(report)
+    assert "| Worst task |" in as_markdown(report)
+    assert "& Worst task &" in report.latex()
+    assert "interquartile mean (IQM), worst task and rank" in report.latex()
+    assert reading(report)["Worst task"].endswith("where it is lowest.")
+    axes = plots.aggregate(report, statistic="worst_task")
+    assert axes.get_xlabel().startswith("worst task, mean of normalised")
+    (drawn,) = [picture for picture in pictures(report) if picture.name == "iqm"]
+    assert drawn.caption.startswith("Mean, interquartile mean and worst task of")
+
+
+class Point(NamedTuple):
+    """An entry point of a package."""
+
+    name: str
+    value: str
+    load: Callable
+
+
+@pytest.mark.parametrize(
+    ("name", "statistic", "message"),
+    [
+        ("iqm", aggregates.STATISTICS["mean"], "'iqm' of 'mine:IT' .* the name is taken; allowed"),
+        ("iqm_of_runs", aggregates.STATISTICS["mean"], "the name is taken; allowed: any but mean"),
+        ("mine", "median", "'mine' .* it is of type str; allowed: a Statistic"),
+    ],
+)
+def test_what_cannot_be_a_statistic_is_named(name, statistic, message, monkeypatch):
+    points = [Point(name, "mine:IT", lambda: statistic)]
+    monkeypatch.setattr(aggregates, "entry_points", lambda group: points)
+    with pytest.warns(UserWarning, match=message):
+        assert aggregates._installed.__wrapped__() == {}
+
+
+@pytest.mark.slow("starts pytest, which imports everything once more")
+def test_the_tests_of_the_packages_pass(path):
+    options = ["-q", "-p", "no:cacheprovider", "--confcutdir", str(ROOT / "examples")]
+    folders = [str(package / "tests") for package in PACKAGES]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *folders],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
