@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from venture_play import STILL, worded
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
@@ -13,14 +14,10 @@ from coopbench_envs.engine import DISABLED
 from coopbench_envs.layouts import Part
 
 NAME = "DynamicPartnerSelection-v1"
-FIXED = {
+FIXED = STILL | {
     "initial_trust": (0.6, 0.6),
     "high": (1.8, 1.8),
     "low": (0.2, 0.2),
-    "persistence": (1.0, 1.0),
-    "shock": (0.0, 0.0),
-    "noise": (0.0, 0.0),
-    "trembles": 0.0,
 }
 
 
@@ -79,24 +76,6 @@ def test_in_bad_times_only_records_of_those_who_are_alone_move():
     assert engine.state.record[0] == pytest.approx([0.2, 0.2, 0.22])
 
 
-def test_records_change_when_conduct_is_observed():
-    engine = _game(3, delay=1)
-    _play(engine, [1.0, 0.25, 0.9], _only(3, (0, 1)))
-    assert engine.state.record[0].tolist() == [0.6, 0.6, 0.6]
-    assert engine.state.seen[0].tolist() == [0.0, 0.0, 0.0]
-    _play(engine, [1.0, 1.0, 1.0], _only(3, (1, 2)))
-    assert engine.state.record[0] == pytest.approx([0.7, 0.5125, 0.6])
-    assert engine.state.seen[0].tolist() == [1.0, 0.25, 0.0]
-
-
-def test_whose_investment_trembles_invests_a_uniform_draw():
-    engine = _game(2, lanes=2000, trembles=0.2)
-    _play(engine, [1.0, 1.0], _only(2, (0, 1)))
-    trembled = engine.state.fraction[engine.state.fraction < 1.0]
-    assert trembled.size / 4000 == pytest.approx(0.2, abs=0.02)
-    assert trembled.mean() == pytest.approx(0.5, abs=0.04)
-
-
 def test_who_is_alone_keeps_everything_and_shows_nothing():
     engine = _game(3, noise=(1.0, 1.0))
     assert _play(engine, [1.0, 1.0, 0.9], _only(3, (0, 1))).tolist() == [[1, 0, -1]]
@@ -147,15 +126,6 @@ def test_equal_wishes_are_drawn_and_wishes_end_at_one(wish, chance):
 def test_in_an_odd_round_everybody_is_left_out_as_often():
     partner = _play(_game(5, lanes=4000), [1.0] * 5, np.full((5, 5), 0.5))
     np.testing.assert_allclose((partner < 0).mean(axis=0), 0.2, atol=0.03)
-
-
-def test_matches_change_from_step_to_step_and_follow_the_seed():
-    first, second = _game(6), _game(6)
-    rows = []
-    for _ in range(10):
-        rows.append(_play(first, [1.0] * 6, np.full((6, 6), 0.5))[0].tolist())
-        assert _play(second, [1.0] * 6, np.full((6, 6), 0.5))[0].tolist() == rows[-1]
-    assert len({tuple(row) for row in rows}) > 2
 
 
 def test_rates_of_matches_and_loyalty():
@@ -215,35 +185,6 @@ def test_what_agents_and_the_global_state_see():
     assert layout["matched"].stop == engine.control.obs.shape[2]
 
 
-def test_a_copied_state_goes_on_alike():
-    """The order of choosing is not part of the state: it is drawn anew each step."""
-    engine, other = _game(5), _game(5)
-    wishes = np.full((5, 5), 0.5)
-    _play(engine, [0.9] * 5, wishes)
-    assert "order" not in engine.fields
-    other.reset(state=engine.get_state())
-    for _ in range(5):
-        _play(engine, [0.9] * 5, wishes)
-        _play(other, [0.9] * 5, wishes)
-        np.testing.assert_array_equal(engine.control.obs, other.control.obs)
-        assert engine.metrics() == other.metrics()
-
-
-def test_who_defects_is_shunned_by_those_who_read_records():
-    engine = Engine(NAME, 64)
-    engine.reset(np.arange(64, dtype=np.uint64))
-    records = engine.layout["trust_in_others"]
-    while not engine.control.done.all():
-        seen = records.view(engine.control.obs)
-        invested = np.broadcast_to(engine.state.good[:, None], (64, 6)).astype(np.float64)
-        invested[:, 0] = 0.0
-        actions = np.concatenate([invested[:, :, None], seen >= 0.5], axis=2)
-        engine.step(actions, DISABLED)
-    alone = engine.control.returns[:, 0] / engine.horizon
-    assert alone.mean() < 1.08
-    assert engine.control.returns[:, 1:].mean() / engine.horizon > 1.15
-
-
 def test_the_reference_prefers_its_last_partner_and_answers_its_record():
     engine = _game(4)
     _play(engine, [1.0] * 4, _only(4, (0, 2)))
@@ -262,16 +203,14 @@ def test_the_reference_prefers_its_last_partner_and_answers_its_record():
 def test_pictures_say_who_is_with_whom():
     engine = _game(4)
     _play(engine, [1.0] * 4, _only(4, (1, 3)))
-    text = engine.spec.text(engine.constants, engine.lane_state(), engine.agents)
-    assert "pairs: 1 and 3" in text
-    assert "alone: 0, 2" in text
+    assert "pairs: 1 and 3" in worded(engine)
+    assert "alone: 0, 2" in worded(engine)
     many = _game(13)
     _play(many, [1.0] * 13, np.full((13, 13), 0.5))
-    text = many.spec.text(many.constants, many.lane_state(), many.agents)
-    assert "12 of 13 have a partner" in text
+    assert "12 of 13 have a partner" in worded(many)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     num_agents=st.sampled_from([2, 3, 6, 9, 64]),
     seed=st.integers(0, 2**32),
@@ -295,9 +234,3 @@ def test_any_match_is_mutual_wished_for_and_maximal(num_agents, seed, keen):
             assert not both[np.ix_(alone, alone)].any()
             assert (engine.control.rewards[lane, alone] == 1.0).all()
             assert sorted(engine.state.order[lane]) == everybody.tolist()
-    obs = engine.control.obs
-    assert obs.min() >= 0.0
-    assert obs.max() <= 1.0
-    for value in (engine.metrics()["loyalty"], engine.metrics()["matched_rate"]):
-        assert 0.0 <= value <= 1.0
-    assert -1.0 <= engine.metrics()["assortment"] <= 1.0 + 1e-9

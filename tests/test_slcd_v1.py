@@ -2,33 +2,17 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from venture_play import begun, step, worded
 
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import Engine
 
-PHASED = ("SLCD-v1", "RenaultNissan-v1")
-# No chance but the first times; a unit is worth 1.8 before the factor of the phase.
-STILL = {
-    "noise": (0.0, 0.0),
-    "shock": (0.0, 0.0),
-    "jitter": (0.0, 0.0),
-    "persistence": (1.0, 1.0),
-    "high": (1.8, 1.8),
-    "low": (0.2, 0.2),
-    "trembles": 0.0,
-}
+# Lengths of phases without chance; a unit is worth 1.8 before the factor of the phase.
+FIXED = {"jitter": (0.0, 0.0), "high": (1.8, 1.8), "low": (0.2, 0.2)}
 
 
 def _slcd(state, **parameters):
-    engine = Engine("SLCD-v1", **(STILL | parameters))
-    engine.reset(np.array([0]), state={"good": True, "productivity": 1.5} | state)
-    return engine
-
-
-def _play(engine, *fractions):
-    engine.step(np.array(fractions, np.float64)[None, :, None], DISABLED)
-    return engine.control.rewards[0]
+    times = {"good": True, "productivity": 1.5}
+    return begun("SLCD-v1", times | state, **(FIXED | parameters))
 
 
 @pytest.mark.parametrize(
@@ -37,8 +21,7 @@ def _play(engine, *fractions):
 )
 def test_phases_fill_the_horizon(horizon, ends, first):
     """Means 0.2, 0.25, 0.35, 0.2 of the horizon, to the nearest step; too short ones are none."""
-    engine = Engine("SLCD-v1", **(STILL | {"horizon": horizon}))
-    engine.reset(np.array([0]))
+    engine = _slcd({}, horizon=horizon)
     assert engine.state.ends[0].tolist() == ends
     assert engine.state.phase[0] == first
 
@@ -71,10 +54,11 @@ def test_the_phase_is_seen_and_sets_level_and_productivity():
         assert seen[engine.layout["level"].index][0] == np.float32(levels[phase])
         world = engine.global_state()[0]
         assert world[-5:].tolist() == [*hot, np.float32(levels[phase])]
-        _play(engine, 0.3, 0.3)
+        step(engine, 0.3, 0.3)
     assert engine.control.truncated[0]
     assert not engine.control.terminated.any()
     assert engine.state.phase[0] == 3
+    assert "phase 4 of 4" in worded(engine)
 
 
 def test_the_firm_that_knows_the_times_changes_with_the_phase():
@@ -88,35 +72,19 @@ def test_the_firm_that_knows_the_times_changes_with_the_phase():
         assert shown.tolist() == informed
         assert layout["informed"].view(seen).tolist() == [informed, informed[::-1]]
         flags.append(informed)
-        _play(engine, 0.3, 0.3)
+        step(engine, 0.3, 0.3)
     assert flags == [[True, False]] * 9 + [[False, True]] * 11
     assert "income" not in layout  # it would tell the times
-
-
-def test_nothing_but_the_other_firm_tells_the_times():
-    """In equal play in opposite times who does not know sees the same until it is informed."""
-    twins = [Engine("SLCD-v1", 50, **STILL) for _ in range(2)]
-    for good, engine in enumerate(twins):
-        engine.reset(np.arange(50), state={"good": bool(good), "productivity": 0.2 + good})
-    rng = np.random.default_rng(1)
-    for _ in range(79):
-        actions = rng.uniform(0.0, 1.0, twins[0].actions.shape)
-        for engine in twins:
-            engine.step(actions, DISABLED)
-        one, other = (engine.control.obs for engine in twins)
-        blind = ~twins[0].state.informed
-        np.testing.assert_array_equal(one[blind], other[blind])
-        assert (one[~blind] != other[~blind]).any(axis=1).all()
 
 
 def test_investment_beyond_the_level_is_lost():
     """Planning takes in a half: 1.5 x (0.5 + 0.3) are shared evenly, and what was kept stays."""
     for record in (0.0, 1.0):  # which pays nobody
         engine = _slcd({"record": np.full(2, record)})
-        assert _play(engine, 1.0, 0.3) == pytest.approx([0.6, 0.7 + 0.6])
+        assert step(engine, 1.0, 0.3) == pytest.approx([0.6, 0.7 + 0.6])
     # The peak takes in everything.
     engine = _slcd({"time": 40})
-    assert _play(engine, 1.0, 0.3) == pytest.approx([0.975, 0.7 + 0.975])
+    assert step(engine, 1.0, 0.3) == pytest.approx([0.975, 0.7 + 0.975])
 
 
 @pytest.mark.parametrize("good", [True, False])
@@ -134,7 +102,7 @@ def test_records_judge_answers_by_the_level(good, received, fraction, conduct, w
     """In planning, whose level is 1/2; then records drift by 0.03 to 0.75."""
     state = {"good": good, "record": np.array([0.6, 0.6]), "seen": np.array([received, 0.0])}
     engine = _slcd(state)
-    _play(engine, 0.5, fraction)
+    step(engine, 0.5, fraction)
     after = 0.6 + weight * (conduct - 0.6)
     expected = [0.6 + 0.03 * 0.15, after + 0.03 * (0.75 - after)]  # Samsung received nothing
     np.testing.assert_allclose(engine.state.record[0], expected, rtol=1e-12)
@@ -144,7 +112,7 @@ def test_what_is_expected_of_a_firm():
     """The informed one: half of the level in good times. The other: that part of an answer."""
     for good in (True, False):
         engine = _slcd({"good": good, "seen": np.array([0.3, 0.4])})
-        _play(engine, 0.1, 0.1)
+        step(engine, 0.1, 0.1)
         trace = engine.spec.trace(engine.constants, engine.state)
         np.testing.assert_allclose(trace["baseline"], [[0.25 * good, 0.25 * 0.6]])
 
@@ -153,107 +121,13 @@ def test_phase_matching():
     """Planning's level is 1/2: (0 + 0.5) / 0.5 over two agents is a distance of 1/2."""
     engine = _slcd({})
     assert engine.metrics()["phase_matching"] == 1.0
-    _play(engine, 0.5, 0.0)
+    step(engine, 0.5, 0.0)
     assert engine.metrics()["phase_matching"] == pytest.approx(0.5)
-    _play(engine, 0.5, 0.5)
+    step(engine, 0.5, 0.5)
     assert engine.metrics()["phase_matching"] == pytest.approx(0.75)
     bad = _slcd({"good": False})
-    _play(bad, 1.0, 0.0)
+    step(bad, 1.0, 0.0)
     assert bad.metrics()["phase_matching"] == 1.0  # never good times: nothing missed
     ramp = _slcd({"ends": np.array([0.0, 36.0, 64.0, 80.0])})
-    _play(ramp, 0.4, 1.0)  # (0.4 + 0.2) / 0.8 over two agents
+    step(ramp, 0.4, 1.0)  # (0.4 + 0.2) / 0.8 over two agents
     assert ramp.metrics()["phase_matching"] == pytest.approx(1 - 0.375)
-
-
-def test_the_horizon_ends_and_nothing_else():
-    engine = Engine("SLCD-v1", 50)
-    engine.reset(np.arange(50))
-    for _ in range(80):
-        assert not engine.control.done.any()
-        engine.step(np.zeros(engine.actions.shape), DISABLED)
-    assert engine.control.truncated.all()
-    assert not engine.control.ended.any()
-
-
-@pytest.mark.parametrize("name", PHASED)
-def test_every_phase_is_a_dilemma(name):
-    """A unit pays all together and not the one who invests it, whatever is drawn, at full trust."""
-    c = Engine(name).constants
-    best = c.high[1] * (1 + c.shock[1]) * c.factor
-    assert (c.share[:, None] * best < 1).all()
-    assert (c.high[0] * (1 - c.shock[1]) * c.factor > 1).all()
-    assert (c.low[1] * (1 + c.shock[1]) * c.factor < 1).all()
-    gain = c.good * np.average((c.high.mean() * c.factor - 1) * c.level, weights=c.length)
-    assert 1 + gain >= 1.2  # price of anarchy: nobody invests at the equilibrium
-
-
-@pytest.mark.parametrize("name", PHASED)
-@settings(max_examples=20, deadline=None)
-@given(levels=st.lists(st.floats(-0.5, 1.5), min_size=12, max_size=12), seed=st.integers(0, 999))
-def test_bounds_hold_for_any_play(name, levels, seed):
-    engine = Engine(name, horizon=12, jitter=(0.0, 0.9), shock=(0.0, 1.0), noise=(0.0, 1.0))
-    engine.reset(np.array([seed]))
-    for t in range(12):
-        engine.step(np.array([[[levels[t]], [levels[-t]]]]), DISABLED)
-        assert ((engine.state.record >= 0) & (engine.state.record <= 1)).all()
-        for agent, space in enumerate(engine.observation_spaces):
-            assert space.contains(engine.control.obs[0, agent])
-        assert engine.state_space.contains(engine.global_state()[0])
-        assert 0 <= engine.metrics()["phase_matching"] <= 1
-
-
-@pytest.mark.parametrize("name", PHASED)
-def test_pictures_tell_the_phase(name):
-    engine = Engine(name)
-    engine.reset(np.array([0]))
-    fields = engine.lane_state()
-    words = engine.spec.text(engine.constants, fields, engine.agents)
-    assert "phase 1 of 4" in words
-    assert engine.spec.picture(engine.constants, fields, engine.agents).std() > 1
-
-
-def _returns(act):
-    """Mean returns of both firms over 4000 episodes of ``act``."""
-    engine = Engine("SLCD-v1", 4000)
-    engine.reset(np.arange(4000) + 99_000)
-    while not engine.control.done.all():
-        obs = engine.control.obs.astype(np.float64)
-        level = engine.layout["level"].view(obs)[:, :, 0]
-        seen = engine.layout["others_actions"].view(obs)[:, :, 0] / level
-        fractions = level * act(engine.state.informed, engine.state.good[:, None], seen)
-        engine.step(fractions[:, :, None], DISABLED)
-    return engine.control.returns.mean(axis=0)
-
-
-def _answer(informed, good, seen):
-    return np.where(informed, good, np.clip(3 * seen - 1, 0, 1))
-
-
-def _but(seat, action):
-    """All answer, but the firm in one seat."""
-
-    def act(informed, good, seen):
-        fractions = _answer(informed, good, seen)
-        fractions[:, seat] = action(informed, good, seen)[:, seat]
-        return fractions
-
-    return act
-
-
-def test_what_the_game_asks():
-    """Leading and following pays both by a fifth; alone nobody profits from it."""
-    together = _returns(_answer)
-    apart = _returns(lambda informed, good, seen: np.zeros(seen.shape))
-    best = _returns(lambda informed, good, seen: good * np.ones(seen.shape))
-    assert (together > 1.2 * apart).all()
-    scale = (best - apart).sum()
-    assert (together - apart).sum() > 0.88 * scale
-    for blind in (lambda i, g, s: i & g, lambda i, g, s: np.where(i, g, 1.0)):
-        assert (_returns(blind) - apart).sum() < 0.6 * scale
-    for seat in (0, 1):
-        free = _returns(_but(seat, lambda i, g, s: np.where(i, 0.72 * g, 0.0)))
-        assert free[seat] > 1.04 * together[seat]
-        leader = _returns(
-            lambda i, g, s, seat=seat: np.where(np.arange(2) == seat, _answer(i, g, s), 0.0)
-        )
-        assert leader[seat] < 0.96 * apart[seat]
