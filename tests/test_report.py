@@ -13,13 +13,10 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from builders import group_blocks, group_protocol, make_block
+from builders import content, group_blocks, group_protocol, make_block, make_task
 
-import coopbench_envs
-from coopbench.analysis import rankings
-from coopbench.analysis.aggregates import Aggregate, aggregates
-from coopbench.analysis.comparisons import comparisons
-from coopbench.analysis.estimates import agent_estimates, estimates
+from coopbench.analysis.aggregates import Aggregate
+from coopbench.analysis.estimates import agent_estimates
 from coopbench.analysis.findings import MAKERS, Findings, row_types
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
@@ -46,43 +43,24 @@ NOISY, STILL, ALSO_STILL, ABSENT = "noisy", "still:0.5", NASTY, "absent"
 EPISODES = 12
 AGENTS = ("left_0", "right_0")
 VOID = {"meta", "link", "br", "img", "hr", "input"}
-
-
+PARTS = ("estimates", "comparisons", "aggregates", "agents", "improvements", "profiles", "ranks")
 TASKS = (("first", "", 7), ("second-task", "", 9))
 MANY = tuple((f"task-{k}", ("few", "large", "large", "large")[k % 4], 7 + k) for k in range(8))
 
 
 def make_protocol(ad_hoc=False, count=EPISODES, tasks=TASKS):
-    env = coopbench_envs.ids()[0]
-    own = list(coopbench_envs.spec(env).metrics)
-    return Protocol.model_validate(
-        {
-            "protocol": {
-                "name": "invented",
-                "version": 3,
-                "description": "Two tasks that nobody plays & <more>.",
-                "citation": "Nobody 2020, https://example.org/paper",
-            },
-            "seeds": {"evaluation": {"first": 5, "count": count}, "training": [900, 901]},
-            "report": {
-                "score": "return",
-                "metrics": ["return", "fairness", "length", own[0]],
-                "curve": own[0],
-                "baselines": [] if ad_hoc else [NOISY, ABSENT],
-            },
-            "task": [
-                {
-                    "id": name,
-                    "group": group,
-                    "env": env,
-                    "parameters": {"horizon": horizon},
-                    "bounds": {"low": 0.0, "high": 2e5},
-                }
-                for name, group, horizon in tasks
-            ],
-            "ad_hoc": ad_hoc,
-        }
+    sections = content(
+        "invented",
+        citation="Nobody 2020, https://example.org/paper",
+        tasks=[make_task(name, group=g, horizon=horizon, high=2e5) for name, g, horizon in tasks],
+        train=(900, 901),
+        first=5,
+        count=count,
+        metrics=["return", "fairness", "length", "mean_trust"],
+        baselines=[] if ad_hoc else [NOISY, ABSENT],
     )
+    sections["protocol"] |= {"version": 3, "description": "Two tasks that nobody plays & <more>."}
+    return Protocol.model_validate(sections | {"ad_hoc": ad_hoc})
 
 
 def cell_block(protocol, task, policy, rng):
@@ -92,14 +70,13 @@ def cell_block(protocol, task, policy, rng):
     returns = level / 2 + 3.0 * noise
     if policy == NOISY:
         returns[0] = (-5.0, 5.0)  # fairness is undefined where signs differ
-    metric = protocol.report.curve
     return make_block(
         Cell(task.id, policy),
         returns,
         agents=AGENTS,
         seeds=protocol.seeds_of(task),
-        metrics={metric: 0.25 + 0.01 * noise[:, 0]},
-        curves={metric: np.linspace(0.0, 0.5, 5)},
+        metrics={"mean_trust": 0.25 + 0.01 * noise[:, 0]},
+        curves={"mean_trust": np.linspace(0.0, 0.5, 5)},
         agent_metrics={"mean_trust": np.array([0.25, 0.5]) + 0.01 * noise},
     )
 
@@ -145,7 +122,7 @@ def rows_of(table):
     ("values", "errors", "text"),
     [
         ((46266.8, 947.0), (310.0,), "46,267"),
-        ((0.036, 1.0), (0.0016,), "0.0361"),
+        ((0.03612, 1.0), (0.0016,), "0.0361"),
         ((0.5, 0.75), (), "0.5000"),
         ((46266.8,), (1e-13,), "46,267"),  # an error of rounding asks for no decimals
         ((2.5e10,), (), "2.500e+10"),
@@ -153,8 +130,7 @@ def rows_of(table):
     ],
 )
 def test_decimals_follow_the_error(values, errors, text):
-    shown = 0.03612 if values[0] == 0.036 else values[0]
-    assert formats.scale_of(values, errors)(shown) == text
+    assert formats.scale_of(values, errors)(values[0]) == text
 
 
 def test_special_numbers():
@@ -226,13 +202,6 @@ def test_no_test_is_not_a_p_value(report):
     assert untested == 1
 
 
-def test_tiny_p_values_are_bounds(report):
-    tiny = [dataclasses.replace(row, p_value=1e-144) for row in report.comparisons]
-    changed = dataclasses.replace(report, comparisons=tuple(tiny))
-    table = comparison_table(changed, report.protocol.task[0])
-    assert {row[3].text for row in rows_of(table)} == {"< 0.0001"}
-
-
 def test_aggregates_and_their_gaps(report):
     table = aggregate_table(report)
     rows = {row[0].value: row for row in rows_of(table)}
@@ -273,17 +242,6 @@ def test_a_width_of_zero_is_explained_even_without_a_flag(report):
     assert table.footnotes[0] == ("a", SAME)
 
 
-def test_every_table_names_its_unit(report):
-    for task in report.protocol.task:
-        for table in (
-            aggregate_table(report),
-            task_table(report, task),
-            comparison_table(report, task),
-        ):
-            assert "episodes of a fixed policy, n = " in table.unit
-            assert "not training runs" in table.unit
-
-
 def test_agent_tables_hold_the_estimates(report):
     by_key = {(row.task, row.policy, row.agent, row.metric): row for row in report.agents}
     assert len(by_key) == len(report.agents) == 2 * 3 * 2 * 2
@@ -321,9 +279,7 @@ def test_agents_count_in_the_seats_of_the_policy(report):
 def test_ad_hoc_has_no_aggregate():
     report = make_report(ad_hoc=True)
     assert aggregate_table(report) is None
-    for text in (str(report), as_markdown(report), as_html(report, ())):
-        assert NO_AGGREGATE in " ".join(text.split())  # wherever lines break
-        assert "it is an ad-hoc evaluation, not a protocol" in text
+    assert NO_AGGREGATE in as_markdown(report)
 
 
 def test_one_policy_one_episode():
@@ -332,7 +288,6 @@ def test_one_policy_one_episode():
     row = task_table(report, report.protocol.task[0]).groups[0].rows[0]
     assert [row[k].text for k in (2, 5)] == [formats.MISSING] * 2
     assert NO_COMPARISON in as_html(report, ())
-    assert NO_COMPARISON in str(report)
 
 
 # --- training runs -------------------------------------------------------------------------------
@@ -341,7 +296,6 @@ def test_one_policy_one_episode():
 @pytest.fixture(scope="module")
 def trained():
     """Fixed policies beside one with three runs and one of whose two one failed."""
-    protocol = group_protocol(margin=0.05)
     blocks = group_blocks({"low": 3.0, "middle": 3.05})
     blocks += group_blocks({"mine": 6.0}, runs=(900, 901, 902))
     blocks += group_blocks({"theirs": 5.0}, runs=(900, 902))
@@ -351,45 +305,29 @@ def trained():
         for run, steps in ((900, np.arange(1, 5)), (901, np.arange(1, 3)))
     ]
     table = EpisodeTable(tuple(blocks), tuple(courses), failures)
-    return Report(
-        protocol=protocol,
-        episodes=table,
-        estimates=estimates(protocol, table),
-        comparisons=comparisons(protocol, table),
-        aggregates=aggregates(protocol, table),
-        departures=("run 901 of theirs on a-one failed: out of memory",),
-        improvements=rankings.improvements(protocol, table),
-        profiles=rankings.profile_points(protocol, table),
-        ranks=rankings.ranks(protocol, table),
-    )
+    return Report.of(group_protocol(margin=0.05), table)
 
 
-def test_units_of_inference_are_told_apart(trained):
-    table = aggregate_table(trained)
-    assert table.unit == (
-        "Unit of inference: episodes of a fixed policy, n = 20 per task; training runs "
-        "of learned policies, n = 2 to 3 per task; each is a mean over its evaluation episodes. "
-        "Intervals are for new runs and new episodes."
-    )
-    counts = {row[0].value: row[6].text for row in table.groups[0].rows}
-    assert counts == {"low": "20 episodes", "middle": "20 episodes"} | {
+def test_units_of_inference_are_told_apart(trained, report):
+    for unit in (aggregate_table(trained).unit, task_table(trained, trained.protocol.task[0]).unit):
+        assert "episodes of a fixed policy, n = 20" in unit
+        assert "training runs of learned policies, n = 2 to 3" in unit
+    assert "not training runs" in comparison_table(report, report.protocol.task[0]).unit
+    counts = {row[0].value: row[6].text for row in aggregate_table(trained).groups[0].rows}
+    assert counts == {
+        "low": "20 episodes",
+        "middle": "20 episodes",
         "mine": "3 runs",
         "theirs": "2 runs",
     }
-    assert unit_text([("runs", 10)]) == (
-        "Unit of inference: training runs, n = 10; each is a mean over its evaluation episodes."
-    )
     assert "none here" in unit_text([])
-    text = reading(trained)["Unit of inference"]
-    assert "would change with other episodes" in text
-    assert "would change with other training runs and other episodes" in text
     content = json.loads(as_json(trained), parse_constant=refuse)
     units = {"low": "episodes", "middle": "episodes", "mine": "runs", "theirs": "runs"}
     assert content["unit_of_inference"] == units
     assert content["schema"] == 3
 
 
-def test_missing_runs_are_listed_everywhere(trained):
+def test_missing_runs_are_listed(trained, report):
     missing = missing_runs(trained.protocol, trained.episodes)
     rows = [(row.task, row.policy, row.run, row.state) for row in missing]
     assert rows == [
@@ -406,11 +344,10 @@ def test_missing_runs_are_listed_everywhere(trained):
     assert shown[0] == ["a-one", "theirs", "failed", "901", "out of memory"]
     assert len(shown) == 5
     for text in (as_text(trained, 60), as_markdown(trained)):
-        assert "Missing runs" in text
         assert "2 of 4 checkpoints" in text
     content = json.loads(as_json(trained))
     assert [row["state"] for row in content["missing_runs"]] == [row[3] for row in rows]
-    assert missing_table(make_report()) is None
+    assert missing_table(report) is None
 
 
 def test_names_are_whole_where_there_is_room(report):
@@ -429,7 +366,6 @@ def test_no_difference_is_claimed_only_through_a_test(trained, report):
     table = comparison_table(trained, task)
     rows = {row[0].value: row for row in rows_of(table)}
     assert table.columns[-1].name == "Equivalence p"
-    assert '"No difference" is claimed only through this test' in table.unit
     for source in (row for row in trained.comparisons if row.task == task.id):
         entry = rows[f"{source.first} vs {source.second}"][-1]
         assert entry.value == (None if math.isnan(source.p_equivalence) else source.p_equivalence)
@@ -437,7 +373,6 @@ def test_no_difference_is_claimed_only_through_a_test(trained, report):
     assert rows["low vs middle"][-1].strong
     assert not rows["low vs mine"][-1].strong
     assert rows["low vs middle"][8].value == pytest.approx(1.0, abs=0.02)  # correlation
-    assert "in bold only of fixed policies" in table.unit
     names = [c.name for c in comparison_table(report, report.protocol.task[0]).columns]
     assert names[-1] == "Hedges g"  # no margin; and no correlation, as all but one hold still
     assert "declares no margin" in reading(report)["Equivalence"]
@@ -461,8 +396,7 @@ def many():
     return make_report(tasks=MANY)
 
 
-def test_scores_far_outside_of_the_bounds_are_named():
-    report = make_report()
+def test_scores_far_outside_of_the_bounds_are_named(report):
     task, policy = report.protocol.task[0], report.estimates[0].policy
     low = task.bounds.low - 2 * (task.bounds.high - task.bounds.low)
     rows = [
@@ -476,7 +410,7 @@ def test_scores_far_outside_of_the_bounds_are_named():
     assert not any("declared bounds" in text for _, text in aggregate_table(report).footnotes)
 
 
-def test_aggregates_are_shown_per_group(many):
+def test_aggregates_are_shown_per_group(many, report):
     table = aggregate_table(many)
     assert [(group.name, group.meaning) for group in table.groups] == [
         ("few", "2 tasks"),
@@ -489,13 +423,7 @@ def test_aggregates_are_shown_per_group(many):
                 assert row[1].text == "missing"
             else:
                 assert row[1].value == means[group.name, row[0].value].estimate
-    read = csv.DictReader(io.StringIO(as_csv(many.aggregates, Aggregate)))
-    lines = [line for line in read if line["statistic"] == "mean"]
-    assert [(line["group"], line["policy"]) for line in lines] == list(means)
-    assert [row["group"] for row in json.loads(as_json(many))["aggregates"]] == [
-        row.group for row in many.aggregates
-    ]
-    assert not aggregate_table(make_report()).grouped
+    assert not aggregate_table(report).grouped
 
 
 def test_every_group_has_its_plot(many):
@@ -551,36 +479,26 @@ def test_the_overview_holds_all_scores(many):
 
 
 def test_many_tasks_are_folded(many):
-    checker = Checker()
     text = as_html(many, ())
-    checker.feed(text)
+    checker = checked_page(text)
     assert text.count('<details class="task">') == 8
     assert checker.count["table"] == 3 + 2 + 3 * 8  # two groups of comparisons
-    for words in ("Tasks of few", "Tasks of large", "Every task", "task-7"):
-        assert words in checker.text
-    printed, written = str(many), as_markdown(many)
-    assert "Mean normalised return on every task" in printed
-    assert "all 8 tasks in full" in printed
-    assert "Results on" not in printed
-    assert written.count("Results on") == 8
-    assert "every task" in written
-    assert "every task" not in str(make_report())
+    assert "all 8 tasks in full" in str(many)
+    assert as_markdown(many).count("Results on") == 8
 
 
 # --- terminal and Markdown -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_text_fits_and_is_plain(report, width, monkeypatch):
+def test_text_fits_and_is_plain(report, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    text = as_text(report, width)
-    assert max(len(line) for line in text.splitlines()) <= width
+    for width in (60, 120):
+        text = as_text(report, width)
+        assert max(len(line) for line in text.splitlines()) <= width
     assert "\x1b" not in text
     assert "NOT A STANDARD REPORT" in text
-    for reason in report.departures:
-        assert reason in " ".join(text.split())
+    assert all(reason in " ".join(text.split()) for reason in report.departures)
     assert "46,2" in text
-    assert "zero width (" in text
 
 
 def test_text_survives_narrow_encodings():
@@ -602,7 +520,6 @@ def test_markdown_tables_are_rectangular(report, drawn):
     assert len(blocks) == 3 + 3 * len(report.protocol.task)
     for block in blocks:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
-    assert "**Not a standard report:**" in text
     assert "plots/score-first.svg" in text
     assert "<damaged>" not in text.replace("\\<damaged\\>", "")
 
@@ -626,8 +543,7 @@ def test_json_round_trip(report):
     assert content["departures"] == list(report.departures)
     assert content["standard"] is False
     undefined = 0
-    parts = ("estimates", "comparisons", "group_comparisons", "aggregates", "agents", "ranks")
-    for name in (*parts, "improvements"):
+    for name in {*PARTS, "group_comparisons"} - {"profiles"}:
         for read, row in zip(content[name], getattr(report, name), strict=True):
             for key, value in dataclasses.asdict(row).items():
                 missing = isinstance(value, float) and math.isnan(value)
@@ -651,37 +567,33 @@ def test_every_part_of_a_report_has_a_maker():
     assert list(row_types()) == list(MAKERS)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["estimates", "comparisons", "aggregates", "agents", "improvements", "profiles", "ranks"],
-)
-def test_csv_keeps_every_bit(report, name):
-    rows = getattr(report, name)
-    read = list(csv.DictReader(io.StringIO(as_csv(rows, type(rows[0])))))
-    for line, row in zip(read, rows, strict=True):
-        assert all(same(line[key], value) for key, value in dataclasses.asdict(row).items())
+def test_csv_keeps_every_bit(report):
+    for name in PARTS:
+        rows = getattr(report, name)
+        read = list(csv.DictReader(io.StringIO(as_csv(rows, type(rows[0])))))
+        for line, row in zip(read, rows, strict=True):
+            assert all(same(line[key], value) for key, value in dataclasses.asdict(row).items())
 
 
 def test_csv_of_episodes(report):
-    read = list(csv.DictReader(io.StringIO(as_csv(report.episodes.rows()))))
+    text = as_csv(report.episodes.rows())
+    assert columns_as_csv(report.episodes.columns()) == text
+    read = list(csv.DictReader(io.StringIO(text)))
     assert len(read) == len(report.episodes)
     for line, row in zip(read, report.episodes.rows(), strict=True):
         assert all(same(line[key], value) for key, value in row.items())
 
 
 def test_csv_without_rows_has_a_header():
-    text = as_csv((), Aggregate)
-    names = "group,policy,estimate,low,high,tasks,count,flag,statistic,unit,method"
-    assert text == f"{names},runs,low_unseen,high_unseen,behind,played\n"
+    fields = [field.name for field in dataclasses.fields(Aggregate)]
+    assert as_csv((), Aggregate) == ",".join(fields) + "\n"
 
 
 def test_save_is_complete_and_repeatable(report, tmp_path):
     first, second = report.save(tmp_path / "a"), report.save(tmp_path / "deep" / "b")
-    keys = {"html", "md", "json", "estimates", "comparisons", "aggregates", "episodes", "agents"}
-    keys |= {"charts", "models", "published", "improvements", "profiles", "ranks", "tex"}
-    keys |= {"learning", "efficiency", "late", "group_comparisons"}
-    assert keys < set(first)
-    assert {name.rpartition(".")[2] for name in set(first) - keys} == {"svg"}
+    assert {"html", "md", "json", "tex", "episodes", *PARTS} < set(first)
+    kinds = {".html", ".md", ".json", ".tex", ".csv", ".svg"}
+    assert {path.suffix for path in first.values()} == kinds
     for name, path in first.items():
         assert path.read_bytes() == second[name].read_bytes(), name
     written = {path for path in (tmp_path / "a").rglob("*") if path.is_file()}
@@ -726,13 +638,17 @@ class Checker(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-@pytest.fixture(scope="module")
-def checked(page):
+def checked_page(text):
     checker = Checker()
-    checker.feed(page)
+    checker.feed(text)
     checker.close()
     assert checker.stack == []
     return checker
+
+
+@pytest.fixture(scope="module")
+def checked(page):
+    return checked_page(page)
 
 
 def test_page_is_self_contained(page, checked):
@@ -752,26 +668,21 @@ def test_page_says_everything_in_order(report, checked):
         *report.departures,
         report.protocol.digest,
         "Nobody 2020",
-        "Mean, interquartile mean and rank",
-        "first",
         "Pairwise comparisons",
         "By agent",
-        "right_0",
         "second-task",
         "How to read it",
-        "Holm 1979",
-        "Hedges 1981",
         "Evaluation seeds",
-        "5 to 16",
-        "numba",
         "redone: a <damaged> file",
     ]
     place = 0
     for words in expected:
         place = text.index(words, place)
     assert NASTY in text
-    assert "no test" in text
     assert not re.search(r"\bnan\b", text)
+    standard = checked_page(as_html(dataclasses.replace(report, departures=()), ())).text
+    assert "Standard report" in standard
+    assert "Not a standard report" not in standard
 
 
 def test_page_has_a_plot_for_everything(report, checked):
@@ -780,12 +691,6 @@ def test_page_has_a_plot_for_everything(report, checked):
     assert checked.count["table"] == 3 + 3 * tasks
     # Comparisons over the group; by agent; policies; the protocol: all in a part that folds.
     assert checked.count["details"] == 1 + tasks + len(policies(report)) + 1
-
-
-def test_standard_report_is_marked_quietly(report):
-    text = as_html(dataclasses.replace(report, departures=()), ())
-    assert "Standard report" in text
-    assert "Not a standard report" not in text
 
 
 # --- plots ---------------------------------------------------------------------------------------
@@ -808,27 +713,22 @@ DRAW = [
 ]
 
 
-@pytest.mark.parametrize("draw", DRAW)
-def test_plots_draw_every_policy_on_the_given_axes(report, draw):
+def test_plots_draw_every_policy_alike_on_the_given_axes(report):
     from matplotlib import _pylab_helpers
 
-    managed = len(_pylab_helpers.Gcf.figs)
-    ax = new_axes()
-    assert draw(report, ax) is ax
-    assert len(series(ax)) == 3  # the fourth policy has no results
+    managed, looks = len(_pylab_helpers.Gcf.figs), set()
+    for draw in DRAW:
+        ax = new_axes()
+        assert draw(report, ax) is ax
+        lines = series(ax).values()
+        assert len(lines) == 3  # the fourth policy has no results
+        looks.add(tuple((line.get_color(), line.get_marker()) for line in lines))
+    assert len(looks) == 1  # a policy looks the same everywhere
+    assert len(set(*looks)) == 3
     assert len(_pylab_helpers.Gcf.figs) == managed
 
 
-def test_a_policy_looks_the_same_everywhere(report):
-    looks = [
-        [
-            (line.get_color(), line.get_marker())
-            for line in series(draw(report, new_axes())).values()
-        ]
-        for draw in DRAW
-    ]
-    assert looks[0] == looks[1] == looks[2]
-    assert len(set(looks[0])) == 3
+def test_sixty_policies_look_different():
     names = [f"policy {k}" for k in range(60)]
     assert len({(s.colour, s.marker) for s in styles(names).values()}) == 60
 
@@ -882,7 +782,3 @@ def test_columns_give_the_csv_of_their_rows():
     ]
     assert columns_as_csv([first, second]) == as_csv(rows)
     assert columns_as_csv([]) == as_csv([])
-
-
-def test_episodes_as_columns_give_the_csv_of_their_rows(report):
-    assert columns_as_csv(report.episodes.columns()) == as_csv(report.episodes.rows())
