@@ -163,21 +163,14 @@ def _played(env_id, fractions, seed=0):
     return float(engine.control.returns.sum())
 
 
-@pytest.mark.parametrize("env_id", CONSTANTS)
-def test_open_loop_is_no_worse_than_the_constant(env_id):
-    sequence = theory.best_open_loop(env_id, iterations=40, population=64, elite=8)
-    assert sequence.history[0] == sequence.constant.value == _constant(env_id).value
-    assert (np.diff(sequence.history) >= 0).all()
-    assert sequence.value > sequence.constant.value
-    assert len(sequence.history) == 41
-    assert _played(env_id, sequence.fractions) == sequence.value
-
-
-def test_open_loop_depends_on_its_seed_alone():
-    small = {"iterations": 15, "population": 32, "elite": 4}
-    first = theory.best_open_loop("TrustDilemma-v0", seed=3, **small)
-    again = theory.best_open_loop("TrustDilemma-v0", seed=3, **small)
-    other = theory.best_open_loop("TrustDilemma-v0", seed=4, **small)
+def test_open_loop_is_no_worse_than_the_constant_and_depends_on_its_seed_alone():
+    env_id, small = "TrustDilemma-v0", {"iterations": 15, "population": 32, "elite": 4}
+    first, again, other = (theory.best_open_loop(env_id, seed=seed, **small) for seed in (3, 3, 4))
+    assert first.history[0] == first.constant.value == _constant(env_id).value
+    assert (np.diff(first.history) >= 0).all()
+    assert first.value > first.constant.value
+    assert len(first.history) == 16
+    assert _played(env_id, first.fractions) == first.value
     np.testing.assert_array_equal(first.fractions, again.fractions)
     np.testing.assert_array_equal(first.history, again.history)
     assert not np.array_equal(first.fractions, other.fractions)
@@ -187,14 +180,12 @@ def test_open_loop_per_agent_and_for_any_horizon():
     free = theory.best_open_loop("PartnerHoldUp-v0", iterations=20, per_agent=True)
     assert not np.array_equal(free.fractions[:, 0], free.fractions[:, 1])
     assert free.value > free.constant.value
-    for horizon in (1, 2, 3):
-        short = theory.best_open_loop("TrustDilemma-v0", iterations=4, horizon=horizon)
-        assert short.fractions.shape == (horizon, 2)
-    assert all(
-        piece[0] == 0 and set(np.diff(piece)) <= {0, 1}
-        for steps in range(1, 70)
-        for piece in best_play._partitions(steps)
-    )
+    short = theory.best_open_loop("TrustDilemma-v0", iterations=4, horizon=1)
+    assert short.fractions.shape == (1, 2)
+    for steps in range(1, 70):
+        for piece in best_play._partitions(steps):
+            assert piece[0] == 0
+            assert set(np.diff(piece)) <= {0, 1}
 
 
 def test_exploiting_defectors_and_constants():

@@ -65,16 +65,17 @@ def test_a_plain_reciprocator_excuses_nothing_and_a_forgiving_one_keeps_a_floor(
     np.testing.assert_allclose(played("reciprocator:contrite=0,floor=0.4", low), 0.4)
 
 
-def test_a_slow_reciprocator_moves_its_opinion_by_a_tenth():
+@pytest.mark.parametrize(
+    ("settings", "course"),
+    [
+        ("smooth=0.1", [1.0, 0.9, 0.81]),
+        ("smooth=0.5,opinion=0.3", [0.5, 0.25, 0.125]),  # it begins with its own opinion
+    ],
+)
+def test_a_slow_reciprocator_moves_its_opinion_by_a_part(settings, course):
     good, bad = ({"trust_in_others": r, "trust_in_me": 0.9} for r in (0.9, 0.3))
-    course = played("reciprocator:0.3,0.9,smooth=0.1", good, bad, bad)[:, 0]
-    np.testing.assert_allclose(course, [1.0, 0.9, 0.81], atol=1e-6)
-
-
-def test_a_suspicious_reciprocator_begins_with_its_own_opinion():
-    good = {"trust_in_others": 0.9, "trust_in_me": 0.9}
-    course = played("reciprocator:0.3,0.9,smooth=0.5,opinion=0.3", good, good)[:, 0]
-    np.testing.assert_allclose(course, [0.5, 0.75], atol=1e-6)
+    invested = played(f"reciprocator:0.3,0.9,{settings}", good, bad, bad)[:, 0]
+    np.testing.assert_allclose(invested, course, atol=1e-6)
 
 
 def test_nobody_invests_in_bad_times():
@@ -141,7 +142,7 @@ def test_uninformed_agents_follow_what_informed_ones_invest(name):
 @pytest.mark.parametrize("env_id", VENTURES)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_they_play_all_games(env_id, policy):
-    engine = Engine(env_id, 4)
+    engine = Engine(env_id, 4, horizon=12)
     returns = Match(engine, [Player(policy, Game.of(engine))]).play(np.arange(4, dtype=np.uint64))
     assert np.isfinite(returns).all()
 
