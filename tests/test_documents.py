@@ -11,20 +11,22 @@ import coopbench
 from coopbench.analysis import flatland
 from coopbench.analysis.ablations import ablated
 from coopbench.analysis.published import published_aggregates, published_returns
-from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol, with_limits
 from coopbench.protocol.sections import LIMITS, Bounds
 from coopbench.report.checklist import checklist
+from coopbench.report.data import as_json
 from coopbench.report.facts import identity, training_text
-from coopbench.report.loading import load_report
 from coopbench.report.markdown import as_markdown
+from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.workflows.training_plan import Scope, runs
 from coopbench_envs import registration
 
 LIFT = "test/Lift-v0"
 SMALL = {"lanes": 2, "rollout": 20, "batch_size": 20, "epochs": 1, "layers": "8"}
+TRAINING = "learners are trained; tests/test_training.py trains one"
 SHOWN = {"metrics": ["return", "share"], "curve": "share", "baselines": None, "resamples": 200}
 SEEDS = {"train": [5, 6], "first": 100, "count": 4}
 
@@ -47,23 +49,40 @@ def lift_tasks(**fields):
     return [lift_task(name, agents, **fields) for name, agents in sizes.items()]
 
 
+def reported(protocol, policies):
+    """Return the report on invented episodes of policies {name: mean of the first agent}."""
+    draws, blocks = np.random.default_rng(4), []
+    for task in protocol.task:
+        agents = tuple(f"carrier_{a}" for a in range(task.parameters["num_agents"]))
+        for name, level in policies.items():
+            returns = draws.normal(0.0, 0.2, (protocol.episodes(task), len(agents)))
+            returns[:, 0] += level + 0.1 * len(agents)
+            share = draws.uniform(size=len(returns))
+            block = builders.make_block(
+                Cell(task.id, name),
+                returns,
+                agents=agents,
+                seeds=protocol.seeds_of(task),
+                metrics={"share": share},
+                curves={"share": np.zeros(task.parameters.get("horizon", 4))},
+            )
+            blocks.append(block)
+    return Report.of(protocol, EpisodeTable(tuple(blocks)))
+
+
 # --- training -------------------------------------------------------------------------------------
 
 
-def budgeted(name):
-    return {"routing-easy": ("ippo", "ippo_shared", "isac", "isac_shared")}.get(
-        name, ("ippo_shared", "isac_shared")
-    )
+BUDGETED = {
+    "routing-easy": "ippo",
+    "routing-medium": "ippo_shared",
+    "routing-hard": "isac_shared",
+    "routing-standard": "ippo_shared",
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "learner"),
-    [
-        (name, learner)
-        for name in ("routing-easy", "routing-medium", "routing-hard", "routing-standard")
-        for learner in budgeted(name)[:2]
-    ],
-)
+@pytest.mark.slow("compiles Routing of every protocol")
+@pytest.mark.parametrize(("name", "learner"), BUDGETED.items())
 def test_every_routing_budget_can_be_trained(name, learner, tmp_path):
     """One model plays all that it has to play, checked before any training."""
     pytest.importorskip("torch")
@@ -86,6 +105,7 @@ def test_models_that_cannot_play_are_refused_before_training(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow(TRAINING)
 def test_one_model_trained_on_a_setting_of_its_own_plays_all_tasks(tmp_path, monkeypatch):
     """It is trained, evaluated, verified, reported, and found again under its name and folder."""
     pytest.importorskip("torch")
@@ -147,57 +167,50 @@ def test_wrong_training_is_named(tmp_path, change, message):
         )
 
 
+def test_the_last_checkpoint_is_chosen_where_the_protocol_says_so():
+    means = np.array([[0.0], [3.0], [1.0]])
+    course = Progress(Cell("three", "ippo", 5), np.array([20, 40, 60]), {"return": means})
+    for evaluates, chosen in ((None, 1), ("last", 2)):
+        training = builders.make_training() | ({"evaluates": evaluates} if evaluates else {})
+        protocol = builders.protocol_of(
+            tasks=lift_tasks(), training=training, selection=(200, 2), **SEEDS, **SHOWN
+        )
+        assert protocol.chosen(course) == chosen
+    assert "the last policy plays the tasks" in training_text(protocol)
+
+
+@pytest.mark.slow(TRAINING)
 def test_the_last_policy_is_evaluated_where_the_protocol_says_so(tmp_path):
     """Selection episodes give learning curves, but choose nothing; verification agrees."""
-    pytest.importorskip("torch")
-    sections = {
-        kind: builders.small_protocol(
-            tmp_path,
-            kind,
-            tasks=[lift_task("three", 3)],
-            training=builders.make_training(
-                runs=1, episodes=3, steps=80, interval=20, **({} if kind == "best" else change)
-            ),
-            **SEEDS | {"train": [5], "selection": (200, 3)},
-            **SHOWN,
-        )
-        for change in ({"evaluates": "last"},)
-        for kind in ("best", "last")
-    }
-    chosen = {}
-    for kind, protocol in sections.items():
-        out = tmp_path / f"out-{kind}"
-        report = coopbench.train(protocol, "ippo", out, learning_rate=0.5, **SMALL)
-        (course,) = report.episodes.progress
-        assert list(course.steps) == [20, 40, 60, 80]
-        assert len(report.learning) > 0
-        meta = store.read(out, protocol, Cell("three", "ippo", 5)).meta
-        chosen[kind] = meta["chosen_step"]
-        assert meta["chosen_step"] == course.steps[protocol.chosen(course)]
-        verification = coopbench.verify(out)
-        assert verification.holds, str(verification)
-    assert chosen["last"] == 80
-    assert "the last policy plays the tasks" in training_text(sections["last"])
-
-
-def test_one_task_with_one_seed_makes_a_report(tmp_path):
-    """All returns are equal, so that there is nothing to normalise by: a dash, and no error."""
     pytest.importorskip("torch")
     protocol = builders.small_protocol(
         tmp_path,
         tasks=[lift_task("three", 3)],
-        training=builders.make_training(runs=1, steps=40, interval=40),
-        **SEEDS | {"train": [5]},
+        training=builders.make_training(
+            runs=1, episodes=3, steps=80, interval=20, evaluates="last"
+        ),
+        **SEEDS | {"train": [5], "selection": (200, 3)},
         **SHOWN,
-        published_return=True,
-        interquartile=True,
     )
-    report = coopbench.train(protocol, "ippo", tmp_path / "out", **SMALL)
-    files = report.save(tmp_path / "report")
-    assert "nothing to normalise by" in files["md"].read_text(encoding="utf-8")
-    content = json.loads(files["json"].read_text(encoding="utf-8"))
+    out = tmp_path / "out"
+    report = coopbench.train(protocol, "ippo", out, learning_rate=0.5, **SMALL)
+    (course,) = report.episodes.progress
+    assert list(course.steps) == [20, 40, 60, 80]
+    assert len(report.learning) > 0
+    assert store.read(out, protocol, Cell("three", "ippo", 5)).meta["chosen_step"] == 80
+    verification = coopbench.verify(out)
+    assert verification.holds, str(verification)
+
+
+def test_one_task_with_one_seed_makes_a_report(tmp_path):
+    """All returns are equal, so that there is nothing to normalise by: a dash, and no error."""
+    protocol = builders.protocol_of(
+        tasks=[lift_task("three", 3)], **SEEDS, **SHOWN, published_return=True
+    )
+    report = Report.of(protocol, returns_table({"mine": {"three": {5: 2.0}}}))
+    assert "nothing to normalise by" in as_markdown(report)
+    content = json.loads(as_json(report))
     assert content["published"][0]["normalised"] is None
-    assert load_report(tmp_path / "out").published
 
 
 # --- CAMAR ----------------------------------------------------------------------------------------
@@ -207,7 +220,12 @@ def returns_table(values):
     """Return a table with these mean returns, {policy: {task: {run: return}}}."""
     return EpisodeTable(
         tuple(
-            builders.make_block(Cell(task, policy, run), [[value - 1.0], [value + 1.0]])
+            builders.make_block(
+                Cell(task, policy, run),
+                [[value - 1.0], [value + 1.0]],
+                metrics={"share": np.zeros(2)},
+                curves={"share": np.zeros(4)},
+            )
             for policy, tasks in values.items()
             for task, by_run in tasks.items()
             for run, value in by_run.items()
@@ -245,15 +263,11 @@ def test_published_returns_are_scaled_by_the_lowest_and_highest_run(tmp_path):
     assert "one run" in fixed.flag
 
 
-def test_every_metric_has_an_interquartile_mean_for_each_setting_and_group(tmp_path):
-    protocol = builders.small_protocol(
-        tmp_path,
-        tasks=[lift_task(f"size{n}", n, group="all") for n in (2, 3, 4, 5)],
-        **SEEDS,
-        **SHOWN | {"metrics": ["return", "share", "length"]},
-        interquartile=True,
-    )
-    report = coopbench.evaluate(protocol, ["random"])
+def test_every_metric_has_an_interquartile_mean_for_each_setting_and_group():
+    shown = SHOWN | {"metrics": ["return", "share", "length"]}
+    tasks = [lift_task(f"size{n}", n, group="all") for n in (2, 3, 4, 5)]
+    protocol = builders.protocol_of(tasks=tasks, **SEEDS, **shown, interquartile=True)
+    report = reported(protocol, {"mine": 1.0})
     places = {(row.task, row.metric): row for row in report.interquartile}
     metrics = {"return", "share", "length"}
     sizes = [f"size{n}" for n in (2, 3, 4, 5)]
@@ -261,13 +275,9 @@ def test_every_metric_has_an_interquartile_mean_for_each_setting_and_group(tmp_p
     means = sorted(places[task, "return"].estimate for task in sizes)
     assert places["", "return"].estimate == pytest.approx(np.mean(means[1:3]))
     assert places["", "return"].low < places["", "return"].high
-    text = as_markdown(report)
-    assert "Interquartile means of all metrics, by task and group" in text
-    assert "all of all" in text
-    quiet = builders.small_protocol(tmp_path, "quiet", tasks=lift_tasks(), **SEEDS, **SHOWN)
-    silent = coopbench.evaluate(quiet, ["random"])
-    assert silent.interquartile == ()
-    assert "interquartile" not in silent.save(tmp_path / "quiet-report")
+    assert "Interquartile means of all metrics, by task and group" in as_markdown(report)
+    quiet = builders.protocol_of(tasks=lift_tasks(), **SEEDS, **SHOWN)
+    assert reported(quiet, {"mine": 1.0}).interquartile == ()
 
 
 # --- metrics of single tasks, one row per algorithm, effect sizes, sensitivity --------------------
@@ -285,8 +295,7 @@ def rich_protocol(folder, **report):
 
 
 def test_metrics_of_a_task_are_reported_of_it_alone(tmp_path):
-    protocol = rich_protocol(tmp_path)
-    report = coopbench.evaluate(protocol, ["random"])
+    report = reported(rich_protocol(tmp_path), {"mine": 1.0})
     named = {(row.task, row.metric) for row in report.estimates}
     assert ("three", "share") in named
     assert ("two", "share") not in named
@@ -306,11 +315,10 @@ def test_protocols_without_new_keys_keep_their_canonical_form(tmp_path):
 
 def test_the_summary_has_one_row_per_algorithm_with_the_published_spread(tmp_path):
     protocol = rich_protocol(tmp_path, summary=["return", "length"], effect="cohens_d")
-    report = coopbench.evaluate(protocol, ["random", lambda o: np.ones((*o.shape[:-1], 1))])
+    report = reported(protocol, {"mine": 1.0, "other": 2.0})
     text = as_markdown(report)
     assert "Algorithms, one row each" in text
-    block = report.episodes.of("three", "random")
-    spread = np.std(block.team_returns)  # divisor n, as published
+    spread = np.std(report.episodes.of("three", "mine").team_returns)  # divisor n, as published
     assert f"{spread:.3f}" in text
     assert "Cohen's d" in text
     assert {row.task for row in report.effects} == {"three", "two", "varied"}
@@ -319,10 +327,9 @@ def test_the_summary_has_one_row_per_algorithm_with_the_published_spread(tmp_pat
 
 
 def test_sensitivity_is_the_range_over_the_variants(tmp_path):
-    protocol = rich_protocol(tmp_path)
-    report = coopbench.evaluate(protocol, ["random"])
+    report = reported(rich_protocol(tmp_path), {"mine": 1.0})
     (row,) = report.sensitivity
-    means = [report.episodes.of(t, "random").team_returns.mean() for t in ("three", "varied")]
+    means = [report.episodes.of(t, "mine").team_returns.mean() for t in ("three", "varied")]
     assert (row.base, row.low, row.high) == pytest.approx((means[0], min(means), max(means)))
     assert row.sensitivity == pytest.approx(abs(means[0] - means[1]) / abs(means[0]))
     assert "Parameter sensitivity" in as_markdown(report)
@@ -336,11 +343,11 @@ def test_sensitivity_is_the_range_over_the_variants(tmp_path):
 # --- cooperative evaluation -----------------------------------------------------------------------
 
 
-def test_minmax_is_allowed_under_any_name_and_without_a_publication(tmp_path):
-    protocol = builders.small_protocol(
-        tmp_path, "mine", tasks=lift_tasks(), **SEEDS, **SHOWN, normalisation="minmax"
+def test_minmax_is_allowed_under_any_name_and_without_a_publication():
+    protocol = builders.protocol_of(
+        "mine", tasks=lift_tasks(), **SEEDS, **SHOWN, normalisation="minmax"
     )
-    report = coopbench.evaluate(protocol, ["random", lambda o: np.ones((*o.shape[:-1], 1))])
+    report = reported(protocol, {"mine": 1.0, "other": 2.0})
     scores = [values for tasks in report.scores.values() for values in tasks.values()]
     assert min(map(np.min, scores)) == 0.0
     assert max(map(np.max, scores)) == pytest.approx(1.0, abs=1e-5)
@@ -351,26 +358,18 @@ def test_ablations_are_contestants_beside_the_whole(tmp_path):
     """The loss is the whole's mean minus that of the ablation, whichever stands first."""
     assert ablated("mine without memory") == ("mine", "memory")
     assert ablated("mine") is None
-
-    def whole(observations):
-        return np.ones((*observations.shape[:-1], 1))
-
-    def lazy(observations):
-        return np.zeros((*observations.shape[:-1], 1))
-
-    protocol = rich_protocol(tmp_path)
-    chosen = {"mine without effort": lazy, "mine": whole, "other without effort": lazy}
-    report = coopbench.evaluate(protocol, chosen)
+    levels = {"mine without effort": 0.5, "mine": 2.0, "other without effort": 0.5}
+    report = reported(rich_protocol(tmp_path), levels)
     rows = {row.group: row for row in report.ablations}
     assert set(rows) == {"games", "varied"}
-    means = {
-        name: np.mean([report.scores[name][t].mean() for t in ("three", "two")]) for name in chosen
-    }
+    whole, ablation = (
+        np.mean([report.scores[name][task].mean() for task in ("three", "two")])
+        for name in ("mine", "mine without effort")
+    )
     row = rows["games"]
     assert (row.whole, row.part) == ("mine", "effort")
-    assert row.difference == pytest.approx(means["mine"] - means["mine without effort"])
-    text = as_markdown(report)
-    assert "Ablations: mean normalised return" in text
+    assert row.difference == pytest.approx(whole - ablation)
+    assert "Ablations: mean normalised return" in as_markdown(report)
 
 
 # --- Flatland -------------------------------------------------------------------------------------
@@ -403,34 +402,19 @@ def test_normalised_returns_are_exact():
     assert flatland.round_two([-1.0, -0.25, 0.0]) == 1.75
 
 
-def test_named_departures_stand_in_the_report(tmp_path):
-    report = coopbench.evaluate("coopbench/TrustDilemma-v0", ["random"], episodes=2)
-    assert "Differs from the publication" not in identity(report)
+def test_named_departures_stand_in_the_protocol():
     hard = load_protocol("routing-hard")
     assert "120 episodes per task; published are 1000" in hard.protocol.differs
+    plain = builders.protocol_of(tasks=lift_tasks(), **SEEDS, **SHOWN)
+    assert "Differs from the publication" not in identity(reported(plain, {"mine": 1.0}))
 
 
 def test_the_checklist_asks_for_code_and_its_optimisations(tmp_path):
     """An object declares both; nothing is made up for one that does not."""
-
-    class Mine:
-        name = "mine"
-
-        def __init__(self, **settings):
-            self.hyperparameters = settings
-
-        def act(self, observations):
-            return np.zeros((*observations.shape[:-1], 1))
-
     protocol = builders.small_protocol(tmp_path, tasks=[lift_task("three", 3)], **SEEDS, **SHOWN)
-    states = {}
-    for settings in ({}, {"code": "https://example.org/mine", "code_level": "scaled rewards"}):
-        report = coopbench.evaluate(protocol, [Mine(**settings)])
-        items = {item.item: item for item in checklist(report)}
-        states[len(settings)] = {
-            name: items[name].state for name in ("Code", "Code-level optimisations", "Ablations")
-        }
-    assert states[0]["Code"] == states[0]["Code-level optimisations"] == "missing"
-    assert states[2]["Code"] == states[2]["Code-level optimisations"] == "yes"
-    assert states[2]["Ablations"] == "missing"
-    assert "https://example.org/mine" in as_markdown(report)
+    declared = {"code": "https://example.org/mine", "code_level": "scaled rewards"}
+    for settings, state in (({"rate": 1}, "missing"), (declared, "yes")):
+        report = coopbench.evaluate(protocol, [builders.Invests(0.0, **settings)])
+        states = {item.item: item.state for item in checklist(report)}
+        assert states["Code"] == states["Code-level optimisations"] == state
+        assert states["Ablations"] == "missing"
