@@ -1,69 +1,31 @@
-"""MAPPO and PPO with memory: known values, games with known answers, views, the same bits."""
+"""MAPPO and PPO with memory: known values, updates by hand, views, games with known answers."""
 
 import numpy as np
 import pytest
 import toy_echo
 import toy_squad
 import toy_team
+from team_training import TEAM, gradients_agree, known, played, trained
 
-from coopbench.baselines.game import Game
-from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.learners.ppo import _Batch, advantages
 from coopbench.baselines.networks.recurrent import RecurrentPolicy
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
-from coopbench_envs import Engine, registration
-from coopbench_envs.engine import DISABLED
 
-torch = pytest.importorskip("torch")
-
-from coopbench.baselines.learners.ppo import advantages  # noqa: E402
-
-TEAM, SQUAD, ECHO = toy_team.SPEC.id, toy_squad.SPEC.id, toy_echo.SPEC.id
-BOTH = ("mappo", "mappo_shared")
+SQUAD, ECHO = toy_squad.SPEC.id, toy_echo.SPEC.id
 CRITICS = ("state", "agent", "observations")
 QUICK = {"lanes": 32, "rollout": 320, "learning_rate": 1e-2, "layers": "32", "epochs": 8}
 SMALL = {"lanes": 8, "rollout": 80, "layers": "8", "epochs": 2, "chunk": 4}
 CUE = {"rule": toy_team.CUE, "horizon": 8}
+FALL = {"rule": toy_team.FALL, "horizon": 3}
+
+_toys = known(toy_team, toy_squad, toy_echo)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _toys():
-    """Make the toys known to the tests of this file alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        for toy in (toy_team, toy_squad, toy_echo):
-            patch.setitem(registration._modules, toy.SPEC.id, toy.__name__)
-            patch.setitem(registration._specs, toy.SPEC.id, toy.SPEC)
-        yield
+# -- updates by hand ------------------------------------------------------------------------------
 
 
-def trained(name, steps, changes=None, env=TEAM, **game):
-    learner = make_learner(name, env, game, 0, **(QUICK | (changes or {})))
-    learner.learn(steps)
-    return learner
-
-
-def played(policy, lanes=64, env=TEAM, **game):
-    """Mean return, and the actions of every step, of seeds that no training has."""
-    engine, seeds, actions = Engine(env, lanes, **game), np.arange(lanes, dtype=np.uint64), []
-    engine.reset(seeds)
-    memory = policy.initial(Game.of(engine), seeds)
-    while not engine.control.done.all():
-        masks = engine.control.masks != 0 if engine.discrete else None
-        chosen, memory = policy.act(engine.control.obs, memory, masks)
-        actions.append(chosen.copy())
-        engine.step(chosen, DISABLED)
-    assert not engine.control.invalid.any()
-    return engine.control.returns[:, 0].mean(), np.array(actions)
-
-
-def same(a, b):
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
-
-
-# -- known values ---------------------------------------------------------------------------------
-
-
-def test_advantages_by_hand():
+def test_advantages_by_hand(torch):
     """Two rows of 3 steps: one ends in its second step, the other goes on after its last."""
     rewards = torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
     over = torch.tensor([[False, False], [True, False], [False, False]])
@@ -77,87 +39,86 @@ def test_advantages_by_hand():
     np.testing.assert_allclose(result[:, 1], [first + 0.45 * through, through, last], rtol=1e-5)
 
 
-@pytest.mark.parametrize("time_limit", ["terminal", "bootstrap"])
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("mappo_shared", {}),
-        ("mappo_shared", {"recurrent": True}),
-        ("ippo_shared", {"recurrent": True, "batch_size": 576, "value": 1.0}),
-    ],
-)
-def test_the_worth_of_an_episode_that_time_ends_is_known(name, change, time_limit):
-    """Rewards of 1 for three steps with gamma 0.5: 1.75, and 2 if they would go on for ever."""
-    game = {"rule": toy_team.PAY, "horizon": 3}
-    changes = {"gamma": 0.5, "time_limit": time_limit, "rollout": 288, "max_grad_norm": 10.0}
-    learner = trained(name, 288 * 35, changes | change, **game)
-    rollout = learner._models[0].rollout
-    first = learner._models[0].value_scale.unscaled(rollout.estimates)[rollout.first]
-    worth = 1.75 if time_limit == "terminal" else 2.0
-    np.testing.assert_allclose(first.numpy(), worth, atol=0.05)
+@pytest.mark.parametrize(("name", "env"), [("mappo_shared", SQUAD), ("mappo", ECHO)])
+def test_a_gradient_step_follows_the_clipped_loss_of_rows_that_count(torch, name, env):
+    """In a squad choices can be illegal, and rows of the dead teach the critic alone."""
+    changes = {"entropy": 0.1, "value": 0.5, "clip": 0.2, "log_std": -0.5, "max_grad_norm": 1e9}
+    learner = trained(name, 80, changes=SMALL | changes, env=env, quick=QUICK)
+    model = learner._models[0]
+    rollout, shape = model.rollout, model.rollout.first.shape
+    rollout.log_probs += 0.4 * torch.randn(shape)
+    gains, targets = torch.randn(shape), torch.randn(shape)
+    places = tuple(torch.cartesian_prod(*map(torch.arange, shape)).T[:, None])
+    batch = _Batch(
+        rollout,
+        places,
+        torch.ones(1, gains.numel(), dtype=torch.bool),
+        *(values[places] for values in (gains, targets)),
+    )
+    parts = {"policy": [], "bonus": [], "value": []}
+    for at, row in np.ndindex(*shape):
+        error = model.critic.module(rollout.views[at, row])[0] - targets[at, row]
+        parts["value"] += [error**2] if rollout.taught[at, row] else []
+        if not rollout.acted[at, row]:
+            continue
+        outputs, action = model.actor.body.module(rollout.inputs[at, row]), rollout.actions[at, row]
+        if env == SQUAD:
+            legal = rollout.legal[at, row]
+            drawn = torch.distributions.Categorical(logits=outputs.masked_fill(~legal, -1e9))
+            log_prob, entropy = drawn.log_prob(action), drawn.entropy()
+        else:
+            drawn = torch.distributions.Normal(outputs, model.actor.module.log_std.exp())
+            log_prob, entropy = drawn.log_prob(action).sum(), drawn.entropy().sum()
+        ratio, gain = (log_prob - rollout.log_probs[at, row]).exp(), gains[at, row]
+        parts["policy"].append(-torch.min(ratio * gain, ratio.clamp(0.8, 1.2) * gain))
+        parts["bonus"].append(entropy)
+    means = {part: torch.stack(values).mean() for part, values in parts.items()}
+    assert env == ECHO or len(parts["policy"]) < len(parts["value"])
+    loss = means["policy"] - 0.1 * means["bonus"] + 0.5 * means["value"]
+    steps = [model, batch]
+    report = gradients_agree(
+        list(model.modules.values()), loss, lambda: learner._gradient_step(*steps)
+    )
+    assert report["policy_loss"] == pytest.approx(float(means["policy"].detach()), rel=1e-3)
+    assert report["value_loss"] == pytest.approx(float(means["value"].detach()), rel=1e-3)
 
 
-def test_what_follows_the_time_limit_is_the_last_state_of_the_old_episode(monkeypatch):
+def test_an_update_learns_from_gains_in_units_of_their_deviation(torch, monkeypatch):
+    learner = make_learner("mappo_shared", SQUAD, {}, 0, **(SMALL | {"gamma": 0.9}))
+    model, learned = learner._models[0], []
+    monkeypatch.setattr(learner, "_epochs", lambda model, *parts: learned.extend(parts) or {})
+    following = []
+    monkeypatch.setattr(
+        model, "values", lambda views: following.append(views.mean(1)) or following[-1]
+    )
+    learner.learn(80)
+    rollout = model.rollout
+    earned = rollout.rewards, rollout.over, rollout.estimates
+    gains = advantages(*earned, following[-1], 0.9, learner._params.gae_lambda)
+    acting, targets = gains[rollout.acted], gains + rollout.estimates
+    expected = (gains - acting.mean()) / acting.std(correction=0)
+    torch.testing.assert_close(learned[0], expected, rtol=1e-4, atol=1e-5)
+    counted = targets[rollout.taught]
+    deviation = counted.std(correction=0).clamp(min=0.1)
+    expected = (targets - counted.mean()) / deviation
+    torch.testing.assert_close(learned[1], expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("time_limit", "later"), [("bootstrap", 5.0), ("terminal", 0.0)])
+def test_what_follows_a_time_limit_is_the_last_state_of_the_old_episode(
+    time_limit, later, monkeypatch
+):
+    """Its share of time is 1, and 0 in the first state of the next episode."""
     game = {"rule": toy_team.PAY, "horizon": 3}
     changes = {"gamma": 0.5, "normalise_values": False, "critic": "state"}
+    changes |= {"time_limit": time_limit}
     learner = make_learner("mappo_shared", TEAM, game, 0, **(QUICK | changes))
     monkeypatch.setattr(learner._models[0], "values", lambda views: 10.0 * views[:, 4])
     learner.learn(3 * 32)
-    rewards = learner._models[0].rollout.rewards
-    np.testing.assert_allclose(rewards[:2], 1.0)
-    # The share of time is 1 in the last state, and 0 in the first one of the next episode.
-    assert learner._rows.lane_step.state[0, 4] == 1.0
-    np.testing.assert_allclose(rewards[2], 1.0 + 0.5 * 10.0)
-
-
-# -- games with known answers ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("critic", CRITICS)
-@pytest.mark.parametrize("name", BOTH)
-def test_a_monotone_matrix_is_solved(name, critic):
-    learner = trained(name, 320 * 20, {"critic": critic}, matrix=1)
-    assert played(learner.policy(), matrix=1)[0] == 9.0
-
-
-@pytest.mark.parametrize("recurrent", [False, True])
-def test_nobody_takes_an_illegal_choice_that_would_be_the_best(recurrent):
-    learner = trained("mappo", 320 * 20, {"recurrent": recurrent}, matrix=1, limited=1)
-    reached, actions = played(learner.policy(), matrix=1, limited=1)
-    assert reached == 4.0
-    assert (actions == 1).all()
-    assert (learner._models[0].rollout.actions < 2).all()
-
-
-@pytest.mark.parametrize("masking", [True, False])
-@pytest.mark.parametrize("name", BOTH)
-def test_what_the_team_earns_later_reaches_a_member_that_has_fallen(name, masking):
-    """Member 1 falls after its first step; its choice 1 pays 1 two steps later."""
-    game = {"rule": toy_team.FALL, "horizon": 3}
-    learner = trained(name, 320 * 30, {"gamma": 0.9, "death_masking": masking}, **game)
-    reached, actions = played(learner.policy(), **game)
-    assert reached == 1.0
-    assert (actions[0, :, 1] == 1).all()
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_the_best_actions_of_a_continuous_game_are_found(name):
-    game = {"num_agents": 2, "target": 0.3}
-    learner = trained(name, 320 * 60, {"entropy": 0.0}, env=ECHO, **game)
-    _, actions = played(learner.policy(), env=ECHO, **game)
-    np.testing.assert_allclose(actions / 5.0, 0.3, atol=0.05)
-
-
-@pytest.mark.parametrize("name", ["ippo_shared", "mappo_shared"])
-def test_only_memory_tells_at_the_last_step_what_was_seen_at_the_first(name):
-    settings = {"ippo_shared": {"batch_size": 1024, "lanes": 64, "rollout": 512, "entropy": 0.02}}
-    changes = {"learning_rate": 5e-3, "epochs": 6} | settings.get(name, {"lanes": 64})
-    changes |= {"rollout": 512, "gae_lambda": 0.95}
-    with_memory = trained(name, 512 * 45, changes | {"recurrent": True}, **CUE)
-    assert played(with_memory.policy(), lanes=256, **CUE)[0] == 1.0
-    assert isinstance(with_memory.policy(), RecurrentPolicy)
-    without = trained(name, 512 * 45, changes, **CUE)
-    assert played(without.policy(), lanes=256, **CUE)[0] < 0.6
+    rollout = learner._models[0].rollout
+    np.testing.assert_allclose(rollout.rewards[:2], 1.0)
+    np.testing.assert_allclose(rollout.rewards[2], 1.0 + later)
+    assert rollout.over[:3].all(1).tolist() == [False, False, True]
 
 
 # -- parts ----------------------------------------------------------------------------------------
@@ -214,7 +175,7 @@ def test_pieces_of_a_rollout_begin_with_what_was_remembered(name, env):
         assert rollout.actor_memory.numpy()[~begins].any()
 
 
-def test_a_recurrent_policy_does_what_the_actor_did():
+def test_a_recurrent_policy_does_what_the_actor_did(torch):
     learner = make_learner("mappo", TEAM, CUE, 0, recurrent=True, **SMALL)
     learner.learn(8 * 30)
     network = learner.policy().network
@@ -228,25 +189,6 @@ def test_a_recurrent_policy_does_what_the_actor_did():
         memory = torch.from_numpy(hidden[:, a].copy())
         expected = model.actor.body.run(torch.from_numpy(inputs)[None], memory)[0][0]
         np.testing.assert_allclose(outputs[:, a], expected.detach(), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("name", "env"),
-    [("mappo", TEAM), ("mappo_shared", ECHO), ("ippo", TEAM), ("ippo_shared", ECHO)],
-)
-def test_a_recurrent_training_that_goes_on_has_the_same_bits(name, env):
-    settings = {key: value for key, value in SMALL.items() if key != "chunk" or "m" in name}
-    settings |= {"recurrent": True} | ({"batch_size": 40} if name.startswith("ippo") else {})
-    whole, stopped = (make_learner(name, env, {"horizon": 7}, 3, **settings) for _ in range(2))
-    whole.learn(400)
-    stopped.learn(8 * 23)
-    resumed = make_learner(name, env, {"horizon": 7}, 3, **settings)
-    resumed.load(stopped.save())
-    resumed.learn(400)
-    assert same(whole.save(), resumed.save())
-    content = whole.policy().pack()
-    assert resumed.policy().pack() == content
-    assert read_policy(content).pack() == content
 
 
 # -- what is refused ------------------------------------------------------------------------------
@@ -276,7 +218,7 @@ def test_numbers_that_do_not_fit_together_are_refused():
 
 
 @pytest.mark.parametrize("env", [TEAM, ECHO])
-def test_divergence_is_told(env):
+def test_divergence_is_told(torch, env):
     learner = make_learner("mappo_shared", env, {}, 0, **SMALL | {"learning_rate": 1.0})
     learner.learn(80)
     with torch.no_grad():
@@ -285,17 +227,52 @@ def test_divergence_is_told(env):
         learner.learn(400)
 
 
-def test_blind_actors_learn_only_what_needs_no_observation():
-    game = {"rule": toy_team.CUE, "horizon": 2}
-    changes = {"lanes": 32, "rollout": 512, "layers": "16", "recurrent": True, "blind": True}
-    learner = make_learner("mappo_shared", TEAM, game, 0, learning_rate=5e-3, **changes)
-    learner.learn(32 * 2 * 100)
-    policy = learner.policy()
-    assert played(policy, lanes=400, **game)[0] < 0.6
-    engine = Engine(TEAM, 4, **game)
-    engine.reset(np.arange(4, dtype=np.uint64))
-    memory, masks = policy.initial(Game.of(engine), np.arange(4)), engine.control.masks == 1
-    garbage = np.random.default_rng(0).normal(0, 9, engine.control.obs.shape).astype(np.float32)
-    actions, _ = policy.act(engine.control.obs, memory, masks)
-    others, _ = policy.act(garbage, memory, masks)
-    np.testing.assert_array_equal(actions, others)
+# -- games with known answers ---------------------------------------------------------------------
+
+
+CONVERGES = pytest.mark.slow("trains until a known answer is reached")
+
+
+def learned(name, steps, changes=None, env=TEAM, **game):
+    return trained(name, steps, changes=changes, env=env, quick=QUICK, **game)
+
+
+@CONVERGES
+@pytest.mark.parametrize("critic", CRITICS)
+def test_nobody_takes_an_illegal_choice_that_would_be_the_best(critic):
+    changes = {"critic": critic, "recurrent": critic == "state"}
+    learner = learned("mappo", 320 * 20, changes, matrix=1, limited=1)
+    reached, actions = played(learner.policy(), matrix=1, limited=1)
+    assert reached == 4.0
+    assert (actions == 1).all()
+    assert (learner._models[0].rollout.actions < 2).all()
+
+
+@CONVERGES
+@pytest.mark.parametrize(("name", "masking"), [("mappo", True), ("mappo_shared", False)])
+def test_what_the_team_earns_later_reaches_a_member_that_has_fallen(name, masking):
+    """Member 1 falls after its first step; its choice 1 pays 1 two steps later."""
+    changes = {"gamma": 0.9, "death_masking": masking}
+    reached, actions = played(learned(name, 320 * 30, changes, **FALL).policy(), **FALL)
+    assert reached == 1.0
+    assert (actions[0, :, 1] == 1).all()
+
+
+@CONVERGES
+def test_the_best_actions_of_a_continuous_game_are_found():
+    game = {"num_agents": 2, "target": 0.3}
+    learner = learned("mappo", 320 * 60, {"entropy": 0.0}, env=ECHO, **game)
+    _, actions = played(learner.policy(), env=ECHO, **game)
+    np.testing.assert_allclose(actions / 5.0, 0.3, atol=0.05)
+
+
+@CONVERGES
+@pytest.mark.parametrize("name", ["ippo_shared", "mappo_shared"])
+def test_only_memory_tells_at_the_last_step_what_was_seen_at_the_first(name):
+    changes = {"learning_rate": 5e-3, "epochs": 6, "lanes": 64, "rollout": 512, "gae_lambda": 0.95}
+    changes |= {"batch_size": 1024, "entropy": 0.02} if name == "ippo_shared" else {}
+    with_memory = learned(name, 512 * 45, changes | {"recurrent": True}, **CUE)
+    assert played(with_memory.policy(), lanes=256, **CUE)[0] == 1.0
+    assert isinstance(with_memory.policy(), RecurrentPolicy)
+    without = learned(name, 512 * 20, changes, **CUE)
+    assert played(without.policy(), lanes=256, **CUE)[0] < 0.6
