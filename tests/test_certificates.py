@@ -45,6 +45,7 @@ def _compare(again, stored):
             assert abs(other.value - value.value) <= 4.5 * error + 1e-9, (section, name)
 
 
+@pytest.mark.slow("plays and searches thousands of episodes")
 @pytest.mark.parametrize("name", GAMES)
 def test_certificate_is_met_and_computed_again(name):
     """Self-play, and of the tasks beside partners another one for every game."""
@@ -62,6 +63,7 @@ def test_certificate_is_met_and_computed_again(name):
     assert {c.name for c in again.criteria} <= {c.name for c in stored.criteria}
 
 
+@pytest.mark.slow("plays and searches thousands of episodes")
 def test_figures_of_a_game_are_the_stored_ones():
     """All episodes of two tasks, of self-play and beside partners; else a part is played."""
     stored = load_certificate("TrustDilemma-v1")
@@ -79,17 +81,13 @@ def test_figures_of_a_game_are_the_stored_ones():
     assert certificates.criteria(stored.figures, groups, False, 2) == stored.criteria
 
 
-def test_every_task_of_the_protocol_is_certified():
-    certified = [task for name in GAMES for task in load_certificate(name).bounds()]
-    assert sorted(certified) == sorted(
-        task.id for task in load_protocol("coopetition-standard").task
-    )
-
-
-@pytest.mark.parametrize("name", GAMES)
-def test_bounds_of_the_protocol_are_those_of_the_certificates(name):
+def test_bounds_of_the_protocol_are_those_of_the_certificates():
     tasks = {task.id: task for task in load_protocol("coopetition-standard").task}
-    for task, (low, high) in load_certificate(name).bounds().items():
+    stored = [load_certificate(name) for name in GAMES]
+    assert all(one.met for one in stored)
+    bounds = [pair for one in stored for pair in one.bounds().items()]
+    assert sorted(task for task, _ in bounds) == sorted(tasks)
+    for task, (low, high) in bounds:
         assert tasks[task].bounds.low == pytest.approx(low, abs=0.006)
         assert tasks[task].bounds.high == pytest.approx(high, abs=0.006)
 
@@ -119,20 +117,17 @@ def test_a_stored_rule_earns_its_figure_as_a_policy():
         assert returns.mean() == pytest.approx(value.value, abs=8 * value.error)
 
 
-@pytest.mark.parametrize("agents", [2, 3, 64])
+@pytest.mark.parametrize("agents", [2, 64])
 def test_policies_play_what_the_certificate_says_at_other_sizes(agents):
-    """Wishes grow with the number of agents and stay customary; investments are the role's."""
+    """Investments are those of the role."""
     game = Game.at("DynamicPartnerSelection-v1", num_agents=agents)
     stored = load_certificate("DynamicPartnerSelection-v1")
     width = max(part.stop for part in game.layout.values())
     observations = np.zeros((1, agents, width), np.float32)
-    for name, invested in (
-        ("best_constant", stored.best_constant["partner"][0]),
-        ("open_loop", stored.open_loop["partner"][0]),
-    ):
+    for name in ("best_constant", "open_loop"):
         policy = make_policy(name, game)
-        memory = policy.initial(game, np.zeros(1, np.uint64))
-        actions, _ = policy.act(observations, memory)
+        actions, _ = policy.act(observations, policy.initial(game, np.zeros(1, np.uint64)))
+        invested = getattr(stored, name)["partner"][0]
         np.testing.assert_array_equal(actions[0, :, 0], invested)
 
 
@@ -142,6 +137,7 @@ def test_policies_without_a_certificate_say_so(name):
         make_policy(name, Game.of(Engine("TrustDilemma-v0")))
 
 
+@pytest.mark.slow("plays and searches thousands of episodes")
 def test_search_is_deterministic_and_kept_in_its_file(tmp_path):
     """On a game of one short task, with the least budget."""
     arguments = {"tasks": ["trust-dilemma"], "sizes": Sizes(260, 130, 26)}

@@ -51,17 +51,14 @@ def test_the_tree_of_exceptions_is_documented(page):
 
 
 @pytest.mark.parametrize("name", errors.__all__)
-def test_exceptions_travel_between_processes(name):
+def test_exceptions_travel_between_processes_and_are_printed(name, monkeypatch, capsys):
     error = getattr(errors, name)("this and that")
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error)
     assert str(copy) == "this and that"
 
-
-@pytest.mark.parametrize("name", errors.__all__)
-def test_the_command_line_prints_every_exception_as_a_message(name, monkeypatch, capsys):
     def app(**options):
-        raise getattr(errors, name)("this and that")
+        raise error
 
     monkeypatch.setattr(command_line, "app", app)
     with pytest.raises(SystemExit) as stop:
@@ -201,7 +198,7 @@ def test_control_and_partner(kind_id):
 
 
 def test_missing_action_and_finished_episode(kind_id):
-    env = pettingzoo.make("parallel", kind_id, horizon=1)
+    env = pettingzoo.make("parallel", kind_id, max_cycles=1)
     env.reset(seed=0)
     with pytest.raises(ValueError, match="render_mode='rgb_array'"):
         env.render()

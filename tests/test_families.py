@@ -142,26 +142,16 @@ def test_metrics_that_mean_nothing_alone_are_those_of_the_environment(tmp_path):
         file.write_text(content, encoding="utf-8")
         with pytest.raises(ProtocolError, match=message):
             load_protocol(str(file))
-    assert ad_hoc("test/PenniesWithGifts-v0").report.metrics == (
-        "return",
-        "pennies",
-        "gifts",
-        "length",
-    )
+    shown = ad_hoc("test/PenniesWithGifts-v0").report.metrics
+    assert shown == ("return", "pennies", "gifts", "length")
     assert protocol(tmp_path).report.metrics == ("return", "pennies")
 
 
 def test_training_holds_out_values_of_the_parameter_that_the_environment_names(tmp_path):
     register(replace(SPEC, id="test/PenniesHeldOut-v0", held_out="boards"))
-    training = """
-    [training]
-    on = "any"
-    held_out = ["none"]
-    runs = 1
-    episodes = 2
-    [training.budgets]
-    any = { steps = 20, interval = 10 }
-    [[task]]"""
+    budgets = "budgets = { any = { steps = 20, interval = 10 } }"
+    training = '[training]\non = "any"\nheld_out = ["none"]\nruns = 1\nepisodes = 2\n'
+    training += f"{budgets}\n[[task]]"
     text = PROTOCOL.replace("training = []", "training = [5]").replace("[[task]]", training)
     text = text.replace("PARAMETERS", 'parameters = { boards = "none" }')
     file = tmp_path / "boards.toml"

@@ -1,9 +1,9 @@
 """Environments of other packages: played, recorded, reported and verified like ours."""
 
-import json
 import sys
 from pathlib import Path
 
+import builders
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -93,6 +93,8 @@ def played(report, policy="random", task=None):
 def test_names_say_what_is_made(name, parts):
     assert is_foreign(name)
     assert parse_foreign(name) == parts
+    assert not is_foreign("coopbench/TrustDilemma-v1")
+    assert not is_foreign("game.py:SPEC")
 
 
 @pytest.mark.parametrize(
@@ -101,11 +103,6 @@ def test_names_say_what_is_made(name, parts):
 def test_names_of_other_forms_are_errors(name):
     with pytest.raises(ValueError, match="Allowed: gymnasium:ID"):
         parse_foreign(name)
-
-
-def test_environments_of_this_package_are_none_of_other_packages():
-    assert not is_foreign("coopbench/TrustDilemma-v1")
-    assert not is_foreign("game.py:SPEC")
 
 
 @pytest.mark.parametrize(
@@ -143,33 +140,21 @@ def test_an_environment_that_is_made_already_is_refused():
 # --- playing --------------------------------------------------------------------------------------
 
 
-def test_a_gymnasium_environment_is_evaluated_like_ours():
-    def upright(observations):
-        return (observations[:, :, 2] + observations[:, :, 3] > 0).astype(np.int64)
-
-    report = coopbench.evaluate(CARTPOLE, ["random", upright], episodes=5, seed=7)
-    random, better = played(report), played(report, "upright")
-    assert random.agents == ("agent_0",)
-    assert random.seeds.tolist() == [7, 8, 9, 10, 11]
-    assert better.team_returns.mean() > 5 * random.team_returns.mean()
-    assert "upright" in str(report)
-    assert "environment of another package" in str(report)
-
-
 def test_an_episode_is_that_of_its_seed_alone():
-    import gymnasium
-
     def act(observations):
         return (observations[:, :, 2] > 0).astype(np.int64)
 
     report = coopbench.evaluate(CARTPOLE, act, episodes=4, seed=20)
-    env = gymnasium.make("CartPole-v1")
+    block = played(report, "act")
+    assert block.agents == ("agent_0",)
+    assert block.seeds.tolist() == [20, 21, 22, 23]
+    env = gym.make("CartPole-v1")
     observation, _ = env.reset(seed=22)
     total, over = 0.0, False
     while not over:
         observation, reward, terminated, truncated, _ = env.step(int(observation[2] > 0))
         total, over = total + float(reward), terminated or truncated
-    assert played(report, "act").team_returns[2] == total
+    assert block.team_returns[2] == total
     alone = coopbench.evaluate(CARTPOLE, "random", episodes=1, seed=22)
     many = coopbench.evaluate(CARTPOLE, "random", episodes=4, seed=20)
     assert played(alone).team_returns[0] == played(many).team_returns[2]
@@ -211,35 +196,19 @@ def test_metrics_come_from_info_by_name_and_path(protocol):
     assert short.curves["return"].tolist() == [0, 3, 6, 8, 10]
 
 
-def test_an_ad_hoc_evaluation_shows_the_numbers_in_info():
-    report = coopbench.evaluate(LAMPS, "random", episodes=3)
-    assert report.protocol.task[0].info == {"hit": "last", "total.hits": "last"}
-    assert {row.metric for row in report.estimates} == {"return", "hit", "total.hits", "length"}
-
-
-def test_observations_are_arrays_where_agents_have_equal_spaces():
-    shapes = []
-
+def test_observations_are_arrays_where_agents_have_equal_spaces_and_else_dictionaries():
     def look(observations):
-        shapes.append((observations.shape, observations.dtype))
+        assert observations.shape == (4, 3, 2)
+        assert observations.dtype == np.float32
         return zeros(observations)
 
     coopbench.evaluate(LAMPS, look, episodes=4)
-    assert set(shapes) == {((4, 3, 2), np.dtype(np.float32))}
 
-
-def test_other_spaces_are_dictionaries_by_agent():
     def copy(observations):
         assert observations.shape == (3,)
-        return [
-            {
-                "left_0": 0,
-                "right_0": (seen["right_0"]["n"] % 3, np.array([seen["right_0"]["x"][0], 9.0])),
-            }
-            if seen
-            else {}
-            for seen in observations
-        ]
+        seen = [agents["right_0"] for agents in observations]
+        chosen = [(one["n"] % 3, np.array([one["x"][0], 9.0])) for one in seen]
+        return [{"left_0": 0, "right_0": pair} for pair in chosen]
 
     with pytest.raises(ValueError, match=r"returned .* for 'right_0', which is not in Tuple"):
         coopbench.evaluate(MIXED, copy, episodes=3)
@@ -293,29 +262,24 @@ def test_a_callable_makes_environments():
     assert (played(report).lengths == 2).all()
     report = coopbench.evaluate(toy_foreign.Lamps, "random", episodes=2)
     assert report.protocol.task[0].env == "python:toy_foreign:Lamps"
+    report = coopbench.evaluate("python:toy_foreign:turns", {"lit": lit}, episodes=2)
+    assert (played(report, "lit").lengths == 6).all()  # agents that take turns act at once
 
 
 def test_a_file_makes_environments_and_its_code_is_known(tmp_path):
     file = tmp_path / "game.py"
     file.write_text(Path(toy_foreign.__file__).read_text(encoding="utf-8"), encoding="utf-8")
-    report = coopbench.evaluate(f"pettingzoo:{file}", "random", episodes=2, out=tmp_path / "out")
-    assert played(report).environment["code"].keys() == {"game.py", "gymnasium", "pettingzoo"}
-    notes = coopbench.evaluate(
-        f"pettingzoo:{file}", "random", episodes=2, out=tmp_path / "out"
-    ).notes
-    assert not any("redone" in note for note in notes)
+
+    def evaluated():
+        return coopbench.evaluate(f"pettingzoo:{file}", "random", episodes=2, out=tmp_path / "out")
+
+    assert played(evaluated()).environment["code"].keys() == {"game.py", "gymnasium", "pettingzoo"}
+    assert not any("redone" in note for note in evaluated().notes)
     file.write_text(file.read_text(encoding="utf-8") + "\nnew = 1\n", encoding="utf-8")
-    notes = coopbench.evaluate(
-        f"pettingzoo:{file}", "random", episodes=2, out=tmp_path / "out"
-    ).notes
-    assert any("redone" in note and "other code" in note for note in notes)
+    assert any("redone" in note and "other code" in note for note in evaluated().notes)
 
 
-def test_agents_that_take_turns_act_at_once_where_pettingzoo_can_do_that():
-    report = coopbench.evaluate("python:toy_foreign:turns", {"lit": lit}, episodes=2)
-    assert (played(report, "lit").lengths == 6).all()
-
-
+@pytest.mark.slow("starts a process")
 def test_processes_play_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(toy_foreign.__file__).parent))
     protocol = ad_hoc(LAMPS, 5, 3)
@@ -390,23 +354,18 @@ def test_verify_executes_only_what_the_user_names(results):
         coopbench.verify(results, env=["gymnasium:Other-v0"])
 
 
-def test_verify_sees_a_changed_episode(results):
+def test_verify_sees_a_changed_episode_and_other_code(results):
     row = store.cell_of(next(results.glob("*/lit/meta.json")))
     file = results / row.folder / "results.jsonl.gz"
-    file.write_bytes(
-        gzipped(gunzipped(file.read_bytes()).replace(b'"length": 6', b'"length": 5', 1))
-    )
-    check = by_cell(coopbench.verify(results, env=[LAMPS]))["lit"]
-    assert check.verdict == DIFFERENT
-
-
-def test_other_code_proves_nothing(results):
-    folder = next(results.glob("*/random"))
-    meta = json.loads((folder / "meta.json").read_text())
-    meta["environment"]["code"]["pettingzoo"] = "0.1"
-    (folder / "meta.json").write_text(json.dumps(meta))
-    check = by_cell(coopbench.verify(results, env=[LAMPS]))["random"]
-    assert any("pettingzoo 0.1" in reason and "here with" in reason for reason in check.reasons)
+    changed = gunzipped(file.read_bytes()).replace(b'"length": 6', b'"length": 5', 1)
+    file.write_bytes(gzipped(changed))
+    meta = builders.edit_meta(results / "toy_foreign" / "random")
+    code = meta["environment"] | {"code": meta["environment"]["code"] | {"pettingzoo": "0.1"}}
+    builders.edit_meta(results / "toy_foreign" / "random", environment=code)
+    checks = by_cell(coopbench.verify(results, env=[LAMPS]))
+    assert checks["lit"].verdict == DIFFERENT
+    reasons = checks["random"].reasons
+    assert any("pettingzoo 0.1" in reason and "here with" in reason for reason in reasons)
 
 
 def test_an_environment_with_chance_is_not_verifiable(tmp_path):
@@ -436,11 +395,9 @@ def test_reports_of_results_execute_nothing(results, monkeypatch, tmp_path):
     assert "in environments that draw themselves" in page
 
 
-@pytest.mark.parametrize("facts", [{"code": 1}, [], {"code": {"a": "b c"}, "repeats": 1}])
+@pytest.mark.parametrize("facts", [{"code": 1}, [1], {"code": {"a": "b c"}, "repeats": 1}])
 def test_what_results_say_of_an_environment_is_checked(results, facts):
-    folder = next(results.glob("*/random"))
-    meta = json.loads((folder / "meta.json").read_text())
-    (folder / "meta.json").write_text(json.dumps(meta | {"environment": facts or [1]}))
+    builders.edit_meta(results / "toy_foreign" / "random", environment=facts)
     assert any("left out" in note for note in coopbench.load_report(results).notes)
 
 
@@ -468,54 +425,15 @@ def test_describe_names_spaces_forms_and_what_does_not_hold():
     assert "`total.hits`" in text
 
 
-# --- examples -------------------------------------------------------------------------------------
-
-
-def test_the_example_with_real_packages_is_a_make_target():
-    root = Path(__file__).parents[1]
-    makefile = (root / "Makefile").read_text(encoding="utf-8")
-    page = (root / "docs" / "any-environment.md").read_text(encoding="utf-8")
-    for file in (root / "examples" / "other-environments").glob("*.py"):
-        assert f"examples/other-environments/{file.name}" in page
-    assert "build/interop/envs/bin/python examples/other-environments/play.py" in makefile
-    assert (root / "examples" / "requirements-envs.txt").is_file()
-
-
 def test_an_object_with_the_methods_of_a_parallel_environment_is_one():
     class Bare:
         def __init__(self):
             self._lamps = toy_foreign.Lamps()
-            self.possible_agents = self._lamps.possible_agents
-            self.observation_space = self._lamps.observation_space
-            self.action_space = self._lamps.action_space
 
-        @property
-        def agents(self):
-            return self._lamps.agents
-
-        def reset(self, seed=None, options=None):
-            return self._lamps.reset(seed)
-
-        def step(self, actions):
-            return self._lamps.step(actions)
+        def __getattr__(self, name):
+            return getattr(self._lamps, name)
 
     report = coopbench.evaluate(Bare, {"lit": lit}, episodes=2)
     assert (played(report, "lit").lengths == 6).all()
-
-
-def test_the_command_line_evaluates_shows_and_verifies(tmp_path, capsys, monkeypatch):
-    from coopbench.cli.main import app
-
-    monkeypatch.chdir(tmp_path)
-    out = tmp_path / "out"
-    for words in (
-        ["evaluate", "--env", LAMPS, "-p", "random", "--episodes", "2", "--out", str(out)],
-        ["verify", str(out), "--env", LAMPS],
-        ["show", LAMPS],
-    ):
-        app(words, standalone_mode=False)
-    text = capsys.readouterr().out
-    assert "Verified: identical." in text
-    assert "What does not hold" in text
-    assert app(["verify", str(out)], standalone_mode=False) == 1
-    assert "not verifiable" in capsys.readouterr().out
+    assert report.protocol.task[0].info == {"hit": "last", "total.hits": "last"}
+    assert {row.metric for row in report.estimates} == {"return", "hit", "total.hits", "length"}

@@ -166,18 +166,6 @@ def test_vector_disabled_and_reset_mask(kind_id, reference):
         np.testing.assert_array_equal(fresh[lane], single.reset(seed=seed)[0])
 
 
-def test_gymnasium_sync_vector_env_agrees(kind_id):
-    """Gymnasium's own loop over single environments sees the very same games."""
-    native = gymnasium.make_vec(kind_id, num_envs=2, **SHORT)
-    loop = gymnasium.make_vec(kind_id, num_envs=2, vectorization_mode="sync", **SHORT)
-    actions = _actions(kind_id)[:, :2]
-    np.testing.assert_array_equal(native.reset(seed=SEED)[0], loop.reset(seed=SEED)[0])
-    for t in range(STEPS):
-        ours, theirs = native.step(actions[t]), loop.step(actions[t])
-        for k in range(4):
-            np.testing.assert_array_equal(ours[k], theirs[k])
-
-
 @pytest.mark.parametrize("dead_agents", ["remove", "keep"])
 def test_pettingzoo_parallel(kind_id, reference, dead_agents):
     env = pettingzoo.make("parallel", kind_id, dead_agents=dead_agents, **SHORT)
@@ -332,6 +320,7 @@ def test_compiled_equals_python(env_id, played_as_python):
         np.testing.assert_allclose(python[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
+@pytest.mark.slow("compiles in another process, for another processor")
 def test_another_processor_gives_the_same_bits(tmp_path):
     """Code for any processor of the kind, without the extensions of this one, rounds alike."""
     env_id, target = "coopbench/TrustDilemma-v0", tmp_path / "generic.npz"

@@ -2,7 +2,6 @@
 
 import argparse
 import runpy
-import sys
 from pathlib import Path
 
 import pytest
@@ -45,29 +44,12 @@ def test_scores_run_from_the_lower_bound_to_the_upper_one(audit, certificates):
         assert bool(row["Bayesian"]) == ("." in task)
 
 
-def test_returns_are_the_figures_with_their_errors(audit, certificates):
-    rows = _cells(audit["return_rows"](certificates))
-    for task, row in rows.items():
-        value = certificates[GAME].figures[task]["memory"]
-        assert row["memory"] == f"{value.value:.2f} ± {value.error:.2f}"
-
-
 def test_groups_have_the_mean_over_their_tasks(audit, certificates):
     rows = _cells(audit["group_rows"](certificates))
     assert list(rows) == list(load_protocol("coopetition-standard").groups)
     for group, row in rows.items():
         (task,) = _cells(audit["score_rows"](certificates, group)).values()
         assert (row["tasks"], row["partner"]) == ("1", task["partner"])
-
-
-def test_the_command_prints_both_units_of_every_certified_task(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["validity.py", "games"])
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    runpy.run_path(str(BENCHMARKS / "validity.py"), run_name="__main__")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("| task | unit | defect | constant |")
-    units = [line.split(" | ")[1] for line in lines if line.startswith("| `trust-dilemma")]
-    assert units == ["score", "return"] * 4
 
 
 def test_playing_again_prints_the_figures_of_the_play(audit, certificates, monkeypatch):
