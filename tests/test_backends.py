@@ -134,29 +134,10 @@ def test_results_do_not_depend_on_the_backend(file, tmp_path):
         assert shares[-1] == 1.0
 
 
-def test_cross_play_does_not_depend_on_the_backend(file):
-    from coopbench.workflows.crossplay import crossplay
-
-    events = []
-    results = [
-        crossplay(
-            file,
-            ["random", Steady()],
-            ["one", "slow"],
-            lambda *event: events.append(event),
-            backend=backend,
-            workers=workers,
-        )
-        for backend, workers in (("serial", None), ("processes", 2))
-    ]
-    assert repr(results[0].meetings) == repr(results[1].meetings)  # nan equals nan in text
-    assert sorted(events[:8]) == sorted(events[8:])
-
-
 def test_a_dead_worker_is_replaced_and_its_cell_played_again(file, tmp_path):
     policies = ["random", Killed(str(tmp_path), steps=20, times=TRIES - 1)]
     with pytest.warns(RuntimeWarning, match="policy 'steady' on task 'two' died") as caught:
-        report = coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=2)
+        report = coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=1)
     assert len([w for w in caught if w.category is RuntimeWarning]) == TRIES - 1
     assert len(report.episodes.blocks) == 6
     coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
@@ -171,7 +152,6 @@ def test_a_cell_that_kills_its_worker_is_named(file, tmp_path):
     ):
         coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=1)
     assert _finished(tmp_path / "r") == ["two/steady"]  # after the error no other one begins
-    assert len(coopbench.evaluate(file, policies, tmp_path / "r").episodes.blocks) == 3
 
 
 def test_an_error_names_its_cell_and_the_running_ones_are_kept(file, tmp_path):
@@ -225,23 +205,6 @@ def test_one_job_of_each_kind_and_the_largest_come_first(file):
     assert in_turn(jobs) == [2, 4, 3, 5, 0, 1]
 
 
-def test_finished_cells_are_not_played_again_in_processes(file, tmp_path):
-    coopbench.evaluate(file, ["random"], tmp_path / "r")
-    before = {
-        name: (tmp_path / "r" / name / "meta.json").stat().st_mtime_ns
-        for name in _finished(tmp_path / "r")
-    }
-    events = []
-    coopbench.evaluate(
-        file, ["random"], tmp_path / "r", "processes", lambda *event: events.append(event)
-    )
-    assert [what for *_, what in events] == ["kept"] * 3
-    assert before == {
-        name: (tmp_path / "r" / name / "meta.json").stat().st_mtime_ns
-        for name in _finished(tmp_path / "r")
-    }
-
-
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
@@ -275,7 +238,10 @@ def _script(file, guard, workers=2):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow("a second killed run"))],
+)
 def test_no_process_outlives_the_one_that_started_it(file, number):
     """Also when a terminal sends Ctrl-C to all of them: no noise, and what is finished is kept."""
     folder = file.parent
@@ -297,34 +263,35 @@ def test_no_process_outlives_the_one_that_started_it(file, number):
     assert len(coopbench.load_report(folder / "r").episodes.blocks) == 2
 
 
-def test_a_script_without_a_main_guard_is_refused(file):
-    done = subprocess.run(
-        _script(file, "if True:"), cwd=file.parent, capture_output=True, text=True
-    )
+@pytest.mark.parametrize(
+    ("guard", "error"),
+    [
+        ("if True:", "if __name__ == '__main__':"),
+        pytest.param(
+            "if __name__ != '__main__':\n    sys.exit(3)\nelse:",
+            "ended before it began to work (exit status 3)",
+            marks=pytest.mark.slow("it starts two interpreters"),
+        ),
+    ],
+)
+def test_a_script_that_a_worker_cannot_load_is_refused(file, guard, error):
+    script = _script(file, guard, workers=1)
+    done = subprocess.run(script, cwd=file.parent, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("Traceback") == 1
-    assert "if __name__ == '__main__':" in done.stderr.splitlines()[-1]
+    assert error in done.stderr.splitlines()[-1]
     assert not list(file.parent.rglob("meta.json"))
 
 
-def test_a_script_that_cannot_be_loaded_again_is_named(file):
-    refuses = "if __name__ != '__main__':\n    sys.exit(3)\nelse:"
-    done = subprocess.run(
-        _script(file, refuses, workers=1), cwd=file.parent, capture_output=True, text=True
-    )
-    assert done.returncode == 1
-    assert "ended before it began to work (exit status 3)" in done.stderr
-
-
+@pytest.mark.slow("it starts two interpreters")
 def test_a_policy_without_a_module_is_refused(file):
     """As in a notebook: it can be sent, but the worker does not find it."""
     code = (
         "import coopbench\ndef mine(observations): ...\n"
         "coopbench.evaluate('small.toml', [mine], 'r', backend='processes', workers=1)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=file.parent, capture_output=True, text=True
-    )
+    script = [sys.executable, "-c", code]
+    done = subprocess.run(script, cwd=file.parent, capture_output=True, text=True)
     assert done.returncode == 1
     lines = done.stderr.splitlines()[-2:]
     assert "cannot load its job" in lines[0]
@@ -332,19 +299,13 @@ def test_a_policy_without_a_module_is_refused(file):
     assert lines[1] == "It came from policy 'mine' on task 'two'."
 
 
-def test_command_line(file):
+def test_command_line(file, command):
     """Lines for what is done on the error stream, the report on the other one."""
-    chosen = ["-p", "random", "--out", "r", "--backend", "processes", "--workers", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "coopbench", "evaluate", "small.toml", *chosen],
-        cwd=file.parent,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = [line.split() for line in done.stderr.splitlines() if "done" in line]
+    chosen = ["-p", "random", "--out", "r", "--backend", "processes", "--workers", "1"]
+    printed = command("evaluate", "small.toml", *chosen)
+    lines = [line.split() for line in printed.err.splitlines() if "done" in line]
     assert sorted(lines) == [[name, "/", "random", "done"] for name in ("one", "slow", "two")]
-    assert "Report:" in done.stdout
+    assert "Report:" in printed.out
 
 
 # --- Ray, where a stand-in does the tasks in this process -----------------------------------------
@@ -426,34 +387,26 @@ def test_results_of_ray_tasks(file, tmp_path, fake):
     assert fake.calls["init"] == 1  # nothing was left to do
 
 
-def test_ray_reserves_the_resources_of_a_job(file, fake, monkeypatch):
+def test_ray_reserves_the_resources_of_a_job_and_leaves_a_connection(file, fake, monkeypatch):
     monkeypatch.setattr(PlayJob, "resources", Resources(cores=2, gpus=0.5))
-    coopbench.evaluate(file, ["random"], backend="ray")
-    assert (fake.options["num_cpus"], fake.options["num_gpus"]) == (2, 0.5)
-    assert set(fake.options["runtime_env"]["env_vars"].values()) == {"2"}
-
-
-def test_a_connection_to_ray_is_left_as_it_was(file, fake):
     fake.connected = True
     coopbench.evaluate(file, ["random"], backend="ray", workers=2)
+    assert (fake.options["num_cpus"], fake.options["num_gpus"]) == (2, 0.5)
+    assert set(fake.options["runtime_env"]["env_vars"].values()) == {"2"}
     assert fake.calls == {}
     assert fake.most == 2
 
 
 @pytest.mark.parametrize("name", FakeRay.names)
-def test_a_ray_task_whose_worker_died_is_given_out_again(file, fake, name):
-    fake.deaths = [name] * (TRIES - 1)
-    with pytest.warns(RuntimeWarning, match=rf"on task 'two' died \({name}\)") as caught:
-        report = coopbench.evaluate(file, ["random"], backend="ray", workers=1)
-    assert len([w for w in caught if w.category is RuntimeWarning]) == TRIES - 1
-    assert len(report.episodes.blocks) == 3
-
-
-def test_a_ray_task_that_kills_its_workers_is_named(file, tmp_path, fake):
-    fake.deaths = ["OutOfMemoryError"] * TRIES
-    message = rf"{TRIES} times with policy 'random' on task 'slow' .*OutOfMemoryError"
-    with pytest.warns(RuntimeWarning, match="again"), pytest.raises(WorkerError, match=message):
+def test_a_ray_task_that_kills_its_workers_is_given_out_again_and_named(file, tmp_path, fake, name):
+    fake.deaths = [name] * TRIES
+    message = rf"{TRIES} times with policy 'random' on task 'slow' .*{name}"
+    with (
+        pytest.warns(RuntimeWarning, match=rf"on task 'slow' died \({name}\)") as caught,
+        pytest.raises(WorkerError, match=message),
+    ):
         coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray", workers=2)
+    assert len([w for w in caught if w.category is RuntimeWarning]) == TRIES - 1
     assert _finished(tmp_path / "r") == ["two/random"]  # was at work, too
     assert fake.calls["shutdown"] == 1
 
@@ -480,14 +433,11 @@ def test_ray_tasks_end_with_their_iterator(file, fake):
 
 
 def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
-    monkeypatch.setattr(
-        "coopbench.playing.backends.ray_tasks.versions", lambda: {"numba": "1.0", "numpy": "1.0"}
-    )
+    here = "coopbench.playing.backends.ray_tasks.versions"
+    monkeypatch.setattr(here, lambda: {"numba": "1.0", "numpy": "1.0"})
     jobs = [PlayJob(load_protocol(file), *plan(load_protocol(file), ["random"])[0])]
     results = BACKENDS["ray"](jobs, None, None)
-    monkeypatch.setattr(
-        "coopbench.playing.backends.ray_tasks.versions", lambda: {"numba": "1.0", "numpy": "1.1"}
-    )
+    monkeypatch.setattr(here, lambda: {"numba": "1.0", "numpy": "1.1"})
     with pytest.raises(RuntimeError, match=r"has numpy 1\.1 instead of 1\.0: its results could"):
         next(results)
 
@@ -503,16 +453,11 @@ def test_a_missing_ray_is_named(file, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def ray(monkeypatch):
-    """The library; its workers find this module, and no secret goes into the home directory."""
+def cluster(monkeypatch):
+    """A cluster of its own; its workers find this module, and no secret goes into the home."""
+    pytest.importorskip("ray")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    return pytest.importorskip("ray")
-
-
-@pytest.fixture
-def cluster(ray, monkeypatch):
-    """A cluster of its own on this machine, as on several ones."""
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:26379")
     command = "from ray.scripts.scripts import main; main()"
     start = ["start", "--head", "--block", "--num-cpus=2", "--port=26379", "--disable-usage-stats"]
@@ -524,6 +469,7 @@ def cluster(ray, monkeypatch):
         process.wait(60)
 
 
+@pytest.mark.slow("it starts a cluster")
 def test_a_ray_cluster_gives_the_same_results_and_stays(file, tmp_path, cluster):
     """A worker is killed meanwhile: nothing is lost."""
     policies = ["random", Killed(str(tmp_path), steps=20, times=1)]
@@ -535,9 +481,3 @@ def test_a_ray_cluster_gives_the_same_results_and_stays(file, tmp_path, cluster)
     with pytest.raises(RuntimeError, match="OddError: this and that"):
         coopbench.evaluate(file, policies, backend="ray", workers=2)
     assert cluster.poll() is None
-
-
-def test_ray_is_started_and_stopped(file, ray):
-    report = coopbench.evaluate(file, [Steady()], backend="ray", workers=2)
-    assert len(report.episodes.blocks) == 3
-    assert not ray.is_initialized()

@@ -24,7 +24,6 @@ OPTIONS = RowOptions(shared=False, scaled=False, partners=POOL, share=0.5)
 SETTINGS = {"lanes": 8, "partners": POOL, "share": 0.5}
 TINY = {
     "ippo": {"rollout": 32, "batch_size": 16, "epochs": 1, "layers": "8"},
-    "ippo_shared": {"rollout": 32, "batch_size": 16, "epochs": 1, "layers": "8"},
     "isac": {"warmup": 8, "train_every": 8, "batch_size": 8, "updates": 1, "layers": "8"},
 }
 
@@ -61,9 +60,8 @@ def test_partners_act_as_they_do_elsewhere():
     """In a lane with partners the game goes as if they had been seated in a match."""
     rows = Rows(*GAME, 0, 8, OPTIONS._replace(partners=("always_defect",), share=1.0))
     for learning, _, _ in played(rows, 5):
-        invested = rows.engine.state.fraction if hasattr(rows.engine.state, "fraction") else None
         assert learning.sum() == 8
-        if invested is not None and not rows.engine.control.done.any():
+        if not rows.engine.control.done.any():
             assert (rows.engine.actions[~learning] == 0.0).all()
 
 
@@ -175,7 +173,7 @@ def test_what_training_partners_may_not_be(tmp_path, parts, message):
         pooled(tmp_path, **parts)
 
 
-@pytest.mark.parametrize(("share", "best"), [(0.1, 0), (0.5, 2), (0.9, 1)])
+@pytest.mark.parametrize(("share", "best"), [(0.1, 0), (0.5, 2)])
 def test_checkpoints_are_chosen_by_the_lanes_of_training(tmp_path, share, best):
     parts = {"episodes": 2, "selection": (900, 2)}
     protocol = pooled(tmp_path, partners="focal", share=share, **parts, **BUDGET)

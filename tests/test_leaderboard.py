@@ -7,10 +7,8 @@ import shutil
 import numpy as np
 import pytest
 from builders import Invests, make_task, small_protocol
-from typer.testing import CliRunner
 
 import coopbench
-from coopbench.cli.main import app
 from coopbench.files import gunzipped, gzipped
 from coopbench.playing.models import Failed, Models
 from coopbench.protocol.loading import ad_hoc
@@ -105,12 +103,9 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
         coopbench.leaderboard([])
 
 
-def test_one_protocol_with_bounds(results, folders, tmp_path):
-    tasks = [make_task("short", high=30), make_task("long", horizon=7, high=30)]
-    other = small_protocol(tmp_path, tasks=tasks, count=8)
-    coopbench.evaluate(other, ["random"], tmp_path / "other")
-    with pytest.raises(ValueError, match=r"Folders of two protocols: .*one has .*other has"):
-        coopbench.leaderboard([folders[0], tmp_path / "other"])
+def test_one_protocol_with_bounds(source, folders, tmp_path):
+    with pytest.raises(ValueError, match=r"Folders of two protocols: .*one has .*results has"):
+        coopbench.leaderboard([folders[0], source])
     coopbench.evaluate(ad_hoc("TrustDilemma-v1", 4, horizon=5), ["random"], tmp_path / "ad-hoc")
     with pytest.raises(ValueError, match="no agreed bounds"):
         coopbench.leaderboard([tmp_path / "ad-hoc"])
@@ -134,9 +129,6 @@ def test_who_lacks_a_task_has_no_place(folders):
     assert "tit_for_tat lacks tasks: long" in board.notes
 
 
-def test_the_command(folders, tmp_path):
-    page = tmp_path / "board.html"
-    run = CliRunner().invoke(app, ["leaderboard", *map(str, folders), "--out", str(page)])
-    assert run.exit_code == 0, run.output
-    assert "Note: invests (" in run.output
-    assert page.is_file()
+def test_the_command(folders, tmp_path, command):
+    assert "Note: invests (" in command("leaderboard", *folders, "--out", "board.html").out
+    assert (tmp_path / "board.html").is_file()

@@ -16,7 +16,6 @@ from builders import Invests, make_task, make_training, small_protocol
 import coopbench
 from coopbench import provenance
 from coopbench.playing.plan import plan
-from coopbench.protocol.loading import ad_hoc
 from coopbench.report.card import cards
 from coopbench.report.checklist import checklist
 from coopbench.report.data import as_json
@@ -134,12 +133,7 @@ def test_gpus_are_named_by_their_driver(tmp_path, monkeypatch):
 # --- hyperparameters ------------------------------------------------------------------------------
 
 
-def test_metadata_hold_machine_commit_and_hyperparameters(protocol, report, tmp_path):
-    coopbench.evaluate(protocol, ["constant:0.5"], tmp_path)
-    meta = json.loads((tmp_path / "dilemma" / "constant@0.5" / "meta.json").read_text())
-    assert meta["machine"] == provenance.machine()
-    assert meta["commit"] == provenance.commit()
-    assert meta["hyperparameters"] == {"fraction": 0.5}
+def test_metadata_hold_machine_commit_and_hyperparameters(report):
     settings = {cell: meta["hyperparameters"] for cell, meta in report.metadata.items()}
     assert {cell.policy: values for cell, values in settings.items() if cell.run is None} == {
         "random": {},
@@ -147,6 +141,8 @@ def test_metadata_hold_machine_commit_and_hyperparameters(protocol, report, tmp_
         "untold": None,
     }
     assert {values["seed"] for cell, values in settings.items() if cell.run is not None} == {50, 51}
+    assert all(meta["machine"] == provenance.machine() for meta in report.metadata.values())
+    assert all(meta["commit"] == provenance.commit() for meta in report.metadata.values())
 
 
 @pytest.mark.parametrize(
@@ -164,11 +160,9 @@ def test_hyperparameters_are_data_or_nothing_is_played(protocol, hyperparameters
             plan(protocol, [played])
 
 
-def test_the_machine_is_that_of_the_worker(protocol, tmp_path):
+def test_the_machine_is_that_of_the_worker(protocol, fixed):
     """Where cells are played elsewhere, theirs is the machine that counts."""
-    report = coopbench.evaluate(protocol, ["random"])
-    block = report.episodes.blocks[0]
-    played = store.Played(block, None, 1.0, machine={"cpu": "another"})
+    played = store.Played(fixed.episodes.blocks[0], None, 1.0, machine={"cpu": "another"})
     assert store.describe(protocol, played, "random")["machine"] == {"cpu": "another"}
 
 
@@ -232,10 +226,8 @@ def test_cards_tell_all_policies(report):
     assert learner["Hyperparameters"] == "rate = 0.1, seed = 50 or 51"
     assert (learner["Acts on"], learner["Compute of training"]) == ("pixels", "1 GPU, 2 h")
     assert learner["What it does"] == "— missing"
-    courses = report.episodes.progress_of("dilemma", "mine")
     steps = sorted({int(each.steps[each.best("return")]) for each in report.episodes.progress})
     assert learner["Checkpoint evaluated"] == f"that of step {' to '.join(map(str, steps))}"
-    assert len(courses) == 2
 
 
 def test_damaged_metadata_are_missing_not_an_error(report):
@@ -251,7 +243,6 @@ def test_damaged_metadata_are_missing_not_an_error(report):
 def test_markdown_and_json_have_them_too(report):
     written = as_markdown(report)
     assert all(f"\n### {escaped(name)}\n" in written for name in cards(report))
-    assert "What reviewers ask, and what is known" in written
     assert "- **Failed runs:** 51 on longer" in written
     content = json.loads(as_json(report))
     assert content["checklist"] == [dataclasses.asdict(item) for item in checklist(report)]
@@ -279,12 +270,6 @@ def test_the_digest_follows_from_the_protocol_on_the_page(report, page):
     assert hashlib.sha256(content.encode()).hexdigest() == report.protocol.digest
 
 
-def test_links_of_the_page_lead_somewhere(page):
-    links = re.findall(r'href="#([^"]+)"', page)
-    assert len(links) >= 8
-    assert set(links) <= set(re.findall(r' id="([^"]+)"', page))
-
-
 def players(page):
     texts = re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
     return [json.loads(text) for text in texts]
@@ -305,16 +290,6 @@ def test_the_best_policy_shows_its_best_and_its_worst_episode(report, page):
         steps = np.frombuffer(base64.b64decode(data["series"]["return"]), "<f4")
         assert steps[-1] == pytest.approx(scores[k], rel=1e-6)
     assert players(page) == [replay.page for replay in shown]
-
-
-def test_an_ad_hoc_report_shows_the_best_mean():
-    protocol = ad_hoc("TrustDilemma-v1", 3, horizon=6)
-    report = coopbench.evaluate(protocol, ["random", Invests(0.7, NASTY)])
-    best = max(report.estimates, key=lambda row: (row.metric == "return", row.mean)).policy
-    text = as_html(report, ())
-    assert all(best in replay.title for replay in replays(report))
-    assert [html.escape(NASTY) in text, NASTY in text] == [True, False]
-    assert len(players(text)) == len(replays(report)) >= 1
 
 
 def test_what_cannot_be_shown_is_told(fixed):

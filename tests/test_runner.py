@@ -30,10 +30,9 @@ class Square:
         return self.number**2
 
 
-@pytest.mark.parametrize("runner", [Runner(), Runner("processes", 2)], ids=["serial", "processes"])
-def test_results_come_with_their_jobs(runner):
+def test_results_come_with_their_jobs():
     jobs = [Square(2), Square(3)]
-    with runner.run(jobs) as finished:
+    with Runner().run(jobs) as finished:
         assert dict(finished) == {jobs[0]: 4, jobs[1]: 9}
 
 

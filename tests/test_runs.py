@@ -1,6 +1,5 @@
 """Training runs: the unit of inference of learned policies, their checkpoints and their gaps."""
 
-import json
 import shutil
 from dataclasses import replace
 
@@ -14,7 +13,9 @@ from coopbench import statistics
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.analysis.samples import score_scales
 from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell
 from coopbench.errors import ProtocolError
+from coopbench.playing.rollout import play
 from coopbench.workflows.replay import find_episode
 
 TASKS = {"dilemma": "coopbench/TrustDilemma-v0", "gift": "coopbench/GiftExchange-v0"}
@@ -53,30 +54,28 @@ def test_the_best_checkpoint_plays_the_evaluation(results, protocol):
     report, folder = results
     courses = report.episodes.progress_of("dilemma", "mine")
     assert [course.cell.run for course in courses] == [100, 101, 102]
+    fixed = play(protocol, Cell("dilemma", "constant:0.5"), "constant:0.5")
     for course in courses:
         assert course.steps.tolist() == [100, 200, 300]
         assert course.metrics["return"].shape == (3, 4)
         means = course.metrics["return"].mean(axis=1)
         assert means[1] == means[2] > means[0]
         assert course.best("return") == 1
-        cell = course.cell
-        meta = json.loads((folder / cell.folder / "meta.json").read_text())
-        assert (meta["chosen_step"], meta["run"]) == (200, cell.run)
-        block = report.episodes.of("dilemma", "mine", cell.run)
-        fixed = coopbench.evaluate(protocol, ["constant:0.5"]).episodes.of(
-            "dilemma", "constant:0.5"
-        )
+        meta = builders.edit_meta(folder / course.cell.folder)
+        assert (meta["chosen_step"], meta["run"]) == (200, course.cell.run)
+        block = report.episodes.of("dilemma", "mine", course.cell.run)
         assert np.array_equal(block.returns, fixed.returns)
 
 
 def test_the_best_checkpoint_is_that_of_the_best_score(tmp_path):
     """By the return it would be that of 200 steps; agents are equal at all of them."""
     protocol = builders.small_protocol(tmp_path, "learned", **PARTS, score="gini")
-    report = coopbench.evaluate(protocol, ["random", models()], out=tmp_path / "out")
+    one = builders.first_task(protocol)
+    mine = coopbench.Models("mine", {"dilemma": RUNS})
+    report = coopbench.evaluate(one, ["random", mine], out=tmp_path / "out")
     for course in report.episodes.progress_of("dilemma", "mine"):
         assert not course.metrics["gini"].any()
-        meta = json.loads((tmp_path / "out" / course.cell.folder / "meta.json").read_text())
-        assert meta["chosen_step"] == 100
+        assert builders.edit_meta(tmp_path / "out" / course.cell.folder)["chosen_step"] == 100
 
 
 def test_the_run_is_the_unit(results):
@@ -160,7 +159,7 @@ def test_a_report_from_the_folder_equals_the_first(results):
     report, folder = results
     again = coopbench.load_report(folder)
     for what in ("estimates", "aggregates", "comparisons"):
-        assert repr(getattr(again, what)) == repr(getattr(report, what))  # nan equals nan
+        assert getattr(again, what) == getattr(report, what)
     assert again.departures == report.departures
     for one, two in zip(report.episodes.progress, again.episodes.progress, strict=True):
         assert one.cell == two.cell
@@ -185,8 +184,6 @@ def test_missing_runs_are_listed_and_the_others_are_reported(protocol, tmp_path)
         counts = {r.task: r.count for r in shown.estimates if r.policy == "mine"}
         assert counts == {"dilemma": 1, "gift": 3}
         assert any(r.policy == "mine" for r in shown.aggregates)
-    complete = coopbench.evaluate(protocol, ["random", models()])
-    assert [r for r in complete.departures if "mine" in r] == []
 
 
 @pytest.mark.parametrize(
@@ -194,19 +191,13 @@ def test_missing_runs_are_listed_and_the_others_are_reported(protocol, tmp_path)
     [
         ({}, "has no model for dilemma, gift"),
         (RUNS, "one model per training seed; learned-v1 trains on each"),
-        ({"dilemma": RUNS}, "has no model for gift"),
         ({"dilemma": RUNS, 100: RUNS}, "by task .text. or by training seed"),
         ({"dilema": RUNS, "gift": RUNS}, "Did you mean 'dilemma'"),
         ({"dilemma": {}, "gift": RUNS}, "by training seed: whole numbers >= 0; given 'none'"),
         ({"dilemma": {"a": "random"}, "gift": RUNS}, "given 'a'"),
-        ({"dilemma": {-1: "random"}, "gift": RUNS}, "given -1"),
         (
             {"dilemma": COURSE, "gift": RUNS},
             "Checkpoints, which only makes sense for a training run",
-        ),
-        (
-            {"dilemma": coopbench.Failed("nan"), "gift": RUNS},
-            "Failed, which only makes sense for a training run",
         ),
         ({"dilemma": "random", "gift": RUNS}, "fixed policy on 'dilemma' and has training runs on"),
         ({"dilemma": {1: coopbench.Checkpoints({})}, "gift": RUNS}, "by steps trained"),
@@ -247,6 +238,7 @@ def test_protocols_that_are_refused(tmp_path, part, message):
         builders.small_protocol(tmp_path, **(PARTS | part))
 
 
+@pytest.mark.slow("it starts two processes")
 def test_backends_agree_on_runs(protocol, results):
     report, _ = results
     policies = ["random", "constant:0.35", models(gift={101: "constant:0.8", 102: "random"})]
@@ -273,18 +265,6 @@ def test_a_group_of_one_task_has_the_interval_of_the_task(protocol):
     assert row.low_unseen <= row.low <= row.high <= row.high_unseen
 
 
-class Invests:
-    """A policy that could be anybody's model."""
-
-    name = "mine"
-
-    def __init__(self, amount):
-        self._amount = amount
-
-    def __call__(self, observations):
-        return np.full((*observations.shape[:2], 1), self._amount)
-
-
 def any_task(protocol):
     """The same tasks, without a table that says what models are trained on."""
     return protocol.model_copy(update={"training": None})
@@ -292,7 +272,10 @@ def any_task(protocol):
 
 def test_a_policy_has_runs_everywhere_or_nowhere(protocol, tmp_path):
     anything = any_task(protocol)
-    policies = {"fixed": Invests(10.0), "runs": coopbench.Models("mine", {100: "random"})}
+    policies = {
+        "fixed": builders.Invests(10.0, "mine"),
+        "runs": coopbench.Models("mine", {100: "random"}),
+    }
     for name, policy in policies.items():
         coopbench.evaluate(anything, [policy], out=tmp_path / name)
     with pytest.raises(ValueError, match="mine already holds a fixed policy of the name"):
@@ -313,9 +296,7 @@ def test_a_run_played_again_replaces_all_files_of_the_old_one(protocol, tmp_path
     for model, files in (
         (COURSE, {*episodes, "progress.npz"}),
         (coopbench.Failed("nan"), {"meta.json"}),
-        (COURSE, {*episodes, "progress.npz"}),
         ("constant:0.5", episodes),
-        (coopbench.Failed("nan"), {"meta.json"}),
     ):
         mine = coopbench.Models("mine", {100: model})
         report = coopbench.evaluate(one, ["random", mine], out=tmp_path)
@@ -336,8 +317,8 @@ def test_runs_may_be_added_in_any_order(protocol, tmp_path):
     assert [block.cell.run for block in report.episodes.runs("dilemma", "mine")] == [100, 101]
     assert report.notes == ("Earlier runs of mine in the folder are included: 100, 101.",)
     again = coopbench.load_report(tmp_path)
-    for what in ("estimates", "comparisons", "learning", "departures"):
-        assert repr(getattr(report, what)) == repr(getattr(again, what))
+    for what in ("estimates", "comparisons", "departures"):
+        assert getattr(report, what) == getattr(again, what)
     report.save(tmp_path)
     assert coopbench.verify(tmp_path).holds
     (tmp_path / "dilemma/mine/run-101/curves.npz").write_bytes(b"")
@@ -362,12 +343,7 @@ def test_a_single_run_is_not_called_constant(protocol):
     report = coopbench.evaluate(any_task(protocol), ["random", single])
     reason = "no test: mine has a single run, and a test needs 3"
     assert {row.flag for row in report.comparisons} == {reason}
-    double = coopbench.Models("mine", {100: "constant:0.5", 101: "constant:0.2"})
-    report = coopbench.evaluate(any_task(protocol), ["random", double])
     assert all(np.isnan([row.p_value, row.low, row.hedges_g]).all() for row in report.comparisons)
-    assert {row.flag for row in report.comparisons} == {
-        "no test: mine has 2 runs, and a test needs 3"
-    }
 
 
 def test_the_published_scale_takes_what_is_defined(results, protocol):

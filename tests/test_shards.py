@@ -1,9 +1,6 @@
 """Shards and merge: parts of an evaluation, put together, are the whole one."""
 
 import json
-import subprocess
-import sys
-from dataclasses import replace
 
 import pytest
 from builders import Invests, make_task, protocol_file
@@ -19,7 +16,7 @@ from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results import manifest
 from coopbench.workflows.shards import part
 
-TASKS = {"short": 4, "middle": 6, "long": 9, "longest": 20}
+TASKS = {"short": 4, "long": 9, "longest": 20}
 POLICIES = ["random", "tit_for_tat", "constant:0.5"]
 
 
@@ -68,7 +65,7 @@ def _contents(folder):
 def test_shards_and_merge_make_the_serial_report(played, tmp_path):
     serial, shards, folders = played
     assert [len(shard.cells) for shard in shards] == [shard.finished for shard in shards]
-    assert {shard.total for shard in shards} == {12}
+    assert {shard.total for shard in shards} == {9}
     assert sorted(map(str, (cell for shard in shards for cell in shard.cells))) == sorted(
         str(block.cell) for block in serial.episodes
     )
@@ -76,14 +73,13 @@ def test_shards_and_merge_make_the_serial_report(played, tmp_path):
     assert _contents(tmp_path / "m") == _contents(folders[0])
     again = coopbench.load_report(folders[0])
     assert (merged.estimates, merged.aggregates) == (again.estimates, again.aggregates)
-    assert str(replace(merged, results=again.results)) == str(again)
     assert merged.notes == ()
 
 
 def test_parts_are_fixed_balanced_and_do_not_depend_on_the_order(file):
     protocol = load_protocol(file)
     cells, turned = plan(protocol, POLICIES), plan(protocol, POLICIES[::-1])
-    for count in (1, 2, 3, 5, 12):
+    for count in (1, 2, 4, 9):
         parts = [part(protocol, cells, (k, count)) for k in range(1, count + 1)]
         assert sorted(cells, key=str) == sorted((pair for each in parts for pair in each), key=str)
         costs = [[PlayJob(protocol, *pair).cost for pair in each] for each in parts]
@@ -91,10 +87,10 @@ def test_parts_are_fixed_balanced_and_do_not_depend_on_the_order(file):
         assert max(map(sum, costs)) - min(map(sum, costs)) <= largest
         for k, each in enumerate(parts):
             assert set(part(protocol, turned, (k + 1, count))) == set(each)
-    assert part(protocol, cells, (13, 13)) == []
+    assert part(protocol, cells, (10, 10)) == []
 
 
-@pytest.mark.parametrize("shard", [(0, 2), (3, 2), (-1, 2), (1, 0)])
+@pytest.mark.parametrize("shard", [(0, 2), (3, 2), (1, 0)])
 def test_numbers_of_shards(file, tmp_path, shard):
     with pytest.raises(ValueError, match=rf"'shard' was {shard[0]} of {shard[1]}; allowed: i of n"):
         coopbench.play_shard(file, POLICIES, shard, tmp_path / "r")
@@ -107,10 +103,10 @@ def test_shards_in_one_folder_go_on_and_are_merged_in_place(file, played, tmp_pa
         shard = coopbench.play_shard(
             file, POLICIES, (k, 2), tmp_path / "r", progress=lambda *event: events.append(event)
         )
-    assert (shard.finished, shard.total) == (12, 12)
+    assert (shard.finished, shard.total) == (9, 9)
     whats = [what for *_, what in events if what != "plays"]
-    assert whats.count("done") == 12
-    assert whats[12:] == ["kept"] * len(shard.cells)
+    assert whats.count("done") == 9
+    assert whats[9:] == ["kept"] * len(shard.cells)
     merged = coopbench.merge([tmp_path / "r"], tmp_path / "r" / ".." / "r")
     assert merged.results == manifest.read_manifest(tmp_path / "r", merged.protocol.digest).results
     assert _contents(tmp_path / "r") == _contents(played[2][0])
@@ -134,7 +130,7 @@ def test_damaged_cells_are_named_and_intact_copies_of_them_taken(played, tmp_pat
 def test_the_same_results_count_once_and_other_ones_are_refused(file, played, tmp_path):
     folders = played[2]
     merged = coopbench.merge([*folders, folders[1]], tmp_path / "m")
-    assert len(merged.episodes.blocks) == 12
+    assert len(merged.episodes.blocks) == 9
     for name, amount in (("old", 10.0), ("new", 20.0)):
         coopbench.evaluate(file, [Invests(amount)], tmp_path / name)
     message = r"/old/long/invests and .*/new/long/invests hold different results"
@@ -157,14 +153,14 @@ def test_failed_runs_are_merged(tmp_path):
         coopbench.merge([tmp_path / "m", tmp_path / "other"], tmp_path / "m")
 
 
-def test_folders_of_other_protocols_are_refused(played, tmp_path):
-    coopbench.evaluate(ad_hoc("TrustDilemma-v0", 2), ["random"], tmp_path / "other")
+def test_folders_of_other_protocols_are_refused(source, played, tmp_path):
+    folders = played[2]
     with pytest.raises(OtherProtocolError, match="Merge folders of one protocol only"):
-        coopbench.merge([played[2][1], tmp_path / "other"], tmp_path / "m")
+        coopbench.merge([folders[1], source], tmp_path / "m")
     with pytest.raises(OtherProtocolError, match="Merge folders of one protocol only"):
-        coopbench.merge(played[2][1:], tmp_path / "other")  # what is there takes part
+        coopbench.merge(folders[1:], source)  # what is there takes part
     with pytest.raises(FileNotFoundError, match="holds no results"):
-        coopbench.merge([played[2][1], tmp_path / "nowhere"], tmp_path / "m")
+        coopbench.merge([folders[1], tmp_path / "nowhere"], tmp_path / "m")
     with pytest.raises(ValueError, match="No folders to merge"):
         coopbench.merge([], tmp_path / "m")
     assert not (tmp_path / "m").exists()
@@ -179,24 +175,17 @@ def test_nothing_finished(played, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def _run(folder, *arguments):
-    command = [sys.executable, "-m", "coopbench", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_command_line(tmp_path):
-    tasks = [make_task("short", "coopbench/TrustDilemma-v0", horizon=4, high=10_000)]
-    protocol_file(tmp_path, "one", tasks=tasks, baselines=["random", "tit_for_tat"])
-    coopbench.play_shard(tmp_path / "one.toml", ["random", "tit_for_tat"], (1, 2), tmp_path / "p1")
-    said = _run(tmp_path, "evaluate", "one.toml", "--shard", "2/2", "--out", "p2")
-    assert "Shard 2/2: its 1 of 2 cells are finished." in said
-    assert "p2 holds 1 of 2 cells." in said
+def test_command_line(file, played, tmp_path, command):
+    folders = played[2]
+    words = ("--shard", "3/3", "--out", tmp_path / "p3")
+    chosen = [word for name in POLICIES for word in ("-p", name)]
+    said = command("evaluate", file, *chosen, *words).out
+    assert "Shard 3/3: its 3 of 9 cells are finished." in said
+    assert "p3 holds 3 of 9 cells." in said
     assert "coopbench merge FOLDER... --out DIR" in said
-    said = _run(tmp_path, "merge", "p1", "p2", "--out", "all")
+    said = command("merge", folders[1], folders[2], "p3", "--out", "all").out
     assert "Report: all/report.html" in said
-    assert len(coopbench.load_report(tmp_path / "all").episodes.blocks) == 2
+    assert len(coopbench.load_report(tmp_path / "all").episodes.blocks) == 9
     assert (tmp_path / "all" / "report.html").is_file()
 
 
@@ -204,4 +193,4 @@ def test_the_last_shard_says_that_all_are_there(file, played, capsys):
     folder = played[2][0]
     playing._play_shard(load_protocol(file), POLICIES, "3/3", folder, "serial", None)
     said = capsys.readouterr().out
-    assert f"{folder} holds 12 of 12 cells.\nNext: coopbench merge {folder} --out" in said
+    assert f"{folder} holds 9 of 9 cells.\nNext: coopbench merge {folder} --out" in said

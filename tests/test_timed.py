@@ -214,7 +214,6 @@ def test_a_process_that_does_not_start_is_not_the_policy_s_fault(protocol, monke
             None,
             "small-v1 has no time limits; give a preset .flatland,.* or seconds: planning, step",
         ),
-        ("random", {"planning": 1, "step": 0}, r"limits.step: Input.*\n  limits.total: is missing"),
         ("random", {"stap": 1}, "limits.stap: Unknown key 'stap'. Did you mean 'step'"),
         ("randm", SHORT, "Unknown policy 'randm'. Did you mean 'random'"),
         (lambda observations: 0, SHORT, r"Cannot send policy '<lambda>' to a process of its own"),
