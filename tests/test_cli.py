@@ -49,11 +49,13 @@ def shorter_work(tmp_path_factory, monkeypatch):
 
 
 def test_a_module_is_a_command(tmp_path):
+    """Piped, a message is one line, however long."""
     words = [sys.executable, "-m", "coopbench", "evaluate", "coopetition-standart"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "Did you mean 'coopetition-standard'" in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "Did you mean 'coopetition-standard'" in line
 
 
 def test_help_names_every_command(command):
@@ -219,10 +221,11 @@ def test_an_unwritable_folder_is_named(command, tmp_path):
         ("taken/r", 2, "The folder taken/r cannot be made (Not a directory); name another one."),
     ):
         assert message in command("evaluate", *SMALL, "--out", place, status=status).message
-    crossed = command("crossplay", "routing-easy", "--out", "taken/r", status=2)
+    crossed = command("crossplay", "coopetition-published", "--out", "taken/r", status=2)
     assert "cannot be made" in crossed.message
 
 
+@pytest.mark.slow("runs the README as it is written")
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
 def test_python_code_of_the_readme_runs(code, tmp_path):
     done = subprocess.run(
@@ -247,6 +250,7 @@ def _chains():
     return list(chains.values())
 
 
+@pytest.mark.slow("runs the README as it is written")
 @pytest.mark.parametrize("commands", _chains(), ids=lambda commands: "-".join(commands[0][:3]))
 def test_commands_of_the_readme_run(command, shorter_work, commands, tmp_path):
     code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -329,18 +333,11 @@ def test_some_tasks_are_evaluated(command, shorter_work, tmp_path):
 
 def test_piped_lines_are_whole(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    words = [sys.executable, "-m", "coopbench", "evaluate", *SMALL, "-p"]
-    done = subprocess.run(
-        [*words, "random"], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    words = [sys.executable, "-m", "coopbench", "evaluate", *SMALL, "-p", "random"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
     digests = re.findall(r"SHA-256 [0-9a-f]{64}\)$", done.stdout, re.MULTILINE)
     assert len(digests) == 1
     assert max(map(len, done.stdout.splitlines())) > 120
-    wrong = subprocess.run(
-        [*words, "nobody"], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert len(wrong.stderr.splitlines()) == 1
-    assert wrong.returncode == 2
 
 
 def test_piped_help_is_not_wrapped(command, monkeypatch):
@@ -377,7 +374,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["coopbench.cli.main", "typer", "numpy", "coopbench.catalogue"])
+@pytest.mark.parametrize("module", ["typer", "coopbench.catalogue"])  # of all and of one command
 def test_an_interruption_while_loading_leaves_no_traceback(module, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", LOADING, module], cwd=tmp_path, capture_output=True, text=True
