@@ -112,11 +112,3 @@ def test_the_default_is_not_recorded():
     saved, chosen = (trained(seat_number=s).save()["origin"].tobytes() for s in (True, False))
     assert b"seat_number" not in saved
     assert b"seat_number=False" in chosen
-
-
-def test_training_goes_on_bit_for_bit():
-    whole, begun = trained(steps=80, seat_number=False), trained(seat_number=False)
-    resumed = make_learner("ippo_shared", LIFT, {"num_agents": 3}, 3, **SMALL, seat_number=False)
-    resumed.load(begun.save())
-    resumed.learn(80)
-    assert resumed.policy().pack() == whole.policy().pack()

@@ -95,7 +95,7 @@ compiled_game = numba.njit(pipeline_class=Merging, error_model="numpy")(game)
 small = st.integers(-120, 120)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(small, min_size=3, max_size=6), small, small, small)
 def test_merged_kernels_do_what_python_does(numbers, shift, x, y):
     results = []

@@ -25,7 +25,9 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 def test_frames_of_an_episode_have_one_size(env_id):
     engine = Engine(env_id, horizon=5)
     engine.reset(np.array([3]))
+    assert text(engine).strip()
     frames = [picture(engine)]
+    assert frames[0].std() > 1  # something is drawn
     rng = np.random.default_rng(0)
     while not engine.control.done.all():
         if engine.discrete:
@@ -38,7 +40,7 @@ def test_frames_of_an_episode_have_one_size(env_id):
     assert engine.discrete or (frames[0] != frames[-1]).any()
 
 
-@pytest.mark.parametrize("agents", [2, 12, 13, 64])
+@pytest.mark.parametrize("agents", [2, 64])
 def test_many_agents_fit_into_a_picture(agents):
     engine = Engine("DynamicPartnerSelection-v1", num_agents=agents)
     engine.reset(np.array([0]))
@@ -101,19 +103,13 @@ def test_bars_go_from_the_lowest_to_the_highest_value():
 
 
 def test_many_agents_and_large_observations_fit_into_the_default():
-    wide = replace(
-        toy_pennies.SPEC,
-        id="test/PenniesWide-v0",
-        agents=lambda p: tuple(f"player_{a}" for a in range(60)),
-        layout=lambda p: consecutive(dict.fromkeys(map(str, range(30)), 40)),
-    )
-
+    observed, names = Box(0, 1, (1200,), np.float32), tuple(f"player_{a}" for a in range(60))
     control = SimpleNamespace(obs=np.ones((1, 60, 1200), np.float32), returns=np.zeros((1, 60)))
     large = SimpleNamespace(
-        spec=wide,
-        agents=wide.agents(None),
-        layout=wide.layout(None),
-        observation_spaces=[Box(0, 1, (1200,), np.float32)] * 60,
+        spec=toy_pennies.SPEC,
+        agents=names,
+        layout=consecutive(dict.fromkeys(map(str, range(30)), 40)),
+        observation_spaces=[observed] * 60,
         horizon=3,
         view=lambda: SimpleNamespace(time=np.zeros(1, np.int64)),
         fetched=lambda: (control, None),
@@ -142,15 +138,14 @@ def test_the_default_is_shown_on_every_interface():
     assert "carrier_1: time 0; own_share 0" in ansi.render()
 
 
-@pytest.mark.parametrize("name", ["TrustDilemma-v0", "TrustDilemma-v1"])
-def test_plots_of_the_pages(name, monkeypatch):
+def test_plots_of_the_pages(monkeypatch):
     """Small files, the same every time, with all three policies and both axes named."""
     monkeypatch.syspath_prepend(str(DOCS))
     try:
         import plots
     finally:
         sys.modules.pop("plots", None)
-    env_id = f"coopbench/{name}"
+    env_id = "coopbench/TrustDilemma-v1"
     drawn = plots.written(env_id)
     assert len(drawn) < 60_000
     assert drawn == plots.written(env_id)
