@@ -9,7 +9,6 @@ import hashlib
 import math
 import os
 import re
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -51,16 +51,23 @@ def stored(file: Path, content: bytes) -> bytes:
     """Return ``content`` after it has been written to the cache, as a whole or not at all."""
     with suppress(OSError):  # a full disk, or a folder that must not be written to, takes no cache
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as part:
-            part.write(content)
-        os.replace(part.name, file)
+        # Unlike a file of tempfile, others who share the cache may read it, if umask lets them.
+        part = file.with_name(f".{file.name}.{uuid4().hex}.tmp")
+        part.write_bytes(content)
+        os.replace(part, file)
     return content
 
 
 def cache_folder() -> Path:
-    """Folder of compiled programs: below NUMBA_CACHE_DIR, or in the user's folder of caches."""
+    """Folder of compiled programs: below NUMBA_CACHE_DIR, or in the user's folder of caches.
+
+    For a user without a home, as in many containers, it is one that nothing can be written to.
+    """
     caches = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(caches).expanduser() / "coopbench-ptx"
+    try:
+        return Path(caches).expanduser() / "coopbench-ptx"
+    except RuntimeError:
+        return Path(os.devnull, "coopbench-ptx")
 
 
 def entry_name(ptx: str) -> str:
