@@ -10,7 +10,6 @@ import json
 import os
 import resource
 import shutil
-import struct
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -19,29 +18,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from results_folder import sign
+from results_folder import LEARNED, sign
 
 import coopbench
-from coopbench.files import gunzipped, gzipped
+from coopbench.files import gzipped
 
 Attack = Callable[[Path, np.random.Generator], None]
-CELL, MINE = "dilemma/random", "dilemma/mine"
-RESULTS = f"{MINE}/results.jsonl.gz"
-SKIRMISH = {"env": "coopbench/Skirmish-v1", "parameters": {"map_file": "/etc/hostname"}}
+RESULTS = f"{LEARNED}/results.jsonl.gz"
 ARRAYS = ("curves.npz", "trace.npz", "actions.npz")
 
 
 @cache
-def bomb(size: int, name: str = "steps") -> bytes:
+def bomb(size: int) -> bytes:
     """Return a small npz file that unpacks to ``size`` bytes of zeros."""
-    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({size // 8},), }}".encode()
-    header += b" " * (-(10 + len(header) + 1) % 64) + b"\n"
+    header = {"descr": "<f8", "fortran_order": False, "shape": (size // 8,)}
     buffer = io.BytesIO()
     with (
         zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open(f"{name}.npy", "w") as member,
+        archive.open("steps.npy", "w") as member,
     ):
-        member.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+        np.lib.format.write_array_header_1_0(member, header)
         for _ in range(size >> 20):
             member.write(bytes(1 << 20))
     return buffer.getvalue()
@@ -49,30 +45,22 @@ def bomb(size: int, name: str = "steps") -> bytes:
 
 def bombs(name: str, size: int) -> Attack:
     def attack(root: Path, rng: np.random.Generator) -> None:
-        (root / MINE / name).write_bytes(bomb(size))
+        (root / LEARNED / name).write_bytes(bomb(size))
         sign(root)
 
     return attack
 
 
-def cut(root: Path, rng: np.random.Generator) -> None:
-    """Shorten an array file."""
-    file = root / MINE / str(rng.choice(ARRAYS))
-    content = file.read_bytes()
-    file.write_bytes(content[: int(rng.integers(0, len(content)))])
-    sign(root)
-
-
 def many_arrays(root: Path, rng: np.random.Generator) -> None:
     """Store very many empty arrays in one file."""
-    np.savez(root / MINE / "trace.npz", **{f"a{k}": np.zeros(0) for k in range(3000)})
+    np.savez(root / LEARNED / "trace.npz", **{f"a{k}": np.zeros(0) for k in range(3000)})
     sign(root)
 
 
 def flipped(root: Path, rng: np.random.Generator) -> None:
     """Flip bits of a file, with all digests made to fit."""
     names = ("results.jsonl.gz", *ARRAYS)
-    file = root / MINE / str(rng.choice(names))
+    file = root / LEARNED / str(rng.choice(names))
     content = bytearray(file.read_bytes())
     for k in rng.integers(0, len(content), 4):
         content[k] ^= int(rng.integers(1, 256))
@@ -82,7 +70,7 @@ def flipped(root: Path, rng: np.random.Generator) -> None:
 
 def link(target: str) -> Attack:
     def attack(root: Path, rng: np.random.Generator) -> None:
-        file = root / MINE / str(rng.choice(("meta.json", "results.jsonl.gz", *ARRAYS)))
+        file = root / LEARNED / str(rng.choice(("meta.json", "results.jsonl.gz", *ARRAYS)))
         file.unlink()
         file.symlink_to(target)
 
@@ -92,7 +80,7 @@ def link(target: str) -> Attack:
 def pipe(root: Path, rng: np.random.Generator) -> None:
     """Put a pipe, which never ends, in the place of a file."""
     names = ("meta.json", "results.jsonl.gz", *ARRAYS)
-    places = [f"{MINE}/{name}" for name in names] + ["manifest.json", "report.json"]
+    places = [f"{LEARNED}/{name}" for name in names] + ["manifest.json", "report.json"]
     file = root / str(rng.choice(places))
     file.unlink(missing_ok=True)
     os.mkfifo(file)
@@ -100,7 +88,7 @@ def pipe(root: Path, rng: np.random.Generator) -> None:
 
 def folder(root: Path, rng: np.random.Generator) -> None:
     """Put a folder in the place of a file."""
-    file = root / MINE / str(rng.choice(("results.jsonl.gz", *ARRAYS)))
+    file = root / LEARNED / str(rng.choice(("results.jsonl.gz", *ARRAYS)))
     file.unlink()
     file.mkdir()
 
@@ -108,7 +96,7 @@ def folder(root: Path, rng: np.random.Generator) -> None:
 def writes(place: str, content: bytes) -> Attack:
     def attack(root: Path, rng: np.random.Generator) -> None:
         (root / place).write_bytes(content)
-        if place.startswith(MINE) and not place.endswith("meta.json"):
+        if place.startswith(LEARNED) and not place.endswith("meta.json"):
             sign(root)
 
     return attack
@@ -134,35 +122,8 @@ def protocol(change: Callable[[dict[str, Any]], object]) -> Attack:
 
 def metadata(**changes: Any) -> Attack:
     def attack(root: Path, rng: np.random.Generator) -> None:
-        file = root / MINE / "meta.json"
+        file = root / LEARNED / "meta.json"
         file.write_text(json.dumps(json.loads(file.read_bytes()) | changes))
-        sign(root)
-
-    return attack
-
-
-def raised(place: str) -> Attack:
-    """Raise the return of one episode of a policy."""
-
-    def attack(root: Path, rng: np.random.Generator) -> None:
-        file = root / place / "results.jsonl.gz"
-        rows = [json.loads(line) for line in gunzipped(file.read_bytes()).splitlines()]
-        row = rows[int(rng.integers(len(rows)))]
-        row["returns"][0] += float(rng.choice((1e-9, 0.1, 1e3)))
-        file.write_bytes(gzipped("".join(json.dumps(row) + "\n" for row in rows).encode()))
-        sign(root)
-
-    return attack
-
-
-def copied(name: str, **changes: Any) -> Attack:
-    """Show the cell of one policy a second time under another name."""
-
-    def attack(root: Path, rng: np.random.Generator) -> None:
-        target = root / "dilemma" / name
-        shutil.copytree(root / MINE, target)
-        meta = json.loads((target / "meta.json").read_bytes())
-        (target / "meta.json").write_text(json.dumps(meta | changes))
         sign(root)
 
     return attack
@@ -176,31 +137,8 @@ def crowd(root: Path, rng: np.random.Generator) -> None:
         (place / "meta.json").write_bytes(b"{}")
 
 
-def report(**changes: Any) -> Attack:
-    """Lie in the checklist of the report, and say something of the report itself."""
-
-    def attack(root: Path, rng: np.random.Generator) -> None:
-        file = root / "report.json"
-        content = json.loads(file.read_bytes())
-        content["checklist"][0]["detail"] = "Independently audited."
-        file.write_text(json.dumps(content | changes))
-
-    return attack
-
-
-def without_actions(root: Path, rng: np.random.Generator) -> None:
-    """Remove the actions by which a policy is played again."""
-    (root / MINE / "actions.npz").unlink()
-    file = root / MINE / "meta.json"
-    meta = json.loads(file.read_bytes())
-    del meta["sha256"]["actions.npz"]
-    file.write_text(json.dumps(meta))
-    sign(root)
-
-
 ATTACKS: dict[str, Attack] = {
     **{f"bomb {name}": bombs(name, 1 << 27) for name in ARRAYS},
-    "cut": cut,
     "many arrays": many_arrays,
     "flipped": flipped,
     "link to zeros": link("/dev/zero"),
@@ -211,10 +149,10 @@ ATTACKS: dict[str, Attack] = {
     "lists": writes(RESULTS, gzipped(b'{"episode":[' + b"[]," * 300_000 + b"[]]}\n")),
     "lines": writes(RESULTS, gzipped(b"{}\n" * 300_000)),
     "packed lines": writes(RESULTS, gzip.compress(bytes(1 << 28), mtime=0)),
-    "other lines": writes(f"{MINE}/results.jsonl", b"{}\n"),
+    "other lines": writes(f"{LEARNED}/results.jsonl", b"{}\n"),
     "endless lines": sparse(RESULTS, 1 << 40),
-    "deep metadata": writes(f"{MINE}/meta.json", b'{"a":' * 200_000),
-    "wide metadata": writes(f"{MINE}/meta.json", b'{"a":[' + b"[]," * 1_300_000 + b"[]]}"),
+    "deep metadata": writes(f"{LEARNED}/meta.json", b'{"a":' * 200_000),
+    "wide metadata": writes(f"{LEARNED}/meta.json", b'{"a":[' + b"[]," * 1_300_000 + b"[]]}"),
     "wide manifest": writes("manifest.json", b'{"cells":[' + b"{}," * 5_000_000 + b"{}]}"),
     "sparse manifest": sparse("manifest.json", 1 << 24),
     "wide report": writes("report.json", b'{"estimates":[' + b"[]," * 10_000_000 + b"[]]}"),
@@ -223,20 +161,11 @@ ATTACKS: dict[str, Attack] = {
     "wide protocol": writes("protocol.json", b'{"task":[' + b"{}," * 2_500_000 + b"{}]}"),
     "many tasks": protocol(lambda p: p.update(task=p["task"] * 5000)),
     "long game": protocol(lambda p: p["task"][0]["parameters"].update(horizon=10**12)),
-    "file of a map": protocol(lambda p: p["task"][0].update(SKIRMISH)),
-    "report of another version": report(versions={"coopbench": "0.0.1"}),
-    "invisible": copied("mi-ne@00000000", policy="mi\u3164ne"),
     "odd episodes": metadata(episodes=10**15),
     "odd agents": metadata(agents=["a"] * 40_000),
     "odd recorded": metadata(recorded=list(range(40_000))),
     "odd step": metadata(chosen_step=10**15),
-    "odd sums": metadata(sha256={}),
     "odd training": metadata(training={"steps": 10**18, "interval": 1, "chosen_step": 10**18}),
-    "raised": raised(MINE),
-    "no actions": without_actions,
-    "look-alike": copied("R\u0430ndom", policy="r\u0430ndom"),
-    "another policy": copied("tit_for_tat", policy="tit_for_tat"),
-    "another learner": copied("ippo/run-3", policy="ippo", run=3, training=None),
     "crowd": crowd,
 }
 

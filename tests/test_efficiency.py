@@ -14,7 +14,6 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report import plots
 from coopbench.report.data import as_json, tables_as_csv
 from coopbench.report.plots.pictures import pictures
-from coopbench.report.reading import reading
 from coopbench.report.report import Report
 from coopbench.report.tables.learning import NEVER, efficiency_table, late_table
 
@@ -161,12 +160,17 @@ def test_runs_without_a_common_step_have_no_curve_but_are_named(means):
 
 
 def test_missing_runs_leave_the_others(means):
-    short = EpisodeTable((), progress=make_table({"mine": means}).progress[:-2])
+    table = make_table({"mine": means})
+    short = EpisodeTable((), progress=table.progress[:-2])
     curves, (row,) = learning_of(make_protocol(), short)
     assert (find(curves, "first").runs, find(curves, "second").runs) == (RUNS, RUNS - 2)
     assert row.runs == RUNS - 2
     tasks = [means[0, :, 0].mean() / 200, means[1, :-2, 0].mean() / 200]
     assert find(curves, "").estimate[0] == pytest.approx(np.mean(tasks))
+    half = EpisodeTable((), progress=table.progress[:RUNS])  # of one task
+    curves, rows = learning_of(make_protocol(), half)
+    assert [curve.task for curve in curves] == ["first"]
+    assert not rows
 
 
 def test_two_runs_have_no_interval(means):
@@ -184,13 +188,6 @@ def test_steps_to_the_threshold_lie_between_those_of_the_ends_of_the_band(means)
         reached = STEPS[ends >= efficiency.THRESHOLD]
         assert steps == (reached[0] if len(reached) else np.inf)
     assert row.steps_low <= row.steps <= row.steps_high
-
-
-def test_a_policy_that_lacks_a_task_has_no_group_curve(means):
-    half = EpisodeTable((), progress=make_table({"mine": means}).progress[:RUNS])
-    curves, rows = learning_of(make_protocol(), half)
-    assert [curve.task for curve in curves] == ["first"]
-    assert not rows
 
 
 def test_late_scores_are_the_highest_late_medians():
@@ -290,17 +287,7 @@ def test_medians_follow_the_training(means):
     names = [picture.name for picture in pictures(report)]
     assert names[-5:-2] == ["efficiency", "medians", "tasks-led"]
     assert median_points(make_protocol(), report.episodes) == ()
-
-
-def test_medians_over_tasks_are_at_common_steps(means):
-    table = make_table({"mine": means}, second_0=(means[1, 0, :3], STEPS[:3]))
-    rows = median_points(make_protocol(medians=True), table)
-    steps = [row.step for row in rows if not row.task]
-    assert steps == STEPS[:3].tolist()
-    assert "over the 3 steps" in rows[-1].flag
-
-
-def test_reading_names_curves_only_where_they_are(means):
-    terms = ["Learning curves", "Area, steps to 0.5"]
-    assert list(reading(make_report(make_table({"mine": means}))))[-2:] == terms
-    assert not set(terms) & set(reading(make_report(EpisodeTable(()))))
+    shorter = make_table({"mine": means}, second_0=(means[1, 0, :3], STEPS[:3]))
+    points = median_points(make_protocol(medians=True), shorter)
+    assert [row.step for row in points if not row.task] == STEPS[:3].tolist()
+    assert "over the 3 steps" in points[-1].flag

@@ -172,6 +172,7 @@ def test_a_torch_module_plays_on_its_device_without_gradients(tmp_path):
         coopbench.evaluate(ENV, torch.nn.Linear(features, 3), **SHORT)
 
 
+@pytest.mark.slow("it imports another library of learners")
 def test_a_model_of_stable_baselines_plays():
     library = pytest.importorskip("stable_baselines3")
     from coopbench_envs import sb3_vec_env
@@ -205,16 +206,6 @@ def test_settings_go_with_what_they_set():
         coopbench.evaluate(ENV, "random", parameters={"horizn": 3})
     with pytest.raises(ValueError, match="Did you mean 'trust-dilemma'"):
         coopbench.evaluate("coopetition-standard", "random", tasks=["trust-dilema"])
-
-
-def test_progress_is_shown_on_the_error_stream(capsys):
-    coopbench.evaluate(ENV, "random", progress=True, **SHORT)
-    printed = capsys.readouterr()
-    assert "random" in printed.err
-    assert "done" in printed.err
-    assert printed.out == ""
-    coopbench.evaluate(ENV, "random", **SHORT)
-    assert capsys.readouterr().err == ""
 
 
 def test_notebooks_show_tables_and_escape_names():

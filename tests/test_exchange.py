@@ -13,15 +13,14 @@ import numpy as np
 import pytest
 from builders import make_block
 
+import coopbench
 from coopbench import exchange
-from coopbench.cli.main import app
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
-from coopbench.exchange import ABSOLUTE, read_marl_eval, summary_table
+from coopbench.exchange import ABSOLUTE, inputs, read_marl_eval, summary_table
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.data import as_csv
 from coopbench.report.report import Report
 from coopbench.report.terminal import print_table
-from coopbench.workflows.evaluation import evaluate
 
 GOLDEN = Path(__file__).parent / "golden" / "statistics" / "marl_eval_pipeline.json"
 TASK = "trustdilemma-v0"
@@ -218,14 +217,6 @@ def test_missing_and_partial_runs_are_listed_never_filled(tmp_path):
     assert "QMIX: 1 runs, others have 2" in read_marl_eval(_written(tmp_path, raw))["Hills"].missing
 
 
-def test_runs_evaluated_at_other_steps_have_no_common_curve(tmp_path):
-    raw = _raw()
-    raw["Hills"]["up"]["QMIX"]["seed_1"]["step_2"]["step_count"] = 21
-    results = read_marl_eval(_written(tmp_path, raw))["Hills"]
-    with pytest.raises(ValueError, match=r"Hills / up / QMIX / seed_1 .* other steps.*align"):
-        results.curves()
-
-
 def test_kinds_of_absolute_metric_are_not_mixed(tmp_path):
     raw = _raw()
     with pytest.raises(ValueError, match=r"kind of absolute metric 'best'.*best_checkpoint"):
@@ -268,27 +259,21 @@ AT = "Hills / up / QMIX / seed_1"
         (_set(*RUN, "step_1", "return", [10**400, 1]), "has a huge number at position 0"),
         (_set(*RUN, "step_1", "return", [True, 1.0]), "has True at position 0"),
         (_set(*RUN, "step_1", "return", ["1", 1.0]), "has '1' at position 0"),
-        (_set(*RUN, "step_1", "return", [[1.0], 1.0]), "has a list at position 0"),
         (_set(*RUN, "step_1", "return", 1.0), r"return is 1\.0; allowed: a list"),
         (_set(*RUN, "step_1", "return", []), "return is an empty list"),
-        (_set(*RUN, "step_1", "return", {"a": 1}), "return is an object"),
         (_set(*RUN, "step_1", "return", [1.0]), f"{AT} / step_1 has 1 values of return, .*IPPO"),
-        (_set(*RUN, "absolute_metrics", "won", [1, 1]), "absolute_metrics has 2 values of won"),
         (_set(*RUN, "step_1", "won ", [1]), "step_1 has the metrics return, won, won , "),
         (_set(*RUN, "step_1", {"step_count": 10}), "step_1 has no metric"),
         (_set(*RUN, "step_2", "step_count", 10), f"{AT} / step_2: step_count is 10 after 10"),
         (_set(*RUN, "step_2", "step_count", 20.0), r"step_count is 20\.0; allowed: a whole"),
-        (_set(*RUN, "step_2", "step_count", True), "step_count is True"),
         (_set(*RUN, "step_2", "step_count", -1), "step_count is -1"),
         (_set(*RUN, "step_2", "step_count", 10**30), "step_count is a huge number"),
-        (_set(*RUN, "step_2", "step_count", None), "step_count is missing or null"),
         (_set(*RUN, "absolute_2", {}), "has absolute_metrics, absolute_2; allowed: one"),
         (_set(*RUN, [1]), f"{AT} is a list; allowed: an object"),
         (_set("QMIX", {}), "Hills / up / QMIX has no run"),
         (_set("ippo", {}), "algorithm 'ippo' differs from 'IPPO' in upper and lower case"),
         (_set("IPPO,x", {}), "algorithm 'IPPO,x' has a comma"),
         (_set(" ", {}), "algorithm ' ' has no letters"),
-        (_set("IPPO", "SEED_0", {}), "run 'SEED_0' differs from 'seed_0'"),
     ],
 )
 def test_strict_reading_names_the_place(tmp_path, change, message):
@@ -302,11 +287,8 @@ def test_strict_reading_names_the_place(tmp_path, change, message):
     ("text", "message"),
     [
         ("", "is not JSON"),
-        ("{", "is not JSON"),
         ("[" * 200_000, "nested too deeply"),
-        ('{"a":' * 200_000, "nested too deeply"),
         ("[]", "is an empty list; allowed: an object with a environment each"),
-        ("{}", "has no environment"),
         ('{"e": {"t": {"A": {"r": {"step_1": {"step_count": ' + "1" * 5000, "is not JSON"),
         ('{"e": {"t": {"A": {"r": {}, "r": {}}}}}', "e / t / A has the run 'r' twice"),
         ('{"e": {"t": {"A": {"r": {}}}}}', "holds no run with absolute_metrics"),
@@ -326,33 +308,30 @@ def test_names_of_a_file_are_printable(tmp_path):
 
 
 def test_files_that_are_none(tmp_path, monkeypatch):
-    from coopbench.exchange import inputs
-
     with pytest.raises(FileNotFoundError, match=r"no file .*none\.json"):
         read_marl_eval(tmp_path / "none.json")
     with pytest.raises(ValueError, match="is not a file"):
         read_marl_eval(tmp_path)
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\xfa" * 9)
-    with pytest.raises(ValueError, match="is not JSON"):
-        read_marl_eval(tmp_path / "binary")
     monkeypatch.setattr(inputs, "_LIMIT", 10)
     with pytest.raises(ValueError, match="larger than 10 bytes"):
         read_marl_eval(_written(tmp_path, _raw()))
 
 
 def test_normalising_needs_a_range_and_is_done_once(tmp_path):
-    results = read_marl_eval(_written(tmp_path, _raw()))["Hills"]
+    raw = _raw()
+    results = read_marl_eval(_written(tmp_path, raw))["Hills"]
     with pytest.raises(ValueError, match="'return'"):
         results.normalised().normalised()
-    raw = _raw()
-    for runs in raw["Hills"]["up"].values():
-        for run in runs.values():
-            for part in run.values():
-                part["won"] = [0.0]
-    with pytest.raises(ValueError, match=r"Hills / up: every won is 0\.0"):
-        read_marl_eval(_written(tmp_path, raw))["Hills"].normalised("won")
     with pytest.raises(ValueError, match="Unknown metric 'retrn' in the absolute metrics of Hills"):
         results.scores("retrn")
+    raw["Hills"]["up"]["QMIX"]["seed_1"]["step_2"]["step_count"] = 21
+    with pytest.raises(ValueError, match=r"Hills / up / QMIX / seed_1 .* other steps.*align"):
+        read_marl_eval(_written(tmp_path, raw))["Hills"].curves()
+    for run in (run for runs in raw["Hills"]["up"].values() for run in runs.values()):
+        for part in run.values():
+            part["won"] = [0.0]
+    with pytest.raises(ValueError, match=r"Hills / up: every won is 0\.0"):
+        read_marl_eval(_written(tmp_path, raw))["Hills"].normalised("won")
 
 
 # --- CSV and pandas ------------------------------------------------------------------------------
@@ -371,15 +350,12 @@ def test_episodes_come_back_from_csv_byte_for_byte(learned, tmp_path):
     ("old", "new", "message"),
     [
         ("seed", "sed", "first line is no header"),
-        (",trust,", ",gap,", "first line is no header"),
         ("True", "true", "line 2, column 'terminated' was 'true'; allowed: True or False"),
-        (",7,", ",7.x,", "line 2, column 'length' was '7.x'; allowed: a finite number"),
         (",9223372036854775808,", ",1.5,", "line 2, column 'seed' was '1.5'; allowed: a whole"),
         (",7,", ",7,8,", "line 2 has 14 fields; allowed: 13"),
         (",11,", ",1_1,", "line 2, column 'run' was '1_1'; allowed: a whole number"),
         (",7,", f",{10**400},", "line 2, column 'length' was '1000"),
         ("0.1,", "inf,", "column 'gap' was 'inf'; allowed: a finite number"),
-        ("0.1,", "1_0,", "column 'gap' was '1_0'; allowed: a finite number"),
         ("IPPO", '"IPPO', "cannot be read as CSV"),
     ],
 )
@@ -412,20 +388,16 @@ def test_progress_as_csv_and_as_frame(learned):
     assert len(_report().to_frame("progress")) == 0
 
 
-def test_frames_of_a_report(learned):
+def test_frames_of_a_report(learned, monkeypatch):
     frame = learned.to_frame()
     rows = list(learned.episodes.rows())
     assert list(frame) == list(rows[0])
     np.testing.assert_array_equal(frame["return"], [row["return"] for row in rows])
     assert (frame["seed"].to_numpy() == [row["seed"] for row in rows]).all()
     assert frame["run"].isna().sum() == 6
-    assert "p_holm" in learned.to_frame("comparisons")
     assert len(_report().to_frame()) == 0
     with pytest.raises(ValueError, match=r"Unknown table 'estimate' in a report.*'estimates'"):
         learned.to_frame("estimate")
-
-
-def test_without_pandas_an_error_says_how_to_get_it(learned, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install \"\.\[pandas\]\""):
         learned.to_frame()
@@ -434,34 +406,21 @@ def test_without_pandas_an_error_says_how_to_get_it(learned, monkeypatch):
 # --- command line --------------------------------------------------------------------------------
 
 
-def test_export_and_import_on_the_command_line(tmp_path, capsys):
-    protocol = ad_hoc("TrustDilemma-v0", 4, horizon=5)
-    report = evaluate(protocol, ["random", "constant:0.5"], tmp_path / "r")
-    assert len(report.to_frame("estimates")) == len(report.estimates)
+def test_export_and_import_on_the_command_line(source, tmp_path, command):
+    report = coopbench.load_report(source)
     text = as_csv(report.episodes.rows())  # of a game that measures more than the toy above
     assert as_csv(exchange.read_episodes_csv(_written(tmp_path, text))) == text
+    assert "Exported" in command("export", source, "--to", "episodes.csv").out
     table = tmp_path / "episodes.csv"
-    app(["export", str(tmp_path / "r"), "--to", str(table)], standalone_mode=False)
     assert sorted(table.read_text().splitlines()) == sorted(text.splitlines())
-    with pytest.raises(ValueError, match="all policies and metrics"):
-        app(
-            ["export", str(tmp_path / "r"), "--to", str(table), "-p", "random"],
-            standalone_mode=False,
-        )
-    assert "Exported" in capsys.readouterr().out
-    exchange.save_episodes_csv(report, table)
-    assert table.read_text() == text
+    refused = command("export", source, "--to", table, "-p", "random", status=2)
+    assert "all policies and metrics" in refused.message
     file = tmp_path / "out.json"
-    arguments = ["export", str(tmp_path / "r"), "--to", str(file), "-p", "constant:0.5=half"]
-    app([*arguments, "-p", "random"], standalone_mode=False)
-    assert "Exported" in capsys.readouterr().out
-    app(["import", str(file), "--metric", "return", "--absolute", "last"], standalone_mode=False)
-    shown = capsys.readouterr().out
-    assert "half" in shown
+    assert "Exported" in command("export", source, "--to", file, "-p", "random=chance").out
+    shown = command("import", file, "--metric", "return", "--absolute", "last").out
+    assert "chance" in shown
     assert "absolute metric: last" in " ".join(shown.split())
     (results,) = read_marl_eval(file).values()
-    np.testing.assert_array_equal(
-        results.runs[0].absolute["return"], report.episodes.blocks[1].returns.sum(axis=1)
-    )
-    with pytest.raises(ValueError, match="Unknown scale 'raw'"):
-        app(["import", str(file), "--scale", "raw"], standalone_mode=False)
+    block = report.episodes.of(results.runs[0].task, "random")
+    np.testing.assert_array_equal(results.runs[0].absolute["return"], block.returns.sum(axis=1))
+    assert "Unknown scale 'raw'" in command("import", file, "--scale", "raw", status=2).message

@@ -97,8 +97,6 @@ def test_the_report_as_json_still_says_what_it_said(recorded, report):
     assert len(again["departures"]) == len(stored["departures"])
     for name in ("name", "digest", "standard", "unit_of_inference", "missing_runs", "protocol"):
         assert again[name] == stored[name], name
-    steps = [[(c["task"], c["policy"], c["steps"]) for c in r["learning"]] for r in (stored, again)]
-    assert steps[0] == steps[1]
     for old, new in zip(stored["learning"], again["learning"], strict=True):
         if old["task"]:  # over a group, runs were pooled
             assert new["estimate"] == pytest.approx(old["estimate"])

@@ -1,6 +1,7 @@
 """Reference runs: shipped with the package, part of reports, marked, checked, and left out."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import builders
@@ -12,6 +13,10 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 from coopbench.episodes.metrics import agent_values, values
 from coopbench.episodes.table import Cell, Progress
+from coopbench.files import write_text
+from coopbench.report.data import as_json
+from coopbench.report.markdown import as_markdown
+from coopbench.report.page import as_html
 from coopbench.results import reference
 from coopbench.results.rounding import COARSE, FINE, pack_columns, unpack_columns
 from coopbench.results.shipping import ship
@@ -48,16 +53,24 @@ def required(folder, **parts):
     return builders.small_protocol(folder, **(defaults | parts))
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """Return the protocol, its trained runs as results, and the folder that they ship in."""
-    protocol = required(tmp_path)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The protocol, and a folder with its trained runs as results and as they ship."""
+    place = tmp_path_factory.mktemp("reference")
+    protocol = required(place)
     models = {"dilemma": {seed: trained("dilemma", seed) for seed in RUNS}}
-    source = tmp_path / "trained"
-    coopbench.evaluate(protocol, ["random", coopbench.Models("ippo", models)], source)
-    shipped = tmp_path / "package"
+    coopbench.evaluate(protocol, ["random", coopbench.Models("ippo", models)], place / "trained")
+    assert ship(place / "trained", place / "package" / "small", "ippo") == {"ippo": RUNS}
+    return protocol, place
+
+
+@pytest.fixture
+def package(made, tmp_path, monkeypatch):
+    """The protocol, its trained runs as results, and the folder that they ship in."""
+    protocol, place = made
+    source, shipped = (shutil.copytree(place / n, tmp_path / n) for n in ("trained", "package"))
     monkeypatch.setattr(reference, "reference_folder", lambda: shipped)
-    assert ship(source, shipped / "small", "ippo") == {"ippo": RUNS}
+    reference._digest.cache_clear()
     return protocol, source, shipped
 
 
@@ -72,7 +85,7 @@ def test_shipped_runs_complete_a_report_like_runs_of_ones_own(package):
         assert (mine.task, mine.policy, mine.metric) == (theirs.task, theirs.policy, theirs.metric)
         assert theirs.mean == pytest.approx(mine.mean, rel=1e-3, abs=1e-4)
         assert theirs.low == pytest.approx(mine.low, rel=1e-3, abs=1e-4, nan_ok=True)
-    assert repr(report.efficiency) == repr(own.efficiency)
+    assert report.efficiency == own.efficiency
 
 
 def test_shipped_episodes_are_those_that_were_played_but_for_rounding(package):
@@ -98,18 +111,14 @@ def test_shipped_episodes_are_those_that_were_played_but_for_rounding(package):
 
 def test_reports_mark_what_is_shipped(package, tmp_path):
     protocol, _, _ = package
-    out = tmp_path / "out"
-    files = coopbench.evaluate(protocol, ["random"], out).save(out)
-    stored = json.loads(files["json"].read_text())
-    assert [part["policy"] for part in stored["reference"]] == ["ippo"]
-    assert stored["reference"][0]["runs"] == list(RUNS)
-    for name in ("html", "md", "tex"):
-        text = files[name].read_text()
+    report = coopbench.evaluate(protocol, ["random"], tmp_path)
+    stored = json.loads(as_json(report))
+    assert [(part["policy"], part["runs"]) for part in stored["reference"]] == [("ippo", [*RUNS])]
+    for text in (as_html(report, ()), as_markdown(report), report.latex()):
         assert "ippo (shipped)" in text
         assert "shipped with coopbench" in text
-    for name in ("html", "md"):
-        assert "random vs ippo (shipped)" in files[name].read_text()
-    assert "ippo (shipped)" in str(coopbench.load_report(out))
+    assert "random vs ippo (shipped)" in as_markdown(report)
+    assert "ippo (shipped)" in str(coopbench.load_report(tmp_path))
 
 
 def test_shipped_runs_can_be_left_out(package, tmp_path, command):
@@ -117,7 +126,7 @@ def test_shipped_runs_can_be_left_out(package, tmp_path, command):
     report = coopbench.evaluate(protocol, ["random"], tmp_path / "out", reference=False)
     assert report.reference == ()
     assert any("ippo (to be trained) is missing" in reason for reason in report.departures)
-    assert "reference" not in json.loads(report.save(tmp_path / "saved")["json"].read_text())
+    assert "reference" not in json.loads(as_json(report))
     assert coopbench.load_report(tmp_path / "out", reference=False).reference == ()
     printed = command("report", tmp_path / "out", "--no-reference").out
     assert "ippo (shipped)" not in printed
@@ -156,22 +165,15 @@ def test_runs_of_ones_own_take_the_place_of_shipped_ones(package, tmp_path):
     assert any("these results have their own" in note for note in report.notes)
 
 
-def test_fewer_shipped_runs_than_the_protocols_are_named(package, tmp_path):
+def test_a_run_that_lacks_a_task_is_not_shipped_and_named(package):
     protocol, source, shipped = package
-    for task in ("dilemma", "focal"):
-        (source / task / "ippo" / "run-51" / "meta.json").unlink()
+    (source / "focal" / "ippo" / "run-51" / "meta.json").unlink()
     assert ship(source, shipped / "small", "ippo") == {"ippo": (50,)}
+    assert not (shipped / "small" / "runs" / "ippo" / "run-51.json").exists()
     reference._digest.cache_clear()
     report = coopbench.evaluate(protocol, ["random"])
     assert report.reference[0].runs == (50,)
     assert any("ippo lacks the runs 51" in reason for reason in report.departures)
-
-
-def test_a_run_that_lacks_a_task_is_not_shipped(package):
-    _, source, shipped = package
-    (source / "focal" / "ippo" / "run-51" / "meta.json").unlink()
-    assert ship(source, shipped / "small", "ippo") == {"ippo": (50,)}
-    assert not (shipped / "small" / "runs" / "ippo" / "run-51.json").exists()
     (source / "focal" / "ippo" / "run-50" / "meta.json").unlink()
     with pytest.raises(ValueError, match="no run of ippo on all tasks"):
         ship(source, shipped / "small", "ippo")
@@ -187,7 +189,7 @@ def test_shipped_policies_can_be_played_by_name(package):
 def test_verification_compares_shipped_runs_and_plays_them_again(package, tmp_path):
     protocol, _, shipped = package
     out = tmp_path / "out"
-    coopbench.evaluate(protocol, ["random"], out).save(out)
+    write_text(out / "report.json", as_json(coopbench.evaluate(protocol, ["random"], out)))
     plain = coopbench.verify(out)
     assert plain.identical
     assert not any("ippo" in check.what for check in plain.checks)
@@ -211,7 +213,7 @@ def test_shipped_results_that_differ_are_found(package, tmp_path):
     file.write_text(json.dumps(content))
     reference._digest.cache_clear()
     out = tmp_path / "out"
-    coopbench.evaluate(protocol, ["random"], out).save(out)
+    write_text(out / "report.json", as_json(coopbench.evaluate(protocol, ["random"], out)))
     verified = coopbench.verify(out, play_reference=True)
     differing = [check.what for check in verified.checks if not check.holds]
     assert differing == ["reference/dilemma/ippo/run-50"]

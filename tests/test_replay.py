@@ -345,13 +345,14 @@ def test_headings_and_moving_goals_are_shown(tmp_path):
     ticks = _numbers(stage["goals"], "<u2").reshape(-1, 5, 2)[rows]
     shown = np.array(stage["low"]) + ticks / 65535 * np.array(stage["span"])
     assert np.abs(shown - true).max() <= 0.51 * max(stage["span"]) / 65535
+    assert stage["headings"] is None
     driven = coopbench.record(
         "Routing-v0", "random", seed=2, horizon=20, dynamics="diffdrive", **WORLD
     )
     turns = _numbers(_page(driven, tmp_path)[1]["stage"]["headings"], "<u2").reshape(21, 5)
     angles = np.array([engine.lane_state()["agent_angle"] for engine in driven.play()])
-    away = (turns / 65536 * 2 * np.pi - angles + np.pi) % (2 * np.pi) - np.pi
-    assert np.abs(away).max() < 1e-4
+    np.testing.assert_allclose(np.cos(turns / 65536 * 2 * np.pi), np.cos(angles), atol=1e-4)
+    np.testing.assert_allclose(np.sin(turns / 65536 * 2 * np.pi), np.sin(angles), atol=1e-4)
 
 
 def test_a_long_episode_keeps_its_contacts(episode, tmp_path, monkeypatch):
@@ -368,18 +369,6 @@ def test_a_long_episode_keeps_its_contacts(episode, tmp_path, monkeypatch):
     some = _numbers(data["stage"]["flags"], "u1").reshape(-1, 5) & 2
     parts = [every[:1], *(every[a + 1 : b + 1] for a, b in pairwise(steps))]
     assert np.array_equal(some, [part.max(axis=0) for part in parts])
-
-
-def test_goals_that_move_count_for_the_size_of_a_page(tmp_path, monkeypatch):
-    world = WORLD | {"map_params": {"num_rows": 4, "num_cols": 4, "obstacle_density": 0.0}}
-    made = coopbench.record(
-        "Routing-v1", "greedy", seed=2, horizon=300, on_goal="lifelong", **world
-    )
-    monkeypatch.setattr(course, "MOST_BYTES", 1000)
-    stage = _page(made, tmp_path)[1]["stage"]
-    assert len(stage["goalsFrom"]) > 5
-    content = [base64.b64decode(stage[name]) for name in ("positions", "goals", "flags")]
-    assert 400 < sum(map(len, content)) <= 1000
 
 
 def test_other_games_are_shown_by_their_pictures(tmp_path, monkeypatch):
@@ -596,24 +585,10 @@ def test_the_gif_shows_every_kth_step_and_the_last(episode):
     assert image.info["duration"] == 1500
 
 
-def test_the_default_stride_of_a_gif_keeps_it_small(episode, monkeypatch):
-    from coopbench.report import gif
-
-    monkeypatch.setattr(gif, "_PICTURES", 20)
-    made = as_gif(episode, side=200)
-    assert made.stride == -(-len(episode) // 20) > 1
-    assert made.pictures == len(player.kept_steps(len(episode), made.stride))
-    monkeypatch.setattr(gif, "_MOST_BYTES", len(made.content) - 1)
-    less = as_gif(episode, side=200)
-    assert less.stride == 2 * made.stride
-    assert less.pictures == len(player.kept_steps(len(episode), less.stride))
-    assert len(less.content) < len(made.content)
-
-
-@pytest.mark.parametrize("options", [{"fps": 0}, {"fps": 51}, {"side": 8}, {"stride": 0}])
-def test_wrong_options_of_a_gif_are_refused(options, episode):
-    with pytest.raises(ValueError, match="allowed"):
-        as_gif(episode, **options)
+def test_wrong_options_of_a_gif_are_refused(episode):
+    for options in ({"fps": 0}, {"fps": 51}, {"side": 8}, {"stride": 0}):
+        with pytest.raises(ValueError, match="allowed"):
+            as_gif(episode, **options)
 
 
 # --- command line and pages -----------------------------------------------------------------------

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -95,13 +94,6 @@ def delete_line(root):
     meta_of(root, FIXED, episodes=len(lines) - 1)
 
 
-def swap_files(root):
-    one, two = (root / cell / "results.jsonl.gz" for cell in (FIXED, "partners/random"))
-    content = one.read_bytes()
-    one.write_bytes(two.read_bytes())
-    two.write_bytes(content)
-
-
 def swap_folders(root):
     one, two, spare = root / FIXED, root / "partners" / "random", root / "spare"
     one.rename(spare)
@@ -179,10 +171,6 @@ def act_otherwise(actions):
     actions.joint[4, 2, 0, 0] += 1e-9
 
 
-def swap_actions(actions):
-    return actions._replace(joint=actions.joint[::-1])
-
-
 def some_actions(actions):
     return Actions(actions.episodes[1:], actions.joint[1:])
 
@@ -201,13 +189,16 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "seed": (FIXED, edit_row(FIXED, 1, put("seed", 40)), None),
     "seat": (FIXED, edit_row(FIXED, 1, put("seats", [True, False])), None),
     "trajectory": (FIXED, edit_row(FIXED, 4, put("trajectory", 64 * "0")), None),
+    **{
+        f"seed {seed}": (FIXED, edit_row(FIXED, 0, put("seed", seed)), None)
+        for seed in (-1, 1.5, float("nan"), [], 10**30)
+    },
     "number of a line": (FIXED, edit_row(FIXED, 4, put("episode", 3)), None),
     "curve": (FIXED, edit_array(FIXED, "curves.npz", "mean_trust", bump(2, 1e-3)), None),
     "step": (FIXED, edit_array(FIXED, "trace.npz", "steps", bump(3, 1)), 4),
     "action": (FIXED, edit_array(FIXED, "trace.npz", "actions.*", bump((1, 0, 0), 0.5)), 2),
     "reward": (FIXED, edit_array(FIXED, "trace.npz", "rewards.*", bump((1, 0), 0.5)), 2),
     "line": (FIXED, delete_line, None),
-    "files": (FIXED, swap_files, None),
     "folders": (FIXED, swap_folders, None),
     "policy": ("dilemma/tit_for_tat", rename_policy, 1),
     "no name": (FIXED, deny_the_name, None),
@@ -223,7 +214,6 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "run: quiet metric": (LEARNED, quiet_row(LEARNED, add("metrics", "mean_trust", 0.01)), None),
     "run: quiet trajectory": (LEARNED, quiet_row(LEARNED, put("trajectory", 64 * "f")), None),
     "run: all actions": (LEARNED, edit_actions(LEARNED, act_otherwise), 3),
-    "run: swapped actions": (LEARNED, edit_actions(LEARNED, swap_actions), 2),
     "run: some actions": (LEARNED, edit_actions(LEARNED, some_actions), None),
     "run: no actions": (LEARNED, remove_actions(LEARNED), None),
     "run: actions beside": (BESIDE, edit_actions(BESIDE, help_in_the_actions), 1),
@@ -305,28 +295,21 @@ def test_the_first_episode_and_step_that_differ_are_named(root):
     assert checks[LEARNED].differing == (meta_of(root, LEARNED)["recorded"][0],)
 
 
-def test_another_protocol_does_not_verify(root):
-    file = root / "protocol.json"
-    content = json.loads(file.read_text())
-    for change in (
-        {"seeds": content["seeds"] | {"evaluation": {"first": 0, "count": 5}}},
-        {"seeds": content["seeds"] | {"evaluation": {"first": 0, "count": 40}}},
-        {
-            "task": [
-                content["task"][0] | {"bounds": {"low": 0.0, "high": 500.0}},
-                content["task"][1],
-            ]
-        },
-    ):
-        file.write_text(json.dumps(content | change))
-        result = verify(root)
-        assert {c.verdict for c in result.cells} == {DIFFERENT}
-        assert {r for c in result.cells for r in c.reasons} == {
-            "it was played with another protocol than protocol.json"
-        }
-        assert not result.holds
-        sign(root)
-        assert not verify(root).holds  # other episodes, or estimates that are not those of report
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content["seeds"]["evaluation"].update(count=5),
+        lambda content: content["task"][0]["bounds"].update(high=500.0),
+    ],
+)
+def test_another_protocol_does_not_verify(root, change):
+    edit_json(root / "protocol.json", change)
+    result = verify(root)
+    assert {c.verdict for c in result.cells} == {DIFFERENT}
+    reason = "it was played with another protocol than protocol.json"
+    assert {r for c in result.cells for r in c.reasons} == {reason}
+    sign(root)
+    assert not verify(root).holds  # other episodes, or estimates that are not those of report
 
 
 def test_a_part_of_a_known_protocol_verifies_as_such_and_a_changed_one_does_not(tmp_path):
@@ -395,16 +378,6 @@ def test_a_report_states_the_registration_of_its_folder(root):
     assert verify(root).identical
     edit_json(file, lambda c: c["registration"].update(date="2019-01-01T00:00:00+00:00"))
     assert failing(root) == ["report.json"]
-
-
-def test_a_report_is_read_with_a_bound(root):
-    """A megabyte of lists would take a hundred."""
-    (root / "report.json").write_bytes(b'{"reference":[' + b"[]," * 4_100_000 + b"[]]}")
-    tracemalloc.start()
-    assert failing(root) == ["report.json"]
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 100_000_000
 
 
 def test_a_report_of_some_policies_in_their_own_order(source, tmp_path):
@@ -534,15 +507,6 @@ def test_strange_metadata_make_a_cell_differ(root, key):
     sign(root)
     meta_of(root, FIXED, **{key: STRANGE[key]})
     write_manifest(root, stored_protocol(root / "protocol.json"))
-    assert failing(root) == [FIXED]
-
-
-@pytest.mark.parametrize("seed", ["-1", "1.5", "NaN", "[]", "9" * 30])
-def test_strange_seeds_make_a_cell_differ(root, seed):
-    file = root / FIXED / "results.jsonl.gz"
-    content = gunzipped(file.read_bytes()).replace(b'"seed": 0', f'"seed": {seed}'.encode())
-    file.write_bytes(gzipped(content))
-    sign(root)
     assert failing(root) == [FIXED]
 
 
