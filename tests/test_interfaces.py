@@ -169,37 +169,3 @@ def test_rows_of_tensors_are_those_of_arrays(name):
         assert tensor.numpy().tobytes() == array.tobytes()
     with pytest.raises(ValueError, match="'torch'"):
         coopbench_envs.sb3_vec_env("coopbench/TrustDilemma-v1", 2, rows="torhc")
-
-
-def test_sb3_vec_env_rows_and_infos(kind_id):
-    pytest.importorskip("stable_baselines3")
-    rows = coopbench_envs.sb3_vec_env(kind_id, 3, **SHORT)
-    agents = len(rows.engine.agents)
-    assert rows.num_envs == 3 * agents
-    rows.seed(4)
-    rows.reset()
-    rows.action_space.seed(0)
-    seen = 0
-    for _ in range(2 * SHORT["horizon"]):
-        actions = np.stack([rows.action_space.sample() for _ in range(rows.num_envs)])
-        obs, rewards, dones, infos = rows.step(actions)
-        assert obs.dtype == rewards.dtype == np.float32
-        assert dones.dtype == np.bool_
-        for row in np.flatnonzero(dones):
-            seen += 1
-            assert infos[row]["terminal_observation"].shape == rows.observation_space.shape
-            assert set(infos[row]["episode"]) >= {"r", "l"}
-            assert 1 <= infos[row]["episode"]["l"] <= SHORT["horizon"]
-            late = rows.engine.spec.kernels.late  # lets lanes end before the horizon
-            if infos[row]["episode"]["l"] < SHORT["horizon"] and late is None:
-                assert not infos[row]["TimeLimit.truncated"]
-    assert seen
-    single = gymnasium.make(kind_id, **SHORT).unwrapped
-    single.reset(seed=5)
-    state = single.get_state()
-    rows.set_options({"state": state})
-    again = rows.reset()
-    np.testing.assert_array_equal(again[:agents], single.engine.control.obs[0])
-    assert set(rows.get_state()) == set(state)
-    assert rows.env_is_wrapped(object) == [False] * rows.num_envs
-    assert len(rows.get_attr("engine", [0, 1])) == 2

@@ -116,6 +116,7 @@ def test_sb3_rows(kind_id):
     pytest.importorskip("stable_baselines3")
     rows = coopbench_envs.sb3_vec_env(kind_id, LANES, **SHORT)
     actions, agents, ended = _actions(kind_id), len(rows.engine.agents), 0
+    assert rows.num_envs == LANES * agents
     singles = [gymnasium.make(kind_id, **SHORT).unwrapped for _ in range(LANES)]
     rows.seed(SEED)
     first = rows.reset()
@@ -124,6 +125,7 @@ def test_sb3_rows(kind_id):
         np.testing.assert_array_equal(first[part], env.reset(seed=SEED + lane)[0])
     for t in range(STEPS):
         obs, rewards, dones, infos = rows.step(actions[t].reshape(LANES * agents, -1))
+        assert (obs.dtype, rewards.dtype, dones.dtype) == (np.float32, np.float32, np.bool_)
         for lane, env in enumerate(singles):
             part = slice(lane * agents, (lane + 1) * agents)
             last, _, terminated, truncated, info = env.step(actions[t, lane])
@@ -131,12 +133,23 @@ def test_sb3_rows(kind_id):
             assert dones[part].tolist() == [terminated or truncated] * agents
             if terminated or truncated:
                 ended += 1
-                final = [one["terminal_observation"] for one in infos[part]]
-                np.testing.assert_array_equal(final, last)
-                assert all(one["metrics"] == info["metrics"] for one in infos[part])
+                control = env.engine.control
+                for agent, one in enumerate(infos[part]):
+                    np.testing.assert_array_equal(one["terminal_observation"], last[agent])
+                    assert one["metrics"] == info["metrics"]
+                    length, total = int(env.engine.state.time[0]), control.returns[0, agent]
+                    assert one["episode"] == {"r": total, "l": length}
+                    cut = truncated and not control.terminated[0, agent]
+                    assert one["TimeLimit.truncated"] == cut
                 last = env.reset()[0]
             np.testing.assert_array_equal(obs[part], last)
     assert ended >= LANES
+    state = singles[0].get_state()
+    assert set(rows.get_state()) == set(state)
+    rows.set_options({"state": state})
+    np.testing.assert_array_equal(rows.reset()[:agents], singles[0].engine.control.obs[0])
+    assert rows.env_is_wrapped(object) == [False] * rows.num_envs
+    assert len(rows.get_attr("engine", [0, 1])) == 2
 
 
 def test_vector_disabled_and_reset_mask(kind_id, reference):

@@ -52,27 +52,22 @@ def test_the_market_pays_less_in_good_times_until_they_have_recovered():
     assert engine.state.productivity[0] == pytest.approx(1.8 * 0.85)  # of the coming step, too
 
 
-def test_costly_acts_in_good_times_repair_and_shortfalls_harm():
-    engine = _game()
-    _play(engine, 1.0, 0.25)
-    damage = engine.state.damage[0]
-    assert damage[0] == pytest.approx(0.4 * (1 - HEAL - REPAIR))
-    assert damage[1] == pytest.approx(0.4 * (1 - HEAL) + HARM * 0.5 * 0.6)
-    assert engine.state.record[0] == pytest.approx([0.2 + 0.25 * 0.8, 0.2 + 0.25 * 0.05])
+HEALED = 0.4 * (1 - HEAL)
 
 
-def test_half_way_repairs_half_as_much_and_the_norm_only_heals():
-    engine = _game()
-    _play(engine, 0.75, 0.5)
-    expected = [0.4 * (1 - HEAL - 0.5 * REPAIR), 0.4 * (1 - HEAL)]
-    assert engine.state.damage[0] == pytest.approx(expected)
-
-
-def test_in_bad_times_damage_only_heals():
-    engine = _game(good=False)
-    _play(engine, 1.0, 0.0)
-    assert engine.state.damage[0] == pytest.approx([0.4 * (1 - HEAL)] * 2)
-    assert engine.state.record[0].tolist() == [0.2, 0.2]
+@pytest.mark.parametrize(
+    ("good", "fractions", "damage", "record"),
+    [
+        (True, (1.0, 0.25), (HEALED - 0.4 * REPAIR, HEALED + HARM * 0.5 * 0.6), (0.4, 0.2125)),
+        (True, (0.75, 0.5), (HEALED - 0.2 * REPAIR, HEALED), (0.3375, 0.275)),
+        (False, (1.0, 0.0), (HEALED, HEALED), (0.2, 0.2)),
+    ],
+)
+def test_costly_acts_in_good_times_repair_and_shortfalls_harm(good, fractions, damage, record):
+    engine = _game(good)
+    _play(engine, *fractions)
+    assert engine.state.damage[0] == pytest.approx(damage)
+    assert engine.state.record[0] == pytest.approx(record)
 
 
 def test_records_never_stay_above_the_ceiling():
@@ -87,13 +82,11 @@ def test_records_never_stay_above_the_ceiling():
 def test_damage_and_record_change_when_conduct_is_observed():
     engine = _game(delay=1)
     _play(engine, 1.0, 0.0)
-    assert engine.state.damage[0] == pytest.approx([0.4 * (1 - HEAL)] * 2)
+    assert engine.state.damage[0] == pytest.approx([HEALED, HEALED])
     assert engine.state.record[0].tolist() == [0.2, 0.2]
     _play(engine, 0.0, 1.0)
-    before = 0.4 * (1 - HEAL)
-    assert engine.state.damage[0] == pytest.approx(
-        [before * (1 - HEAL - REPAIR), before * (1 - HEAL) + HARM * (1 - before)]
-    )
+    repaired, harmed = HEALED * (1 - HEAL - REPAIR), HEALED * (1 - HEAL) + HARM * (1 - HEALED)
+    assert engine.state.damage[0] == pytest.approx([repaired, harmed])
     assert engine.state.record[0] == pytest.approx([0.4, 0.15])
 
 

@@ -44,14 +44,6 @@ def test_scores_run_from_the_lower_bound_to_the_upper_one(audit, certificates):
         assert bool(row["Bayesian"]) == ("." in task)
 
 
-def test_groups_have_the_mean_over_their_tasks(audit, certificates):
-    rows = _cells(audit["group_rows"](certificates))
-    assert list(rows) == list(load_protocol("coopetition-standard").groups)
-    for group, row in rows.items():
-        (task,) = _cells(audit["score_rows"](certificates, group)).values()
-        assert (row["tasks"], row["partner"]) == ("1", task["partner"])
-
-
 def test_playing_again_prints_the_figures_of_the_play(audit, certificates, monkeypatch):
     """With ``--play`` the figures are those that ``certify`` measures, not the stored ones."""
     games = audit["games"]
