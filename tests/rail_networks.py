@@ -41,6 +41,8 @@ def check(engine):
     lanes = np.arange(engine.lanes)[:, None]
     ways = s.distances[lanes, s.map_of, s.start]
     assert ((ways > 0) & (ways < UNREACHABLE)).all(), "a train without a way"
+    assert ((s.departure >= 0) & (s.departure <= s.due)).all()
+    assert ((s.limit > 0) & (s.limit <= c.horizon)).all()
     for cells, parity in ((s.start >> 2, 0), (s.target, 1)):
         numbers = station_numbers(c, s, cells)
         assert (numbers >= 0).all(), "a train that is at no station"

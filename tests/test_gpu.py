@@ -25,8 +25,9 @@ from coopbench_envs.engine import Engine
 )
 def test_engines_on_a_stand_in_for_a_gpu(chosen):
     """In a process of its own, in which kernels run as Python."""
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/on_gpu.py", "-k", chosen]
     done = subprocess.run(
-        [sys.executable, *"-m pytest -q -p no:cacheprovider tests/on_gpu.py -k".split(), chosen],
+        [sys.executable, *words],
         cwd=ROOT,
         env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,

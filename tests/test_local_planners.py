@@ -130,17 +130,6 @@ def test_the_mirror_image_is_played_in_the_mirror(policy):
     assert len(np.unique(one.round(6))) > 300  # not all straight to the goal, nor all at rest
 
 
-def test_lanes_and_batches_do_not_matter_in_a_crowd():
-    settings = {"num_agents": 32, "map_params": OBSTACLES}
-    engine, player = _begun("orca", 5, **settings)
-    alone, single = _begun("orca", 1, seed=3, **settings)
-    for _ in range(30):
-        actions, one = _act(engine, player), _act(alone, single)
-        np.testing.assert_array_equal(actions[3], one[0])
-        engine.step(actions, DISABLED)
-        alone.step(one, DISABLED)
-
-
 @pytest.mark.parametrize("policy", PLANNERS)
 def test_agents_on_their_goals_stay_there(policy):
     engine, _ = _begun(policy, 3, map_params=OBSTACLES, num_agents=32)
@@ -149,24 +138,11 @@ def test_agents_on_their_goals_stay_there(policy):
     np.testing.assert_array_equal(_act(engine, player), 0.0)
 
 
-@pytest.mark.parametrize("policy", ["greedy", *PLANNERS])
+@pytest.mark.parametrize("policy", ["greedy", *PLANNERS, "astar_pibt", "prioritised_rrt_star"])
 def test_other_games_are_refused(policy):
     for game in (Game.at("Routing-v0", dynamics="diffdrive"), Game.at("TrustDilemma-v0")):
         with pytest.raises(ValueError, match=f"'{policy}' cannot play {game.env_id}"):
             make_policy(policy, game)
-
-
-def test_they_get_farther_than_greedy_and_touch_less():
-    scores = {}
-    for policy in ("greedy", *PLANNERS):
-        engine, player = _begun(policy, 20, map_params=OBSTACLES, horizon=400)
-        while not engine.control.done.all():
-            engine.step(_act(engine, player), DISABLED)
-        metrics = dict(zip(engine.spec.metrics, engine.control.measures.mean(0), strict=True))
-        scores[policy] = metrics["success_rate"], metrics["coordination"]
-    assert scores["orca"][0] > scores["greedy"][0] + 0.1
-    assert scores["potential_field"][0] > scores["greedy"][0] + 0.3
-    assert min(scores["orca"][1], scores["potential_field"][1]) > 0.98
 
 
 def test_both_versions_show_the_same_closeness():

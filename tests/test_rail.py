@@ -16,7 +16,7 @@ from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail import importing, motion
 from coopbench_envs.rail.cells import TYPES, follow, steps
 from coopbench_envs.rail.picture import stuck_trains
-from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED, MOVING, WAITING
+from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED, WAITING
 from coopbench_envs.shells.parallel_env import ParallelEnv
 
 FOLDER = Path(__file__).parent / "golden" / "rail"
@@ -174,18 +174,6 @@ def test_action_table():
 
 
 @pytest.mark.parametrize("size", rail_networks.SIZES)
-def test_networks_are_consistent_and_every_train_has_a_way(size):
-    engine = Engine(RAIL, 4, observation="none", **rail_networks.SIZES[size])
-    networks = set()
-    for first in range(0, 12, 4):
-        engine.reset(np.arange(first, first + 4))
-        for lane in range(4):
-            check_instance(engine, lane)
-            networks.add(engine.state.rail[lane].tobytes())
-    assert len(networks) == 12
-
-
-@pytest.mark.parametrize("size", rail_networks.SIZES)
 def test_networks_keep_what_the_page_promises(size):
     engine = Engine(RAIL, 300, observation="none", **rail_networks.SIZES[size])
     engine.reset(np.arange(300, dtype=np.uint64))
@@ -201,18 +189,8 @@ def test_a_grid_has_as_many_cities_as_asked(cities):
     engine = Engine(RAIL, grid_mode=True, observation="none", **size)
     engine.reset(np.array([0]))
     assert len(engine.constants.grid_centres) == cities
-    check_instance(engine, 0)
-
-
-def check_instance(engine, lane):
-    """Import what the generator has drawn: this checks exits, starts, targets and ways."""
-    start(Engine(RAIL, **engine.parameters._asdict()), exported(engine, lane), reachable=True)
-    c, s = engine.constants, engine.state
-    for a in range(c.num_agents):
-        row = s.distances[lane, s.map_of[lane, a]]
-        assert 0 < row[s.start[lane, a]] < 65535
-        assert 0 <= s.departure[lane, a] <= s.due[lane, a]
-    assert 0 < s.limit[lane] <= c.horizon
+    if cities:
+        rail_networks.check(engine)
 
 
 def exported(engine, lane):
@@ -257,20 +235,6 @@ def test_a_drawn_instance_that_is_imported_plays_on_alike():
     assert copy.control.done[0]
 
 
-def test_every_lane_and_episode_has_the_network_of_its_seed():
-    batch, single = Engine(RAIL, 3, **SHORT), Engine(RAIL, 1, **SHORT)
-    batch.reset(np.array([7, 8, 9]))
-    for lane in range(3):
-        single.reset(np.array([7 + lane]))
-        for field in ("rail", "start", "target", "departure", "strike_time", "limit"):
-            np.testing.assert_array_equal(
-                getattr(batch.state, field)[lane], getattr(single.state, field)[0], err_msg=field
-            )
-    first = batch.state.rail.copy()
-    batch.reset()
-    assert (batch.state.rail != first).any(axis=1).all()
-
-
 def test_shares_of_speeds():
     shares = {"1": 0.25, "1/2": 0.25, "1/3": 0.25, "1/4": 0.25}
     engine = Engine(RAIL, 8, num_agents=20, speeds=shares, observation="none")
@@ -281,67 +245,6 @@ def test_shares_of_speeds():
 
 
 # --- rules ---------------------------------------------------------------------------------------
-
-
-def test_illegal_actions_do_the_same_as_doing_nothing():
-    """The driver replaces them, so the kernel is asked directly, without masks."""
-    parameters = SHORT | {"observation": "none", "num_agents": 10, "speeds": {"1": 0.5, "1/3": 0.5}}
-    for seed in range(3):
-        engine, both = Engine(RAIL, **parameters), Engine(RAIL, 2, **parameters)
-        engine.reset(np.array([seed]))
-        rng = np.random.default_rng(seed)
-        while not engine.control.done[0]:
-            legal = engine.control.masks[0].astype(bool)
-            idle = ~legal[:, 1:].any(axis=1)
-            status, broken = engine.state.status[0], engine.state.broken[0]
-            np.testing.assert_array_equal(
-                idle, (status == WAITING) | (status == ARRIVED) | (broken > 0)
-            )
-            actions = rng.integers(5, size=10)
-            state = {name: values[0] for name, values in engine.get_state().items()}
-            both.reset(np.arange(2), state=state)
-            both.control.masks[:] = 1
-            both.step(np.stack([actions, np.where(idle, 0, actions)]), DISABLED)
-            for name, array in both.get_state().items():
-                if name not in ("seed", "episode", "rng"):
-                    np.testing.assert_array_equal(array[0], array[1], err_msg=name)
-            engine.step(actions[None], DISABLED)
-
-
-def test_no_two_trains_share_a_resource_and_no_train_leaves_the_rails():
-    parameters = SHORT | {"num_agents": 20, "speeds": {"1": 0.5, "1/4": 0.5}, "level_free": 1.0}
-    engine = Engine(RAIL, 4, observation="none", **parameters)
-    engine.reset(np.arange(4))
-    c, s = engine.constants, engine.state
-    rng = np.random.default_rng(1)
-    arrived = s.status == ARRIVED
-    for _ in range(150):
-        engine.step(rng.choice([0, 1, 2, 2, 2, 3, 4], size=(4, 20)), DISABLED)
-        assert (s.status[arrived] == ARRIVED).all()
-        arrived = s.status == ARRIVED
-        assert ((s.distance >= 0) & (s.distance < c.unit)).all()
-        for lane in range(4):
-            places = s.place[lane][(s.status[lane] >= MOVING) & (s.status[lane] < ARRIVED)]
-            level = s.level_free[lane, places >> 2]
-            assert len(set((2 * (places >> 2) + (places & 1) * level).tolist())) == len(places)
-            assert (s.rail[lane, places >> 2] > 0).all()
-
-
-def test_malfunctions_do_not_depend_on_actions():
-    engine = Engine(RAIL, 3, observation="none", **SHORT)
-    engine.reset(np.array([3, 3, 3]))
-    rng = np.random.default_rng(0)
-    broken = False
-    for _ in range(40):
-        actions = np.stack([np.full(6, 2), np.zeros(6, int), rng.integers(5, size=6)])
-        engine.step(actions, DISABLED)
-        np.testing.assert_array_equal(engine.state.broken[0], engine.state.broken[1])
-        running = ~engine.control.done
-        np.testing.assert_array_equal(engine.state.broken[0], engine.state.broken[2])
-        broken = broken or engine.state.broken.any()
-        if not running.all():
-            break
-    assert broken
 
 
 def test_malfunctions_come_as_often_as_the_rate_says():
@@ -368,22 +271,6 @@ def test_limits_differ_between_lanes_and_truncate():
         np.testing.assert_array_equal(engine.control.done, t >= limits)
     assert engine.control.truncated.all()
     assert not engine.control.terminated.any()
-
-
-def test_restored_states_go_on_alike():
-    engine = Engine(RAIL, 2, observation="global", **SHORT)
-    engine.reset(np.arange(2))
-    rng = np.random.default_rng(0)
-    for _ in range(25):
-        engine.step(rng.integers(5, size=(2, 6)))
-    copy = Engine(RAIL, 2, observation="global", **SHORT)
-    copy.reset(np.array([90, 91]), state=engine.get_state())
-    for _ in range(30):
-        actions = rng.integers(5, size=(2, 6))
-        engine.step(actions)
-        copy.step(actions)
-        np.testing.assert_array_equal(engine.control.obs, copy.control.obs)
-        np.testing.assert_array_equal(engine.control.rewards, copy.control.rewards)
 
 
 def shortest(engine):

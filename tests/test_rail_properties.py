@@ -1,17 +1,14 @@
-"""Rail: what holds in every episode, whatever trains do; masks; limits on every interface."""
+"""Rail: what holds in every episode, whatever trains do."""
 
 from functools import cache
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import coopbench_envs
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail.cells import exits
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
-from coopbench_envs.shells.parallel_env import ParallelEnv
 
 RAIL = "coopbench/Rail-v0"
 TRAINS = 12
@@ -26,7 +23,7 @@ PARAMETERS = {
 SEEDS = st.integers(0, 2**62)
 # How often trains do nothing, go left, forward and right, and stop, as relative weights.
 HABITS = st.lists(st.integers(0, 10), min_size=5, max_size=5).filter(any)
-FEW = settings(deadline=None, max_examples=25)
+FEW = settings(deadline=None, max_examples=10)
 
 
 @cache
@@ -119,9 +116,9 @@ def test_the_schedule_of_malfunctions_does_not_depend_on_actions(seed, first, se
     np.testing.assert_array_equal(schedule[1], s.strike_length)
 
 
-def test_illegal_actions_equal_doing_nothing_in_all_states_of_200_episodes():
+def test_illegal_actions_equal_doing_nothing_in_all_states_of_40_episodes():
     """One engine hands illegal actions to the kernel, the other does nothing instead."""
-    lanes = 200
+    lanes = 40
     free, masked = Engine(RAIL, lanes, **PARAMETERS), Engine(RAIL, lanes, **PARAMETERS)
     for engine in (free, masked):
         engine.reset(np.arange(lanes))
@@ -140,43 +137,5 @@ def test_illegal_actions_equal_doing_nothing_in_all_states_of_200_episodes():
             values = getattr(free.state, name, None)
             if values is not None:
                 np.testing.assert_array_equal(values, getattr(masked.state, name), err_msg=name)
-    assert illegal > 10_000
+    assert illegal > 2_000
     assert (free.control.invalid == 0).all()
-
-
-# --- limits --------------------------------------------------------------------------------------
-
-
-def limits_of(lanes):
-    engine = Engine(RAIL, lanes, num_agents=4, observation="none")
-    engine.reset(np.arange(lanes))
-    limits = engine.state.limit.tolist()
-    assert len(set(limits)) > 1
-    return limits
-
-
-def test_pettingzoo_truncates_each_episode_at_its_limit():
-    env = ParallelEnv(RAIL, num_agents=4, observation="none")
-    for seed, limit in enumerate(limits_of(3)):
-        env.reset(seed=seed)
-        for t in range(1, limit + 1):
-            _, _, terminated, truncated, _ = env.step(dict.fromkeys(env.agents, 0))
-            assert set(terminated.values()) == {False}
-            assert set(truncated.values()) == {t == limit}
-        assert env.agents == []
-
-
-def test_stable_baselines_rows_are_truncated_at_their_lanes_limits():
-    pytest.importorskip("stable_baselines3")
-    limits = limits_of(3)
-    rows = coopbench_envs.sb3_vec_env(RAIL, 3, num_agents=4, observation="none")
-    rows.seed(0)
-    rows.reset()
-    for t in range(1, min(max(limits), 2 * min(limits) - 1) + 1):
-        _, _, dones, infos = rows.step(np.zeros(12, np.int64))
-        ended = np.repeat(np.array(limits) == t, 4)
-        first = np.repeat(np.array(limits) >= t, 4)  # their first episode
-        np.testing.assert_array_equal(dones[first], ended[first])
-        for row in np.flatnonzero(ended):
-            assert infos[row]["TimeLimit.truncated"]
-            assert infos[row]["episode"]["l"] == t

@@ -80,6 +80,7 @@ def test_tasks_of_2020_are_those_of_the_exporter(name):
     assert protocol.report.score == "return_2020"
 
 
+@pytest.mark.slow("reads the networks of all tasks")
 @pytest.mark.parametrize("name", PUBLISHED + CHALLENGE)
 def test_instances_can_be_played(name):
     for task in load_protocol(name).task:
@@ -160,11 +161,11 @@ def test_few_arrivals_end_the_evaluation():
 
 
 def test_enough_arrivals_do_not_and_stand_beside_the_scores(tmp_path):
-    for limits, policy in (({"stop_below": None}, "never_depart"), ({}, "prioritised")):
-        scores = timed_evaluate(reduced(2, **limits), policy)
-        assert [row.outcome for row in scores.episodes] == ["played"] * 2
-    rows = coopbench.evaluate(reduced(2), ["prioritised"]).estimates
-    shares = {row.task: row.mean for row in rows if row.metric == "arrived"}
+    scores = timed_evaluate(reduced(2, stop_below=None), "never_depart")
+    assert [row.outcome for row in scores.episodes] == ["played"] * 2
+    scores = timed_evaluate(reduced(2), "one_by_one")
+    assert [row.outcome for row in scores.episodes] == ["played"] * 2
+    shares = {row.task: row.arrived for row in scores.episodes}
     assert scores.arrived == pytest.approx(shares)
     assert min(shares.values()) > 0
     mean = f"share arrived {np.mean([*shares.values()]):.3f}"

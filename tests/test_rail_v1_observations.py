@@ -43,23 +43,9 @@ def drawn_actions(rng, lanes=2):
 
 
 @pytest.mark.parametrize("observation", OBSERVATIONS)
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=6)
 @given(seed=SEEDS)
-def test_observations_are_within_bounds(observation, seed):
-    engine, rng = shared_engine(observation), np.random.default_rng(seed)
-    engine.reset(np.array([seed, seed + 1]))
-    space = engine.spec.observation_space(engine.constants, 0)
-    for _ in range(80):
-        assert engine.control.obs.shape[2:] == space.shape
-        assert np.isfinite(engine.control.obs).all()
-        assert (np.abs(engine.control.obs) <= 1).all()
-        engine.step(drawn_actions(rng), DISABLED)
-
-
-@pytest.mark.parametrize("observation", OBSERVATIONS)
-@settings(deadline=None, max_examples=8)
-@given(seed=SEEDS)
-def test_exchanging_trains_exchanges_what_they_see(observation, seed):
+def test_exchanging_trains_exchanges_what_they_see_and_what_becomes_of_them(observation, seed):
     """Lane 0 has the trains as they are, lane 1 in another order, with the same actions."""
     engine, rng = shared_engine(observation), np.random.default_rng(seed)
     engine.reset(np.array([seed, seed]))
@@ -68,21 +54,18 @@ def test_exchanging_trains_exchanges_what_they_see(observation, seed):
     for name in PER_TRAIN:
         state[name][1] = state[name][1][order]
     engine.reset(np.array([seed, seed]), state=state)
-    for _ in range(60):
-        np.testing.assert_allclose(engine.control.obs[0][order], engine.control.obs[1], atol=1e-6)
+    space = engine.spec.observation_space(engine.constants, 0)
+    for _ in range(100):
+        obs = engine.control.obs
+        assert obs.shape[2:] == space.shape
+        assert (np.abs(obs) <= 1).all()  # and no NaN
+        np.testing.assert_allclose(obs[0][order], obs[1], atol=1e-6)
         actions = drawn_actions(rng, 1)[0]
         engine.step(np.stack([actions, actions[order]]), DISABLED)
-
-
-@pytest.mark.parametrize("observation", ["tree", "graph", "global"])
-def test_restored_states_show_the_same(observation):
-    engine, rng = shared_engine(observation), np.random.default_rng(4)
-    engine.reset(np.arange(2))
-    for _ in range(70):
-        engine.step(drawn_actions(rng), DISABLED)
-    before = engine.control.obs.copy()
-    engine.reset(np.array([90, 91]), state=engine.get_state())
-    np.testing.assert_array_equal(engine.control.obs, before)
+        np.testing.assert_array_equal(engine.control.rewards[0][order], engine.control.rewards[1])
+        for name in PER_TRAIN:
+            values = getattr(engine.state, name)
+            np.testing.assert_array_equal(values[0][order], values[1], err_msg=name)
 
 
 def step_on(c, s, a, place):

@@ -226,55 +226,43 @@ def test_picture_shows_where_driving_agents_look():
 # -- errors --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("blocks", "words"),
-    [
-        ([], ("'blocks'", "dynamics 'mixed'", "[]", "num_agents=5")),
-        ([{"count": 2}, {"count": 2}], ("[2, 2]", "together 4", "num_agents=5")),
-        (3, ("'blocks'", "dynamics 'mixed'", "was 3", "a list")),
-        ([{"count": 5}, 7], ("blocks[1]", "was 7", "dynamics, count, dynamics_params")),
-        ([{"cuont": 5}], ("blocks[0]", "'cuont'", "'count'")),
-        ([{"count": 0}], ("blocks[0]", "'count'", "was 0", "[1, 10000]")),
-        ([{"dynamics": "difdrive", "count": 5}], ("blocks[0]", "'difdrive'", "mean 'diffdrive'")),
-        ([{"dynamics": "mixed", "count": 5}], ("blocks[0]", "'mixed'", "diffdrive, holonomic")),
-        ([{"count": 5, "dynamics_params": 4}], ("blocks[0]", "'dynamics_params'", "a mapping")),
-        (
-            [{"count": 4}, {"dynamics": "diffdrive", "dynamics_params": {"speed": 1}}],
-            ("blocks[1]", "diffdrive", "'speed'", "linear_speed"),
-        ),
-        (
-            [{"count": 4}, {"dynamics": "diffdrive", "dynamics_params": {"mass": -1}}],
-            ("blocks[1]", "diffdrive", "'mass'", "was -1"),
-        ),
-        (
-            [{"count": 4}, {"dynamics": "diffdrive", "dynamics_params": {"dt": 0.02}}],
-            ("blocks[1]", "'dt'", "0.02", "0.01", "blocks[0]"),
-        ),
-    ],
-)
-def test_errors_name_the_block(blocks, words):
-    with pytest.raises((ValueError, TypeError)) as error:
-        Engine(ID, **mixed(blocks))
-    for word in words:
-        assert word in str(error.value)
+WRONG_BLOCKS = [
+    ([], ("'blocks'", "dynamics 'mixed'", "[]", "num_agents=5")),
+    ([{"count": 2}, {"count": 2}], ("[2, 2]", "together 4", "num_agents=5")),
+    (3, ("'blocks'", "dynamics 'mixed'", "was 3", "a list")),
+    ([{"count": 5}, 7], ("blocks[1]", "was 7", "dynamics, count, dynamics_params")),
+    ([{"cuont": 5}], ("blocks[0]", "'cuont'", "'count'")),
+    ([{"count": 0}], ("blocks[0]", "'count'", "was 0", "[1, 10000]")),
+    ([{"dynamics": "difdrive", "count": 5}], ("blocks[0]", "'difdrive'", "mean 'diffdrive'")),
+    ([{"dynamics": "mixed", "count": 5}], ("blocks[0]", "'mixed'", "diffdrive, holonomic")),
+    ([{"count": 5, "dynamics_params": 4}], ("blocks[0]", "'dynamics_params'", "a mapping")),
+]
+WRONG_SECOND_BLOCKS = [
+    ({"speed": 1}, ("blocks[1]", "diffdrive", "'speed'", "linear_speed")),
+    ({"mass": -1}, ("blocks[1]", "diffdrive", "'mass'", "was -1")),
+    ({"dt": 0.02}, ("blocks[1]", "'dt'", "0.02", "0.01", "blocks[0]")),
+]
+WRONG = [
+    *((mixed(blocks), words) for blocks, words in WRONG_BLOCKS),
+    *(
+        (mixed([{"count": 4}, {"dynamics": "diffdrive", "dynamics_params": given}]), words)
+        for given, words in WRONG_SECOND_BLOCKS
+    ),
+    ({"dynamics": "difdrive"}, ("'dynamics'", "'difdrive'", "Did you mean 'diffdrive'?")),
+    (
+        {"dynamics": "diffdrive", "dynamics_params": {"linear_speed": (1, -1)}},
+        ("'linear_speed'", "dynamics 'diffdrive'", "(1, -1)", "lowest <= highest"),
+    ),
+    (
+        {"dynamics": "diffdrive", "dynamics_params": {"accel": 1}},
+        ("'accel'", "dynamics 'diffdrive'", "linear_speed"),
+    ),
+    ({"dynamics": "mixed", "dynamics_params": {"block": []}}, ("'block'", "'blocks'")),
+]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"dynamics": "difdrive"}, ("'dynamics'", "'difdrive'", "Did you mean 'diffdrive'?")),
-        (
-            {"dynamics": "diffdrive", "dynamics_params": {"linear_speed": (1, -1)}},
-            ("'linear_speed'", "dynamics 'diffdrive'", "(1, -1)", "lowest <= highest"),
-        ),
-        (
-            {"dynamics": "diffdrive", "dynamics_params": {"accel": 1}},
-            ("'accel'", "dynamics 'diffdrive'", "linear_speed"),
-        ),
-        ({"dynamics": "mixed", "dynamics_params": {"block": []}}, ("'block'", "'blocks'")),
-    ],
-)
-def test_errors_of_dynamics(parameters, words):
+@pytest.mark.parametrize(("parameters", "words"), WRONG)
+def test_errors_name_the_block_and_the_dynamics(parameters, words):
     with pytest.raises((ValueError, TypeError)) as error:
         Engine(ID, **parameters)
     for word in words:

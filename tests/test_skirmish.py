@@ -155,19 +155,6 @@ def test_attack_nearest_is_the_script_of_the_recordings(name):
     np.testing.assert_array_equal(actions, recorded["actions"])
 
 
-@pytest.mark.parametrize("policy", ["attack_nearest", "smac_heuristic", "focus_fire", "kite"])
-@pytest.mark.parametrize("name", ["MMM", "3s_vs_5z"])
-def test_commanders_play_whole_battles_with_legal_actions(name, policy):
-    engine = Engine(ID, 4, map=name)
-    engine.reset(np.arange(4))
-    player = Player(policy, Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(4, np.bool_))
-    while not engine.control.done.all():
-        engine.step(player.act(engine.control.obs, engine.view(), engine.control.masks), DISABLED)
-    assert (engine.control.invalid == 0).all()
-    assert (engine.control.measures[:, 3] > 0).all()
-
-
 def duels():
     with gzip.open(FOLDER / "duels.json.gz") as file:
         return [duel for duel in json.load(file) if duel["rng_independent"]]
@@ -205,55 +192,3 @@ def test_duels_end_as_in_the_reference(duel, tmp_path):
 # --- equal units ----------------------------------------------------------------------------------
 
 
-def recorded_states(name, seed):
-    """Some recorded states with every unit moved and hurt a little: none are equally near or well.
-
-    Enemies that heal choose by health, and the lower number where two units have the same.
-    The order of turns is drawn with ``seed`` as well.
-    """
-    recorded = np.load(FOLDER / f"onestep_{name}.npz")
-    draws = np.random.default_rng(seed)
-    rows = draws.choice(len(recorded["reward"]), 4, replace=False)
-    state = {field: recorded[f"before_{field}"][rows] for field in STATE}
-    for field in ("x", "y"):
-        shift = draws.uniform(-0.05, 0.05, state[field].shape)
-        state[field] = (state[field] + shift).astype(np.float32)
-    state["living"] = recorded["before_alive"][rows]
-    hurt = draws.uniform(0.0, 0.05, state["hp"].shape) * (state["hp"] > 0.1)
-    state["hp"] = (state["hp"] - hurt).astype(np.float32)
-    state["turns"] = np.full((4, 8, state["x"].shape[1]), -1, np.int16)
-    for lane, living in enumerate(state["living"]):
-        for turns in state["turns"][lane]:
-            turns[: living.sum()] = draws.permutation(np.flatnonzero(living))
-    return state, draws
-
-
-@given(st.sampled_from(["2s3z", "MMM2", "bane_vs_bane"]), st.integers(0, 2**32))
-@settings(max_examples=12, deadline=None, derandomize=True)  # rounding may tip one case of hundreds
-def test_units_of_one_kind_can_be_exchanged(name, seed):
-    """The same situation with other numbers of equal units goes on in the same way."""
-    state, draws = recorded_states(name, seed)
-    first, second = (Engine(ID, 4, map=name) for _ in range(2))
-    army = first.constants.army
-    n = army.num_agents
-    seats = permuted(np.arange(len(army.stats)) < n, army.traits[:, KIND], draws)
-    first.reset(np.zeros(4, np.uint64), state=state)
-    masks = first.control.masks
-    actions = (draws.random(masks.shape) * masks).argmax(axis=2)
-    other = {field: state[field][:, seats] for field in (*STATE, "living")}
-    other["target"] = renumbered(seats, other["target"])
-    other["turns"] = renumbered(seats, state["turns"]).astype(np.int16)
-    second.reset(np.zeros(4, np.uint64), state=other)
-    first.step(actions, DISABLED)
-    second.step(reordered(seats, army.traits[:n, HEALS] == 1, actions), DISABLED)
-    assert second.control.invalid.sum() == 0
-    np.testing.assert_allclose(
-        second.control.rewards, first.control.rewards[:, seats[:n]], atol=1e-6
-    )
-    living = first.state.living[:, seats]
-    np.testing.assert_array_equal(second.state.living, living)
-    for field in STATE:
-        values = getattr(first.state, field)[:, seats]
-        values = renumbered(seats, values) if field == "target" else values
-        near = np.abs(getattr(second.state, field) - values) <= 1e-4
-        assert (near | ~living).all(), field

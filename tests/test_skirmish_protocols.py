@@ -83,9 +83,3 @@ def test_its_seeds_are_no_other_protocols():
         assert own.isdisjoint({*other.training, *other.evaluation.seeds}), name
 
 
-@pytest.mark.parametrize("name", ["skirmish-published", "skirmish-small"])
-def test_every_protocol_says_what_version_0_is_not(name):
-    protocol = load_protocol(name)
-    described = describe_protocol(protocol)
-    assert "not StarCraft II" in described
-    assert "blind play" in described

@@ -50,48 +50,6 @@ def play(engine, *actions, steps=1):
     return engine.state
 
 
-@pytest.mark.parametrize(
-    ("ally", "enemy", "shield", "lost"),
-    [
-        ("MARAUDER", "STALKER", 5, (5, 20 - 5 - 1)),  # bonus; armour only behind the shield
-        ("MARAUDER", "MARINE", 0, (0, 10)),
-        ("STALKER", "MARAUDER", 0, (0, 13 + 5 - 1)),
-        ("ZEALOT", "MARINE", 0, (0, 8 + 8)),
-        ("ZEALOT", "STALKER", 3, (3, (8 - 3 - 1) + (8 - 1))),  # armour counts for each blow
-        ("COLOSSUS", "HYDRALISK", 0, (0, 2 * (10 + 5))),
-        ("MARINE", "SPINE_CRAWLER", 0, (0, 6 - 2)),
-    ],
-)
-def test_damage(battle, ally, enemy, shield, lost):
-    engine = battle([(ally, 10, 16)], [(enemy, 11.7 if ally == "COLOSSUS" else 11.2, 16)])
-    ready, wait = np.array([0.0, 9.0]), np.array([0.0, 5.0])  # the enemy cannot shoot back
-    engine.reset(state={"cooldown": ready, "wait": wait, "shield": np.array([0.0, shield])})
-    before = engine.get_state()
-    state = play(engine, FIRST)
-    grown = {"SPINE_CRAWLER": 0.38 / 2, "HYDRALISK": 0.38 / 2}.get(enemy, 0.0)
-    assert shield - state.shield[0, 1] == lost[0]
-    assert before["hp"][0, 1] - state.hp[0, 1] == pytest.approx(lost[1] - grown, abs=0.03)
-    assert (state.wait[0, 1] > 9) == (enemy == "STALKER")
-    assert engine.metrics()["damage_dealt"] == sum(lost)
-
-
-def test_attacks_are_spaced_by_whole_ticks(battle):
-    engine = battle([("MARINE", 10, 16)], [("ZEALOT", 14, 16)])
-    state = play(engine, FIRST, steps=5)  # 40 ticks, one shot every ten
-    assert state.shield[0, 1] == 50 - 4 * 6
-
-
-def test_shields_grow_after_ten_seconds_without_damage(battle):
-    engine = battle([("STALKER", 5, 16)], [("STALKER", 27, 16)])
-    engine.reset(state={"shield": np.array([20.0, 80.0]), "wait": np.array([10.0, 0.0])})
-    state = play(engine, STOP, steps=19)
-    assert state.shield[0, 0] == 20
-    play(engine, STOP)
-    assert state.shield[0, 0] == 20.125  # the last of 160 ticks
-    play(engine, STOP, steps=2)
-    assert state.shield[0, 0] == 22.125
-
-
 def test_healing_is_bought_with_energy(battle):
     engine = battle([("MEDIVAC", 10, 16), ("MARINE", 12, 16)], [("MARINE", 27, 16)])
     hp = np.array([150.0, 20.0, 45.0])
@@ -167,16 +125,6 @@ def test_the_limit_truncates():
     assert engine.metrics()["first_contact"] == 3
 
 
-def test_moves_go_two_cells_a_second_at_the_speed_of_the_unit():
-    engine = Engine(ID, map="3m", opponent="hold")
-    engine.reset(np.array([0]))
-    x, y = engine.state.x.copy(), engine.state.y.copy()
-    state = play(engine, WEST, STOP, NORTH)
-    assert state.x[0, 0] == pytest.approx(x[0, 0] - 3.15 / 2, abs=1e-5)
-    assert (state.x[0, 1], state.y[0, 1]) == (x[0, 1], y[0, 1])
-    assert state.y[0, 2] == pytest.approx(y[0, 2] + 3.15 / 2, abs=1e-5)
-
-
 def test_illegal_actions_and_those_of_the_dead_do_nothing():
     engine = Engine(ID, map="3m", opponent="hold")
     engine.reset(np.array([0]), state={"living": np.array([1, 1, 0, 1, 1, 1], np.bool_)})
@@ -198,62 +146,6 @@ def test_shots_at_the_dead_are_counted(battle):
     play(engine, FIRST, FIRST, FIRST)
     assert engine.metrics()["shots_at_dead"] == 2
     assert engine.metrics()["damage_dealt"] == 1
-
-
-def legal(engine, draws):
-    return (draws.random(engine.control.masks.shape) * engine.control.masks).argmax(axis=2)
-
-
-def test_reset_twice_gives_the_same_game():
-    def returns(resets):
-        engine = Engine(ID, 2, map="2s3z")
-        for _ in range(resets):
-            engine.reset(np.array([4, 5]))
-        draws = np.random.default_rng(0)
-        for _ in range(30):
-            engine.step(legal(engine, draws), DISABLED)
-        return engine.control.returns
-
-    np.testing.assert_array_equal(returns(1), returns(3))
-    assert Engine(ID, map="2s3z").constants.army.max_reward == 1020
-
-
-def test_a_perfect_game_pays_twenty():
-    engine = Engine(ID, map="3m", lanes=4)
-    engine.reset(np.arange(4))
-    policy = make_policy("attack_nearest", Game.of(engine))
-    while not engine.control.done.all():
-        actions, _ = policy.act(engine.control.obs, None, engine.view(), engine.control.masks == 1)
-        engine.step(actions, DISABLED)
-    won = engine.control.measures[:, 0] == 1
-    assert won.any()
-    np.testing.assert_allclose(engine.control.returns[won], 20)
-
-
-@given(
-    st.sampled_from(bundled_maps()), st.integers(0, 2**32), st.sampled_from(["attack_move", "kite"])
-)
-@settings(max_examples=12, deadline=None)
-def test_features_health_and_positions_stay_within_their_bounds(name, seed, opponent):
-    engine = Engine(ID, map=name, opponent=opponent, global_state=True, obs_timestep_number=True)
-    engine.reset(np.array([seed], np.uint64))
-    army, draws = engine.constants.army, np.random.default_rng(seed % 1000)
-    rows, columns = army.terrain.shape
-    for _ in range(12):
-        engine.step(legal(engine, draws), DISABLED)
-        assert engine.observation_spaces[0].contains(engine.control.obs[0, 0])
-        assert engine.state_space.contains(engine.control.state[0])
-        state = engine.state
-        assert (state.hp[0] <= army.stats[:, 0]).all()
-        assert (state.shield[0] <= army.stats[:, 1]).all()
-        assert (state.energy[0] <= army.stats[:, 2]).all()
-        # The ground ahead must be open for one cell, and the fastest units walk two in a step.
-        for place, cells in ((state.x[0], columns), (state.y[0], rows)):
-            inside = (place > -1.1) & (place < cells + 1.1)
-            assert inside[state.living[0]].all()
-        if engine.control.done[0]:
-            break
-    assert engine.control.invalid.sum() == 0
 
 
 OPTIONS = {
@@ -478,12 +370,6 @@ def test_files_that_cannot_be_maps_are_refused(tmp_path):
         Engine(ID, map_file=str(tmp_path / "none.json"))
     with pytest.raises(ValueError, match="is not a file"):
         Engine(ID, map_file=str(tmp_path))
-
-
-@pytest.mark.parametrize("horizon", [0, -1, 2.5])
-def test_a_horizon_must_be_a_positive_number_of_steps(horizon):
-    with pytest.raises(ValueError, match="'horizon'"):
-        Engine(ID, horizon=horizon)
 
 
 def test_units_of_a_user_are_read_beside_the_map(tmp_path):

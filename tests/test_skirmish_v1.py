@@ -553,13 +553,6 @@ def test_units_of_one_kind_can_be_exchanged(name, seed):
             np.testing.assert_allclose(others, values, atol=1e-6, err_msg=field)
 
 
-def test_a_won_game_without_regeneration_pays_twenty():
-    engine = games(32, map="3m")
-    won = engine.control.measures[:, 0] == 1
-    assert won.any()
-    np.testing.assert_allclose(engine.control.returns[won, 0], 20.0)
-
-
 @pytest.mark.parametrize("start", ["fixed", "drawn"])
 def test_mirrored_teams_win_equally_often(start):
     engine = games(400, map="3m", start=start)
