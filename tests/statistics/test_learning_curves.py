@@ -2,9 +2,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from coopbench.statistics import (
     CurveBootstrap,
@@ -21,7 +18,6 @@ from coopbench.statistics import (
     threshold_interval,
 )
 
-FAST = settings(deadline=None, max_examples=50)
 STEPS = np.array([10_000.0, 20_000.0, 50_000.0, 60_000.0])
 
 
@@ -33,13 +29,9 @@ def curves():
     return level + np.array([0.0, 0.3, 0.5, 0.6]) + 0.01 * rng.normal(size=(10, 3, 4))
 
 
-@FAST
-@given(arrays(np.float64, (3, 4), elements=st.floats(-10, 10, width=32)))
-def test_areas_average_the_heights_over_true_steps(values):
+def test_areas_average_the_heights_over_true_steps():
+    values = np.random.default_rng(0).uniform(-10.0, 10.0, (3, 4))
     areas = area_under_curve(values, STEPS)
-    assert areas.shape == (3,)
-    assert np.all(areas >= values.min(axis=1) - 1e-9)
-    assert np.all(areas <= values.max(axis=1) + 1e-9)
     dense = np.linspace(STEPS[0], STEPS[-1], 5001)
     assert areas == pytest.approx(align_curves(values, STEPS, dense).mean(axis=1), abs=0.01)
     assert area_under_curve(values, np.tile(STEPS, (3, 1)) + 5.0) == pytest.approx(areas)
@@ -61,14 +53,15 @@ def test_curves_are_read_off_at_common_steps_and_not_beyond():
         align_curves(own, own, np.array([10_000.0, 20_000.0]))
 
 
-@pytest.mark.parametrize("statistic", [mean, median, iqm, partial(optimality_gap, gamma=0.7)])
 @pytest.mark.parametrize("method", ["percentile", "expanded"])
-def test_a_band_is_the_interval_of_every_point(curves, statistic, method):
-    band = curve_interval(curves, statistic, method=method, reps=500, seed=2)
-    for point in range(4):
-        alone = bootstrap_interval(curves[:, :, point], statistic, method=method, reps=500, seed=2)
-        assert band.estimate[point] == alone.estimate
-        assert (band.low[point], band.high[point]) == pytest.approx((alone.low, alone.high))
+def test_a_band_is_the_interval_of_every_point(curves, method):
+    options = {"method": method, "reps": 500, "seed": 2}
+    for statistic in (mean, median, iqm, partial(optimality_gap, gamma=0.7)):
+        band = curve_interval(curves, statistic, **options)
+        for point in range(4):
+            alone = bootstrap_interval(curves[:, :, point], statistic, **options)
+            assert band.estimate[point] == alone.estimate
+            assert (band.low[point], band.high[point]) == pytest.approx((alone.low, alone.high))
 
 
 def test_whole_runs_are_resampled(curves):
@@ -87,7 +80,6 @@ def test_steps_to_a_threshold_have_ends_where_evaluations_took_place(curves):
     interval = threshold_interval(curves, STEPS, 0.75, mean, reps=1_000)
     assert {interval.estimate, interval.low, interval.high} <= {*STEPS, np.inf}
     assert interval.low <= interval.estimate <= interval.high
-    assert interval == threshold_interval(curves, STEPS, 0.75, mean, reps=1_000)
     assert interval != threshold_interval(curves, STEPS, 1.0, mean, reps=1_000)
     never = threshold_interval(curves, STEPS, 99.0, reps=100)
     assert (never.estimate, never.low, never.high) == (np.inf, np.inf, np.inf)
@@ -103,8 +95,7 @@ def test_all_questions_about_a_curve_share_one_draw(curves):
     options = {"reps": 400, "seed": 3}
     for statistic in (iqm, half, mean, optimality_gap):
         band, alone = drawn.band(statistic), curve_interval(curves, statistic, **options)
-        assert np.array_equal(band.low, alone.low)
-        assert np.array_equal(band.high, alone.high)
+        assert np.array_equal([band.low, band.high], [alone.low, alone.high])
         area = drawn.area(STEPS, statistic, method="expanded")
         assert area == area_interval(curves, STEPS, statistic, method="expanded", **options)
         reached = drawn.threshold(STEPS, 0.6, statistic)

@@ -55,15 +55,13 @@ def test_identical_matrices_are_resampled_independently():
     assert ranking.shares[:, 0] == pytest.approx(np.full(3, 1 / 3), abs=0.05)
 
 
-@pytest.mark.parametrize(("runs", "tasks"), [(5, 1), (20, 2)])
-def test_equals_are_seldom_told_apart_however_few_their_runs(runs, tasks):
-    rng, trials = np.random.default_rng(0), 150
-    held = 0
+def test_equals_are_seldom_told_apart_however_few_their_runs():
+    rng, trials, held = np.random.default_rng(0), 150, 0
     for seed in range(trials):
-        scores = rng.normal(size=(3, runs, tasks))
+        scores = rng.normal(size=(3, 5, 1))
         ends = rank_intervals(list(scores), mean, reps=300, confidence=0.9, seed=seed).interval
         held += np.all(ends.low == 1) and np.all(ends.high == 3)
-    assert held / trials > 0.9 - 3 * np.sqrt(0.09 / trials)  # 0.73 without the allowance at (5, 1)
+    assert held / trials > 0.9 - 3 * np.sqrt(0.09 / trials)  # 0.73 without the allowance
 
 
 def test_luck_that_paired_rows_share_does_not_blur_the_ranks():
@@ -99,9 +97,8 @@ def test_few_contestants_and_wrong_directions_are_refused():
         rank_intervals(contestants(1.0), rows="same")
 
 
-@FAST
-@given(arrays(np.float64, (5,), elements=st.floats(-3.0, 3.0)))
-def test_strengths_are_recovered_from_expected_wins(strengths):
+def test_strengths_are_recovered_from_expected_wins():
+    strengths = np.array([-2.5, 0.0, 0.3, 0.3, 1.9])
     wins = 100.0 / (1.0 + np.exp(strengths[None, :] - strengths[:, None]))
     np.fill_diagonal(wins, 7.0)  # ignored
     estimated = bradley_terry(wins)
@@ -150,15 +147,14 @@ def test_masses_are_stationary_under_the_moran_process():
     assert masses == pytest.approx(stationary(chain), abs=1e-10)
 
 
-@FAST
-@given(GAMES, st.permutations(range(4)), st.sampled_from([0.5, np.inf]))
-def test_masses_are_a_distribution_that_follows_the_names(payoffs, order, alpha):
+@pytest.mark.parametrize("alpha", [0.5, np.inf])
+def test_masses_are_a_distribution_that_follows_the_names(alpha):
+    payoffs, order = np.random.default_rng(6).uniform(-5.0, 5.0, (4, 4)), [2, 0, 3, 1]
     masses = alpha_rank(payoffs, alpha=alpha)
     assert np.all(masses >= 0.0)
     assert masses.sum() == pytest.approx(1.0)
-    assert alpha_rank(payoffs[np.ix_(order, order)], alpha=alpha) == pytest.approx(
-        masses[list(order)], abs=1e-6
-    )
+    renamed = alpha_rank(payoffs[np.ix_(order, order)], alpha=alpha)
+    assert renamed == pytest.approx(masses[order], abs=1e-6)
 
 
 TINY = 2.0**-22  # a game in which the solver sees no equilibrium within its tolerance

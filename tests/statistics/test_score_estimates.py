@@ -1,6 +1,3 @@
-import itertools
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -74,68 +71,17 @@ def test_normalised_matrices_of_the_published_pipeline(golden):
             assert normalised == pytest.approx(np.array(wanted)[:, column], abs=1e-9)
 
 
-def test_bounds_taken_from_the_algorithms_move_old_scores_as_recorded(golden):
-    recorded = golden("marl_eval_pipeline")
-    moved = []
-    for name, algorithms in recorded["raw"]["Coop"].items():
-        low, high = recorded["true_min_max"][name]
-        # The newcomer has three times the returns of the first algorithm, all of them positive.
-        returns = [step["return"] for run in algorithms["IPPO"].values() for step in run.values()]
-        top = max(high, 3.0 * max(itertools.chain(*returns)))
-        for runs in algorithms.values():
-            values = [run["absolute_metrics"]["return"] for run in runs.values()]
-            before, after = (normalise(values, low, end, epsilon=1e-6) for end in (high, top))
-            moved.append((before.mean(), after.mean()))
-    means = np.array(moved).reshape(-1, 3, 2).mean(axis=0).T  # tasks, algorithms, before and after
-    for mean_scores, when in zip(means, ("before", "after"), strict=True):
-        wanted = [recorded["rescaling_effect"][when][name] for name in ("ippo", "mappo", "qmix")]
-        assert mean_scores == pytest.approx(wanted, abs=1e-9)
-
-
 @FAST
 @given(MATRICES)
 def test_iqm_has_the_bits_of_the_trimmed_mean(scores):
     assert iqm(scores) == stats.trim_mean(scores, 0.25, axis=None)
 
 
-@FAST
-@given(MATRICES, st.randoms(use_true_random=False))
-def test_estimates_stay_between_the_extremes_and_ignore_the_order_of_runs(scores, random):
-    shuffled = np.array([random.sample(list(c), len(c)) for c in scores.T]).T
-    for estimate in (mean, median, iqm):
-        value = estimate(scores)
-        slack = 1e-9 * max(1.0, np.abs(scores).max())
-        assert scores.min() - slack <= value <= scores.max() + slack
-        assert estimate(shuffled) == pytest.approx(value, abs=slack)
-        assert estimate(scores[:, ::-1]) == pytest.approx(value, abs=slack)
-
-
-@FAST
-@given(MATRICES, MATRICES)
-def test_probability_of_improvement_is_a_share_and_antisymmetric(x, y):
-    width = min(x.shape[1], y.shape[1])
-    x, y = x[:, :width], y[:, :width]
-    p = probability_of_improvement(x, y)
-    assert 0.0 <= p <= 1.0
-    assert p + probability_of_improvement(y, x) == pytest.approx(1.0, abs=1e-12)
-    assert probability_of_improvement(x, x) == pytest.approx(0.5, abs=1e-12)
-    rising = partial(np.interp, xp=[-1e6, 1e6], fp=[-1.0, 1.0])
-    assert probability_of_improvement(x, np.full_like(x, 2e6)) == 0.0
-    assert probability_of_improvement(rising(x) * 2, rising(x) * 2) == pytest.approx(0.5)
-
-
-@FAST
-@given(MATRICES, arrays(np.float64, st.integers(1, 6), elements=FINITE))
-def test_profiles_fall_and_count_strictly(scores, taus):
-    taus = np.sort(taus)
-    for kind in ("run", "average"):
-        profile = performance_profile(scores, taus, kind=kind)
-        assert np.all(np.diff(profile) <= 0.0)
-        assert np.all((profile >= 0.0) & (profile <= 1.0))
-    assert performance_profile(scores, [scores.max()])[0] == 0.0
-    assert performance_profile(scores, taus) == pytest.approx(
-        [(scores > tau).mean() for tau in taus]
-    )
+def test_profiles_count_strictly():
+    scores = [[0.0, 1.0], [1.0, 2.0]]  # averages of runs: 0.5, 1.5
+    assert performance_profile(scores, [0.0, 1.0, 2.0]).tolist() == [0.75, 0.25, 0.0]
+    average = performance_profile(scores, [0.5, 1.5], kind="average")
+    assert average.tolist() == [0.5, 0.0]
 
 
 def test_unequal_run_counts_weigh_tasks_equally_except_where_cells_are_pooled():
@@ -155,22 +101,21 @@ def test_arrays_in_a_list_are_tasks_and_lists_in_a_list_are_rows():
 
 
 def test_one_dimension_is_one_task():
-    assert mean([1.0, 2.0, 6.0]) == 3.0
-    assert mean([[1.0, 2.0, 6.0]]) == 3.0
+    assert mean([1.0, 2.0, 6.0]) == mean([[1.0, 2.0, 6.0]]) == 3.0
     assert median([[1.0, 2.0, 6.0]]) == 2.0
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(
     "call", [mean, median, iqm, optimality_gap, lambda s: performance_profile(s, [0.5])]
 )
-def test_missing_scores_are_refused_and_named(call, bad):
+def test_missing_scores_are_refused_and_named(call):
     scores = np.zeros((5, 3))
-    scores[2, 1] = bad
-    with pytest.raises(ValueError, match="run 2, task 1"):
-        call(scores)
-    with pytest.raises(ValueError, match=r"task 1.*position 2"):
-        call([np.zeros(4), scores[:, 1]])
+    for bad in (np.nan, -np.inf):
+        scores[2, 1] = bad
+        with pytest.raises(ValueError, match="run 2, task 1"):
+            call(scores)
+        with pytest.raises(ValueError, match=r"task 1.*position 2"):
+            call([np.zeros(4), scores[:, 1]])
 
 
 def test_the_recorded_missing_score_is_refused_and_can_be_dropped(golden):

@@ -1,12 +1,7 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from coopbench.statistics import equality, gini, jain, mixed_signs, nash_welfare
-
-AMOUNTS = arrays(np.float64, st.integers(1, 8), elements=st.floats(0.0, 1e6, width=32))
 
 
 def test_indices_match_the_recorded_ones(golden):
@@ -23,31 +18,10 @@ def test_indices_match_the_recorded_ones(golden):
         assert values == pytest.approx(wanted, abs=1e-12, nan_ok=True), case["name"]
 
 
-@settings(deadline=None, max_examples=80)
-@given(AMOUNTS, st.floats(0.01, 100.0), st.randoms(use_true_random=False))
-def test_bounds_scale_and_order(amounts, scale, random):
-    n = amounts.size
-    shuffled = np.array(random.sample(list(amounts), n))
-    for index, low, high in ((jain, 1.0 / n, 1.0), (gini, 0.0, 1.0 - 1.0 / n)):
-        value = index(amounts)
-        if index is gini and not amounts.any():
-            assert np.isnan(value)
-            assert not mixed_signs(amounts)
-            continue
-        assert low - 1e-12 <= value <= high + 1e-12
-        assert index(scale * amounts) == pytest.approx(value, abs=1e-9)
-        assert index(shuffled) == pytest.approx(value, abs=1e-9)
-
-
 @pytest.mark.parametrize("unit", [1e-250, 1.0, 1e250])
 def test_the_unit_does_not_matter(unit):
     assert jain(unit * np.array([3.0, 1.0])) == pytest.approx(0.8)
     assert gini(unit * np.array([3.0, 1.0])) == pytest.approx(0.25)
-
-
-def test_pairs_of_all_agents_give_the_same_gini():
-    x = np.random.default_rng(0).exponential(size=9)
-    assert gini(x) == pytest.approx(np.abs(x[:, None] - x).sum() / (2 * x.size * x.sum()))
 
 
 @pytest.mark.parametrize("index", [jain, gini, equality])
