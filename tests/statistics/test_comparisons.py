@@ -30,6 +30,7 @@ from coopbench.statistics import (
 )
 
 FAST = settings(deadline=None, max_examples=40)
+FLAT, ONES = [3.0] * 3, [1.0] * 3
 SAMPLES = st.lists(st.floats(-100, 100, width=32), min_size=2, max_size=12)
 TWO_SAMPLE = (welch, student, mann_whitney, brunner_munzel, kolmogorov_smirnov, permutation_test)
 PAIRED = (paired_t, wilcoxon, sign_flip)
@@ -220,11 +221,10 @@ def test_sign_flips_equal_the_enumeration_and_large_samples_approach_it():
 def test_random_permutations_approach_the_exact_share_and_follow_the_seed():
     rng = np.random.default_rng(1)
     a, b = rng.normal(0.4, 1.0, 30), rng.normal(size=30)
-    comparison = permutation_test(a, b, reps=4000, seed=1)
-    assert comparison.method == "permutation random"
-    assert repr(comparison) == repr(permutation_test(a, b, reps=4000, seed=1))  # nan is not nan
-    assert comparison.p_value == pytest.approx(welch(a, b).p_value, abs=0.03)
-    assert comparison.p_value != permutation_test(a, b, reps=4000, seed=2).p_value
+    one, again, other = (permutation_test(a, b, reps=4000, seed=seed) for seed in (1, 1, 2))
+    assert one.method == "permutation random"
+    assert one.p_value == again.p_value != other.p_value
+    assert one.p_value == pytest.approx(welch(a, b).p_value, abs=0.03)
 
 
 def test_the_signed_rank_interval_inverts_the_test():
@@ -244,16 +244,13 @@ def test_the_signed_rank_interval_inverts_the_test():
 def test_samples_without_any_variation_have_no_p_value(test):
     assert not test(*HAND).degenerate
     if test is kolmogorov_smirnov:  # a distance needs no variance
-        assert test([3.0] * 3, [3.0] * 3).p_value == 1.0
+        assert test(FLAT, FLAT).p_value == 1.0
     else:
-        assert is_undefined(test([3.0] * 3, [3.0] * 3))
-
-
-@pytest.mark.parametrize("test", [welch, student, brunner_munzel])
-def test_a_difference_without_variance_is_not_certain(test):
-    comparison = test([3.0] * 3, [1.0] * 3)
-    assert is_undefined(comparison)
-    assert comparison.estimate in (2.0, 1.0)  # the difference of means, or the chance to win
+        assert is_undefined(test(FLAT, FLAT))
+    if test in (welch, student, brunner_munzel):  # a difference without variance is not certain
+        comparison = test(FLAT, ONES)
+        assert is_undefined(comparison)
+        assert comparison.estimate in (2.0, 1.0)  # the difference of means, or the chance to win
 
 
 @pytest.mark.parametrize("test", PAIRED)
@@ -262,27 +259,22 @@ def test_pairs_without_difference_have_no_p_value(test):
     assert test(HAND[0], np.add(HAND[0], 1.0)).degenerate == (test is paired_t)
 
 
-def test_one_run_has_no_p_value():
+def test_one_run_and_groups_without_variation_have_no_p_value():
     for test in (welch, brunner_munzel):
         assert is_undefined(test([2.0], HAND[0]))
-    assert is_undefined(paired_t([2.0], [1.0]))
-    assert is_undefined(student([2.0], [1.0]))
-    assert np.isnan(cohens_d([2.0], HAND[0]))
-    assert np.isnan(hedges_g([2.0], HAND[0]))
-
-
-def test_groups_without_variation_have_no_p_value():
-    flat = [[1.0, 1.0, 1.0]] * 3
+    for test in (paired_t, student):
+        assert is_undefined(test([2.0], [1.0]))
+    for effect in (cohens_d, hedges_g):
+        assert np.isnan(effect([2.0], HAND[0]))
     for test in (anova, alexander_govern, kruskal, friedman):
-        assert is_undefined(test(flat))
+        assert is_undefined(test([ONES] * 3))
     assert is_undefined(anova([[1.0, 1.0], [2.0, 2.0]]))
 
 
 @pytest.mark.parametrize("test", [*TWO_SAMPLE, *PAIRED, cohens_d, hedges_g, a12])
-def test_missing_values_are_refused_and_named(test, golden):
-    case = next(c for c in golden("two_sample")["cases"] if c["name"] == "nan_inside")
+def test_missing_values_are_refused_and_named(test):
     with pytest.raises(ValueError, match="a has nan at position 2"):
-        test(case["a"], case["b"])
+        test([1.0, 2.0, np.nan], HAND[0][:3])
     with pytest.raises(ValueError, match="b has inf at position 0"):
         test([1.0, 2.0], [np.inf, 3.0])
 
@@ -309,13 +301,10 @@ def test_exchanging_the_samples_mirrors_the_answer(a, b):
         one, other = test(a, b), test(b, a)
         assert one.degenerate == other.degenerate
         if one.degenerate:
-            assert np.isnan(one.p_value)
             continue
-        assert 0.0 <= one.p_value <= 1.0
         assert one.p_value == pytest.approx(other.p_value, rel=1e-6, abs=1e-12)
         less = test(b, a, alternative="less").p_value
         assert test(a, b, alternative="greater").p_value == pytest.approx(less, rel=1e-6, abs=1e-12)
         if one.interval is not None:
             assert one.interval.low <= one.estimate <= one.interval.high
     assert cliffs_delta(a, b) == pytest.approx(-cliffs_delta(b, a), abs=1e-12)
-    assert -1.0 <= cliffs_delta(a, b) <= 1.0

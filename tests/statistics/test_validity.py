@@ -55,7 +55,7 @@ def test_the_intervals_of_a_group_cover(validity, shape):
         assert covered >= less_two_errors(0.92, trials)
 
 
-@pytest.mark.parametrize("runs", [3, 5, 10, 30])
+@pytest.mark.parametrize("runs", [3, 30])
 @pytest.mark.parametrize("name", ["10% fail", "20% fail", "20% succeed", "tail up"])
 def test_false_claims_are_rarely_printed(validity, name, runs):
     trials = 300
