@@ -432,6 +432,8 @@ class Work:
 def run(entries: Sequence[Mutant], stages: Sequence[str], workers: int) -> dict[str, Outcome]:
     """Try mutants; return all outcomes. An interruption keeps those that are there."""
     stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):  # also behind a shell's "&", which ignores one
+        signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies = [Copy(Path(folder).resolve() / str(number)) for number in range(workers)]
         copies[0].make()
