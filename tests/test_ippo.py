@@ -1,13 +1,13 @@
-"""PPO: known values and optima, the same bits again, and what it must not learn from."""
+"""PPO: known values and optima, and what it must not learn from."""
 
 import numpy as np
 import pytest
 import toy_echo
 import toy_meeting
 import toy_team
+from team_training import PENNIES, TEAM, known, played, same, trained
 
 from coopbench.baselines import train_ippo
-from coopbench.baselines.game import Game
 from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
 from coopbench.baselines.learners.ippo import IPPO, Params
 from coopbench.baselines.learners.row_learner import RewardScale
@@ -15,60 +15,23 @@ from coopbench.baselines.learners.torch_tools import layer_sizes
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
-from coopbench_envs import Engine, registration
+from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("stable_baselines3")
-
-ECHO, MEETING, PENNIES = "test/Echo-v0", "test/Meeting-v0", "test/Pennies-v0"
-BOTH = ("ippo", "ippo_shared")
+ECHO, MEETING = toy_echo.SPEC.id, toy_meeting.SPEC.id
 SMALL = {"lanes": 16, "rollout": 128, "batch_size": 64, "epochs": 2, "layers": "16"}
 QUICK = {"lanes": 32, "rollout": 512, "batch_size": 256, "epochs": 5, "layers": "32"}
 QUICK |= {"learning_rate": 5e-3, "entropy": 0.0}
+FALL = {"rule": toy_team.FALL, "horizon": 3}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _toys():
-    """Make the toys known to the tests of this file alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        for toy in (toy_echo, toy_meeting, toy_team):
-            patch.setitem(registration._modules, toy.SPEC.id, toy.__name__)
-            patch.setitem(registration._specs, toy.SPEC.id, toy.SPEC)
-        yield
-
-
-def test_what_is_not_seen_any_more_needs_a_history():
-    game = {"horizon": 10, "memory": True, "late": True}
-    settings = QUICK | {"learning_rate": 1e-2}
-
-    def reached(history):
-        learner = make_learner("ippo", ECHO, game, 0, gamma=0.0, history=history, **settings)
-        learner.learn(30_000)
-        return _played(learner.policy(), ECHO, 64, **game)
-
-    assert reached(1) == pytest.approx(-2.5, abs=0.2)  # 1/2 is the best guess at every step
-    assert reached(2) == pytest.approx(-0.5, abs=0.2)  # the first step remains a guess
-
-
-def _played(policy, env_id, lanes=8, **parameters):
-    """Mean return of an agent, over episodes of seeds that no training has."""
-    engine, seeds = Engine(env_id, lanes, **parameters), np.arange(lanes, dtype=np.uint64)
-    engine.reset(seeds)
-    memory = policy.initial(Game.of(engine), seeds)
-    while not engine.control.done.all():
-        masks = engine.control.masks != 0 if engine.discrete else None
-        actions, memory = policy.act(engine.control.obs, memory, masks)
-        engine.step(actions, DISABLED)
-    return engine.control.returns.mean()
-
-
-def _same(a, b):
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+_toys = known(toy_echo, toy_meeting, toy_team)
 
 
 def _constant_values(learner, value):
     """Make the estimates of all models a constant."""
+    import torch
+
     for model in learner._models:
         torch.nn.init.zeros_(model.policy.value_net.weight)
         torch.nn.init.constant_(model.policy.value_net.bias, value)
@@ -186,49 +149,24 @@ def test_the_last_observation_is_judged_not_the_first_of_the_next_episode(monkey
     np.testing.assert_allclose(learner._rollouts[0].rewards[2], expected)
 
 
-@pytest.mark.parametrize("last", [0, 5])
-def test_values_learned_for_rewards_of_one(last):
-    """Forever: 1 / (1 - 0.9). Five steps, without seeing which: the mean of their finite sums."""
-    game = {"weight": 0.0, "base": 1.0, "horizon": 50 if last else 5, "last": last}
-    # A rollout of 15 steps holds whole episodes: nothing but rewards enters the finite sums.
-    settings = QUICK | {"learning_rate": 1e-2, "rollout": 480, "batch_size": 240}
-    learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=1.0, **settings)
-    learner.learn(50 * 480)
-    values = learner._models[0].policy.predict_values(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
-    finite = np.mean([sum(0.9**k for k in range(left)) for left in range(1, 6)])
-    np.testing.assert_allclose(values.detach().numpy(), finite if last else 10.0, rtol=0.03)
-
-
-def test_the_best_action_of_a_game_of_one_step_is_found():
-    learner = make_learner("ippo", ECHO, {"target": 0.3}, 0, **QUICK)
-    learner.learn(20_000)
-    engine = Engine(ECHO, 1, target=0.3)
-    engine.reset(np.zeros(1))
-    policy = learner.policy()
-    game = Game.of(engine)
-    actions, _ = policy.act(engine.control.obs, policy.initial(game, np.zeros(1)), None)
-    assert actions[0, 0, 0] == pytest.approx(1.5, abs=0.1)  # 0.3 of [0, 5]
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_two_learn_to_meet_at_the_best_place(name):
-    learner = make_learner(name, MEETING, {}, 0, **QUICK | {"entropy": 0.02})
-    before = _played(learner.policy(), MEETING)
-    report = learner.learn(10_000)
-    assert before < 3.0
-    assert _played(learner.policy(), MEETING) > 3.5  # of 1 in each of four steps; 2.4 at the next
-    assert report["episode_length"] == 4.0
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_what_the_partner_did_is_used(name):
-    """A constant gets -1/4 per step at best, and who repeats the partner's action gets 0."""
-    game = {"memory": True, "horizon": 10, "num_agents": 2}
-    constant = np.array([-np.mean((x - np.array([0.0, 1.0])) ** 2) for x in np.linspace(0, 1, 11)])
-    assert constant.max() == -0.25
-    learner = make_learner(name, ECHO, game, 0, gamma=0.5, **QUICK | {"learning_rate": 1e-2})
-    learner.learn(8_000)
-    assert _played(learner.policy(), ECHO, 64, **game) / 10 > -0.01
+def test_a_minibatch_holds_rows_of_the_living_with_gains_in_units_of_its_own(torch):
+    """Rows of the fallen teach the critic alone: their advantages are 0."""
+    learner = trained("ippo", 512, env=TEAM, quick=QUICK, **FALL)
+    rollout = learner._rollouts[1]
+    rollout.advantages = torch.randn(rollout.advantages.shape)
+    rollout.targets = torch.arange(rollout.targets.numel(), dtype=torch.float32)
+    seen, sizes = [], []
+    for part in rollout.get(100):
+        rows = part.returns.long()
+        valid, raw = rollout.valid.flatten()[rows], rollout.advantages.flatten()[rows]
+        expected = (raw - raw[valid].mean()) / raw[valid].std() * valid
+        torch.testing.assert_close(part.advantages, expected, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(part.old_log_prob, rollout.log_probs.flatten()[rows])
+        torch.testing.assert_close(part.observations[0], rollout.inputs.flatten(0, 1)[rows])
+        seen += rows.tolist()
+        sizes.append(len(rows))
+    assert sorted(seen) == rollout.taught.flatten().nonzero().flatten().tolist()
+    assert set(sizes) <= {85, 86}
 
 
 def test_a_scaled_learner_copes_with_features_of_a_hundred():
@@ -272,41 +210,33 @@ def _disturbed(learner, living):
     return count
 
 
-@pytest.mark.parametrize("name", BOTH)
-def test_nothing_is_learned_from_the_dead(name):
+def test_nothing_is_learned_from_the_dead():
     settings = SMALL | {"scale_rewards": True}
     states = {}
     for case in ("plain", "dead", "living"):
-        learner = make_learner(name, PENNIES, {}, 4, **settings)
+        learner = make_learner("ippo_shared", PENNIES, {}, 4, **settings)
         count = [1] if case == "plain" else _disturbed(learner, case == "living")
-        learner.learn(3 * 128)
+        learner.learn(2 * 128)
         saved = learner.save()
         states[case] = {k: v for k, v in saved.items() if k.startswith(("model", "optimiser"))}
         assert count[0] > 0
-    assert _same(states["plain"], states["dead"])
-    assert not _same(states["plain"], states["living"])
+    assert same(states["plain"], states["dead"])
+    assert not same(states["plain"], states["living"])
 
 
-def test_the_critic_knows_what_the_team_earns_after_a_member_has_fallen():
-    """Member 1 falls after its first step; if that was choice 1, the last step pays 1."""
-    game = {"rule": toy_team.FALL, "horizon": 3}
-    learner = make_learner("ippo", toy_team.SPEC.id, game, 0, gamma=0.9, **QUICK)
-    learner.learn(512 * 30)
-    fallen = learner._rollouts[1]
+def test_rows_of_the_fallen_have_one_choice_that_is_certain():
+    learner = trained("ippo", 512, env=TEAM, quick=QUICK, **FALL)
+    whole, fallen = learner._rollouts
     dead = fallen.taught & ~fallen.valid
     assert dead.any()
-    assert not learner._rollouts[0].taught.logical_xor(learner._rollouts[0].valid).any()
-    # The next to last step is worth .9, the last 1; nothing observed tells them apart.
-    assert fallen.estimates[dead].mean() == pytest.approx(0.95, abs=0.1)
+    assert whole.taught.equal(whole.valid)
     assert (fallen.log_probs[dead] == 0.0).all()
     assert (fallen.legal[dead].sum(1) == 1).all()
-    assert (fallen.actions[fallen.valid] == 1).float().mean() > 0.9
 
 
 def test_with_memory_the_critic_alone_learns_from_rows_of_the_fallen():
-    game = {"rule": toy_team.FALL, "horizon": 3}
     memory = {"recurrent": True, "layers": "8x8"}
-    learner = make_learner("ippo", toy_team.SPEC.id, game, 0, **QUICK | memory)
+    learner = make_learner("ippo", TEAM, FALL, 0, **QUICK | memory)
     learner.learn(512)
     whole, fallen = (model.rollout for model in learner._models)
     assert whole.acted.all()
@@ -345,9 +275,8 @@ def test_a_rollout_of_the_dead_alone_is_passed_over(monkeypatch):
     assert all(np.array_equal(before[k], after[k]) for k in before if k.startswith("model"))
 
 
-@pytest.mark.parametrize("name", BOTH)
-def test_an_illegal_choice_is_never_made(name):
-    learner = make_learner(name, PENNIES, {}, 1, **SMALL)
+def test_an_illegal_choice_is_never_made():
+    learner = make_learner("ippo_shared", PENNIES, {}, 1, **SMALL)
     rows, illegal, masked = learner._rows, 0, 0
     step = rows.step
 
@@ -366,16 +295,10 @@ def test_an_illegal_choice_is_never_made(name):
     learner.learn(3 * 128)
     assert masked > 100
     assert illegal == 0
-    policy, engine = learner.policy(), Engine(PENNIES, 32)
-    engine.reset(np.arange(32))
-    memory = policy.initial(Game.of(engine), np.arange(32))
-    while not engine.control.done.all():
-        actions, memory = policy.act(engine.control.obs, memory, engine.control.masks != 0)
-        engine.step(actions, DISABLED)
-        assert engine.control.invalid.sum() == 0
+    played(learner.policy(), 32, PENNIES)
 
 
-def test_probabilities_and_entropy_are_those_of_legal_choices():
+def test_probabilities_and_entropy_are_those_of_legal_choices(torch):
     learner = make_learner("ippo_shared", PENNIES, {}, 0, **SMALL)
     policy = learner._models[0].policy
     inputs = torch.randn(4, learner._rows.inputs, generator=torch.Generator().manual_seed(0))
@@ -396,23 +319,22 @@ def test_probabilities_and_entropy_are_those_of_legal_choices():
 # -- what is left --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize(
-    ("game", "more"),
+    ("name", "game", "more"),
     [
-        ("coopbench/TrustDilemma-v1", {"activation": "relu"}),
-        ("coopbench/TrustDilemma-v1", {"squash": True}),
-        (PENNIES, {}),
+        ("ippo", "coopbench/TrustDilemma-v1", {"activation": "relu"}),
+        ("ippo_shared", "coopbench/TrustDilemma-v1", {"squash": True}),
+        ("ippo", PENNIES, {}),
     ],
 )
-def test_the_policy_does_what_torch_would_do(name, game, more):
+def test_the_policy_does_what_torch_would_do(torch, name, game, more):
     settings = SMALL | {"layers": "16x8", "scale_observations": True} | more
     learner = make_learner(name, game, {}, 0, **settings)
-    learner.learn(512)
+    learner.learn(256)
     policy = learner.policy()
     again = read_policy(policy.pack())
     assert again.facts == policy.facts
-    assert again.facts["steps"] == 512
+    assert again.facts["steps"] == 256
     assert again.hyperparameters["layers"] == "16x8"
     rows = learner._rows
     outputs = again.network.outputs(rows.engine.control.obs)
@@ -487,6 +409,7 @@ def test_the_learning_rate_falls_and_a_large_divergence_ends_an_update():
     assert bound["approx_kl"] < free["approx_kl"]
 
 
+@pytest.mark.slow("thousands of steps")
 def test_the_script_trains_compares_and_saves(tmp_path, capsys):
     for env_id, other in (("TrustDilemma-v1", "best_constant"), (PENNIES, "random")):
         file = tmp_path / "policy.npz"
@@ -499,3 +422,56 @@ def test_the_script_trains_compares_and_saves(tmp_path, capsys):
         assert policy.facts["steps"] == 4096
         evaluation = train_ippo.mean_return(policy, policy.facts["environment"])
         assert f"{evaluation:.2f}" == lines[3].split()[2]
+
+
+# -- known optima --------------------------------------------------------------------------------
+
+
+CONVERGES = pytest.mark.slow("trains until a known answer is reached")
+
+
+@CONVERGES
+@pytest.mark.parametrize("last", [0, 5])
+def test_values_learned_for_rewards_of_one(torch, last):
+    """Forever: 1 / (1 - 0.9). Five steps, without seeing which: the mean of their finite sums."""
+    game = {"weight": 0.0, "base": 1.0, "horizon": 50 if last else 5, "last": last}
+    # A rollout of 15 steps holds whole episodes: nothing but rewards enters the finite sums.
+    settings = QUICK | {"learning_rate": 1e-2, "rollout": 480, "batch_size": 240}
+    learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=1.0, **settings)
+    learner.learn(50 * 480)
+    values = learner._models[0].policy.predict_values(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
+    finite = np.mean([sum(0.9**k for k in range(left)) for left in range(1, 6)])
+    np.testing.assert_allclose(values.detach().numpy(), finite if last else 10.0, rtol=0.03)
+
+
+@CONVERGES
+def test_what_is_not_seen_any_more_needs_a_history():
+    game = {"horizon": 10, "memory": True, "late": True}
+    settings = {"learning_rate": 1e-2, "gamma": 0.0}
+    for history, expected in ((1, -2.5), (2, -0.5)):  # 1/2 at every step, or at the first alone
+        changes = settings | {"history": history}
+        learner = trained("ippo", 30_000, changes=changes, env=ECHO, quick=QUICK, **game)
+        reached, _ = played(learner.policy(), 64, ECHO, **game)
+        assert reached == pytest.approx(expected, abs=0.2)
+
+
+@CONVERGES
+@pytest.mark.parametrize("name", ["ippo", "ippo_shared"])
+def test_two_learn_to_meet_at_the_best_place(name):
+    learner = make_learner(name, MEETING, {}, 0, **QUICK | {"entropy": 0.02})
+    assert played(learner.policy(), env=MEETING)[0] < 3.0
+    report = learner.learn(10_000)
+    reached, _ = played(learner.policy(), env=MEETING)
+    assert reached > 3.5  # of 1 in each of four steps; 2.4 at the next
+    assert report["episode_length"] == 4.0
+
+
+@CONVERGES
+def test_the_critic_knows_what_the_team_earns_after_a_member_has_fallen():
+    """Member 1 falls after its first step; if that was choice 1, the last step pays 1."""
+    learner = trained("ippo", 512 * 30, changes={"gamma": 0.9}, env=TEAM, quick=QUICK, **FALL)
+    fallen = learner._rollouts[1]
+    dead = fallen.taught & ~fallen.valid
+    # The next to last step is worth .9, the last 1; nothing observed tells them apart.
+    assert fallen.estimates[dead].mean() == pytest.approx(0.95, abs=0.1)
+    assert (fallen.actions[fallen.valid] == 1).float().mean() > 0.9

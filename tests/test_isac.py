@@ -1,23 +1,17 @@
-"""SAC: known values and optima, the same bits again, and what it must not remember."""
+"""SAC: what is remembered, known values and optima, and what is refused."""
 
 import numpy as np
 import pytest
 import toy_echo
 import toy_lift
+from team_training import PENNIES, known, played, same
 
-from coopbench.baselines.game import Game
 from coopbench.baselines.learners.isac import ISAC, Params
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
-from coopbench_envs import Engine, registration
-from coopbench_envs.engine import DISABLED
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("stable_baselines3")
-
-ECHO, LIFT, PENNIES = "test/Echo-v0", "test/Lift-v0", "test/Pennies-v0"
-BOTH = ("isac", "isac_shared")
+ECHO, LIFT = toy_echo.SPEC.id, toy_lift.SPEC.id
 SMALL = {"lanes": 4, "warmup": 40, "train_every": 8, "updates": 1, "batch_size": 16}
 SMALL |= {"layers": "16", "buffer_size": 150}
 QUICK = {"lanes": 8, "warmup": 80, "train_every": 16, "updates": 4, "batch_size": 64}
@@ -26,29 +20,7 @@ QUICK |= {"layers": "32", "learning_rate": 1e-2, "tau": 0.05, "gamma": 0.5}
 PLAIN = QUICK | {"entropy": 0.0, "adapt_entropy": False, "scale_rewards": False}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _toys():
-    """Make the toys known to the tests of this file alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        for toy in (toy_echo, toy_lift):
-            patch.setitem(registration._modules, toy.SPEC.id, toy.__name__)
-            patch.setitem(registration._specs, toy.SPEC.id, toy.SPEC)
-        yield
-
-
-def _played(policy, env_id, lanes=4, **parameters):
-    """Mean return of every agent, and the last actions, of seeds that no training has."""
-    engine, seeds = Engine(env_id, lanes, **parameters), np.arange(lanes, dtype=np.uint64)
-    engine.reset(seeds)
-    memory = policy.initial(Game.of(engine), seeds)
-    while not engine.control.done.all():
-        actions, memory = policy.act(engine.control.obs, memory, None)
-        engine.step(actions, DISABLED)
-    return engine.control.returns.mean(axis=0), actions
-
-
-def _same(a, b):
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+_toys = known(toy_echo, toy_lift)
 
 
 def _remembered(learner):
@@ -102,43 +74,10 @@ def test_a_full_memory_forgets_the_oldest():
         np.testing.assert_array_equal(counts, [0] * 22 + [2] + [4] * 37)  # 150 = 2 + 37 * 4
 
 
-@pytest.mark.parametrize("lives", [0, 1])
-def test_the_worth_of_a_state_is_known(lives):
-    """Rewards of 1: forever 1 / (1 - 0.5), as time alone ends an episode; else the only one."""
-    game = {"base": 1.0, "weight": 0.0, "horizon": 1, "last": lives}
-    learner = make_learner("isac", ECHO, game, 0, **PLAIN)
-    learner.learn(1500)
-    inputs = torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
-    worths = learner._models[0].critic(2 * inputs - 1, torch.tensor([[-0.5], [0.0], [0.5]]))
-    for worth in worths:
-        np.testing.assert_allclose(worth.detach().numpy(), 1.0 if lives else 2.0, rtol=0.03)
+# -- what is learned -----------------------------------------------------------------------------
 
 
-# -- known optima --------------------------------------------------------------------------------
-
-
-def test_the_best_action_of_a_game_of_one_step_is_found():
-    learner = make_learner("isac", ECHO, {"target": 0.3}, 0, entropy=0.1, **QUICK)
-    learner.learn(1500)
-    _, actions = _played(learner.policy(), ECHO, target=0.3)
-    np.testing.assert_allclose(actions, 1.5, atol=0.25)  # 0.3 of [0, 5]
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_two_learn_to_lift_together(name):
-    """At random they get 1/2 - 1/6 per step, at best 1; the second has twice the range."""
-    learner = make_learner(name, LIFT, {}, 0, **QUICK)
-    before, _ = _played(learner.policy(), LIFT)
-    report = learner.learn(1200)
-    after, actions = _played(learner.policy(), LIFT)
-    assert (before < 3.5).all()
-    assert (after > 4.5).all()
-    assert (actions[..., 0] > [0.9, 1.8]).all()
-    assert report["episode_length"] == 5.0
-    assert {"actor_loss", "critic_loss", "entropy_coefficient"} < set(report)
-
-
-def test_entropy_is_held_at_what_is_wanted():
+def test_entropy_is_held_at_what_is_wanted(torch):
     """Nothing to earn: the worth of entropy falls from high and rises from low."""
     game = {"weight": 0.0}
     for begin, rises in ((1e-3, True), (10.0, False)):
@@ -159,25 +98,24 @@ def test_the_unit_of_rewards_does_not_matter_if_they_are_scaled():
         models = []
         for worth in (1.0, 2.0**20):
             learner = make_learner("isac", LIFT, {"worth": worth}, 3, scale_rewards=scaled, **SMALL)
-            learner.learn(200)
+            learner.learn(80)
             saved = learner.save()
             models.append({k: saved[k] for k in saved if k.startswith("model")})
-        assert _same(*models) == scaled
+        assert same(*models) == scaled
 
 
 # -- what is left --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BOTH)
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize(("name", "activation"), [("isac", "relu"), ("isac_shared", "tanh")])
 def test_the_policy_does_what_torch_would_do(name, activation):
     settings = SMALL | {"layers": "16x8", "activation": activation, "learning_rate": 0.01}
     learner = make_learner(name, "coopbench/TrustDilemma-v0", {}, 0, **settings)
-    learner.learn(400)
+    learner.learn(120)
     policy = learner.policy()
     again = read_policy(policy.pack())
     assert again.facts == policy.facts
-    assert again.facts["steps"] == 400
+    assert again.facts["steps"] == 120
     assert again.hyperparameters["layers"] == "16x8"
     rows = learner._rows
     outputs = again.network.outputs(rows.engine.control.obs)
@@ -218,7 +156,7 @@ def test_a_state_of_another_shape_is_not_taken_over():
     assert same.save()["steps"] == 0
 
 
-def test_training_that_comes_to_no_numbers_is_reported():
+def test_training_that_comes_to_no_numbers_is_reported(torch):
     # Rewards that are too large for the numbers of a network.
     learner = make_learner("isac", LIFT, {"worth": 1e30}, 0, **SMALL | {"scale_rewards": False})
     with pytest.raises(Diverged, match=r"'isac' on test/Lift-v0 .* step 48: The critic_loss is n"):
@@ -249,3 +187,36 @@ def test_what_makes_no_sense_is_refused():
     for message, change in wrong.items():
         with pytest.raises(ValueError, match=message):
             make_learner("isac", LIFT, {}, 0, **SMALL | change)
+
+
+# -- known optima --------------------------------------------------------------------------------
+
+
+CONVERGES = pytest.mark.slow("trains until a known answer is reached")
+
+
+@CONVERGES
+@pytest.mark.parametrize("lives", [0, 1])
+def test_the_worth_of_a_state_is_known(torch, lives):
+    """Rewards of 1: forever 1 / (1 - 0.5), as time alone ends an episode; else the only one."""
+    game = {"base": 1.0, "weight": 0.0, "horizon": 1, "last": lives}
+    learner = make_learner("isac", ECHO, game, 0, **PLAIN)
+    learner.learn(1500)
+    inputs = torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
+    worths = learner._models[0].critic(2 * inputs - 1, torch.tensor([[-0.5], [0.0], [0.5]]))
+    for worth in worths:
+        np.testing.assert_allclose(worth.detach().numpy(), 1.0 if lives else 2.0, rtol=0.03)
+
+
+@CONVERGES
+@pytest.mark.parametrize("name", ["isac", "isac_shared"])
+def test_two_learn_to_lift_together(name):
+    """At random they get 1/2 - 1/6 per step, at best 1; the second has twice the range."""
+    learner = make_learner(name, LIFT, {}, 0, **QUICK)
+    before, _ = played(learner.policy(), env=LIFT)
+    report = learner.learn(1200)
+    after, actions = played(learner.policy(), env=LIFT)
+    assert before < 3.5
+    assert after > 4.5
+    assert (actions[-1, ..., 0] > [0.9, 1.8]).all()
+    assert report["episode_length"] == 5.0

@@ -16,12 +16,32 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.perceptron import ACTIVATIONS, Network, NetworkPolicy
 from coopbench.baselines.networks.policy import HEADS
+from coopbench.baselines.networks.recurrent import (
+    GRU,
+    LINEAR,
+    Layer,
+    RecurrentNetwork,
+    RecurrentPolicy,
+)
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
-from coopbench_envs.arrays import pack, unpack
-from coopbench_envs.engine import Engine
+from coopbench_envs.arrays import of_weights, pack, unpack
+from coopbench_envs.engine import DISABLED, Engine
 
-TRUST = "coopbench/TrustDilemma-v1"
+TRUST, PENNIES = "coopbench/TrustDilemma-v1", "test/Pennies-v0"
+FACTS = {"environment": TRUST, "learner": "ippo", "seed": 7, "steps": 100}
+
+
+def around(models, agents, features, head, activation, rng):
+    """What networks of both kinds have: one model for all seats with their number, or for each."""
+    return {
+        "seats": np.zeros(agents, np.int64) if models == 1 else np.arange(agents),
+        "centre": rng.normal(size=features).astype(np.float32),
+        "scale": rng.uniform(0.5, 2.0, features).astype(np.float32),
+        "identity": models == 1,
+        "activation": activation,
+        "head": head,
+    }
 
 
 def network(
@@ -36,27 +56,41 @@ def network(
     seed=0,
     spread=1.0,
 ):
-    """A network of random numbers; one model for all seats with their number, or one for each."""
-    rng = np.random.default_rng(seed)
-    models = models or agents
-    identity = models == 1
-    sizes = [features + agents * identity, *hidden, outputs]
+    """A perceptron of random numbers."""
+    rng, models = np.random.default_rng(seed), models or agents
+    sizes = [features + agents * (models == 1), *hidden, outputs]
     pairs = list(itertools.pairwise(sizes))
     return Network(
-        seats=np.zeros(agents, np.int64) if models == 1 else np.arange(agents),
         weights=tuple(rng.normal(0, spread, (models, a, b)).astype(np.float32) for a, b in pairs),
         biases=tuple(rng.normal(0, spread, (models, b)).astype(np.float32) for _, b in pairs),
-        centre=rng.normal(size=features).astype(np.float32),
-        scale=rng.uniform(0.5, 2.0, features).astype(np.float32),
-        identity=identity,
-        activation=activation,
-        head=head,
+        **around(models, agents, features, head, activation, rng),
+    )
+
+
+def recurrent(*, agents=3, features=3, hidden=16, actions=3, models=1, head="argmax", spread=0.3):
+    """A network with memory of random numbers: linear, GRU, linear."""
+    rng = np.random.default_rng(hidden)
+    inputs, gates = features + actions + agents * (models == 1), 3 * hidden
+
+    def layer(kind, *shapes):
+        parts = (rng.normal(0, spread, (models, *s)).astype(np.float32) for s in shapes)
+        return Layer(kind, *parts)
+
+    return RecurrentNetwork(
+        layers=(
+            layer(LINEAR, (inputs, 8), (8,)),
+            layer(GRU, (8, gates), (gates,), (hidden, gates), (gates,)),
+            layer(LINEAR, (hidden, actions), (actions,)),
+        ),
+        last_action=True,
+        **around(models, agents, features, head, "relu", rng),
     )
 
 
 def policy(net=None, env=TRUST, learner="ippo"):
-    facts = {"environment": env, "learner": learner, "seed": 7, "steps": 100}
-    return NetworkPolicy(net or network(), facts | {"hyperparameters": {"gamma": 0.99}})
+    kind = RecurrentPolicy if isinstance(net, RecurrentNetwork) else NetworkPolicy
+    facts = FACTS | {"environment": env, "learner": learner}
+    return kind(net or network(), facts | {"hyperparameters": {"gamma": 0.99}})
 
 
 def textbook(net, observations):
@@ -75,6 +109,9 @@ def textbook(net, observations):
     return np.stack(rows, axis=1)
 
 
+# -- perceptrons ----------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("models", [1, 3])
@@ -89,26 +126,16 @@ def test_outputs_are_those_of_the_textbook(activation, head, models):
     np.testing.assert_allclose(perceptron.outputs(observations), expected, atol=3e-6 * size)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 30.0))
 def test_the_hyperbolic_tangent_is_right_everywhere(seed, spread):
-    squashed = network(hidden=(), outputs=6, head="tanh", seed=seed, spread=spread)
     observations = np.random.default_rng(seed).normal(size=(4, 2, 7)).astype(np.float32)
-    raw = network(hidden=(), outputs=6, head="argmax", seed=seed, spread=spread)
-    inputs = raw.outputs(observations).astype(np.float64)
-    out = squashed.outputs(observations)
-    np.testing.assert_allclose(out, np.tanh(inputs), atol=4e-7)
+    out, raw = (
+        network(hidden=(), outputs=6, head=head, seed=seed, spread=spread).outputs(observations)
+        for head in ("tanh", "argmax")
+    )
+    np.testing.assert_allclose(out, np.tanh(raw.astype(np.float64)), atol=4e-7)
     assert (np.abs(out) <= 1.0).all()
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 12))
-@settings(max_examples=30, deadline=None)
-def test_a_row_does_not_depend_on_those_beside_it(seed, lanes):
-    perceptron = network(hidden=(33, 7), outputs=3)
-    observations = np.random.default_rng(seed).normal(size=(lanes, 2, 7)).astype(np.float32)
-    together = perceptron.outputs(observations)
-    for k in range(lanes):
-        assert np.array_equal(perceptron.outputs(observations[k : k + 1])[0], together[k])
 
 
 def test_actions_cover_the_range_of_each_seat():
@@ -117,20 +144,18 @@ def test_actions_cover_the_range_of_each_seat():
     for bias, share in ((-9.0, 0.0), (0.5, 0.75), (9.0, 1.0)):
         perceptron = network(features=features, hidden=(), spread=0.0)
         perceptron.biases[0][:] = bias
-        actions, _ = policy(perceptron, game.env_id).act(
-            np.zeros((5, 2, features), np.float32),
-            policy(perceptron, game.env_id).initial(game, np.zeros(5, np.uint64)),
-            None,
-        )
+        playing = policy(perceptron, game.env_id)
+        memory = playing.initial(game, np.zeros(5, np.uint64))
+        actions, _ = playing.act(np.zeros((5, 2, features), np.float32), memory, None)
         expected = game.low + share * (game.high - game.low)
         assert np.array_equal(actions, np.broadcast_to(expected, actions.shape))
 
 
 def test_choices_are_legal_whatever_the_network_prefers():
-    engine = Engine("test/Pennies-v0", 64)
+    engine = Engine(PENNIES, 64)
     perceptron = network(agents=3, features=3, hidden=(), outputs=3, head="argmax", spread=0.0)
     perceptron.biases[0][:] = [0.0, 1.0, 2.0]  # flip, else give, else wait
-    player = Player(policy(perceptron, "test/Pennies-v0"), Game.of(engine))
+    player = Player(policy(perceptron, PENNIES), Game.of(engine))
     match, chosen = Match(engine, [player]), set()
     match.begin(np.arange(64, dtype=np.uint64))
     masks = engine.control.masks.astype(np.bool_)
@@ -145,68 +170,255 @@ def test_choices_are_legal_whatever_the_network_prefers():
         player.act(engine.control.obs)
 
 
-def test_files_hold_the_policy_bit_for_bit():
-    before = policy(network(models=1, activation="relu", head="tanh"))
+def test_what_was_seen_before_enters_lane_by_lane():
+    perceptron = dataclasses.replace(network(features=21, hidden=(9,)), history=3)
+    playing, game = policy(perceptron), Game.at(TRUST)
+    seen = np.random.default_rng(3).random((5, 6, 2, 7)).astype(np.float32)  # step, lane
+    begun = np.array([0, 0, 2, 1, 0, 3])  # the step at which a lane's episode begins anew
+    player = Player(playing, game)
+    everywhere = np.ones(6, np.bool_)
+    player.begin(np.arange(6, dtype=np.uint64), np.zeros(6, np.int64), everywhere)
+    for step, observations in enumerate(seen):
+        fresh = (begun == step) & (step > 0)
+        if fresh.any():
+            player.begin(np.arange(6, dtype=np.uint64), np.ones(6, np.int64), fresh)
+        actions = player.act(observations)
+        for lane in range(6):
+            first = begun[lane] if begun[lane] <= step else 0
+            latest = [seen[max(step - back, first), lane] for back in range(3)]
+            expected = textbook(perceptron, np.concatenate(latest, axis=1)[None])[0]
+            np.testing.assert_allclose(actions[lane], (expected + 1) / 2, atol=1e-5)
+    assert read_policy(playing.pack()).network.history == 3
+    assert playing.check(game) is None
+
+
+# -- networks with memory -------------------------------------------------------------------------
+
+
+def by_torch(net, frames, choices):
+    """Outputs (steps, lanes, agents, actions) of the same network by torch's own GRU cell."""
+    import torch
+
+    first, middle, last = net.layers
+    agents = frames.shape[2]
+    columns = []
+    for a, model in enumerate(net.seats):
+        cell = torch.nn.GRUCell(middle.inputs, middle.hidden)
+        cell.weight_ih.data = torch.tensor(middle.weights[model].T)
+        cell.weight_hh.data = torch.tensor(middle.memory_weights[model].T)
+        cell.bias_ih.data = torch.tensor(middle.biases[model])
+        cell.bias_hh.data = torch.tensor(middle.memory_biases[model])
+        hidden, outputs = torch.zeros(frames.shape[1], middle.hidden), []
+        for t, seen in enumerate(frames[:, :, a]):
+            parts = [(seen - net.centre) * net.scale]
+            if net.identity:
+                parts.append(np.tile(np.eye(agents, dtype=np.float32)[a], (len(seen), 1)))
+            parts.append(choices[t - 1][:, a] if t else np.zeros_like(choices[0][:, a]))
+            x = torch.tensor(np.concatenate(parts, axis=1))
+            entered = x @ torch.tensor(first.weights[model]) + torch.tensor(first.biases[model])
+            with torch.no_grad():
+                hidden = cell(torch.relu(entered), hidden)
+                y = hidden @ torch.tensor(last.weights[model]) + torch.tensor(last.biases[model])
+            outputs.append(y.numpy())
+        columns.append(np.stack(outputs))
+    return np.stack(columns, axis=2)
+
+
+def played(net, frames):
+    """Outputs and choices of a network over steps, as a policy plays it."""
+    acting = policy(net, PENNIES)
+    memory = acting.initial(Game.at(PENNIES), np.zeros(frames.shape[1], np.uint64))
+    outputs, choices = [], []
+    for seen in frames:
+        outputs.append(net.step(seen, memory.last, memory.hidden)[0])
+        actions, memory = acting.act(seen, memory, None)
+        choices.append(np.eye(net.actions, dtype=np.float32)[actions])
+    return np.stack(outputs), np.stack(choices)
+
+
+@pytest.mark.parametrize(("models", "hidden", "steps"), [(1, 64, 200), (3, 16, 20)])
+def test_outputs_over_many_steps_are_those_of_torch(torch, models, hidden, steps):
+    net = recurrent(hidden=hidden, models=models)
+    frames = np.random.default_rng(1).normal(0, 2, (steps, 4, 3, 3)).astype(np.float32)
+    outputs, choices = played(net, frames)
+    expected = by_torch(net, frames, choices)
+    assert np.ptp(expected) > 1.0
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+    assert len(np.unique(choices.argmax(axis=-1))) > 1
+
+
+def test_what_is_remembered_is_not_written_to():
+    net = recurrent()
+    hidden, last = np.zeros((2, 3, 16), np.float32), np.zeros((2, 3, 3), np.float32)
+    _, later = net.step(np.ones((2, 3, 3), np.float32), last, hidden)
+    assert not hidden.any()
+    assert later.all()
+    assert (np.abs(later) < 1.0).all()
+
+
+def test_choices_are_legal_and_memory_begins_at_zero():
+    engine, seeds = Engine(PENNIES, 32), np.arange(32, dtype=np.uint64)
+    acting = policy(recurrent(), PENNIES)
+    engine.reset(seeds)
+    memory = acting.initial(Game.of(engine), seeds)
+    assert memory.hidden.shape == (32, 3, 16)
+    assert not memory.hidden.any()
+    assert not memory.last.any()
+    while not engine.control.done.all():
+        masks = engine.control.masks.astype(np.bool_)
+        actions, memory = acting.act(engine.control.obs, memory, masks)
+        assert (memory.last.argmax(axis=2) == actions).all()
+        assert (memory.last.sum(axis=2) == 1.0).all()
+        engine.step(actions, DISABLED)
+    assert not engine.control.invalid.any()
+
+
+def test_numbers_of_an_action_enter_as_they_left_the_network():
+    net, game = recurrent(agents=2, features=7, actions=1, head="tanh"), Game.at(TRUST)
+    acting = policy(net)
+    memory = acting.initial(game, np.zeros(3, np.uint64))
+    seen = np.random.default_rng(4).random((3, 2, 7)).astype(np.float32)
+    actions, after = acting.act(seen, memory, None)
+    outputs, _ = net.step(seen, memory.last, memory.hidden)
+    assert np.array_equal(after.last, outputs)
+    np.testing.assert_allclose(actions, game.low + (outputs + 1) / 2 * (game.high - game.low))
+    with pytest.raises(ValueError, match="environment 'test/Pennies-v0' instead of"):
+        policy(net, PENNIES).check(game)
+
+
+# -- the same bits, and files ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lanes", [1, 7])
+def test_bits_do_not_depend_on_the_lanes_beside(lanes):
+    frames = np.random.default_rng(3).normal(0, 2, (12, 64, 3, 3)).astype(np.float32)
+    few = np.ascontiguousarray(frames[:, :lanes])
+    net = recurrent(hidden=33)
+    assert np.array_equal(played(net, frames)[0][:, :lanes], played(net, few)[0])
+    perceptron = network(agents=3, features=3, hidden=(33, 7), outputs=3)
+    assert np.array_equal(perceptron.outputs(frames[0])[:lanes], perceptron.outputs(few[0]))
+
+
+@pytest.mark.parametrize(
+    ("net", "form"),
+    [
+        (network(models=1, activation="relu", head="tanh"), {"format": 1}),
+        (recurrent(), {"format": 2, "layers": ["linear", "gru", "linear"]}),
+    ],
+)
+def test_files_hold_the_policy_bit_for_bit(net, form):
+    before = policy(net)
     content = before.pack()
     after = read_policy(content)
     assert after.pack() == content
-    assert after.facts == before.facts
-    assert after.hyperparameters == {"gamma": 0.99}
-    observations = np.random.default_rng(2).normal(size=(6, 2, 7)).astype(np.float32)
-    same = after.network.outputs(observations), before.network.outputs(observations)
-    assert np.array_equal(*same)
+    assert (after.facts, after.hyperparameters) == (before.facts, {"gamma": 0.99})
+    header = json.loads(unpack(content)["header"].tobytes())
+    assert header.items() >= form.items()
+    assert ("kind" in header) == (form["format"] == 2)  # the first files named none
 
 
-def broken(**changes):
-    arrays = unpack(policy().pack())
+def broken(before=None, /, **changes):
+    """The file of a policy with some of its header or arrays changed, or without one (None)."""
+    arrays = unpack(policy(before).pack())
     header = json.loads(arrays["header"].tobytes())
     for name, value in changes.items():
+        array = ".".join(name.rsplit("_", 1)) if name[-1].isdigit() else name
         if name in header or name == "more":
             header[name] = value
         elif value is None:
-            del arrays[name.replace("_", ".")]
+            del arrays[array]
         else:
-            arrays[name.replace("_", ".")] = value
+            arrays[array] = value
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    return pack(arrays)
+    return pack(arrays, limit=of_weights)
+
+
+def gated(**changes):
+    return broken(recurrent(features=5, actions=4), **changes)
+
+
+def zeros(*shape):
+    return np.broadcast_to(np.float32(0), shape)
 
 
 def remembering(history):
     """A policy that looks back so far: playing it takes that much memory in every lane."""
-    wide = {"centre": np.zeros(8 * history, np.float32), "scale": np.ones(8 * history, np.float32)}
-    return broken(**wide, weights_0=np.zeros((2, 7 * history, 16), np.float32), history=history)
+    wide = {"centre": zeros(8 * history), "scale": np.ones(8 * history, np.float32)}
+    return broken(**wide, weights_0=zeros(2, 7 * history, 16), history=history)
 
 
-def empty(models):
-    """A policy with so many models that hold nothing."""
-    none = {"weights_0": (models, 7, 0), "biases_0": (models, 0)}
-    return broken(**{name: np.broadcast_to(np.float32(0), s) for name, s in none.items()})
+def wide(hidden):
+    """A GRU of many numbers that are all zero, which packs into a small file."""
+    gates = {"weights_0": (12, 3 * hidden), "memory_weights_0": (1, 3 * hidden)}
+    gates |= {"biases_0": (3 * hidden,), "memory_biases_0": (3 * hidden,)}
+    gates |= {"weights_1": (hidden, 4), "biases_1": (4,)}
+    absent = dict.fromkeys(("weights_2", "biases_2", "memory_weights_1", "memory_biases_1"))
+    arrays = {name: zeros(1, *shape) for name, shape in gates.items()}
+    return gated(layers=["gru", "linear"], **arrays, **absent)
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"nothing", "not a zip file"),
-        (pack({"weights.0": np.zeros(3)}), "not a policy"),
-        (broken(format=2), "it has the format '2'; this version reads 1"),
-        (broken(more=1), "it states"),
-        (broken(hyperparameters=[]), "it states"),
-        (broken(activation="exec"), "do not fit together"),
-        (broken(biases_1=None), "not a policy"),
-        (broken(weights_1=np.zeros((2, 3, 5), np.float32)), "do not fit together"),
-        (broken(weights_0=np.full((2, 7, 16), np.nan, np.float32)), "weights of layer 0 .* finite"),
-        (broken(biases_0=np.zeros((2, 16))), "biases of layer 0 .* float32; given float64"),
-        (broken(seats=np.array([0, 2])), "do not fit together"),
-        (broken(scale=np.ones(8, np.float32)), "do not fit together"),
-        (broken(history=float("inf")), "not a policy"),
-        (broken(history=3), "do not fit together"),
-        (remembering(65), "do not fit together"),
-        (empty(10**12), "do not fit together"),
-    ],
-)
-def test_files_of_strangers_are_refused(content, words):
-    with pytest.raises(ValueError, match=words):
-        read_policy(content)
+NAN = np.full((2, 7, 16), np.nan, np.float32)
+INFINITE = np.full((1, 48), np.inf, np.float32)
+REFUSED = {
+    "not a zip file": (b"nothing",),
+    "not a policy": (
+        pack({"weights.0": np.zeros(3)}),
+        broken(biases_1=None),
+        broken(history=np.inf),
+    ),
+    "it has the format '2'; this version reads 1": (broken(format=2),),
+    "it has the format '1'; this version reads 2": (gated(format=1),),
+    "this version reads 1": (gated(kind="perceptron"),),
+    "it states": (broken(more=1), broken(hyperparameters=[]), gated(more=1)),
+    "its layers are": (
+        gated(layers=["linear", "lstm", "linear"]),
+        gated(layers="gru"),
+        gated(layers=[["gru"]]),
+    ),
+    "it holds the arrays": (
+        gated(layers=["linear", "linear", "linear"]),
+        gated(layers=["linear", "gru"]),
+        gated(layers=[]),
+        gated(memory_weights_1=None),
+        gated(extra=np.zeros(1)),
+    ),
+    "do not fit together": (
+        broken(activation="exec"),
+        broken(weights_1=zeros(2, 3, 5)),
+        broken(seats=np.array([0, 2])),
+        broken(scale=np.ones(8, np.float32)),
+        broken(history=3),
+        remembering(65),
+        broken(weights_0=zeros(10**12, 7, 0), biases_0=zeros(10**12, 0)),
+        gated(activation="exec"),
+        gated(memory_weights_1=zeros(1, 16, 47)),
+        gated(memory_weights_1=zeros(1, 15, 48)),
+        gated(memory_biases_1=zeros(1, 49)),
+        gated(weights_1=zeros(1, 8, 47)),
+        gated(weights_1=zeros(8, 48)),
+        gated(weights_0=zeros(12, 8)),
+        gated(weights_2=zeros(16)),
+        gated(weights_2=zeros(1, 16, 0), biases_2=zeros(1, 0)),
+        gated(identity=False),
+        gated(last_action=False),
+        gated(seats=np.array([0, 1, 0])),
+        gated(seats=np.array([0, -1, 0])),
+        gated(centre=zeros(6)),
+        gated(centre=zeros(1, 5), scale=zeros(1, 5)),
+        wide(4100),
+    ),
+    "weights of layer 0 .* finite": (broken(weights_0=NAN),),
+    "memory_biases of layer 1 .* finite": (gated(memory_biases_1=INFINITE),),
+    "biases of layer 0 .* float32; given float64": (broken(biases_0=np.zeros((2, 16))),),
+    "memory_weights .* float32; given float64": (gated(memory_weights_1=np.zeros((1, 16, 48))),),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_files_of_strangers_are_refused(words):
+    for content in REFUSED[words]:
+        with pytest.raises(ValueError, match=words):
+            read_policy(content)
 
 
 @pytest.fixture
@@ -221,8 +433,7 @@ def test_a_folder_is_a_policy(ippo, tmp_path):
     place.mkdir()
     (place / "policy.npz").write_bytes(policy().pack())
     game = Game.at(TRUST, horizon=5)
-    loaded = make_policy(f"ippo:{place}", game)
-    assert loaded.pack() == policy().pack()
+    assert make_policy(f"ippo:{place}", game).pack() == policy().pack()
     assert Player(f"ippo:{place}", game).label == f"ippo:{place}"
 
 
@@ -244,27 +455,3 @@ def test_folders_that_are_no_policy(ippo, tmp_path):
     (run / "policy.npz").write_bytes(policy().pack())
     with pytest.raises(ValueError, match="features 7 instead of 11, actions 1 instead of 2"):
         make_policy(f"ippo:{run}", Game.at("coopbench/PartnerHoldUp-v1"))
-
-
-def test_what_was_seen_before_enters_lane_by_lane():
-    perceptron = network(features=21, hidden=(9,))
-    perceptron = dataclasses.replace(perceptron, history=3)
-    playing = policy(perceptron)
-    game = Game.at(TRUST)
-    seen = np.random.default_rng(3).random((5, 6, 2, 7)).astype(np.float32)  # step, lane
-    begun = np.array([0, 0, 2, 1, 0, 3])  # the step at which a lane's episode begins anew
-    player = Player(playing, game)
-    everywhere = np.ones(6, np.bool_)
-    player.begin(np.arange(6, dtype=np.uint64), np.zeros(6, np.int64), everywhere)
-    for step, observations in enumerate(seen):
-        fresh = (begun == step) & (step > 0)
-        if fresh.any():
-            player.begin(np.arange(6, dtype=np.uint64), np.ones(6, np.int64), fresh)
-        actions = player.act(observations)
-        for lane in range(6):
-            first = begun[lane] if begun[lane] <= step else 0
-            latest = [seen[max(step - back, first), lane] for back in range(3)]
-            expected = textbook(perceptron, np.concatenate(latest, axis=1)[None])[0]
-            np.testing.assert_allclose(actions[lane], (expected + 1) / 2, atol=1e-5)
-    assert read_policy(playing.pack()).network.history == 3
-    assert playing.check(game) is None

@@ -19,13 +19,11 @@ from coopbench.baselines.networks.policy import (
     check_game,
     content_of,
 )
-from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError
 from coopbench.results import store
 from coopbench_envs.arrays import pack, unpack
-from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import between
 
 TRUST = "coopbench/TrustDilemma-v1"
@@ -142,27 +140,6 @@ def changed(**changes):
     return pack(arrays)
 
 
-def test_what_was_seen_before_decides_and_lanes_do_not_matter():
-    """The hidden state is kept from step to step, and lane by lane."""
-    engine = Engine(TRUST, 3, horizon=6)
-    engine.reset(np.arange(3, dtype=np.uint64))
-    player = Player(learned(), Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(3, np.bool_))
-    hidden = np.zeros((3, 2), np.float32)
-    weights = np.full(engine.control.obs.shape[2], 0.3, np.float32)
-    for step in range(4):
-        if step == 2:  # one lane begins anew
-            fresh = np.array([False, True, False])
-            player.begin(engine.control.seed, engine.control.episode, fresh)
-            hidden[1] = 0.0
-        hidden = 0.5 * hidden + (engine.control.obs * weights).sum(axis=2)
-        actions = player.act(engine.control.obs, engine.view(), engine.control.masks)
-        low, high = engine.action_bounds()
-        expected = low + (np.clip(hidden, -1, 1)[:, :, None] + 1) / 2 * (high - low)
-        np.testing.assert_allclose(actions, expected, rtol=1e-5)
-        engine.step(actions, DISABLED)
-
-
 def test_it_is_trained_stored_verified_and_played(protocol, tmp_path):
     out = tmp_path / "out"
     coopbench.train(protocol, "leaky", out)
@@ -181,25 +158,6 @@ def test_it_is_trained_stored_verified_and_played(protocol, tmp_path):
     assert again.trace.episodes == stored.episodes.trace.episodes
     assert (tmp_path / "again" / again.cell.folder / "policy.npz").read_bytes() == content
     assert coopbench.verify(tmp_path / "again").holds
-
-
-def test_a_run_is_resumed_with_its_best_policy(protocol, tmp_path, monkeypatch):
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    coopbench.train(protocol, "leaky", whole)
-
-    def interrupted(self, steps, learn=Leaky.learn):
-        if steps > 40:
-            raise KeyboardInterrupt
-        return learn(self, steps)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Leaky, "learn", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            coopbench.train(protocol, "leaky", stopped)
-    coopbench.train(protocol, "leaky", stopped)
-    folder = Cell("trust", "leaky", 5).folder
-    for name in ("policy.npz", "results.jsonl.gz", "progress.npz"):
-        assert (stopped / folder / name).read_bytes() == (whole / folder / name).read_bytes()
 
 
 def test_a_kind_that_is_not_installed_is_named_with_the_file(protocol, tmp_path, monkeypatch):
@@ -222,9 +180,7 @@ def test_a_kind_that_is_not_installed_is_named_with_the_file(protocol, tmp_path,
     [
         (changed(kind="leakey"), "Did you mean 'leaky'"),
         (changed(kind=["leaky"]), "it is not a policy"),
-        (changed(kind="perceptron"), r"it states \['decay'\], not"),
         (changed(decay="half"), "could not convert"),
-        (changed(decay=None), "it is not a policy"),
         (changed(format=2), "it has the format '2'; this version reads 1"),
         (changed(steps="many"), "it states steps 'many'"),
         (changed(learner=3), "it states learner 3"),
@@ -236,24 +192,3 @@ def test_a_kind_that_is_not_installed_is_named_with_the_file(protocol, tmp_path,
 def test_damaged_files_are_refused(content, message):
     with pytest.raises(ValueError, match=message):
         kinds.read_policy(content)
-
-
-def test_the_header_of_a_perceptron_names_no_kind():
-    """The first files did not, and are compared byte for byte."""
-    from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
-
-    network = Network(
-        seats=np.zeros(2, np.int64),
-        weights=(np.zeros((1, 8, 1), np.float32),),
-        biases=(np.zeros((1, 1), np.float32),),
-        centre=np.zeros(8, np.float32),
-        scale=np.ones(8, np.float32),
-        identity=False,
-        activation="tanh",
-        head="clip",
-    )
-    content = NetworkPolicy(network, learned().facts).pack()
-    header = json.loads(unpack(content)["header"].tobytes())
-    assert "kind" not in header
-    assert header["format"] == 1
-    assert kinds.read_policy(content).pack() == content
