@@ -47,6 +47,24 @@ def test_links_of_copied_files_lead_to_pages_of_the_site(pages):
             assert (ROOT / "docs" / link).is_file() or link in (*pages.COPIED, *pages.MADE)
 
 
+@pytest.mark.parametrize(
+    ("env_id", "words"),
+    [
+        ("coopbench/Rail-v1", "All agents play `shortest_path`."),
+        ("coopbench/Skirmish-v0", "All agents play `attack_nearest`."),
+        ("coopbench/Routing-v0", "Eight agents, discs, steer"),
+        ("coopbench/TrustDilemma-v1", "Agents play `reciprocator`; in the middle third"),
+    ],
+)
+def test_the_gallery_shows_a_game_as_what_it_is(docs, env_id, words):
+    gallery = docs("gallery")
+    assert gallery.caption(env_id).startswith(words)
+    engine = gallery._begun(env_id, horizon=200)
+    assert engine.horizon == gallery.PARAMETERS.get(gallery.stem(env_id), {}).get("horizon", 200)
+    picture = gallery._drawing(engine)(engine, [])
+    assert picture.shape == (gallery.HEIGHT, gallery.WIDTH, 3)
+
+
 def test_the_page_of_commands_has_every_command_and_option(pages):
     page = pages.MADE["commands.md"]()
     for name, command in main.COMMANDS.items():
