@@ -4,12 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+import builders
 import pytest
 import toy_pennies
 
 from coopbench.errors import ProtocolError
 from coopbench.protocol import map_files
-from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc
 from coopbench.protocol.map_files import checksum, files_of, place_of
 from coopbench.protocol.user_maps import are_replaced, maps_text, with_maps
 from coopbench.report.facts import training_text
@@ -47,25 +48,6 @@ SPEC = replace(
         moved=lambda parameters, place: {**parameters, "boards": place},
     ),
 )
-PROTOCOL = """
-[protocol]
-name = "boards"
-version = 1
-description = "Pennies on boards."
-[seeds]
-training = []
-evaluation = { first = 0, count = 2 }
-[report]
-score = "return"
-metrics = ["return", "pennies"]
-curve = "pennies"
-baselines = ["random"]
-[[task]]
-id = "one"
-env = "ENV"
-PARAMETERS
-bounds = { low = 0, high = 9 }
-"""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -83,12 +65,11 @@ def boards(tmp_path):
     return folder
 
 
-def protocol(tmp_path, env=SPEC.id, parameters=""):
-    file = tmp_path / "boards.toml"
-    file.write_text(
-        PROTOCOL.replace("ENV", env).replace("PARAMETERS", parameters), encoding="utf-8"
-    )
-    return load_protocol(str(file))
+def protocol(tmp_path, env=SPEC.id, task=None, **parts):
+    """A protocol with one task, whose entries ``task`` adds to."""
+    tasks = [builders.make_task("one", env, **({"parameters": {}} | (task or {})))]
+    shown = {"metrics": ["return", "pennies"], "curve": "pennies", "train": None}
+    return builders.small_protocol(tmp_path, "boards", tasks=tasks, **(shown | parts))
 
 
 def test_a_protocol_on_the_files_of_a_user(tmp_path, boards):
@@ -108,65 +89,47 @@ def test_a_protocol_on_the_files_of_a_user(tmp_path, boards):
 
 
 def test_protocols_that_read_no_files(tmp_path, boards):
-    plain = protocol(tmp_path, toy_pennies.SPEC.id)
-    assert maps_text(plain) == ""
+    plain, none = toy_pennies.SPEC.id, {"parameters": {"boards": "none"}}
+    assert maps_text(protocol(tmp_path, plain)) == ""
     with pytest.raises(ProtocolError, match="has no task that reads map files; remove --maps"):
-        with_maps(plain, boards)
-    bare = protocol(tmp_path, parameters='parameters = { boards = "none" }')
+        with_maps(protocol(tmp_path, plain), boards)
     with pytest.raises(ProtocolError, match="has no task with boards of any place; remove --maps"):
-        with_maps(bare, boards)
-    for env, parameters, message in (
-        (toy_pennies.SPEC.id, "", "maps goes with an environment that reads files; remove it"),
-        (SPEC.id, 'parameters = { boards = "none" }', "maps goes with boards of any place"),
-    ):
-        with pytest.raises(ProtocolError, match=message):
-            protocol(tmp_path, env, f'{parameters}\nmaps = "{"0" * 64}"')
+        with_maps(protocol(tmp_path, task=none), boards)
+    digest = {"maps": "0" * 64}
+    with pytest.raises(ProtocolError, match="maps goes with an environment that reads files; rem"):
+        protocol(tmp_path, plain, digest)
+    with pytest.raises(ProtocolError, match="maps goes with boards of any place"):
+        protocol(tmp_path, task=none | digest)
 
 
 def test_metrics_that_mean_nothing_alone_are_those_of_the_environment(tmp_path):
-    register(
-        replace(
-            SPEC,
-            id="test/PenniesWithGifts-v0",
-            metrics={"pennies": "held", "gifts": "given away"},
-            dependent={"gifts": "pennies"},
-        )
-    )
-    alone = PROTOCOL.replace('"return", "pennies"', '"gifts", "pennies"')
-    file = tmp_path / "gifts.toml"
-    for text, message in (
-        (alone, "'gifts' must be reported together with 'pennies', placed right after it"),
-        (PROTOCOL.replace('score = "return"', 'score = "gifts"'), "score 'gifts' means nothing"),
-    ):
-        content = text.replace("ENV", "test/PenniesWithGifts-v0").replace("PARAMETERS", "")
-        file.write_text(content, encoding="utf-8")
-        with pytest.raises(ProtocolError, match=message):
-            load_protocol(str(file))
-    shown = ad_hoc("test/PenniesWithGifts-v0").report.metrics
-    assert shown == ("return", "pennies", "gifts", "length")
+    env = "test/PenniesWithGifts-v0"
+    metrics = {"pennies": "held", "gifts": "given away"}
+    register(replace(SPEC, id=env, metrics=metrics, dependent={"gifts": "pennies"}))
+    words = "'gifts' must be reported together with 'pennies', placed right after it"
+    with pytest.raises(ProtocolError, match=words):
+        protocol(tmp_path, env, metrics=["gifts", "pennies"])
+    with pytest.raises(ProtocolError, match="score 'gifts' means nothing"):
+        protocol(tmp_path, env, score="gifts")
+    assert ad_hoc(env).report.metrics == ("return", "pennies", "gifts", "length")
     assert protocol(tmp_path).report.metrics == ("return", "pennies")
 
 
 def test_training_holds_out_values_of_the_parameter_that_the_environment_names(tmp_path):
-    register(replace(SPEC, id="test/PenniesHeldOut-v0", held_out="boards"))
-    budgets = "budgets = { any = { steps = 20, interval = 10 } }"
-    training = '[training]\non = "any"\nheld_out = ["none"]\nruns = 1\nepisodes = 2\n'
-    training += f"{budgets}\n[[task]]"
-    text = PROTOCOL.replace("training = []", "training = [5]").replace("[[task]]", training)
-    text = text.replace("PARAMETERS", 'parameters = { boards = "none" }')
-    file = tmp_path / "boards.toml"
-    for env, name, message in (
-        ("test/PenniesHeldOut-v0", "None", r"held-out boards 'None'.*Did you mean 'none'"),
-        (toy_pennies.SPEC.id, "none", r"held_out needs a parameter .*Pennies-v0 has none"),
-    ):
-        content = text.replace("ENV", env).replace('["none"]', f'["{name}"]')
-        if env == toy_pennies.SPEC.id:
-            content = content.replace('parameters = { boards = "none" }', "")
-        file.write_text(content, encoding="utf-8")
-        with pytest.raises(ProtocolError, match=message):
-            load_protocol(str(file))
-    file.write_text(text.replace("ENV", "test/PenniesHeldOut-v0"), encoding="utf-8")
-    assert training_text(load_protocol(str(file))).startswith("one model, on any boards but none;")
+    held, plain = "test/PenniesHeldOut-v0", toy_pennies.SPEC.id
+    register(replace(SPEC, id=held, held_out="boards"))
+
+    def trained(env, value, task):
+        training = builders.make_training(runs=1, on="any", plays="all", held_out=[value])
+        return protocol(tmp_path, env, task, train=[50], training=training)
+
+    none = {"parameters": {"boards": "none"}}
+    with pytest.raises(ProtocolError, match=r"held-out boards 'None'.*Did you mean 'none'"):
+        trained(held, "None", none)
+    with pytest.raises(ProtocolError, match=r"held_out needs a parameter .*Pennies-v0 has none"):
+        trained(plain, "none", {})
+    text = training_text(trained(held, "none", none))
+    assert text.startswith("one model, on any boards but none;")
 
 
 def test_results_that_name_large_files_are_refused(tmp_path, boards, monkeypatch):
