@@ -13,7 +13,6 @@ import pytest
 import toy_squad
 
 import coopbench
-import coopbench_envs
 from coopbench.episodes.metrics import known_metrics, missing_metric, values
 from coopbench.protocol.loading import ad_hoc
 from coopbench_envs import Engine, compiling, threads
@@ -67,27 +66,6 @@ def test_without_it_the_team_earns_the_sum_and_the_fallen_earn_nothing():
 
     played(APART, each=check)
     assert np.any(fallen)
-
-
-def test_a_common_reward_on_every_interface():
-    rest = np.full((1, 4), toy_squad.WORK)
-    single, many = gymnasium.make(SQUAD), gymnasium.make_vec(SQUAD, num_envs=1)
-    focal = gymnasium.make(SQUAD, control="focal", ego=3, partner=lambda obs: rest)
-    parallel = pettingzoo.make("parallel", SQUAD, dead_agents="keep")
-    rows = coopbench_envs.sb3_vec_env(SQUAD, 1)
-    rows.seed(3)
-    for env in (single, many, focal, parallel):
-        env.reset(seed=3)
-    rows.reset()
-    done = False
-    while not done:
-        _, reward, ended, cut, info = single.step(rest[0])
-        done = ended or cut
-        assert info["rewards"].tolist() == [reward] * 4
-        assert many.step(rest)[1].tolist() == [reward]
-        assert set(parallel.step(dict.fromkeys(parallel.agents, 1))[1].values()) == {reward}
-        assert rows.step(rest[0])[1].tolist() == [reward] * 4
-    assert single.unwrapped.engine.control.returns[0, 0] > 0
 
 
 def test_the_return_of_a_team_is_its_reward_once_and_fairness_is_not_offered(tmp_path):
@@ -149,30 +127,6 @@ def test_a_restored_state_says_who_is_present():
     engine.reset(np.array([0]), state={"health": np.array([0, 2, 0, 1])})
     assert engine.control.alive[0].tolist() == [False, True, False, True]
     assert (engine.control.obs[0, 0] == 0).all()
-
-
-def test_info_says_who_is_alive_on_gymnasium_interfaces():
-    work = np.full(4, toy_squad.WORK)
-    single = gymnasium.make(SQUAD, control="focal", partner=lambda obs: np.ones((1, 4), np.int64))
-    many = gymnasium.make_vec(SQUAD, num_envs=2)
-    same = gymnasium.make_vec(SQUAD, num_envs=2, autoreset_mode="SameStep")
-    rows = coopbench_envs.sb3_vec_env(SQUAD, 2)
-    rows.seed(8)
-    before = rows.reset() is None
-    infos = [env.reset(seed=8)[1] for env in (single, many, same)]
-    over = False
-    while not over:
-        expected = infos[0]["alive"]
-        assert expected.shape == (4,)
-        np.testing.assert_array_equal(infos[1]["alive"][0], expected)
-        np.testing.assert_array_equal(infos[2]["alive"][0], expected)
-        before = expected
-        _, _, ended, cut, info = single.step(1)
-        over = ended or cut
-        infos = [info, *(env.step(np.tile(work, (2, 1)))[4] for env in (many, same))]
-        of_rows = rows.step(np.tile(work, 2))[3]
-        assert [info["alive"] for info in of_rows[:4]] == before.tolist()
-    np.testing.assert_array_equal(infos[2]["final_info"]["alive"][0], infos[0]["alive"])
 
 
 def test_pettingzoo_removes_the_fallen_once_or_keeps_them():
@@ -244,30 +198,6 @@ def test_looking_at_the_global_state_changes_nothing():
     engine.global_state()
     for old, now in zip(before, (*engine.control, *engine.state), strict=True):
         np.testing.assert_array_equal(old, now)
-
-
-def test_same_step_keeps_the_last_state_and_masks():
-    many = gymnasium.make_vec(SQUAD, num_envs=4, autoreset_mode="SameStep", global_state=True)
-    singles = [gymnasium.make(SQUAD, global_state=True) for _ in range(4)]
-    _, infos = many.reset(seed=2)
-    for lane, env in enumerate(singles):
-        _, info = env.reset(seed=2 + lane)
-        np.testing.assert_array_equal(infos["state"][lane], info["state"])
-    ended = 0
-    for _ in range(30):
-        actions = many.action_space.sample()
-        infos = many.step(actions)[4]
-        for lane, env in enumerate(singles):
-            _, _, terminated, truncated, info = env.step(actions[lane])
-            if terminated or truncated:
-                ended += 1
-                final = infos["final_info"]
-                for name in ("state", "action_mask", "alive"):
-                    assert final[f"_{name}"][lane]
-                    np.testing.assert_array_equal(final[name][lane], info[name])
-                info = env.reset()[1]
-            np.testing.assert_array_equal(infos["state"][lane], info["state"])
-    assert ended > 4
 
 
 def test_other_interfaces_tell_the_state_that_the_driver_wrote():

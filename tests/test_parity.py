@@ -48,23 +48,31 @@ def _single(env_id, seed, lane):
     env = gymnasium.make(env_id, **SHORT).unwrapped
     actions = _actions(env_id)
     obs, _ = env.reset(seed=seed)
-    rows, done = [(obs, np.zeros(len(env.engine.agents)), False, False)], False
+    nothing = (np.zeros(len(env.engine.agents)), False, False, 0.0)
+    rows, done = [(obs, *nothing)], False
     for t in range(STEPS):
         if done:
-            obs, _ = env.reset()
-            rows.append((obs, np.zeros(len(env.engine.agents)), False, False))
+            rows.append((env.reset()[0], *nothing))
             done = False
             continue
-        obs, _, terminated, truncated, info = env.step(actions[t, lane])
-        rows.append((obs, info["rewards"], terminated, truncated))
+        obs, reward, terminated, truncated, info = env.step(actions[t, lane])
+        rows.append((obs, info["rewards"], terminated, truncated, reward))
         done = terminated or truncated
     return rows
 
 
-def _same(row, obs, rewards, terminated, truncated):
-    np.testing.assert_array_equal(row[0], obs)
-    np.testing.assert_array_equal(row[1], rewards)
-    assert (row[2], row[3]) == (bool(terminated), bool(truncated))
+def _same(row, lane, stepped):
+    """What a vector environment returned for one lane is a row of the single environment."""
+    obs, reward, terminated, truncated, infos = stepped
+    np.testing.assert_array_equal(row[0], obs[lane])
+    np.testing.assert_array_equal(row[1], infos["rewards"][lane])
+    assert row[2:] == (terminated[lane], truncated[lane], reward[lane])
+
+
+def _same_infos(infos, lane, info):
+    """So are the parts of its infos."""
+    for name in {"alive", "action_mask", "state"} & info.keys():
+        np.testing.assert_array_equal(infos[name][lane], info[name], err_msg=name)
 
 
 @pytest.mark.parametrize(("extra", "threads"), [(0, 2), (70, 3)])
@@ -76,38 +84,36 @@ def test_vector_next_step(env_id, reference, sharing, extra, threads):
     for lane in range(LANES):
         np.testing.assert_array_equal(reference(env_id)[lane][0][0], obs[lane])
     for t in range(STEPS):
-        obs, _, terminated, truncated, infos = many.step(actions[t])
+        stepped = many.step(actions[t])
         for lane in range(LANES):
-            row = reference(env_id)[lane][t + 1]
-            rewards = infos["rewards"][lane]
-            _same(row, obs[lane], rewards, terminated[lane], truncated[lane])
+            _same(reference(env_id)[lane][t + 1], lane, stepped)
 
 
 def test_vector_same_step(kind_id):
     """SAME_STEP returns the next episode's first observation and keeps the last one aside."""
-    many = gymnasium.make_vec(kind_id, num_envs=LANES + 70, autoreset_mode="SameStep", **SHORT)
+    how = SHORT | {"global_state": True}
+    many = gymnasium.make_vec(kind_id, num_envs=LANES + 70, autoreset_mode="SameStep", **how)
     actions = _actions(kind_id, LANES + 70)
-    obs, _ = many.reset(seed=SEED)
-    singles = [gymnasium.make(kind_id, **SHORT).unwrapped for _ in range(LANES)]
+    _, infos = many.reset(seed=SEED)
+    singles = [gymnasium.make(kind_id, **how).unwrapped for _ in range(LANES)]
     for lane, env in enumerate(singles):
-        env.reset(seed=SEED + lane)
+        _same_infos(infos, lane, env.reset(seed=SEED + lane)[1])
     ended = 0
     for t in range(STEPS):
         obs, _, terminated, truncated, infos = many.step(actions[t])
         for lane, env in enumerate(singles):
-            expected = env.step(actions[t, lane])
-            np.testing.assert_array_equal(infos["rewards"][lane], expected[4]["rewards"])
-            assert (terminated[lane], truncated[lane]) == expected[2:4]
-            if expected[2] or expected[3]:
+            expected, _, *over, info = env.step(actions[t, lane])
+            np.testing.assert_array_equal(infos["rewards"][lane], info["rewards"])
+            assert [terminated[lane], truncated[lane]] == over
+            if any(over):
                 ended += 1
-                np.testing.assert_array_equal(infos["final_obs"][lane], expected[0])
-                metrics = infos["final_info"]["metrics"]
-                assert {k: metrics[k][lane] for k in expected[4]["metrics"]} == expected[4][
-                    "metrics"
-                ]
-                np.testing.assert_array_equal(obs[lane], env.reset()[0])
-            else:
-                np.testing.assert_array_equal(obs[lane], expected[0])
+                np.testing.assert_array_equal(infos["final_obs"][lane], expected)
+                final = infos["final_info"]
+                _same_infos(final, lane, info)
+                assert {k: final["metrics"][k][lane] for k in info["metrics"]} == info["metrics"]
+                expected, info = env.reset()
+            np.testing.assert_array_equal(obs[lane], expected)
+            _same_infos(infos, lane, info)
     assert ended >= LANES
 
 
@@ -123,6 +129,7 @@ def test_sb3_rows(kind_id):
     for lane, env in enumerate(singles):
         part = slice(lane * agents, (lane + 1) * agents)
         np.testing.assert_array_equal(first[part], env.reset(seed=SEED + lane)[0])
+    alive = [env.engine.control.alive[0].tolist() for env in singles]
     for t in range(STEPS):
         obs, rewards, dones, infos = rows.step(actions[t].reshape(LANES * agents, -1))
         assert (obs.dtype, rewards.dtype, dones.dtype) == (np.float32, np.float32, np.bool_)
@@ -130,6 +137,9 @@ def test_sb3_rows(kind_id):
             part = slice(lane * agents, (lane + 1) * agents)
             last, _, terminated, truncated, info = env.step(actions[t, lane])
             np.testing.assert_array_equal(rewards[part], info["rewards"].astype(np.float32))
+            if env.engine.falling:  # who was present before the step
+                assert [one["alive"] for one in infos[part]] == alive[lane]
+                alive[lane] = env.engine.control.alive[0].tolist()
             assert dones[part].tolist() == [terminated or truncated] * agents
             if terminated or truncated:
                 ended += 1
@@ -142,6 +152,7 @@ def test_sb3_rows(kind_id):
                     cut = truncated and not control.terminated[0, agent]
                     assert one["TimeLimit.truncated"] == cut
                 last = env.reset()[0]
+                alive[lane] = env.engine.control.alive[0].tolist()
             np.testing.assert_array_equal(obs[part], last)
     assert ended >= LANES
     state = singles[0].get_state()
@@ -162,10 +173,9 @@ def test_vector_disabled_and_reset_mask(kind_id, reference):
         over = many.unwrapped.engine.control.done.copy()
         if over.any():
             break
-        before, _, terminated, truncated, infos = many.step(actions[t])
+        before, *_ = stepped = many.step(actions[t])
         for lane in range(LANES):
-            row = reference(kind_id)[lane][t + 1]
-            _same(row, before[lane], infos["rewards"][lane], terminated[lane], truncated[lane])
+            _same(reference(kind_id)[lane][t + 1], lane, stepped)
     with pytest.raises(gymnasium.error.ResetNeeded):
         many.step(actions[t])
     mask = np.arange(LANES) == np.flatnonzero(over)[0]

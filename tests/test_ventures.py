@@ -27,6 +27,13 @@ def _state(**fields):
     return {name: np.asarray(value) for name, value in fields.items()}
 
 
+def _fits(engine):
+    """Observations and global states of all lanes are in their spaces."""
+    for agent, space in enumerate(engine.observation_spaces):
+        assert all(space.contains(row) for row in engine.control.obs[:, agent])
+    assert all(engine.state_space.contains(row) for row in engine.global_state())
+
+
 def test_one_step_of_good_times_by_hand():
     """r = 1 - a + A/2 (a0 + a1); a record moves a quarter of the way to the observed investment."""
     engine = Engine("TrustDilemma-v1", **STILL)
@@ -183,9 +190,7 @@ def test_everything_stays_in_its_bounds_and_only_the_horizon_ends(name, seed, da
         assert (engine.state.record >= 0.0).all()
         assert (engine.state.record <= 1.0).all()
         assert (engine.control.rewards >= 0.0).all()
-        for agent, space in enumerate(engine.observation_spaces):
-            assert all(space.contains(row) for row in engine.control.obs[:, agent])
-        assert all(engine.state_space.contains(row) for row in engine.global_state())
+        _fits(engine)
         metrics = engine.metrics()
         assert all(0.0 <= metrics[share] <= 1.0 for share in SHARES & metrics.keys())
     assert engine.control.truncated.all()
@@ -228,9 +233,7 @@ def test_certified_policies_play_at_every_size(name, parameters, policy):
     for actions in match.steps():
         for agent, space in enumerate(engine.action_spaces):
             assert space.contains(actions[0, agent].astype(space.dtype))
-        for agent, space in enumerate(engine.observation_spaces):
-            assert all(space.contains(row) for row in control.obs[:, agent])
-        assert all(engine.state_space.contains(row) for row in engine.global_state())
+        _fits(engine)
     assert (engine.state.time == parameters["horizon"]).all()
     assert np.isfinite(control.measures).all()
     assert np.isfinite(control.returns).all()
@@ -248,8 +251,6 @@ def test_ranges_may_end_where_they_begin(name):
         rng = np.random.default_rng(0)
         while not engine.control.done.all():
             engine.step(rng.uniform(0, 1, engine.actions.shape), DISABLED)
-            for agent, space in enumerate(engine.observation_spaces):
-                assert all(space.contains(row) for row in engine.control.obs[:, agent])
-            assert all(engine.state_space.contains(row) for row in engine.global_state())
+            _fits(engine)
         assert np.isfinite(engine.control.returns).all()
         assert np.isfinite(engine.control.measures).all()
