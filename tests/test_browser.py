@@ -18,6 +18,7 @@ from playwright.sync_api import expect, sync_playwright
 import coopbench
 import coopbench_envs
 
+pytestmark = pytest.mark.slow("drives a browser")
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 
 

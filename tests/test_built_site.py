@@ -15,6 +15,7 @@ from urllib.parse import unquote, urldefrag, urlparse
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+pytestmark = pytest.mark.slow("builds the site and drives a browser")
 ROOT = Path(__file__).resolve().parent.parent
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 _LINKS = "Array.from(document.querySelectorAll('a[href]'), a => a.href)"

@@ -40,6 +40,7 @@ def test_no_module_beside_the_script_shadows_the_standard_library():
     assert "as published" in done.stdout
 
 
+@pytest.mark.slow("builds the source distribution")
 def test_the_source_distribution_holds_what_a_distributor_needs(tmp_path):
     code = "from setuptools.build_meta import build_sdist; import sys; build_sdist(sys.argv[1])"
     subprocess.run(
@@ -60,10 +61,6 @@ _WINDOW = """
 env = gymnasium.make("coopbench/TrustDilemma-v1", render_mode="human", horizon=3)
 env.reset(seed=0)
 """
-_VIDEO = """
-env = gymnasium.make("coopbench/TrustDilemma-v1", render_mode="rgb_array", horizon=3)
-gymnasium.wrappers.RecordVideo(env, "videos")
-"""
 _ROWS = "from coopbench_envs import sb3_vec_env"
 
 
@@ -71,7 +68,6 @@ _ROWS = "from coopbench_envs import sb3_vec_env"
     ("lacking", "code", "advice"),
     [
         ("pygame", _WINDOW, "pygame is not installed, run `pip install"),
-        ("moviepy", _VIDEO, "oviepy is not installed, run `pip install"),
         ("stable_baselines3", _ROWS, "the extra 'train' of coopbench: pip install"),
         ("stable_baselines3", "from coopbench_envs import *", ""),
     ],

@@ -12,6 +12,7 @@ import coopbench
 from coopbench.episodes.table import Cell
 from coopbench.results import store
 
+pytestmark = pytest.mark.slow("trains learners for a study")
 SCRIPT = Path(__file__).resolve().parent.parent / "benchmarks" / "questions.py"
 SEEDS = (50, 51, 52)
 SETTINGS = {"rollout": 32, "batch_size": 16, "epochs": 1, "layers": "8", "lanes": 4}

@@ -51,6 +51,7 @@ def _check_messages(output, pattern):
         assert word in messages[line], output
 
 
+@pytest.mark.slow("runs a type checker")
 def test_mypy_finds_what_is_wrong_in_a_users_file(tree):
     """With what ``make lint`` has stored of the packages, where it has run."""
     packages = ROOT / "build" / "types"
@@ -68,6 +69,7 @@ def test_mypy_finds_what_is_wrong_in_a_users_file(tree):
     _check_messages(done.stdout, r"^user\.py:(\d+): error: (.*)$")
 
 
+@pytest.mark.slow("runs a type checker")
 @pytest.mark.skipif(importlib.util.find_spec("pyright") is None, reason="pyright is not installed")
 def test_pyright_finds_what_is_wrong_in_a_users_file(tree):
     config = {"extraPaths": [str(tree / "site")], "include": ["user.py"]}
