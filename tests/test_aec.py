@@ -7,14 +7,12 @@ import numpy as np
 import pettingzoo
 import pytest
 import toy_lift
-import toy_pennies
-import toy_squad
 from gymnasium.utils.env_checker import data_equivalence
 from pettingzoo.test import api_test, render_test, seed_test
 from pettingzoo.test.state_test import state_test
 from pettingzoo.utils.conversions import parallel_to_aec
 
-from coopbench_envs.registration import register, specs_of
+from coopbench_envs.registration import register
 
 PENNIES, LIFT, SQUAD = "test/Pennies-v0", "test/Lift-v0", "test/Squad-v0"
 TRUST = "coopbench/TrustDilemma-v1"
@@ -29,11 +27,8 @@ GAMES = [
 
 
 @pytest.fixture(autouse=True, scope="module")
-def toys():
-    register(toy_pennies.SPEC)
+def toy():
     register(toy_lift.SPEC)
-    for spec in specs_of(toy_squad):
-        register(spec)
 
 
 def _both(env_id, parameters):

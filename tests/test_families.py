@@ -53,7 +53,6 @@ SPEC = replace(
 @pytest.fixture(autouse=True, scope="module")
 def toys():
     register(SPEC)
-    register(toy_pennies.SPEC)
 
 
 @pytest.fixture

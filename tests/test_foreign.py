@@ -124,17 +124,13 @@ def test_what_cannot_be_made_is_said_before_anything_is_played(name, message):
         coopbench.evaluate(name, "random", episodes=1)
 
 
-def test_arguments_that_a_constructor_does_not_take_are_named():
+def test_arguments_and_objects_that_make_nothing_are_named():
     with pytest.raises(ValueError, match=r"cannot be made with .*'max_step': 3"):
         coopbench.evaluate(LAMPS, "random", episodes=1, parameters={"max_step": 3})
     with pytest.raises(ValueError, match="cannot be written as JSON"):
         coopbench.evaluate(LAMPS, "random", episodes=1, parameters={"pay": object()})
-
-
-def test_an_environment_that_is_made_already_is_refused():
-    env = gym.make("CartPole-v1")
     with pytest.raises(ValueError, match=r"An object of TimeLimit.*: pass a function that makes"):
-        coopbench.evaluate(env, "random", episodes=1)
+        coopbench.evaluate(gym.make("CartPole-v1"), "random", episodes=1)
 
 
 # --- playing --------------------------------------------------------------------------------------
@@ -317,7 +313,7 @@ def test_mistakes_in_protocols_are_named(tmp_path, before, after, message):
         load_protocol(file)
 
 
-def test_reading_a_protocol_executes_nothing(tmp_path, monkeypatch):
+def test_reading_a_protocol_executes_nothing(tmp_path):
     file = tmp_path / "stranger.toml"
     file.write_text(TOML.replace("pettingzoo:toy_foreign", "python:this:does_not_exist"))
     load_protocol(file)
@@ -369,14 +365,12 @@ def test_verify_sees_a_changed_episode_and_other_code(results):
 
 
 def test_an_environment_with_chance_is_not_verifiable(tmp_path):
-    parameters = {"chance": True}
-    report = coopbench.evaluate(
-        LAMPS, "random", episodes=2, parameters=parameters, out=tmp_path / "r"
-    )
+    chance, out = {"chance": True}, tmp_path / "r"
+    report = coopbench.evaluate(LAMPS, "random", episodes=2, parameters=chance, out=out)
     assert not played(report).environment["repeats"]
-    assert any("not deterministic" in note for note in report.notes)
-    assert any("not deterministic" in note for note in coopbench.load_report(tmp_path / "r").notes)
-    check = by_cell(coopbench.verify(tmp_path / "r", env=[LAMPS]))["random"]
+    for each in (report, coopbench.load_report(out)):
+        assert any("not deterministic" in note for note in each.notes)
+    check = by_cell(coopbench.verify(out, env=[LAMPS]))["random"]
     assert check.verdict == UNVERIFIABLE
     assert "not deterministic" in check.reasons[0]
 

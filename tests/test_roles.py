@@ -22,7 +22,6 @@ PARAMETERS = {"num_agents": 4, "horizon": 15}
 @pytest.fixture(autouse=True, scope="module")
 def toys():
     register(KINDS)
-    register(toy_pennies.SPEC)
 
 
 def grouped(agents):

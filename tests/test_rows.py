@@ -15,11 +15,10 @@ LANES = 5
 
 
 @pytest.fixture(autouse=True)
-def _toys(monkeypatch):
-    """Make the toys known to the tests of this file alone."""
-    for spec in (toy_squad.SPEC, toy_squad.SPEC_FREELANCERS, toy_lift.SPEC):
-        monkeypatch.setitem(registration._modules, spec.id, spec.module)
-        monkeypatch.setitem(registration._specs, spec.id, spec)
+def _toy(monkeypatch):
+    """Make the toy known to the tests of this file alone."""
+    monkeypatch.setitem(registration._modules, LIFT, toy_lift.__name__)
+    monkeypatch.setitem(registration._specs, LIFT, toy_lift.SPEC)
 
 
 def rows_of(env_id, **parameters):

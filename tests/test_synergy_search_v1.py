@@ -16,15 +16,18 @@ def _venture(good, state=None, **parameters):
 
 
 def test_one_firm_is_drawn_to_be_informed_for_the_whole_episode():
+    """Which one is a metric, too."""
     engine = Engine("SynergySearch-v1", 1000)
     engine.reset(np.arange(1000))
-    informed = engine.state.informed.copy()
+    informed, place = engine.state.informed.copy(), [*engine.spec.metrics].index("informed_firm")
     assert (informed.sum(axis=1) == 1).all()
     assert abs(informed[:, 0].mean() - 0.5) < 0.05
     assert abs(engine.state.good.mean() - 0.5) < 0.05
     for _ in range(5):
+        np.testing.assert_array_equal(engine.control.measures[:, place], informed[:, 1])
         engine.step(np.full(engine.actions.shape, 0.5), DISABLED)
         np.testing.assert_array_equal(engine.state.informed, informed)
+    assert _venture(True, {"informed": np.array([True, True])}).metrics()["informed_firm"] == -1.0
 
 
 @pytest.mark.parametrize("informed", [0, 1])
@@ -39,18 +42,6 @@ def test_one_observes_the_times_and_both_who_does(informed):
     assert list(layout)[-2:] == ["time", "informed"]
     assert "income" not in layout  # it would tell the times
     assert engine.global_state()[0, -2:].tolist() == flags.astype(float).tolist()
-
-
-def test_a_metric_names_the_informed_firm():
-    engine = Engine("SynergySearch-v1", 50)
-    engine.reset(np.arange(50))
-    place = list(engine.spec.metrics).index("informed_firm")
-    expected = np.where(engine.state.informed[:, 0], 0.0, 1.0)
-    assert {*expected} == {0.0, 1.0}
-    np.testing.assert_array_equal(engine.control.measures[:, place], expected)
-    engine.step(np.full(engine.actions.shape, 0.5), DISABLED)
-    np.testing.assert_array_equal(engine.control.measures[:, place], expected)
-    assert _venture(True, {"informed": np.array([True, True])}).metrics()["informed_firm"] == -1.0
 
 
 def test_both_can_be_informed():

@@ -240,17 +240,16 @@ def test_certified_policies_play_at_every_size(name, parameters, policy):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_ranges_may_end_where_they_begin(name):
-    """Every range at its least, then at its most: all numbers stay finite."""
-    spec = coopbench_envs.spec(name)
-    ranges = {n: a for n, (_, _, a) in describe(spec.params).items() if a.pair}
-    for end in ("low", "high"):
-        values = {n: (getattr(allowed, end),) * 2 for n, allowed in ranges.items()}
-        engine = Engine(name, 2, horizon=5, **values)
-        engine.reset(np.arange(2, dtype=np.uint64))
-        rng = np.random.default_rng(0)
-        while not engine.control.done.all():
-            engine.step(rng.uniform(0, 1, engine.actions.shape), DISABLED)
-            _fits(engine)
-        assert np.isfinite(engine.control.returns).all()
-        assert np.isfinite(engine.control.measures).all()
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_ranges_may_end_where_they_begin(name, end):
+    """Every range at its least, or at its most: all numbers stay finite."""
+    allowed = describe(coopbench_envs.spec(name).params).items()
+    values = {field: (getattr(a, end),) * 2 for field, (_, _, a) in allowed if a.pair}
+    engine = Engine(name, 2, horizon=5, **values)
+    engine.reset(np.arange(2, dtype=np.uint64))
+    rng = np.random.default_rng(0)
+    while not engine.control.done.all():
+        engine.step(rng.uniform(0, 1, engine.actions.shape), DISABLED)
+        _fits(engine)
+    assert np.isfinite(engine.control.returns).all()
+    assert np.isfinite(engine.control.measures).all()
