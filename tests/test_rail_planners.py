@@ -148,63 +148,13 @@ def ways(memory, lane):
     }
 
 
-def check_plan(engine, lane, plan):
-    """Assert that trains can run as planned; written from the rules alone."""
-    c, s = engine.constants, engine.state
-    where = {}  # (step, resource) -> train
-    for a, (places, times) in plan.items():
-        steps = -(-c.unit // int(s.top_speed[lane, a]))
-        assert places[0] == s.start[lane, a]
-        assert times[0] >= max(int(s.departure[lane, a]), 1) + 1
-        assert times[-1] <= s.limit[lane]
-        assert places[-1] >> 2 == s.target[lane, a]
-        assert all(place >> 2 != s.target[lane, a] for place in places[:-1])
-        for (place, time), (ahead, later) in zip(
-            zip(places, times, strict=True),
-            zip(places[1:], times[1:], strict=True),
-            strict=False,
-        ):
-            assert ahead in {follow(s.rail, lane, c.delta, place, k) for k in (1, 2, 3)}
-            assert later >= time + steps
-        for place, first, after in zip(places, times, [*times[1:], times[-1] + 1], strict=True):
-            resource = 2 * (place >> 2) + (place & 1) * int(s.level_free[lane, place >> 2])
-            for time in range(first, after):
-                assert where.setdefault((time, resource), a) == a, (time, resource)
-    for (time, resource), a in where.items():
-        other = where.get((time + 1, resource))
-        if other is not None and other != a:
-            here = [r for (t, r), b in where.items() if t == time and b == other]
-            assert not here or where.get((time + 1, here[0])) != a, "two trains swap"
-
-
 @pytest.mark.parametrize("speeds", [{"1": 1.0}, FOUR_SPEEDS])
 @pytest.mark.parametrize("policy", ["prioritised:effort=0", "prioritised_replan:effort=100000"])
-def test_plans_are_free_of_conflicts(policy, speeds):
-    engine, _, memory, _ = begun(policy, speeds=speeds, **CALM)
-    planned = [ways(memory, lane) for lane in range(LANES)]
-    for lane, plan in enumerate(planned):
-        check_plan(engine, lane, plan)
-    assert sum(map(len, planned)) > 0.8 * LANES * CALM["num_agents"]
-
-
-def test_the_check_of_plans_sees_conflicts():
-    engine, _, memory, _ = begun("prioritised:effort=0", 1, **CALM)
-    plan = ways(memory, 0)
-    a = min(plan)
-    late = [time + 1 for time in plan[a][1]]
-    plan[len(plan) + 99] = plan[a]
-    with pytest.raises((AssertionError, IndexError)):
-        check_plan(engine, 0, plan)
-    del plan[len(plan) - 1 + 99]
-    plan[a] = plan[a][0], [*late[:1], *plan[a][1][1:]]
-    with pytest.raises(AssertionError):
-        check_plan(engine, 0, plan)
-
-
-@pytest.mark.parametrize("speeds", [{"1": 1.0}, FOUR_SPEEDS])
-def test_without_malfunctions_every_planned_train_arrives_as_planned(speeds):
-    engine, planner, memory, actions = begun("prioritised:effort=0", speeds=speeds, **CALM)
+def test_without_malfunctions_every_planned_train_arrives_as_planned(policy, speeds):
+    """So plans keep to the rails, and none is in the way of another."""
+    engine, planner, memory, actions = begun(policy, speeds=speeds, **CALM)
     plans = [ways(memory, lane) for lane in range(LANES)]
+    assert sum(map(len, plans)) > 0.8 * LANES * CALM["num_agents"]
     over = np.zeros(LANES, bool)
     while not over.all():
         engine.step(actions, DISABLED)

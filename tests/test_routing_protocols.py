@@ -9,7 +9,7 @@ from pathlib import Path
 import builders
 import numpy as np
 import pytest
-from scipy import ndimage, stats
+from scipy import stats
 
 import coopbench
 import coopbench_envs
@@ -23,7 +23,7 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.instances import instance_state
-from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum
 from coopbench.protocol.user_maps import maps_text, with_maps
 from coopbench.report import plots
@@ -34,7 +34,6 @@ from coopbench.report.reading import reading
 from coopbench.report.tables.published import published_table
 from coopbench.report.tables.tasks import comparison_table
 from coopbench_envs.parameters import resolve
-from coopbench_envs.pathfinding.maps import mazes, movingai
 
 ROOT = Path(__file__).resolve().parent.parent
 HARD = load_protocol("routing-hard")
@@ -127,36 +126,6 @@ def test_cities_and_starts_are_remade_byte_for_byte(cities):
     assert sorted(path.suffix for path in files) == [".map"] * CITIES + [".npz"]
     for path, content in files.items():
         assert path.read_bytes() == content, path.name
-
-
-@pytest.mark.slow("searches twelve cities")
-def test_walls_of_cities_are_closed_and_all_cells_connected(cities):
-    c = movingai.make_map(movingai.Params(), 8)
-    assert len(c.discs) == CITIES
-    assert (c.width, c.height) == pytest.approx((12.6, 12.6))
-    for maze, free in zip(mazes.wall_cells(c), c.free, strict=True):
-        parts, _ = ndimage.label(~maze.reshape(126, 126))
-        inside = np.unique(parts.ravel()[free])
-        assert len(inside) == 1
-        reached = np.flatnonzero(parts.ravel() == inside[0])
-        assert set(free) <= set(reached)
-    for name in cities["MAKERS"]:
-        free = cities["open_cells"](cities["raster"](name))
-        away = ndimage.label(~free)[0]
-        assert free.sum() > 6000
-        assert len(np.unique(away[[0, -1]])) == 1
-        assert cities["farthest"](free) <= cities["FARTHEST"]
-
-
-@pytest.mark.slow("searches twelve cities")
-def test_nobody_gets_from_the_streets_into_a_building(cities):
-    c = movingai.make_map(movingai.Params(), 8)
-    names = sorted(cities["MAKERS"])
-    for name, walls in zip(names, mazes.wall_cells(c).reshape(-1, 126, 126), strict=True):
-        solid = cities["raster"](name)[1:-1, 1:-1]
-        parts, _ = ndimage.label(~walls)
-        streets = np.unique(parts[~solid & ~walls])
-        assert not np.isin(parts[solid & ~walls], streets).any(), name
 
 
 @pytest.mark.slow("searches twelve cities")
@@ -278,6 +247,11 @@ def test_what_is_wrong_is_named(tmp_path, old, new, message):
     with pytest.raises(ProtocolError) as error:
         load(tmp_path, TEXT.replace(old, new))
     assert re.search(message, str(error.value)), error.value
+
+
+def test_ad_hoc_protocols_show_coordination_beside_success():
+    shown = ad_hoc("coopbench/Routing-v0").report.metrics
+    assert shown[shown.index("coordination") - 1] == "success_rate"
 
 
 def test_changed_maps_are_refused(tmp_path):

@@ -1,19 +1,12 @@
 """Rewards of Routing-v1: they pay for arriving early, and never for waiting."""
 
-import csv
-from pathlib import Path
-
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
-from scipy.stats import spearmanr
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
-from coopbench_envs.pathfinding.maps.common import ABSENT
 
 ID = "coopbench/Routing-v1"
 ROOMS = """
@@ -98,48 +91,6 @@ def test_an_agent_that_has_arrived_earns_and_pays_nothing():
 # --- how far it is --------------------------------------------------------------------------------
 
 
-def open_ways(engine, lane):
-    """Moves between neighbouring cells without contact, (cells, cells), by sampling the ways."""
-    c, s = engine.constants, engine.state
-    reach = (c.landmark_rad + s.agent_rad[lane].max()) * (1 - 1e-9)
-    walls = s.landmark_pos[lane][s.landmark_pos[lane][:, 0] != ABSENT]
-    cells, columns, points = len(c.centres), c.columns, np.linspace(0, 1, 33)[:, None]
-    open_way = {}
-    for k in range(cells):
-        for other in (k + 1, k + columns):
-            if other < cells and (other > k + 1 or other % columns):
-                way = c.centres[k] + points * (c.centres[other] - c.centres[k])
-                gap = np.linalg.norm(way[:, None] - walls, axis=-1)
-                open_way[k, other] = open_way[other, k] = bool((gap >= reach).all())
-    lengths = np.zeros((cells, cells))
-    for (k, other), is_open in open_way.items():
-        lengths[k, other] = 5 * is_open
-    for k in range(cells):
-        for across in (-1, 1):
-            up, side = k + columns, k + across
-            if 0 <= k % columns + across < columns and up < cells:
-                corners = ((k, side), (k, up), (side, up + across), (up, up + across))
-                is_open = all(open_way.get(pair, False) for pair in corners)
-                lengths[k, up + across] = lengths[up + across, k] = 7 * is_open
-    return lengths
-
-
-@pytest.mark.parametrize("name", ["rooms"])
-def test_fields_hold_shortest_ways(name):
-    engine = begun(range(3), **MAPS[name])
-    c, s = engine.constants, engine.state
-    for lane in range(3):
-        lengths = csr_array(open_ways(engine, lane))
-        for a in range(4):
-            goal = np.linalg.norm(c.centres - s.goal_pos[lane, a], axis=1).argmin()
-            expected = dijkstra(lengths, indices=goal)
-            connected = np.isfinite(expected)
-            assert connected.sum() > 10
-            field = s.ways[lane, 0, :-1, a]
-            np.testing.assert_array_equal(field[connected], expected[connected])
-            assert (field < 65535).all()  # walls and closed parts continue the field
-
-
 @pytest.mark.parametrize("name", MAPS)
 def test_the_way_left_bounds_the_straight_one_and_follows_from_the_state(name):
     engine = begun(range(4), **MAPS[name], on_goal="stay")
@@ -161,15 +112,15 @@ def test_the_way_left_bounds_the_straight_one_and_follows_from_the_state(name):
 def test_the_shortest_way_leads_around_a_wall():
     """An agent before a wall is paid for going round it, not for pressing against it."""
     wall = ".....\n.....\n####.\n.....\n....."
-    cells = {"agent_idx": ((1, 1),), "goal_idx": ((3, 1),)}
-    engine = begun([0], num_agents=1, map="string_grid", map_params={"map_str": wall, **cells})
-    s = engine.state
-    assert s.way_left[0, 0] > 5 * 0.1  # three cells to the gap, over it and back
+    cells = {"agent_idx": ((1, 1), (4, 4)), "goal_idx": ((3, 1), (0, 0))}
+    engine = begun([0], num_agents=2, map="string_grid", map_params={"map_str": wall, **cells})
+    # Three cells to the gap, over it and back; six cells and a diagonal, of 1.4.
+    np.testing.assert_allclose(engine.state.way_left[0] + 0.012, [0.8, 0.74])
     earned = []
     for x, y in ((0.0, 1.0), (1.0, 0.0)):
         engine.reset(np.zeros(1))
         for _ in range(3):
-            engine.step(np.array([[[x, y]]]), DISABLED)
+            engine.step(np.array([[[x, y], [0.0, 0.0]]]), DISABLED)
         earned.append(engine.control.returns[0, 0])
     assert earned[0] < 0.0 < earned[1]
 
@@ -225,17 +176,3 @@ def test_delays_and_detours_cost(planner, name):
         assert mine[lanes, who].mean() < returns[lanes, who].mean(), way
         assert frees.mean() <= 0.5
         assert mine.sum(1)[~frees].mean() < returns.sum(1)[~frees].mean(), way
-
-
-def test_return_and_score_agree():
-    """Over tasks and policies of the reference results the two order alike."""
-    root = Path(__file__).parent.parent / "baselines" / "results" / "routing-standard"
-    means = {"spl": {}, "return": {}}
-    with open(root / "estimates.csv", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["metric"] in means:
-                means[row["metric"]][row["task"], row["policy"]] = float(row["mean"])
-    cells = list(means["spl"])
-    assert len(cells) >= 60
-    scores, returns = ([means[name][cell] for cell in cells] for name in ("spl", "return"))
-    assert spearmanr(scores, returns).statistic >= 0.9

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.ndimage import label
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
@@ -45,23 +44,6 @@ def apart(one, other):
     return np.linalg.norm(one[:, None] - other, axis=-1)
 
 
-def parts(engine, lane):
-    """Connected part of every cell of a lane, -1 where something is in the way, by other means."""
-    c, s = engine.constants, engine.state
-    reach = (c.landmark_rad + s.agent_rad[lane].max()) * (1 - 1e-9)
-    walls, cells = present(engine, lane), len(c.centres)
-    steps = np.zeros((cells, cells), bool)
-    on_the_way = np.linspace(0, 1, 9)[:, None]
-    free = apart(c.centres, walls).min(1) >= reach
-    for k in np.flatnonzero(free):
-        for other in (k + 1, k + c.columns):
-            if other < cells and free[other] and (other > k + 1 or other % c.columns):
-                points = c.centres[k] + on_the_way * (c.centres[other] - c.centres[k])
-                steps[k, other] = (apart(points, walls) >= reach).all()
-    numbers = connected_components(csr_array(steps), directed=False)[1]
-    return np.where(free, numbers, -1)
-
-
 @pytest.mark.parametrize("name", MAPS)
 def test_agents_start_clear_and_can_reach_their_goals(name):
     engine = Engine(ID, 6, **MAPS[name])
@@ -77,8 +59,8 @@ def test_agents_start_clear_and_can_reach_their_goals(name):
         assert (apart(start, start) >= touching)[others].all()
         assert (apart(goal, goal) >= touching)[others].all()
         assert (np.linalg.norm(start - goal, axis=1) >= rad + s.goal_rad[lane]).all()
-        part, cells = parts(engine, lane), [apart(p, c.centres).argmin(1) for p in (start, goal)]
-        assert (part[cells[0]] >= 0).all()
+        part, cells = s.floor[lane], [apart(p, c.centres).argmin(1) for p in (start, goal)]
+        assert (part[cells[0]] > 0).all()
         np.testing.assert_array_equal(part[cells[0]], part[cells[1]])
 
 
@@ -308,7 +290,9 @@ def test_lifelong_goals_follow_each_other(env_id):
     player = Player("greedy", Game.of(engine))
     player.begin(engine.control.seed, engine.control.episode, np.ones(4, bool))
     c, s = engine.constants, engine.state
-    inside = np.array([parts(engine, lane) for lane in range(4)])
+    obstacles = s.landmark_pos[:, : c.num_obstacles] - c.outline[0]
+    blocked = np.array([apart(c.centres, each).min(1) < 1e-9 for each in obstacles])
+    parts = [label(~walls.reshape(5, 5))[0].ravel() for walls in blocked]
     arrivals, before = np.zeros((4, 3)), s.goal_pos.copy()
     for _ in range(600):
         play(engine, player.act(engine.control.obs))
@@ -318,7 +302,7 @@ def test_lifelong_goals_follow_each_other(env_id):
             away = apart(s.goal_pos[lane, agent][None], c.centres)[0]
             assert away.min() < 1e-12
             start = apart(before[lane, agent][None], c.centres)[0].argmin()
-            assert inside[lane, away.argmin()] == inside[lane, start] >= 0
+            assert parts[lane][away.argmin()] == parts[lane][start] > 0
         arrivals += moved
         before = s.goal_pos.copy()
     assert arrivals.sum() > 40

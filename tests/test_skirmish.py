@@ -6,16 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from equal_units import permuted, renumbered, reordered
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
-from coopbench_envs.skirmish.army import HEALS, KIND
 from coopbench_envs.skirmish.scenario import bundled, bundled_maps
 from coopbench_envs.skirmish.terrain import presets, walls_of
 
@@ -187,8 +182,3 @@ def test_duels_end_as_in_the_reference(duel, tmp_path):
     assert same.any()
     assert (engine.control.ended[same] == duel["done"]).all()
     assert (engine.control.measures[same, 0] == duel["win"]).all()
-
-
-# --- equal units ----------------------------------------------------------------------------------
-
-

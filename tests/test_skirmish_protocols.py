@@ -1,10 +1,7 @@
 """Protocols of battles: what they play, how long they train, and what their reports show."""
 
-import pytest
-
 import coopbench
 from coopbench.baselines.registry import entries
-from coopbench.describe import describe_protocol
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.selection import with_tasks
 from coopbench.report.facts import training_text
@@ -81,5 +78,3 @@ def test_its_seeds_are_no_other_protocols():
     for name in set(coopbench.protocols()) - {"skirmish-standard"}:
         other = load_protocol(name).seeds
         assert own.isdisjoint({*other.training, *other.evaluation.seeds}), name
-
-

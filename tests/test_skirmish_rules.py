@@ -1,53 +1,24 @@
 """Skirmish-v0 by hand: damage, healing, beams, explosions, rewards, options, metrics, bad maps."""
 
 import json
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from battles import EAST, FIRST, STOP, begun, map_of, play
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine, pictures
-from coopbench_envs.engine import DISABLED
 from coopbench_envs.skirmish.picture import HEADER
-from coopbench_envs.skirmish.scenario import bundled_maps
 
 ID = "coopbench/Skirmish-v0"
-STOP, NORTH, SOUTH, EAST, WEST, FIRST = range(1, 7)
-
-
-def map_of(allies, enemies, **entries):
-    """A map with one group for each unit: (kind, x, y)."""
-    groups = [
-        {"x": x, "y": y, "faction": faction, "units": {kind: 1}}
-        for faction, units in (("ALLY", allies), ("ENEMY", enemies))
-        for kind, x, y in units
-    ]
-    content = {"groups": groups, "attack_point": [9, 16], "terrain_preset": "SIMPLE", "limit": 50}
-    return content | entries
 
 
 @pytest.fixture
 def battle(tmp_path):
-    """Begin a battle of units at given places in one lane; enemies stand where they are."""
-
-    def begin(allies, enemies, state=None, **parameters):
-        file = tmp_path / "map.json"
-        file.write_text(json.dumps(map_of(allies, enemies)))
-        engine = Engine(ID, map_file=str(file), **{"opponent": "hold"} | parameters)
-        engine.reset(np.array([0]), state=state)
-        return engine
-
-    return begin
-
-
-def play(engine, *actions, steps=1):
-    for _ in range(steps):
-        engine.step(np.array([actions]), DISABLED)
-    return engine.state
+    return partial(begun, tmp_path, ID)
 
 
 def test_healing_is_bought_with_energy(battle):
