@@ -8,10 +8,6 @@ import subprocess
 import pytest
 from builders import GROUP_LEVELS, group_blocks, group_protocol
 
-from coopbench.analysis import rankings
-from coopbench.analysis.aggregates import aggregates
-from coopbench.analysis.comparisons import comparisons
-from coopbench.analysis.estimates import estimates
 from coopbench.episodes.table import EpisodeTable
 from coopbench.report import latex
 from coopbench.report.report import Report
@@ -21,20 +17,10 @@ NASTY = r"50%_of\{$x^2$} ~ <a> & #1|2"
 
 @pytest.fixture(scope="module")
 def report():
-    protocol = group_protocol()
     blocks = group_blocks(GROUP_LEVELS | {NASTY: 4.0})
     blocks += group_blocks({"mine": 9.0, "theirs": 8.9}, runs=tuple(range(900, 910)))
-    table = EpisodeTable(tuple(blocks))
-    return Report(
-        protocol=protocol,
-        episodes=table,
-        estimates=estimates(protocol, table),
-        comparisons=comparisons(protocol, table),
-        aggregates=aggregates(protocol, table),
-        departures=("edited\n\\input{/etc/passwd}",),
-        improvements=rankings.improvements(protocol, table),
-        ranks=rankings.ranks(protocol, table),
-    )
+    report = Report.of(group_protocol(), EpisodeTable(tuple(blocks)))
+    return dataclasses.replace(report, departures=("edited\n\\input{/etc/passwd}",))
 
 
 def tables_of(text):
