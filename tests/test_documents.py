@@ -388,11 +388,13 @@ def test_normalised_returns_are_exact():
     assert flatland.round_two([-1.0, -0.25, 0.0]) == 1.75
 
 
-def test_named_departures_stand_in_the_protocol():
-    hard = load_protocol("routing-hard")
-    assert "120 episodes per task; published are 1000" in hard.protocol.differs
+def test_named_departures_stand_in_the_report():
     plain = builders.protocol_of(tasks=lift_tasks(), **SEEDS, **SHOWN)
     assert "Differs from the publication" not in identity(reported(plain, {"mine": 1.0}))
+    head = plain.protocol.model_copy(update={"differs": ("fewer episodes", "no walls")})
+    other = plain.model_copy(update={"protocol": head})
+    facts = identity(reported(other, {"mine": 1.0}))
+    assert facts["Differs from the publication"] == "fewer episodes; no walls"
 
 
 def test_the_checklist_asks_for_code_and_its_optimisations(tmp_path):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import coopbench
-import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import OWN
 from coopbench.episodes.metrics import known_metrics
@@ -97,19 +96,6 @@ bounds = { low = 0.0, high = 1.0 }
     changed = measure["written"](text, {"two": (2.004, 3.006)})
     assert changed.count("bounds = { low = 0.0, high = 1.0 }") == 1
     assert changed.endswith('id = "two"\nbounds = { low = 2.00, high = 3.01 }\n')
-
-
-def test_the_standard_protocol_shifts_its_ranges():
-    """Both ends move, in one direction, away from the ranges that are trained on."""
-    protocol = load_protocol("coopetition-standard")
-    assert len(protocol.groups["shifted"]) == len(protocol.groups["self-play"]) == 8
-    for task in protocol.groups["shifted"]:
-        usual = coopbench_envs.spec(task.env).params._field_defaults
-        for parameter, ends in task.parameters.items():
-            moved = np.sign(np.subtract(ends, usual[parameter]))
-            assert np.all(moved == moved.flat[0]), (task.id, parameter)
-            expected = {"high": -1, "persistence": -1, "noise": 1, "trembles": 1}
-            assert moved.flat[0] == expected.get(parameter, moved.flat[0]) != 0, task.id
 
 
 def test_focal_play_of_the_standard_protocol_is_balanced():

@@ -135,12 +135,12 @@ def test_every_page_is_in_the_navigation(pages):
         assert f": {page}\n" in navigation, page
 
 
-@pytest.mark.parametrize("number", range(3))
-def test_code_of_the_first_steps_runs(number):
+def test_code_of_the_first_steps_runs():
     page = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
     codes = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(codes) == 3
-    exec(codes[number], {"__name__": "__main__"})
+    for code in codes:
+        exec(code, {"__name__": "__main__"})
 
 
 # Not the changelog, which names what has moved.
@@ -150,18 +150,13 @@ _GROUPS = ("coopbench.learners", "coopbench.networks", "coopbench.policies")  # 
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pages_name_modules_and_files_that_exist(page):
+def test_pages_name_and_import_what_exists(page):
     text = page.read_text(encoding="utf-8")
     for name in re.findall(r"`(coopbench(?:_envs)?(?:\.[A-Za-z_]\w*)+)[`(]", text):
         if name not in _GROUPS:
             pkgutil.resolve_name(name)
     for path in re.findall(rf"`((?:{_FOLDERS})/[\w./-]*)(?<!-v\d)`", text):
         assert (ROOT / path).exists(), path
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_of_pages_imports_what_exists(page):
-    text = page.read_text(encoding="utf-8")
     for code in re.findall(r"^ *```python[^\n]*\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
         for node in ast.walk(ast.parse(textwrap.dedent(code))):
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("coopbench"):
