@@ -6,7 +6,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import closing
@@ -447,37 +446,3 @@ def test_a_missing_ray_is_named(file, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r'pip install "\.\[ray\]"'):
         coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray")
     assert not (tmp_path / "r").exists()
-
-
-# --- Ray itself, where it is installed ------------------------------------------------------------
-
-
-@pytest.fixture
-def cluster(monkeypatch):
-    """A cluster of its own; its workers find this module, and no secret goes into the home."""
-    pytest.importorskip("ray")
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:26379")
-    command = "from ray.scripts.scripts import main; main()"
-    start = ["start", "--head", "--block", "--num-cpus=2", "--port=26379", "--disable-usage-stats"]
-    with tempfile.TemporaryDirectory() as folder:  # its sockets need a short name
-        options = [*start, f"--temp-dir={folder}"]
-        process = subprocess.Popen([sys.executable, "-c", command, *options])
-        yield process
-        process.terminate()  # and so all that it started
-        process.wait(60)
-
-
-@pytest.mark.slow("it starts a cluster")
-def test_a_ray_cluster_gives_the_same_results_and_stays(file, tmp_path, cluster):
-    """A worker is killed meanwhile: nothing is lost."""
-    policies = ["random", Killed(str(tmp_path), steps=20, times=1)]
-    with pytest.warns(RuntimeWarning, match=r"'two' died \(WorkerCrashedError\); it is done again"):
-        coopbench.evaluate(file, policies, tmp_path / "ray", "ray")
-    coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
-    assert _results(tmp_path / "ray") == _results(tmp_path / "serial") != {}
-    policies = [Raises(str(tmp_path), steps=9, times=2)]
-    with pytest.raises(RuntimeError, match="OddError: this and that"):
-        coopbench.evaluate(file, policies, backend="ray", workers=2)
-    assert cluster.poll() is None

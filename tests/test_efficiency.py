@@ -231,40 +231,27 @@ def make_report(table, **settings):
     return Report(protocol, table, (), (), (), (), **parts)
 
 
-def test_tables_show_what_was_found(means):
+def test_tables_and_plots_show_what_was_found(means):
+    from matplotlib.figure import Figure
+
     report = make_report(make_table({"mine": means, "other": means / 2}), medians=True)
     early, late = efficiency_table(report), late_table(report)
     assert [row[0].text for row in early.groups[0].rows] == ["mine", "other"]
-    assert [column.name for column in late.columns] == ["Task", "mine", "other"]
     assert late.groups[0].rows[0][1].value == report.late[0].median
     led = [entry.value for entry in late.groups[1].rows[0][1:]]
     assert led == [
         sum(row.leads for row in report.late if row.policy == p) for p in ("mine", "other")
     ]
-    assert "250,000" in late.unit
-    assert "1/32" in late.unit
     nothing = make_report(EpisodeTable(()))
-    assert efficiency_table(nothing) is None
-    assert late_table(nothing) is None
+    assert efficiency_table(nothing) is late_table(nothing) is None
     stored = json.loads(as_json(report))
     assert [row["leads"] for row in stored["late"]] == [row.leads for row in report.late]
-    assert stored["learning"][0]["steps"] == STEPS.tolist()
     assert stored["efficiency"][0]["area"] == report.efficiency[0].area
-
-
-def test_plots_draw_every_line_at_its_true_steps(means):
-    from matplotlib.figure import Figure
-
-    report = make_report(make_table({"mine": means, "other": means / 2}))
-    ax = Figure().add_subplot()
-    assert plots.learning_curves(report, "first", ax=ax) is ax
+    ax = plots.learning_curves(report, "first", ax=Figure().add_subplot())
     assert [line.get_label() for line in ax.lines] == ["mine", "other"]
     assert list(ax.lines[0].get_xdata()) == STEPS.tolist()
-    assert len({(line.get_marker(), str(line.get_linestyle())) for line in ax.lines}) == 2  # grey
     ax = plots.efficiency(report, ax=Figure().add_subplot())
     assert ax.lines[1].get_ydata()[0] == pytest.approx(find(report.learning, "").estimate[0] / 2)
-    names = [picture.name for picture in pictures(report)]
-    assert names[-3:] == ["efficiency", "learning-first", "learning-second"]
 
 
 def test_medians_follow_the_training(means):

@@ -3,11 +3,13 @@
 import copy
 import json
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import coopbench
+import coopbench_envs
 from coopbench.playing.entrants import Named
 
 ENV = "coopbench/TrustDilemma-v1"
@@ -103,32 +105,20 @@ def test_models_predict_without_exploration():
         ENV, {"c": lambda o: np.full((*o.shape[:2], 1), np.float32(0.25))}, **SHORT
     )
     assert np.array_equal(_returns(report, "model"), _returns(constant, "c"))
-    assert len(model.rows) == 1
-    assert len(next(iter(model.rows))) == 1  # features of one agent
+    ((features,),) = model.rows  # of one agent
 
+    class Joint:
+        observation_space = SimpleNamespace(shape=(2, features))
 
-def test_models_of_joint_control_and_of_other_shapes():
-    class Space:
-        shape = (2, 15)
+        def predict(self, observation):
+            return np.zeros((len(observation), 2, 1))
 
-    def predict(observation):
-        return np.zeros((len(observation), 2, 1))
-
-    model = Model()
-    features = next(iter(_rows_of(model)))[0]
-    joint = type("Joint", (), {"observation_space": Space(), "predict": staticmethod(predict)})()
-    joint.observation_space.shape = (2, features)
-    report = coopbench.evaluate(ENV, joint, **SHORT)
+    report = coopbench.evaluate(ENV, Joint(), **SHORT)
     idle = coopbench.evaluate(ENV, nothing, **SHORT)
     assert np.array_equal(_returns(report, "Joint"), _returns(idle, "nothing"))
-    joint.observation_space.shape = (features + 1,)
+    Joint.observation_space.shape = (features + 1,)
     with pytest.raises(ValueError, match=rf"predicts from observations of shape \({features + 1},"):
-        coopbench.evaluate(ENV, joint, **SHORT)
-
-
-def _rows_of(model):
-    coopbench.evaluate(ENV, model, **SHORT)
-    return model.rows
+        coopbench.evaluate(ENV, Joint(), **SHORT)
 
 
 def test_a_model_with_memory_is_refused():
@@ -151,7 +141,7 @@ def test_a_torch_module_plays_on_its_device_without_gradients(tmp_path):
             self.calls += ((self.training, actions.requires_grad, observations.device.type),)
             return actions
 
-    features = next(iter(_rows_of(Model())))[0]
+    features = len(coopbench_envs.Engine(ENV).control.obs[0, 0])
     torch.manual_seed(0)
     net = Net(torch.nn.Linear(features, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1))
     report = coopbench.evaluate(ENV, {"net": net}, out=tmp_path / "r", **SHORT)

@@ -28,6 +28,7 @@ def test_kept_runs_belong_to_the_protocol_as_it_is(folder, references):
     assert read_manifest(folder, protocol.digest).results == results_digest(folder, protocol)
 
 
+@pytest.mark.slow("it plays whole protocols again")
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_a_kept_run_plays_its_episodes_again(folder, tmp_path):
     run = next(folder.glob("*/*/run-*"))

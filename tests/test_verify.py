@@ -110,9 +110,8 @@ def rename_policy(root):
 
 def deny_the_name(root):
     """Pretend that a policy of this package was an object, and forge what is not recorded."""
-    meta = meta_of(root, FIXED, plays=None)
-    other = next(k for k in range(6) if k not in meta["recorded"])
-    edit_row(FIXED, other, add("returns", 0, 1.0))(root)
+    meta_of(root, FIXED, plays=None)
+    row_of(FIXED, add("returns", 0, 1.0))(root)
 
 
 def unrecord(root):
@@ -124,11 +123,12 @@ def unrecord(root):
     meta_of(root, LEARNED, recorded=others)
 
 
-def recorded_row(cell, change):
-    """Return an edit of the line of a recorded episode."""
+def row_of(cell, change, recorded=False):
+    """Return an edit of the line of an episode that is recorded, or of one that is not."""
 
     def edit(root):
-        edit_row(cell, meta_of(root, cell)["recorded"][0], change)(root)
+        stored = meta_of(root, cell)["recorded"]
+        edit_row(cell, next(k for k in range(6) if (k in stored) == recorded), change)(root)
 
     return edit
 
@@ -148,16 +148,6 @@ def edit_actions(cell, change):
         actions = unpacked(file.read_bytes(), 1 << 20)
         changed = change(actions)
         file.write_bytes(packed(actions if changed is None else changed))
-
-    return edit
-
-
-def quiet_row(cell, change):
-    """Return an edit of the line of an episode that is neither the best nor the worst."""
-
-    def edit(root):
-        recorded = meta_of(root, cell)["recorded"]
-        edit_row(cell, next(k for k in range(6) if k not in recorded), change)(root)
 
     return edit
 
@@ -208,11 +198,11 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
         4,
     ),
     "run: reward": (LEARNED, edit_array(LEARNED, "trace.npz", "rewards.*", bump((2, 0), 0.5)), 3),
-    "run: return": (LEARNED, recorded_row(LEARNED, add("returns", 0, 1e-9)), None),
+    "run: return": (LEARNED, row_of(LEARNED, add("returns", 0, 1e-9), recorded=True), None),
     "run: seed": (LEARNED, edit_row(LEARNED, 1, put("seed", 7)), None),
     "run: better episode": (LEARNED, edit_row(LEARNED, 1, put("returns", [1e4, 1e4])), None),
-    "run: quiet metric": (LEARNED, quiet_row(LEARNED, add("metrics", "mean_trust", 0.01)), None),
-    "run: quiet trajectory": (LEARNED, quiet_row(LEARNED, put("trajectory", 64 * "f")), None),
+    "run: quiet metric": (LEARNED, row_of(LEARNED, add("metrics", "mean_trust", 0.01)), None),
+    "run: quiet trajectory": (LEARNED, row_of(LEARNED, put("trajectory", 64 * "f")), None),
     "run: all actions": (LEARNED, edit_actions(LEARNED, act_otherwise), 3),
     "run: some actions": (LEARNED, edit_actions(LEARNED, some_actions), None),
     "run: no actions": (LEARNED, remove_actions(LEARNED), None),
