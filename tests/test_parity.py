@@ -204,6 +204,7 @@ def test_pettingzoo_parallel(kind_id, reference, dead_agents):
             {a: actions[t, 0, index[a]] for a in live}
         )
         row = reference(kind_id)[0][t + 1]
+        assert {"metrics" in info for info in infos.values()} == {bool(row[2] or row[3])}
         for a in live:
             assert rewards[a] == row[1][index[a]]
             if a in alive:
