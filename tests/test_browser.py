@@ -1,19 +1,15 @@
-"""Pages in a browser: quiet, self-contained, of the width of a phone or a desk, and alive.
-
-Debian's chromium is driven; without it these tests are skipped, but in CI they fail.
-"""
+"""Pages in a browser: quiet, self-contained, of the width of a phone or a desk, and alive."""
 
 import io
-import os
 import re
-import shutil
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from browsing import chromium
 from builders import make_task, make_training, small_protocol
 from PIL import Image
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 import coopbench
 import coopbench_envs
@@ -24,16 +20,8 @@ WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 
 @pytest.fixture(scope="module")
 def browser():
-    path = shutil.which("chromium")
-    if path is None and "CI" in os.environ:
-        pytest.fail("There is no chromium, with which CI must look at pages: apt install chromium.")
-    if path is None:
-        pytest.skip("no chromium here")
-    with sync_playwright() as playwright:
-        # Root, as in most containers, has no sandbox; only pages made here are opened.
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with chromium() as started:
         yield started
-        started.close()
 
 
 class Watch:

@@ -1,19 +1,16 @@
-"""The built site in a browser: every page, at the width of a phone and of a desk.
-
-Debian's chromium is driven; without it these tests are skipped, but in CI they fail.
-"""
+"""The built site in a browser: every page, at the width of a phone and of a desk."""
 
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from browsing import chromium, lacking
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow("builds the site and drives a browser")
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,13 +19,6 @@ _LINKS = "Array.from(document.querySelectorAll('a[href]'), a => a.href)"
 _IDS = "Array.from(document.querySelectorAll('[id]'), e => e.id)"
 _IMAGES = "Array.from(document.images, i => i.src)"
 _EXCESS = "document.documentElement.scrollWidth - window.innerWidth"
-
-
-def lacking(what, advice):
-    """Skip, or fail in CI, where everything that tests need must be installed."""
-    if "CI" in os.environ:
-        pytest.fail(f"There is no {what}: {advice}.")
-    pytest.skip(f"no {what} here")
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +40,10 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page():
-    path = shutil.which("chromium")
-    if path is None:
-        lacking("chromium", "apt install chromium")
-    with sync_playwright() as playwright:
-        # Root, as in most containers, has no sandbox; only pages made here are opened.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with chromium() as browser:
         page = browser.new_page(viewport=DESK)
         page.set_default_timeout(20_000)
         yield page
-        browser.close()
 
 
 @pytest.fixture
@@ -78,7 +62,7 @@ def said(page):
         page.remove_listener(event, handler)
 
 
-def test_every_page_is_quiet_and_fits_and_links_to_what_exists(site, page, said):
+def test_every_page_is_quiet_and_fits_and_links_to_what_exists(page, site, said):
     files = sorted(set(site.rglob("*.html")) - {site / "404.html"})  # which a server shows
     assert len(files) > 50
     ids, links, wide = {}, set(), []
@@ -107,7 +91,7 @@ def leads_somewhere(link, ids):
     return not fragment or unquote(fragment) in ids[path]
 
 
-def test_a_reader_clicks_from_the_start_to_an_environment(site, page, said):
+def test_a_reader_clicks_from_the_start_to_an_environment(page, site, said):
     page.set_viewport_size(DESK)
     page.goto((site / "index.html").as_uri())
     page.locator(".gallery a", has_text="TrustDilemma-v1").click()
@@ -120,7 +104,7 @@ def test_a_reader_clicks_from_the_start_to_an_environment(site, page, said):
     assert said == []
 
 
-def test_search_works_from_the_files_alone(site, page, said):
+def test_search_works_from_the_files_alone(page, site, said):
     page.set_viewport_size(DESK)
     page.goto((site / "index.html").as_uri())
     page.locator("input.md-search__input").fill("autoreset")
