@@ -46,16 +46,13 @@ def test_a_step_by_the_contract():
 def test_capital_fades_and_pays_nobody_back():
     engine = played(GOOD, KEEP, KEEP)
     np.testing.assert_allclose(engine.state.capital[0], 0.4 * 0.65**2)
+    noisy = played(GOOD, INVEST, noise=(0.1, 0.1))  # which is in the eye and not in the capital
+    assert (noisy.state.seen[0] < 1.0).any()
+    np.testing.assert_allclose(noisy.state.capital[0], 0.61)
     stranded = played(BAD, KEEP)
     worth = 0.2 * 2.0 * 0.4 * 0.65
     rewards = [1.1 + 0.53 * worth, 0.9 + 0.47 * worth]
     np.testing.assert_allclose(stranded.control.rewards[0], rewards)
-
-
-def test_noise_is_in_the_eye_and_not_in_the_capital():
-    engine = played(GOOD, INVEST, noise=(0.1, 0.1))
-    assert (engine.state.seen[0] < 1.0).any()
-    np.testing.assert_allclose(engine.state.capital[0], 0.61)
 
 
 @pytest.mark.parametrize(

@@ -94,17 +94,6 @@ def test_a_phase_scales_the_worth_of_a_unit():
     np.testing.assert_allclose(worth, expected)
 
 
-def test_matching_counts_the_good_times():
-    """Formation: |0.35 - 0.7| / 0.7 for one of two agents, 0.25 of the way missed on average."""
-    engine = _alliance({"good": True})
-    assert engine.metrics()["phase_matching"] == 1.0
-    step(engine, 0.7, 0.35)
-    assert engine.metrics()["phase_matching"] == pytest.approx(0.75)
-    bad = _alliance({"good": False})
-    step(bad, 1.0, 0.0)
-    assert bad.metrics()["phase_matching"] == 1.0
-
-
 def test_what_agents_and_the_global_state_see():
     state = {"record": np.array([0.3, 0.8]), "good": True, "productivity": 1.5}
     engine = _alliance(state)
