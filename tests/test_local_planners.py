@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from episodes import begun
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.planners.potential_field import Objects
 from coopbench.baselines.planners.velocity_obstacles import closest, exit_of, least_harm
-from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.drivers import DISABLED
@@ -90,9 +90,7 @@ def test_exit_is_the_shortest_way_out_of_the_velocity_obstacle(far, direction, x
 def _begun(policy, lanes, state=None, seed=0, **parameters):
     engine = Engine("Routing-v0", lanes, **parameters)
     engine.reset(np.arange(seed, seed + lanes), state=state)
-    player = Player(policy, Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(lanes, np.bool_))
-    return engine, player
+    return engine, begun(engine, policy)
 
 
 def _act(engine, player):

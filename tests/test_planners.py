@@ -4,13 +4,11 @@ from functools import cache
 
 import numpy as np
 import pytest
+from episodes import begun, measure, played
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbench.baselines.game import Game
-from coopbench.baselines.match import Match
 from coopbench.baselines.planners.pibt import AFTER, NEXT
-from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.pathfinding.maps.common import ABSENT
@@ -42,33 +40,21 @@ CROWD = {
 
 
 @cache
-def _begun(policy, lanes):
+def _planned(policy, lanes):
     """Engine and player after the first call of the policy, not to be played on."""
     engine = Engine("coopbench/Routing-v0", lanes, **OPEN)
     engine.reset(np.arange(lanes))
-    player = Player(policy, Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(lanes, np.bool_))
+    player = begun(engine, policy)
     player.act(engine.control.obs, engine.view())
-    return engine, player
-
-
-def _played(policy, parameters, lanes=1, env_id="coopbench/Routing-v0"):
-    engine = Engine(env_id, lanes, **parameters)
-    player = Player(policy, Game.of(engine))
-    Match(engine, [player]).play(np.arange(lanes))
     return engine, player
 
 
 def _first_ways(lanes):
     """Distances of the agents from their goals over cells, in fifths of a cell; 65535: none."""
-    engine, player = _begun("astar_pibt", lanes)
+    engine, player = _planned("astar_pibt", lanes)
     gaps = engine.state.agent_pos[:, :, None] - engine.constants.centres
     cells = np.linalg.norm(gaps, axis=3).argmin(2)
     return np.take_along_axis(player._memory.team.ways, cells[..., None], 2)[..., 0]
-
-
-def _metric(engine, name):
-    return engine.control.measures[:, list(engine.spec.metrics).index(name)]
 
 
 def _steps(engine, lane, cell):
@@ -88,7 +74,7 @@ def _steps(engine, lane, cell):
 
 
 def test_distances_are_those_of_a_plain_search():
-    engine, player = _begun("astar_pibt", lanes=3)
+    engine, player = _planned("astar_pibt", lanes=3)
     ways = player._memory.team.ways
     c, far = engine.constants, np.iinfo(ways.dtype).max
     for lane in range(2):
@@ -114,8 +100,7 @@ def test_rounds_keep_agents_apart(seed):
     """No two agents get closer than their radii allow, on cells and on the way between them."""
     engine = Engine("coopbench/Routing-v0", 1, **CROWD)
     engine.reset(np.array([seed]))
-    player = Player("astar_pibt:1", Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(1, np.bool_))
+    player = begun(engine, "astar_pibt:1")
     rounds = set()
     for _ in range(60):
         engine.step(player.act(engine.control.obs, engine.view()), DISABLED)
@@ -132,33 +117,33 @@ def test_rounds_keep_agents_apart(seed):
             assert gaps.min() > 2 * engine.constants.agent_rad_high
         moved = centres[pairs[:, AFTER]] - centres[pairs[:, NEXT]]
         assert abs(moved).max() < 1.01 * side
-    assert _metric(engine, "coordination")[0] == 1.0
+    assert measure(engine, "coordination")[0] == 1.0
 
 
 @pytest.mark.parametrize(
     "task", [_pair(BAY, (2, 1), (2, 6)), _pair(DEAD_END, (2, 4), (2, 5))], ids=["bay", "dead end"]
 )
 def test_agents_trade_places_where_there_is_little_room(task):
-    engine, _ = _played("greedy", task)
-    assert _metric(engine, "success_rate")[0] == 0.0
-    engine, _ = _played("astar_pibt", task)
+    engine = played("Routing-v0", "greedy", 1, **task)
+    assert measure(engine, "success_rate")[0] == 0.0
+    engine = played("Routing-v0", "astar_pibt", 1, **task)
     assert engine.control.ended[0]
-    assert _metric(engine, "coordination")[0] == 1.0
+    assert measure(engine, "coordination")[0] == 1.0
 
 
 @pytest.mark.parametrize(
     ("policy", "coordination"), [("astar_pibt", 1.0), ("prioritised_rrt_star", 0.95)]
 )
 def test_all_that_can_arrive_do(policy, coordination):
-    engine, _ = _played(policy, OPEN, lanes=4)
+    engine = played("Routing-v0", policy, 4, **OPEN)
     reachable = _first_ways(4) < 65535
     assert engine.state.on_goal[reachable].mean() > 0.95
-    assert _metric(engine, "coordination").min() >= coordination
+    assert measure(engine, "coordination").min() >= coordination
 
 
 def test_paths_are_clear_and_short():
     """Lengths are near those over cells, which eight directions make up to 8 % too long."""
-    engine, player = _begun("prioritised_rrt_star", lanes=4)
+    engine, player = _planned("prioritised_rrt_star", lanes=4)
     memory, first, c = player._memory, _first_ways(4), engine.constants
     side, ratios = c.width / c.columns, []
     for lane in range(4):
@@ -178,5 +163,5 @@ def test_paths_are_clear_and_short():
 
 @pytest.mark.parametrize("policy", PLANNERS)
 def test_new_goals_are_planned_for(policy):
-    engine, _ = _played(policy, {**OPEN, "on_goal": "lifelong"}, 2, "coopbench/Routing-v1")
+    engine = played("Routing-v1", policy, 2, on_goal="lifelong", **OPEN)
     assert (engine.state.arrivals.sum(1) > 2 * OPEN["num_agents"]).all()

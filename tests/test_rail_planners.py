@@ -1,13 +1,15 @@
 """Dispatchers and planners of railways: what their trains do, and what they may not look at."""
 
+from functools import partial
+
+import episodes
 import numpy as np
 import pytest
+from episodes import measure
 
 from coopbench.baselines.dispatchers.planner import Planner, Settings
 from coopbench.baselines.dispatchers.railway import Railway
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import Match
-from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail.cells import follow
@@ -24,6 +26,10 @@ CALM = {"num_agents": 14, "height": 30, "width": 35}
 STRUCK = CALM | {"malfunction_rate": 0.01, "malfunction_duration": (5, 25)}
 DENSE = CALM | {"num_agents": 40, "cities": 3, "malfunction_rate": 0.005}
 LANES = 10
+playing, played = (
+    partial(play, RAIL, lanes=LANES, observation="none")
+    for play in (episodes.playing, episodes.played)
+)
 
 
 def begun(policy, lanes=LANES, env=RAIL, **parameters):
@@ -44,25 +50,6 @@ def begun(policy, lanes=LANES, env=RAIL, **parameters):
 def act(planner, engine, memory):
     masks = engine.control.masks.astype(bool)
     return planner.act(engine.control.obs, memory, engine.view(), masks)
-
-
-def playing(policy, lanes=LANES, **parameters):
-    """Yield an engine after every step of one episode in each lane."""
-    engine = Engine(RAIL, lanes, observation="none", **parameters)
-    match = Match(engine, [Player(policy, Game.of(engine))])
-    match.begin(np.arange(lanes, dtype=np.uint64))
-    for _ in match.steps():
-        yield engine
-
-
-def played(policy, **parameters):
-    """Return an engine after one episode in each lane."""
-    *_, engine = playing(policy, **parameters)
-    return engine
-
-
-def measure(engine, name):
-    return engine.control.measures[:, list(engine.spec.metrics).index(name)]
 
 
 # --- dispatchers ----------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """Rail-v1: its rules, each by what trains do; rewards, masks, policies."""
 
-from functools import cache
+from functools import cache, partial
 
+import episodes
 import numpy as np
 import pytest
+from episodes import measure
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
@@ -34,6 +36,7 @@ POLICIES = (
     *("prioritised:effort=1000", "prioritised_replan:effort=1000,effort_at_strikes=1000"),
 )
 # Fields of a state whose second axis is the train.
+played = partial(episodes.played, RAIL, lanes=4, **PARAMETERS)
 
 
 @cache
@@ -44,20 +47,6 @@ def shared_engine(lanes):
 
 def drawn_actions(rng, lanes):
     return rng.choice(5, size=(lanes, TRAINS), p=[0.1, 0.1, 0.6, 0.1, 0.1])
-
-
-def played(policy, lanes=4, **parameters):
-    """Return an engine after one episode in each lane."""
-    engine = Engine(RAIL, lanes, **{**PARAMETERS, **parameters})
-    match = Match(engine, [Player(policy, Game.of(engine))])
-    match.begin(np.arange(lanes, dtype=np.uint64))
-    for _ in match.steps():
-        pass
-    return engine
-
-
-def measure(engine, name):
-    return engine.control.measures[:, list(engine.spec.metrics).index(name)]
 
 
 def test_who_has_waited_longest_goes_first_then_the_lowest_rank():

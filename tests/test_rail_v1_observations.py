@@ -80,79 +80,6 @@ def step_on(c, s, a, place):
     return min(ahead, key=lambda p: steps[p])
 
 
-def times_in_cells(c, s, a, cells):
-    """Return the first and the last step of a train in its present cell and the next ones."""
-    on_map = MOVING <= s.status[0, a] < ARRIVED
-    covered, now, entered, times = int(s.distance[0, a]), int(s.broken[0, a]), 0, []
-    now += 0 if on_map else 1
-    for _ in range(cells + 1):
-        while covered < c.unit:
-            covered += int(s.top_speed[0, a])
-            now += 1
-        times.append((entered, now))
-        covered, entered = covered - int(c.unit), now
-    return times
-
-
-def expected_conflict(c, s, a, place):
-    """Return after how many cells train ``a`` meets another one if it goes on from ``place``."""
-    visits = []
-    for b in range(TRAINS):
-        if b != a and MOVING <= s.status[0, b] < ARRIVED:
-            predicted, times = int(s.place[0, b]), times_in_cells(c, s, b, 49)
-            for k in range(50):
-                visits.append((predicted, *times[k]))
-                predicted = step_on(c, s, b, predicted)
-                if predicted is None:
-                    break
-    seen, cells = set(), 0
-    own = times_in_cells(c, s, a, 300)
-    while place not in seen:
-        seen.add(place)
-        cells += 1
-        bits = exits(s.rail[0, place >> 2], place & 3)
-        first, last = own[cells]
-        for other, enters, leaves in visits:
-            opposite = ((other & 3) + 2) & 3
-            meeting = other >> 2 == place >> 2 and other & 3 != place & 3
-            if meeting and bits >> (3 - opposite) & 1 and first <= leaves and enters <= last:
-                return cells
-        if bin(bits).count("1") != 1 or place >> 2 == s.target[0, a]:
-            return None
-        turn = 3 - int(np.log2(bits))
-        place = 4 * ((place >> 2) + int(c.delta[turn])) + turn
-    return None
-
-
-def test_conflicts_of_trees_are_where_shortest_ways_meet():
-    engine, rng = shared_engine("tree", radius=1000), np.random.default_rng(0)
-    c, s, compared, conflicts = engine.constants, engine.state, 0, 0
-    layout = engine.spec.layout(c)
-    nodes = len(c.node_level)
-    for seed in range(4):
-        engine.reset(np.array([seed, 0]))
-        for step in range(60):
-            engine.step(drawn_actions(rng), DISABLED)
-            obs = engine.control.obs[0]
-            if step % 5 or engine.control.done[0]:
-                continue
-            for a in np.flatnonzero((s.status[0] >= MOVING) & (s.status[0] < ARRIVED)):
-                place = int(s.place[0, a])
-                bits = exits(s.rail[0, place >> 2], place & 3)
-                turns = [turn for turn in range(4) if bits >> (3 - turn) & 1]
-                shown = layout["distances"].view(obs[a]).reshape(nodes, 6)[1 :: c.node_size[1], 3]
-                expected = [
-                    expected_conflict(c, s, a, 4 * ((place >> 2) + int(c.delta[turn])) + turn)
-                    for turn in turns
-                ]
-                scaled = [1.0 if cells is None else cells / 1000 for cells in expected]
-                np.testing.assert_allclose(sorted(shown[shown >= 0]), sorted(scaled), atol=1e-6)
-                compared += len(turns)
-                conflicts += sum(cells is not None for cells in expected)
-    assert compared > 200
-    assert conflicts > 20
-
-
 def test_flags_of_trees_name_the_shortest_way_and_deadlocks():
     engine = shared_engine("tree")
     c, s, deadlocks = engine.constants, engine.state, 0
@@ -175,48 +102,6 @@ def test_flags_of_trees_name_the_shortest_way_and_deadlocks():
             deadlocks += (flags[:, 1:, 0] == 1).sum()
             engine.step(np.full((2, TRAINS), FORWARD), DISABLED)
     assert deadlocks > 10
-
-
-def test_graphs_show_the_first_train_on_a_way():
-    engine, rng = shared_engine("graph"), np.random.default_rng(1)
-    c, s, met = engine.constants, engine.state, 0
-    layout = engine.spec.layout(c)
-    assert sum(part.size for part in layout.values()) == graph.FEATURES
-    for seed in range(4):
-        engine.reset(np.array([seed, 0]))
-        for _ in range(80):
-            engine.step(drawn_actions(rng), DISABLED)
-            ways = layout["ways"].view(engine.control.obs[0])
-            for a in np.flatnonzero((s.status[0] >= MOVING) & (s.status[0] < ARRIVED)):
-                place, cells = int(s.place[0, a]), 0
-                bits = exits(s.rail[0, place >> 2], place & 3)
-                if bin(bits).count("1") != 1:
-                    continue
-                assert (ways[a, [0, 2]] == 0).all()
-                point = ways[a, 1, 0]
-                assert point[graph.EXISTS] == 1
-                on_map = np.flatnonzero((s.status[0] >= MOVING) & (s.status[0] < ARRIVED))
-                while True:
-                    turn = 3 - int(np.log2(bits))
-                    place = 4 * ((place >> 2) + int(c.delta[turn])) + turn
-                    cells += 1
-                    others = [b for b in on_map if b != a and s.place[0, b] >> 2 == place >> 2]
-                    bits = exits(s.rail[0, place >> 2], place & 3)
-                    end = bin(bits).count("1") != 1 or place >> 2 == s.target[0, a]
-                    if others or end:
-                        break
-                assert point[graph.PRESENT] == bool(others)
-                if others:
-                    met += 1
-                    b = others[0]
-                    same = s.place[0, b] & 3 == place & 3
-                    expected = (cells / (cells + 10), 1 if same else -1, s.speed[0, b] / c.unit)
-                    np.testing.assert_allclose(
-                        point[graph.DISTANCE : graph.TOP_SPEED], expected, atol=1e-6
-                    )
-                else:
-                    np.testing.assert_allclose(point[graph.AWAY], cells / (cells + 10), atol=1e-6)
-    assert met > 20
 
 
 def test_the_size_of_a_graph_does_not_depend_on_the_map():

@@ -5,7 +5,7 @@ import pytest
 
 from coopbench_envs import Engine
 from coopbench_envs.pathfinding import routing
-from coopbench_envs.pathfinding.maps import caves_cont, labmaze_grid, mazes, movingai
+from coopbench_envs.pathfinding.maps import labmaze_grid, mazes, movingai
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
 ID = routing.SPEC.id
@@ -112,41 +112,6 @@ def test_discs_that_are_not_there_are_never_met():
     state = {name: value[lane] for name, value in both.get_state().items()}
     assert both.spec.picture(both.constants, state, both.agents).dtype == np.uint8
     assert "#" in both.spec.text(both.constants, state, both.agents)
-
-
-def test_walls_of_caves_have_the_middle_ranks():
-    engine = make("caves_cont", 3, num_agents=4, num_rows=30, num_cols=40, scale=8)
-    engine.reset(np.arange(3))
-    c, s = engine.constants, engine.state
-    x, y = c.centres[:, 0] / 0.1 + 19.5, c.centres[:, 1] / 0.1 + 14.5
-    u, v = x * 5 / 40, y * 3 / 30
-    for lane in range(3):
-        slopes = s.slopes[lane].reshape(6, 4, 2)
-        np.testing.assert_allclose((slopes**2).sum(-1), 1, atol=1e-12)
-        i, j = (u + 1e-9).astype(int), (v + 1e-9).astype(int)
-
-        def corner(a, b, i=i, j=j, slopes=slopes):
-            g = slopes[i + a, j + b]
-            return g[:, 0] * (u - i - a) + g[:, 1] * (v - j - b)
-
-        def fade(t):
-            return 6 * t**5 - 15 * t**4 + 10 * t**3
-
-        f, g = fade(u - i), fade(v - j)
-        near = corner(0, 0) * (1 - f) + corner(1, 0) * f
-        far = corner(0, 1) * (1 - f) + corner(1, 1) * f
-        noise = np.abs(near * (1 - g) + far * g)
-        ranked = np.sort(noise)
-        walls = cells_of(c, s.landmark_pos[lane, : c.num_obstacles])
-        assert (np.diff(walls) > 0).all()
-        assert len(walls) == int(0.72 * 1200) - int(0.55 * 1200)
-        assert noise[walls].min() >= ranked[int(0.55 * 1200)] - 1e-9
-        assert noise[walls].max() <= ranked[int(0.72 * 1200) - 1] + 1e-9
-        agents = cells_of(c, s.agent_pos[lane])
-        assert noise[agents].max() <= ranked[int(0.2 * 1200) - 1] + 1e-9
-    assert c.num_landmarks == c.num_obstacles + 2 * (30 + 40)
-    without = caves_cont.make_map(caves_cont.Params(add_borders=False), 3)
-    assert without.num_landmarks == 2785
 
 
 # -- reading -------------------------------------------------------------------------------------

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
+from episodes import begun as playing_in
 
-from coopbench.baselines.game import Game
-from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
@@ -46,8 +45,7 @@ def test_a_return_is_progress_and_arrivals_less_time_and_contacts(name, on_goal)
     prices = {"shaping": 2.0, "arrival_bonus": 3.0, "time_cost": 0.5, "contact_cost": 0.25}
     world = {"horizon": 300, "num_agents": 6, "on_goal": on_goal, **prices}
     engine = begun(range(5), **{**MAPS[name], **world})
-    player = Player("greedy", Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(5, bool))
+    player = playing_in(engine, "greedy")
     c, s = engine.constants, engine.state
     rng, expected, returns = np.random.default_rng(0), np.zeros((5, 6)), np.zeros((5, 6))
     way = s.way_left.copy()
@@ -135,8 +133,7 @@ def play(name, planner, disturbed=None, who=None):
     ways = disturbed or ["none"]
     seeds = np.repeat([np.arange(EPISODES) + 40], len(ways), axis=0).ravel()
     engine = begun(seeds, **MAPS[name], horizon=HORIZON)
-    player = Player(planner, Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(len(seeds), bool))
+    player = playing_in(engine, planner)
     way = np.repeat(ways, EPISODES)
     for k in range(HORIZON):
         actions = player.act(engine.control.obs, engine.view())

@@ -2,12 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from episodes import begun
 from scipy.ndimage import label
 
-from coopbench.baselines.game import Game
-from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.pathfinding import lattice, routing_v1
@@ -98,8 +95,7 @@ def test_a_goal_that_cannot_be_reached_shows():
 def test_no_way_is_shorter_or_faster_than_the_bound(name):
     engine = Engine(ID, 30, **MAPS[name], horizon=400)
     engine.reset(np.arange(30))
-    player = Player("greedy", Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(30, bool))
+    player = begun(engine, "greedy")
     c, s = engine.constants, engine.state
     straight = np.linalg.norm(s.goal_pos - s.agent_pos, axis=-1) - s.goal_rad
     bound = s.shortest.copy()
@@ -287,8 +283,7 @@ def test_lifelong_goals_follow_each_other(env_id):
     few = {"num_agents": 3, "map_params": {"num_rows": 5, "num_cols": 5, "obstacle_density": 0.1}}
     engine = Engine(env_id, 4, horizon=600, **few, **mode)
     engine.reset(np.arange(4))
-    player = Player("greedy", Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(4, bool))
+    player = begun(engine, "greedy")
     c, s = engine.constants, engine.state
     obstacles = s.landmark_pos[:, : c.num_obstacles] - c.outline[0]
     blocked = np.array([apart(c.centres, each).min(1) < 1e-9 for each in obstacles])
@@ -317,68 +312,6 @@ def test_lifelong_goals_follow_each_other(env_id):
 
 
 # -- what is seen and measured -------------------------------------------------------------------
-
-
-def naive_observation(c, s, lane):
-    """Observations of a lane from the definition, agent by agent."""
-    pos, rad, rows = s.agent_pos[lane], s.agent_rad[lane], []
-    landmarks = s.landmark_pos[lane][s.landmark_pos[lane][:, 0] != ABSENT]
-    for a in range(c.num_agents):
-        goal = s.goal_pos[lane, a] - pos[a]
-        away = np.linalg.norm(goal)
-        angle = s.agent_angle[lane, a]
-        heading = [np.cos(angle), np.sin(angle)] if c.dynamics_code[a] == 1 else [0.0, 0.0]
-        row = [np.clip(s.agent_vel[lane, a] / c.pace, -2, 2), heading]
-        row += [goal / max(away, c.window), [min(away / c.diagonal, 1)]]
-        others = [b for b in range(c.num_agents) if b != a]
-        reach = c.window + rad[a] + rad[others]
-        gap = np.linalg.norm(pos[others] - pos[a], axis=1)
-        seen = [k for k in np.argsort(gap, kind="stable")[: c.max_agents] if gap[k] < reach[k]]
-        for k in seen:
-            other = np.clip(s.agent_vel[lane, others[k]] / c.pace, -2, 2)
-            row += [(pos[others[k]] - pos[a]) / reach[k], other, [rad[others[k]] / c.window, 1]]
-        row.append(np.zeros(6 * (c.max_agents - len(seen))))
-        gap = np.linalg.norm(landmarks - pos[a], axis=1)
-        reach = c.window + rad[a] + c.landmark_rad
-        seen = [k for k in np.argsort(gap, kind="stable")[: c.max_obstacles] if gap[k] < reach]
-        for k in seen:
-            row += [(landmarks[k] - pos[a]) / reach, [1]]
-        row.append(np.zeros(3 * (c.max_obstacles - len(seen))))
-        rows.append(np.concatenate(row))
-    return np.array(rows)
-
-
-@settings(max_examples=20, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 2**31), spread=st.floats(0.1, 1.1), drives=st.booleans())
-def test_observations_follow_their_definition(seed, spread, drives):
-    moves = {"dynamics": "diffdrive"} if drives else {}
-    engine = Engine(ID, 3, **MAPS["sizes"], **moves)
-    rng = np.random.default_rng(seed)
-    c, shape = engine.constants, engine.state.agent_pos.shape
-    state = {
-        "agent_pos": rng.uniform(-0.5, 0.5, shape) * spread * c.width,
-        "agent_vel": rng.normal(0, 0.3, shape),
-        "agent_angle": rng.uniform(-3, 3, shape[:2]),
-    }
-    engine.reset(np.arange(3), state=state)
-    for lane in range(3):
-        ours = engine.control.obs[lane]
-        np.testing.assert_allclose(ours, naive_observation(c, engine.state, lane), atol=2e-6)
-        assert all(space.contains(ours[a]) for a, space in enumerate(engine.observation_spaces))
-
-
-def test_contacts_are_counted_apart():
-    engine = duel("stay")
-    play(engine, np.array([[[0.0, 0.0], [1.0, 0.0]]]), 40)
-    assert (engine.state.agent_contacts == engine.state.num_collisions).all()
-    assert engine.state.agent_contacts.min() > 5
-    assert not engine.state.wall_contacts.any()
-    play(engine, np.array([[[-1.0, 0.0], [-1.0, 0.0]]]), 150)
-    counted = metrics(engine)
-    assert engine.state.wall_contacts.min(initial=9) == 0  # the first agent follows the second
-    assert engine.state.wall_contacts[0, 1] > 5
-    assert counted["wall_contacts"] == engine.state.wall_contacts.sum() / (2 * 190)
-    assert counted["agent_contacts"] == engine.state.agent_contacts.sum() / (2 * 190)
 
 
 def test_ways_and_deadlocks_are_measured():
