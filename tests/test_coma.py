@@ -1,4 +1,4 @@
-"""COMA: what a choice is credited with, updates by hand, and games with known answers."""
+"""COMA: updates by hand, and what the critic of all seats gets."""
 
 import numpy as np
 import pytest
@@ -9,27 +9,17 @@ from team_training import (
     gradients_agree,
     known,
     of_choices,
-    played,
     preferred,
     stepwise,
     trained,
 )
 
-from coopbench.baselines.learners.coma import advantages, probabilities
-from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
-
 QUICK = {"lanes": 8, "batch_size": 8, "hidden": 16, "critic_hidden": 32, "learning_rate": 5e-3}
 QUICK |= {"critic_rate": 5e-3, "epsilon": 0.05, "epsilon_steps": 2000}
 SMALL = QUICK | {"lanes": 4, "batch_size": 6, "reward": "team", "max_grad_norm": 1e9}
 SMALL |= {"gamma": 0.9, "trace": 0.6, "critic_rate": 1e-12, "target_every": 20}
-MONOTONE = 1
-FALL = {"rule": toy_team.FALL, "horizon": 3}
 
 _toys = known(toy_team)
-
-
-def learned(name, steps, seed=0, **game):
-    return trained(name, steps, seed, quick=QUICK, **game)
 
 
 def chosen(batch):
@@ -104,27 +94,9 @@ def test_the_critic_learns_from_the_last_step_to_the_first(torch):
     assert all((a != b).any() for a, b in zip(before, after, strict=True))
 
 
-def test_the_advantage_is_the_value_minus_the_expectation_over_the_own_policy(torch):
-    """Choice by choice, with a given critic and policy, and in numpy."""
-    rng = np.random.default_rng(0)
-    legal = torch.tensor(rng.random((40, 2, 3)) < 0.7)
-    legal[:, :, 0] = True
-    outputs, values = (torch.tensor(rng.normal(0, 2, legal.shape)) for _ in range(2))
-    actions = torch.zeros(40, 2, dtype=torch.int64)
-    policy = probabilities(outputs, legal, 0.1)
-    credit = advantages(values, policy, actions)
-    for step, seat in np.ndindex(*actions.shape):
-        choices = np.flatnonzero(legal[step, seat])
-        weights = np.exp(outputs[step, seat].numpy()[choices])
-        weights = 0.9 * weights / weights.sum() + 0.1 / len(choices)
-        value = values[step, seat].numpy()
-        by_hand = value[int(actions[step, seat])] - weights @ value[choices]
-        assert float(credit[step, seat]) == pytest.approx(by_hand, abs=1e-6)
-
-
 def test_a_seat_is_valued_beside_the_choices_of_others_alone(torch):
     """Another choice of its own changes nothing that the critic gets for it at that step."""
-    learner = learned("coma", 80, rule=toy_team.TWO_STEPS, horizon=4)
+    learner = trained("coma", 80, quick=QUICK, rule=toy_team.TWO_STEPS, horizon=4)
     batch = learner._episodes.latest(6)
     inputs, first = learner._algorithm.critic.inputs, range(batch.counts[0])
     other = chosen(batch)
@@ -132,50 +104,3 @@ def test_a_seat_is_valued_beside_the_choices_of_others_alone(torch):
     before, after = inputs(batch, chosen(batch))[first], inputs(batch, other)[first]
     assert torch.equal(before[:, 0], after[:, 0])
     assert not torch.equal(before[:, 1], after[:, 1])
-
-
-def test_the_dead_train_no_actor(torch):
-    """Whatever they observe: their only choice has probability 1, so that nothing is ascended."""
-    results = []
-    for noise in (0.0, 1.0):
-        learner = learned("coma", 80, **FALL)
-        batch = learner._episodes.latest(6)
-        dead = batch.legal[:, 1].sum(1) == 1
-        assert 0 < dead.sum() < len(dead)
-        batch.inputs[dead, 1] += noise
-        with torch_apart(torch_seed(0)):
-            # The critic sees the dead, so it is held fixed here.
-            learner._algorithm._learn_critic = lambda b, outputs: (
-                torch.ones_like(outputs[b.before]).cumsum(2),
-                torch.ones(b.actions.shape),
-                0.0,
-            )
-            learner._algorithm.update(batch)
-        results.append(learner.policy().pack())
-    assert results[0] == results[1]
-
-
-# -- games with known answers ---------------------------------------------------------------------
-
-
-CONVERGES = pytest.mark.slow("trains until a known answer is reached")
-
-
-@CONVERGES
-@pytest.mark.parametrize(("name", "credit"), [("coma", "critic"), ("coma_shared", "return")])
-def test_a_monotone_matrix_is_solved_without_illegal_choices(name, credit):
-    game = {"matrix": MONOTONE, "limited": 1}
-    learner = trained(name, 3000, changes={"credit": credit}, quick=QUICK, **game)
-    reached, actions = played(learner.policy(), **game)
-    assert reached == 4.0
-    assert actions.max() < 2
-    episodes = learner._episodes
-    assert episodes.batch(np.arange(len(episodes))).actions.max() < 2
-
-
-@CONVERGES
-def test_what_the_team_earns_later_reaches_a_member_that_has_fallen():
-    """Member 1 falls after its first step; its choice 1 pays 1 two steps later."""
-    reached, actions = played(learned("coma_shared", 9000, **FALL).policy(), **FALL)
-    assert reached == 1.0
-    assert (actions[0, :, 1] == 1).all()

@@ -1,10 +1,10 @@
-"""SAC: what is remembered, known values and optima, and what is refused."""
+"""SAC: what is remembered and learned, and what is refused."""
 
 import numpy as np
 import pytest
 import toy_echo
 import toy_lift
-from team_training import PENNIES, known, played, same
+from team_training import PENNIES, known, same
 
 from coopbench.baselines.learners.isac import ISAC, Params
 from coopbench.baselines.networks.kinds import read_policy
@@ -16,8 +16,6 @@ SMALL = {"lanes": 4, "warmup": 40, "train_every": 8, "updates": 1, "batch_size":
 SMALL |= {"layers": "16", "buffer_size": 150}
 QUICK = {"lanes": 8, "warmup": 80, "train_every": 16, "updates": 4, "batch_size": 64}
 QUICK |= {"layers": "32", "learning_rate": 1e-2, "tau": 0.05, "gamma": 0.5}
-# No worth of entropy: what is learned are plain sums of rewards.
-PLAIN = QUICK | {"entropy": 0.0, "adapt_entropy": False, "scale_rewards": False}
 
 
 _toys = known(toy_echo, toy_lift)
@@ -187,36 +185,3 @@ def test_what_makes_no_sense_is_refused():
     for message, change in wrong.items():
         with pytest.raises(ValueError, match=message):
             make_learner("isac", LIFT, {}, 0, **SMALL | change)
-
-
-# -- known optima --------------------------------------------------------------------------------
-
-
-CONVERGES = pytest.mark.slow("trains until a known answer is reached")
-
-
-@CONVERGES
-@pytest.mark.parametrize("lives", [0, 1])
-def test_the_worth_of_a_state_is_known(torch, lives):
-    """Rewards of 1: forever 1 / (1 - 0.5), as time alone ends an episode; else the only one."""
-    game = {"base": 1.0, "weight": 0.0, "horizon": 1, "last": lives}
-    learner = make_learner("isac", ECHO, game, 0, **PLAIN)
-    learner.learn(1500)
-    inputs = torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
-    worths = learner._models[0].critic(2 * inputs - 1, torch.tensor([[-0.5], [0.0], [0.5]]))
-    for worth in worths:
-        np.testing.assert_allclose(worth.detach().numpy(), 1.0 if lives else 2.0, rtol=0.03)
-
-
-@CONVERGES
-@pytest.mark.parametrize("name", ["isac", "isac_shared"])
-def test_two_learn_to_lift_together(name):
-    """At random they get 1/2 - 1/6 per step, at best 1; the second has twice the range."""
-    learner = make_learner(name, LIFT, {}, 0, **QUICK)
-    before, _ = played(learner.policy(), env=LIFT)
-    report = learner.learn(1200)
-    after, actions = played(learner.policy(), env=LIFT)
-    assert before < 3.5
-    assert after > 4.5
-    assert (actions[-1, ..., 0] > [0.9, 1.8]).all()
-    assert report["episode_length"] == 5.0

@@ -1,11 +1,11 @@
-"""MADDPG: updates by hand, what its critics see, what is refused, games with known answers."""
+"""MADDPG: updates by hand, what its critics see, what is refused."""
 
 import numpy as np
 import pytest
 import toy_pair
 import toy_squad
 import toy_team
-from team_training import TEAM, gradients_agree, known, played, trained
+from team_training import TEAM, gradients_agree, known, trained
 
 from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.registry import make_learner
@@ -185,27 +185,3 @@ def test_divergence_is_told(torch, env, network):
         learner._models[0].networks[network].layers[-1].bias[0] = torch.inf
     with pytest.raises(Diverged, match=f"{network}.* is not finite"):
         learner.learn(400)
-
-
-# -- games with known answers ---------------------------------------------------------------------
-
-
-CONVERGES = pytest.mark.slow("trains until a known answer is reached")
-
-
-@CONVERGES
-def test_the_best_pair_of_actions_is_found():
-    changes = {"anneal": 16 * 1000, "regularisation": 0.0}
-    learner = trained("maddpg_shared", 16 * 1000, changes=changes, env=PAIR, quick=QUICK)
-    _, actions = played(learner.policy(), env=PAIR)
-    best = np.array(toy_pair.BEST)[:, None]
-    np.testing.assert_allclose(actions[0, 0] / 2.0, best, atol=0.02)
-
-
-@CONVERGES
-def test_nobody_takes_an_illegal_choice_that_would_be_the_best():
-    learner = trained("maddpg", 16 * 500, quick=QUICK, matrix=1, limited=1)
-    reached, actions = played(learner.policy(), matrix=1, limited=1)
-    assert reached == 4.0
-    assert (actions == 1).all()
-    assert not learner._replay._ring["actions"][: len(learner._replay), :, 2].any()

@@ -1,14 +1,13 @@
-"""MAPPO and PPO with memory: known values, updates by hand, views, games with known answers."""
+"""MAPPO and PPO with memory: known values, updates by hand, views."""
 
 import numpy as np
 import pytest
 import toy_echo
 import toy_squad
 import toy_team
-from team_training import TEAM, gradients_agree, known, played, trained
+from team_training import TEAM, gradients_agree, known, trained
 
 from coopbench.baselines.learners.ppo import _Batch, advantages
-from coopbench.baselines.networks.recurrent import RecurrentPolicy
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 
@@ -17,7 +16,6 @@ CRITICS = ("state", "agent", "observations")
 QUICK = {"lanes": 32, "rollout": 320, "learning_rate": 1e-2, "layers": "32", "epochs": 8}
 SMALL = {"lanes": 8, "rollout": 80, "layers": "8", "epochs": 2, "chunk": 4}
 CUE = {"rule": toy_team.CUE, "horizon": 8}
-FALL = {"rule": toy_team.FALL, "horizon": 3}
 
 _toys = known(toy_team, toy_squad, toy_echo)
 
@@ -225,54 +223,3 @@ def test_divergence_is_told(torch, env):
         learner._models[0].actor.body.layers[-1].bias[0] = torch.inf
     with pytest.raises(Diverged, match="step 80: An output of a policy is not finite"):
         learner.learn(400)
-
-
-# -- games with known answers ---------------------------------------------------------------------
-
-
-CONVERGES = pytest.mark.slow("trains until a known answer is reached")
-
-
-def learned(name, steps, changes=None, env=TEAM, **game):
-    return trained(name, steps, changes=changes, env=env, quick=QUICK, **game)
-
-
-@CONVERGES
-@pytest.mark.parametrize("critic", CRITICS)
-def test_nobody_takes_an_illegal_choice_that_would_be_the_best(critic):
-    changes = {"critic": critic, "recurrent": critic == "state"}
-    learner = learned("mappo", 320 * 20, changes, matrix=1, limited=1)
-    reached, actions = played(learner.policy(), matrix=1, limited=1)
-    assert reached == 4.0
-    assert (actions == 1).all()
-    assert (learner._models[0].rollout.actions < 2).all()
-
-
-@CONVERGES
-@pytest.mark.parametrize(("name", "masking"), [("mappo", True), ("mappo_shared", False)])
-def test_what_the_team_earns_later_reaches_a_member_that_has_fallen(name, masking):
-    """Member 1 falls after its first step; its choice 1 pays 1 two steps later."""
-    changes = {"gamma": 0.9, "death_masking": masking}
-    reached, actions = played(learned(name, 320 * 30, changes, **FALL).policy(), **FALL)
-    assert reached == 1.0
-    assert (actions[0, :, 1] == 1).all()
-
-
-@CONVERGES
-def test_the_best_actions_of_a_continuous_game_are_found():
-    game = {"num_agents": 2, "target": 0.3}
-    learner = learned("mappo", 320 * 60, {"entropy": 0.0}, env=ECHO, **game)
-    _, actions = played(learner.policy(), env=ECHO, **game)
-    np.testing.assert_allclose(actions / 5.0, 0.3, atol=0.05)
-
-
-@CONVERGES
-@pytest.mark.parametrize("name", ["ippo_shared", "mappo_shared"])
-def test_only_memory_tells_at_the_last_step_what_was_seen_at_the_first(name):
-    changes = {"learning_rate": 5e-3, "epochs": 6, "lanes": 64, "rollout": 512, "gae_lambda": 0.95}
-    changes |= {"batch_size": 1024, "entropy": 0.02} if name == "ippo_shared" else {}
-    with_memory = learned(name, 512 * 45, changes | {"recurrent": True}, **CUE)
-    assert played(with_memory.policy(), lanes=256, **CUE)[0] == 1.0
-    assert isinstance(with_memory.policy(), RecurrentPolicy)
-    without = learned(name, 512 * 20, changes, **CUE)
-    assert played(without.policy(), lanes=256, **CUE)[0] < 0.6

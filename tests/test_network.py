@@ -361,6 +361,14 @@ NAN = np.full((2, 7, 16), np.nan, np.float32)
 INFINITE = np.full((1, 48), np.inf, np.float32)
 REFUSED = {
     "not a zip file": (b"nothing",),
+    "Unknown kind of network 'percetron'": (gated(kind="percetron", format=1),),
+    "codec": (pack({"header": np.frombuffer(b"\xff", np.uint8)}),),
+    "it states steps 'many'": (broken(steps="many"),),
+    "it states learner 3": (broken(learner=3),),
+    "it is not a policy": (
+        pack({"header": np.frombuffer(b"[1]", np.uint8)}),
+        gated(kind=["gru"]),
+    ),
     "not a policy": (
         pack({"weights.0": np.zeros(3)}),
         broken(biases_1=None),

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import toy_team
 from builders import make_task, make_training, small_protocol
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from team_training import (
     MIXED,
     PENNIES,
@@ -17,7 +15,6 @@ from team_training import (
     gradients_agree,
     known,
     of_choices,
-    played,
     preferred,
     same,
     stepwise,
@@ -38,12 +35,9 @@ from coopbench.errors import Diverged
 from coopbench.report.card import cards
 from coopbench.results import store
 from coopbench.workflows.keeper import FolderKeeper
-from coopbench_envs import Engine
-from coopbench_envs.engine import DISABLED
 
 TRUST, BATTLE = "coopbench/TrustDilemma-v1", "coopbench/Skirmish-v0"
 FALL = {"rule": toy_team.FALL, "horizon": 3}
-CUE = {"rule": toy_team.CUE, "horizon": 8}
 TWO_STEPS = {"rule": toy_team.TWO_STEPS, "horizon": 4}
 
 _toys = known(toy_team)
@@ -134,26 +128,6 @@ def test_the_mixer_by_hand(torch):
         np.testing.assert_allclose(mixer(values, state)[:, 0], expected, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.floats(0.01, 100.0))
-def test_the_mixer_is_monotone_in_every_input(seed, agents, spread):
-    import torch
-
-    rng = np.random.default_rng(seed)
-    with torch_apart(torch_seed(seed)), torch.no_grad():
-        mixer = Monotone(agents, 4)
-        for parameter in mixer.module.parameters():
-            parameter.copy_(torch.tensor(rng.normal(0, 1, parameter.shape)))
-        mixer.module.double()
-        values = torch.tensor(rng.normal(0, spread, (8, agents)))
-        state = torch.tensor(rng.normal(0, spread, (8, 4)))
-        for a in range(agents):
-            more = values.clone()
-            more[:, a] += torch.tensor(rng.uniform(0, spread, 8))
-            before, after = mixer(values, state), mixer(more, state)
-            assert (after - before >= -1e-9 * before.abs()).all()
-
-
 def test_random_choices_are_legal_and_as_frequent_as_said():
     outputs = np.tile(np.array([3.0, 1.0, 2.0], np.float32), (4000, 1, 1))
     legal = np.tile([False, True, True], (4000, 1, 1))
@@ -165,12 +139,6 @@ def test_random_choices_are_legal_and_as_frequent_as_said():
 
 
 # -- how episodes are stored ----------------------------------------------------------------------
-
-
-def test_lanes_do_not_change_what_a_policy_does():
-    policy = trained("qmix_shared", 800, changes=SMALL, **CUE).policy()
-    together = played(policy, lanes=16, **CUE)[1]
-    assert np.array_equal(played(policy, lanes=5, **CUE)[1], together[:, :5])
 
 
 def test_episodes_of_different_lengths_are_stored_as_they_were_played():
@@ -351,93 +319,3 @@ def test_a_run_is_trained_stored_and_verified(tmp_path, monkeypatch):
     name = f"qmix_shared:{tmp_path / 'out' / cell.folder}"
     again = coopbench.evaluate(protocol, [name], tmp_path / "again").episodes.of("two_steps", name)
     assert again.trace.episodes == stored.episodes.trace.episodes
-
-
-# -- games with known answers ---------------------------------------------------------------------
-
-CONVERGES = pytest.mark.slow("trains until a known answer is reached")
-
-
-def table(learner, past=()):
-    """The learned value of every joint choice after some joint choices, (choices, choices)."""
-    import torch
-
-    engine = Engine(TEAM, 1, global_state=True, **learner._rows.engine.parameters._asdict())
-    engine.reset(np.zeros(1, np.uint64))
-    network, values = learner._network, learner._algorithm.values
-    last, hidden = np.zeros((1, 2, 3), np.float32), np.zeros((1, 2, network.hidden), np.float32)
-    outputs, hidden = network.step(engine.control.obs, last, hidden)
-    for joint in past:
-        engine.step(np.array([joint]), DISABLED)
-        last = np.eye(3, dtype=np.float32)[np.array([joint])]
-        outputs, hidden = network.step(engine.control.obs, last, hidden)
-    grid = np.array([[outputs[0, 0, i], outputs[0, 1, j]] for i in range(3) for j in range(3)])
-    state = torch.tensor(engine.control.state).expand(9, -1)
-    with torch.no_grad():
-        return values.mixed(torch.tensor(grid), state).numpy().reshape(3, 3, -1)
-
-
-@CONVERGES
-def test_vdn_learns_the_sum_that_is_nearest_to_a_matrix():
-    """Joint choices are not equally frequent, so that it is the nearest one at those stored."""
-    matrix = np.array(toy_team.PENALTY)
-    changes = {"replay": 32 * 1200, "batch_size": 2048, "learning_rate": 1e-3}
-    learner = trained("vdn", 32 * 1200, changes=changes)
-    episodes = learner._episodes
-    joint = episodes.batch(np.arange(len(episodes))).actions.numpy()
-    design = np.concatenate([np.eye(3)[joint[:, 0]], np.eye(3)[joint[:, 1]]], axis=1)
-    weights = np.linalg.lstsq(design, matrix[joint[:, 0], joint[:, 1]], rcond=None)[0]
-    np.testing.assert_allclose(table(learner)[:, :, 0], weights[:3, None] + weights[3:], atol=0.1)
-    assert played(learner.policy())[0] == 0.0
-
-
-@CONVERGES
-@pytest.mark.parametrize("name", ["iql", "vdn_shared", "qmix"])
-def test_nobody_takes_an_illegal_choice_that_would_be_the_best(name):
-    learner = trained(name, 32 * 300, matrix=1, limited=1)
-    reached, actions = played(learner.policy(), matrix=1, limited=1)
-    assert reached == 4.0
-    assert (actions == 1).all()
-    episodes = learner._episodes
-    assert (episodes.batch(np.arange(len(episodes))).actions < 2).all()
-
-
-@CONVERGES
-@pytest.mark.parametrize(
-    ("name", "episodes", "changes", "first", "worth"),
-    [
-        ("qmix_shared", 400, {"batch_size": 256, "updates_per_episode": 1 / 16}, 1, 7.92),
-        ("vdn_shared", 1000, {"batch_size": 1024, "updates_per_episode": 1 / 64}, 0, 6.93),
-    ],
-)
-def test_two_steps(name, episodes, changes, first, worth):
-    """QMIX takes the stage that pays up to 8, VDN the one that pays 7 (Rashid et al., 4.2).
-
-    What a sum fits best depends on how often joint choices were drawn, about equally in many games.
-    """
-    changes |= {"trace": 0.0, "replay": 8 * changes["batch_size"], "learning_rate": 4e-3}
-    learner = trained(name, 32 * 2 * episodes, changes=changes, **TWO_STEPS)
-    reached, actions = played(learner.policy(), **TWO_STEPS)
-    assert reached == (8.0 if first else 7.0)
-    assert (actions[0, :, 0] == first).all()
-    np.testing.assert_allclose(table(learner)[first, :2].max(), worth, atol=0.1)
-    later = table(learner, past=[(1, 0)])[:2, :2, 0]
-    expected = toy_team.LAST if first else [[-1.5, 2.5], [2.5, 6.5]]
-    np.testing.assert_allclose(later, expected, atol=0.1)
-
-
-@CONVERGES
-def test_what_was_seen_at_the_first_step_decides_the_last_one():
-    changes = {"trace": 0.9, "epsilon": 0.1, "epsilon_steps": 40_000, "learning_rate": 3e-3}
-    learner = trained("vdn_shared", 32 * 8 * 400, changes=changes, **CUE)
-    assert played(learner.policy(), lanes=64, **CUE)[0] == 1.0
-
-
-@CONVERGES
-def test_what_the_team_earns_later_reaches_a_member_that_has_fallen():
-    """Member 1 falls after its first step; its choice 1 pays 1 two steps later."""
-    learner = trained("qmix", 32 * 3 * 300, changes={"gamma": 0.9, "trace": 0.0}, **FALL)
-    reached, actions = played(learner.policy(), **FALL)
-    assert reached == 1.0
-    assert (actions[0, :, 1] == 1).all()
-    np.testing.assert_allclose(table(learner)[0, 1].max(), 0.81, atol=0.1)

@@ -10,7 +10,6 @@ from team_training import (
     gradients_agree,
     known,
     of_choices,
-    played,
     preferred,
     stepwise,
     trained,
@@ -18,7 +17,6 @@ from team_training import (
 
 from coopbench.baselines.learners.qtran import Joint
 
-PENALTY, MONOTONE, CLIMBING = range(3)
 OWN = {"condition": "relative", "non_optimal": 1.0, "seat_terms": True}  # not as published
 
 _toys = known(toy_team)
@@ -69,37 +67,3 @@ def test_the_joint_value_adds_one_of_every_seat_where_asked(torch):
         choices = torch.tensor([[0, 1], [2, 2]])
         values = joint(torch.zeros(2, 5), torch.zeros(2, 2, 16), choices)
     np.testing.assert_allclose(values[:, 0], [11.0, 200.0])
-
-
-# -- games with known answers ---------------------------------------------------------------------
-
-
-CONVERGES = pytest.mark.slow("trains until a known answer is reached")
-
-
-@CONVERGES
-@pytest.mark.parametrize(("name", "changes"), [("qtran", {}), ("qtran_shared", OWN)])
-@pytest.mark.parametrize(("matrix", "reached"), [(PENALTY, 8.0), (CLIMBING, 11.0)])
-def test_the_best_choice_is_found_beside_penalties(name, changes, matrix, reached):
-    """In Claus & Boutilier's climbing game 11 for both first choices, and -30 beside it."""
-    changes = {"updates_per_episode": 1 / 8, **changes}
-    learner = trained(name, 32 * 300, changes=changes, matrix=matrix)
-    assert played(learner.policy(), matrix=matrix)[0] == reached
-
-
-@CONVERGES
-@pytest.mark.parametrize("name", ["iql", "vdn_shared"])
-def test_added_and_independent_values_do_not_climb(name):
-    """Under uniform exploration both take the choice that loses least beside any other."""
-    for seed in range(3):
-        learner = trained(name, 32 * 60, seed, matrix=CLIMBING)
-        assert played(learner.policy(), matrix=CLIMBING)[0] == 5.0, seed
-
-
-@CONVERGES
-def test_nobody_takes_an_illegal_choice_that_would_be_the_best():
-    changes = {"updates_per_episode": 1 / 16}
-    learner = trained("qtran", 32 * 200, changes=changes, matrix=MONOTONE, limited=1)
-    reached, actions = played(learner.policy(), matrix=MONOTONE, limited=1)
-    assert reached == 4.0
-    assert (actions == 1).all()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import first_task, make_block
+from builders import first_task, make_block, make_task, make_training, small_protocol
 
 import coopbench
 from coopbench.analysis import learning as efficiency
@@ -21,70 +21,30 @@ from coopbench.report.checklist import checklist
 from coopbench.report.facts import training_text
 from coopbench.report.metadata import LACKING, YES
 
-TEXT = """
-[protocol]
-name = "carried"
-version = 1
-description = "Two games, one of them in three forms."
-[seeds]
-training = [100, 101, 102]
-evaluation = { first = 0, count = 10 }
-selection = { first = 50, count = 4 }
-[training]
-on = "each"
-plays = "own"
-runs = 3
-episodes = 4
-[training.budgets]
-learners = { steps = 300, interval = 100 }
-[report]
-score = "own_return"
-metrics = ["return"]
-curve = "mean_trust"
-baselines = ["random"]
-learned = ["ippo"]
-resamples = 200
-[[task]]
-id = "dilemma"
-group = "own"
-env = "coopbench/TrustDilemma-v1"
-parameters = { horizon = 6 }
-bounds = { low = 0.0, high = 20.0 }
-[[task]]
-id = "slcd"
-group = "own"
-env = "coopbench/SLCD-v1"
-parameters = { horizon = 6 }
-bounds = { low = 0.0, high = 20.0 }
-[[task]]
-id = "dilemma.focal"
-group = "focal"
-env = "coopbench/TrustDilemma-v1"
-trained_on = "dilemma"
-parameters = { horizon = 6 }
-partners = ["always_defect", "random"]
-bounds = { low = 0.0, high = 20.0 }
-[[task]]
-id = "dilemma.longer"
-group = "own"
-env = "coopbench/TrustDilemma-v1"
-trained_on = "dilemma"
-parameters = { horizon = 9 }
-bounds = { low = 0.0, high = 20.0 }
-"""
+LONGER = {"trained_on": "dilemma", "parameters": {"horizon": 9}}
+FOCAL = {"trained_on": "dilemma", "partners": ["always_defect", "random"]}
 OWN_TASKS = ("dilemma", "slcd")
 RUNS = (100, 101, 102)
 
 
-def load(tmp_path, text=TEXT):
-    file = tmp_path / "carried.toml"
-    file.write_text(text, encoding="utf-8")
-    return load_protocol(file)
+def content(dilemma=None, focal=FOCAL, longer=LONGER, **parts):
+    """The protocol of this file: two games, one of them in three forms."""
+    tasks = [
+        make_task("dilemma", group="own", **(dilemma or {})),
+        make_task("slcd", "coopbench/SLCD-v1", group="own"),
+        make_task("dilemma.focal", group="focal", **focal),
+        make_task("dilemma.longer", group="own", **longer),
+    ]
+    budget = {"runs": 3, "episodes": 4, "steps": 300, "interval": 100}
+    report = {"score": "own_return", "metrics": ["return"], "learned": ["ippo"], "resamples": 200}
+    seeds = {"train": RUNS, "count": 10, "selection": (50, 4)}
+    parts = {"training": make_training(**budget), **seeds, **report} | parts
+    return {"tasks": tasks, **parts}
 
 
 @pytest.fixture(scope="module")
 def protocol(tmp_path_factory):
-    return load(tmp_path_factory.mktemp("carried"))
+    return small_protocol(tmp_path_factory.mktemp("carried"), "carried", **content())
 
 
 def names(tasks):
@@ -115,43 +75,40 @@ def test_the_key_counts_and_its_absence_does_not(protocol):
     assert "trained_on" not in load_protocol("marl-standard").model_dump_json()
 
 
+ALL = make_training(runs=3, episodes=4, steps=300, interval=100, plays="all")
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("change", "message"),
     [
+        ({"longer": LONGER | {"trained_on": "dilema"}}, "mean 'd"),
+        ({"longer": LONGER | {"trained_on": "slcd"}}, r"SLCD-v1, not .*; allowed: dilemma$"),
         (
-            '"dilemma"\nparameters = { horizon = 9',
-            '"dilema"\nparameters = { horizon = 9',
-            "mean 'd",
-        ),
-        ('trained_on = "dilemma"', 'trained_on = "slcd"', r"SLCD-v1, not .*; allowed: dilemma$"),
-        (
-            'trained_on = "dilemma"\nparameters = { horizon = 9',
-            'trained_on = "dilemma.longer"\nparameters = { horizon = 9',
+            {"longer": LONGER | {"trained_on": "dilemma.longer"}},
             r"task 'dilemma.longer' has .*, which is the task itself; allowed: dilemma$",
         ),
         (
-            'trained_on = "dilemma"\nparameters = { horizon = 9',
-            'trained_on = "dilemma.focal"\nparameters = { horizon = 9',
+            {"longer": LONGER | {"trained_on": "dilemma.focal"}},
             r"which has models of another task itself \('dilemma'\); allowed: dilemma$",
         ),
         (
-            "parameters = { horizon = 6 }\nbounds",
-            'parameters = { horizon = 7 }\npartners = ["random"]\nbounds',
+            {"dilemma": {"partners": ["random"]}},
             r"which has partners and is not trained on; allowed: none here$",
         ),
-        ('plays = "own"', 'plays = "all"', r"on = 'each' and plays = 'all'; allowed: 'each' and"),
+        ({"training": ALL}, r"on = 'each' and plays = 'all'; allowed: 'each' and"),
         (
-            TEXT[TEXT.index("[training]") : TEXT.index("[report]")],
-            "",
+            {"training": None},
             r"trained_on = 'dilemma', but there is no \[training\]; add it or remove the key",
         ),
-        ("trained_on", "traned_on", r"Unknown key 'traned_on'.*Did you mean 'trained_on'"),
+        (
+            {"focal": {"traned_on": "dilemma"}},
+            r"Unknown key 'traned_on'.*Did you mean 'trained_on'",
+        ),
     ],
 )
-def test_wrong_entries_of_a_protocol_are_named(tmp_path, old, new, message):
-    assert old in TEXT
+def test_wrong_entries_of_a_protocol_are_named(tmp_path, change, message):
     with pytest.raises(ProtocolError, match=f"(?m){message}"):
-        load(tmp_path, TEXT.replace(old, new, 1))
+        small_protocol(tmp_path, "carried", **content(**change))
 
 
 def test_a_model_plays_all_tasks_that_name_its_own(protocol):
@@ -257,29 +214,18 @@ def test_other_steps_of_training_are_departures(protocol):
     ]
 
 
-def test_what_the_checkpoints_say_is_not_said_again(protocol):
+def test_steps_are_those_of_one_of_the_budgets_and_said_once(protocol, tmp_path):
     courses = [course(task, run, (100, 200)) for task in OWN_TASKS for run in RUNS]
     short = {each.cell: 200 for each in courses}
-    assert reasons_of(protocol, table(protocol, courses, trained=short)) == [
-        "runs 100, 101, 102 of ippo on dilemma, slcd have 2 checkpoints up to step 200; the "
-        "protocol has 3 up to step 300"
-    ]
-
-
-def test_steps_are_asked_for_without_selection_seeds(protocol):
-    seeds = protocol.seeds.model_copy(update={"selection": None})
-    training = protocol.training.model_copy(
-        update={
-            "budgets": protocol.training.budgets
-            | {"others": protocol.training.budgets["learners"].model_copy(update={"steps": 900})}
-        }
-    )
-    without = protocol.model_copy(update={"seeds": seeds, "training": training})
-    cells = [Cell(task, "ippo", run) for task in OWN_TASKS for run in RUNS]
-    steps = dict(zip(cells, (300, 900, 800, 300, 300, 300), strict=True))
+    (reason,) = reasons_of(protocol, table(protocol, courses, trained=short))
+    assert "2 checkpoints up to step 200" in reason
+    budgets = {name: {"steps": steps, "interval": 100} for name, steps in (("a", 300), ("b", 900))}
+    training = make_training(runs=3, episodes=4, budgets=budgets)
+    parts = content(selection=None, training=training)
+    without = small_protocol(tmp_path, "carried", **parts)
+    steps = {course("slcd", run).cell: k for run, k in zip(RUNS, (300, 900, 800), strict=True)}
     assert reasons_of(without, table(without, (), trained=steps)) == [
-        "run 102 of ippo on dilemma has been trained for 800 steps; the protocol asks for "
-        "300 or 900"
+        "run 102 of ippo on slcd has been trained for 800 steps; the protocol asks for 300 or 900"
     ]
     assert reasons_of(without, table(without, ())) == []  # nothing is known of their steps
 
@@ -329,16 +275,13 @@ def answer(report, question):
     return next((i.state, i.known) for i in checklist(report) if i.item == question)
 
 
-def test_the_card_asks_for_a_choice_on_the_trained_tasks(report):
+def test_the_card_asks_for_a_choice_on_the_trained_tasks_and_knows_their_steps(report):
     question = "Checkpoints were chosen on episodes of their own"
     expected = "highest mean own_return on the seeds 50 to 53"
     assert answer(report, question) == (YES, expected)
     fewer = replace(report.episodes, progress=report.episodes.progress[:-1])
     state = (LACKING, "no checkpoints of 1 of 6 runs")
     assert answer(replace(report, episodes=fewer), question) == state
-
-
-def test_the_card_knows_the_steps_without_checkpoints(report):
     bare = replace(report, episodes=replace(report.episodes, progress=()))
     state, text = answer(bare, "Budget of training")
     assert (state, text.split(";")[0]) == (YES, "ippo: 300 steps")
@@ -357,24 +300,6 @@ def test_training_on_other_tasks_is_described(protocol):
 
 
 TRACKS = ("coopetition-standard", "coopetition-standard-10", "coopetition-team")
-
-
-@pytest.mark.parametrize(("name", "runs"), list(zip(TRACKS, (5, 10, 5), strict=True)))
-def test_the_standard_protocol_trains_on_self_play(name, runs):
-    protocol = load_protocol(name)
-    assert names(protocol.trained_tasks) == names(protocol.groups["self-play"])
-    for task in protocol.trained_tasks:
-        played = protocol.played_by(task.id)
-        assert names(played) == [
-            f"{task.id}{end}" for end in ("", ".focal", ".held-out", ".shifted")
-        ]
-        assert {each.env for each in played} == {task.env}
-        assert (task.partners, task.parameters) == ((), {})
-    training = protocol.training
-    assert (training.runs, training.episodes) == (runs, 84)
-    ((_, budget),) = training.budgets.items()
-    assert (budget.steps, budget.interval) == (2_000_000, 100_000)
-    assert protocol.report.learned == ("ippo",)
 
 
 def test_its_selection_seeds_are_in_no_other_protocol():
