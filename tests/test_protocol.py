@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import make_task, make_training, protocol_of
 
 import coopbench
 from coopbench.baselines.game import Game
@@ -115,11 +116,16 @@ def test_focal_play_of_the_standard_protocol_is_balanced():
 
 
 def test_partners_held_out_are_no_partners_that_training_may_meet():
-    protocol = load_protocol("coopetition-standard")
-    for task in protocol.groups["focal"]:
-        (other,) = (t for t in protocol.groups["focal-held-out"] if t.env == task.env)
-        assert not {*task.partner_names} & {*other.partner_names}
-        assert len({*task.partner_names, *other.partner_names}) >= 20
+    tasks = [
+        make_task("alone", group="self-play"),
+        make_task("met", partners=["bully"], trained_on="alone", group="focal"),
+        make_task("new", partners=["random"], trained_on="alone", group="focal-held-out"),
+    ]
+    options = {"training": make_training(partners="focal", share=0.5), "selection": (900, 2)}
+    assert len(protocol_of(tasks=tasks, **options).task) == 3
+    tasks[2]["partners"] = ["random", "bully"]
+    with pytest.raises(ValueError, match="'bully' is held out in 'new', but met in training"):
+        protocol_of(tasks=tasks, **options)
 
 
 def test_instances_are_the_recorded_cells():
@@ -155,6 +161,8 @@ def test_a_digest_depends_on_content_not_on_comments(tmp_path):
     assert protocol.seeds_of(protocol.task[0]).tolist() == [0, 1, 2, 3, 4]
     assert _load(tmp_path, GOOD + "\n# a remark\n").digest == protocol.digest
     assert _load(tmp_path, GOOD.replace("count = 5", "count = 6")).digest != protocol.digest
+    all_seeds = _load(tmp_path, GOOD.replace("horizon = 9 }", "horizon = 9 }\nepisodes = 5"))
+    assert all_seeds.episodes(all_seeds.task[0]) == 5
 
 
 @pytest.mark.parametrize(
