@@ -300,16 +300,6 @@ def test_the_policy_does_what_torch_would_do(torch, name, game, more):
 # -- what is refused -----------------------------------------------------------------------------
 
 
-def test_a_state_of_another_shape_is_not_taken_over():
-    same = make_learner("ippo", ECHO, {}, 0, **SMALL)
-    saved = same.save()
-    other = make_learner("ippo", ECHO, {}, 0, **SMALL | {"epochs": 3})
-    with pytest.raises(ValueError, match=r"it is of ippo on test/Echo-v0.*; allowed: ippo"):
-        other.load(saved)
-    with pytest.raises(ValueError, match=r"'counts' is int64 \(3,\); allowed: int64 \(2,\)"):
-        same.load(saved | {"counts": np.zeros(3, np.int64)})
-
-
 def test_training_that_comes_to_no_numbers_is_reported():
     learner = make_learner("ippo", ECHO, {}, 0, **SMALL)
     step, control = learner._rows.engine.step, learner._rows.engine.control
@@ -328,21 +318,6 @@ def test_training_that_comes_to_no_numbers_is_reported():
     params = Params(**SMALL)._replace(learning_rate=1e25, epochs=1, batch_size=128)
     with pytest.raises(Diverged, match=r"is not finite"):
         IPPO("ippo", MEETING, {}, 0, params).learn(1024)
-
-
-def test_numbers_that_do_not_fit_together_are_refused():
-    wrong = {
-        "rollout was 100 and lanes 16; allowed: a rollout that is a multiple": {"rollout": 100},
-        "batch_size was 200 and rollout 128, which makes 128 rows": {"batch_size": 200},
-        "'layers' was '8,8'": {"layers": "8,8"},
-        "'activation'.*Did you mean 'tanh'": {"activation": "tan"},
-    }
-    for message, change in wrong.items():
-        with pytest.raises(ValueError, match=message):
-            make_learner("ippo", ECHO, {}, 0, **SMALL | change)
-    large = SMALL | {"rollout": 960_000, "history": 64}
-    with pytest.raises(ValueError, match=r"take [\d,]+ bytes; allowed: .* a rollout of up to \d+"):
-        make_learner("ippo_shared", MEETING, {}, 0, **large)
 
 
 def test_the_learning_rate_falls_and_a_large_divergence_ends_an_update():

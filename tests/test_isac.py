@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import toy_echo
 import toy_lift
-from team_training import PENNIES, known, same
+from team_training import known, same
 
 from coopbench.baselines.learners.isac import ISAC, Params
 from coopbench.baselines.networks.kinds import read_policy
@@ -168,20 +168,3 @@ def test_training_that_comes_to_no_numbers_is_reported(torch):
     learner._models[0].train = lambda *_: None  # its losses are still those of the last update
     with pytest.raises(Diverged, match=r"step 88: A parameter is not finite"):
         learner.learn(200)
-
-
-def test_what_makes_no_sense_is_refused():
-    with pytest.raises(
-        ValueError, match=r"'isac' learns continuous.*Pennies-v0 are.*of these are ippo"
-    ):
-        make_learner("isac", PENNIES, {}, 0)
-    wrong = {
-        "train_every was 10 and lanes 4; allowed: a train_every": {"train_every": 10},
-        "buffer_size was 15, batch_size 16, and a step has 4 rows": {"buffer_size": 15},
-        "entropy was 0.0 and adapt_entropy True": {"entropy": 0.0},
-        r"buffer_size was 10000000,.*take up 56 bytes together; allowed": {"buffer_size": 10**7},
-        "'layers' was '8,8'": {"layers": "8,8"},
-    }
-    for message, change in wrong.items():
-        with pytest.raises(ValueError, match=message):
-            make_learner("isac", LIFT, {}, 0, **SMALL | change)

@@ -68,7 +68,7 @@ def settings_of(name, **change):
 
 
 def made(name, game, seed=5, **change):
-    return make_learner(name, game, PARAMETERS[game], seed, **settings_of(name, **change))
+    return make_learner(name, game, PARAMETERS.get(game, {}), seed, **settings_of(name, **change))
 
 
 # -- the same bits --------------------------------------------------------------------------------
@@ -199,15 +199,51 @@ def test_another_training_is_not_taken_over(name):
         with pytest.raises(ValueError, match=rf"it is of {name} on {game}.*; allowed: "):
             other.load(saved)
         assert same(other.save(), before)
-    fresh = made(name, games(name)[0])
+    fresh = made(name, game)
+    numbers = {"numbers": saved["numbers"][:-1]}
+    with pytest.raises(ValueError, match=rf"'{name}' on {game}: 'numbers' is .*; allowed: "):
+        fresh.load(saved | numbers)
     with pytest.raises(ValueError, match=rf"'{name}' on {game}: 'numbers' is absent; allowed"):
         fresh.load({key: array for key, array in saved.items() if key != "numbers"})
 
 
-@pytest.mark.parametrize("name", learners())
-def test_a_step_of_all_lanes_has_to_fit_in(name):
-    with pytest.raises(ValueError, match=r"asked for 5 steps, but one step of its 6 lanes counts"):
-        made(name, games(name)[0], lanes=6).learn(5)
+OTHERS = "gymnasium:CartPole-v1"
+LARGE = {"recurrent": True, "history": 1, "layers": "1024", "rollout": 798_000}
+REFUSED = [
+    *((name, games(name)[0], {"lanes": 6}, "asked for 5 steps.* 6 lanes") for name in FAMILIES),
+    ("ippo", BOX, {"rollout": 50}, "rollout was 50 and lanes 6; allowed: a rollout that is a mul"),
+    ("ippo", BOX, {"batch_size": 200}, "batch_size was 200 and rollout 48, which makes 48 rows"),
+    ("ippo", BOX, {"layers": "8,8"}, "'layers' was '8,8'"),
+    ("ippo", BOX, {"activation": "tan"}, "'activation'.*Did you mean 'tanh'"),
+    ("ippo", BOX, LARGE, r"take [\d,]+ bytes; allowed: up to [\d,]+, thus a rollout of up to \d+"),
+    ("ippo", BOX, {"rollout": 960_000, "history": 64}, "bytes; allowed: .* a rollout of up to"),
+    ("ippo", BOX, MEMORY | {"layers": "8x16"}, "layers was '8x16' with recurrent=True"),
+    ("mappo", BOX, MEMORY | {"history": 2}, "history was 2 with recurrent=True; allowed: 1"),
+    ("mappo", BOX, MEMORY | {"layers": "8x16"}, "layers was '8x16' with recurrent=True"),
+    ("mappo", BOX, {"rollout": 50}, "rollout was 50 and lanes 6; allowed: a rollout that is a mu"),
+    ("mappo", BOX, {"critic": "stat"}, "'critic'.*Did you mean 'state'"),
+    ("mappo", BOX, LARGE, "bytes; allowed: .* a rollout of up to"),
+    ("maddpg", BOX, {"buffer_size": 10**8}, "bytes; allowed: up to .* a buffer_size of up to"),
+    ("maddpg", BOX, {"buffer_size": 10}, "buffer_size was 10, batch_size 256 and lanes 6; allowed"),
+    ("maddpg", BOX, {"train_every": 20}, "train_every was 20 and lanes 6; allowed: a train_every"),
+    ("isac", BOX, {"buffer_size": 10**8}, "take up 248 bytes together; allowed: up to"),
+    ("isac", BOX, {"buffer_size": 15}, "buffer_size was 15, batch_size 256, and a step has 6 rows"),
+    ("isac", BOX, {"train_every": 20}, "train_every was 20 and lanes 6; allowed: a train_every"),
+    ("isac", BOX, {"entropy": 0.0}, "entropy was 0.0 and adapt_entropy True"),
+    ("isac", BOX, {"layers": "8,8"}, "'layers' was '8,8'"),
+    ("vdn", CHOICES, {"reward": "own"}, "has its own reward; allowed: reward='team'"),
+    ("qmix_shared", CHOICES, {"reward": "own"}, "has its own reward; allowed: reward='team'"),
+    ("qmix", CHOICES, {"replay": 10**6}, "they take .* bytes in test/Pennies-v0; allowed: up to"),
+    ("qmix", CHOICES, {"replay": 3, "batch_size": 4}, "replay was 3 and batch_size 4; allowed"),
+    ("iql", CHOICES, {"seat_number": False}, "allowed with 'iql_shared'"),
+    ("iql", OTHERS, {}, "environment of another package, .*; allowed: evaluate"),
+]
+
+
+@pytest.mark.parametrize(("name", "game", "change", "message"), REFUSED)
+def test_what_does_not_fit_together_is_refused(name, game, change, message):
+    with pytest.raises(ValueError, match=message):
+        made(name, game, **change).learn(5)
 
 
 @pytest.mark.parametrize("name", EACH)

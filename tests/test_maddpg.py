@@ -156,25 +156,11 @@ def test_choices_are_one_hot_and_have_the_gradient_of_a_softmax(torch):
 # -- what is refused ------------------------------------------------------------------------------
 
 
-def test_games_and_numbers_that_do_not_fit_are_refused():
-    wrong = {
-        r"buffer_size was 100000000: so many steps of test/Team-v0 take [\d,]+ bytes; allowed: up "
-        r"to [\d,]+, thus a buffer_size of up to \d+": {"buffer_size": 100_000_000},
-        "buffer_size was 10, batch_size 16 and lanes 8; allowed": {"buffer_size": 10},
-        "train_every was 20 and lanes 8; allowed: a train_every that is": {"train_every": 20},
-    }
-    for message, change in wrong.items():
-        with pytest.raises(ValueError, match=message):
-            make_learner("maddpg", TEAM, {}, 0, **SMALL | change)
+def test_a_state_with_fewer_steps_than_it_says_is_refused():
     learner = make_learner("maddpg", TEAM, {}, 0, **SMALL)
     learner.learn(80)
-    for change in ({"gamma": 0.5}, {"layers": "4"}):
-        with pytest.raises(ValueError, match="The saved state does not fit 'maddpg'"):
-            make_learner("maddpg", TEAM, {}, 0, **SMALL | change).load(learner.save())
     with pytest.raises(ValueError, match="does not fit"):
-        make_learner("maddpg", TEAM, {}, 0, **SMALL).load(
-            learner.save() | {"replay.added": np.array(3)}
-        )
+        learner.load(learner.save() | {"replay.added": np.array(3)})
 
 
 @pytest.mark.parametrize(("env", "network"), [(TEAM, "actor"), (PAIR, "critic")])

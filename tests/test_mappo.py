@@ -192,29 +192,6 @@ def test_a_recurrent_policy_does_what_the_actor_did(torch):
 # -- what is refused ------------------------------------------------------------------------------
 
 
-def test_numbers_that_do_not_fit_together_are_refused():
-    wrong = {
-        "history was 2 with recurrent=True; allowed: 1": {"recurrent": True, "history": 2},
-        "layers was '8x16' with recurrent=True": {"recurrent": True, "layers": "8x16"},
-        "rollout was 81 and lanes 8; allowed: a rollout that is a multiple": {"rollout": 81},
-        "'critic'.*Did you mean 'state'": {"critic": "stat"},
-    }
-    for message, change in wrong.items():
-        with pytest.raises(ValueError, match=message):
-            make_learner("mappo", TEAM, {}, 0, **SMALL | change)
-    with pytest.raises(ValueError, match="layers was '8x16' with recurrent=True"):
-        make_learner("ippo", TEAM, {}, 0, recurrent=True, layers="8x16")
-    large = {"rollout": 800_000, "layers": "1024", "recurrent": True}
-    for name in ("mappo", "ippo"):
-        with pytest.raises(ValueError, match=r"take [\d,]+ bytes; allowed: up to [\d,]+, thus a r"):
-            make_learner(name, TEAM, {}, 0, lanes=8, **large)
-    learner = make_learner("mappo", TEAM, {}, 0, **SMALL)
-    learner.learn(80)
-    for change in ({"gamma": 0.5}, {"layers": "4"}, {"recurrent": True}):
-        with pytest.raises(ValueError, match="The saved state does not fit 'mappo'"):
-            make_learner("mappo", TEAM, {}, 0, **SMALL | change).load(learner.save())
-
-
 @pytest.mark.parametrize("env", [TEAM, ECHO])
 def test_divergence_is_told(torch, env):
     learner = make_learner("mappo_shared", env, {}, 0, **SMALL | {"learning_rate": 1.0})

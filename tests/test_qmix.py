@@ -36,7 +36,7 @@ from coopbench.report.card import cards
 from coopbench.results import store
 from coopbench.workflows.keeper import FolderKeeper
 
-TRUST, BATTLE = "coopbench/TrustDilemma-v1", "coopbench/Skirmish-v0"
+BATTLE = "coopbench/Skirmish-v0"
 FALL = {"rule": toy_team.FALL, "horizon": 3}
 TWO_STEPS = {"rule": toy_team.TWO_STEPS, "horizon": 4}
 
@@ -196,23 +196,6 @@ def test_what_is_stored_is_neither_padded_nor_copied(tmp_path):
 # -- what is refused ------------------------------------------------------------------------------
 
 
-def test_games_and_hyperparameters_that_do_not_fit():
-    with pytest.raises(ValueError, match="has Box actions; learners of these are ippo, isac"):
-        make_learner("iql", TRUST, {}, 0)
-    for name in ("vdn", "qmix_shared"):
-        with pytest.raises(ValueError, match="has its own reward; allowed: reward='team'"):
-            make_learner(name, PENNIES, {}, 0, **SMALL)
-        make_learner(name, PENNIES, {}, 0, reward="team", **SMALL).learn(40)
-    with pytest.raises(ValueError, match=r"they take [\d,]+ bytes in test/Team-v0; allowed: up to"):
-        make_learner("qmix", TEAM, {}, 0, replay=1_000_000)
-    with pytest.raises(ValueError, match="replay was 3 and batch_size 4; allowed: a replay of at"):
-        make_learner("qmix", TEAM, {}, 0, **SMALL | {"replay": 3, "batch_size": 4})
-    with pytest.raises(ValueError, match=r"environment of another package, .*; allowed: evaluate"):
-        make_learner("iql", "gymnasium:CartPole-v1", {}, 0)
-    with pytest.raises(ValueError, match="allowed with 'iql_shared'"):
-        make_learner("iql", TEAM, {}, 0, seat_number=False)
-
-
 def test_a_replay_that_is_too_large_can_be_smaller(monkeypatch):
     large = SMALL | {"replay": 1000, "batch_size": 4}
     one = make_learner("vdn", TEAM, {}, 0, **large)._episodes.bytes_each
@@ -253,9 +236,6 @@ def test_states_of_other_trainings_are_refused():
     learner = make_learner("qmix_shared", TEAM, {}, 0, **SMALL)
     learner.learn(40)
     state = learner.save()
-    for changed in ({"gamma": 0.5}, {"hidden": 8}):
-        with pytest.raises(ValueError, match="The saved state does not fit 'qmix_shared'"):
-            make_learner("qmix_shared", TEAM, {}, 0, **(SMALL | changed)).load(state)
     parts = ("episodes.open_inputs", "episodes.block.0.inputs", "playing.hidden")
     for name in (*parts, "mixer.biases1.bias"):
         with pytest.raises(ValueError, match=f"{name}' is absent"):
