@@ -23,12 +23,9 @@ def test_every_seat_is_played_by_its_player():
     match = Match(engine, [_constant(0), _constant(1), _constant(2)], seats)
     match.begin(np.arange(4))
     np.testing.assert_array_equal(match.actions(), seats + 1)
-
-
-def test_the_first_player_has_all_seats_unless_others_are_seated():
-    match = Match(Engine(PENNIES, 4), [_constant(WAIT), _constant(GIVE)])
-    match.begin(np.arange(4))
-    assert (match.actions() == WAIT).all()
+    unseated = Match(engine, [_constant(WAIT), _constant(GIVE)])
+    unseated.begin(np.arange(4))
+    assert (unseated.actions() == WAIT).all()
 
 
 def test_a_match_ends_with_the_last_episode_and_can_be_repeated():
@@ -83,9 +80,7 @@ def test_a_script_counts_the_steps_of_each_episode():
     assert numbers == [*range(length), *range(length)]
 
 
-@pytest.mark.parametrize(
-    "task", ["partner-hold-up.focal", "partner-selection.held-out", "platform-ecosystem.focal"]
-)
+@pytest.mark.parametrize("task", ["partner-hold-up.focal", "partner-selection.held-out"])
 def test_partners_act_alike_in_their_own_lanes_and_in_all(task):
     """Also those that remember, draw random numbers or are networks: to the bit."""
     task, returns = load_protocol("coopetition-standard").task_of(task), []

@@ -8,7 +8,6 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench_envs import Engine
-from coopbench_envs.skirmish.scenario import bundled_maps
 
 V0, V1 = "coopbench/Skirmish-v0", "coopbench/Skirmish-v1"
 BOTH = pytest.mark.parametrize("battle", [V0, V1])
@@ -39,7 +38,7 @@ def start_of(engine):
 
 
 @BOTH
-@pytest.mark.parametrize("name", bundled_maps())
+@pytest.mark.parametrize("name", ["3m", "MMM", "27m_vs_30m"])
 def test_the_other_side_of_a_map_is_the_map_turned(name, battle):
     engine, other = Engine(battle, map=name), Engine(battle, map=name, side="enemies")
     n, army, turned = len(engine.agents), engine.constants.army, other.constants.army
@@ -53,8 +52,9 @@ def test_the_other_side_of_a_map_is_the_map_turned(name, battle):
         np.testing.assert_array_equal(seats[turned.order], army.order)
 
 
-@pytest.mark.parametrize("name", ["3m", "2s3z"])
-@pytest.mark.parametrize("policy", ["focus_fire", "kite", "smac_heuristic"])
+@pytest.mark.parametrize(
+    ("name", "policy"), [("3m", "focus_fire"), ("2s3z", "kite"), ("2s3z", "smac_heuristic")]
+)
 def test_equal_teams_under_one_policy_stay_the_image_of_each_other(name, policy):
     parameters = {"map": name, "start": "fixed", "jitter": False, "opponent": f"policy:{policy}"}
     engine = Engine(V1, **parameters)
@@ -70,7 +70,7 @@ def test_equal_teams_under_one_policy_stay_the_image_of_each_other(name, policy)
     assert engine.metrics()["win"] == 0.0
 
 
-@pytest.mark.parametrize("name", ["5m_vs_6m", "MMM"])
+@pytest.mark.parametrize("name", ["MMM"])
 @pytest.mark.parametrize(
     ("battle", "options", "places_within"), [(V0, {}, 1e-2), (V1, {"jitter": False}, 1e-6)]
 )
@@ -136,6 +136,7 @@ def test_illegal_orders_do_nothing(order, battle):
     np.testing.assert_array_equal(places(engine), before)
 
 
+@pytest.mark.slow("hundreds of battles")
 @BOTH
 def test_better_opponents_are_harder_to_beat(battle):
     shares = []

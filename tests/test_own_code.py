@@ -1,6 +1,5 @@
 """Policies from code of one's own: played by every command, stored as text, executed on trust."""
 
-import json
 import pickle
 import sys
 
@@ -64,23 +63,12 @@ def executions(folder):
     return len(marks.read_text().splitlines()) if marks.exists() else 0
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("./pol.py:fair", True),
-        ("package.module:NAME", True),
-        ("C:/pol.py:NAME.attribute", True),
-        ("constant:0.35", False),
-        ("random", False),
-        ("pol.py:", False),
-    ],
-)
-def test_the_form_of_code(text, expected):
-    assert is_code(text) is expected
-
-
-def test_a_registered_policy_comes_before_a_module():
-    assert from_code("rule:anything") == "rule:anything"
+def test_the_form_of_code():
+    code = ("./pol.py:fair", "package.module:NAME", "C:/pol.py:NAME.attribute")
+    others = ("constant:0.35", "random", "pol.py:")
+    assert all(map(is_code, code))
+    assert not any(map(is_code, others))
+    assert from_code("rule:anything") == "rule:anything"  # a policy comes before a module
 
 
 def test_functions_and_classes_play_under_their_names(file):
@@ -124,17 +112,12 @@ def test_an_unknown_policy_is_refused_with_the_nearest_name():
         from_code("ipo:run")
 
 
-def test_results_hold_the_source_and_its_digest(file, results):
+def test_results_hold_the_source_whose_episodes_are_shown_without_it(file, results, tmp_path):
     folder, _ = results
     cell = folder / "dilemma" / "pol.py@quarter"
-    code = json.loads((cell / "meta.json").read_text())["code"]
-    assert code == load_code(f"{file}:quarter").code
+    assert builders.edit_meta(cell)["code"] == load_code(f"{file}:quarter").code
     assert (cell / "source.txt").read_text() == SOURCE
-    assert "code" not in json.loads((folder / "dilemma" / "random" / "meta.json").read_text())
-
-
-def test_episodes_of_code_are_shown(file, results, tmp_path):
-    folder, _ = results
+    assert "code" not in builders.edit_meta(folder / "dilemma" / "random")
     played = find_episode(f"{tmp_path / 'small.toml'}/dilemma/{file}:quarter/0")
     before = executions(file.parent)
     stored = find_episode(f"{folder}/dilemma/pol.py@quarter/0")
@@ -167,22 +150,18 @@ def test_trusted_code_plays_all_episodes_again(tmp_path):
             verify(folder, trust=[wrong])
 
 
-def test_changed_source_is_damage(results):
+def test_changed_source_and_another_name_are_damage(results):
     folder, protocol = results
-    cell = store.cell_of(folder / "dilemma" / "pol.py@quarter" / "meta.json")
-    (folder / cell.folder / "source.txt").write_text("print('hello')")
+    place = folder / "dilemma" / "pol.py@quarter"
+    cell = store.cell_of(place / "meta.json")
+    code = builders.edit_meta(place)["code"]
+    builders.edit_meta(place, code=code | {"attribute": "other"})
+    with pytest.raises(DamagedResultError, match="'code' is of another policy"):
+        store.read(folder, protocol, cell)
+    builders.edit_meta(place, code=code)
+    (place / "source.txt").write_text("print('hello')")
     with pytest.raises(DamagedResultError, match="checksum"):
         store.read(folder, protocol, cell)
-
-
-def test_source_under_another_name_is_damage(results):
-    folder, protocol = results
-    file = folder / "dilemma" / "pol.py@quarter" / "meta.json"
-    meta = json.loads(file.read_text())
-    meta["code"]["attribute"] = "other"
-    file.write_text(json.dumps(meta))
-    with pytest.raises(DamagedResultError, match="'code' is of another policy"):
-        store.read(folder, protocol, store.cell_of(file))
 
 
 def test_commands_take_code(file, tmp_path, capsys):

@@ -51,7 +51,7 @@ def findings(protocol, table):
 # -- power ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("runs", [3, 5, 10, 30])
+@pytest.mark.parametrize("runs", [3, 10])
 def test_what_is_detectable_is_found_with_the_wanted_chance(runs):
     difference = detectable(runs, 0.1)
     assert power(difference / 0.1, runs) == pytest.approx(0.8, abs=1e-6)
@@ -81,10 +81,9 @@ def test_prospects_and_the_variation_of_a_pilot(protocol, table):
     assert five.unseen == pytest.approx(1 - 0.05 ** (1 / 5))
     assert five.rival == pytest.approx(0.9 * 0.05 ** (1 / 5))
     assert five.group_rival == pytest.approx(0.9 * 0.05 ** (1 / 10))  # two tasks
-    for better, worse in ((ten, five),):
-        assert better.against_fixed < worse.against_fixed < worse.between
-        assert better.over_group < worse.over_group < worse.between
-        assert better.rival > worse.rival
+    assert ten.against_fixed < five.against_fixed < five.between
+    assert ten.over_group < five.over_group < five.between
+    assert ten.rival > five.rival
     fixed = EpisodeTable(tuple(group_blocks({"low": 3.0})))
     assert variation(protocol, fixed) is None
     assert prospects(protocol, Variation(0.0, 0.0), (3,))[0].between == 0.0

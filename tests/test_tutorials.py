@@ -33,6 +33,7 @@ def run(language, code, folder):
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow("runs every block of a page")
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_every_block_of_a_tutorial_runs(page, tmp_path):
     printed = ""
