@@ -87,11 +87,11 @@ def bump(index, amount):
     return change
 
 
-def delete_line(root):
-    file = root / FIXED / "results.jsonl.gz"
+def delete_line(root, cell=FIXED):
+    file = root / cell / "results.jsonl.gz"
     lines = gunzipped(file.read_bytes()).splitlines(keepends=True)
     file.write_bytes(gzipped(b"".join(lines[:-1])))
-    meta_of(root, FIXED, episodes=len(lines) - 1)
+    meta_of(root, cell, episodes=len(lines) - 1)
 
 
 def swap_folders(root):
@@ -200,6 +200,8 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "run: reward": (LEARNED, edit_array(LEARNED, "trace.npz", "rewards.*", bump((2, 0), 0.5)), 3),
     "run: return": (LEARNED, row_of(LEARNED, add("returns", 0, 1e-9), recorded=True), None),
     "run: seed": (LEARNED, edit_row(LEARNED, 1, put("seed", 7)), None),
+    "run: seat": (BESIDE, edit_row(BESIDE, 1, put("seats", [True, False])), None),
+    "run: line": (LEARNED, lambda root: delete_line(root, LEARNED), None),
     "run: better episode": (LEARNED, edit_row(LEARNED, 1, put("returns", [1e4, 1e4])), None),
     "run: quiet metric": (LEARNED, row_of(LEARNED, add("metrics", "mean_trust", 0.01)), None),
     "run: quiet trajectory": (LEARNED, row_of(LEARNED, put("trajectory", 64 * "f")), None),
