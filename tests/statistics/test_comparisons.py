@@ -202,6 +202,7 @@ def test_the_hand_case():
     assert comparison.p_value == pytest.approx(0.107531, abs=1e-6)
     assert (cohens_d(*HAND), a12(*HAND)) == pytest.approx((-1.2, 0.2))
     assert hedges_g(*HAND) == pytest.approx(-1.083244, abs=1e-6)
+    assert hedges_g(*HAND, standardiser="paired") == pytest.approx(-1.513880, abs=1e-6)
     assert mann_whitney(*HAND).statistic == 5.0
 
 

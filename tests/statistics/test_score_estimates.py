@@ -7,6 +7,7 @@ from scipy import stats
 
 from coopbench.statistics import (
     drop_missing,
+    improvement_interval,
     iqm,
     mean,
     median,
@@ -14,6 +15,7 @@ from coopbench.statistics import (
     optimality_gap,
     performance_profile,
     probability_of_improvement,
+    profile_interval,
 )
 
 FAST = settings(deadline=None, max_examples=60)
@@ -82,6 +84,36 @@ def test_profiles_count_strictly():
     assert performance_profile(scores, [0.0, 1.0, 2.0]).tolist() == [0.75, 0.25, 0.0]
     average = performance_profile(scores, [0.5, 1.5], kind="average")
     assert average.tolist() == [0.5, 0.0]
+
+
+def students(estimate, parts, sizes, confidence):
+    """Ends of the interval whose variance has ``parts``, each of a sample of one of ``sizes``."""
+    df = sum(parts) ** 2 / sum(v**2 / (n - 1) for v, n in zip(parts, sizes, strict=True))
+    half = stats.t.ppf(0.5 + confidence / 2, df) * np.sqrt(sum(parts))
+    return pytest.approx((estimate - half, estimate + half))
+
+
+def test_intervals_of_improvement_follow_from_placements():
+    rng = np.random.default_rng(2)
+    x, y = ([rng.integers(5, size=n) * 1.0 for n in sizes] for sizes in ((8, 6), (5, 9)))
+    parts, sizes = [], []
+    for pair in zip(x, y, strict=True):
+        for one, two in (pair, pair[::-1]):
+            placements = [np.mean((a > two) + 0.5 * (a == two)) for a in one]
+            parts.append(np.var(placements, ddof=1) / len(one) / 2**2)
+            sizes.append(len(one))
+    interval = improvement_interval(x, y, 0.9)
+    ends = students(probability_of_improvement(x, y), parts, sizes, 0.9)
+    assert (interval.low, interval.high) == ends
+
+
+def test_intervals_of_profiles_pool_the_variances_of_tasks():
+    scores = [np.arange(6.0), np.arange(9.0) / 2]
+    interval = profile_interval(scores, [1.2], 0.9)
+    above = [task > 1.2 for task in scores]
+    parts = [np.var(a, ddof=1) * len(a) / 15**2 for a in above]
+    ends = students(np.mean(np.concatenate(above)), parts, (6, 9), 0.9)
+    assert (interval.low[0], interval.high[0]) == ends
 
 
 def test_unequal_run_counts_weigh_tasks_equally_except_where_cells_are_pooled():
