@@ -124,18 +124,6 @@ def test_t_intervals_match_the_recorded_ones(golden):
         )
 
 
-def test_bands_of_the_published_pipeline(golden):
-    recorded = golden("marl_eval_pipeline")
-    for column, bands in enumerate(recorded["single_task"].values()):
-        for algorithm, wanted in bands["return"].items():
-            tensor = np.array(recorded["sample_tensors"]["mean_norm_return"][algorithm])
-            for step, runs in enumerate(tensor[:, column].T):
-                band = published_curve_interval(runs)
-                assert band.estimate == pytest.approx(wanted["mean"][step], abs=1e-9)
-                half = band.high - band.estimate
-                assert half == pytest.approx(wanted["ci"][step], abs=1e-9)
-
-
 def same_resamples(scores, statistic, level, reps=100):
     """Return values of the compiled form, after a look at those of the function itself."""
     compiled, plain = (
