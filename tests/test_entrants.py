@@ -198,6 +198,16 @@ def test_settings_go_with_what_they_set():
         coopbench.evaluate("coopetition-standard", "random", tasks=["trust-dilema"])
 
 
+def test_progress_is_shown_on_the_error_stream(capsys):
+    coopbench.evaluate(ENV, "random", progress=True, **SHORT)
+    printed = capsys.readouterr()
+    assert "random" in printed.err
+    assert "done" in printed.err
+    assert printed.out == ""
+    coopbench.evaluate(ENV, "random", **SHORT)
+    assert capsys.readouterr().err == ""
+
+
 def test_notebooks_show_tables_and_escape_names():
     report = coopbench.evaluate(ENV, {"<b>mine": nothing}, **SHORT)
     page = report._repr_html_()

@@ -395,6 +395,7 @@ def test_frames_of_a_report(learned, monkeypatch):
     np.testing.assert_array_equal(frame["return"], [row["return"] for row in rows])
     assert (frame["seed"].to_numpy() == [row["seed"] for row in rows]).all()
     assert frame["run"].isna().sum() == 6
+    assert "p_holm" in learned.to_frame("comparisons")
     assert len(_report().to_frame()) == 0
     with pytest.raises(ValueError, match=r"Unknown table 'estimate' in a report.*'estimates'"):
         learned.to_frame("estimate")

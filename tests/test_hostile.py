@@ -32,7 +32,7 @@ from coopbench.episodes.names import check_name, imitations
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.exchange.episodes_csv import progress_csv
-from coopbench.files import gunzipped, gzipped, read_bounded
+from coopbench.files import gunzipped, gzipped, read_bounded, write_bytes
 from coopbench.playing.models import Models
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import play
@@ -536,7 +536,18 @@ def test_a_state_too_large_for_observations_is_refused(value):
 # --- disks ----------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_keeps_what_is_finished(source, tmp_path):
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system", "another")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(OSError, match="Read-only") as error:
+        write_bytes(tmp_path / "a.json", b"{}")
+    assert error.value.filename == str(tmp_path / "a.json")
+
+
+def test_a_full_disk_keeps_what_is_finished(tmp_path):
     """The limit of a file's size stands for the end of a disk; there is no space after it."""
     large = builders.make_task("large", horizon=400, high=1000)
     tasks = [builders.make_task(high=1000), large]
