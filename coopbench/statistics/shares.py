@@ -22,11 +22,12 @@ def improvement_interval(
 ) -> Interval:
     """Put an interval around ``probability_of_improvement``, never one of width zero.
 
-    Both limits solve: the estimate is as far away as its standard error would be at the limit, times
-    the quantile of Student's t for m + n - 2 degrees of freedom. This is method 5 of Newcombe 2006
-    (Statistics in Medicine 25: 559-573), with the variance of Hanley and McNeil 1982 (Radiology
-    143: 29-36) and N* = (m + n) / 2 - 1. Of several tasks, variances and degrees of freedom add, and
-    each variance is taken at the mean over tasks: it is concave, so that the sum is not too small.
+    Both limits solve: the estimate is as far away as its standard error would be at the limit,
+    times the quantile of Student's t for m + n - 2 degrees of freedom. This is method 5 of
+    Newcombe 2006 (Statistics in Medicine 25: 559-573), with the variance of Hanley and McNeil 1982
+    (Radiology 143: 29-36) and N* = (m + n) / 2 - 1. Of several tasks, variances and degrees of
+    freedom add, and each variance is taken at the mean over tasks: it is concave, so that the sum
+    is not too small.
 
     With ``matched``, value i of both samples on every task comes from one and the same episode: the
     variance of the sum contains the correlation between the tasks' placements, which without it is
