@@ -12,7 +12,7 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.estimates import few_runs
-from coopbench.analysis.plays import Play, count_runs, group_plays, group_scale
+from coopbench.analysis.plays import Play, count_runs, group_ends, group_plays
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import EPISODES, RUNS
 from coopbench.episodes.table import EpisodeTable
@@ -170,9 +170,8 @@ def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]
     """
     rows: list[Aggregate] = []
     for group, members in group_plays(protocol, table).items():
-        scale = group_scale(members.values())
         for policy, plays in members.items():
-            rows += _aggregated(protocol, (group, policy), plays, scale)
+            rows += _aggregated(protocol, (group, policy), plays)
             if not plays[0].fixed:
                 rows.append(_of_runs(protocol, (group, policy), plays))
     return tuple(rows)
@@ -187,7 +186,7 @@ def _played(plays: Sequence[Play]) -> int:
 
 
 def _aggregated(
-    protocol: Protocol, names: tuple[str, str], plays: Sequence[Play], scale: tuple[float, float]
+    protocol: Protocol, names: tuple[str, str], plays: Sequence[Play]
 ) -> list[Aggregate]:
     """Return all statistics of one policy in one group; ``names`` are those of group and policy."""
     crossed, confidence = Crossed([one.grid() for one in plays]), protocol.report.confidence
@@ -198,12 +197,13 @@ def _aggregated(
     values = (forms @ means + constants).tolist()
     halves = statistics.half_widths(crossed.spread(forms), confidence).tolist()
     flag, unit = _flag(plays), RUNS if runs else EPISODES
+    ends = group_ends(protocol, names[0], [plays])
     count = min(one.values.shape[0] for one in plays)
     rows = []
     for name, value, half in zip(by_key, values, halves, strict=True):
         unseen = math.nan, math.nan
-        if runs and math.isfinite(half) and name in ("mean", "iqm"):
-            unseen = statistics.unseen_interval(value, half, runs, scale, confidence)
+        if runs and ends is not None and math.isfinite(half) and name in ("mean", "iqm"):
+            unseen = statistics.unseen_interval(value, half, runs, ends, confidence)
         rows.append(
             Aggregate(
                 *names,

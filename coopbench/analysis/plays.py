@@ -19,8 +19,9 @@ __all__ = [
     "Play",
     "common_plays",
     "count_runs",
+    "group_ends",
     "group_plays",
-    "group_scale",
+    "has_agreed_bounds",
     "play",
     "plays_of",
     "same_episodes",
@@ -199,18 +200,23 @@ def common_plays(one: Play, two: Play) -> tuple[Play, Play] | None:
     return one.on(_places(one.seeds, shared)), two.on(_places(two.seeds, shared))
 
 
-def scale_ends(protocol: Protocol, task: Task, plays: Sequence[Play]) -> tuple[float, float]:
+def scale_ends(protocol: Protocol, task: Task, plays: Sequence[Play]) -> tuple[float, float] | None:
     """Return the ends of the scale of the score: where runs could be that nobody has seen.
 
-    They are the bounds of the task, or what a contestant has reached beyond them; without agreed
-    bounds, the lowest and the highest episode.
+    They are those of the task's bounds, or what a run of these ``plays`` has reached beyond them;
+    no other contestant moves them. None where the protocol has no agreed bounds: a scale from the
+    lowest to the highest score of a table depends on who is in it.
     """
-    agreed = not protocol.ad_hoc and protocol.report.normalisation != "minmax"
-    means = [one.run_means if agreed else one.values.ravel() for one in plays]
-    seen = np.concatenate([part[np.isfinite(part)] for part in means] or [np.empty(0)])
-    if agreed:
-        seen = np.append(seen, (task.bounds.low, task.bounds.high))
-    return (float(seen.min()), float(seen.max())) if len(seen) else (np.nan, np.nan)
+    if not has_agreed_bounds(protocol):
+        return None
+    low, high = task.bounds.ends
+    means = np.concatenate([one.run_means for one in plays])
+    return float(np.nanmin([low, *means])), float(np.nanmax([high, *means]))
+
+
+def has_agreed_bounds(protocol: Protocol) -> bool:
+    """Whether the scale of normalised scores is the protocol's, and not that of a table."""
+    return not protocol.ad_hoc and protocol.report.normalisation != "minmax"
 
 
 def group_plays(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, tuple[Play, ...]]]:
@@ -239,10 +245,23 @@ def group_plays(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, 
     return groups
 
 
-def group_scale(members: Iterable[Sequence[Play]]) -> tuple[float, float]:
-    """Return the ends of the scale of normalised scores: 0 and 1, or what a run reached beyond."""
-    means = np.concatenate([one.run_means for plays in members for one in plays])
-    return min(0.0, float(means.min())), max(1.0, float(means.max()))
+def group_ends(
+    protocol: Protocol, group: str, members: Sequence[Sequence[Play]]
+) -> tuple[float, float] | None:
+    """Return the mean over the tasks of a group of ``scale_ends``, as normalised scores.
+
+    ``members`` are the normalised plays of one policy or of two, one play per task. None where
+    ``scale_ends`` is None.
+    """
+    if not has_agreed_bounds(protocol):
+        return None
+    ends = []
+    for task, *plays in zip(protocol.groups[group], *members, strict=True):
+        low, high = task.bounds.normalise(np.array(task.bounds.ends))
+        means = np.concatenate([one.run_means for one in plays])
+        ends.append((min(low, means.min()), max(high, means.max())))
+    floor, ceiling = np.mean(ends, axis=0)
+    return float(floor), float(ceiling)
 
 
 def count_runs(plays: Sequence[Play]) -> int:

@@ -227,8 +227,7 @@ def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
         Column("Difference", f"mean {score} of the first minus that of the second"),
         Column(f"{level} interval", "of the difference, over runs and episodes; sorted by width"),
         Column("p", "two-sided, unadjusted: the level at which the interval touches 0"),
-        Column("Holm p", "adjusted over all tests of this task"),
-        Column("Holm p, all", "adjusted over all tests of all tasks"),
+        Column("Holm p", "adjusted over the tasks of the group, for this pair of policies"),
         Column("Runs above", "runs of a learner above the fixed policy, and their share"),
         Column("Hedges g", "difference in pooled standard deviations, bias-corrected"),
         Column("r", "correlation between scores of the same seed"),
@@ -254,7 +253,6 @@ def _comparison_row(
         if tested
         else Entry("no test", marks=notes.mark(row.flag)),
         claim_entry(row, row.p_holm, notes, alpha),
-        claim_entry(row, row.p_protocol, notes, alpha),
         above_entry(row),
         number_entry(row.hedges_g, Scale(2)),
         number_entry(row.correlation, Scale(2)),
