@@ -192,7 +192,6 @@ def test_no_test_is_not_a_p_value(report):
         if not source.flag:
             assert row[3].value == source.p_value
             assert row[4].strong == (source.p_holm < report.protocol.report.alpha)
-            assert row[5].value == source.p_protocol
             continue
         untested += 1
         assert row[3].text == "no test"
@@ -372,7 +371,7 @@ def test_no_difference_is_claimed_only_through_a_test(trained, report):
         assert entry.strong == (source.p_equivalence < 0.05)
     assert rows["low vs middle"][-1].strong
     assert not rows["low vs mine"][-1].strong
-    assert rows["low vs middle"][8].value == pytest.approx(1.0, abs=0.02)  # correlation
+    assert rows["low vs middle"][7].value == pytest.approx(1.0, abs=0.02)  # correlation
     names = [c.name for c in comparison_table(report, report.protocol.task[0]).columns]
     assert names[-1] == "Hedges g"  # no margin; and no correlation, as all but one hold still
     assert "declares no margin" in reading(report)["Equivalence"]

@@ -46,8 +46,9 @@ def reading(findings: Findings) -> dict[str, str]:
         "Compare policies with those that have the same information.",
         "p, r": f"{_P[settings.comparison]} p is the level at which the interval of the difference "
         "touches 0. r is the correlation of the two scores over seeds.",
-        "Holm p": "The p value adjusted so that the chance of any false positive among the tasks of "
-        "a group, for one pair of policies, stays below the level it is compared with (Holm 1979, "
+        "Holm p": "The p value adjusted so that the chance of any false positive among the tasks "
+        "of a group, for one pair of policies, stays below the level it is compared with (Holm "
+        "1979, "
         "Scandinavian Journal of Statistics 6: 65-70). Those below "
         f"{settings.alpha:g} that may be claimed are set in bold.",
         "Decisions": f"{decisions_text(findings)} No other contestant changes the decision on two.",
