@@ -196,8 +196,8 @@ def test_no_test_is_not_a_p_value(report):
         untested += 1
         assert row[3].text == "no test"
         assert dict(table.footnotes)[row[3].marks[0]] == source.flag
-        assert [row[k].text for k in (2, 4, 5, 6)] == [formats.MISSING] * 4
-        assert all(row[k].value is None for k in range(2, 7))
+        assert [row[k].text for k in (2, 4, 5)] == [formats.MISSING] * 3
+        assert all(row[k].value is None for k in range(2, 6))
     assert untested == 1
 
 
