@@ -85,7 +85,7 @@ def test_numbers_of_the_report(whole):
                 a.mean(), spread[0], 12, b.mean(), spread[1], 12, equal_var=False
             )
             assert c.p_value == pytest.approx(test.pvalue, rel=1e-6)
-            assert c.p_protocol >= c.p_holm >= c.p_value > 0
+            assert c.p_holm >= c.p_value > 0
 
 
 def test_curves_and_lengths(whole):
@@ -251,7 +251,7 @@ def test_aggregates_are_made_per_group(protocol):
     grouped = protocol.model_copy(update={"task": tasks})
     report = coopbench.evaluate(grouped, POLICIES)
     sizes = {"small": 1, "large": 2}
-    rows = [row for row in report.aggregates if row.statistic == "iqm"]
+    rows = [row for row in report.aggregates if row.statistic == "trimmed_mean"]
     assert [(row.group, row.policy, row.tasks) for row in rows] == [
         (group, policy, count) for group, count in sizes.items() for policy in POLICIES
     ]
@@ -264,7 +264,7 @@ def test_aggregates_are_made_per_group(protocol):
         assert row.estimate == pytest.approx(stats.trim_mean(means, 0.25))
     kept = EpisodeTable(report.episodes.blocks[:-1])  # the last policy has not played all of large
     rows = aggregates(grouped, kept)
-    assert [(row.group, row.policy) for row in rows if row.statistic == "iqm"][-2:] == [
+    assert [(row.group, row.policy) for row in rows if row.statistic == "trimmed_mean"][-2:] == [
         ("large", policy) for policy in POLICIES[:2]
     ]
 

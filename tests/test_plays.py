@@ -17,6 +17,7 @@ from builders import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import coopbench_envs
 from coopbench.analysis.aggregates import aggregates
@@ -238,9 +239,9 @@ def test_runs_behind_the_best_of_their_task(protocol):
     blocks = learner("mine", 9.0, TEN[:8]) + learner("mine", 3.0, TEN[8:])
     rows = {r.statistic: r for r in aggregates(protocol, EpisodeTable(tuple(blocks)))}
     assert (rows["mean"].behind, rows["mean"].played, rows["mean"].runs) == (2, 10, 10)
-    assert rows["iqm_of_runs"].estimate == pytest.approx(0.9, abs=0.02)  # the typical run
+    assert rows["iqm"].estimate == pytest.approx(0.9, abs=0.02)  # the typical run
     assert rows["mean"].estimate == pytest.approx(0.78, abs=0.02)  # the expectation
-    assert rows["iqm"].estimate == rows["mean"].estimate  # of one task
+    assert rows["trimmed_mean"].estimate == rows["mean"].estimate  # of one task
 
 
 def test_ties_end_where_everybody_before_is_better():
@@ -249,3 +250,39 @@ def test_ties_end_where_everybody_before_is_better():
     assert set(_ties(names, nobody).values()) == {"A"}
     chain = nobody | {"c": {"a"}, "d": {"a", "b", "c"}}  # a and c differ, but b is like both
     assert _ties(names, chain) == {"a": "A", "b": "A", "c": "A", "d": "B"}
+
+
+def test_learners_have_welchs_test_and_bootstrap_intervals_too(protocol):
+    """Welch 1947 through SciPy; the bootstrap over runs by a plain loop of its own."""
+    blocks = learner("mine", 7.0, TEN, spread=1.0) + learner("theirs", 5.0, TEN, spread=2.0)
+    table = EpisodeTable((*blocks, *fixed("rival", 4.0)))
+    rows = {(row.first, row.second): row for row in comparisons(protocol, table)}
+    means = {
+        name: play(protocol, table, protocol.task_of("b-one"), name, "return").run_means
+        for name in ("mine", "theirs")
+    }
+    expected = stats.ttest_ind(means["mine"], means["theirs"], equal_var=False)
+    row = rows["mine", "theirs"]
+    assert (row.welch_t, row.welch_df) == pytest.approx((expected.statistic, expected.df))
+    assert row.welch_p == pytest.approx(expected.pvalue)
+    assert np.isnan(rows["mine", "rival"].welch_t)
+
+    by_key = {r.statistic: r for r in aggregates(protocol, table) if r.policy == "mine"}
+    rng = np.random.default_rng(5)
+    drawn = np.array([rng.choice(means["mine"] / GROUP_HIGH, 10).mean() for _ in range(5000)])
+    ends = by_key["mean"].low_bootstrap, by_key["mean"].high_bootstrap
+    assert ends == pytest.approx(np.quantile(drawn, (0.025, 0.975)), abs=0.006)
+    middle = by_key["iqm"]
+    assert ends != (middle.low_bootstrap, middle.high_bootstrap)
+    assert middle.low_bootstrap < middle.estimate < middle.high_bootstrap
+
+
+def test_a_report_says_which_of_two_intervals_to_use(protocol):
+    """Three runs: the bootstrap over runs is far too narrow."""
+    few = aggregates(protocol, EpisodeTable(tuple(learner("mine", 7.0, FIVE[:3], spread=1.0))))
+    many = aggregates(
+        protocol, EpisodeTable(tuple(learner("mine", 7.0, range(900, 940), spread=1.0)))
+    )
+    for rows, differs in ((few, True), (many, False)):
+        (row,) = (row for row in rows if row.statistic == "mean")
+        assert ("use the two-way interval" in row.flag) is differs

@@ -72,6 +72,9 @@ class Comparison(ReportRow):
     runs: int = 0  # of how many; 0 where there is no such pair
     above_low: float = math.nan  # exact interval of their share (Clopper and Pearson 1934)
     above_high: float = math.nan
+    welch_t: float = math.nan  # of two learners: Welch's test of the means of their runs
+    welch_df: float = math.nan
+    welch_p: float = math.nan  # unadjusted; for these episodes, not for new ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +90,9 @@ class GroupComparison(ReportRow):
     p_value: float  # of the pair's one test over the group
     shown: bool  # whether the difference is claimed: p_value below alpha, and see ``not_shown``
     not_shown: str
-    iqm_difference: float  # of the interquartile means of task means
-    iqm_low: float  # its interval is up to twice too wide where tasks tie
-    iqm_high: float
+    trimmed_difference: float  # of the trimmed means of task means
+    trimmed_low: float  # its interval is up to twice too wide where tasks tie
+    trimmed_high: float
     tasks: int
     flag: str
     above: int = 0  # as in Comparison, over the runs of all tasks
@@ -148,7 +151,7 @@ def group_comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[GroupCom
     rows: list[GroupComparison] = []
     for group, plays in group_plays(protocol, table).items():
         means = contrasts(protocol, plays)
-        middle = contrasts(protocol, plays, statistics.iqm_weights)
+        middle = contrasts(protocol, plays, statistics.trimmed_weights)
         rows += [_group_row(protocol, group, plays, row, middle[key]) for key, row in means.items()]
     return tuple(rows)
 
@@ -217,7 +220,19 @@ def _row(
         runs=runs,
         above_low=share[0],
         above_high=share[1],
+        **_welch(pair),
     )
+
+
+def _welch(pair: tuple[Play, Play]) -> dict[str, float]:
+    """Return Welch's test between the run means of two learners; nothing of other pairs."""
+    if any(one.fixed for one in pair) or min(len(one.runs) for one in pair) < 2:
+        return {}
+    means = [one.units for one in pair]
+    if not all(np.isfinite(values).all() for values in means):
+        return {}
+    test = statistics.welch(*means)
+    return {"welch_t": test.statistic, "welch_df": test.df, "welch_p": test.p_value}
 
 
 def _above(pairs: Sequence[tuple[Play, Play]]) -> tuple[int, int]:
@@ -291,9 +306,9 @@ def _group_row(
         p_value=row.p_value,
         shown=significant and not reason,
         not_shown=reason,
-        iqm_difference=middle.difference,
-        iqm_low=middle.low,
-        iqm_high=middle.high,
+        trimmed_difference=middle.difference,
+        trimmed_low=middle.low,
+        trimmed_high=middle.high,
         tasks=len(pair[0]),
         flag=f"no test: {row.reason}" if row.reason else row.note,
         above=above,

@@ -1,6 +1,6 @@
 """How to read a report: what every number in it means, and what it does not say."""
 
-from coopbench.analysis.aggregates import BEHIND, IQM_OF_RUNS, RESAMPLES, TWO_WAY, shown_statistics
+from coopbench.analysis.aggregates import BEHIND, IQM, RESAMPLES, TWO_WAY, shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import THRESHOLD
 from coopbench.analysis.samples import EPISODES, RUNS
@@ -18,7 +18,7 @@ _FOCAL = {
     "between them, because every seat and partner has its share.",
 }
 _CHARTS = {
-    "Charts": "A point is the interquartile mean over tasks of a metric's mean on those with that "
+    "Charts": "A point is the trimmed mean over tasks of a metric's mean on those with that "
     "value on the axis; of one task it is the mean. Its band is over runs and episodes. All points "
     "are in charts.csv.",
 }
@@ -134,7 +134,7 @@ def _scores(findings: Findings) -> dict[str, str]:
 
 def _of_runs(findings: Findings) -> dict[str, str]:
     """Say what the interquartile mean of runs is, where there are learners."""
-    methods = {row.method for row in findings.aggregates if row.statistic == IQM_OF_RUNS}
+    methods = {row.method for row in findings.aggregates if row.statistic == IQM}
     if not methods:
         return {}
     text = (
@@ -148,14 +148,14 @@ def _of_runs(findings: Findings) -> dict[str, str]:
             f"{' or '.join(sorted(methods))}, {resamples:,} resamples: it leaves out what other "
             "episodes would change."
         )
-    return {"IQM of runs": text}
+    return {"IQM": text}
 
 
 def _groups(findings: Findings) -> dict[str, str]:
     over = unit_names(findings.aggregates)
     return {
         "Comparisons over groups": "The difference of the means over tasks comes first: that of "
-        "interquartile means has an interval up to twice too wide where tasks tie.",
+        "trimmed means has an interval up to twice too wide where tasks tie.",
         "Rank": "Policies with one letter cannot all be told apart; every policy of an earlier "
         "letter is significantly better. The interval of ranks lies after all that are "
         "significantly better by the mean, before all that are significantly worse, adjusted by "
@@ -204,7 +204,7 @@ def _agent_meanings(findings: Findings) -> str:
 _LEARNING = {
     "Learning curves": "Scores of the checkpoints of training runs on the selection episodes, at "
     "the true numbers of steps. Bands are intervals of single points, over runs and episodes, not "
-    "of the whole curve; over a group, of the interquartile mean over tasks. Where runs have "
+    "of the whole curve; over a group, of the trimmed mean over tasks. Where runs have "
     "different checkpoints, only those that all runs have are shown. Dotted lines are fixed "
     "policies in the evaluation episodes: selection episodes are others, and fewer, so that they "
     "can be easier or harder; whether a learner beats a fixed policy is told by the comparisons.",

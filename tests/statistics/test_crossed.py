@@ -15,7 +15,6 @@ from coopbench.statistics import (
     half_widths,
     iqm,
     iqm_of_runs,
-    iqm_weights,
     mean_weights,
     median_weights,
     one_sided,
@@ -23,6 +22,7 @@ from coopbench.statistics import (
     runs_behind_best,
     survives_unseen,
     t_interval,
+    trimmed_weights,
     unseen_interval,
     unseen_share,
 )
@@ -197,7 +197,7 @@ def test_strata_count_only_the_variance_within():
 def test_weights_reproduce_the_statistics(tasks):
     means = rng.normal(0.8, 0.5, size=tasks)
     assert mean_weights(means) @ means == pytest.approx(means.mean())
-    assert iqm_weights(means) @ means == pytest.approx(iqm(means[None]))
+    assert trimmed_weights(means) @ means == pytest.approx(iqm(means[None]))
     assert median_weights(means) @ means == pytest.approx(np.median(means))
     above = np.mean(means >= 1.0)
     assert gap_weights(means) @ means + (1 - above) == pytest.approx(
