@@ -311,3 +311,23 @@ def test_callables_are_played_anew(protocol, tmp_path):
     level[0] = 20.0
     second = coopbench.evaluate(protocol, [player], out=tmp_path / "r")
     assert first.estimates[0].mean != second.estimates[0].mean
+
+
+def test_a_game_is_reported_as_the_caller_asks():
+    """Metrics, comparison and effect of a single environment; what stands there without them."""
+    chosen = {"metrics": ["final_trust"], "comparison": "welch", "effect": "cohens_d"}
+    report = coopbench.evaluate("TrustDilemma-v1", ["random", "cooperator"], episodes=6, **chosen)
+    assert {row.metric for row in report.estimates} == {"return", "final_trust"}
+    assert {row.method for row in report.comparisons} == {"welch"}
+    assert len(report.effects) == 1
+    plain = ad_hoc("TrustDilemma-v1").report
+    assert {"return", "final_trust", "fairness"} <= set(plain.metrics)
+    assert (plain.comparison, plain.effect) == ("paired", None)
+    assert "fairness" not in ad_hoc("Skirmish-v1").report.metrics  # a team has one reward
+    assert "fairness" not in ad_hoc("gymnasium:CartPole-v1").report.metrics
+    with pytest.raises(ValueError, match=r"effect.*Did you mean 'cohens_d'"):
+        coopbench.evaluate("TrustDilemma-v1", "random", effect="cohen_d")
+    with pytest.raises(ValueError, match=r"comparison.*'paired'"):
+        coopbench.evaluate("TrustDilemma-v1", "random", comparison="pared")
+    with pytest.raises(ValueError, match="metrics go with the id of an environment"):
+        coopbench.evaluate("coopetition-standard", "random", metrics=["return"])
