@@ -13,10 +13,10 @@ from coopbench.statistics import (
     Crossed,
     Grid,
     half_widths,
-    trimmed_weights,
     mean_weights,
     p_values,
     survives_unseen,
+    trimmed_weights,
 )
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
