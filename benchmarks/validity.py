@@ -2,6 +2,9 @@
 
     python benchmarks/validity.py coverage    # of the intervals of reports, by simulation
     python benchmarks/validity.py type-one    # false claims that a report would print
+    python benchmarks/validity.py families    # false claims on pairs, with many policies and tasks
+    python benchmarks/validity.py groups      # coverage over groups whose tasks share their seeds
+    python benchmarks/validity.py improvement # of the interval of the probability of improvement
     python benchmarks/validity.py waiting     # what a team earns in pathfinding if one agent waits
     python benchmarks/validity.py games       # what kinds of play reach in the version 1 games
     python benchmarks/validity.py games --play  # the same, played again instead of looked up
@@ -13,6 +16,7 @@ head first; a line in ``TABLES`` makes it a command.
 import argparse
 from collections.abc import Callable, Iterator
 
+from validity_decisions import families, groups, improvement
 from validity_games import games
 from validity_statistics import coverage, type_one
 from validity_waiting import waiting
@@ -22,6 +26,9 @@ Rows = Callable[[argparse.Namespace], Iterator[list[str]]]
 TABLES: dict[str, Rows] = {
     "coverage": coverage,
     "type-one": type_one,
+    "families": families,
+    "groups": groups,
+    "improvement": improvement,
     "waiting": waiting,
     "games": games,
 }

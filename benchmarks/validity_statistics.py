@@ -13,10 +13,10 @@ from coopbench.statistics import (
     Crossed,
     Grid,
     half_widths,
-    iqm_weights,
     mean_weights,
     p_values,
     survives_unseen,
+    trimmed_weights,
 )
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
@@ -116,11 +116,11 @@ def group_coverage(shape: str, case: str, runs: int, trials: int) -> tuple[float
     """Return the coverage of the mean and of the IQM of task means over a group."""
     rng, hits = np.random.default_rng([8, runs]), np.zeros(2)
     levels = np.linspace(-SPREAD, SPREAD, TASKS)
-    truths = [weights(levels) @ levels for weights in (mean_weights, iqm_weights)]
+    truths = [weights(levels) @ levels for weights in (mean_weights, trimmed_weights)]
     for _ in range(trials):
         scores = draw_tasks(rng, shape, case, runs, TASKS, 1)[0] + levels[:, None, None]
         crossed = Crossed([Grid(one) for one in scores])
-        forms = np.array([weights(crossed.means) for weights in (mean_weights, iqm_weights)])
+        forms = np.array([weights(crossed.means) for weights in (mean_weights, trimmed_weights)])
         halves = half_widths(crossed.spread(forms))
         hits += np.abs(forms @ crossed.means - truths) <= halves
     return hits[0] / trials, hits[1] / trials

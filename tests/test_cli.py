@@ -116,7 +116,7 @@ def test_a_report_is_drawn_again_only_where_it_would_differ(command, tmp_path, m
     assert drawn() == 0
     (root / "estimates.csv").write_text("changed")
     assert drawn() == 1
-    (root / "plots" / "iqm.svg").unlink(missing_ok=True)
+    (root / "plots" / "scores.svg").unlink(missing_ok=True)
     (root / report_files.LIST).write_text("[")
     assert drawn() == 1
     drawings.clear()

@@ -45,13 +45,13 @@ def test_the_numbers_are_those_of_one_evaluation_of_all(results):
     whole = coopbench.evaluate(protocol, ["random", "tit_for_tat", *investors, trained])
     rows = {row.policy: row for row in board.rows}
     means = {row.policy: row for row in whole.aggregates if row.statistic == "mean"}
-    iqm = {row.policy: row for row in whole.aggregates if row.statistic == "iqm"}
+    trimmed = {row.policy: row for row in whole.aggregates if row.statistic == "trimmed_mean"}
     assert set(rows) == set(means)
     ranks = {row.policy: (row.tie, row.low, row.high) for row in whole.ranks}
     for name, row in rows.items():
         one = means[name]
-        shown = [row.mean, row.low, row.high, row.iqm]
-        expected = [one.estimate, one.low, one.high, iqm[name].estimate]
+        shown = [row.mean, row.low, row.high, row.trimmed_mean]
+        expected = [one.estimate, one.low, one.high, trimmed[name].estimate]
         np.testing.assert_array_equal(shown, expected)  # two runs have no interval
         assert (row.unit, row.count) == (one.unit, one.count)
         assert (row.tie, row.first, row.last) == ranks[name]

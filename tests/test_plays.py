@@ -1,6 +1,7 @@
 """Runs crossed with episodes in reports: strata, common seeds, claims, ties, runs behind."""
 
 import dataclasses
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,9 @@ from builders import (
     make_task,
     protocol_of,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
 import coopbench_envs
 from coopbench.analysis.aggregates import aggregates
@@ -134,6 +138,9 @@ def test_the_scale_ends_where_a_run_has_been(protocol):
     assert scale_ends(protocol, task, plays[:1]) == (0.0, GROUP_HIGH)
     low, high = scale_ends(protocol, task, plays)
     assert (low, high) == (0.0, pytest.approx(1.2 * GROUP_HIGH, rel=0.02))
+    below = task.bounds.model_copy(update={"floor": -3.0})
+    deeper = task.model_copy(update={"bounds": below})
+    assert scale_ends(protocol, deeper, plays[:1]) == (-3.0, GROUP_HIGH)
 
 
 # -- claims ---------------------------------------------------------------------------------------
@@ -167,25 +174,76 @@ def test_worse_than_a_policy_is_a_claim_as_well(protocol):
     assert rows["near"].above == 0
 
 
-def test_adjustment_over_the_protocol_is_stricter(protocol):
+def test_a_family_is_one_pair_on_the_tasks_of_a_group(protocol):
     blocks = [b for t in ("a-one", "a-two", "b-one") for b in fixed("one", 3.0, t)]
     rng = np.random.default_rng(1)
     for task in ("a-one", "a-two", "b-one"):
         block = group_block(task, "two", 3.1 + rng.normal(0.0, 0.4, EPISODES))
         blocks.append(block)
-    rows = comparisons(protocol, EpisodeTable(tuple(blocks)))
-    assert [row.p_holm for row in rows] == [row.p_value for row in rows]  # one pair per task
-    ordered = sorted(rows, key=lambda row: row.p_value)
-    assert ordered[0].p_protocol == pytest.approx(min(1.0, 3 * ordered[0].p_value))
+    rows = {row.task: row for row in comparisons(protocol, EpisodeTable(tuple(blocks)))}
+    assert rows["b-one"].p_holm == rows["b-one"].p_value  # the only task of its group
+    low, high = sorted((rows["a-one"], rows["a-two"]), key=lambda row: row.p_value)
+    assert low.p_holm == pytest.approx(2 * low.p_value)
+    assert high.p_holm == pytest.approx(max(2 * low.p_value, high.p_value))
+
+
+@st.composite
+def tables(draw):
+    """Two learners and a fixed policy, with others that may be far off, or fail now and then."""
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    levels = {name: draw(st.floats(2.0, 9.0)) for name in ("mine", "theirs", "script")}
+    others = draw(st.dictionaries(st.sampled_from(["bad", "odd", "more"]), st.floats(-50.0, 60.0)))
+    blocks = []
+    for name, level in (levels | others).items():
+        runs = (None,) if name in ("script", "bad") else (900, 901, 902, 903)
+        for task, run in itertools.product(("a-one", "a-two", "b-one"), runs):
+            values = level + rng.normal(0.0, 0.3) + rng.normal(0.0, 1.0, EPISODES)
+            blocks.append(group_block(task, name, values, run))
+    return blocks, tuple(levels)
+
+
+@settings(max_examples=25, deadline=None)
+@given(tables())
+def test_no_other_contestant_changes_a_decision(case):
+    """Floor and ceiling are the protocol's or of the two, and so is the family."""
+    protocol, (blocks, names) = group_protocol(margin=0.05), case
+    alone = [block for block in blocks if block.cell.policy in names]
+    for compare in (comparisons, group_comparisons):
+        among = compare(protocol, EpisodeTable(tuple(blocks)))
+        rows = [row for row in among if row.first in names and row.second in names]
+        for row, same in zip(rows, compare(protocol, EpisodeTable(tuple(alone))), strict=True):
+            assert (row.shown, row.not_shown) == (same.shown, same.not_shown)
+            for field in ("p_value", "p_holm", "p_equivalence", "low"):
+                if hasattr(row, field):
+                    expected = pytest.approx(getattr(same, field), rel=1e-6, nan_ok=True)
+                    assert getattr(row, field) == expected
+
+
+def test_a_scale_that_others_move_allows_no_decision(protocol):
+    noise = np.random.default_rng(1).normal(0.0, 0.4, EPISODES)
+    blocks = learner("mine", 9.0, TEN) + fixed("rival", 1.0)
+    blocks.append(group_block("b-one", "high", 9.9 + noise))
+    table = EpisodeTable(tuple(blocks))
+    moved = protocol.model_copy(
+        update={"report": protocol.report.model_copy(update={"normalisation": "minmax"})}
+    )
+    rows = {(row.first, row.second): row for row in comparisons(moved, table)}
+    assert rows["mine", "rival"].p_holm < 1e-4
+    assert not rows["mine", "rival"].shown
+    assert rows["mine", "rival"].not_shown.startswith("no decision: without agreed bounds")
+    assert rows["rival", "high"].shown  # whose scores need no scale
+    for row in group_comparisons(moved, table):
+        assert not row.shown
+        assert row.not_shown.startswith("no decision: the scale of the scores depends on who")
 
 
 def test_runs_behind_the_best_of_their_task(protocol):
     blocks = learner("mine", 9.0, TEN[:8]) + learner("mine", 3.0, TEN[8:])
     rows = {r.statistic: r for r in aggregates(protocol, EpisodeTable(tuple(blocks)))}
     assert (rows["mean"].behind, rows["mean"].played, rows["mean"].runs) == (2, 10, 10)
-    assert rows["iqm_of_runs"].estimate == pytest.approx(0.9, abs=0.02)  # the typical run
+    assert rows["iqm"].estimate == pytest.approx(0.9, abs=0.02)  # the typical run
     assert rows["mean"].estimate == pytest.approx(0.78, abs=0.02)  # the expectation
-    assert rows["iqm"].estimate == rows["mean"].estimate  # of one task
+    assert rows["trimmed_mean"].estimate == rows["mean"].estimate  # of one task
 
 
 def test_ties_end_where_everybody_before_is_better():
@@ -194,3 +252,39 @@ def test_ties_end_where_everybody_before_is_better():
     assert set(_ties(names, nobody).values()) == {"A"}
     chain = nobody | {"c": {"a"}, "d": {"a", "b", "c"}}  # a and c differ, but b is like both
     assert _ties(names, chain) == {"a": "A", "b": "A", "c": "A", "d": "B"}
+
+
+def test_learners_have_welchs_test_and_bootstrap_intervals_too(protocol):
+    """Welch 1947 through SciPy; the bootstrap over runs by a plain loop of its own."""
+    blocks = learner("mine", 7.0, TEN, spread=1.0) + learner("theirs", 5.0, TEN, spread=2.0)
+    table = EpisodeTable((*blocks, *fixed("rival", 4.0)))
+    rows = {(row.first, row.second): row for row in comparisons(protocol, table)}
+    means = {
+        name: play(protocol, table, protocol.task_of("b-one"), name, "return").run_means
+        for name in ("mine", "theirs")
+    }
+    expected = stats.ttest_ind(means["mine"], means["theirs"], equal_var=False)
+    row = rows["mine", "theirs"]
+    assert (row.welch_t, row.welch_df) == pytest.approx((expected.statistic, expected.df))
+    assert row.welch_p == pytest.approx(expected.pvalue)
+    assert np.isnan(rows["mine", "rival"].welch_t)
+
+    by_key = {r.statistic: r for r in aggregates(protocol, table) if r.policy == "mine"}
+    rng = np.random.default_rng(5)
+    drawn = np.array([rng.choice(means["mine"] / GROUP_HIGH, 10).mean() for _ in range(5000)])
+    ends = by_key["mean"].low_bootstrap, by_key["mean"].high_bootstrap
+    assert ends == pytest.approx(np.quantile(drawn, (0.025, 0.975)), abs=0.006)
+    middle = by_key["iqm"]
+    assert ends != (middle.low_bootstrap, middle.high_bootstrap)
+    assert middle.low_bootstrap < middle.estimate < middle.high_bootstrap
+
+
+def test_a_report_says_which_of_two_intervals_to_use(protocol):
+    """Three runs: the bootstrap over runs is far too narrow."""
+    few = aggregates(protocol, EpisodeTable(tuple(learner("mine", 7.0, FIVE[:3], spread=1.0))))
+    many = aggregates(
+        protocol, EpisodeTable(tuple(learner("mine", 7.0, range(900, 940), spread=1.0)))
+    )
+    for rows, differs in ((few, True), (many, False)):
+        (row,) = (row for row in rows if row.statistic == "mean")
+        assert ("use the two-way interval" in row.flag) is differs

@@ -24,7 +24,7 @@ class Ablation(ReportRow):
     difference: float  # mean normalised score of the whole minus that of the ablation
     low: float  # two-way interval of the difference
     high: float
-    p_holm: float  # as in the comparisons over groups
+    p_value: float  # as in the comparisons over groups
     shown: bool
     not_shown: str
     tasks: int
@@ -78,7 +78,7 @@ def _ablation(row: GroupComparison, whole: str, ablation: str, part: str) -> Abl
         difference=row.difference,
         low=row.low,
         high=row.high,
-        p_holm=row.p_holm,
+        p_value=row.p_value,
         shown=row.shown,
         not_shown=row.not_shown,
         tasks=row.tasks,

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.estimates import few_runs
-from coopbench.analysis.plays import Play, count_runs, group_plays, group_scale
+from coopbench.analysis.plays import Play, count_runs, group_ends, group_plays
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.samples import EPISODES, RUNS
 from coopbench.episodes.table import EpisodeTable
@@ -23,7 +23,7 @@ from coopbench.statistics.unseen import FEW
 
 __all__ = [
     "BEHIND",
-    "IQM_OF_RUNS",
+    "IQM",
     "RESAMPLES",
     "STATISTICS",
     "TWO_WAY",
@@ -34,7 +34,7 @@ __all__ = [
     "shown_statistics",
 ]
 
-IQM_OF_RUNS = "iqm_of_runs"  # of learners only
+IQM = "iqm"  # Agarwal's: of all runs of all tasks; of learners only
 RESAMPLES = 50_000  # at least, where a protocol asks for a bootstrap
 TWO_WAY = "two-way"  # method of an interval over runs and episodes
 _GROUP = "coopbench.statistics"  # of entry points
@@ -74,15 +74,15 @@ STATISTICS = {
         reading="The mean over tasks of the mean normalised score: every task counts alike.",
         axis="mean of",
     ),
-    "iqm": Statistic(
-        weights=statistics.iqm_weights,
-        label="IQM",
-        name="interquartile mean",
-        meaning="interquartile mean over tasks of the mean normalised score",
-        reading="The interquartile mean is the mean of the middle half of the task means: a "
-        "quarter of the tasks, rounded down, is dropped at each end. It is over task means for "
-        "learners and fixed policies alike.",
-        axis="IQM of",
+    "trimmed_mean": Statistic(
+        weights=statistics.trimmed_weights,
+        label="Trimmed mean",
+        name="trimmed mean",
+        meaning="mean of the middle half of the mean normalised scores of the tasks",
+        reading="The trimmed mean is the mean of the middle half of the task means: a quarter of "
+        "the tasks, rounded down, is dropped at each end. It is over task means for learners and "
+        "fixed policies alike.",
+        axis="trimmed mean of",
     ),
     "optimality_gap": Statistic(
         weights=statistics.gap_weights,
@@ -127,7 +127,7 @@ def _installed() -> dict[str, Statistic]:
     """Return the statistics of other packages; looking for them takes milliseconds."""
     table: dict[str, Statistic] = {}
     for point in entry_points(group=_GROUP):
-        taken = [*STATISTICS, IQM_OF_RUNS, *table]
+        taken = [*STATISTICS, IQM, *table]
         if point.name in taken:
             reason = f"the name is taken; allowed: any but {', '.join(taken)}"
         elif not isinstance(statistic := point.load(), Statistic):
@@ -152,12 +152,16 @@ class Aggregate(ReportRow):
     tasks: int
     count: int  # units per task, at least
     flag: str
-    statistic: str = "iqm"  # a key of all_statistics, or "iqm_of_runs"
+    statistic: str = "mean"  # a key of all_statistics, or "iqm"
     unit: str = EPISODES
-    method: str = TWO_WAY  # or that of the bootstrap which a protocol asks for, of "iqm_of_runs"
+    method: str = TWO_WAY  # or that of the bootstrap which a protocol asks for, of "iqm"
     runs: int = 0  # of all tasks; 0 for a fixed policy
-    low_unseen: float = math.nan  # of a learner's mean and IQM: with failures no run has shown
+    low_unseen: float = (
+        math.nan
+    )  # of a learner's mean and trimmed mean: with failures no run has shown
     high_unseen: float = math.nan
+    low_bootstrap: float = math.nan  # of a learner: the stratified bootstrap over its runs
+    high_bootstrap: float = math.nan
     behind: int = 0  # runs more than .25 below the best run of the policy on their task
     played: int = 0  # of how many; a run that plays several tasks counts on each
 
@@ -170,12 +174,61 @@ def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]
     """
     rows: list[Aggregate] = []
     for group, members in group_plays(protocol, table).items():
-        scale = group_scale(members.values())
         for policy, plays in members.items():
-            rows += _aggregated(protocol, (group, policy), plays, scale)
+            rows += _aggregated(protocol, (group, policy), plays)
             if not plays[0].fixed:
                 rows.append(_of_runs(protocol, (group, policy), plays))
     return tuple(rows)
+
+
+def _bootstrapped(
+    protocol: Protocol, plays: Sequence[Play], statistic: Callable[[list[np.ndarray]], np.ndarray]
+) -> tuple[float, float]:
+    """Return the percentile interval of a statistic of a learner's runs; nan with a single run.
+
+    Every task draws its runs again on its own (Agarwal et al. 2021).
+    ``statistic`` maps the resampled scores of all tasks, (resamples, runs) each, to (resamples,).
+    """
+    if min(len(one.runs) for one in plays) < 2:
+        return math.nan, math.nan
+    rng, tail = np.random.default_rng(0), (1.0 - protocol.report.confidence) / 2.0
+    drawn = []
+    for one in plays:
+        places = rng.integers(len(one.runs), size=(protocol.report.resamples, len(one.runs)))
+        drawn.append(one.run_means[places])
+    low, high = np.quantile(statistic(drawn), (tail, 1.0 - tail))
+    return float(low), float(high)
+
+
+def _over_tasks(statistic: Statistic, drawn: list[np.ndarray]) -> np.ndarray:
+    """Return a statistic of task means for every resample, (resamples,)."""
+    means = np.stack([scores.mean(axis=1) for scores in drawn], axis=1)
+    return np.array([statistic.weights(row) @ row + statistic.constant(row) for row in means])
+
+
+def _pooled_iqm(drawn: list[np.ndarray]) -> np.ndarray:
+    """Return Agarwal's interquartile mean for every resample, (resamples,)."""
+    cells = np.sort(np.concatenate(drawn, axis=1), axis=1)
+    cut = int(0.25 * cells.shape[1])
+    middle: np.ndarray = cells[:, cut : cells.shape[1] - cut].mean(axis=1)
+    return middle
+
+
+def _disagreement(closed: tuple[float, float], resampled: tuple[float, float]) -> str:
+    """Say which of two intervals to use if an end differs by a quarter of the width or more."""
+    width = max(closed[1] - closed[0], resampled[1] - resampled[0])
+    gap = max(abs(closed[0] - resampled[0]), abs(closed[1] - resampled[1]))
+    if not gap > 0.25 * width:
+        return ""
+    return (
+        "the bootstrap interval differs by more than a quarter of the width: use the two-way "
+        "interval, because a bootstrap over runs leaves out new episodes and is too narrow for "
+        "few runs"
+    )
+
+
+def _joined(*remarks: str) -> str:
+    return "; ".join(filter(None, remarks))
 
 
 def _behind(plays: Sequence[Play]) -> int:
@@ -187,7 +240,7 @@ def _played(plays: Sequence[Play]) -> int:
 
 
 def _aggregated(
-    protocol: Protocol, names: tuple[str, str], plays: Sequence[Play], scale: tuple[float, float]
+    protocol: Protocol, names: tuple[str, str], plays: Sequence[Play]
 ) -> list[Aggregate]:
     """Return all statistics of one policy in one group; ``names`` are those of group and policy."""
     crossed, confidence = Crossed([one.grid() for one in plays]), protocol.report.confidence
@@ -198,12 +251,15 @@ def _aggregated(
     values = (forms @ means + constants).tolist()
     halves = statistics.half_widths(crossed.spread(forms), confidence).tolist()
     flag, unit = _flag(plays), RUNS if runs else EPISODES
+    ends = group_ends(protocol, names[0], [plays])
     count = min(one.values.shape[0] for one in plays)
     rows = []
     for name, value, half in zip(by_key, values, halves, strict=True):
-        unseen = math.nan, math.nan
-        if runs and math.isfinite(half) and name in ("mean", "iqm"):
-            unseen = statistics.unseen_interval(value, half, runs, scale, confidence)
+        unseen = resampled = math.nan, math.nan
+        if runs:
+            resampled = _bootstrapped(protocol, plays, partial(_over_tasks, by_key[name]))
+        if runs and ends is not None and math.isfinite(half) and name in ("mean", "trimmed_mean"):
+            unseen = statistics.unseen_interval(value, half, runs, ends, confidence)
         rows.append(
             Aggregate(
                 *names,
@@ -212,12 +268,14 @@ def _aggregated(
                 value + half,
                 len(plays),
                 count,
-                flag,
+                _joined(flag, _disagreement((value - half, value + half), resampled)),
                 name,
                 unit,
                 runs=runs,
                 low_unseen=unseen[0],
                 high_unseen=unseen[1],
+                low_bootstrap=resampled[0],
+                high_bootstrap=resampled[1],
                 behind=_behind(plays),
                 played=_played(plays),
             )
@@ -235,8 +293,7 @@ def _flag(plays: Sequence[Play]) -> str:
         flags.append(few_runs(total, f"{runs} runs per task"))
     if all(np.ptp(one.values) == 0.0 for one in plays):
         flags.append("all values of each task are equal: a width of zero is not certainty")
-    flags += dict.fromkeys(one.note for one in plays if one.note)
-    return "; ".join(flags)
+    return _joined(*flags, *dict.fromkeys(one.note for one in plays))
 
 
 def _of_runs(protocol: Protocol, names: tuple[str, str], plays: Sequence[Play]) -> Aggregate:
@@ -246,10 +303,12 @@ def _of_runs(protocol: Protocol, names: tuple[str, str], plays: Sequence[Play]) 
     reproduces a published one asks for.
     """
     confidence, method = protocol.report.confidence, protocol.report.bootstrap
+    resampled = _bootstrapped(protocol, plays, _pooled_iqm)
     if method is None:
         value, spread = statistics.iqm_of_runs([one.grid() for one in plays])
         half = float(statistics.half_widths(spread, confidence)[0])
-        ends, flag = (value, value - half, value + half), _flag(plays)
+        ends = value, value - half, value + half
+        flag = _joined(_flag(plays), _disagreement(ends[1:], resampled))
     else:
         interval = statistics.bootstrap_interval(
             [one.run_means for one in plays],
@@ -267,10 +326,12 @@ def _of_runs(protocol: Protocol, names: tuple[str, str], plays: Sequence[Play]) 
         *ends,
         *counts,
         flag,
-        IQM_OF_RUNS,
+        IQM,
         RUNS,
         method or TWO_WAY,
         runs=count_runs(plays),
+        low_bootstrap=resampled[0],
+        high_bootstrap=resampled[1],
         behind=_behind(plays),
         played=_played(plays),
     )

@@ -4,6 +4,7 @@ The interval of a difference is for new runs and new episodes. p is the level at
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,8 +23,9 @@ from coopbench.analysis.effects import standardised
 from coopbench.analysis.plays import (
     Play,
     count_runs,
+    group_ends,
     group_plays,
-    group_scale,
+    has_agreed_bounds,
     play,
     same_episodes,
     scale_ends,
@@ -34,7 +36,13 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 
-__all__ = ["Comparison", "GroupComparison", "comparisons", "group_comparisons"]
+__all__ = [
+    "Comparison",
+    "GroupComparison",
+    "comparisons",
+    "count_decisions",
+    "group_comparisons",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +59,9 @@ class Comparison(ReportRow):
     low: float  # two-way interval of the difference, over runs and episodes
     high: float
     p_value: float  # level at which the interval touches 0; nan where there is no test
-    p_holm: float  # adjusted over all comparisons of the task
-    p_protocol: float  # adjusted over all comparisons of all tasks
-    shown: bool  # whether p below alpha may be claimed, see ``not_shown``
-    not_shown: str  # why not: unseen runs could undo it; empty where there is nothing to claim
+    p_holm: float  # adjusted over the tasks of the group, for this pair of policies
+    shown: bool  # whether the difference is claimed: p_holm below alpha, and see ``not_shown``
+    not_shown: str  # why p_holm below alpha is no claim: unseen runs could undo it; else empty
     hedges_g: float
     flag: str  # why there is no test, or what it is over
     method: str = "paired"  # "welch": as if the two had played different episodes
@@ -65,6 +72,9 @@ class Comparison(ReportRow):
     runs: int = 0  # of how many; 0 where there is no such pair
     above_low: float = math.nan  # exact interval of their share (Clopper and Pearson 1934)
     above_high: float = math.nan
+    welch_t: float = math.nan  # of two learners: Welch's test of the means of their runs
+    welch_df: float = math.nan
+    welch_p: float = math.nan  # unadjusted; for these episodes, not for new ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +87,12 @@ class GroupComparison(ReportRow):
     difference: float  # of the means over task means
     low: float  # two-way interval of the difference
     high: float
-    p_value: float
-    p_holm: float  # adjusted over all comparisons of the group
-    p_protocol: float  # adjusted over all comparisons of all groups
-    shown: bool
+    p_value: float  # of the pair's one test over the group
+    shown: bool  # whether the difference is claimed: p_value below alpha, and see ``not_shown``
     not_shown: str
-    iqm_difference: float  # of the interquartile means of task means
-    iqm_low: float  # its interval is up to twice too wide where tasks tie
-    iqm_high: float
+    trimmed_difference: float  # of the trimmed means of task means
+    trimmed_low: float  # its interval is up to twice too wide where tasks tie
+    trimmed_high: float
     tasks: int
     flag: str
     above: int = 0  # as in Comparison, over the runs of all tasks
@@ -94,37 +102,58 @@ class GroupComparison(ReportRow):
 
 
 def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ...]:
-    """Compare all pairs of policies on each task's score, adjusted within a task and over all.
+    """Compare all pairs of policies on each task's score.
 
-    Models of one method are not compared with each other.
+    The family of a decision is one pair of policies on the tasks of one group: p is adjusted within
+    it by Holm's method, so that no further contestant changes it. Models of one method are not
+    compared with each other.
     """
-    rows: list[Comparison] = []
-    for task in protocol.task:
-        pairs = _task_comparisons(protocol, table, task)
-        different = holm([pair.p_value for pair in pairs])
-        equal = holm([pair.p_equivalence for pair in pairs])
-        rows += [
-            replace(pair, p_holm=p, p_equivalence=q)
-            for pair, p, q in zip(pairs, different, equal, strict=True)
-        ]
-    over_all = holm([row.p_value for row in rows])
-    return tuple(replace(row, p_protocol=p) for row, p in zip(rows, over_all, strict=True))
+    rows = [row for task in protocol.task for row in _task_comparisons(protocol, table, task)]
+    for family in _families(protocol, rows):
+        different = holm([rows[k].p_value for k in family])
+        equal = holm([rows[k].p_equivalence for k in family])
+        for k, p, q in zip(family, different, equal, strict=True):
+            rows[k] = _decided(replace(rows[k], p_holm=p, p_equivalence=q), protocol.report.alpha)
+    return tuple(rows)
+
+
+def _families(protocol: Protocol, rows: Sequence[Comparison]) -> list[list[int]]:
+    """Return the numbers of the rows of one pair of policies on the tasks of one group."""
+    groups = {task.id: group for group, tasks in protocol.groups.items() for task in tasks}
+    families = defaultdict[tuple[str, frozenset[str]], list[int]](list)
+    for k, row in enumerate(rows):
+        families[groups[row.task], frozenset((row.first, row.second))].append(k)
+    return list(families.values())
+
+
+def count_decisions(
+    protocol: Protocol, tasks: Sequence[Comparison], groups: Sequence[GroupComparison]
+) -> int:
+    """Return how many families have a test: pairs on the tasks of a group, pairs over a group."""
+    families = _families(protocol, tasks)
+    tested = sum(any(math.isfinite(tasks[k].p_value) for k in family) for family in families)
+    return tested + sum(math.isfinite(row.p_value) for row in groups)
+
+
+def _decided(row: Comparison, alpha: float) -> Comparison:
+    """Return the row with its decision, once its p value is adjusted."""
+    significant = row.p_holm < alpha
+    reason = row.not_shown if significant else ""
+    return replace(row, shown=significant and not reason, not_shown=reason)
 
 
 def group_comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[GroupComparison, ...]:
     """Compare all pairs of policies over every group whose tasks both have finished.
 
-    Models of one method are not compared with each other.
+    The comparison of two policies over a group is one decision. Models of one method are not
+    compared with each other.
     """
     rows: list[GroupComparison] = []
     for group, plays in group_plays(protocol, table).items():
         means = contrasts(protocol, plays)
-        middle = contrasts(protocol, plays, statistics.iqm_weights)
-        pairs = [_group_row(protocol, group, plays, row, middle[key]) for key, row in means.items()]
-        adjusted = holm([pair.p_value for pair in pairs])
-        rows += [replace(pair, p_holm=p) for pair, p in zip(pairs, adjusted, strict=True)]
-    over_all = holm([row.p_value for row in rows])
-    return tuple(replace(row, p_protocol=p) for row, p in zip(rows, over_all, strict=True))
+        middle = contrasts(protocol, plays, statistics.trimmed_weights)
+        rows += [_group_row(protocol, group, plays, row, middle[key]) for key, row in means.items()]
+    return tuple(rows)
 
 
 def _task_comparisons(protocol: Protocol, table: EpisodeTable, task: Task) -> list[Comparison]:
@@ -134,7 +163,6 @@ def _task_comparisons(protocol: Protocol, table: EpisodeTable, task: Task) -> li
         values = play(protocol, table, task, policy, score)
         if values is not None:
             plays[policy] = values
-    scale = scale_ends(protocol, task, list(plays.values()))
     complete: dict[str, Plays] = {
         name: (one,) for name, one in plays.items() if np.isfinite(one.values).all()
     }
@@ -146,7 +174,7 @@ def _task_comparisons(protocol: Protocol, table: EpisodeTable, task: Task) -> li
     ]
     equal = _equivalences(protocol, task, compared)
     rows = zip(compared, pairs, equal, strict=True)
-    return [_row(protocol, task, row, pair, scale, p) for row, pair, p in rows]
+    return [_row(protocol, task, row, pair, p) for row, pair, p in rows]
 
 
 def _undefined(one: str, two: str, pair: tuple[Play, Play]) -> Contrast:
@@ -161,13 +189,12 @@ def _row(
     task: Task,
     contrast: Contrast,
     pair: tuple[Play, Play],
-    scale: tuple[float, float],
     p_equivalence: float,
 ) -> Comparison:
     nan, learners = math.nan, any(not one.fixed for one in pair)
     means = [mean_of_defined(one.units) for one in pair]
     sides = [(mean, len(one.runs)) for mean, one in zip(means, pair, strict=True)]
-    reason = unseen_reason(protocol, contrast, sides, scale)
+    reason = unseen_reason(protocol, contrast, sides, scale_ends(protocol, task, pair))
     above, runs = _above([pair])
     share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     half = contrast.high - contrast.difference
@@ -180,9 +207,8 @@ def _row(
         low=gap - half,
         high=gap + half,
         p_value=contrast.p_value,
-        p_holm=nan,
-        p_protocol=nan,
-        shown=contrast.p_value < protocol.report.alpha and not reason,
+        p_holm=nan,  # until the family is known
+        shown=False,
         not_shown=reason,
         hedges_g=nan if contrast.spread is None else _effect(protocol, pair),
         flag=f"no test: {contrast.reason}" if contrast.reason else contrast.note,
@@ -194,7 +220,19 @@ def _row(
         runs=runs,
         above_low=share[0],
         above_high=share[1],
+        **_welch(pair),
     )
+
+
+def _welch(pair: tuple[Play, Play]) -> dict[str, float]:
+    """Return Welch's test between the run means of two learners; nothing of other pairs."""
+    if any(one.fixed for one in pair) or min(len(one.runs) for one in pair) < 2:
+        return {}
+    means = [one.units for one in pair]
+    if not all(np.isfinite(values).all() for values in means):
+        return {}
+    test = statistics.welch(*means)
+    return {"welch_t": test.statistic, "welch_df": test.df, "welch_p": test.p_value}
 
 
 def _above(pairs: Sequence[tuple[Play, Play]]) -> tuple[int, int]:
@@ -251,7 +289,11 @@ def _group_row(
         (float(np.mean([one.run_means.mean() for one in policy])), count_runs(policy))
         for policy in pair
     ]
-    reason = unseen_reason(protocol, row, sides, group_scale(plays.values()))
+    significant = row.p_value < protocol.report.alpha
+    if significant and not has_agreed_bounds(protocol):
+        reason = "no decision: the scale of the scores depends on who else is in the table"
+    else:
+        reason = unseen_reason(protocol, row, sides, group_ends(protocol, group, pair))
     above, runs = _above(list(zip(*pair, strict=True)))
     share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     return GroupComparison(
@@ -262,13 +304,11 @@ def _group_row(
         low=row.low,
         high=row.high,
         p_value=row.p_value,
-        p_holm=nan,
-        p_protocol=nan,
-        shown=row.p_value < protocol.report.alpha and not reason,
+        shown=significant and not reason,
         not_shown=reason,
-        iqm_difference=middle.difference,
-        iqm_low=middle.low,
-        iqm_high=middle.high,
+        trimmed_difference=middle.difference,
+        trimmed_low=middle.low,
+        trimmed_high=middle.high,
         tasks=len(pair[0]),
         flag=f"no test: {row.reason}" if row.reason else row.note,
         above=above,

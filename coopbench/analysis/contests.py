@@ -132,16 +132,19 @@ def unseen_reason(
     protocol: Protocol,
     contrast: Contrast,
     sides: Sequence[tuple[float, int]],
-    scale: Sequence[float],
+    scale: tuple[float, float] | None,
 ) -> str:
     """Say why p below alpha is not shown: unseen runs could undo the claim; empty if it is shown.
 
     ``sides`` are mean and number of runs (0: a fixed policy) of the two, ``scale`` the ends of the
-    scale of the score. Each side alone must bear the share of runs that none of its runs has shown.
+    scale of the score, None where it has none. Each side alone must bear the share of runs that
+    none of its runs has shown.
     """
-    if not contrast.p_value < protocol.report.alpha:
-        return ""
     (first, runs), (second, others) = sides
+    if not contrast.p_value < protocol.report.alpha or not (runs or others):
+        return ""
+    if scale is None:
+        return "no decision: without agreed bounds, failures that no run has shown have no size"
     floor, ceiling = scale
     better = contrast.difference > 0.0
     ends = (floor, ceiling) if better else (ceiling, floor)

@@ -72,29 +72,20 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     """Estimate every metric of the protocol for every policy on every task that it played."""
     rows, score = [], protocol.report.score
     by_id = {task.id: task for task in protocol.task}
-    scales = _scales(protocol, table)
     for name, policy in table.pairs:
         metrics = protocol.metrics_of(by_id[name])
         plays = plays_of(protocol, table, by_id[name], policy, metrics)
         for metric, values in zip(metrics, plays, strict=True):
             row = _crossed(name, metric, values, protocol.report.confidence)
-            rows.append(_unseen(protocol, row, scales[name]) if metric == score else row)
+            if metric == score:
+                row = _unseen(protocol, row, scale_ends(protocol, by_id[name], [values]))
+            rows.append(row)
     return tuple(rows)
 
 
-def _scales(protocol: Protocol, table: EpisodeTable) -> dict[str, tuple[float, float]]:
-    """Return the ends of the scale of the score on every task."""
-    score, ends = protocol.report.score, {}
-    for task in protocol.task:
-        names = [policy for name, policy in table.pairs if name == task.id]
-        plays = [play(protocol, table, task, policy, score) for policy in names]
-        ends[task.id] = scale_ends(protocol, task, [one for one in plays if one is not None])
-    return ends
-
-
-def _unseen(protocol: Protocol, row: Estimate, scale: tuple[float, float]) -> Estimate:
+def _unseen(protocol: Protocol, row: Estimate, scale: tuple[float, float] | None) -> Estimate:
     """Add the interval with unseen failures to the estimate of a learner's score."""
-    if row.unit != RUNS or not row.count or protocol.ad_hoc or not math.isfinite(row.low):
+    if row.unit != RUNS or not row.count or scale is None or not math.isfinite(row.low):
         return row
     half, confidence = row.high - row.mean, protocol.report.confidence
     low, high = statistics.unseen_interval(row.mean, half, row.count, scale, confidence)

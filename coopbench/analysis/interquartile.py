@@ -78,7 +78,7 @@ def _row(
     grids = [one.grid() for one in plays]
     if plays[0].fixed:
         crossed = Crossed(grids)
-        weights = statistics.iqm_weights(crossed.means)
+        weights = statistics.trimmed_weights(crossed.means)
         value, spread = float(weights @ crossed.means), crossed.spread(weights)
     else:
         value, spread = statistics.iqm_of_runs(grids)

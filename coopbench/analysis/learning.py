@@ -40,7 +40,7 @@ class Curve(ReportRow):
     """Score of one policy at its checkpoints, on one task or over the tasks of a group.
 
     On a task the estimate is the mean over runs of their mean score (Gorsane et al. 2022), over a
-    group the interquartile mean over tasks of the mean normalised score. Bands are the two-way
+    group the trimmed mean over tasks of the mean normalised score. Bands are the two-way
     intervals of single points, not of the whole curve at once.
     """
 
@@ -241,7 +241,7 @@ def _band(protocol: Protocol, course: _GroupCourse) -> tuple[np.ndarray, np.ndar
     ]
     crossed = Crossed(grids)
     means = crossed.means.reshape(points, tasks)
-    weights = np.array([statistics.iqm_weights(row) for row in means])
+    weights = np.array([statistics.trimmed_weights(row) for row in means])
     forms = np.zeros((points, points, tasks))
     forms[np.arange(points), np.arange(points)] = weights
     spread = crossed.spread(forms.reshape(points, -1))

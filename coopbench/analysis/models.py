@@ -34,7 +34,7 @@ class ChartPoint(ReportRow):
     axis: str
     at: float
     policy: str  # of several models: the method
-    estimate: float  # interquartile mean over task means; of models: the mean of theirs
+    estimate: float  # trimmed mean over task means; of models: the mean of theirs
     low: float  # two-way interval, over runs and episodes; of models: t interval over them
     high: float
     tasks: int  # at this place of the axis, taken together
@@ -121,12 +121,12 @@ def _point(protocol: Protocol, played: list[list[Play]], models: bool) -> _Point
     confidence = protocol.report.confidence
     if models:
         grids = [Crossed([one.grid() for one in model]) for model in played]
-        means = np.array([statistics.iqm_weights(g.means) @ g.means for g in grids])
+        means = np.array([statistics.trimmed_weights(g.means) @ g.means for g in grids])
         row = estimate("", "", "", means, confidence, MODELS)
         return _Point(row.mean, row.low, row.high, row.count, MODELS, row.flag)
     plays = played[0]
     crossed = Crossed([one.grid() for one in plays])
-    weights = statistics.iqm_weights(crossed.means)
+    weights = statistics.trimmed_weights(crossed.means)
     half = float(statistics.half_widths(crossed.spread(weights), confidence)[0])
     value, fixed = float(weights @ crossed.means), plays[0].fixed
     finite = [np.isfinite(np.atleast_2d(one.values)) for one in plays]

@@ -12,10 +12,10 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.comparisons import GroupComparison, group_comparisons
-from coopbench.analysis.contests import family_pairs
+from coopbench.analysis.contests import family_pairs, holm
 from coopbench.analysis.plays import group_plays
 from coopbench.analysis.rows import ReportRow
-from coopbench.analysis.samples import Sample, group_scores
+from coopbench.analysis.samples import EPISODES, Sample, group_scores
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
@@ -39,7 +39,7 @@ class Improvement(ReportRow):
     first: str
     second: str
     estimate: float  # in [0, 1]; nan where the two have different units
-    low: float  # t interval over the units of both; runs have played these episodes
+    low: float  # Newcombe's interval over the units of both; runs have played these episodes
     high: float
     tasks: int
     count: int  # units per task of either, at least
@@ -122,8 +122,9 @@ def _ranked(
     """Rank the policies ``names``, the best first, by the comparisons between them."""
     beaten: dict[str, set[str]] = {name: set() for name in names}  # name -> who is better
     beats: dict[str, set[str]] = {name: set() for name in names}
-    for row in pairs:
-        if row.p_holm < protocol.report.alpha and row.shown:
+    adjusted = holm([row.p_value for row in pairs])  # so that all ranks hold at once
+    for row, p in zip(pairs, adjusted, strict=True):
+        if p < protocol.report.alpha and row.shown:
             better, worse = row.first, row.second
             if row.difference < 0.0:
                 better, worse = worse, better
@@ -183,6 +184,7 @@ def _improvement(
         [task.values for task in x],
         [task.values for task in y],
         confidence=protocol.report.confidence,
+        matched=unit == EPISODES and len({len(task.values) for task in (*x, *y)}) == 1,
     )
     ends = float(interval.estimate), float(interval.low), float(interval.high)
     return Improvement(*names, *ends, len(x), count, unit, "; ".join(interval.warnings))

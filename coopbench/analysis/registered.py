@@ -68,7 +68,7 @@ def outcomes(
 ) -> tuple[Outcome, ...]:
     """Return what the comparisons say about every registered hypothesis.
 
-    p is adjusted over the comparisons of the place, a task or a group.
+    On a task p is adjusted over the tasks of its group; a group is a single decision.
     """
     pairs: dict[tuple[str, str, str], Pair] = {}
     for group in group_comparisons:
@@ -90,7 +90,10 @@ def _outcome(
         equal = row.p_equivalence < alpha and row.unit == EPISODES
         reason = f"adjusted p of equivalence {row.p_equivalence:.2g}"
         return Outcome(text, SUPPORTED if equal else OPEN, reason)
-    if not (row.p_holm < alpha and row.shown):
-        return Outcome(text, OPEN, row.not_shown or row.flag or f"adjusted p {row.p_holm:.2g}")
+    level = (
+        f"adjusted p {row.p_holm:.2g}" if isinstance(row, Comparison) else f"p {row.p_value:.2g}"
+    )
+    if not row.shown:
+        return Outcome(text, OPEN, row.not_shown or row.flag or level)
     higher = (row.difference > 0.0) == (row is forward)
-    return Outcome(text, SUPPORTED if higher else REFUTED, f"adjusted p {row.p_holm:.2g}")
+    return Outcome(text, SUPPORTED if higher else REFUTED, level)

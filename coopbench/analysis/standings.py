@@ -27,7 +27,7 @@ class Row(ReportRow):
     mean: float  # over tasks of the mean normalised scores
     low: float  # two-way interval of it
     high: float
-    iqm: float  # interquartile mean over tasks of the mean normalised scores
+    trimmed_mean: float  # over tasks, of the mean normalised scores
     tie: str  # of policies that cannot be told apart, "A" is the best; empty where nobody else is
     first: float  # interval of the rank, 1 is the best; nan where nobody else is in the group
     last: float

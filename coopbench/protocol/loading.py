@@ -16,10 +16,11 @@ from coopbench.protocol.map_files import users_checksum
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Limits
+from coopbench_envs.core import EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign.probing import info_names
 from coopbench_envs.foreign_names import is_foreign, parse_foreign, permit
-from coopbench_envs.parameters import named
+from coopbench_envs.parameters import named, resolve
 from coopbench_envs.reading import read_regular
 
 __all__ = [
@@ -113,13 +114,21 @@ def ad_hoc(
     seed: int = 0,
     *,
     partners: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    metrics: Sequence[str] | None = None,
+    comparison: str = "paired",
+    effect: str = "hedges_g",
     **parameters: Any,
 ) -> Protocol:
     """Make a protocol of one task from an environment id; its report is not a standard report.
 
     ``partners`` are registered policies for the other seats, or {role: policies}; without them the
-    policy plays in all seats.
+    policy plays in all seats. ``metrics`` are shown after the return; None shows those of the game
+    and, where agents have rewards of their own, the fairness of their returns. ``comparison`` is
+    "paired" or "welch", ``effect`` "hedges_g" or "cohens_d", which is shown beside the former.
     """
+    effects = {"hedges_g": None, "cohens_d": "cohens_d"}
+    shown_effect = named("effect", effect, effects)
+    named("comparison", comparison, {"paired": None, "welch": None})
     measured: dict[str, Any] = {}
     if is_foreign(env):
         permit(env)
@@ -129,12 +138,14 @@ def ad_hoc(
     shown = ("return", "length")
     independent = [m for m in spec.metrics if m not in shown and m not in spec.dependent]
     dependent = {first: metric for metric, first in spec.dependent.items()}
-    metrics = [
-        name
-        for metric in ["return", *independent, "length"]
-        for name in (metric, dependent.get(metric))
-        if name
-    ]
+    fairness = ["fairness"] if _compares_agents(env, spec, parameters) else []
+    if metrics is None:
+        metrics = [
+            name
+            for metric in ["return", *independent, *fairness, "length"]
+            for name in (metric, dependent.get(metric))
+            if name
+        ]
     if not is_foreign(env):
         measured["maps"] = users_checksum(env, parameters)
     content = {
@@ -144,7 +155,13 @@ def ad_hoc(
             "description": f"{episodes} episodes of {title}",
         },
         "seeds": {"evaluation": {"first": seed, "count": episodes}},
-        "report": {"score": "return", "metrics": metrics, "curve": next(iter(spec.metrics))},
+        "report": {
+            "score": "return",
+            "metrics": list(metrics),
+            "curve": next(iter(spec.metrics)),
+            "comparison": comparison,
+            "effect": shown_effect,
+        },
         "task": [
             {
                 "id": _task_id(spec.id),
@@ -158,6 +175,15 @@ def ad_hoc(
         "ad_hoc": True,
     }
     return _validated(content, f"the ad-hoc protocol for {env}")
+
+
+def _compares_agents(env: str, spec: EnvSpec, parameters: Mapping[str, Any]) -> bool:
+    """Whether an environment has several agents with rewards of their own."""
+    if is_foreign(env):
+        return parse_foreign(env).kind == "pettingzoo"
+    if spec.common_reward:
+        return False
+    return len(spec.agents(spec.constants(resolve(spec.params, parameters, spec.id)))) > 1
 
 
 def _task_id(env_id: str) -> str:

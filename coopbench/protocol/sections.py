@@ -182,18 +182,32 @@ LIMITS = {
 
 
 class Bounds(Strict):
-    """Scores that count as 0 and as 1 after normalisation; they never change."""
+    """Scores that count as 0 and as 1 after normalisation; they never change.
+
+    ``floor`` is the mean score of random play where that is below ``low``. A decision on learners
+    assumes that a run which nobody has seen scores between ``floor`` (or ``low``) and ``high``.
+    """
 
     low: float
     high: float
+    floor: float | None = later()
 
     @model_validator(mode="after")
     def _ordered(self) -> "Bounds":
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
             raise ValueError(f"low must lie below high, both finite; given {self.low}, {self.high}")
+        if self.floor is not None and not -np.inf < self.floor <= self.low:
+            raise ValueError(
+                f"floor must be finite and at most low, {self.low}; given {self.floor}"
+            )
         return self
 
-    @field_validator("low", "high", mode="before")
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Lowest and highest score that a run is assumed to have."""
+        return self.low if self.floor is None else self.floor, self.high
+
+    @field_validator("low", "high", "floor", mode="before")
     @classmethod
     def _number(cls, value: Any) -> Any:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

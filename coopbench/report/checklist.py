@@ -44,7 +44,7 @@ from coopbench.report.metadata import (
 )
 from coopbench.report.numbers import MISSING, level_text
 from coopbench.report.tables.overall import missing_table
-from coopbench.report.tables.words import units
+from coopbench.report.tables.words import decisions_text, units
 
 __all__ = ["Item", "checklist"]
 
@@ -213,7 +213,7 @@ def _of_numbers(findings: Findings) -> list[Answer]:
         (
             "Tests are adjusted for their number",
             YES,
-            f"{test}, Holm within a task and over all, alpha {settings.alpha:g}",
+            f"{test}, alpha {settings.alpha:g}. {decisions_text(findings)}",
         ),
         (
             "Runs that failed or are missing are listed",

@@ -30,7 +30,7 @@ def save(findings: Findings, folder: Path, *, keep: bool = False) -> dict[str, P
 
     A results folder holds every episode already; written elsewhere, a report has ``episodes.csv``.
     Returns {what: file} with the keys html, md, tex, json, one per table of numbers such as
-    estimates, and one such as ``plots/iqm.svg`` per plot and format.
+    estimates, and one such as ``plots/scores.svg`` per plot and format.
     Files of the same name are replaced, never half written. The same report gives the same bytes.
 
     With ``keep`` nothing is written to a results folder whose files are those of the same results,

@@ -31,7 +31,7 @@ def _table(standings: Standings, group: str) -> Table:
         Column("Rank", "tie of policies that cannot be told apart, and interval of the rank"),
         Column("Mean", f"over tasks of the mean normalised {protocol.report.score}"),
         Column(f"{level} interval", "of the mean, for new runs and new episodes"),
-        Column("IQM", "interquartile mean over tasks of the mean normalised score"),
+        Column("Trimmed mean", "over tasks, of the mean normalised score"),
         Column("n", "episodes or training runs per task"),
         Column("Acts on", "what the policy bases its actions on", numeric=False),
         Column(
@@ -56,7 +56,7 @@ def _entries(row: Row, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
         _rank(row),
         Entry(scale(row.mean), row.mean),
         Entry(interval_text(row.low, row.high, scale), row.high, notes.mark(row.flag)),
-        Entry(scale(row.iqm), row.iqm),
+        Entry(scale(row.trimmed_mean), row.trimmed_mean),
         Entry(f"{row.count:,} {row.unit}", row.count),
         Entry(row.acts_on or MISSING, row.acts_on or None),
         Entry(row.verified, row.verified),

@@ -1,12 +1,12 @@
 """How to read a report: what every number in it means, and what it does not say."""
 
-from coopbench.analysis.aggregates import BEHIND, IQM_OF_RUNS, RESAMPLES, TWO_WAY, shown_statistics
+from coopbench.analysis.aggregates import BEHIND, IQM, RESAMPLES, TWO_WAY, shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import THRESHOLD
 from coopbench.analysis.samples import EPISODES, RUNS
 from coopbench.episodes.metrics import known_agent_metrics
 from coopbench.report.numbers import level_text
-from coopbench.report.tables.words import unit_names, units
+from coopbench.report.tables.words import decisions_text, unit_names, units
 
 __all__ = ["reading"]
 
@@ -18,7 +18,7 @@ _FOCAL = {
     "between them, because every seat and partner has its share.",
 }
 _CHARTS = {
-    "Charts": "A point is the interquartile mean over tasks of a metric's mean on those with that "
+    "Charts": "A point is the trimmed mean over tasks of a metric's mean on those with that "
     "value on the axis; of one task it is the mean. Its band is over runs and episodes. All points "
     "are in charts.csv.",
 }
@@ -46,10 +46,12 @@ def reading(findings: Findings) -> dict[str, str]:
         "Compare policies with those that have the same information.",
         "p, r": f"{_P[settings.comparison]} p is the level at which the interval of the difference "
         "touches 0. r is the correlation of the two scores over seeds.",
-        "Holm p": "The p value adjusted so that the chance of any false positive among all tests "
-        "of one task, or of all tasks, stays below the level it is compared with (Holm 1979, "
+        "Holm p": "The p value adjusted so that the chance of any false positive among the tasks "
+        "of a group, for one pair of policies, stays below the level it is compared with (Holm "
+        "1979, "
         "Scandinavian Journal of Statistics 6: 65-70). Those below "
         f"{settings.alpha:g} that may be claimed are set in bold.",
+        "Decisions": f"{decisions_text(findings)} No other contestant changes the decision on two.",
         **(_CLAIMS if RUNS in set(units(findings).values()) else {}),
         **_equivalence(findings),
         "Hedges g": "The difference divided by the pooled standard deviation, of runs where a "
@@ -79,7 +81,9 @@ _UNSEEN = {
 _CLAIMS = {
     "Not shown, runs above": "A difference is claimed only if it would still hold with the share "
     "of runs that n runs can hide, 1 - alpha^(1/n), at the end of the scale that speaks against "
-    "it; each side alone. Otherwise its p is not shown. Runs above: how many runs of a learner "
+    "it; each side alone. Otherwise its p is not shown. The ends of the scale are those of the "
+    "task in the protocol, or what a run of the two has reached beyond them; without agreed bounds "
+    "there is no decision on learners. Runs above: how many runs of a learner "
     "score above a fixed policy, with the exact interval of their share (Clopper and Pearson 1934, "
     "Biometrika 26: 404-413).",
 }
@@ -130,7 +134,7 @@ def _scores(findings: Findings) -> dict[str, str]:
 
 def _of_runs(findings: Findings) -> dict[str, str]:
     """Say what the interquartile mean of runs is, where there are learners."""
-    methods = {row.method for row in findings.aggregates if row.statistic == IQM_OF_RUNS}
+    methods = {row.method for row in findings.aggregates if row.statistic == IQM}
     if not methods:
         return {}
     text = (
@@ -144,14 +148,14 @@ def _of_runs(findings: Findings) -> dict[str, str]:
             f"{' or '.join(sorted(methods))}, {resamples:,} resamples: it leaves out what other "
             "episodes would change."
         )
-    return {"IQM of runs": text}
+    return {"IQM": text}
 
 
 def _groups(findings: Findings) -> dict[str, str]:
     over = unit_names(findings.aggregates)
     return {
         "Comparisons over groups": "The difference of the means over tasks comes first: that of "
-        "interquartile means has an interval up to twice too wide where tasks tie.",
+        "trimmed means has an interval up to twice too wide where tasks tie.",
         "Rank": "Policies with one letter cannot all be told apart; every policy of an earlier "
         "letter is significantly better. The interval of ranks lies after all that are "
         "significantly better by the mean, before all that are significantly worse, adjusted by "
@@ -160,8 +164,8 @@ def _groups(findings: Findings) -> dict[str, str]:
         "Probability of improvement": "The chance that one policy scores higher than another when "
         f"the task and one of the {over} of each are drawn at random; a tie counts one half, so "
         "that 0.5 is no difference (Agarwal et al. 2021). It says how often, not by how much. "
-        "Intervals are from placements (DeLong et al. 1988, Biometrics 44: 837-845), for runs on "
-        "these episodes. All pairs of one unit are in improvements.csv.",
+        "Intervals are Newcombe's (2006, Statistics in Medicine 25: 559-573), for runs on these "
+        "episodes, and never have a width of zero. All pairs of one unit are in improvements.csv.",
         "Profile": f"The share of the normalised scores of all tasks and {over} above a "
         "threshold: the higher the line, the better; where lines cross, neither policy is better "
         "throughout. Shares of episodes and shares of runs are drawn apart. Bands hold for each "
@@ -200,7 +204,7 @@ def _agent_meanings(findings: Findings) -> str:
 _LEARNING = {
     "Learning curves": "Scores of the checkpoints of training runs on the selection episodes, at "
     "the true numbers of steps. Bands are intervals of single points, over runs and episodes, not "
-    "of the whole curve; over a group, of the interquartile mean over tasks. Where runs have "
+    "of the whole curve; over a group, of the trimmed mean over tasks. Where runs have "
     "different checkpoints, only those that all runs have are shown. Dotted lines are fixed "
     "policies in the evaluation episodes: selection episodes are others, and fewer, so that they "
     "can be easier or harder; whether a learner beats a fixed policy is told by the comparisons.",

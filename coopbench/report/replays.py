@@ -17,8 +17,8 @@ __all__ = ["NO_REPLAY", "RULE", "Replay", "replays"]
 
 RULE = (
     "The first task, and the best policy that has recorded episodes there: of these, the one with "
-    "the highest score and the one with the lowest. The best policy has the highest interquartile "
-    "mean over the task's group, or, where there are no aggregates, the highest mean score."
+    "the highest score and the one with the lowest. The best policy has the highest mean over the "
+    "task's group, or, where there are no aggregates, the highest mean score."
 )
 NO_REPLAY = (
     "No episode can be shown: these results hold no recorded actions in environments that draw "
@@ -68,7 +68,7 @@ def _ranks(findings: Findings, task: str, group: str) -> dict[str, float]:
     overall = {
         row.policy: row.estimate
         for row in findings.aggregates
-        if (row.group, row.statistic) == (group, "iqm")
+        if (row.group, row.statistic) == (group, "mean")
     }
     means = {r.policy: r.mean for r in findings.estimates if (r.task, r.metric) == (task, score)}
     scores = overall or means

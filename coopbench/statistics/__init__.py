@@ -49,9 +49,9 @@ from coopbench.statistics.fairness import equality, gini, jain, mixed_signs, nas
 from coopbench.statistics.forms import (
     gap_weights,
     iqm_of_runs,
-    iqm_weights,
     mean_weights,
     median_weights,
+    trimmed_weights,
 )
 from coopbench.statistics.groups import (
     alexander_govern,
@@ -140,7 +140,6 @@ __all__ = [
     "improvement_interval",
     "iqm",
     "iqm_of_runs",
-    "iqm_weights",
     "jain",
     "kolmogorov_smirnov",
     "kruskal",
@@ -174,6 +173,7 @@ __all__ = [
     "t_interval",
     "threshold_interval",
     "tost",
+    "trimmed_weights",
     "unseen_interval",
     "unseen_share",
     "welch",

@@ -34,7 +34,8 @@ class Grid:
     ``values`` is (runs, episodes) for a learner and (episodes,) for a fixed policy, which has no
     runs. Two grids with equal ``episodes`` (not None) have played the same ones, column by column;
     two with equal ``runs`` (not None) come from the same training runs, row by row. ``strata``
-    (episodes,) labels episodes whose numbers per label are fixed by design.
+    (episodes,) labels episodes whose numbers per label are fixed by design; grids with the same
+    episodes may have other strata, as different games do.
     """
 
     values: np.ndarray
@@ -75,19 +76,20 @@ class _Strata(NamedTuple):
     """The strata of some episodes, as an order in which those of one stratum are neighbours."""
 
     order: np.ndarray  # (episodes,)
+    places: np.ndarray  # (episodes,) of every episode in that order
     starts: np.ndarray  # (strata,) the first place of each in that order
     counts: np.ndarray  # (strata,) episodes
-    weights: np.ndarray  # (episodes,) in that order, n / (n - 1) for n episodes of its stratum
+    scale: np.ndarray  # (episodes,) root of n / (n - 1) for n episodes of its stratum
 
     @property
     def smallest(self) -> int:
         return int(self.counts.min())
 
     def centred(self, values: np.ndarray) -> np.ndarray:
-        """Return values (rows, episodes) in order, less the row's mean over their stratum."""
+        """Return values (rows, episodes) less the row's mean over their stratum."""
         ordered: np.ndarray = values[:, self.order]
         means = np.add.reduceat(ordered, self.starts, axis=1) / self.counts
-        centred: np.ndarray = ordered - np.repeat(means, self.counts, axis=1)
+        centred: np.ndarray = (ordered - np.repeat(means, self.counts, axis=1))[:, self.places]
         return centred
 
 
@@ -260,30 +262,35 @@ def _runs_block(members: list[int], series: Sequence[_Series]) -> _Block:
 
 
 def _episodes_block(members: list[int], series: Sequence[_Series], grids: Sequence[Grid]) -> _Block:
-    deviations = np.array([series[k].episodes for k in members])
-    size = deviations.shape[1]
-    strata = _strata([grids[k] for k in members], size)
-    if strata.smallest < 2:
+    size = len(series[members[0]].episodes)
+    strata = [_strata(grids[k], size) for k in members]
+    if min(part.smallest for part in strata) < 2:
         return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
-    centred = strata.centred(deviations)
-    total = centred * strata.weights @ centred.T / size**2
-    return _Block(members, total, float(size - len(strata.counts)))
+    rows = [
+        part.centred(series[k].episodes[None])[0] * part.scale
+        for k, part in zip(members, strata, strict=True)
+    ]
+    centred = np.array(rows)
+    df = size - max(len(part.counts) for part in strata)
+    return _Block(members, centred @ centred.T / size**2, float(df))
 
 
 def _interaction_block(
     members: list[int], series: Sequence[_Series], grids: Sequence[Grid]
 ) -> _Block:
     runs, size = series[members[0]].matrix.shape
-    strata = _strata([grids[k] for k in members], size)
-    if runs < FEWEST or strata.smallest < 2:
+    strata = [_strata(grids[k], size) for k in members]
+    if runs < FEWEST or min(part.smallest for part in strata) < 2:
         return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
-    if len(members) == len(strata.counts) == 1:  # the usual case, without a copy of the matrix
+    if len(members) == len(strata[0].counts) == 1:  # the usual case, without a copy of the matrix
         value = _interaction(series[members[0]]) / ((runs - 1) * (size - 1) * runs * size)
         return _Block(members, np.full((1, 1), value), np.inf)
-    residuals = [_residuals(series[k].matrix, strata) for k in members]
-    weighted = [part * strata.weights for part in residuals]
-    first, second = (np.array(parts).reshape(len(members), -1) for parts in (weighted, residuals))
-    return _Block(members, first @ second.T / ((runs - 1) * runs * size**2), np.inf)
+    rows = [
+        (_residuals(series[k].matrix, part) * part.scale).ravel()
+        for k, part in zip(members, strata, strict=True)
+    ]
+    residuals = np.array(rows)
+    return _Block(members, residuals @ residuals.T / ((runs - 1) * runs * size**2), np.inf)
 
 
 def _interaction(part: _Series) -> float:
@@ -303,13 +310,9 @@ def _residuals(matrix: np.ndarray, strata: _Strata) -> np.ndarray:
     return result
 
 
-def _strata(grids: Sequence[Grid], size: int) -> _Strata:
-    """Return the strata of grids with the same episodes; one where grids differ in them."""
-    first = grids[0].strata
-    same = first is not None and all(
-        grid.strata is not None and np.array_equal(grid.strata, first) for grid in grids[1:]
-    )
-    labels = np.asarray(first) if same else np.zeros(size, np.int64)
+def _strata(grid: Grid, size: int) -> _Strata:
+    """Return the strata of the episodes of a grid; a single one if it names none."""
+    labels = np.zeros(size, np.int64) if grid.strata is None else np.asarray(grid.strata)
     if labels.dtype.hasobject:
         labels = np.unique(labels, return_inverse=True)[1]
     return _ordered(labels.tobytes(), labels.dtype.str)
@@ -321,9 +324,9 @@ def _ordered(content: bytes, kind: str) -> _Strata:
     labels = np.unique(np.frombuffer(content, kind), return_inverse=True)[1]
     counts = np.bincount(labels)
     with np.errstate(divide="ignore"):
-        weights = np.repeat(counts / (counts - 1.0), counts)
-    starts = np.cumsum(counts) - counts
-    return _Strata(np.argsort(labels, kind="stable"), starts, counts, weights)
+        scale = np.sqrt(counts / (counts - 1.0))[labels]
+    order = np.argsort(labels, kind="stable")
+    return _Strata(order, np.argsort(order), np.cumsum(counts) - counts, counts, scale)
 
 
 def _total(

@@ -19,7 +19,7 @@ def mean_weights(means: np.ndarray) -> np.ndarray:
     return np.full(len(means), 1.0 / len(means))
 
 
-def iqm_weights(means: np.ndarray) -> np.ndarray:
+def trimmed_weights(means: np.ndarray) -> np.ndarray:
     """Return the weights of the interquartile mean of task means, (tasks,).
 
     ``int(0.25 * tasks)`` tasks are dropped at each end; the others have equal weights.

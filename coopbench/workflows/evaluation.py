@@ -30,6 +30,9 @@ from coopbench_envs.foreign_names import name_of_function
 
 __all__ = ["evaluate", "evaluate_cells", "expanded", "play_cells"]
 
+# Arguments of ``ad_hoc``, which are no parameters of an environment.
+_RESERVED = ("episodes", "seed", "partners", "env", "metrics", "comparison", "effect")
+
 
 def evaluate(
     protocol: str | Path | Protocol | Callable[..., Any],
@@ -43,6 +46,9 @@ def evaluate(
     seed: int | None = None,
     parameters: Mapping[str, Any] | None = None,
     partners: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    metrics: Sequence[str] | None = None,
+    comparison: str | None = None,
+    effect: str | None = None,
     tasks: str | Sequence[str] | None = None,
     reference: bool = True,
 ) -> Report:
@@ -51,7 +57,9 @@ def evaluate(
     ``protocol`` is a name (``coopbench.protocols()``), a TOML file or a ``Protocol``; ``tasks``
     chooses some of its tasks. The id of an environment in its place makes a protocol of one task
     with 100 ``episodes`` from the ``seed`` 0, with these ``parameters`` of the environment, in
-    self-play or beside ``partners``: names of policies for the other seats, or {role: names}. The
+    self-play or with ``partners``: names of policies for the other seats, or {role: names}. Its
+    report shows ``metrics`` (None: those of the game, and fairness), compares policies by
+    ``comparison``, "paired" or "welch", and shows the ``effect`` "hedges_g", or "cohens_d" too. The
     report of an environment or of some tasks is marked as not standard. Environments of other
     packages are named "gymnasium:ID" or "pettingzoo:MODULE", or are a function or class that makes
     a ``gymnasium.Env`` or a ``pettingzoo.ParallelEnv`` from the ``parameters``.
@@ -84,6 +92,7 @@ def evaluate(
     Raises ``ValueError`` for what cannot be played, before anything is.
     """
     game = {"episodes": episodes, "seed": seed, "parameters": parameters, "partners": partners}
+    game |= {"metrics": metrics, "comparison": comparison, "effect": effect}
     checked = _protocol(protocol, game, (tasks,) if isinstance(tasks, str) else tuple(tasks or ()))
     cells = plan(checked, expanded(checked, policies))
     with shown(progress, len(cells)) as tell:
@@ -114,7 +123,7 @@ def _protocol(
     if tasks:
         raise ValueError(f"tasks go with a protocol; {source} is an environment.")
     values = dict(chosen.pop("parameters", {}))
-    wrong = [name for name in values if name in ("episodes", "seed", "partners", "env")]
+    wrong = [name for name in values if name in _RESERVED]
     if wrong:
         raise ValueError(f"{wrong[0]!r} is not a parameter of {source}.")
     return ad_hoc(source, **chosen, **values)

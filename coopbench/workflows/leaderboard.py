@@ -256,7 +256,11 @@ def _rows(
     ranked = {(row.group, row.policy): row for row in rankings.ranks(protocol, table)}
     statistics = aggregates(protocol, table)
     rows = [row for row in statistics if row.statistic == "mean"]
-    middle = {(row.group, row.policy): row.estimate for row in statistics if row.statistic == "iqm"}
+    middle = {
+        (row.group, row.policy): row.estimate
+        for row in statistics
+        if row.statistic == "trimmed_mean"
+    }
     groups = list(protocol.groups)
     for row in sorted(rows, key=lambda row: (groups.index(row.group), -row.estimate)):
         rank, entrant = ranked.get((row.group, row.policy)), entrants[row.policy]
@@ -269,7 +273,7 @@ def _rows(
             mean=row.estimate,
             low=row.low,
             high=row.high,
-            iqm=middle[row.group, row.policy],
+            trimmed_mean=middle[row.group, row.policy],
             tie="" if rank is None else rank.tie,
             first=math.nan if rank is None else rank.low,
             last=math.nan if rank is None else rank.high,

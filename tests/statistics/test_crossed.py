@@ -15,7 +15,6 @@ from coopbench.statistics import (
     half_widths,
     iqm,
     iqm_of_runs,
-    iqm_weights,
     mean_weights,
     median_weights,
     one_sided,
@@ -23,6 +22,7 @@ from coopbench.statistics import (
     runs_behind_best,
     survives_unseen,
     t_interval,
+    trimmed_weights,
     unseen_interval,
     unseen_share,
 )
@@ -183,8 +183,12 @@ def test_strata_count_only_the_variance_within():
     assert spread.interaction[0] == pytest.approx(v_i)
     assert spread.episodes_df[0] == pytest.approx(6)
     assert spread.episodes[0] < Crossed([Grid(y)]).spread([1.0]).episodes[0] / 5
-    both = Crossed([Grid(y, "e", strata=labels), Grid(y * 2, "e")]).spread(np.eye(2))
-    assert both.episodes[0] > 5 * expected  # strata that not all grids have are not used
+    both = Crossed([Grid(y, "e", strata=labels), Grid(y * 2, "e")])
+    parts = both.spread(np.eye(2)).episodes
+    assert parts[0] == pytest.approx(expected)  # each grid has the strata of its own game
+    assert parts[1] == pytest.approx(4 * Crossed([Grid(y)]).spread([1.0]).episodes[0])
+    sum_of_both = both.spread([1.0, 1.0]).episodes[0]  # and they covary within these strata
+    assert parts.sum() < sum_of_both < np.sqrt(parts).sum() ** 2
     alone = np.array([0, 0, 0, 0, 0, 0, 0, 1])
     assert np.isnan(half_widths(Crossed([Grid(y, strata=alone)]).spread([1.0]))[0])
 
@@ -193,7 +197,7 @@ def test_strata_count_only_the_variance_within():
 def test_weights_reproduce_the_statistics(tasks):
     means = rng.normal(0.8, 0.5, size=tasks)
     assert mean_weights(means) @ means == pytest.approx(means.mean())
-    assert iqm_weights(means) @ means == pytest.approx(iqm(means[None]))
+    assert trimmed_weights(means) @ means == pytest.approx(iqm(means[None]))
     assert median_weights(means) @ means == pytest.approx(np.median(means))
     above = np.mean(means >= 1.0)
     assert gap_weights(means) @ means + (1 - above) == pytest.approx(

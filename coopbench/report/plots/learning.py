@@ -69,12 +69,14 @@ def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> 
     """Draw the normalised score of every policy with checkpoints over the tasks of a group.
 
     The group is the protocol's first unless it is named. x is the number of steps trained, y the
-    interquartile mean over tasks, with the interval of each point. Returns the axes.
+    trimmed mean over tasks, with the interval of each point. Returns the axes.
     """
     group = next(iter(findings.protocol.groups)) if group is None else group
     curves = [curve for curve in findings.learning if not curve.task and curve.group == group]
     ax = _draw(findings, curves, ax)
-    ax.set_ylabel(f"IQM of normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
+    ax.set_ylabel(
+        f"trimmed mean of normalised {plain(findings.protocol.report.score)}", fontsize=SMALL
+    )
     write_title(ax, group or "all tasks")
     return ax
 

@@ -32,13 +32,13 @@ PAIRS = 12  # of policies, in one plot
 
 
 def aggregate(
-    findings: Findings, ax: Any = None, group: str | None = None, statistic: str = "iqm"
+    findings: Findings, ax: Any = None, group: str | None = None, statistic: str = "mean"
 ) -> Any:
     """Draw a statistic of every policy over the tasks of a group; return the axes.
 
     The group is the protocol's first unless it is named; ``statistic`` is a key of
-    ``all_statistics``, such as "iqm" or "mean". The axis shows normalised scores from 0 to 1 at
-    least.
+    ``all_statistics``, such as "mean" or "trimmed_mean". The axis shows normalised scores from 0
+    to 1 at least.
     """
     names = tuple(findings.protocol.groups)
     group = names[0] if group is None else group
@@ -105,7 +105,7 @@ def profiles(findings: Findings, group: str, ax: Any = None, unit: str | None = 
 def improvements(findings: Findings, group: str, ax: Any = None) -> Any:
     """Draw the probability of improvement of the pairs of policies in a group; return the axes.
 
-    Of more than twelve pairs only those with the best policy by IQM are drawn.
+    Of more than twelve pairs only those with the best policy by the mean are drawn.
     """
     named("group", group, findings.protocol.groups)
     rows, looks = drawn_pairs(findings, group), styles(policies(findings))
@@ -139,7 +139,7 @@ def drawn_pairs(findings: Findings, group: str) -> list[Improvement]:
         return rows
     best: dict[str, Aggregate] = {}
     for row in findings.aggregates:
-        if (row.group, row.statistic) == (group, "iqm"):
+        if (row.group, row.statistic) == (group, "mean"):
             leader = best.setdefault(row.unit, row)
             best[row.unit] = row if row.estimate > leader.estimate else leader
     swapped = [r if r.first == best[r.unit].policy else _swapped(r) for r in rows]

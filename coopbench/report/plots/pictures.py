@@ -52,7 +52,7 @@ def _group_pictures(findings: Findings, level: str) -> list[Picture]:
         caption = f"{names} of normalised scores{whose} with {level} interval." + open_markers(
             [row for row in rows if row.statistic in shown]
         )
-        drawn.append(picture(f"iqm{end}", None, caption, _statistics(findings, group)))
+        drawn.append(picture(f"scores{end}", None, caption, _statistics(findings, group)))
         units = dict.fromkeys(point.unit for point in findings.profiles if point.group == group)
         if not units:
             continue
@@ -102,7 +102,7 @@ def _improvement_caption(
     )
     tested = [row for row in rows if math.isfinite(row.estimate)]
     if len(pairs) < len(tested):
-        caption += f" Of {len(tested)} pairs those with the best policy by IQM are drawn."
+        caption += f" Of {len(tested)} pairs those with the best policy by the mean are drawn."
     if len(tested) < len(rows):
         caption += " Policies of different units of inference are not compared."
     return caption + open_markers(pairs)
@@ -115,7 +115,7 @@ def _chart_pictures(findings: Findings, level: str) -> list[Picture]:
         if not points:
             continue
         caption = (
-            f"{spec.metric} against {spec.x}: interquartile mean over task means, of a single "
+            f"{spec.metric} against {spec.x}: trimmed mean over task means, of a single "
             f"task its mean, with its {level} band over runs and episodes."
         )
         if any(point.unit == "models" for point in points):
@@ -129,7 +129,7 @@ def _learning_pictures(findings: Findings, level: str) -> list[Picture]:
     score, drawn = findings.protocol.report.score, []
     for group in dict.fromkeys(row.group for row in findings.learning if not row.task):
         caption = (
-            f"Sample efficiency: interquartile mean over tasks of the mean normalised {score} "
+            f"Sample efficiency: trimmed mean over tasks of the mean normalised {score} "
             f"at every checkpoint, with the {level} interval of each point, over runs and episodes."
         )
         name = f"efficiency-{group}" if group else "efficiency"

@@ -8,7 +8,7 @@ import numpy as np
 
 from coopbench.analysis.aggregates import (
     BEHIND,
-    IQM_OF_RUNS,
+    IQM,
     STATISTICS,
     TWO_WAY,
     Aggregate,
@@ -18,7 +18,13 @@ from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Rank
 from coopbench.baselines.registry import entry_of
 from coopbench.protocol.loading import protocol_files
-from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
+from coopbench.report.numbers import (
+    MISSING,
+    Scale,
+    interval_text,
+    level_text,
+    scale_of_rows,
+)
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import (
     bounds_text,
@@ -160,7 +166,7 @@ def _rank(row: Rank | None, notes: Footnotes) -> Entry:
 
 def runs_table(findings: Findings) -> Table | None:
     """Return what only learners have: the typical run, and runs that fall behind; None without."""
-    rows = [row for row in findings.aggregates if row.statistic == IQM_OF_RUNS]
+    rows = [row for row in findings.aggregates if row.statistic == IQM]
     if not rows:
         return None
     notes, level = Footnotes(), level_text(findings.protocol)
@@ -178,14 +184,17 @@ def runs_table(findings: Findings) -> Table | None:
         title=f"Runs of learners by the normalised {findings.protocol.report.score}",
         columns=(
             Column("Policy", "who is trained", numeric=False),
-            Column("IQM of runs", "interquartile mean of all run means, pooled over tasks"),
-            Column(f"{level} interval", f"of the IQM of runs, {methods}; sorted by width"),
+            Column("IQM", "interquartile mean of all run means, pooled over tasks"),
+            Column(f"{level} interval", f"of the IQM, {methods}; sorted by width"),
+            Column("Bootstrap", "of the IQM: stratified bootstrap over runs alone, percentile"),
+            Column("Mean", "mean over tasks, as in the table of aggregates"),
+            Column("Its bootstrap", "of the mean: stratified bootstrap over runs alone"),
             Column("Runs behind", f"more than {BEHIND:g} below the best run of the task"),
             Column("n", "runs of all tasks"),
         ),
         groups=groups,
         footnotes=notes.all(),
-        unit="Unit of inference: training runs. The IQM of runs is the score of the typical run, "
+        unit="Unit of inference: training runs. The IQM is the score of the typical run, "
         "not the expectation, and is not comparable with a fixed policy's.",
         kind="Group",
     )
@@ -194,13 +203,28 @@ def runs_table(findings: Findings) -> Table | None:
 def _run_row(
     findings: Findings, row: Aggregate, scale: Scale, notes: Footnotes
 ) -> tuple[Entry, ...]:
+    (mean,) = (
+        other
+        for other in findings.aggregates
+        if (other.group, other.policy, other.statistic) == (row.group, row.policy, FIRST)
+    )
     return (
         policy_entry(findings, row.policy),
         number_entry(row.estimate, scale),
         interval_entry(row, scale, notes),
+        _bootstrap_entry(row, scale),
+        number_entry(mean.estimate, scale),
+        _bootstrap_entry(mean, scale),
         Entry(f"{row.behind} of {row.played}", row.behind / row.played),
         Entry(f"{row.runs:,}", row.runs),
     )
+
+
+def _bootstrap_entry(row: Aggregate, scale: Scale) -> Entry:
+    width = row.high_bootstrap - row.low_bootstrap
+    if math.isnan(width):
+        return Entry(MISSING)
+    return Entry(interval_text(row.low_bootstrap, row.high_bootstrap, scale), width)
 
 
 def information_entry(policy: str) -> Entry:

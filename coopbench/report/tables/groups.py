@@ -26,7 +26,8 @@ def _table(findings: Findings, group: str) -> Table:
     notes, level, alpha = Footnotes(), level_text(findings.protocol), findings.protocol.report.alpha
     scale = scale_of_rows(rows, "difference")
     middle = scale_of(
-        [row.iqm_difference for row in rows], [(row.iqm_high - row.iqm_low) / 2 for row in rows]
+        [row.trimmed_difference for row in rows],
+        [(row.trimmed_high - row.trimmed_low) / 2 for row in rows],
     )
     body = tuple(
         (
@@ -42,10 +43,9 @@ def _table(findings: Findings, group: str) -> Table:
             Column("Comparison", "first vs second", numeric=False),
             Column("Difference", "of the means over tasks, first minus second"),
             Column(f"{level} interval", "of the difference, over runs and episodes"),
-            Column("Holm p", "adjusted over all comparisons of the group"),
-            Column("Holm p, all groups", "adjusted over all comparisons of all groups"),
+            Column("p", "two-sided: the level at which the interval touches 0; one decision"),
             Column("Runs above", "runs of a learner above the fixed policy, over all tasks"),
-            Column("IQM difference", "of the interquartile means over tasks"),
+            Column("Trimmed difference", "of the trimmed means over tasks"),
             Column(f"Its {level} interval", "up to twice too wide where tasks tie"),
         ),
         groups=(Group("", "", body),),
@@ -61,13 +61,15 @@ def _row(
     """Return the entries of a comparison after the names of its policies."""
     scale, middle = scales
     ends = interval_text(row.low, row.high, scale)
-    width = row.iqm_high - row.iqm_low
+    width = row.trimmed_high - row.trimmed_low
     return (
         number_entry(row.difference, scale),
         Entry(ends, interval_width(row), notes.mark(row.flag)),
-        claim_entry(row, row.p_holm, notes, alpha),
-        claim_entry(row, row.p_protocol, notes, alpha),
+        claim_entry(row, row.p_value, notes, alpha),
         above_entry(row),
-        number_entry(row.iqm_difference, middle),
-        Entry(interval_text(row.iqm_low, row.iqm_high, middle), width if width == width else None),
+        number_entry(row.trimmed_difference, middle),
+        Entry(
+            interval_text(row.trimmed_low, row.trimmed_high, middle),
+            width if width == width else None,
+        ),
     )

@@ -30,7 +30,7 @@ def efficiency_table(findings: Findings) -> Table | None:
     level, names = level_text(findings.protocol), dict.fromkeys(row.group for row in rows)
     columns = (
         Column("Policy", "who is trained", numeric=False),
-        Column("Area", "mean height of the curve of interquartile means over tasks"),
+        Column("Area", "mean height of the curve of trimmed means over tasks"),
         Column(f"{level} interval", "of the area, over runs and episodes; sorted by width"),
         Column(f"Steps to {THRESHOLD:g}", "to the first checkpoint that is as good, or better"),
         Column(

@@ -256,14 +256,14 @@ def ablation_table(findings: Findings) -> Table | None:
         body = []
         for row in (row for row in rows if row.group == group):
             interval = Entry(interval_text(row.low, row.high, scale), interval_width(row))
-            adjusted = claim_entry(row, row.p_holm, notes, alpha)
+            claim = claim_entry(row, row.p_value, notes, alpha)
             body.append(
                 (
                     Entry(row.whole, row.whole),
                     Entry(row.part, row.part),
                     number_entry(row.difference, scale),
                     Entry(interval.text, interval.value, notes.mark(row.flag)),
-                    adjusted,
+                    claim,
                 )
             )
         groups.append(Group(group, "", tuple(body)))
@@ -274,7 +274,7 @@ def ablation_table(findings: Findings) -> Table | None:
             Column("Without", "the part that the ablation lacks", numeric=False),
             Column("Loss", "mean of the whole minus that of the ablation, over the tasks"),
             Column(f"{level} interval", "of the loss, for new runs and new episodes"),
-            Column("Holm p", "adjusted over all comparisons of the group"),
+            Column("p", "of the comparison over the group, which is one decision"),
         ),
         groups=tuple(groups),
         footnotes=notes.all(),

@@ -227,14 +227,21 @@ def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
         Column("Difference", f"mean {score} of the first minus that of the second"),
         Column(f"{level} interval", "of the difference, over runs and episodes; sorted by width"),
         Column("p", "two-sided, unadjusted: the level at which the interval touches 0"),
-        Column("Holm p", "adjusted over all tests of this task"),
-        Column("Holm p, all", "adjusted over all tests of all tasks"),
+        Column("Holm p", "adjusted over the tasks of the group, for this pair of policies"),
         Column("Runs above", "runs of a learner above the fixed policy, and their share"),
+        Column("Welch t", "of the run means of two learners (Welch 1947); degrees of freedom"),
+        Column("Welch p", "two-sided, unadjusted; for these episodes, decides nothing here"),
         Column("Hedges g", "difference in pooled standard deviations, bias-corrected"),
         Column("r", "correlation between scores of the same seed"),
         Column("Equivalence p", equal),
         Column("Cohen's d", "difference in pooled standard deviations, as published"),
     )
+
+
+def _welch_entry(row: Comparison) -> Entry:
+    if math.isnan(row.welch_t):
+        return Entry(MISSING)
+    return Entry(f"{row.welch_t:.2f}", row.welch_t, below=f"df {row.welch_df:.1f}")
 
 
 def _comparison_row(
@@ -254,8 +261,9 @@ def _comparison_row(
         if tested
         else Entry("no test", marks=notes.mark(row.flag)),
         claim_entry(row, row.p_holm, notes, alpha),
-        claim_entry(row, row.p_protocol, notes, alpha),
         above_entry(row),
+        _welch_entry(row),
+        p_entry(row.welch_p),
         number_entry(row.hedges_g, Scale(2)),
         number_entry(row.correlation, Scale(2)),
         dataclasses.replace(equal, strong=fixed and row.p_equivalence < alpha),

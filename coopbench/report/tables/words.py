@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol as Shape
 
+from coopbench.analysis.comparisons import count_decisions
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.samples import EPISODES, MODELS, RUNS
 from coopbench.protocol.schema import Protocol
@@ -20,6 +21,7 @@ __all__ = [
     "bounds_text",
     "claim_entry",
     "count_entry",
+    "decisions_text",
     "group_meanings",
     "interval_entry",
     "interval_width",
@@ -209,6 +211,17 @@ def claim_entry(row: _Claim, p: float, notes: Footnotes, alpha: float) -> Entry:
     if row.not_shown and p < alpha:
         return Entry("not shown", p, notes.mark(row.not_shown))
     return dataclasses.replace(p_entry(p), strong=row.shown and p < alpha)
+
+
+def decisions_text(findings: Findings) -> str:
+    """Say what the decisions of a report are on, and how many of them may be false."""
+    alpha = findings.protocol.report.alpha
+    number = count_decisions(findings.protocol, findings.comparisons, findings.group_comparisons)
+    return (
+        "A decision is on one pair of policies: Holm's method over the tasks of a group, and one "
+        f"comparison over the group. Of {number} such decisions at most {alpha * number:.1f} "
+        "false ones are expected, if no two policies differ."
+    )
 
 
 def above_entry(row: _Claim) -> Entry:
