@@ -43,7 +43,7 @@ test-newest:
 
 # Small faults in the sources that the tests must catch; takes hours, goes on where it stopped.
 mutants: $(VENV)/.test
-	$(BIN)/python tests/mutants.py $(ARGS)
+	$(BIN)/python tools/mutants.py --workers $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
