@@ -10,6 +10,7 @@ import pytest
 
 import coopbench
 import coopbench_envs
+from coopbench.baselines.policy import label
 from coopbench.playing.entrants import Named
 
 ENV = "coopbench/TrustDilemma-v1"
@@ -60,6 +61,15 @@ def test_a_mapping_names_its_policies():
     assert np.array_equal(_returns(report, "idle"), _returns(listed, "nothing"))
     assert np.array_equal(_returns(report, "counts"), _returns(listed, "Counting"))
     assert not np.array_equal(_returns(report, "idle"), _returns(report, "counts"))
+
+
+def test_a_function_is_called_by_the_name_that_its_author_gave_it():
+    def invests(observations):
+        return np.ones((*observations.shape[:2], 1))
+
+    assert label(invests) == "invests"
+    invests.name = "all in"
+    assert label(invests) == "all in"
 
 
 @pytest.mark.parametrize("policy", ["random", Model()])

@@ -34,7 +34,7 @@ from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.exchange.episodes_csv import progress_csv
 from coopbench.files import gunzipped, gzipped, read_bounded, write_bytes
 from coopbench.playing.models import Models
-from coopbench.playing.plan import plan
+from coopbench.playing.plan import game_of, plan
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.schema import Protocol
@@ -42,7 +42,7 @@ from coopbench.report.data import as_csv, columns_as_csv
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.store import Stored
-from coopbench.workflows.consistency import size_findings
+from coopbench.workflows.consistency import episode_findings, size_findings
 from coopbench.workflows.likeness import likenesses
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import of_weights, pack, proportional, unpack
@@ -382,6 +382,33 @@ def test_steps_are_accounted_for_by_bytes(source, longest, count, size, fits):
     assert [f"{size:,} bytes account for" in finding.text for finding in findings] == (
         [] if fits else [True]
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "finding"),
+    [
+        (6, {}, None),
+        (5, {}, "5 episodes; the protocol has 6"),
+        (7, {}, "7 episodes; the protocol has 6"),
+        (6, {"agents": ("a", "b")}, "the agents are"),
+        (6, {"seeds": np.arange(1, 7, dtype=np.uint64)}, "seeds["),
+        (6, {"seats": np.eye(6, 2, dtype=bool)}, "seats["),
+        (6, {"lengths": np.full(6, 7)}, "episode 0 has 7 steps and was not terminated"),
+        (6, {"lengths": np.full(6, 5)}, "episode 0 has 5 steps and was not terminated"),
+        (6, {"lengths": np.zeros(6, int)}, "episode 0 has 0 steps and was terminated"),
+        (6, {"lengths": np.full(6, 7)}, "episode 0 has 7 steps and was terminated"),
+        (6, {"lengths": np.ones(6, int)}, None),
+    ],
+)
+def test_episodes_are_those_of_the_protocol(source, count, changes, finding):
+    """Before they are played again, which would find it out, too."""
+    protocol = coopbench.load_report(source).protocol
+    ended = np.full(count, finding is None or "was terminated" in finding)
+    fields = {"agents": game_of(protocol.task[0]).agents, "lengths": np.full(count, 6)}
+    fields |= {"terminated": ended} | changes
+    block = builders.make_block(Cell("dilemma", "mine"), np.zeros((count, 2)), **fields)
+    first = next(episode_findings(protocol, protocol.task[0], block)).text
+    assert first.startswith(finding or "the metrics are []")  # is what is checked next
 
 
 def _count(engines, engine):
