@@ -466,6 +466,14 @@ def test_a_small_file_is_no_wide_network():
         read_policy(buffer.getvalue())
 
 
+def test_files_hold_few_arrays():
+    """Counted before they are listed, which takes memory for each."""
+    with pytest.raises(ValueError, match="it has more than 10,000 arrays"):
+        unpack(b"PK\x01\x02" * 10_001)
+    with pytest.raises(ValueError, match="zip file"):
+        unpack(b"PK\x01\x02" * 10_000)
+
+
 @pytest.mark.parametrize("content", [b"a = " + b"[" * 100_000, b"\xff\xfe\x00"])
 def test_a_protocol_file_that_is_none_is_named(tmp_path, content):
     (tmp_path / "p.toml").write_bytes(content)
