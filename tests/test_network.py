@@ -281,7 +281,8 @@ def test_numbers_of_an_action_enter_as_they_left_the_network():
     actions, after = acting.act(seen, memory, None)
     outputs, _ = net.step(seen, memory.last, memory.hidden)
     assert np.array_equal(after.last, outputs)
-    np.testing.assert_allclose(actions, game.low + (outputs + 1) / 2 * (game.high - game.low))
+    share = (outputs.astype(np.float64) + 1) / 2
+    np.testing.assert_array_equal(actions, game.low + share * (game.high - game.low))
     with pytest.raises(ValueError, match="environment 'test/Pennies-v0' instead of"):
         policy(net, PENNIES).check(game)
 

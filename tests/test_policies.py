@@ -189,6 +189,7 @@ def test_users_pass_functions_and_objects():
         (lambda o: np.full((2, 2, 1), "x"), "expected"),
         (lambda o: [[1.0], [[2.0], [3.0]]], "expected"),
         (lambda o: np.full((2, 2, 1), np.nan), "not finite"),
+        (lambda o: np.full((2, 2, 1), np.inf), "not finite"),
     ],
 )
 def test_wrong_actions_name_the_policy(result, message):
