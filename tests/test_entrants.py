@@ -11,6 +11,7 @@ import pytest
 import coopbench
 import coopbench_envs
 from coopbench.baselines.policy import label
+from coopbench.baselines.predicting import Torch
 from coopbench.playing.entrants import Named
 
 ENV = "coopbench/TrustDilemma-v1"
@@ -157,6 +158,8 @@ def test_a_torch_module_plays_on_its_device_without_gradients(tmp_path):
     report = coopbench.evaluate(ENV, {"net": net}, out=tmp_path / "r", **SHORT)
     assert set(net.calls) == {(False, False, "cpu")}
     assert net.training  # as it was
+    Torch(net.eval()).act(np.zeros((2, 2, features), np.float32), None)
+    assert not net.training
     weights = [part.detach().numpy() for part in net.parameters()]
 
     def by_hand(o):

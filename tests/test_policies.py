@@ -6,7 +6,7 @@ import pytest
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import entries, make_policy
+from coopbench.baselines.registry import entries, hyperparameters, make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
@@ -163,6 +163,26 @@ def test_names_that_do_not_work(name, message):
     game = Game.of(Engine("TrustDilemma-v0"))
     with pytest.raises(ValueError, match=message):
         make_policy(name, game)
+
+
+def test_games_tell_what_a_policy_needs():
+    invested, chosen = Game.at("coopbench/TrustDilemma-v1"), Game.at("test/Pennies-v0")
+    assert invested.low.dtype == invested.high.dtype == np.float64
+    invested.require("mine", "own_action")
+    for game, part in ((invested, "goal"), (chosen, "own_pennies")):
+        with pytest.raises(ValueError, match=f"needs Box actions and the .* parts {part}; there"):
+            game.require("mine", part)
+
+
+def test_hyperparameters_are_small():
+    policy = Half()
+    for length, allowed in ((65_000, True), (66_000, False)):
+        policy.hyperparameters = {"note": length * "x"}
+        if allowed:
+            assert hyperparameters(policy) == policy.hyperparameters
+            continue
+        with pytest.raises(ValueError, match="a dict of 66,012 characters as JSON; allowed"):
+            hyperparameters(policy)
 
 
 class Half:
