@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 import pettingzoo
 import pytest
-from conftest import IDS, KINDS
 from gymnasium.utils.env_checker import check_env
+from kinds import IDS, KINDS
 from pettingzoo.test import (
     api_test,
     parallel_api_test,
