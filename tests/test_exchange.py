@@ -325,7 +325,7 @@ def test_normalising_needs_a_range_and_is_done_once(tmp_path):
     with pytest.raises(ValueError, match="Unknown metric 'retrn' in the absolute metrics of Hills"):
         results.scores("retrn")
     raw["Hills"]["up"]["QMIX"]["seed_1"]["step_2"]["step_count"] = 21
-    with pytest.raises(ValueError, match=r"Hills / up / QMIX / seed_1 .* other steps.*align"):
+    with pytest.raises(ValueError, match=r"Hills / up / QMIX / seed_1 .* other steps.*interp"):
         read_marl_eval(_written(tmp_path, raw))["Hills"].curves()
     for run in (run for runs in raw["Hills"]["up"].values() for run in runs.values()):
         for part in run.values():
