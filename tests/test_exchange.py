@@ -356,6 +356,7 @@ def test_episodes_come_back_from_csv_byte_for_byte(learned, tmp_path):
         (",11,", ",1_1,", "line 2, column 'run' was '1_1'; allowed: a whole number"),
         (",7,", f",{10**400},", "line 2, column 'length' was '1000"),
         ("0.1,", "inf,", "column 'gap' was 'inf'; allowed: a finite number"),
+        ("0.1,", "0.1_0,", "column 'gap' was '0.1_0'; allowed: a finite number"),
         ("IPPO", '"IPPO', "cannot be read as CSV"),
     ],
 )
