@@ -3,10 +3,24 @@
 import importlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from coopbench import bench
+
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+
+
+def test_rates_are_steps_of_all_agents_in_all_lanes(monkeypatch):
+    """Two rounds of 8 steps of a batch, or 64 of one game: beyond the end of an episode."""
+    for measure, rate in (
+        (lambda: bench.agent_steps_per_second("TrustDilemma-v0", 5, 3.0), 2 * 8 * 5 * 2 / 4.0),
+        (lambda: bench.single_steps_per_second("coopbench/TrustDilemma-v0", 3.0), 2 * 64 / 4.0),
+    ):
+        seconds = iter([10.0, 11.0, 12.0, 14.0])
+        monkeypatch.setattr(bench, "time", SimpleNamespace(process_time=lambda s=seconds: next(s)))
+        assert measure() == rate
 
 
 @pytest.fixture
