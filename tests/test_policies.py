@@ -6,6 +6,7 @@ import pytest
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
+from coopbench.baselines.policy import PolicyName
 from coopbench.baselines.registry import entries, hyperparameters, make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
@@ -163,6 +164,12 @@ def test_names_that_do_not_work(name, message):
     game = Game.of(Engine("TrustDilemma-v0"))
     with pytest.raises(ValueError, match=message):
         make_policy(name, game)
+
+
+@pytest.mark.parametrize("text", ["random", "constant:0.5", "rule:C:/rule.json"])
+def test_names_are_written_as_they_are_read(text):
+    name = PolicyName.parse(text)
+    assert (str(name), name.kind) == (text, text.split(":")[0])
 
 
 def test_games_tell_what_a_policy_needs():
