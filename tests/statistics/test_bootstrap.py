@@ -159,6 +159,10 @@ def test_other_functions_see_the_same_resamples(beta):
         known = bootstrap_interval(scores, statistic, method="bca", reps=60)
         plain = bootstrap_interval(scores, lambda *s, f=statistic: f(*s), method="bca", reps=60)
         assert (known.estimate, *ends(known)) == pytest.approx((plain.estimate, *ends(plain)))
+    tied = np.round(4.0 * beta), np.round(4.0 * beta[:7])
+    known = bootstrap_interval(tied, probability_of_improvement, reps=60)
+    plain = bootstrap_interval(tied, lambda x, y: probability_of_improvement(x, y), reps=60)
+    assert ends(known) == pytest.approx(ends(plain))
 
 
 def test_the_two_of_a_pair_are_drawn_independently(beta):
