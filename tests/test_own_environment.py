@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import builders
 import pytest
+import toy_pennies
 
 import coopbench_envs
 from coopbench.protocol.loading import ad_hoc
@@ -153,6 +154,14 @@ def test_a_protocol_names_a_file(file, tmp_path):
 def test_ids_are_sorted():
     ids = coopbench_envs.ids()
     assert list(ids) == sorted(ids)
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_second_registration_replaces_the_first():
+    first = replace(toy_pennies.SPEC, id="test/Again-v0")
+    for each in (first, replace(first, agents=lambda p: ("left", "right"))):
+        registration.register(each)
+        assert coopbench_envs.spec("test/Again-v0") is each
 
 
 @pytest.mark.usefixtures("restored")

@@ -405,6 +405,13 @@ def test_missing_and_added_cells_do_not_verify(root):
     assert wrong[0].reasons == ("dilemma/tit_for_tat is not listed",)
 
 
+def test_a_cell_lies_in_its_own_folder(root):
+    meta_of(root, FIXED, policy="tit_for_tat", plays="tit_for_tat")
+    sign(root)
+    checks = {check.what: check for check in verify(root).checks}
+    assert "describes another cell than its folder" in checks[FIXED].reasons[0]
+
+
 def test_the_manifest_chains_the_digests_of_all_cells(root):
     digest = stored_protocol(root / "protocol.json").digest
     content = json.loads((root / NAME).read_text())
@@ -418,10 +425,12 @@ def test_the_manifest_chains_the_digests_of_all_cells(root):
         links.append(hashlib.sha256(text.encode()).hexdigest())
     assert [each["link"] for each in content["cells"]] == links[1:]
     assert read_manifest(root, digest).results == content["results"] == links[-1]
-    content["cells"][0]["sha256"] = 64 * "0"
-    (root / NAME).write_text(json.dumps(content))
-    with pytest.raises(DamagedResultError, match="chain of digests"):
-        read_manifest(root, digest)
+    for key in ("link", "sha256"):
+        first, *others = content["cells"]
+        forged = content | {"cells": [first | {key: 64 * "0"}, *others]}
+        (root / NAME).write_text(json.dumps(forged))
+        with pytest.raises(DamagedResultError, match="chain of digests"):
+            read_manifest(root, digest)
     assert failing(root) == [NAME]
 
 
