@@ -185,6 +185,20 @@ def test_agents_that_leave_act_no_more():
     assert not play.control.ended.any()
 
 
+@pytest.mark.parametrize(
+    ("how", "summary"),
+    [("last", lambda x: x[-1]), ("sum", sum), ("mean", np.mean), ("max", max), ("min", min)],
+)
+def test_metrics_summarise_the_steps_of_an_episode(how, summary):
+    play, hits = engine(LAMPS, 1, {"hit": how}), []
+    play.reset(np.array([3], np.uint64))
+    while not play.control.done.all():
+        play.step(np.array([[2, 0, 1]]), 1)
+        hits.append(np.mean([info["hit"] for info in play.infos[0].values()]))
+        assert play.control.measures[0, 1] == pytest.approx(summary(hits))
+    assert len(set(hits)) > 1
+
+
 def test_metrics_come_from_info_by_name_and_path(protocol):
     report = coopbench.evaluate(protocol, ["random", lit])
     short, long = (played(report, "lit", task) for task in ("short", "long"))
