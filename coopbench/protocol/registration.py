@@ -1,7 +1,7 @@
 """Registration: what a study will compare, written down before anything is evaluated.
 
-The file holds the digest of the protocol's content, the contestants, the hypotheses and the date; a report
-checks itself against it.
+The file holds the digest of the protocol's content, the contestants, the hypotheses and the date; a
+report checks itself against it.
 """
 
 import re

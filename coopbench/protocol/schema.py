@@ -257,8 +257,8 @@ class Protocol(Strict):
     def digest(self) -> str:
         """SHA-256 of what is trained and played, and of the score that chooses checkpoints.
 
-        Results of two protocols with one digest can stand in one folder. It leaves out text, bounds,
-        and everything else that a report can be made with anew; see ``content``.
+        Results of two protocols with one digest can stand in one folder. It leaves out text,
+        bounds, and everything else that a report can be made with anew; see ``content``.
         """
         return _sha256(self.played())
 
