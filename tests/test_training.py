@@ -311,9 +311,9 @@ def test_a_run_goes_on_although_other_metrics_are_reported(protocol, tmp_path, i
     report = coopbench.train(other, "steady", tmp_path, tasks=["trust"], seeds=[5])
     assert report.metadata[Cell("trust", "steady", 5)]["training"]["resumed"] == [40]
     (course,) = report.episodes.progress_of("trust", "steady")
-    assert {name: values.shape for name, values in course.metrics.items()} == {
-        name: (3, 4) for name in ("return", "own_return", "final_trust")
-    }
+    names = ("return", "own_return", "final_trust")
+    shapes = {name: values.shape for name, values in course.metrics.items()}
+    assert shapes == dict.fromkeys(names, (3, 4))
     (curve,) = [curve for curve in report.learning if curve.task == "trust"]
     assert len(curve.steps) == 3
     assert report.protocol == other
