@@ -69,7 +69,6 @@ bench: $(VENV)/.core
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/pairs.py
-	$(BIN)/python benchmarks/resampling.py
 	$(BIN)/python benchmarks/skirmish.py
 	$(BIN)/python benchmarks/peers.py
 

@@ -32,7 +32,7 @@ from coopbench.episodes.names import check_name, imitations
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.exchange.episodes_csv import progress_csv
-from coopbench.files import gunzipped, gzipped, read_bounded, write_bytes
+from coopbench.files import gunzipped, gzipped, read_bounded, write_bytes, write_file
 from coopbench.playing.models import Models
 from coopbench.playing.plan import game_of, plan
 from coopbench.playing.rollout import play
@@ -606,6 +606,25 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path):
     assert not list((tmp_path / "out").rglob("*.tmp"))
     coopbench.evaluate(file, ["random"], tmp_path / "out")
     assert verify(tmp_path / "out").identical
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path):
+    def fill(file):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left") as error:
+        write_file(tmp_path / "some.json", fill)
+    assert error.value.filename == str(tmp_path / "some.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_packed_files_are_whole_and_nothing_follows_them():
+    content = gzipped(b"a line\n")
+    assert gunzipped(content) == b"a line\n"
+    for damaged in (content[:-1], content + b"x", content + content):
+        with pytest.raises(ValueError, match="it is cut off, or something follows its end"):
+            gunzipped(damaged)
 
 
 def doubled(number):

@@ -16,6 +16,7 @@ from team_training import (
     known,
     of_choices,
     preferred,
+    recorded,
     same,
     stepwise,
     trained,
@@ -216,6 +217,28 @@ def test_published_settings_are_allowed_on_the_largest_map(name):
     settings = preset("skirmish-published", name)
     assert settings
     make_learner(name, BATTLE, {"map": "27m_vs_30m"}, 0, **settings)
+
+
+def test_the_script_learns_in_intervals_as_it_is_told(tmp_path, monkeypatch):
+    learners, maps = recorded(train_qmix, monkeypatch), []
+
+    def score(policy, env_id, map_name):
+        maps.append(map_name)
+        return train_qmix.Score(0.5, 10.0)
+
+    monkeypatch.setattr(train_qmix, "score", score)
+    words = ["--map", "8m", "--steps", "50", "--interval", "20", "--seed", "3"]
+    train_qmix.main([*words, "--out", str(tmp_path / "policy.npz")])
+    (learner,) = learners
+    assert (learner.targets, learner.seed) == ([20, 40, 50], 3)
+    assert learner.parameters == {"map": "8m"}
+    assert maps == 4 * ["8m"]
+
+
+def test_the_script_evaluates_on_the_map_of_the_training(monkeypatch):
+    monkeypatch.setattr(train_qmix, "EPISODES", 2)
+    scores = {name: train_qmix.score("random", BATTLE, name) for name in ("3m", "8m")}
+    assert scores["3m"].mean_return != scores["8m"].mean_return
 
 
 @pytest.mark.slow("plays battles")

@@ -99,12 +99,15 @@ def test_rules_and_policies_play_the_same_episodes():
 
 def test_a_search_finds_the_top_of_a_hill_and_repeats():
     top = np.array([[0.5, -1.0, 2.0], [0.0, 1.0, -0.5]])
+    seeds = set()
 
     def value(vectors, episodes, seed):
+        seeds.add(seed)
         return -((vectors - top[:, None]) ** 2).sum(axis=2)
 
     budget = Budget(rounds=40, candidates=40, elite=6)
     best = searched(Problem(2, 3, value), np.zeros((1, 3)), budget)
+    assert len(seeds) > budget.rounds  # each plays other episodes
     np.testing.assert_allclose(best, top, atol=0.1)
     np.testing.assert_array_equal(best, searched(Problem(2, 3, value), np.zeros((1, 3)), budget))
 

@@ -36,6 +36,7 @@ from coopbench.protocol.selection import with_tasks
 from coopbench.report.data import as_json
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
 from coopbench.results.registration import write_registration
+from coopbench.workflows.comparison import agreement
 from coopbench.workflows.verdicts import (
     CLOSE,
     DIFFERENT,
@@ -424,6 +425,14 @@ def test_the_manifest_chains_the_digests_of_all_cells(root):
     with pytest.raises(DamagedResultError, match="chain of digests"):
         read_manifest(root, digest)
     assert failing(root) == [NAME]
+
+
+def test_bits_agree_and_numbers_within_tolerance():
+    one = np.array([0.0, 1.0, np.nan, np.inf, 1.0, 1.0, np.nan])
+    two = np.array([-0.0, 1.0, np.nan, np.inf, 1.0 + 1e-12, 1.1, 0.0])
+    same, near = agreement(one, two)
+    assert same.tolist() == [False, True, True, True, False, False, False]
+    assert near.tolist() == [True, True, True, True, True, False, False]
 
 
 def test_another_platform_may_round_otherwise(root):

@@ -203,6 +203,9 @@ def test_weights_reproduce_the_statistics(tasks):
     assert gap_weights(means) @ means + (1 - above) == pytest.approx(
         1 - np.minimum(means, 1).mean()
     )
+    samples = rng.normal(0.8, 0.5, size=(3, tasks))
+    for weights in (mean_weights, trimmed_weights, median_weights, gap_weights):
+        assert np.array_equal(weights(samples), [weights(sample) for sample in samples])
 
 
 def test_few_runs_and_episodes_are_refused():
