@@ -301,7 +301,7 @@ def test_training_on_other_tasks_is_described(protocol):
 # --- the protocols of this package ---------------------------------------------------------------
 
 
-TRACKS = ("coopetition-standard", "coopetition-standard-10", "coopetition-team")
+TRACKS = ("coopetition-standard", "coopetition-team")
 
 
 def test_its_selection_seeds_are_in_no_other_protocol():
