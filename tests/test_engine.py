@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import sys
 import time
 from types import SimpleNamespace
 
@@ -310,6 +311,22 @@ def test_actions_that_are_not_finite_are_refused_before_anything_changes(sharing
             engine.step(actions)
         for name, value in engine.get_state().items():
             np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
+def test_code_is_compiled_anew_when_a_source_that_it_imports_has_changed(tmp_path, monkeypatch):
+    package = tmp_path / "fishing"
+    package.mkdir()
+    game = "from fishing.rules import catch"
+    sources = {"__init__": "", "game": game, "rules": "catch = 1", "other": "catch = 2"}
+    for name, text in sources.items():
+        (package / f"{name}.py").write_text(text)
+    loaded = SimpleNamespace(__file__=str(package / "__init__.py"), __path__=[])
+    monkeypatch.setitem(sys.modules, "fishing", loaded)
+    before = compiling._source_hash({"fishing.game"}, [])
+    (package / "other.py").write_text("catch = 3")
+    assert compiling._source_hash({"fishing.game"}, []) == before
+    (package / "rules.py").write_text("catch = 3")
+    assert compiling._source_hash({"fishing.game"}, []) != before
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
