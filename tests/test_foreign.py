@@ -18,7 +18,13 @@ from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED, RERUN, 
 from coopbench_envs.engine import Engine
 from coopbench_envs.foreign.engine import ForeignEngine, reset_seed
 from coopbench_envs.foreign.environment import foreign_spec
-from coopbench_envs.foreign_names import Keywords, is_foreign, parse_foreign, permit
+from coopbench_envs.foreign_names import (
+    Keywords,
+    check_permitted,
+    is_foreign,
+    parse_foreign,
+    permit,
+)
 
 LAMPS, MIXED = "pettingzoo:toy_foreign", "pettingzoo:toy_foreign:Mixed"
 MASKED, CARTPOLE = "gymnasium:toy_foreign:Masked", "gymnasium:CartPole-v1"
@@ -330,6 +336,13 @@ def test_mistakes_in_protocols_are_named(tmp_path, before, after, message):
     file.write_text(text.replace("parameters = { max_steps = 4 }\n", ""), encoding="utf-8")
     with pytest.raises(ProtocolError, match=message):
         load_protocol(file)
+
+
+def test_code_is_executed_only_with_a_permission():
+    with pytest.raises(ValueError, match="is not executed because results name it; name it"):
+        check_permitted("pettingzoo:nobody_has_named_it")
+    permit(LAMPS)
+    check_permitted(LAMPS)
 
 
 def test_reading_a_protocol_executes_nothing(tmp_path):

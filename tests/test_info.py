@@ -65,6 +65,22 @@ def test_gymnasium_joint_and_focal():
     check_env(joint)
 
 
+def test_an_agent_alone_plays_its_seat_and_is_told_how_the_episode_ends():
+    options = {"control": "focal", "ego": 1, "partner": "constant:0.5", "horizon": 2}
+    env = gymnasium.make("coopbench/TrustDilemma-v0", **options).unwrapped
+    env.reset(seed=0)
+    ends = [env.step(np.array([10.0], np.float32))[2:4] for _ in range(2)]
+    assert env.engine.state.last_action[0].tolist() == [50.0, 10.0]
+    assert ends == [(False, False), (False, True)]
+
+
+def test_the_step_that_begins_an_episode_has_no_rewards():
+    many = gymnasium.make_vec("coopbench/TrustDilemma-v0", num_envs=2, horizon=2)
+    many.reset(seed=0)
+    told = [many.step(many.action_space.sample())[4]["_rewards"].tolist() for _ in range(4)]
+    assert told == [[True, True], [True, True], [False, False], [True, True]]
+
+
 def test_infos_are_fresh_copies():
     env = gymnasium.make(SPEC.id, **PARAMETERS).unwrapped
     _, first = env.reset(seed=1)
