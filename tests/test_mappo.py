@@ -200,3 +200,10 @@ def test_divergence_is_told(torch, env):
         learner._models[0].actor.body.layers[-1].bias[0] = torch.inf
     with pytest.raises(Diverged, match="step 80: An output of a policy is not finite"):
         learner.learn(400)
+
+
+def test_the_learning_rate_falls_from_the_first_rollout_on():
+    settings = {"lanes": 16, "rollout": 128, "epochs": 1, "layers": "8", "anneal": 256}
+    learner = make_learner("mappo_shared", TEAM, {}, 0, learning_rate=4e-4, **settings)
+    rates = [learner.learn(steps)["learning_rate"] for steps in (128, 256, 384)]
+    np.testing.assert_allclose(rates, [4e-4, 2e-4, 0.0], atol=1e-12)
