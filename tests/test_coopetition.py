@@ -290,6 +290,14 @@ def test_parameters_of_the_games_act():
     assert strict.metrics()["agreement_rate"] == 0.0
 
 
+def test_full_contributions_to_a_public_good_are_as_good_as_can_be():
+    engine = Engine("PublicGoods-v0", 1, horizon=3)
+    engine.reset(np.array([1]))
+    while not engine.control.done.all():
+        engine.step(engine.constants.endowment[None, :, None], DISABLED)
+    assert engine.metrics()["social_efficiency"] == pytest.approx(1.0)
+
+
 def test_coalition_drops_the_disloyal_and_takes_them_back():
     """One who gives nothing is dropped after its loyalty, waits, and returns once loyal again."""
     engine = Engine("CoalitionFormation-v0", num_agents=4, exit_threshold=0.14)

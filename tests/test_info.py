@@ -158,7 +158,7 @@ def test_rows_of_stable_baselines():
     rows.seed(7)
     rows.reset()
     first = [env.reset(seed=7 + lane)[1] for lane, env in enumerate(singles)]
-    rng, ended = np.random.default_rng(1), 0
+    rng, ended, cut, fallen = np.random.default_rng(1), 0, [], 0
 
     def same_rows(infos, lane, info):
         for a in range(3):
@@ -174,8 +174,15 @@ def test_rows_of_stable_baselines():
             same_rows(infos, lane, info)
             if dones[3 * lane]:
                 ended += 1
+                control = env.engine.control
+                left = control.truncated[0] & ~control.terminated[0]
+                cut += [infos[3 * lane + a]["TimeLimit.truncated"] for a in range(3)]
+                assert cut[-3:] == left.tolist()
+                fallen += int(control.truncated[0] and not left.all())
                 same_rows(rows.reset_infos, lane, env.reset()[1])
     assert ended >= 4
+    assert any(cut)
+    assert fallen  # agents who are terminated before an end by time
 
 
 @pytest.mark.parametrize(

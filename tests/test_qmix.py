@@ -25,6 +25,7 @@ from team_training import (
 import coopbench
 from coopbench.baselines import train_qmix
 from coopbench.baselines.learners import sequences
+from coopbench.baselines.learners.episode_learner import falling_share
 from coopbench.baselines.learners.gated import remember
 from coopbench.baselines.learners.mixers import Monotone
 from coopbench.baselines.learners.sequences import Batch, greedy, targets
@@ -137,6 +138,11 @@ def test_random_choices_are_legal_and_as_frequent_as_said():
             chosen = greedy(outputs, legal, share)
         assert (chosen == 0).sum() == 0
         assert (chosen == 1).mean() == pytest.approx(share / 2, abs=0.03)
+
+
+def test_the_share_of_random_choices_falls_to_its_end():
+    shares = [falling_share(steps, 1.0, 0.2, 100) for steps in (0, 50, 100, 300)]
+    np.testing.assert_allclose(shares, [1.0, 0.6, 0.2, 0.2])
 
 
 # -- how episodes are stored ----------------------------------------------------------------------
