@@ -237,6 +237,37 @@ def test_the_lane_may_lie_innermost_in_memory(env_id):
         np.testing.assert_array_equal(twin.global_state(), engine.global_state())
 
 
+def test_a_reset_of_some_lanes_leaves_the_others_alone():
+    engine = Engine("TrustDilemma-v0", 3)
+    engine.reset(np.arange(3))
+    engine.reset(chosen=np.array([False, True, True]))
+    trust = np.full((3, 2, 2), 0.25)
+    engine.reset(np.full(3, 9), chosen=np.array([False, True, False]), state={"trust": trust})
+    assert engine.control.seed.tolist() == [0, 9, 2]
+    assert engine.control.episode.tolist() == [0, 0, 1]
+    assert (engine.state.trust == 0.25).all(axis=(1, 2)).tolist() == [False, True, False]
+
+
+def test_a_saved_state_stays_as_it_was():
+    engine = Engine("TrustDilemma-v0")
+    engine.reset(np.array([1]))
+    saved = engine.get_state()
+    before = {name: value.copy() for name, value in saved.items()}
+    engine.step(np.full(engine.actions.shape, 30.0))
+    assert engine.state.time[0] == 1
+    for name, value in before.items():
+        np.testing.assert_array_equal(saved[name], value)
+
+
+def test_numbers_of_a_state_have_squares_in_single_precision():
+    engine = Engine("TrustDilemma-v0")
+    engine.reset(np.array([1]))
+    engine.restore({"trust": np.full((1, 2, 2), -1e18)})
+    for wrong in (1.1e18, -1e30, np.inf):
+        with pytest.raises(ValueError, match=r"finite float64 of up to 1e\+18 in size"):
+            engine.restore({"trust": np.full((1, 2, 2), wrong)})
+
+
 def test_an_unknown_order_is_refused():
     with pytest.raises(ValueError, match="order was 'K'; allowed: 'C'"):
         Engine(SQUAD, order="K")
