@@ -68,7 +68,7 @@ def test_figures_agree_with_each_other():
             assert stored.training == drawn.training
 
 
-def test_the_page_has_every_battle_and_names_where_blind_plans_do_well():
+def test_the_page_has_every_battle_and_counts_by_intervals():
     page = battles_page(load_battles(V1))
     for one in load_battles(V1).values():
         assert one.battle in page
@@ -77,8 +77,23 @@ def test_the_page_has_every_battle_and_names_where_blind_plans_do_well():
     assert drawn.keys() >= set(PUBLISHED)
     published = [drawn[name] for name in PUBLISHED]
     text = conclusion(published)
-    for one in published:
-        assert one.needs_sight or f"`{one.battle}`" in text
+    assert text.startswith("Of the 14 maps of the paper, 8 need reactions")
+    assert "2 do not (`1c3s5z`, `bane_vs_bane`)" in text
+    assert "on 1 the intervals leave it open (`10m_vs_11m`)" in text
+    assert "On 3 neither wins a tenth of the battles (`2c_vs_64zg`, `6h_vs_8z`, `corridor`)" in text
+    assert "The design asked for 12" in text
+    assert "not even the mask, win no battle of 12 of 14 (`1c3s5z` 0.02, " in text
+    assert "win no battle of 17 of 19" in conclusion(
+        drawn[name] for name in drawn if " " not in name
+    )
+
+
+def test_the_page_of_results_has_the_figures_of_drawn_3m():
+    page = " ".join((ROOT / "docs/results.md").read_text(encoding="utf-8").split())
+    figures = STORED["Skirmish-v1/3m-drawn"].figures
+    for name in ("masked", "unmasked", "focus_fire", "free"):
+        one = figures[name]
+        assert f"{one.win:.2f} [{one.win_low:.2f}, {one.win_high:.2f}]" in page, name
 
 
 def test_a_difference_is_shown_if_the_intervals_agree():
@@ -92,6 +107,9 @@ def test_a_difference_is_shown_if_the_intervals_agree():
     unsure = dataclasses.replace(stored, figures=figures)
     assert unsure.needs_sight  # 3 victories against none
     assert not unsure.is_shown_to_need_sight
+    assert unsure.is_hardly_won
+    assert not unsure.is_shown_to_need_no_sight
+    assert STORED["Skirmish-v1/1c3s5z-drawn"].is_shown_to_need_no_sight
 
 
 def played(name, task_id, score=None):
