@@ -324,7 +324,10 @@ def main():
     if not arguments.fixed and set(names) & set(GAMES):
         coopetition(arguments)
     for name in names:
-        for file, content in tables(name).items():
+        files = tables(name)
+        if "report.md" not in files:  # one of an earlier call, before learners were trained
+            (TABLES / name / "report.md").unlink(missing_ok=True)
+        for file, content in files.items():
             path = TABLES / name / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8")

@@ -1,6 +1,7 @@
 """Certificates of battles: stored figures are played again; pages and reports show them."""
 
 import dataclasses
+from pathlib import Path
 
 import builders
 import numpy as np
@@ -31,6 +32,7 @@ from coopbench.theory.battles.seeds import masked_plans, pushed, unmasked_plans
 from coopbench.theory.battles.trials import Trials
 from coopbench_envs import Engine
 
+ROOT = Path(__file__).resolve().parent.parent
 V0, V1 = "coopbench/Skirmish-v0", "coopbench/Skirmish-v1"
 STORED = {
     f"{env_id.partition('/')[2]}/{name}": one

@@ -190,7 +190,7 @@ class Bounds(Strict):
 
     low: float
     high: float
-    floor: float | None = later()
+    floor: float | None = later()  # mean score of random play, where that is below low
 
     @model_validator(mode="after")
     def _ordered(self) -> "Bounds":
