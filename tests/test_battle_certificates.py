@@ -1,5 +1,6 @@
 """Certificates of battles: stored figures are played again; pages and reports show them."""
 
+import csv
 import dataclasses
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from coopbench.analysis import battles
 from coopbench.analysis.battles import FIRST, BattleFigure, load_battles
 from coopbench.analysis.certificates import certified_tasks
+from coopbench.analysis.comparisons import Comparison
 from coopbench.analysis.findings import Findings
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
@@ -96,6 +98,20 @@ def test_the_page_of_results_has_the_figures_of_drawn_3m():
     for name in ("masked", "unmasked", "focus_fire", "free"):
         one = figures[name]
         assert f"{one.win:.2f} [{one.win_low:.2f}, {one.win_high:.2f}]" in page, name
+
+
+def test_the_page_of_results_has_the_decisions_of_the_stored_report():
+    """Of drawn 3m: no learner is shown to beat the best script, three to beat COMA."""
+    file = ROOT / "baselines/results/skirmish-small/comparisons.csv"
+    with file.open(encoding="utf-8") as opened:
+        rows = [row for row in csv.DictReader(opened) if row["task"] == "3m-drawn"]
+    assert rows[0].keys() == {field.name for field in dataclasses.fields(Comparison)}
+    shown = {frozenset((row["first"], row["second"])) for row in rows if row["shown"] == "True"}
+    learners = {name for pair in shown for name in pair if name.endswith("_shared")}
+    assert len(learners) == 7
+    assert not any({"focus_fire", name} in shown for name in learners)
+    better = {name for name in learners if {"coma_shared", name} in shown}
+    assert better == {"mappo_shared", "qmix_shared", "vdn_shared"}
 
 
 def test_a_difference_is_shown_if_the_intervals_agree():
