@@ -25,6 +25,7 @@ from coopbench.baselines.strategies.plans import (
 )
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
+from coopbench.report.reading import reading
 from coopbench.report.tables.certificates import certificate_table
 from coopbench.theory import load_certificate
 from coopbench.theory.battles.certificates import EVALUATION, measured, play_battle
@@ -297,3 +298,13 @@ def test_certify_compares_with_what_is_stored_on_skirmish_v1(command, monkeypatc
     assert f"{name}: differs from what is stored" in text
     for word in (["--search"], ["--task", "3m-drawm"]):
         assert command("certify", "Skirmish-v1", *word, status=2).err
+
+
+@pytest.mark.parametrize(
+    ("task_id", "said"), [("trust-dilemma.focal", True), ("trust-dilemma", False)]
+)
+def test_a_report_says_what_scores_beside_certified_partners_mean(task_id, said):
+    protocol, table = played("coopetition-standard", task_id)
+    rows = certified_tasks(protocol, table)
+    terms = reading(Findings(protocol, table, (), (), (), (), certificates=rows))
+    assert ("not worse than chance" in terms.get("Scores beside partners", "")) == said

@@ -101,10 +101,11 @@ _P = {
 
 
 def _is_certified_beside(findings: Findings) -> bool:
-    """Whether 0 and 1 of tasks with partners are those of this package's certificates."""
+    """Whether 0 and 1 of the played tasks with partners are those of certificates of games."""
     certified = {row.task for row in findings.certificates}
-    tasks = [task for task in findings.protocol.task if task.partners]
-    return bool(tasks) and certified.issuperset(task.id for task in tasks)
+    played = {task for task, _ in findings.episodes.pairs}
+    beside = {task.id for task in findings.protocol.task if task.partners} & played
+    return bool(beside) and beside <= certified
 
 
 def _units(findings: Findings) -> dict[str, str]:
