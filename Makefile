@@ -43,7 +43,7 @@ test-newest:
 
 # Small faults in the sources that the tests must catch; takes hours, goes on where it stopped.
 mutants: $(VENV)/.test
-	$(BIN)/python tests/mutants.py $(ARGS)
+	$(BIN)/python tools/mutants.py --workers $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -69,7 +69,6 @@ bench: $(VENV)/.core
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/pairs.py
-	$(BIN)/python benchmarks/resampling.py
 	$(BIN)/python benchmarks/skirmish.py
 	$(BIN)/python benchmarks/peers.py
 

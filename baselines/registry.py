@@ -38,6 +38,7 @@ __all__ = [
     "modules",
     "parse_name",
     "preset",
+    "presets",
     "reads_file",
     "trained_policy",
 ]
@@ -249,26 +250,29 @@ def make_learner(
     return entry.create(env_id, parameters, seed, values)
 
 
-def preset(protocol: str, learner: str) -> dict[str, Any]:
-    """Return the hyperparameters that a protocol of this package has for a learner.
+@cache
+def presets() -> dict[str, Path]:
+    """Return the presets of hyperparameters of this package as {name: file}."""
+    folder = Path(str(resources.files("coopbench.baselines"))) / "presets"
+    return {file.stem: file for file in sorted(folder.glob("*.json"))}
 
-    ``protocol`` is a name without a version. They stand in ``baselines/presets``, with where they
-    come from. Empty if there are none: the learner's own defaults count.
+
+def preset(name: str | None, learner: str) -> dict[str, Any]:
+    """Return the hyperparameters that the preset ``name`` has for a learner.
+
+    They stand in ``baselines/presets``, with where they come from; a protocol names its preset in
+    [training]. Empty if it has none for the learner, or without a name: the defaults count. Raises
+    ``ValueError`` with the nearest name for an unknown one.
     """
-    return dict(_presets().get((protocol, learner), {}))
+    return {} if name is None else dict(_preset(name).get(learner, {}))
 
 
 @cache
-def _presets() -> dict[tuple[str, str], dict[str, Any]]:
-    """Return hyperparameters by protocol and learner, from all files."""
-    table = {}
-    for file in (resources.files("coopbench.baselines") / "presets").iterdir():
-        if file.name.endswith(".json"):
-            content = json.loads(file.read_text(encoding="utf-8"))
-            for protocol in content["protocols"]:
-                for learner, values in content["learners"].items():
-                    table[protocol, learner] = values
-    return table
+def _preset(name: str) -> dict[str, dict[str, Any]]:
+    """Return the hyperparameters of a preset by learner."""
+    file: Path = named("preset", name, presets())
+    learned: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["learners"]
+    return learned
 
 
 # --- what learners have trained -------------------------------------------------------------------

@@ -4,12 +4,10 @@
 
 prints the tables of docs/statistics.md. Every trial draws new scores (runs, tasks): task means
 spread evenly over [0.2, 0.8], noise of standard deviation 0.2 that is normal or skewed (a shifted
-exponential). The truth is the statistic of 200,000 runs. All methods see the same resamples. Ranks
-are evaluated for equal contestants, where every claim is false.
+exponential). The truth is the statistic of 200,000 runs. All methods see the same resamples.
 """
 
 import argparse
-import itertools
 import time
 from collections.abc import Callable, Iterator
 
@@ -20,19 +18,16 @@ if __name__ == "coverage":
     raise ImportError("benchmarks/coverage.py is a script, not the package coverage")
 
 from coopbench.statistics import (
-    difference_of,
+    bootstrap_intervals,
     iqm,
     mean,
     median,
     probability_of_improvement,
-    rank_intervals,
 )
-from coopbench.statistics.intervals import METHODS, interval_ends
-from coopbench.statistics.resampling import sampler_for
+from coopbench.statistics.bootstrap import METHODS
 
 SIZES = [(runs, tasks) for runs in (5, 10) for tasks in (1, 6, 26)]
 SPREAD = 0.2  # standard deviation of the noise, in scores
-CONTESTANTS = 4  # that are ranked
 SHIFT = 0.1  # by how much the first of a pair is better
 NOISES: dict[str, Callable] = {
     "normal": lambda rng, shape: rng.normal(0.0, SPREAD, shape),
@@ -42,7 +37,6 @@ STATISTICS = {
     "mean": mean,
     "median": median,
     "iqm": iqm,
-    "difference of iqm": difference_of(iqm),
     "probability of improvement": probability_of_improvement,
 }
 
@@ -52,53 +46,34 @@ def task_means(tasks: int) -> np.ndarray:
     return np.linspace(0.2, 0.8, tasks) if tasks > 1 else np.array([0.5])
 
 
-def scores_like(statistic, noise: Callable, shape: tuple[int, int], rng) -> np.ndarray | tuple:
-    """Draw what the statistic needs: one score matrix, or a pair with the first one better."""
-    centres = task_means(shape[1])
-    first = centres + noise(rng, shape)
-    if statistic in (mean, median, iqm):
-        return first
-    return first + SHIFT, centres + noise(rng, shape)
+def matrix(noise: Callable, shape: tuple[int, int], rng) -> np.ndarray:
+    """Draw the scores of one policy."""
+    return task_means(shape[1]) + noise(rng, shape)
 
 
-def truth(statistic, noise: Callable, tasks: int) -> float:
-    """Return the statistic of very many runs."""
-    scores = scores_like(statistic, noise, (200_000, tasks), np.random.default_rng(0))
-    return statistic(*scores) if isinstance(scores, tuple) else statistic(scores)
+def truths(noise: Callable, tasks: int) -> list[float]:
+    """Return every statistic of very many runs."""
+    rng = np.random.default_rng(0)
+    ours, theirs = (matrix(noise, (200_000, tasks), rng) for _ in range(2))
+    single = [statistic(ours) for statistic in (mean, median, iqm)]
+    return [*single, probability_of_improvement(ours + SHIFT, theirs)]
 
 
-def study(statistic, noise: Callable, shape: tuple[int, int], options) -> np.ndarray:
-    """Return (methods, 2): the share of trials that cover, and the mean width."""
-    target = truth(statistic, noise, shape[1])
-    rng = np.random.default_rng([options.seed, *shape])
-    outcomes = np.empty((options.trials, len(METHODS), 2))
+def study(noise: Callable, shape: tuple[int, int], options) -> np.ndarray:
+    """Return (statistics, methods, 2): the share of trials that cover, and the mean width."""
+    targets, rng = truths(noise, shape[1]), np.random.default_rng([options.seed, *shape])
+    outcomes = np.empty((options.trials, len(STATISTICS), len(METHODS), 2))
     for trial in range(options.trials):
-        sampler = sampler_for(scores_like(statistic, noise, shape, rng), statistic)
-        values = sampler.draw("runs", options.reps, trial)
-        for k, method in enumerate(METHODS):
-            low, high, _ = interval_ends(sampler, values, method, "runs", 0.95)
-            outcomes[trial, k] = low[0] <= target <= high[0], high[0] - low[0]
-    return np.array([outcomes[:, :, 0].mean(axis=0), np.nanmean(outcomes[:, :, 1], axis=0)]).T
-
-
-def rank_study(noise: Callable, shape: tuple[int, int], options) -> float:
-    """Return the share of trials in which no rank is claimed among equal contestants."""
-    rng, held = np.random.default_rng([options.seed, *shape]), 0
-    for trial in range(options.trials):
-        scores = [task_means(shape[1]) + noise(rng, shape) for _ in range(CONTESTANTS)]
-        ranks = rank_intervals(scores, iqm, reps=options.reps, seed=trial).interval
-        held += np.all(ranks.low == 1) and np.all(ranks.high == CONTESTANTS)
-    return held / options.trials
-
-
-def rank_table(options) -> Iterator[str]:
-    """Yield the lines of the table of ranks."""
-    sizes = " | ".join(f"{runs} x {tasks}" for runs, tasks in SIZES)
-    yield f"\nRanks of {CONTESTANTS} equal contestants by IQM\n\n| noise | {sizes} |"
-    yield "|---|" + "---|" * len(SIZES)
-    for name, noise in NOISES.items():
-        cells = " | ".join(f"{rank_study(noise, shape, options):.3f}" for shape in SIZES)
-        yield f"| {name} | {cells} |"
+        ours, theirs = matrix(noise, shape, rng), matrix(noise, shape, rng)
+        for m, method in enumerate(METHODS):
+            how = {"method": method, "reps": options.reps, "seed": trial}
+            intervals = bootstrap_intervals(ours, (mean, median, iqm), **how)
+            pair = ours + SHIFT, theirs
+            intervals += bootstrap_intervals(pair, (probability_of_improvement,), **how)
+            for k, (interval, target) in enumerate(zip(intervals, targets, strict=True)):
+                covered = interval.low <= target <= interval.high
+                outcomes[trial, k, m] = covered, interval.high - interval.low
+    return np.stack([outcomes[..., 0].mean(axis=0), np.nanmean(outcomes[..., 1], axis=0)], axis=-1)
 
 
 def tables(options) -> Iterator[str]:
@@ -107,10 +82,10 @@ def tables(options) -> Iterator[str]:
     for name, noise in NOISES.items():
         yield f"\nNoise: {name}\n\n| statistic | method | {sizes} |"
         yield "|---|---|" + "---|" * len(SIZES)
-        for label, statistic in STATISTICS.items():
-            columns = [study(statistic, noise, shape, options) for shape in SIZES]
-            for k, method in enumerate(METHODS):
-                cells = " | ".join(f"{part[k, 0]:.3f} ({part[k, 1]:.3f})" for part in columns)
+        columns = [study(noise, shape, options) for shape in SIZES]
+        for k, label in enumerate(STATISTICS):
+            for m, method in enumerate(METHODS):
+                cells = " | ".join(f"{part[k, m, 0]:.3f} ({part[k, m, 1]:.3f})" for part in columns)
                 yield f"| {label} | {method} | {cells} |"
 
 
@@ -122,7 +97,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     began = time.perf_counter()
-    for line in itertools.chain(tables(options), rank_table(options)):
+    for line in tables(options):
         print(line, flush=True)
     error = np.sqrt(0.95 * 0.05 / options.trials)
     print(f"\n{options.trials} trials, {options.reps} resamples, standard error {error:.3f}")

@@ -58,7 +58,9 @@ def trained(task: Task, partner: tuple[str, str, str], steps: int, to: Path, sta
     file = to / "-".join(partner) / (task.env.rpartition("/")[2] + ENDING)
     if file.is_file():
         return False
-    settings = preset(PROTOCOL, "ippo") | {"layers": LAYERS, "reward": reward}
+    # The shipped partners were trained before the preset ended games by time.
+    others = {"layers": LAYERS, "reward": reward, "time_limit": "bootstrap"}
+    settings = preset(PROTOCOL, "ippo") | others
     learner = make_learner("ippo", task.env, task.parameters, SEEDS[name], **settings)
     state = states / f"{task.id}-{reward}-{name}.npz"
     if state.is_file():

@@ -102,13 +102,6 @@ COMPARISONS = (
     battle("smax", "SMAX", "play_smax.py", "3m"),
     battle("smax", "SMAX", "play_smax.py", "2s3z"),
     Comparison(
-        "rliable",
-        "rliable",
-        "resamples of four aggregates, 10 runs of 26 tasks",
-        ("resample_rliable.py",),
-        ("resample_coopbench.py",),
-    ),
-    Comparison(
         "stable-baselines3",
         "Stable-Baselines3",
         "agent-steps of PPO, TrustDilemma-v1, 64x64",

@@ -17,7 +17,7 @@ from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.protocol.user_maps import maps_text
-from coopbench.report.facts import training_text
+from coopbench.report.facts import training_text, tuning_fact
 from coopbench.report.markdown import rows_table
 from coopbench_envs.drivers import driver
 from coopbench_envs.engine import Engine
@@ -196,6 +196,7 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
     facts |= _further(protocol)
     if protocol.training:
         facts["Training"] = training_text(protocol)
+    facts |= tuning_fact(protocol)
     if protocol.limits:
         facts["Time limits"] = str(protocol.limits)
     if maps_text(protocol):

@@ -243,6 +243,12 @@ def _register(env_id: str, module: str) -> None:
         vector_entry_point=f"{_SHELLS}.vectors:vector_env",
         kwargs=dict(kwargs),
     )
+    if env_id.startswith(f"{_OURS}/"):
+        # Here -v1 is another game beside -v0, which published protocols play for good. Gymnasium
+        # calls a version out of date if there is a higher one of the same name, so it gets the
+        # whole id as the name of a game that has no versions.
+        described = gymnasium.registry[env_id]
+        described.name, described.version = env_id.removeprefix(f"{_OURS}/"), None
     pettingzoo.register(
         "parallel", env_id, f"{_SHELLS}.parallel_env:ParallelEnv", kwargs=dict(kwargs)
     )

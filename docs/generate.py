@@ -20,7 +20,7 @@ from coopbench import catalogue
 from coopbench.analysis.battles import load_battles
 from coopbench.analysis.findings import MAKERS, row_types
 from coopbench.baselines.learner import LearnerEntry
-from coopbench.baselines.registry import learners, preset
+from coopbench.baselines.registry import learners, preset, presets
 from coopbench.describe import describe_environment, describe_protocol
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
@@ -78,20 +78,20 @@ def hyperparameters() -> str:
 
 
 def learner_table(entry: LearnerEntry) -> str:
-    """Hyperparameters of a learner, with its default and the presets of the protocols."""
-    presets = {name: preset(name, entry.name) for name in catalogue.protocols()}
-    presets = {name: values for name, values in presets.items() if values}
+    """Hyperparameters of a learner, with its default and the presets that have some for it."""
+    named = {name: preset(name, entry.name) for name in presets()}
+    named = {name: values for name, values in named.items() if values}
     rows = [
         (
             f"`{key}`",
             str(default),
-            *(str(values.get(key, default)) for values in presets.values()),
+            *(str(values.get(key, default)) for values in named.values()),
             text,
         )
         for key, (kind, default, allowed) in describe_parameters(entry.params).items()
         for text in [f"{allowed.text}; {allowed}" if has_range(kind, allowed) else allowed.text]
     ]
-    return rows_table(["Hyperparameter", "Default", *presets, "Meaning"], rows)
+    return rows_table(["Hyperparameter", "Default", *named, "Meaning"], rows)
 
 
 def has_range(kind: str, allowed: Allowed) -> bool:

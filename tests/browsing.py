@@ -5,7 +5,8 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import sync_playwright
+
+sync_playwright = pytest.importorskip("playwright.sync_api").sync_playwright
 
 
 def lacking(what, advice):

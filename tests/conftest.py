@@ -7,14 +7,12 @@ from typing import NamedTuple
 
 import pytest
 
-import coopbench_envs
 from coopbench.cli.main import main
 from coopbench_envs import registration, threads
 
 sys.path.insert(0, str(Path(__file__).parent))
-import toy_pennies
-import toy_squad
 import toy_team
+from kinds import IDS, KINDS
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So it is behind a shell's "&", and in all processes from there on; tests send that signal.
@@ -23,20 +21,6 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 pytest_plugins = ("results_folder", "tiers")
 
 GOLDEN = Path(__file__).parent / "golden"
-
-for spec in (toy_pennies.SPEC, toy_squad.SPEC, toy_squad.SPEC_FREELANCERS):
-    coopbench_envs.register(spec)
-IDS = coopbench_envs.ids()
-# One environment of each kind. What no environment can change, the shells around the engines, is
-# tested on these alone: boxes, roles, boxes lane by lane, deaths, drawn teams, plain choices.
-KINDS = (
-    "coopbench/TrustDilemma-v1",
-    "coopbench/PlatformEcosystem-v1",
-    "coopbench/Routing-v1",
-    "coopbench/Skirmish-v1",
-    "test/Squad-v0",
-    "test/Pennies-v0",
-)
 
 
 @pytest.fixture(params=IDS, ids=lambda env_id: env_id.split("/")[1])

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 import coopbench
+from coopbench.errors import ProtocolError
 from coopbench.files import gunzipped, gzipped, write_text
 from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.report.data import as_json
 from coopbench.results.manifest import write_manifest
+from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.verification import verify
 
 Change: TypeAlias = Callable[[dict[str, Any]], object]  # of a line of the results of a cell
@@ -60,9 +62,10 @@ def root(source: Path, tmp_path: Path) -> Path:
 
 def sign(root: Path) -> None:
     """Do what a forger does: make all digests fit the files that are there."""
-    protocol = json.loads((root / "protocol.json").read_bytes())
-    text = json.dumps(protocol, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    try:
+        digest = read_protocol(root / "protocol.json").digest
+    except ProtocolError:
+        digest = hashlib.sha256((root / "protocol.json").read_bytes()).hexdigest()
     for file in root.glob("*/**/meta.json"):
         try:
             meta = json.loads(file.read_bytes())

@@ -91,7 +91,6 @@ HEAVY = (
 LATE_IMPORTS = {
     ("coopbench/__main__.py", "coopbench"): "an interruption while loading has to be caught",
     ("coopbench/cli", "coopbench"): "a command imports what it runs; the help stays quick",
-    ("coopbench/statistics", "coopbench.statistics.kernels"): "imports numba",
     ("coopbench/doctor.py", "llvmlite"): "comes with numba, which is slow to import",
     ("coopbench_envs/__init__.py", "coopbench_envs"): "importing registers environments, no more",
     ("coopbench/__main__.py", "coopbench.cli"): "an interruption while it loads is no traceback",

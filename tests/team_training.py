@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
+import builders
 import numpy as np
 import pytest
 import toy_team
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.registry import make_learner
 from coopbench_envs import Engine, registration
 from coopbench_envs.engine import DISABLED
@@ -48,6 +50,38 @@ def trained(
     learner = make_learner(name, env, game, seed, **(quick | (changes or {})))
     learner.learn(steps)
     return learner
+
+
+class Stub:
+    """Learns nothing, and remembers what it was told."""
+
+    steps = 0
+
+    def __init__(
+        self, name: str, env_id: str, parameters: dict[str, Any], seed: int, **values: Any
+    ) -> None:
+        self.parameters, self.seed, self.values = parameters, seed, values
+        self.targets: list[int] = []
+
+    def learn(self, target: int) -> dict[str, float]:
+        self.targets.append(target)
+        self.steps = target
+        return {}
+
+    def policy(self) -> NetworkPolicy:
+        return builders.trained_to_invest(0.5, 50)
+
+
+def recorded(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Stub]:
+    """Let a script make learners that learn nothing; return those that it will have made."""
+    learners: list[Stub] = []
+
+    def make(*words: Any, **values: Any) -> Stub:
+        learners.append(Stub(*words, **values))
+        return learners[-1]
+
+    monkeypatch.setattr(script, "make_learner", make)
+    return learners
 
 
 def played(policy: Any, lanes: int = 16, env: str = TEAM, **game: Any) -> tuple[float, np.ndarray]:

@@ -1,5 +1,7 @@
 """Shared models without a seat number: trained with some agents, played with any number of them."""
 
+from typing import NamedTuple
+
 import builders
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ import toy_lift
 
 import coopbench
 from coopbench.baselines.game import Game
-from coopbench.baselines.learner import settings_of
+from coopbench.baselines.learner import SeatNumber, settings_of
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import learners, make_learner
@@ -100,6 +102,16 @@ def test_models_of_single_seats_need_no_number(name):
     words = f"has a model for every seat; allowed with '{name}_shared'"
     with pytest.raises(ValueError, match=words):
         make_learner(name, "coopbench/TrustDilemma-v1", {}, 0, seat_number=False)
+
+
+class Params(NamedTuple):
+    rate: float = 0.1
+    widths: tuple[int, ...] = (8, 4)
+    seat_number: SeatNumber = True
+
+
+def test_hyperparameters_are_recorded_as_json_returns_them():
+    assert settings_of(Params()) == {"rate": 0.1, "widths": [8, 4]}
 
 
 def test_the_default_is_not_recorded():

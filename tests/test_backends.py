@@ -446,3 +446,17 @@ def test_a_missing_ray_is_named(file, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r'pip install "\.\[ray\]"'):
         coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray")
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.slow("it starts Ray, where it is installed")
+def test_ray_itself_is_started_and_stopped(file, tmp_path, monkeypatch):
+    """A worker is killed meanwhile; its workers find this module, and no secret goes into home."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    ray = pytest.importorskip("ray")
+    policies = ["random", Killed(str(tmp_path), steps=20, times=1)]
+    with pytest.warns(RuntimeWarning, match=r"'two' died \(WorkerCrashedError\); it is done again"):
+        coopbench.evaluate(file, policies, tmp_path / "ray", "ray", workers=2)
+    assert not ray.is_initialized()
+    coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
+    assert _results(tmp_path / "ray") == _results(tmp_path / "serial") != {}

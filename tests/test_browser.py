@@ -9,12 +9,12 @@ import pytest
 from browsing import chromium
 from builders import make_task, make_training, small_protocol
 from PIL import Image
-from playwright.sync_api import expect
 
 import coopbench
 import coopbench_envs
 
 pytestmark = pytest.mark.slow("drives a browser")
+expect = pytest.importorskip("playwright.sync_api").expect
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 
 

@@ -10,9 +10,9 @@ from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
 from browsing import chromium, lacking
-from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow("builds the site and drives a browser")
+expect = pytest.importorskip("playwright.sync_api").expect
 ROOT = Path(__file__).resolve().parent.parent
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 _LINKS = "Array.from(document.querySelectorAll('a[href]'), a => a.href)"

@@ -378,6 +378,14 @@ def test_an_interruption_while_loading_leaves_no_traceback(module, tmp_path):
     assert done.stderr.strip() == "Interrupted."
 
 
+def test_interruptions_that_are_ignored_stay_so(tmp_path):
+    """As of a command that a shell has put behind "&"."""
+    ignoring = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{LOADING}"
+    words = [sys.executable, "-c", ignoring, "typer"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_doctor_examines_everything(command, monkeypatch):
     seen = command("doctor").out
     for what in ("coopbench", "numba", "processor", "GPU", "threads", "compiler", "cache"):
@@ -391,6 +399,16 @@ def test_doctor_examines_everything(command, monkeypatch):
     assert "NOT IN ORDER: OSError: no disk" in command("doctor", status=1).out
 
 
+def test_doctor_says_how_a_package_is_installed():
+    assert doctor._optional("no-such-package", "") == "not installed (pip install no-such-package)"
+    assert doctor._optional("no-such-package", "train") == 'not installed (pip install ".[train]")'
+
+
+def test_policies_that_need_training_are_listed_as_learners():
+    assert "random" in catalogue.policies()
+    assert not set(catalogue.policies()) & set(catalogue.learners())
+
+
 def test_warmup_compiles_every_part_once(monkeypatch, command):
     played = []
     parts = {"env": lambda: played.append("env"), "planner": lambda: played.append("planner")}
@@ -402,7 +420,10 @@ def test_warmup_compiles_every_part_once(monkeypatch, command):
 
 def test_what_warms_up_are_environments_planners_and_rules():
     names = list(catalogue.compilations())
-    assert set(catalogue.environments()) < set(names)
+    environments = set(catalogue.environments())
+    assert environments == set(names[: len(environments)])
+    sizes = [catalogue._source_length(name) for name in names[: len(environments)]]
+    assert sizes == sorted(sizes, reverse=True)
     planners = {name for name, text in catalogue.policies().items() if name in catalogue._PLANNERS}
     assert len(planners) == 5
     assert any(name.startswith("rule on") for name in names)

@@ -173,29 +173,6 @@ def test_the_last_checkpoint_is_chosen_where_the_protocol_says_so():
     assert "the last policy plays the tasks" in training_text(protocol)
 
 
-@pytest.mark.slow(TRAINING)
-def test_the_last_policy_is_evaluated_where_the_protocol_says_so(tmp_path):
-    """Selection episodes give learning curves, but choose nothing; verification agrees."""
-    pytest.importorskip("torch")
-    protocol = builders.small_protocol(
-        tmp_path,
-        tasks=[lift_task("three", 3)],
-        training=builders.make_training(
-            runs=1, episodes=3, steps=80, interval=20, evaluates="last"
-        ),
-        **SEEDS | {"train": [5], "selection": (200, 3)},
-        **SHOWN,
-    )
-    out = tmp_path / "out"
-    report = coopbench.train(protocol, "ippo", out, learning_rate=0.5, **SMALL)
-    (course,) = report.episodes.progress
-    assert list(course.steps) == [20, 40, 60, 80]
-    assert len(report.learning) > 0
-    assert store.read(out, protocol, Cell("three", "ippo", 5)).meta["chosen_step"] == 80
-    verification = coopbench.verify(out)
-    assert verification.holds, str(verification)
-
-
 def test_one_task_with_one_seed_makes_a_report(tmp_path):
     """All returns are equal, so that there is nothing to normalise by: a dash, and no error."""
     protocol = builders.protocol_of(

@@ -10,6 +10,8 @@ import pytest
 
 import coopbench
 import coopbench_envs
+from coopbench.baselines.policy import label
+from coopbench.baselines.predicting import Torch
 from coopbench.playing.entrants import Named
 
 ENV = "coopbench/TrustDilemma-v1"
@@ -60,6 +62,15 @@ def test_a_mapping_names_its_policies():
     assert np.array_equal(_returns(report, "idle"), _returns(listed, "nothing"))
     assert np.array_equal(_returns(report, "counts"), _returns(listed, "Counting"))
     assert not np.array_equal(_returns(report, "idle"), _returns(report, "counts"))
+
+
+def test_a_function_is_called_by_the_name_that_its_author_gave_it():
+    def invests(observations):
+        return np.ones((*observations.shape[:2], 1))
+
+    assert label(invests) == "invests"
+    invests.name = "all in"
+    assert label(invests) == "all in"
 
 
 @pytest.mark.parametrize("policy", ["random", Model()])
@@ -147,6 +158,8 @@ def test_a_torch_module_plays_on_its_device_without_gradients(tmp_path):
     report = coopbench.evaluate(ENV, {"net": net}, out=tmp_path / "r", **SHORT)
     assert set(net.calls) == {(False, False, "cpu")}
     assert net.training  # as it was
+    Torch(net.eval()).act(np.zeros((2, 2, features), np.float32), None)
+    assert not net.training
     weights = [part.detach().numpy() for part in net.parameters()]
 
     def by_hand(o):
@@ -196,6 +209,16 @@ def test_settings_go_with_what_they_set():
         coopbench.evaluate(ENV, "random", parameters={"horizn": 3})
     with pytest.raises(ValueError, match="Did you mean 'trust-dilemma'"):
         coopbench.evaluate("coopetition-standard", "random", tasks=["trust-dilema"])
+
+
+def test_progress_is_shown_on_the_error_stream(capsys):
+    coopbench.evaluate(ENV, "random", progress=True, **SHORT)
+    printed = capsys.readouterr()
+    assert "random" in printed.err
+    assert "done" in printed.err
+    assert printed.out == ""
+    coopbench.evaluate(ENV, "random", **SHORT)
+    assert capsys.readouterr().err == ""
 
 
 def test_notebooks_show_tables_and_escape_names():

@@ -14,6 +14,7 @@ import coopbench_envs
 from coopbench import errors
 from coopbench.cli import main as command_line
 from coopbench_envs import Engine
+from coopbench_envs.parameters import between, unknown
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -86,6 +87,18 @@ def test_value_out_of_range(value):
 def test_every_environment_checks_its_parameters(env_id):
     with pytest.raises(ValueError, match=r"'horizon'.*was 0; allowed: int( \| None)? in \[1, "):
         Engine(env_id, horizon=0)
+
+
+def test_the_ends_of_an_interval_are_allowed_and_no_more():
+    for above, allowed in ((False, [0.0, 0.5, 1.0]), (True, [0.5, 1.0])):
+        interval = between(0.0, 1.0, "share", above=above)
+        values = (-0.1, 0.0, 0.5, 1.0, 1.1, float("inf"), float("nan"))
+        assert [value for value in values if interval.admits(value)] == allowed
+
+
+def test_known_names_are_sorted():
+    text = "Unknown fruit 'x' in a bowl. Known: apple, lime, pear."
+    assert unknown("fruit", "x", ["pear", "apple", "lime"], "a bowl") == text
 
 
 def test_choices_are_listed():

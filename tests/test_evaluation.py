@@ -179,7 +179,7 @@ def test_a_damaged_protocol_is_named(protocol, tmp_path):
 def test_other_protocols_do_not_share_a_folder(protocol, tmp_path):
     coopbench.evaluate(protocol, ["random"], out=tmp_path / "r")
     other = protocol.model_copy(
-        update={"report": protocol.report.model_copy(update={"alpha": 0.1})}
+        update={"seeds": protocol.seeds.model_copy(update={"training": (500,)})}
     )
     with pytest.raises(OtherProtocolError, match="Choose another folder"):
         coopbench.evaluate(other, ["random"], out=tmp_path / "r")

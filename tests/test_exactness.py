@@ -35,9 +35,14 @@ def _doubled(x):
     return 2**x
 
 
+def _cubed(x):
+    return math.hypot(x**3, x**2)
+
+
 def test_the_functions_of_a_library_are_noticed():
     assert library_calls(_outer) == {"math.exp", "**"}
     assert library_calls(_doubled) == {"**"}
+    assert library_calls(_cubed) == {"math.hypot", "**"}
 
 
 @kernel

@@ -342,7 +342,7 @@ def test_normalising_needs_a_range_and_is_done_once(tmp_path):
     with pytest.raises(ValueError, match="Unknown metric 'retrn' in the absolute metrics of Hills"):
         results.scores("retrn")
     raw["Hills"]["up"]["QMIX"]["seed_1"]["step_2"]["step_count"] = 21
-    with pytest.raises(ValueError, match=r"Hills / up / QMIX / seed_1 .* other steps.*align"):
+    with pytest.raises(ValueError, match=r"Hills / up / QMIX / seed_1 .* other steps.*interp"):
         read_marl_eval(_written(tmp_path, raw))["Hills"].curves()
     for run in (run for runs in raw["Hills"]["up"].values() for run in runs.values()):
         for part in run.values():
@@ -373,6 +373,7 @@ def test_episodes_come_back_from_csv_byte_for_byte(learned, tmp_path):
         (",11,", ",1_1,", "line 2, column 'run' was '1_1'; allowed: a whole number"),
         (",7,", f",{10**400},", "line 2, column 'length' was '1000"),
         ("0.1,", "inf,", "column 'gap' was 'inf'; allowed: a finite number"),
+        ("0.1,", "0.1_0,", "column 'gap' was '0.1_0'; allowed: a finite number"),
         ("IPPO", '"IPPO', "cannot be read as CSV"),
     ],
 )
@@ -412,6 +413,7 @@ def test_frames_of_a_report(learned, monkeypatch):
     np.testing.assert_array_equal(frame["return"], [row["return"] for row in rows])
     assert (frame["seed"].to_numpy() == [row["seed"] for row in rows]).all()
     assert frame["run"].isna().sum() == 6
+    assert "p_holm" in learned.to_frame("comparisons")
     assert len(_report().to_frame()) == 0
     with pytest.raises(ValueError, match=r"Unknown table 'estimate' in a report.*'estimates'"):
         learned.to_frame("estimate")

@@ -1,11 +1,16 @@
 """Fingerprints: the same for an episode however it is played, another for whatever differs."""
 
+import hashlib
+
 import numpy as np
 import pytest
+from builders import make_block
 
 import coopbench
 from coopbench.episodes import fingerprints
 from coopbench.episodes.fingerprints import Fingerprints, extremes
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Cell, Progress
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc
 from coopbench_envs.engine import DISABLED, Engine
@@ -57,6 +62,33 @@ def test_a_difference_is_found_in_its_step_and_episode(env):
     differ = [a != b for a, b in zip(right.episodes, wrong.episodes, strict=True)]
     assert differ == [False, True, False]
     assert np.flatnonzero(right.steps[: len(wrong.steps)] != wrong.steps)[0] == 4
+
+
+def test_a_fingerprint_is_of_actions_rewards_metrics_and_terminations():
+    """Not of an end by time alone, which the number of steps tells."""
+    engine, content = Engine("TrustDilemma-v0", 1, horizon=3), b""
+    engine.reset(np.array([5]))
+    prints, control = Fingerprints(engine), engine.control
+    while not control.done.all():
+        engine.step(np.full(engine.actions.shape, 40.0), DISABLED)
+        prints.note()
+        parts = (engine.actions.ravel(), control.rewards[0], control.measures[0], control.ended)
+        content += np.concatenate(parts, dtype="<f8").tobytes()
+    assert control.truncated.all()
+    expected = hashlib.sha256(content).hexdigest()
+    assert prints.trace((0,), engine.state.time).episodes == (expected,)
+
+
+def test_of_equal_checkpoints_the_earliest_is_the_best():
+    scores = {"return": np.array([[1.0, 3.0], [2.0, 4.0], [4.0, 2.0], [0.0, 0.0]])}
+    progress = Progress(Cell("task", "mine", 5), np.arange(4), scores)
+    assert progress.best("return") == 1
+
+
+def test_the_own_return_is_that_of_the_policys_seats():
+    seats = np.array([[True, False], [False, True], [True, True]])
+    block = make_block(Cell("task", "mine"), [[1.0, 8.0], [2.0, 4.0], [3.0, 6.0]], seats=seats)
+    assert values(block, "own_return").tolist() == [1.0, 4.0, 4.5]
 
 
 def test_the_best_and_the_worst_episode_are_recorded(monkeypatch):

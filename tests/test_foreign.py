@@ -18,7 +18,7 @@ from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED, RERUN, 
 from coopbench_envs.engine import Engine
 from coopbench_envs.foreign.engine import ForeignEngine, reset_seed
 from coopbench_envs.foreign.environment import foreign_spec
-from coopbench_envs.foreign_names import is_foreign, parse_foreign, permit
+from coopbench_envs.foreign_names import Keywords, is_foreign, parse_foreign, permit
 
 LAMPS, MIXED = "pettingzoo:toy_foreign", "pettingzoo:toy_foreign:Mixed"
 MASKED, CARTPOLE = "gymnasium:toy_foreign:Masked", "gymnasium:CartPole-v1"
@@ -98,7 +98,11 @@ def test_names_say_what_is_made(name, parts):
 
 
 @pytest.mark.parametrize(
-    "name", ["gymnasium:", "gymnasium:game.py", "pettingzoo:a b", "python:a:b c", "other:x"]
+    "name",
+    [
+        *("gymnasium:", "gymnasium:game.py", "pettingzoo:a b", "python:a:b c", "other:x"),
+        f"python:{300 * 'x'}",
+    ],
 )
 def test_names_of_other_forms_are_errors(name):
     with pytest.raises(ValueError, match="Allowed: gymnasium:ID"):
@@ -127,8 +131,9 @@ def test_what_cannot_be_made_is_said_before_anything_is_played(name, message):
 def test_arguments_and_objects_that_make_nothing_are_named():
     with pytest.raises(ValueError, match=r"cannot be made with .*'max_step': 3"):
         coopbench.evaluate(LAMPS, "random", episodes=1, parameters={"max_step": 3})
-    with pytest.raises(ValueError, match="cannot be written as JSON"):
-        coopbench.evaluate(LAMPS, "random", episodes=1, parameters={"pay": object()})
+    for value in (object(), float("nan")):
+        with pytest.raises(ValueError, match="cannot be written as JSON"):
+            Keywords("a game", {"pay": value})
     with pytest.raises(ValueError, match=r"An object of TimeLimit.*: pass a function that makes"):
         coopbench.evaluate(gym.make("CartPole-v1"), "random", episodes=1)
 

@@ -19,7 +19,7 @@ from coopbench_envs.engine import Engine
 @pytest.mark.parametrize(
     "chosen",
     [
-        "not same_bits",
+        "not same_bits or TrustDilemma-v1",
         pytest.param("same_bits", marks=pytest.mark.slow("plays every environment as Python")),
     ],
 )

@@ -32,9 +32,9 @@ from coopbench.episodes.names import check_name, imitations
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.exchange.episodes_csv import progress_csv
-from coopbench.files import gunzipped, gzipped, read_bounded
+from coopbench.files import gunzipped, gzipped, read_bounded, write_bytes, write_file
 from coopbench.playing.models import Models
-from coopbench.playing.plan import plan
+from coopbench.playing.plan import game_of, plan
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.schema import Protocol
@@ -42,7 +42,7 @@ from coopbench.report.data import as_csv, columns_as_csv
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.store import Stored
-from coopbench.workflows.consistency import size_findings
+from coopbench.workflows.consistency import episode_findings, size_findings
 from coopbench.workflows.likeness import likenesses
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import of_weights, pack, proportional, unpack
@@ -384,6 +384,33 @@ def test_steps_are_accounted_for_by_bytes(source, longest, count, size, fits):
     )
 
 
+@pytest.mark.parametrize(
+    ("count", "changes", "finding"),
+    [
+        (6, {}, None),
+        (5, {}, "5 episodes; the protocol has 6"),
+        (7, {}, "7 episodes; the protocol has 6"),
+        (6, {"agents": ("a", "b")}, "the agents are"),
+        (6, {"seeds": np.arange(1, 7, dtype=np.uint64)}, "seeds["),
+        (6, {"seats": np.eye(6, 2, dtype=bool)}, "seats["),
+        (6, {"lengths": np.full(6, 7)}, "episode 0 has 7 steps and was not terminated"),
+        (6, {"lengths": np.full(6, 5)}, "episode 0 has 5 steps and was not terminated"),
+        (6, {"lengths": np.zeros(6, int)}, "episode 0 has 0 steps and was terminated"),
+        (6, {"lengths": np.full(6, 7)}, "episode 0 has 7 steps and was terminated"),
+        (6, {"lengths": np.ones(6, int)}, None),
+    ],
+)
+def test_episodes_are_those_of_the_protocol(source, count, changes, finding):
+    """Before they are played again, which would find it out, too."""
+    protocol = coopbench.load_report(source).protocol
+    ended = np.full(count, finding is None or "was terminated" in finding)
+    fields = {"agents": game_of(protocol.task[0]).agents, "lengths": np.full(count, 6)}
+    fields |= {"terminated": ended} | changes
+    block = builders.make_block(Cell("dilemma", "mine"), np.zeros((count, 2)), **fields)
+    first = next(episode_findings(protocol, protocol.task[0], block)).text
+    assert first.startswith(finding or "the metrics are []")  # is what is checked next
+
+
 def _count(engines, engine):
     engines[engine] = engines.get(engine, 0) + 1
 
@@ -437,6 +464,14 @@ def test_a_small_file_is_no_wide_network():
     np.savez_compressed(buffer, **unpack(content), more=np.zeros(1 << 17))
     with pytest.raises(ValueError, match="unpacks to more than"):
         read_policy(buffer.getvalue())
+
+
+def test_files_hold_few_arrays():
+    """Counted before they are listed, which takes memory for each."""
+    with pytest.raises(ValueError, match="it has more than 10,000 arrays"):
+        unpack(b"PK\x01\x02" * 10_001)
+    with pytest.raises(ValueError, match="zip file"):
+        unpack(b"PK\x01\x02" * 10_000)
 
 
 @pytest.mark.parametrize("content", [b"a = " + b"[" * 100_000, b"\xff\xfe\x00"])
@@ -536,7 +571,18 @@ def test_a_state_too_large_for_observations_is_refused(value):
 # --- disks ----------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_keeps_what_is_finished(source, tmp_path):
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system", "another")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(OSError, match="Read-only") as error:
+        write_bytes(tmp_path / "a.json", b"{}")
+    assert error.value.filename == str(tmp_path / "a.json")
+
+
+def test_a_full_disk_keeps_what_is_finished(tmp_path):
     """The limit of a file's size stands for the end of a disk; there is no space after it."""
     large = builders.make_task("large", horizon=400, high=1000)
     tasks = [builders.make_task(high=1000), large]
@@ -560,6 +606,25 @@ def test_a_full_disk_keeps_what_is_finished(source, tmp_path):
     assert not list((tmp_path / "out").rglob("*.tmp"))
     coopbench.evaluate(file, ["random"], tmp_path / "out")
     assert verify(tmp_path / "out").identical
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path):
+    def fill(file):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left") as error:
+        write_file(tmp_path / "some.json", fill)
+    assert error.value.filename == str(tmp_path / "some.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_packed_files_are_whole_and_nothing_follows_them():
+    content = gzipped(b"a line\n")
+    assert gunzipped(content) == b"a line\n"
+    for damaged in (content[:-1], content + b"x", content + content):
+        with pytest.raises(ValueError, match="it is cut off, or something follows its end"):
+            gunzipped(damaged)
 
 
 def doubled(number):

@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 import pettingzoo
 import pytest
-from conftest import IDS, KINDS
 from gymnasium.utils.env_checker import check_env
+from kinds import IDS, KINDS
 from pettingzoo.test import (
     api_test,
     parallel_api_test,
@@ -67,7 +67,6 @@ def test_pettingzoo_aec(env_id):
 def test_renders_in_gymnasium(kind_id):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a mode that is not declared only warns
-        warnings.filterwarnings("ignore", message=".*is out of date")
         picture = gymnasium.make(kind_id, render_mode="rgb_array")
     picture.reset(seed=1)
     image = picture.render()
@@ -77,6 +76,34 @@ def test_renders_in_gymnasium(kind_id):
     text = gymnasium.make(kind_id, render_mode="ansi")
     text.reset(seed=1)
     assert text.render().strip()
+
+
+@pytest.mark.parametrize("version", ["v0", "v1"])
+@pytest.mark.parametrize("prefix", ["", "coopbench_envs:"])
+def test_no_version_of_ours_is_called_out_of_date(prefix, version):
+    """Whatever filters of warnings a user has."""
+    env_id = f"coopbench/TrustDilemma-{version}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = gymnasium.make(prefix + env_id), gymnasium.make_vec(prefix + env_id, num_envs=2)
+    assert [env.unwrapped.engine.spec.id for env in made] == [env_id, env_id]
+
+
+def test_evaluations_of_version_0_do_not_call_it_out_of_date(command):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*out of date")
+        shown = command("evaluate", "--env", "TrustDilemma-v0", "-p", "random", "--episodes", "2")
+    assert "out of date" not in shown.out + shown.err
+
+
+def test_versions_of_other_packages_are_still_compared():
+    with pytest.warns(DeprecationWarning, match="CartPole-v0 is out of date"):
+        gymnasium.make("CartPole-v0")
+
+
+def test_a_name_without_a_version_is_no_game():
+    with pytest.raises(gymnasium.error.NameNotFound, match=r"Did you mean: `TrustDilemma-v\d`"):
+        gymnasium.make("coopbench/TrustDilemma")
 
 
 def test_make_vec_is_native_and_spec_round_trips(kind_id):

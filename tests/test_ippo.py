@@ -5,7 +5,7 @@ import pytest
 import toy_echo
 import toy_meeting
 import toy_team
-from team_training import PENNIES, TEAM, known, played, same, trained
+from team_training import PENNIES, TEAM, known, played, recorded, same, trained
 
 from coopbench.baselines import train_ippo
 from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
@@ -13,7 +13,7 @@ from coopbench.baselines.learners.ippo import IPPO, Params
 from coopbench.baselines.learners.row_learner import RewardScale
 from coopbench.baselines.learners.torch_tools import layer_sizes
 from coopbench.baselines.networks.kinds import read_policy
-from coopbench.baselines.registry import make_learner
+from coopbench.baselines.registry import make_learner, preset
 from coopbench.errors import Diverged
 
 ECHO, MEETING = toy_echo.SPEC.id, toy_meeting.SPEC.id
@@ -142,47 +142,40 @@ def test_a_minibatch_holds_rows_of_the_living_with_gains_in_units_of_its_own(tor
 # -- dead agents and masks -----------------------------------------------------------------------
 
 
-def _disturbed(learner, living):
-    """Put garbage into the observations and rewards of the dead, or of the living; count them."""
-    rows, numbers, count = learner._rows, np.random.default_rng(0), [0]
+def _disturbed(learner):
+    """Put garbage into the observations and rewards of the dead."""
+    rows, numbers = learner._rows, np.random.default_rng(0)
     step, observe = rows.step, rows.observe
-    seats = rows.groups
 
     def garbled_step(actions):
         transitions = []
         for moved in step(actions):
-            chosen = moved.valid if living else ~moved.valid
-            count[0] += int(chosen.sum())
-            rewards, following = moved.rewards.copy(), moved.following.copy()
-            rewards[chosen] = numbers.normal(0.0, 100.0, chosen.sum())
-            following[chosen] = 100.0
+            dead, rewards, following = ~moved.valid, moved.rewards.copy(), moved.following.copy()
+            rewards[dead] = numbers.normal(0.0, 100.0, dead.sum())
+            following[dead] = 100.0
             transitions.append(moved._replace(rewards=rewards, following=following))
         return transitions
 
     def garbled_observe():
-        garbled = []
-        for inputs, group in zip(observe(), seats, strict=True):
-            alive = rows.engine.control.alive[:, group].ravel()
-            inputs[alive if living else ~alive] = 50.0
-            garbled.append(inputs)
-        return garbled
+        seen = observe()
+        for inputs, group in zip(seen, rows.groups, strict=True):
+            inputs[~rows.engine.control.alive[:, group].ravel()] = 50.0
+        return seen
 
     rows.step, rows.observe = garbled_step, garbled_observe
-    return count
 
 
 def test_nothing_is_learned_from_the_dead():
-    settings = SMALL | {"scale_rewards": True}
-    states = {}
-    for case in ("plain", "dead", "living"):
-        learner = make_learner("ippo_shared", PENNIES, {}, 4, **settings)
-        count = [1] if case == "plain" else _disturbed(learner, case == "living")
+    states = []
+    for disturbed in (False, True):
+        learner = make_learner("ippo_shared", PENNIES, {}, 4, **SMALL | {"scale_rewards": True})
+        if disturbed:
+            _disturbed(learner)
         learner.learn(2 * 128)
+        assert not learner._rollouts[0].valid.all()
         saved = learner.save()
-        states[case] = {k: v for k, v in saved.items() if k.startswith(("model", "optimiser"))}
-        assert count[0] > 0
-    assert same(states["plain"], states["dead"])
-    assert not same(states["plain"], states["living"])
+        states.append({k: v for k, v in saved.items() if k.startswith(("model", "optimiser"))})
+    assert same(*states)
 
 
 def test_rows_of_the_fallen_have_one_choice_that_is_certain():
@@ -329,6 +322,17 @@ def test_the_learning_rate_falls_and_a_large_divergence_ends_an_update():
     bound = make_learner("ippo", ECHO, {}, 0, target_kl=0.01, **wild).learn(512)
     assert free["approx_kl"] > 0.1
     assert bound["approx_kl"] < free["approx_kl"]
+
+
+def test_the_script_learns_in_intervals_as_it_is_told(tmp_path, monkeypatch):
+    learners = recorded(train_ippo, monkeypatch)
+    words = ["--steps", "50", "--interval", "20", "--seed", "3", "--learning-rate", "0.5"]
+    train_ippo.main([*words, "--out", str(tmp_path / "policy.npz")])
+    (learner,) = learners
+    published = preset("coopetition-published", "ippo")
+    assert (learner.targets, learner.seed) == ([20, 40, 50], 3)
+    assert learner.values == published | {"learning_rate": 0.5} != published
+    assert read_policy((tmp_path / "policy.npz").read_bytes()).facts["seed"] == 50
 
 
 @pytest.mark.slow("thousands of steps")

@@ -33,10 +33,15 @@ def _remembered(learner):
 # -- what is remembered --------------------------------------------------------------------------
 
 
-def test_the_end_of_time_has_a_future_and_the_end_of_an_agent_has_none():
-    """Carrier 0 lives two steps, carrier 1 four, and time is over after three."""
+@pytest.mark.parametrize("time_limit", ["bootstrap", "terminal"])
+def test_the_end_of_time_has_a_future_and_the_end_of_an_agent_has_none(time_limit):
+    """Carrier 0 lives two steps, carrier 1 four, and time is over after three.
+
+    A row that is terminated has no value after it. With "terminal" time is an end like others.
+    """
     game = {"lives": 2, "horizon": 3}
-    learner = make_learner("isac", LIFT, game, 0, scale_observations=False, **SMALL)
+    settings = SMALL | {"scale_observations": False, "time_limit": time_limit}
+    learner = make_learner("isac", LIFT, game, 0, **settings)
     learner.learn(4 * 6)  # two episodes in each lane
     first, second = _remembered(learner)
     for (seen, done, following, terminated, rewards), lived in ((first, 2), (second, 3)):
@@ -47,7 +52,8 @@ def test_the_end_of_time_has_a_future_and_the_end_of_an_agent_has_none():
         np.testing.assert_array_equal(following[alive, 0], times[alive] + 1)
         shares = (done[:, 0] + 1) / 2
         np.testing.assert_allclose(following[alive, 1], shares[alive], rtol=1e-6)
-        np.testing.assert_array_equal(terminated[:, 0], (lived == 2) & (times == 1))
+        ended = times == lived - 1 if time_limit == "terminal" or lived == 2 else False
+        np.testing.assert_array_equal(terminated[:, 0], ended)
         assert len(rewards) == len(times)
     # While both live, what one gets from the other follows from the actions of both.
     both = second[0][:, 0] < 2

@@ -12,6 +12,7 @@ import coopbench
 from coopbench.files import gunzipped, gzipped
 from coopbench.playing.models import Failed, Models
 from coopbench.protocol.loading import ad_hoc
+from coopbench.report.leaderboard import tables
 from coopbench.results.manifest import NAME
 
 
@@ -61,6 +62,19 @@ def test_the_numbers_are_those_of_one_evaluation_of_all(results):
     assert (rows["random"].acts_on, rows["trained"].acts_on) == ("none", "")
     assert rows["trained"].verified == "all episodes, from stored actions"
     assert any("run 52 of trained" in note for note in board.notes)
+
+
+def test_every_column_shows_its_number(results):
+    _, place = results
+    board = coopbench.leaderboard([place / "one"])
+    row = dataclasses.replace(board.rows[0], mean=0.5, low=0.3, high=0.6, trimmed_mean=0.4)
+    (table,) = tables(dataclasses.replace(board, rows=(row,)))
+    (group,) = table.groups
+    columns = [column.name for column in table.columns]
+    shown = dict(zip(columns, group.rows[0], strict=True))
+    assert (shown["Mean"].value, shown["Trimmed mean"].value) == (0.5, 0.4)
+    texts = [shown[name].text for name in ("Mean", "95 % interval", "Trimmed mean")]
+    assert [text.replace(" ", "") for text in texts] == ["0.50", "0.30to0.60", "0.40"]
 
 
 def test_pages(results, tmp_path):

@@ -56,7 +56,8 @@ def by_family(*cases):
 
 ALL = [(name, game) for name in learners() for game in games(name)]
 EACH = by_family(*((name,) for name in learners()))
-LARGE_STATE = {"layers": "16", "scale_rewards": True, "history": 2, "buffer_size": 300, "replay": 6}
+LARGE_STATE = {"layers": "16", "scale_rewards": True, "history": 2, "buffer_size": 300}
+LARGE_STATE |= {"replay": 6, "target_every": 5, "anneal": 240}
 
 
 def settings_of(name, **change):

@@ -136,15 +136,15 @@ def test_rows_of_the_dead_teach_critics_alone():
 
 
 def test_choices_are_one_hot_and_have_the_gradient_of_a_softmax(torch):
-    learner = make_learner("maddpg", TEAM, {}, 0, **SMALL)
+    learner = make_learner("maddpg", TEAM, {}, 0, **SMALL, temperature=0.5)
     model = learner._models[0]
     outputs = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
     legal = torch.tensor([[True, True, False]])
     actions = model.actions(outputs, legal, noise=False)
     np.testing.assert_allclose(actions.detach(), [[0.0, 1.0, 0.0]], atol=1e-6)
     (gradient,) = torch.autograd.grad(actions[0, 1], outputs)
-    share = 1.0 / (1.0 + np.exp(-1.0))
-    slope = share * (1.0 - share)
+    share, softer = (1.0 / (1.0 + np.exp(-1.0 / heat)) for heat in (1.0, 0.5))
+    slope = softer * (1.0 - softer) / 0.5
     np.testing.assert_allclose(gradient, [[-slope, slope, 0.0]], rtol=1e-5)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

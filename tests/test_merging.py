@@ -39,6 +39,14 @@ def clipped(x, low=-3, high=4):
 
 
 @kernel
+def halved(x, high):
+    """Assign to a parameter where numba keeps one variable for it."""
+    while x > high:
+        x = x // 2
+    return x
+
+
+@kernel
 def swapped(y, x):
     """Call with the names of the parameters the other way round."""
     return raised(x, y) - 3 * clipped(high=x, x=y)
@@ -140,6 +148,14 @@ def test_a_kernel_may_define_functions():
         return moved(x, 3) + moved(x, x)
 
     assert play(10) == 46
+
+
+def test_what_a_kernel_assigns_to_its_parameter_stays_in_it():
+    @numba.njit(pipeline_class=Merging)
+    def play(x):
+        return halved(x, 3), x
+
+    assert play(20) == (2, 20)
 
 
 def test_a_kernel_called_with_too_much_is_named():

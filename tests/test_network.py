@@ -1,6 +1,7 @@
 """Networks as policies: what comes out, that it is the same everywhere, and what files may hold."""
 
 import dataclasses
+import hashlib
 import itertools
 import json
 
@@ -154,7 +155,7 @@ def test_actions_cover_the_range_of_each_seat():
 def test_choices_are_legal_whatever_the_network_prefers():
     engine = Engine(PENNIES, 64)
     perceptron = network(agents=3, features=3, hidden=(), outputs=3, head="argmax", spread=0.0)
-    perceptron.biases[0][:] = [0.0, 1.0, 2.0]  # flip, else give, else wait
+    perceptron.biases[0][:] = [-3.0, -2.0, -1.0]  # flip, else give, else wait
     player = Player(policy(perceptron, PENNIES), Game.of(engine))
     match, chosen = Match(engine, [player]), set()
     match.begin(np.arange(64, dtype=np.uint64))
@@ -281,7 +282,8 @@ def test_numbers_of_an_action_enter_as_they_left_the_network():
     actions, after = acting.act(seen, memory, None)
     outputs, _ = net.step(seen, memory.last, memory.hidden)
     assert np.array_equal(after.last, outputs)
-    np.testing.assert_allclose(actions, game.low + (outputs + 1) / 2 * (game.high - game.low))
+    share = (outputs.astype(np.float64) + 1) / 2
+    np.testing.assert_array_equal(actions, game.low + share * (game.high - game.low))
     with pytest.raises(ValueError, match="environment 'test/Pennies-v0' instead of"):
         policy(net, PENNIES).check(game)
 
@@ -315,6 +317,16 @@ def test_files_hold_the_policy_bit_for_bit(net, form):
     header = json.loads(unpack(content)["header"].tobytes())
     assert header.items() >= form.items()
     assert ("kind" in header) == (form["format"] == 2)  # the first files named none
+
+
+def test_frozen_policies_are_named_by_enough_of_their_digest(tmp_path):
+    content = policy().pack()
+    (tmp_path / "policy.npz").write_bytes(content)
+    game, digest = Game.at(TRUST), hashlib.sha256(content).hexdigest()
+    assert make_policy(f"frozen:{digest[:12]},{tmp_path}", game).pack() == content
+    for wrong in (digest[:11], 12 * "0", digest[:12] + "x"):
+        with pytest.raises(ValueError, match=r"Allowed: the first 12 or more digits of it"):
+            make_policy(f"frozen:{wrong},{tmp_path}", game)
 
 
 def broken(before=None, /, **changes):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import coopbench
-from coopbench.baselines.own_code import is_code, load_code
+from coopbench.baselines.own_code import LARGEST_SOURCE, is_code, load_code, stored_code
 from coopbench.baselines.registry import from_code
 from coopbench.cli.main import app
 from coopbench.errors import DamagedResultError
@@ -99,12 +99,23 @@ def test_a_module_is_imported(file, monkeypatch):
         ("pol.py:Needy", "class that cannot be made without arguments"),
         ("none.py:quarter", "there is no file"),
         ("bad.py:quarter", "bad.py cannot be executed: ZeroDivisionError"),
+        ("long.py:quarter", "long.py has more than 1,048,576 bytes"),
     ],
 )
 def test_what_cannot_be_a_policy_is_refused(file, name, message):
     file.with_name("bad.py").write_text("1 / 0")
+    file.with_name("long.py").write_text(SOURCE + "#" * LARGEST_SOURCE)
     with pytest.raises(ValueError, match=message):
         from_code(str(file.with_name(name)))
+
+
+def test_a_stored_module_is_imported_only_with_the_same_source(file, monkeypatch):
+    monkeypatch.syspath_prepend(str(file.parent))
+    with pytest.raises(ValueError, match="the module 'pol' that is installed here has another"):
+        stored_code("pol", "quarter", SOURCE.encode() + b"\n")
+    assert executions(file.parent) == 0
+    assert stored_code("pol", "quarter", SOURCE.encode()).name == "pol:quarter"
+    sys.modules.pop("pol")
 
 
 def test_an_unknown_policy_is_refused_with_the_nearest_name():

@@ -150,6 +150,11 @@ def test_a_protocol_names_a_file(file, tmp_path):
     assert settings_and_facts({}, job.facts)["(code)"] == code
 
 
+def test_ids_are_sorted():
+    ids = coopbench_envs.ids()
+    assert list(ids) == sorted(ids)
+
+
 @pytest.mark.usefixtures("restored")
 def test_entry_points_with_a_wrong_name_or_value(monkeypatch):
     def points(name, value):

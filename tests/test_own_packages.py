@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -182,6 +183,16 @@ def test_what_cannot_be_a_statistic_is_named(name, statistic, message, monkeypat
     monkeypatch.setattr(aggregates, "entry_points", lambda group: points)
     with pytest.warns(UserWarning, match=message):
         assert aggregates._installed.__wrapped__() == {}
+
+
+def test_learners_of_this_package_are_not_replaced(monkeypatch):
+    shipped = registry.learners()["ippo"]
+    others = [replace(shipped, name=name, cores=99) for name in ("ippo", "mine")]
+    points = [Point(entry.name, "mine:IT", lambda entry=entry: entry) for entry in others]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    table = registry._learners.__wrapped__()
+    assert table["ippo"] == shipped
+    assert table["mine"].cores == 99
 
 
 @pytest.mark.slow("starts pytest, which imports everything once more")

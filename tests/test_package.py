@@ -9,7 +9,28 @@ import tarfile
 import pytest
 from folders import ROOT
 
+import coopbench
+import coopbench_envs
+
 SETUP = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")
+
+
+def test_a_star_imports_what_environments_are_made_and_registered_with():
+    names = {}
+    exec("from coopbench_envs import *", names)
+    del names["__builtins__"]
+    assert set(names) == {"Engine", "ids", "register", "register_file", "spec"}
+
+
+def test_public_names_are_completed():
+    assert set(coopbench.__all__) <= set(dir(coopbench))
+
+
+@pytest.mark.parametrize("package", [coopbench, coopbench_envs])
+def test_public_names_exist_and_misspelt_ones_are_errors(package):
+    assert all(getattr(package, name) is not None for name in package.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'evalaute'"):
+        package.evalaute  # noqa: B018
 
 
 @pytest.mark.parametrize("address", ["", "https://example.org/coopbench"])

@@ -2,7 +2,6 @@
 
 import base64
 import dataclasses
-import hashlib
 import html
 import json
 import re
@@ -16,6 +15,8 @@ from builders import Invests, make_task, make_training, small_protocol
 import coopbench
 from coopbench import provenance
 from coopbench.playing.plan import plan
+from coopbench.protocol.loading import ad_hoc
+from coopbench.protocol.schema import Protocol
 from coopbench.report.card import cards
 from coopbench.report.checklist import checklist
 from coopbench.report.data import as_json
@@ -258,8 +259,13 @@ def test_the_page_shows_them_and_what_is_missing(report, page):
 
 def test_the_digest_follows_from_the_protocol_on_the_page(report, page):
     shown = html.unescape(re.search(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)[1])
-    content = json.dumps(json.loads(shown), sort_keys=True, separators=(",", ":"))
-    assert hashlib.sha256(content.encode()).hexdigest() == report.protocol.digest
+    assert Protocol.model_validate_json(shown, strict=False).digest == report.protocol.digest
+
+
+def test_links_of_the_page_lead_somewhere(page):
+    links = re.findall(r'href="#([^"]+)"', page)
+    assert len(links) >= 8
+    assert set(links) <= set(re.findall(r' id="([^"]+)"', page))
 
 
 def players(page):
@@ -282,6 +288,16 @@ def test_the_best_policy_shows_its_best_and_its_worst_episode(report, page):
         steps = np.frombuffer(base64.b64decode(data["series"]["return"]), "<f4")
         assert steps[-1] == pytest.approx(scores[k], rel=1e-6)
     assert players(page) == [replay.page for replay in shown]
+
+
+def test_an_ad_hoc_report_shows_the_best_mean():
+    protocol = ad_hoc("TrustDilemma-v1", 3, horizon=6)
+    report = coopbench.evaluate(protocol, ["random", Invests(0.7, NASTY)])
+    best = max(report.estimates, key=lambda row: (row.metric == "return", row.mean)).policy
+    text = as_html(report, ())
+    assert all(best in replay.title for replay in replays(report))
+    assert [html.escape(NASTY) in text, NASTY in text] == [True, False]
+    assert len(players(text)) == len(replays(report)) >= 1
 
 
 def test_what_cannot_be_shown_is_told(fixed):

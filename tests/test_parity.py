@@ -323,7 +323,7 @@ def played_as_python(tmp_path_factory):
     script = (
         "import sys, warnings; warnings.simplefilter('ignore'); sys.path.insert(0, sys.argv[1]);"
         "import coopbench_envs, numba, numpy as np; assert numba.config.DISABLE_JIT;"
-        "from conftest import IDS; from test_parity import _short_play;"
+        "from kinds import IDS; from test_parity import _short_play;"
         "[np.savez(f'{sys.argv[2]}/{k}.npz', **_short_play(name)) for k, name in enumerate(IDS)]"
     )
     subprocess.run(

@@ -16,8 +16,9 @@ from gymnasium.spaces import Box
 
 from coopbench_envs import Engine
 from coopbench_envs.layouts import consecutive
-from coopbench_envs.pictures import picture, text
-from coopbench_envs.registration import register
+from coopbench_envs.pictures import check_picture_options, picture, text
+from coopbench_envs.registration import register, spec
+from coopbench_envs.rendering import BLUE, Canvas, mix_colours
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -50,6 +51,33 @@ def test_many_agents_fit_into_a_picture(agents):
     assert image.shape[1] < 1300
     page = engine.spec.text(engine.constants, engine.lane_state(), engine.agents)
     assert all(name in page for name in engine.agents)
+
+
+def test_every_lane_has_its_picture():
+    engine = Engine("TrustDilemma-v1", 2)
+    engine.reset(np.array([3, 3]))
+    assert (picture(engine, 0) == picture(engine, 1)).all()
+    engine.step(np.array([[[0.0], [0.0]], [[1.0], [1.0]]]))
+    assert (picture(engine, 0) != picture(engine, 1)).any()
+
+
+def test_shapes_are_filled_where_they_are():
+    canvas = Canvas(9, 7)
+    canvas.rectangle(2, 1, 5, 3, BLUE)
+    filled = (canvas.pixels() == BLUE).all(axis=2)
+    assert filled[1:4, 2:7].all()
+    assert filled.sum() == 15
+
+
+def test_colours_lie_between_the_two_ends():
+    shades = [mix_colours((0, 10, 20), (100, 10, 0), s) for s in (-1.0, 0.0, 0.5, 1.0, 2.0)]
+    assert [shade[0] for shade in shades] == [0, 0, 50, 100, 100]
+    assert [shade[2] for shade in shades] == [20, 20, 10, 0, 0]
+
+
+def test_options_that_pictures_do_not_have_are_refused():
+    with pytest.raises(ValueError, match=r"no option 'sigth'; allowed: sight\. Leave it out"):
+        check_picture_options(spec("coopbench/Skirmish-v1"), ["sight", "sigth"])
 
 
 BARE = replace(toy_lift.SPEC, id="test/LiftBare-v0", picture=None, text=None)

@@ -127,7 +127,7 @@ def test_deviations_are_named(findings, protocol, table):
     early = {cell: {"created": "2025-12-31T00:00:00+00:00"} for cell in findings.metadata}
     other = protocol.model_copy(update={"ad_hoc": True})
     text = "; ".join(deviations(study, other, table, early))
-    for words in ("another digest", "absent are missing", "same, mine were not", "before 2026"):
+    for words in ("another content", "absent are missing", "same, mine were not", "before 2026"):
         assert words in text
     assert deviations(study, protocol, table, {})[-1] == "the results have no dates"
     changed = dataclasses.replace(findings, registration=study, metadata=early)

@@ -22,6 +22,7 @@ from scipy import stats
 import coopbench_envs
 from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.comparisons import comparisons, group_comparisons
+from coopbench.analysis.context import focal_contexts
 from coopbench.analysis.estimates import estimates
 from coopbench.analysis.plays import count_runs, group_plays, play, scale_ends
 from coopbench.analysis.rankings import _ties
@@ -154,6 +155,8 @@ def test_a_claim_is_shown_if_unseen_runs_cannot_undo_it(protocol, runs, rival, s
     """A learner at .9 of the scale: five runs are enough against .4, ten against .6."""
     table = EpisodeTable((*learner("mine", 9.0, runs), *fixed("rival", rival)))
     (row,) = comparisons(protocol, table)
+    assert (row.first, row.second) == ("mine", "rival")
+    assert row.difference == pytest.approx(9.0 - rival, abs=0.1)
     assert row.p_value < 1e-4
     assert row.shown is shown
     share = {5: "45 % of 5", 10: "26 % of 10"}[len(runs)]
@@ -286,3 +289,21 @@ def test_a_report_says_which_of_two_intervals_to_use(protocol):
     for rows, differs in ((few, True), (many, False)):
         (row,) = (row for row in rows if row.statistic == "mean")
         assert ("use the two-way interval" in row.flag) is differs
+
+
+def test_scores_with_partners_have_their_context(focal):
+    """What the seat earns of the best response, all together, and partners over a defector."""
+    protocol, block = focal
+    other = dataclasses.replace(
+        block, cell=Cell("dilemma", "always_defect"), returns=block.returns / 2 - 1.0
+    )
+    rows = {row.policy: row for row in focal_contexts(protocol, EpisodeTable((block, other)))}
+    row, seats = rows["mine"], block.seats
+    assert row.own == pytest.approx(block.returns[seats].mean())
+    assert row.share == pytest.approx(row.own / protocol.task[0].bounds.high)
+    assert row.joint == pytest.approx(block.returns.sum(axis=1).mean())
+    assert row.partner == pytest.approx(block.returns[~seats].mean())
+    assert row.gain == pytest.approx(row.partner - other.returns[~seats].mean())
+    assert rows["always_defect"].gain == 0.0
+    (alone,) = focal_contexts(protocol, EpisodeTable((block,)))
+    assert np.isnan(alone.gain)

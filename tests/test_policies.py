@@ -6,7 +6,8 @@ import pytest
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import entries, make_policy
+from coopbench.baselines.policy import PolicyName
+from coopbench.baselines.registry import entries, hyperparameters, make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
@@ -123,6 +124,17 @@ def test_reactive_policies_by_hand(name, partner, expected):
     np.testing.assert_allclose(played, expected, rtol=1e-6, atol=1e-9)
 
 
+def test_a_fixed_sequence_stays_at_its_last_step():
+    engine, _ = _begun("coopbench/DynamicPartnerSelection-v1", "constant:0.5", 4)
+    game = Game.at(engine.spec.id)
+    policy, last = make_policy("open_loop", game), game.constants.horizon - 1
+    steps = np.array([0, last, last + 1, 2 * last])
+    actions, after = policy.act(engine.control.obs, steps)
+    assert (actions[0] != actions[1]).any()
+    assert (actions[2:] == actions[1]).all()
+    assert (after == steps + 1).all()
+
+
 def test_trust_threshold_follows_its_own_row():
     engine, player = _begun("coopbench/TrustDilemma-v0", "trust_threshold:0.7,0.5", 1)
     state = {"trust": np.array([[1.0, 0.6], [0.4, 1.0]])}
@@ -165,6 +177,32 @@ def test_names_that_do_not_work(name, message):
         make_policy(name, game)
 
 
+@pytest.mark.parametrize("text", ["random", "constant:0.5", "rule:C:/rule.json"])
+def test_names_are_written_as_they_are_read(text):
+    name = PolicyName.parse(text)
+    assert (str(name), name.kind) == (text, text.split(":")[0])
+
+
+def test_games_tell_what_a_policy_needs():
+    invested, chosen = Game.at("coopbench/TrustDilemma-v1"), Game.at("test/Pennies-v0")
+    assert invested.low.dtype == invested.high.dtype == np.float64
+    invested.require("mine", "own_action")
+    for game, part in ((invested, "goal"), (chosen, "own_pennies")):
+        with pytest.raises(ValueError, match=f"needs Box actions and the .* parts {part}; there"):
+            game.require("mine", part)
+
+
+def test_hyperparameters_are_small():
+    policy = Half()
+    for length, allowed in ((65_000, True), (66_000, False)):
+        policy.hyperparameters = {"note": length * "x"}
+        if allowed:
+            assert hyperparameters(policy) == policy.hyperparameters
+            continue
+        with pytest.raises(ValueError, match="a dict of 66,012 characters as JSON; allowed"):
+            hyperparameters(policy)
+
+
 class Half:
     name = "half"
 
@@ -189,6 +227,7 @@ def test_users_pass_functions_and_objects():
         (lambda o: np.full((2, 2, 1), "x"), "expected"),
         (lambda o: [[1.0], [[2.0], [3.0]]], "expected"),
         (lambda o: np.full((2, 2, 1), np.nan), "not finite"),
+        (lambda o: np.full((2, 2, 1), np.inf), "not finite"),
     ],
 )
 def test_wrong_actions_name_the_policy(result, message):

@@ -1,4 +1,4 @@
-"""The published evaluation: its document, the page of its figures, and the bounds."""
+"""The published evaluation: the page of its figures, and the bounds of its protocol."""
 
 import runpy
 from pathlib import Path
@@ -13,10 +13,6 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.theory import stage_payoffs
 
 ROOT = Path(__file__).resolve().parent.parent
-GAMES = (
-    *("TrustDilemma", "PartnerHoldUp", "PlatformEcosystem", "DynamicPartnerSelection"),
-    *("RecoveryRace", "SynergySearch", "SLCD", "RenaultNissan"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -37,34 +33,6 @@ def test_deterministic_policies_have_no_spread_where_deviations_are_published(pu
         assert here.total.min() == here.total.max()
         (row,) = (line for line in lines if line.startswith(f"| TrustDilemma | `{policy}` |"))
         assert f"{here.total[0]:,.0f} ± 0, {here.trust[0]:.2f}" in row
-
-
-# Returns, summed over agents, of constant fractions at the default horizon of each environment.
-
-
-def test_the_document():
-    protocol = load_protocol("coopetition-published")
-    tasks = protocol.groups["games"]
-    games = [task.env.split("/")[1].removesuffix("-v0") for task in tasks]
-    assert games == list(GAMES)
-    counts = {game: protocol.episodes(t) for game, t in zip(games, tasks, strict=True)}
-    large = {"PlatformEcosystem", "DynamicPartnerSelection"}
-    assert counts == {game: 50 if game in large else 100 for game in games}
-    horizons = {g: t.parameters["horizon"] for g, t in zip(games, tasks, strict=True)}
-    assert horizons == dict.fromkeys(games, 100) | {"SLCD": 40, "RenaultNissan": 60}
-    assert protocol.seeds_of(protocol.task[0]).tolist() == list(range(100))
-    fixed = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
-    assert (protocol.report.baselines, protocol.report.learned) == (fixed, ("ippo",))
-    assert not any(task.partners for task in protocol.task)
-    assert protocol.trained_tasks == tasks
-    (budget,) = protocol.training.budgets.values()
-    assert (budget.interval, protocol.training.episodes) == (10_000, 10)
-    assert protocol.seeds.selection.count == 10  # for learning curves:
-    assert protocol.training.evaluates == "last"  # the policy at the end is evaluated
-    assert (protocol.report.comparison, protocol.report.effect) == ("welch", "cohens_d")
-    varied = {task.varies for task in protocol.groups["sensitivity"]}
-    assert varied == {"slcd", "renault-nissan"}
-    assert (protocol.training.runs, protocol.seeds.training) == (5, (100, 101, 102, 103, 104))
 
 
 def test_bounds_are_what_no_play_exceeds():

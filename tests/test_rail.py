@@ -86,6 +86,7 @@ def test_recorded_episodes_are_reproduced_bit_for_bit(name):
         if not arrays["done_all"][t]:
             arrived = engine.state.status[0] == ARRIVED
             np.testing.assert_array_equal(arrived, arrays["dones"][t], err_msg=f"dones, {t}")
+            np.testing.assert_array_equal(arrived, ~engine.control.alive[0].astype(bool))
     assert engine.control.done[0]
 
 

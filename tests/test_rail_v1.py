@@ -6,6 +6,8 @@ import episodes
 import numpy as np
 import pytest
 from episodes import measure
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
@@ -35,6 +37,8 @@ POLICIES = (
     *("never_depart", "forward", "shortest_path", "deadlock_avoidance", "one_by_one"),
     *("prioritised:effort=1000", "prioritised_replan:effort=1000,effort_at_strikes=1000"),
 )
+DEPARTURES = 64  # times at which a train departs that is alone
+FEW = settings(deadline=None, max_examples=5)
 # Fields of a state whose second axis is the train.
 played = partial(episodes.played, RAIL, lanes=4, **PARAMETERS)
 
@@ -43,6 +47,12 @@ played = partial(episodes.played, RAIL, lanes=4, **PARAMETERS)
 def shared_engine(lanes):
     """Return one engine for all examples; building one takes longer than playing."""
     return Engine(RAIL, lanes, **PARAMETERS)
+
+
+@cache
+def single_train(lanes):
+    """Return one engine with a single train that does not break down."""
+    return Engine(RAIL, lanes, num_agents=1, observation="none")
 
 
 def drawn_actions(rng, lanes):
@@ -176,22 +186,48 @@ def exits_of(s, lane, place):
 def test_returns_by_hand():
     engine = played("shortest_path", lanes=16)
     s = engine.state
-    limit = s.limit[:, None]
-    late = np.maximum(s.arrival - s.due, 0)
-    # The step of arrival pays 1 and nothing for the delay of that step.
-    expected = np.where(s.status == ARRIVED, 1 - np.maximum(late - 1, 0) / limit, -1)
-    np.testing.assert_allclose(engine.control.returns, expected, atol=1e-9)
-    score = (expected.mean(axis=1) + 1) / 2
-    np.testing.assert_allclose(measure(engine, "normalised_return"), score, atol=1e-9)
+    punctuality = np.minimum((s.due - s.departure) / (s.arrival - s.departure), 1)
+    expected = np.where(s.status == ARRIVED, punctuality, 0)
+    np.testing.assert_allclose(engine.control.returns, expected, rtol=1e-15)
+    np.testing.assert_allclose(measure(engine, "normalised_return"), expected.mean(axis=1))
     assert (s.status == ARRIVED).any()
     assert (s.status != ARRIVED).any()
+
+
+@FEW
+@given(st.integers(0, 2**62))
+def test_of_two_that_arrive_the_less_late_scores_higher(seed):
+    """A train alone on its shortest way; the further the lane, the later it departs."""
+    engine = single_train(1)
+    match, way = Match(engine, [Player("shortest_path", Game.of(engine))]), []
+    match.begin(np.array([seed], np.uint64))
+    for _ in match.steps():
+        way.append(engine.actions[0].copy())
+    limit, home = int(engine.state.limit[0]), np.zeros_like(way[0])
+    engine = single_train(DEPARTURES)
+    engine.reset(np.full(DEPARTURES, seed, np.uint64))
+    waits = np.linspace(0, limit, DEPARTURES).astype(np.int64)
+    for t in range(limit):
+        actions = [way[t - wait] if 0 <= t - wait < len(way) else home for wait in waits]
+        engine.step(np.array(actions), DISABLED)
+    s, score = engine.state, measure(engine, "normalised_return")
+    arrived = s.status[:, 0] == ARRIVED
+    late = np.where(arrived, s.arrival[:, 0] - s.due[:, 0], 0)
+    np.testing.assert_array_equal(score[late <= 0], arrived[late <= 0])
+    assert not arrived.all()
+    delays, lanes = np.unique(np.maximum(late, 0), return_index=True)
+    assert len(delays) > 2
+    falling = score[lanes[delays > 0]]
+    assert (np.diff(falling) < 0).all()
+    assert (falling > 0).all()
+    assert (falling < 1).all()
 
 
 def test_staying_at_home_scores_nothing():
     engine = played("never_depart")
     assert (measure(engine, "normalised_return") == 0).all()
     assert (measure(engine, "never_departed") == 1).all()
-    np.testing.assert_allclose(engine.control.returns, -1, atol=1e-9)
+    assert (engine.control.returns == 0).all()
     assert engine.control.truncated.all()
 
 

@@ -156,6 +156,17 @@ def test_runs_of_another_protocol_stay_out_with_a_reason(package, tmp_path):
     assert any("ippo (to be trained) is missing" in reason for reason in report.departures)
 
 
+def test_runs_that_lack_what_a_protocol_reports_stay_out_with_a_reason(package, tmp_path):
+    """The digest covers neither metrics nor curves; shipped runs hold what was reported."""
+    (tmp_path / "other").mkdir()
+    other = required(tmp_path / "other", metrics=["gini", "final_trust"], curve="final_trust")
+    assert other.digest == package[0].digest
+    report = coopbench.evaluate(other, ["random"])
+    assert report.reference == ()
+    (note,) = [note for note in report.notes if "reference runs of ippo" in note]
+    assert note.endswith("they lack final_trust, the course of final_trust.")
+
+
 def test_runs_of_ones_own_take_the_place_of_shipped_ones(package, tmp_path):
     protocol, _, _ = package
     models = {"dilemma": {50: trained("dilemma", 50)}}
@@ -271,13 +282,17 @@ def test_columns_come_back_exactly_or_within_half_a_step(column, exact, steps):
 
 
 def test_what_ships_is_small_and_of_its_protocol():
-    """Every shipped run has its files, and the digest of the protocol of its folder."""
+    """Every shipped run has its files; reports leave out those of another digest and say so."""
     root = reference.reference_folder()
     runs = sorted(root.glob("*/runs/*/run-*.json"))
     for file in runs:
         content = json.loads(file.read_text())
         protocol = coopbench.load_protocol(file.parts[-4])
-        assert content["digest"] == protocol.digest
+        if content["digest"] != protocol.digest:
+            references, cells, (note,) = reference.reference_runs(protocol, [])
+            assert (references, cells) == ((), [])
+            assert f"left out: they were trained under {protocol.name} with the digest" in note
+            continue
         assert set(content["cells"]) == {task.id for task in protocol.task}
         assert file.with_suffix(".npz").is_file()
     size = sum(path.stat().st_size for path in root.glob("*/runs/**/*") if path.is_file())

@@ -23,7 +23,7 @@ import coopbench_envs
 from coopbench.errors import ReplayError
 from coopbench.playing.recording import load
 from coopbench.protocol.loading import find_protocol
-from coopbench.report import player
+from coopbench.report import gif, player
 from coopbench.report.gif import as_gif
 from coopbench.report.scenes import course, discs, pictures
 from coopbench_envs import Engine
@@ -569,6 +569,17 @@ def test_the_gif_shows_every_kth_step_and_the_last(episode):
     reduced = np.asarray(Image.fromarray(true).resize(image.size)).astype(int)
     assert np.abs(shown - reduced).mean() < 4
     assert image.info["duration"] == 1500
+
+
+def test_the_default_stride_of_a_gif_keeps_it_small(episode, monkeypatch):
+    monkeypatch.setattr(gif, "_PICTURES", 8)
+    made = as_gif(episode, side=100)
+    assert made.stride == -(-len(episode) // 8) > 1
+    assert made.pictures == len(player.kept_steps(len(episode), made.stride))
+    monkeypatch.setattr(gif, "_MOST_BYTES", len(made.content) - 1)
+    less = as_gif(episode, side=100)
+    assert less.stride == 2 * made.stride
+    assert less.pictures == len(player.kept_steps(len(episode), less.stride))
 
 
 def test_wrong_options_of_a_gif_are_refused(episode):

@@ -34,6 +34,7 @@ def grouped(agents):
 
 def test_a_role_is_the_word_in_a_name():
     assert [role_of(name) for name in NAMES] == ["stalker", "stalker", "zealot", "high_templar"]
+    assert role_of("blue_team") == "blue_team"  # no number
     assert members_of_roles(NAMES) == {"stalker": [0, 1], "zealot": [2], "high_templar": [3]}
     assert members_of_roles(("a_1", "b_1", "a_2")) == {"a": [0, 2], "b": [1]}
 

@@ -209,6 +209,12 @@ def test_movingai_reads_scales_and_outlines(octile, tmp_path):
     ).all()
 
 
+def test_wide_maps_are_scaled_in_both_directions(octile):
+    path = octile(["....@@@@"] * 4)
+    c = make("movingai", path=path, height=8, width=16, only_edges=False).constants
+    assert mazes.wall_cells(c).reshape(6, 14).tolist() == [[False] * 7 + [True] * 7] * 6
+
+
 def test_sobel_against_convolution():
     from scipy.signal import convolve2d
 
@@ -322,6 +328,15 @@ def test_errors_name_the_map_and_the_reason(name, parameters, words):
         make(name, **parameters)
     for word in words:
         assert word in str(error.value)
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, (1 << 24) + 1), (17, 1 << 24)])
+def test_folders_of_too_many_bytes_are_refused(tmp_path, count, size):
+    for k in range(count):
+        with open(tmp_path / f"{k}.map", "wb") as file:
+            file.truncate(size)
+    with pytest.raises(ValueError, match=f"has {count} maps of {count * size:,} bytes"):
+        make("movingai", path=str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,14 @@ def test_memory_holds_means_of_what_was_given_in_good_times():
 def test_classes_of_rules_read_no_more_than_they_may():
     form = Form(Game.at(GAME), 0)
     names = np.array(form.inputs.names)
-    for kinds, forbidden in (("own", "others_actions"), ("public", "own_action")):
+    for kinds, read, forbidden in (
+        ("own", "own_action", "others_actions"),
+        ("public", "productivity", "own_action"),
+    ):
         free = form.free(kinds, ("bad", "good"))
         table = free[2:].reshape(3, 1, -1)
         assert (table[:, :, names == forbidden] < 0).all()
+        assert (table[:2, :, names == read] >= 0).all()
         assert (table[2] < 0).all()  # a regime that is never met
     tied = form.free("time", ("bad", "good"), tied=True)[2:].reshape(3, -1)
     np.testing.assert_array_equal(tied[0], tied[1])
@@ -95,12 +99,15 @@ def test_rules_and_policies_play_the_same_episodes():
 
 def test_a_search_finds_the_top_of_a_hill_and_repeats():
     top = np.array([[0.5, -1.0, 2.0], [0.0, 1.0, -0.5]])
+    seeds = set()
 
     def value(vectors, episodes, seed):
+        seeds.add(seed)
         return -((vectors - top[:, None]) ** 2).sum(axis=2)
 
     budget = Budget(rounds=40, candidates=40, elite=6)
     best = searched(Problem(2, 3, value), np.zeros((1, 3)), budget)
+    assert len(seeds) > budget.rounds  # each plays other episodes
     np.testing.assert_allclose(best, top, atol=0.1)
     np.testing.assert_array_equal(best, searched(Problem(2, 3, value), np.zeros((1, 3)), budget))
 
@@ -147,6 +154,8 @@ def test_rules_are_played_from_files_and_errors_name_them(tmp_path):
         ({"firm": {"investment": {"great": {}}}}, "'great'"),
         ({"firm": {"investment": {"good": {"colour": 1.0}}}}, "'colour'"),
         ({"firm": {"investment": {"good": {"one": "much"}}}}, "'much'"),
+        ({"firm": {"investment": {"good": {"one": np.inf}}}}, "was inf; allowed: a number"),
+        ({"firm": {"switch": np.nan}}, "was nan; allowed: a number"),
         ({"bank": INVEST}, "firm"),
         ([], "no table"),
     ):

@@ -154,12 +154,12 @@ def test_failed_runs_are_merged(tmp_path):
         coopbench.merge([tmp_path / "m", tmp_path / "other"], tmp_path / "m")
 
 
-def test_folders_of_other_protocols_are_refused(source, played, tmp_path):
+def test_folders_of_other_protocols_are_refused(root, played, tmp_path):
     folders = played[2]
     with pytest.raises(OtherProtocolError, match="Merge folders of one protocol only"):
-        coopbench.merge([folders[1], source], tmp_path / "m")
+        coopbench.merge([folders[1], root], tmp_path / "m")
     with pytest.raises(OtherProtocolError, match="Merge folders of one protocol only"):
-        coopbench.merge(folders[1:], source)  # what is there takes part
+        coopbench.merge(folders[1:], root)  # what is there takes part
     with pytest.raises(FileNotFoundError, match="holds no results"):
         coopbench.merge([folders[1], tmp_path / "nowhere"], tmp_path / "m")
     (tmp_path / "empty").mkdir()

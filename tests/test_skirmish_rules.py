@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from battles import EAST, FIRST, STOP, begun, map_of, play
+from battles import EAST, FIRST, STOP, WEST, begun, map_of, play
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
@@ -215,6 +215,27 @@ def test_heights_are_observed_where_a_map_has_them():
     assert heights[8] == pytest.approx(128 / 255, abs=1e-3)
     with pytest.raises(ValueError, match=r"obs_terrain_height.* The map '3m' has no heights"):
         Engine(ID, map="3m", obs_terrain_height=True)
+
+
+def ordered(engine, name):
+    """Return what a commander orders in the first lane."""
+    policy = make_policy(name, Game.of(engine))
+    control = engine.control
+    actions, _ = policy.act(control.obs, None, engine.view(), control.masks == 1)
+    return actions[0].tolist()
+
+
+def test_commanders_that_focus_their_fire_count_shields(battle):
+    engine = battle([("MARINE", 10, 16)], [("STALKER", 12, 15), ("STALKER", 12, 17)])
+    engine.reset(state={"hp": np.array([45.0, 60, 80]), "shield": np.array([0.0, 80, 0])})
+    assert ordered(engine, "focus_fire") == [FIRST + 1]
+
+
+@pytest.mark.parametrize(("enemy", "order"), [("MARINE", FIRST), ("ZEALOT", WEST)])
+def test_commanders_that_kite_step_back_from_those_of_less_reach(battle, enemy, order):
+    engine = battle([("MARINE", 10, 16)], [(enemy, 12, 16)])
+    engine.reset(state={"cooldown": np.array([0.5, 0.0])})
+    assert ordered(engine, "kite") == [order]
 
 
 def test_opponents_that_hold_stay_and_those_that_kite_step_back(battle):

@@ -1,5 +1,8 @@
 """Pools of partners by name, and the reward that a protocol fixes for all learners."""
 
+import csv
+import math
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.registry import preset
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol
+from coopbench.results.reference import reference_folder
 from coopbench.workflows.training_plan import Scope, runs
 
 POOLED = """
@@ -61,8 +65,23 @@ def test_the_two_tracks_differ_in_the_reward_alone():
 
 @pytest.mark.parametrize("learner", ["ippo", "ippo_shared", "isac", "isac_shared"])
 def test_the_two_tracks_have_the_same_hyperparameters(learner):
-    own, team = (preset(name, learner) for name in ("coopetition-standard", "coopetition-team"))
-    assert own == team != {}
+    """Games end at a time that the observations hold: nothing is worth anything after it."""
+    own, team = (load_protocol(f"coopetition-{name}").preset for name in ("standard", "team"))
+    assert own == team
+    assert preset(own, learner)["time_limit"] == "terminal"
+
+
+def test_floors_are_the_means_of_random_below_the_bounds():
+    table = reference_folder() / "coopetition-standard" / "estimates.csv"
+    with table.open(newline="") as file:
+        means = {
+            row["task"]: float(row["mean"])
+            for row in csv.DictReader(file)
+            if (row["policy"], row["metric"]) == ("random", "own_return")
+        }
+    for task in load_protocol("coopetition-standard").task:
+        floor = math.floor(100 * means[task.id]) / 100
+        assert task.bounds.floor == (floor if floor < task.bounds.low else None), task.id
 
 
 @pytest.mark.parametrize("name", ["coopetition-standard", "coopetition-team"])

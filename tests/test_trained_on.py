@@ -291,7 +291,9 @@ def test_the_card_asks_for_a_choice_on_the_trained_tasks_and_knows_their_steps(r
 def test_training_on_other_tasks_is_described(protocol):
     text = "one model on each of 2 tasks, which plays it and those that name it; 3 runs"
     assert training_text(protocol).startswith(text)
-    rows = [line for line in describe_protocol(protocol).splitlines() if "focal" in line]
+    page = describe_protocol(protocol)
+    assert "| Evaluation seeds | 0 to 9 |" in page
+    rows = [line for line in page.splitlines() if "focal" in line]
     assert rows[0].split(" | ")[5] == "`dilemma`"
     assert "Trained on" not in describe_protocol(load_protocol("marl-standard"))
 
@@ -299,7 +301,7 @@ def test_training_on_other_tasks_is_described(protocol):
 # --- the protocols of this package ---------------------------------------------------------------
 
 
-TRACKS = ("coopetition-standard", "coopetition-standard-10", "coopetition-team")
+TRACKS = ("coopetition-standard", "coopetition-team")
 
 
 def test_its_selection_seeds_are_in_no_other_protocol():

@@ -285,6 +285,42 @@ def test_other_settings_need_another_folder(protocol, tmp_path, change, words):
     assert cells(tmp_path) == before
 
 
+def test_values_of_a_preset_that_changed_need_another_folder(tmp_path, monkeypatch):
+    """The digest covers its name; cells and states hold the values, which are compared."""
+    values = {"steady": {"peak": 30}}
+    monkeypatch.setattr(registry, "_preset", lambda name: values)
+    budgets = {"on_policy": {"steps": 60, "interval": 20}}
+    training = builders.make_training(episodes=4, budgets=budgets, preset="routing")
+    protocol = load_protocol(trial(tmp_path, training=training))
+    where = {"tasks": ["race"], "seeds": [5]}
+    report = coopbench.train(protocol, "steady", tmp_path / "r", **where)
+    assert report.metadata[Cell("race", "steady", 5)]["hyperparameters"]["peak"] == 30
+    values["steady"] = {"peak": 31}
+    with pytest.raises(ValueError, match=r"with other settings: peak 30 \(now 31\)"):
+        coopbench.train(protocol, "steady", tmp_path / "r", **where)
+    coopbench.train(protocol, "steady", tmp_path / "r", **where, peak=30)
+    assert coopbench.verify(tmp_path / "r").holds
+
+
+def test_a_run_goes_on_although_other_metrics_are_reported(protocol, tmp_path, interrupted):
+    """It keeps to the metrics of its first checkpoints, and everything that reads them does."""
+    with interrupted(written=True):
+        coopbench.train(protocol, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    other = load_protocol(trial(tmp_path, metrics=["own_return", "mean_trust"]))
+    assert other.digest == protocol.digest
+    report = coopbench.train(other, "steady", tmp_path, tasks=["trust"], seeds=[5])
+    assert report.metadata[Cell("trust", "steady", 5)]["training"]["resumed"] == [40]
+    (course,) = report.episodes.progress_of("trust", "steady")
+    names = ("return", "own_return", "final_trust")
+    shapes = {name: values.shape for name, values in course.metrics.items()}
+    assert shapes == dict.fromkeys(names, (3, 4))
+    (curve,) = [curve for curve in report.learning if curve.task == "trust"]
+    assert len(curve.steps) == 3
+    assert report.protocol == other
+    verification = coopbench.verify(tmp_path)
+    assert verification.holds, str(verification)
+
+
 SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})

@@ -36,6 +36,7 @@ from coopbench.protocol.selection import with_tasks
 from coopbench.report.data import as_json
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
 from coopbench.results.registration import write_registration
+from coopbench.workflows.comparison import agreement
 from coopbench.workflows.verdicts import (
     CLOSE,
     DIFFERENT,
@@ -87,11 +88,11 @@ def bump(index, amount):
     return change
 
 
-def delete_line(root):
-    file = root / FIXED / "results.jsonl.gz"
+def delete_line(root, cell=FIXED):
+    file = root / cell / "results.jsonl.gz"
     lines = gunzipped(file.read_bytes()).splitlines(keepends=True)
     file.write_bytes(gzipped(b"".join(lines[:-1])))
-    meta_of(root, FIXED, episodes=len(lines) - 1)
+    meta_of(root, cell, episodes=len(lines) - 1)
 
 
 def swap_folders(root):
@@ -200,6 +201,8 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "run: reward": (LEARNED, edit_array(LEARNED, "trace.npz", "rewards.*", bump((2, 0), 0.5)), 3),
     "run: return": (LEARNED, row_of(LEARNED, add("returns", 0, 1e-9), recorded=True), None),
     "run: seed": (LEARNED, edit_row(LEARNED, 1, put("seed", 7)), None),
+    "run: seat": (BESIDE, edit_row(BESIDE, 1, put("seats", [True, False])), None),
+    "run: line": (LEARNED, lambda root: delete_line(root, LEARNED), None),
     "run: better episode": (LEARNED, edit_row(LEARNED, 1, put("returns", [1e4, 1e4])), None),
     "run: quiet metric": (LEARNED, row_of(LEARNED, add("metrics", "mean_trust", 0.01)), None),
     "run: quiet trajectory": (LEARNED, row_of(LEARNED, put("trajectory", 64 * "f")), None),
@@ -285,21 +288,23 @@ def test_the_first_episode_and_step_that_differ_are_named(root):
     assert checks[LEARNED].differing == (meta_of(root, LEARNED)["recorded"][0],)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda content: content["seeds"]["evaluation"].update(count=5),
-        lambda content: content["task"][0]["bounds"].update(high=500.0),
-    ],
-)
-def test_another_protocol_does_not_verify(root, change):
-    edit_json(root / "protocol.json", change)
+def test_other_bounds_leave_the_cells_but_not_the_report(root):
+    edit_json(
+        root / "protocol.json", lambda content: content["task"][0]["bounds"].update(high=500.0)
+    )
+    assert failing(root) == ["report.json"]
+
+
+def test_another_protocol_does_not_verify(root):
+    edit_json(
+        root / "protocol.json", lambda content: content["seeds"]["evaluation"].update(count=5)
+    )
     result = verify(root)
     assert {c.verdict for c in result.cells} == {DIFFERENT}
     reason = "it was played with another protocol than protocol.json"
     assert {r for c in result.cells for r in c.reasons} == {reason}
     sign(root)
-    assert not verify(root).holds  # other episodes, or estimates that are not those of report
+    assert not verify(root).holds  # other episodes
 
 
 def test_a_part_of_a_known_protocol_verifies_as_such_and_a_changed_one_does_not(tmp_path):
@@ -420,6 +425,14 @@ def test_the_manifest_chains_the_digests_of_all_cells(root):
     with pytest.raises(DamagedResultError, match="chain of digests"):
         read_manifest(root, digest)
     assert failing(root) == [NAME]
+
+
+def test_bits_agree_and_numbers_within_tolerance():
+    one = np.array([0.0, 1.0, np.nan, np.inf, 1.0, 1.0, np.nan])
+    two = np.array([-0.0, 1.0, np.nan, np.inf, 1.0 + 1e-12, 1.1, 0.0])
+    same, near = agreement(one, two)
+    assert same.tolist() == [False, True, True, True, False, False, False]
+    assert near.tolist() == [True, True, True, True, True, False, False]
 
 
 def test_another_platform_may_round_otherwise(root):

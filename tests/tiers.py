@@ -2,9 +2,9 @@
 
 ``slow`` marks the tests that the default tier leaves out (``-m "not slow"``), with the reason as
 its argument. ``--processor-times`` lists what the tests cost, with the processes that they start
-and without what numba compiles meanwhile; ``--processor-times=FILE`` stores the seconds of every
-scope, the group of tests that stays in one worker. ``scopes.json`` was made so: the longest scopes
-go first, so that no worker idles at the end.
+and without what numba compiles meanwhile; ``--store-scopes`` writes the seconds of every scope, the
+group of tests that stays in one worker, into ``scopes.json``: the longest scopes go first, so that
+no worker idles at the end.
 """
 
 import json
@@ -22,17 +22,19 @@ import coopbench_envs
 
 SLOW_SECONDS = 5.0  # of processor time; a test above it should be marked
 _STORED = Path(__file__).with_name("scopes.json")
-_NO_FILE = "-"
 _started = pytest.StashKey[tuple[float, float]]()
 
 
 def pytest_addoption(parser):
     parser.addoption(
         "--processor-times",
-        metavar="FILE",
-        nargs="?",
-        const=_NO_FILE,
-        help="list the tests that take most processor time; with a file, store that of every scope",
+        action="store_true",
+        help="list the tests that take most processor time",
+    )
+    parser.addoption(
+        "--store-scopes",
+        action="store_true",
+        help="store the processor time of every scope, by which the next runs order them",
     )
 
 
@@ -86,11 +88,10 @@ class _Clock:
             self.costs[report.nodeid] = costs["cost"]
 
     def pytest_terminal_summary(self, terminalreporter):
-        target = self.config.option.processor_times
-        if not target:
+        if self.config.option.store_scopes:
+            _store(self.costs)
+        if not self.config.option.processor_times:
             return
-        if target != _NO_FILE:
-            _store(Path(target), self.costs)
         own = {test: cost - compiling for test, (cost, compiling, _) in self.costs.items()}
         total, compiling = (sum(c[k] for c in self.costs.values()) for k in (0, 1))
         write = terminalreporter.write_line
@@ -141,13 +142,13 @@ def _processor_time():
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def _store(file, costs):
+def _store(costs):
     seconds = defaultdict(float)
     for test, (cost, *_) in costs.items():
         seconds[scope_of(test)] += cost
     rounded = {scope: round(value) for scope, value in seconds.items() if value >= 1.0}
     ranked = dict(sorted(rounded.items(), key=lambda pair: (-pair[1], pair[0])))
-    file.write_text(json.dumps(ranked, indent=1) + "\n", encoding="utf-8")
+    _STORED.write_text(json.dumps(ranked, indent=1) + "\n", encoding="utf-8")
 
 
 def scope_of(nodeid):

@@ -11,7 +11,16 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learner import LearnerEntry, Partners, Reward, SeatNumber, Share
+from coopbench.baselines.learner import (
+    LATER,
+    TERMINAL,
+    LearnerEntry,
+    Partners,
+    Reward,
+    SeatNumber,
+    Share,
+    TimeLimit,
+)
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows, Transition
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
@@ -61,6 +70,7 @@ class Params(NamedTuple):
     history: Annotated[int, between(1, 64, "observations that a network gets")] = 1
     scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = True
     scale_rewards: Annotated[bool, Allowed("divide by the std of rewards")] = True
+    time_limit: Annotated[TimeLimit, LATER] = "bootstrap"
     seat_number: SeatNumber = True
     reward: Reward = "own"
     partners: Partners = ()
@@ -70,11 +80,11 @@ class Params(NamedTuple):
 class Replay:
     """Replay buffer of a model: its latest rows, in a ring, from which SB3 samples.
 
-    A time limit is not an end of the game: only rows of terminated agents have no future, all
-    others keep the last observation of the episode.
+    Rows of terminated agents have no future. All others keep the last observation of the episode,
+    and have a value there unless ``terminal`` says that an end by time alone is one of the game.
     """
 
-    def __init__(self, size: int, inputs: int, outputs: int) -> None:
+    def __init__(self, size: int, inputs: int, outputs: int, *, terminal: bool = False) -> None:
         import torch
 
         # Inputs, actions, next inputs, terminated, reward: in one array a sample is one gather
@@ -83,6 +93,7 @@ class Replay:
         self._columns = [inputs, outputs, inputs, 1, 1]
         self._table = torch.zeros(size, sum(self._columns))
         self._added = 0  # rows, including those that were overwritten
+        self._terminal = terminal
         self.unit = 1.0  # divisor of sampled rewards
 
     def __len__(self) -> int:
@@ -92,7 +103,8 @@ class Replay:
         """Store a step, except for rows of agents that were dead before it."""
         import torch
 
-        ends = np.stack([step.done & ~step.truncated, step.rewards], axis=1)
+        ended = step.done & (~step.truncated | self._terminal)
+        ends = np.stack([ended, step.rewards], axis=1)
         rows = np.concatenate([inputs, actions, step.following, ends], axis=1)[step.valid]
         places = (self._added + np.arange(len(rows))) % len(self._table)
         self._table[torch.from_numpy(places)] = torch.from_numpy(rows)
@@ -136,7 +148,8 @@ class ISAC(RowLearner):
         sizes = [params.lanes * len(group) for group in self._rows.groups]
         shape = self._rows.inputs, self._rows.outputs
         self._scales = [RewardScale(size, 0.0) for size in sizes]  # of rewards, not of their sums
-        self._replays = [Replay(params.buffer_size, *shape) for _ in sizes]
+        terminal = params.time_limit == TERMINAL
+        self._replays = [Replay(params.buffer_size, *shape, terminal=terminal) for _ in sizes]
         with torch_apart(self._numbers):
             self._models = [_model(params, *shape) for _ in sizes]
         for model, replay in zip(self._models, self._replays, strict=True):

@@ -41,7 +41,7 @@ _GROUP = "coopbench.statistics"  # of entry points
 BEHIND = 0.25  # of normalised score below the best run of a task: such a run counts as behind
 
 
-def _nothing(means: np.ndarray) -> float:
+def _nothing(means: np.ndarray) -> float | np.ndarray:
     return 0.0
 
 
@@ -56,12 +56,15 @@ class Statistic(NamedTuple):
     axis: str  # text at the axis of its plot, before "normalised" and the score
     shown: bool = True  # in tables, LaTeX and plots; otherwise only in files for machines
     lowest: bool = False  # whether less is better
-    constant: Callable[[np.ndarray], float] = _nothing  # task means -> added to the weighted sum
+    constant: Callable[[np.ndarray], float | np.ndarray] = (
+        _nothing  # task means -> added to the weighted sum
+    )
 
 
-def _share_below(means: np.ndarray) -> float:
+def _share_below(means: np.ndarray) -> np.ndarray:
     """Return the constant of the optimality gap: a task below 1 adds 1 minus its mean."""
-    return float(np.mean(means < 1.0))
+    share: np.ndarray = np.mean(means < 1.0, axis=-1)
+    return share
 
 
 # A further entry, or one of another package, appears in all files, tables and plots.
@@ -175,43 +178,40 @@ def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]
     rows: list[Aggregate] = []
     for group, members in group_plays(protocol, table).items():
         for policy, plays in members.items():
-            rows += _aggregated(protocol, (group, policy), plays)
+            resampled = _bootstrapped(protocol, plays)
+            rows += _aggregated(protocol, (group, policy), plays, resampled)
             if not plays[0].fixed:
-                rows.append(_of_runs(protocol, (group, policy), plays))
+                rows.append(_of_runs(protocol, (group, policy), plays, resampled[IQM]))
     return tuple(rows)
 
 
-def _bootstrapped(
-    protocol: Protocol, plays: Sequence[Play], statistic: Callable[[list[np.ndarray]], np.ndarray]
-) -> tuple[float, float]:
-    """Return the percentile interval of a statistic of a learner's runs; nan with a single run.
+def _bootstrapped(protocol: Protocol, plays: Sequence[Play]) -> dict[str, tuple[float, float]]:
+    """Return the percentile intervals of all statistics of a policy, by key; nan if unknown.
 
-    Every task draws its runs again on its own (Agarwal et al. 2021).
-    ``statistic`` maps the resampled scores of all tasks, (resamples, runs) each, to (resamples,).
+    They are over runs alone: only a learner with two runs or more on every task has them.
     """
+    by_key = all_statistics()
     if min(len(one.runs) for one in plays) < 2:
-        return math.nan, math.nan
-    rng, tail = np.random.default_rng(0), (1.0 - protocol.report.confidence) / 2.0
-    drawn = []
-    for one in plays:
-        places = rng.integers(len(one.runs), size=(protocol.report.resamples, len(one.runs)))
-        drawn.append(one.run_means[places])
-    low, high = np.quantile(statistic(drawn), (tail, 1.0 - tail))
-    return float(low), float(high)
+        return dict.fromkeys((*by_key, IQM), (math.nan, math.nan))
+    intervals = statistics.bootstrap_intervals(
+        [one.run_means for one in plays],
+        [*(partial(_over_tasks, key) for key in by_key), statistics.iqm],
+        reps=protocol.report.resamples,
+        confidence=protocol.report.confidence,
+        vectorised=True,
+    )
+    ends = [(float(interval.low), float(interval.high)) for interval in intervals]
+    return dict(zip((*by_key, IQM), ends, strict=True))
 
 
-def _over_tasks(statistic: Statistic, drawn: list[np.ndarray]) -> np.ndarray:
+def _over_tasks(key: str, drawn: list[np.ndarray]) -> np.ndarray:
     """Return a statistic of task means for every resample, (resamples,)."""
-    means = np.stack([scores.mean(axis=1) for scores in drawn], axis=1)
+    statistic = all_statistics()[key]
+    means = np.stack([scores.mean(axis=-1) for scores in drawn], axis=-1)
+    if key in STATISTICS:
+        sums: np.ndarray = np.sum(statistic.weights(means) * means, axis=-1)
+        return sums + statistic.constant(means)
     return np.array([statistic.weights(row) @ row + statistic.constant(row) for row in means])
-
-
-def _pooled_iqm(drawn: list[np.ndarray]) -> np.ndarray:
-    """Return Agarwal's interquartile mean for every resample, (resamples,)."""
-    cells = np.sort(np.concatenate(drawn, axis=1), axis=1)
-    cut = int(0.25 * cells.shape[1])
-    middle: np.ndarray = cells[:, cut : cells.shape[1] - cut].mean(axis=1)
-    return middle
 
 
 def _disagreement(closed: tuple[float, float], resampled: tuple[float, float]) -> str:
@@ -240,7 +240,10 @@ def _played(plays: Sequence[Play]) -> int:
 
 
 def _aggregated(
-    protocol: Protocol, names: tuple[str, str], plays: Sequence[Play]
+    protocol: Protocol,
+    names: tuple[str, str],
+    plays: Sequence[Play],
+    resampled: dict[str, tuple[float, float]],
 ) -> list[Aggregate]:
     """Return all statistics of one policy in one group; ``names`` are those of group and policy."""
     crossed, confidence = Crossed([one.grid() for one in plays]), protocol.report.confidence
@@ -255,9 +258,7 @@ def _aggregated(
     count = min(one.values.shape[0] for one in plays)
     rows = []
     for name, value, half in zip(by_key, values, halves, strict=True):
-        unseen = resampled = math.nan, math.nan
-        if runs:
-            resampled = _bootstrapped(protocol, plays, partial(_over_tasks, by_key[name]))
+        unseen = math.nan, math.nan
         if runs and ends is not None and math.isfinite(half) and name in ("mean", "trimmed_mean"):
             unseen = statistics.unseen_interval(value, half, runs, ends, confidence)
         rows.append(
@@ -268,14 +269,14 @@ def _aggregated(
                 value + half,
                 len(plays),
                 count,
-                _joined(flag, _disagreement((value - half, value + half), resampled)),
+                _joined(flag, _disagreement((value - half, value + half), resampled[name])),
                 name,
                 unit,
                 runs=runs,
                 low_unseen=unseen[0],
                 high_unseen=unseen[1],
-                low_bootstrap=resampled[0],
-                high_bootstrap=resampled[1],
+                low_bootstrap=resampled[name][0],
+                high_bootstrap=resampled[name][1],
                 behind=_behind(plays),
                 played=_played(plays),
             )
@@ -296,14 +297,18 @@ def _flag(plays: Sequence[Play]) -> str:
     return _joined(*flags, *dict.fromkeys(one.note for one in plays))
 
 
-def _of_runs(protocol: Protocol, names: tuple[str, str], plays: Sequence[Play]) -> Aggregate:
+def _of_runs(
+    protocol: Protocol,
+    names: tuple[str, str],
+    plays: Sequence[Play],
+    resampled: tuple[float, float],
+) -> Aggregate:
     """Return the interquartile mean of all runs of a learner, pooled over tasks.
 
     Its interval is two-way, or that of the bootstrap over runs alone which a protocol that
     reproduces a published one asks for.
     """
     confidence, method = protocol.report.confidence, protocol.report.bootstrap
-    resampled = _bootstrapped(protocol, plays, _pooled_iqm)
     if method is None:
         value, spread = statistics.iqm_of_runs([one.grid() for one in plays])
         half = float(statistics.half_widths(spread, confidence)[0])
@@ -316,7 +321,6 @@ def _of_runs(protocol: Protocol, names: tuple[str, str], plays: Sequence[Play]) 
             method=method,
             reps=max(RESAMPLES, protocol.report.resamples),
             confidence=confidence,
-            seed=0,
         )
         ends = float(interval.estimate), float(interval.low), float(interval.high)
         flag = "; ".join(interval.warnings)

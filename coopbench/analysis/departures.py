@@ -5,6 +5,7 @@ import numpy as np
 from coopbench.baselines.match import OWN
 from coopbench.baselines.registry import parse_name
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable
+from coopbench.protocol.differences import are_same, differing_keys
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.user_maps import are_replaced, maps_text
@@ -164,11 +165,12 @@ def _foreign(protocol: Protocol) -> list[str]:
     shipped = load_protocol(name) if name in protocol_files() else None
     if shipped is None or shipped.name != protocol.name:
         return [f"{protocol.name} is not a protocol of this package"]
-    if shipped.digest != protocol.digest and are_replaced(shipped, protocol):
+    if are_same(shipped, protocol):
+        return []
+    if are_replaced(shipped, protocol):
         return [f"its maps are those of the user: {maps_text(protocol)}"]
-    if shipped.digest != protocol.digest:
-        return [f"it differs from the {protocol.name} of this package"]
-    return []
+    keys = differing_keys(shipped, protocol)
+    return [f"it differs from the {protocol.name} of this package in {keys}"]
 
 
 def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -> list[str]:

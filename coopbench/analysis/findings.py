@@ -21,6 +21,7 @@ from coopbench.analysis.comparisons import (
     comparisons,
     group_comparisons,
 )
+from coopbench.analysis.context import FocalContext, focal_contexts
 from coopbench.analysis.departures import departures
 from coopbench.analysis.effects import Effect, Sensitivity, effects, sensitivities
 from coopbench.analysis.estimates import AgentEstimate, Estimate, agent_estimates, estimates
@@ -74,6 +75,7 @@ MAKERS: dict[str, Maker] = {
     "models": model_estimates,
     "published": published_returns,
     "published_aggregates": published_aggregates,
+    "contexts": focal_contexts,
     "certificates": certified_tasks,
     "interquartile": interquartile_means,
     "ablations": ablations,
@@ -91,7 +93,7 @@ MAKERS: dict[str, Maker] = {
 RARE = frozenset(
     {
         *("published_aggregates", "certificates", "interquartile", "ablations", "effects"),
-        *("sensitivity", "medians"),
+        *("sensitivity", "medians", "contexts"),
     }
 )
 
@@ -113,6 +115,7 @@ class Findings:
     published: tuple[PublishedReturn, ...] = ()
     # of these, over each group
     published_aggregates: tuple[PublishedAggregate, ...] = ()
+    contexts: tuple[FocalContext, ...] = ()  # of scores with partners
     certificates: tuple[CertifiedTask, ...] = ()  # of tasks that have one
     interquartile: tuple[InterquartileMean, ...] = ()  # of every metric, by task and by group
     ablations: tuple[Ablation, ...] = ()

@@ -139,9 +139,12 @@ def _courses(
 
 
 def course_of(protocol: Protocol, table: EpisodeTable, task: Task, policy: str) -> Course | None:
-    """Return the scores of a policy along its training on a task; None if it has no checkpoints."""
+    """Return the scores of a policy along its training on a task.
+
+    None if it has no checkpoints, or some that lack the score, as files from elsewhere may do.
+    """
     runs = table.progress_of(task.id, policy)
-    if not runs:
+    if not runs or any(protocol.report.score not in run.metrics for run in runs):
         return None
     single = [_episodes(progress, protocol.report.score) for progress in runs]
     common = functools.reduce(np.intersect1d, [steps for steps, _ in single])

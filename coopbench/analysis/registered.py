@@ -39,8 +39,8 @@ def deviations(
     Policies whose runs are ``shipped`` may take part unregistered: they were fixed before.
     """
     reasons = []
-    if registration.digest != protocol.digest:
-        reasons.append(f"it is of {registration.protocol} with another digest")
+    if registration.digest != protocol.content_digest:
+        reasons.append(f"it is of {registration.protocol} with another content")
     present = dict.fromkeys(policy for _, policy in table.pairs)
     lacking = [name for name in registration.contestants if name not in present]
     allowed = shipped | set(registration.contestants)

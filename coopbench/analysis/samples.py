@@ -106,7 +106,9 @@ def score_scales(protocol: Protocol, table: EpisodeTable) -> dict[str, Scale]:
 def _range(table: EpisodeTable, task: str, score: str) -> Scale:
     """Return the scale from the lowest to the highest score of a task."""
     blocks = [values(block, score) for block in table if block.cell.task == task]
-    courses = [p.metrics[score] for p in table.progress if p.cell.task == task]
+    courses = [
+        p.metrics[score] for p in table.progress if p.cell.task == task and score in p.metrics
+    ]
     defined = [scores[np.isfinite(scores)] for scores in (*blocks, *courses)]
     low = min((float(scores.min()) for scores in defined if scores.size), default=math.nan)
     high = max((float(scores.max()) for scores in defined if scores.size), default=math.nan)

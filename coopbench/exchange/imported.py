@@ -125,8 +125,8 @@ class Imported:
             if len(run.steps) == len(steps) and not np.array_equal(run.steps, steps):
                 raise ValueError(
                     f"{self.environment} / {run.task} / {run.algorithm} / {run.name} was evaluated "
-                    f"at other steps than other runs; read each run off at common steps with "
-                    f"coopbench.statistics.align_curves."
+                    f"at other steps than other runs; read each run off at common steps, for "
+                    f"instance with numpy.interp."
                 )
         curves = {}
         for algorithm in self.algorithms:

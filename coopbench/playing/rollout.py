@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -225,11 +225,15 @@ class PlayJob(CellJob):
         return Played(episodes, progress, elapsed(start))
 
 
-def play_selection(protocol: Protocol, cell: Cell, policy: PolicyLike) -> dict[str, np.ndarray]:
+def play_selection(
+    protocol: Protocol, cell: Cell, policy: PolicyLike, metrics: Iterable[str] = ()
+) -> dict[str, np.ndarray]:
     """Play the selection episodes; return what is stored of a checkpoint, {metric: (episodes,)}.
 
     ``cell`` is on the task of the training. Where training meets partners, the same seeds are
     played beside them, and the score is stored apart (the mean over the tasks with partners).
+    ``metrics`` are those of checkpoints that are stored already; by default what the protocol
+    reports.
     """
     selection, task = protocol.seeds.selection, protocol.task_of(cell.task)
     if selection is None:
@@ -244,7 +248,7 @@ def play_selection(protocol: Protocol, cell: Cell, policy: PolicyLike) -> dict[s
     ]
     return {
         name: np.mean(beside, axis=0) if name == protocol.score_beside else values(block, name)
-        for name in protocol.selection_metrics_of(task)
+        for name in tuple(metrics) or protocol.selection_metrics_of(task)
     }
 
 

@@ -183,7 +183,11 @@ def _compares_agents(env: str, spec: EnvSpec, parameters: Mapping[str, Any]) -> 
         return parse_foreign(env).kind == "pettingzoo"
     if spec.common_reward:
         return False
-    return len(spec.agents(spec.constants(resolve(spec.params, parameters, spec.id)))) > 1
+    try:
+        constants = spec.constants(resolve(spec.params, parameters, spec.id))
+    except (TypeError, ValueError):  # the protocol that is made of them says what is wrong
+        return False
+    return len(spec.agents(constants)) > 1
 
 
 def _task_id(env_id: str) -> str:

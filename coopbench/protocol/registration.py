@@ -1,7 +1,7 @@
 """Registration: what a study will compare, written down before anything is evaluated.
 
-The file holds the digest of the protocol, the contestants, the hypotheses and the date; a report
-checks itself against it.
+The file holds the digest of the protocol's content, the contestants, the hypotheses and the date; a
+report checks itself against it.
 """
 
 import re
@@ -38,7 +38,7 @@ class Registration(Strict):
 
     version: Literal[1] = Field(default=1, alias="schema")
     protocol: str
-    digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$")  # of the content, see ``content_digest``
     contestants: Annotated[tuple[str, ...], Field(min_length=1)]
     hypotheses: tuple[Hypothesis, ...] = ()
     date: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")  # UTC
@@ -98,7 +98,7 @@ def registration(
     return Registration(
         schema=1,
         protocol=protocol.name,
-        digest=protocol.digest,
+        digest=protocol.content_digest,
         contestants=names,
         hypotheses=tuple(parse_hypothesis(text, protocol, names) for text in hypotheses),
         date=date,

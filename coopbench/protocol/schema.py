@@ -1,13 +1,14 @@
 """Protocols: what is played, with which seeds, by what measure; TOML in, frozen values out.
 
-A released protocol is never edited: its name carries a version and its digest goes into every
-result.
+A released protocol is never edited: its name carries a version. Its digest, which goes into every
+result, covers what is trained and played; see ``Protocol.digest``.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -32,6 +33,20 @@ from coopbench_envs.parameters import named
 __all__ = ["Protocol"]
 
 _TASKS, _PARTNERS = 1000, 2000  # of a protocol
+
+# Text about a protocol, which changes nothing in any result or report of numbers.
+_WORDING: dict[str, Any] = {
+    "protocol": {"description", "citation", "differs"},
+    "training": {"tuning"},
+}
+# What the digest leaves out as well: how results are normalised, compared and shown.
+_SHOWN_OF_TASKS = {"bounds", "axes", "metrics", "varies"}
+_NOT_PLAYED: dict[str, Any] = {
+    "protocol": _WORDING["protocol"],
+    "report": set(Reporting.model_fields) - {"score"},
+    "training": {"tuning": True, "task": _SHOWN_OF_TASKS},
+    "task": {"__all__": _SHOWN_OF_TASKS},
+}
 
 
 def _texts(content: Any) -> Iterator[str]:
@@ -111,6 +126,11 @@ class Protocol(Strict):
     def name(self) -> str:
         """Name with version, for instance ``coopetition-standard-v1``."""
         return f"{self.protocol.name}-v{self.protocol.version}"
+
+    @property
+    def preset(self) -> str | None:
+        """Name of the preset of hyperparameters that its training has; None without one."""
+        return None if self.training is None else self.training.preset
 
     @property
     def groups(self) -> dict[str, tuple[Task, ...]]:
@@ -233,8 +253,36 @@ class Protocol(Strict):
         """Return the evaluation seeds of ``task``, uint64, one per episode."""
         return np.array(self.seeds.evaluation.seeds[: self.episodes(task)], np.uint64)
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """SHA-256 of the canonical form; two protocols with one digest are the same protocol."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        """SHA-256 of what is trained and played, and of the score that chooses checkpoints.
+
+        Results of two protocols with one digest can stand in one folder. It leaves out text,
+        bounds, and everything else that a report can be made with anew; see ``content``.
+        """
+        return _sha256(self.played())
+
+    def played(self) -> dict[str, Any]:
+        """Return what the digest covers."""
+        return self.model_dump(mode="json", exclude=_NOT_PLAYED)
+
+    def content(self) -> dict[str, Any]:
+        """Return everything but wording; two protocols with one content are the same protocol."""
+        return self.model_dump(mode="json", exclude=_WORDING)
+
+    @property
+    def content_digest(self) -> str:
+        """SHA-256 of ``content``: also of the analysis, which ``digest`` leaves out."""
+        return _sha256(self.content())
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other fields, which has a digest of its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("digest", None)
+        return copied
+
+
+def _sha256(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256, in hex digits, of the canonical JSON of a content."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

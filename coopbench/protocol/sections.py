@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import seating_by_role
-from coopbench.baselines.registry import make_policy, reads_file
+from coopbench.baselines.registry import make_policy, presets, reads_file
 from coopbench.protocol import map_files
 from coopbench_envs.core import POLICY, EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign_names import How, Keywords, is_foreign
-from coopbench_envs.parameters import resolve, unknown
+from coopbench_envs.parameters import named, resolve, unknown
 from coopbench_envs.roles import role_of
 
 __all__ = [
@@ -445,8 +445,19 @@ class Training(Strict):
     # Which checkpoint plays the evaluation: "last", although selection episodes are played.
     # None: the best of these, and without selection seeds the last.
     evaluates: Literal["last"] | None = later()
+    # Preset with the hyperparameters of this package's learners; None: their own defaults count.
+    preset: str | None = later()
+    tuning: str | None = later()  # how these were found, in words: trials per learner, budget
 
     _lists = field_validator("held_out", mode="before")(_as_tuple)
+
+    @field_validator("preset")
+    @classmethod
+    def _known(cls, value: str | None) -> str | None:
+        """Refuse the name of a preset that this package does not have."""
+        if value is not None:
+            named("preset", value, presets(), "[training]")
+        return value
 
     @model_validator(mode="after")
     def _sensible(self) -> "Training":

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from coopbench.errors import ProtocolError
+from coopbench.protocol.differences import are_same
 from coopbench.protocol.messages import reasons
 from coopbench.protocol.schema import Protocol
 
@@ -53,7 +54,7 @@ def is_part(whole: Protocol, protocol: Protocol) -> bool:
     if not {*names} < {task.id for task in whole.task}:
         return False
     try:
-        return with_tasks(whole, names).digest == protocol.digest
+        return are_same(with_tasks(whole, names), protocol)
     except ProtocolError:
         return False
 

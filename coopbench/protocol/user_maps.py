@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 import coopbench_envs
 from coopbench.errors import ProtocolError
+from coopbench.protocol.differences import are_same
 from coopbench.protocol.map_files import checksum, files_of, place_of
 from coopbench.protocol.messages import reasons
 from coopbench.protocol.schema import Protocol
@@ -52,7 +53,7 @@ def are_replaced(shipped: Protocol, protocol: Protocol) -> bool:
     """Whether a protocol is ``shipped`` with map files of the user, and nothing else differs."""
     places = {place_of(task.env, task.parameters) for task in protocol.task}
     users = [place for place in places if place is not None]
-    return len(users) == 1 and with_maps(shipped, users[0]).digest == protocol.digest
+    return len(users) == 1 and are_same(with_maps(shipped, users[0]), protocol)
 
 
 def maps_text(protocol: Protocol) -> str:

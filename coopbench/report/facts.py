@@ -11,7 +11,7 @@ from coopbench.provenance import versions
 from coopbench.report.tables.registered import registration_text
 from coopbench.results.reference import Reference
 
-__all__ = ["identity", "provenance", "reference_text", "task_facts", "training_text"]
+__all__ = ["identity", "provenance", "reference_text", "task_facts", "training_text", "tuning_fact"]
 
 _WRITTEN = 12  # hex digits of a digest that are written
 
@@ -32,6 +32,7 @@ def identity(findings: Findings) -> dict[str, str]:
         "Registration": registration_text(findings),
         **({"Maps": maps} if maps else {}),
         **({"Training": training_text(protocol)} if protocol.training else {}),
+        **tuning_fact(protocol),
         **({"Reference runs": _references(findings)} if findings.reference else {}),
     }
 
@@ -73,6 +74,12 @@ def training_text(protocol: Protocol) -> str:
     for text, names in _further_budgets(protocol, followed).items():
         budgets += f"; on {', '.join(names)} {text}"
     return f"{on}; {training.runs} runs; {budgets}; {_evaluations(protocol, training)}"
+
+
+def tuning_fact(protocol: Protocol) -> dict[str, str]:
+    """Say how hyperparameters were found, if the protocol does."""
+    tuning = protocol.training.tuning if protocol.training else None
+    return {"Tuning": tuning} if tuning else {}
 
 
 def _budget(budget: Budget, followed: bool) -> str:

@@ -45,7 +45,11 @@ def protocol_of(root: Path) -> Protocol:
 
 
 def write_protocol(root: Path, protocol: Protocol) -> None:
-    """Make ``root`` a results folder of ``protocol``, or check that it is one."""
+    """Make ``root`` a results folder of ``protocol``, or check that it is one.
+
+    A folder of a protocol with its digest becomes one of ``protocol``: what was trained and played
+    remains, and reports are made as this one says.
+    """
     make_folder(root)
     target, text = root / _PROTOCOL, protocol.model_dump_json(indent=2) + "\n"
     if target.is_file():
@@ -57,7 +61,6 @@ def write_protocol(root: Path, protocol: Protocol) -> None:
                 f"{root} holds results of another protocol (digest {digest[:12]}; this one has "
                 f"{protocol.digest[:12]}). Choose another folder."
             )
-        return
     write_text(target, text)
 
 

@@ -12,7 +12,7 @@ protocol does not report, and trajectories but for their digest, are left out.
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -26,6 +26,7 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import POLICY_FILE, parse_name
 from coopbench.episodes.table import Cell, Episodes, Failure, Progress
+from coopbench.episodes.trajectories import episode_metrics
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results.rounding import Packed, unpack_columns
@@ -33,6 +34,7 @@ from coopbench.results.store import Stored
 from coopbench_envs.arrays import unpack
 
 __all__ = [
+    "CURVE",
     "METRIC",
     "OF_AGENTS",
     "RUNS",
@@ -50,6 +52,7 @@ SCHEMA = 1
 RUNS = "runs"  # folder of the runs in the folder of a protocol
 METRIC, OF_AGENTS = "metric ", "agents "  # begin the names of columns
 TRAJECTORIES = "trajectories"  # key of the digest of all trajectories of a cell
+CURVE = "curve"  # key of the metric whose courses a cell holds
 _WRITTEN = 12  # hex digits of a digest in a message
 
 Cells = list[tuple[Cell, Stored]]
@@ -106,12 +109,34 @@ def reference_runs(
             notes.append(
                 f"The shipped reference runs of {name} are left out: these results have their own."
             )
+        elif lacking := _lacking(protocol, runs):
+            notes.append(
+                f"The shipped reference runs of {name} are left out: of what this protocol reports "
+                f"they lack {', '.join(lacking)}."
+            )
         else:
             for run in runs:
                 cells += _run_cells(protocol, folder, run)
             seeds = tuple(run["run"] for run in runs)
             references.append(Reference(name, seeds, _digest(folder)))
     return tuple(references), cells, notes
+
+
+def _lacking(protocol: Protocol, runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Name the metrics that a protocol reports and shipped runs do not hold.
+
+    They hold those that were reported when they were shipped, which the digest does not cover.
+    """
+    charts = {chart.metric for chart in protocol.report.chart}
+    lacking: set[str] = set()
+    for task in protocol.task:
+        measured = {*task.spec.metrics, *episode_metrics(task.spec)}
+        shown, curve = charts.union(protocol.metrics_of(task)) & measured, protocol.curve_of(task)
+        for cell in (run["cells"][task.id] for run in runs):
+            if "failed" not in cell:
+                lacking |= {name for name in shown if METRIC + name not in cell["columns"]}
+                lacking |= set() if cell[CURVE] == curve else {f"the course of {curve}"}
+    return sorted(lacking - {"length"})
 
 
 def not_included(protocol: Protocol, policies: Iterable[str]) -> list[str]:

@@ -16,7 +16,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results import store
 from coopbench.results.folder import protocol_of
-from coopbench.results.reference import METRIC, OF_AGENTS, RUNS, SCHEMA, TRAJECTORIES
+from coopbench.results.reference import CURVE, METRIC, OF_AGENTS, RUNS, SCHEMA, TRAJECTORIES
 from coopbench.results.rounding import COARSE, FINE, pack_columns
 from coopbench.results.store import Stored
 from coopbench_envs.arrays import pack
@@ -82,6 +82,7 @@ def _write(folder: Path, protocol: Protocol, key: Cell, run: Mapping[str, Stored
             "meta": {k: v for k, v in stored.meta.items() if k not in _LEFT_OUT},
             "trained_on": home,
             "columns": forms,
+            CURVE: protocol.curve_of(task),
             TRAJECTORIES: trajectories_digest(stored.episodes),
         }
     content = {

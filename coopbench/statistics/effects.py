@@ -4,18 +4,16 @@ from typing import Literal
 
 import numpy as np
 
-from coopbench.statistics.estimates import win_share
 from coopbench.statistics.scores import Scores, as_vector
 
-Standardiser = Literal["pooled", "average", "control", "paired"]
+Standardiser = Literal["pooled", "paired"]
 
 
 def cohens_d(a: Scores, b: Scores, *, standardiser: Standardiser = "pooled") -> float:
     """Divide the difference of means, ``a`` minus ``b``, by a standard deviation (ddof 1).
 
-    The standard deviation is "pooled" over both samples (Cohen 1988), the root of the "average"
-    variance (d_av, which goes with Welch's test), that of the "control" ``b`` (Glass's delta) or
-    that of the "paired" differences (d_z, equal lengths). nan where it is zero or unknown.
+    The standard deviation is "pooled" over both samples (Cohen 1988), or that of the "paired"
+    differences (d_z, equal lengths). nan where it is zero or unknown.
     """
     x, y = as_vector(a, "a"), as_vector(b, "b")
     deviation = _deviation(x, y, standardiser)
@@ -24,9 +22,7 @@ def cohens_d(a: Scores, b: Scores, *, standardiser: Standardiser = "pooled") -> 
     return float((x.mean() - y.mean()) / deviation)
 
 
-def hedges_g(
-    a: Scores, b: Scores, *, standardiser: Literal["pooled", "paired"] = "pooled"
-) -> float:
+def hedges_g(a: Scores, b: Scores, *, standardiser: Standardiser = "pooled") -> float:
     """Correct Cohen's d for its upward bias in small samples.
 
     The factor is the exact one, Gamma(m / 2) / (sqrt(m / 2) Gamma((m - 1) / 2)) with m degrees of
@@ -44,32 +40,13 @@ def hedges_g(
     return float(d * np.exp(factor))
 
 
-def a12(a: Scores, b: Scores) -> float:
-    """Estimate the chance that an entry of ``a`` exceeds one of ``b``, ties counting one half.
-
-    In [0, 1]; 0.5 means no tendency (Vargha and Delaney 2000). It is the probability of
-    improvement on one task.
-    """
-    return win_share(as_vector(a, "a"), as_vector(b, "b"))
-
-
-def cliffs_delta(a: Scores, b: Scores) -> float:
-    """Return the chance that ``a`` exceeds ``b`` minus the reverse, in [-1, 1] (Cliff 1993)."""
-    return 2.0 * a12(a, b) - 1.0
-
-
 def _deviation(x: np.ndarray, y: np.ndarray, standardiser: str) -> float:
     if standardiser == "paired":
         if x.size != y.size:
             raise ValueError(f"b has {y.size} values; allowed is the number in a, {x.size}")
         return _sd(x - y)
-    if standardiser == "control":
-        return _sd(y)
-    if standardiser == "average":
-        return float(np.sqrt((_sd(x) ** 2 + _sd(y) ** 2) / 2.0))
     if standardiser != "pooled":
-        allowed = "pooled, average, control, paired"
-        raise ValueError(f"standardiser is {standardiser!r}; allowed are {allowed}")
+        raise ValueError(f"standardiser is {standardiser!r}; allowed are pooled, paired")
     if min(x.size, y.size) < 2:
         return float("nan")
     weights = np.array([x.size - 1, y.size - 1])

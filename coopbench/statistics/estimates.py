@@ -6,8 +6,6 @@ Definitions follow Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge
 Statistical Precipice" (NeurIPS), as their public code computes them.
 """
 
-from typing import Literal
-
 import numpy as np
 
 from coopbench.statistics.scores import Scores, Tasks, as_tasks, as_vector, columns_of
@@ -59,26 +57,20 @@ def probability_of_improvement(x: Scores, y: Scores) -> float:
     left, right = columns_of(as_tasks(x, "x")), columns_of(as_tasks(y, "y"))
     if len(left) != len(right):
         raise ValueError(f"y has {len(right)} tasks; allowed is the number in x, {len(left)}")
-    return float(np.mean([win_share(a, b) for a, b in zip(left, right, strict=True)]))
+    return float(np.mean([_win_share(a, b) for a, b in zip(left, right, strict=True)]))
 
 
-def performance_profile(
-    scores: Scores, taus: Scores, kind: Literal["run", "average"] = "run"
-) -> np.ndarray:
-    """Give the share of results strictly above each threshold, one value per entry of ``taus``.
+def performance_profile(scores: Scores, taus: Scores) -> np.ndarray:
+    """Give the share of cells strictly above each threshold, one value per entry of ``taus``.
 
-    ``kind="run"`` counts all cells, which is the unbiased and smoother choice;
-    ``kind="average"`` counts the tasks whose mean over runs is above. The result is in [0, 1]
-    and does not increase with the threshold. Source: Agarwal et al. 2021, section 4.2; Dolan and
-    More 2002.
+    The result is in [0, 1] and does not increase with the threshold. Source: Agarwal et al. 2021,
+    section 4.2; Dolan and More 2002.
 
     Raises:
-        ValueError: for another ``kind`` or an empty or missing threshold.
+        ValueError: for an empty or missing threshold.
     """
     tasks, levels = as_tasks(scores), as_vector(taus, "taus")
-    if kind not in ("run", "average"):
-        raise ValueError(f"kind is {kind!r}; allowed is 'run' or 'average'")
-    results = np.sort(_pool(tasks) if kind == "run" else _task_means(tasks))
+    results = np.sort(_pool(tasks))
     return (results.size - np.searchsorted(results, levels, side="right")) / results.size
 
 
@@ -101,7 +93,7 @@ def normalise(values: Scores, low: Scores, high: Scores, epsilon: float = 0.0) -
     return (np.asarray(values, dtype=np.float64) - bottom) / (width + epsilon)
 
 
-def win_share(a: np.ndarray, b: np.ndarray) -> float:
+def _win_share(a: np.ndarray, b: np.ndarray) -> float:
     """Return the share of pairs in which an entry of ``a`` exceeds one of ``b``; ties are 1/2."""
     ordered = np.sort(b)
     twice = np.searchsorted(ordered, a, side="left") + np.searchsorted(ordered, a, side="right")

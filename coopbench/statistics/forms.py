@@ -2,6 +2,7 @@
 
 A statistic of T task means is a weighted sum of them in the neighbourhood of the data (the delta
 method): the weights say which tasks count, and the variance of the sum is that of the statistic.
+Weights of many samples of task means, (..., tasks), are found at once.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ CUT = 0.25  # share of values that the interquartile mean drops at each end
 
 def mean_weights(means: np.ndarray) -> np.ndarray:
     """Return the weights of the mean of task means, (tasks,)."""
-    return np.full(len(means), 1.0 / len(means))
+    return np.full(np.shape(means), 1.0 / np.shape(means)[-1])
 
 
 def trimmed_weights(means: np.ndarray) -> np.ndarray:
@@ -24,12 +25,12 @@ def trimmed_weights(means: np.ndarray) -> np.ndarray:
 
     ``int(0.25 * tasks)`` tasks are dropped at each end; the others have equal weights.
     """
-    return _middle(means, int(CUT * len(means)))
+    return _middle(means, int(CUT * means.shape[-1]))
 
 
 def median_weights(means: np.ndarray) -> np.ndarray:
     """Return the weights of the median of task means, (tasks,)."""
-    return _middle(means, (len(means) - 1) // 2)
+    return _middle(means, (means.shape[-1] - 1) // 2)
 
 
 def gap_weights(means: np.ndarray, gamma: float = 1.0) -> np.ndarray:
@@ -38,13 +39,14 @@ def gap_weights(means: np.ndarray, gamma: float = 1.0) -> np.ndarray:
     The shortfall is the mean over tasks of gamma - min(mean, gamma); the form is without its
     constant.
     """
-    return np.where(means < gamma, -1.0 / len(means), 0.0)
+    return np.where(means < gamma, -1.0 / means.shape[-1], 0.0)
 
 
 def _middle(means: np.ndarray, cut: int) -> np.ndarray:
-    weights = np.zeros(len(means))
-    order = np.argsort(means, kind="stable")
-    weights[order[cut : len(means) - cut]] = 1.0 / (len(means) - 2 * cut)
+    tasks = means.shape[-1]
+    middle = np.argsort(means, axis=-1, kind="stable")[..., cut : tasks - cut]
+    weights = np.zeros(means.shape)
+    np.put_along_axis(weights, middle, 1.0 / (tasks - 2 * cut), axis=-1)
     return weights
 
 

@@ -1,4 +1,4 @@
-"""The two values every inference in this package returns: an interval and a comparison."""
+"""What an inference of this package returns: an interval, or a comparison of two samples."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ import numpy as np
 class Interval:
     """An estimate with a range that covers the true value with a stated confidence.
 
-    The three numbers are floats for a scalar statistic and arrays of one shape for a profile or a
-    curve. An end that cannot be known (one run, for instance) is nan and a warning says why.
+    The three numbers are floats for a scalar statistic and arrays of one shape for a profile.
+    An end that cannot be known (one run, for instance) is nan and a warning says why.
     """
 
     estimate: float | np.ndarray  # the statistic of the data itself, never of the resamples
@@ -23,16 +23,16 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a test of two or more samples says.
+    """What a test of two samples says.
 
     ``degenerate`` marks a question that the data cannot answer (no variation, one run): then
     ``p_value`` is nan. It is never 0 for want of variation.
     """
 
     statistic: float  # test statistic; nan when degenerate
-    df: float  # degrees of freedom; nan where the test has none
+    df: float  # degrees of freedom; nan when degenerate
     p_value: float  # in [0, 1], or nan when degenerate
-    estimate: float  # effect in the units that the test's docstring names
-    interval: Interval | None  # of the estimate; None where the test has none
+    estimate: float  # difference of means, in the units of the scores
+    interval: Interval | None  # of the estimate; None when degenerate
     degenerate: bool
-    method: str  # the variant that was really computed, for instance "mann-whitney exact"
+    method: str  # name of the test, for instance "welch"

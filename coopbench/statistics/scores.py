@@ -1,19 +1,12 @@
-"""Checks scores once, at the border, and lays them out for the compiled loops."""
+"""Checks scores once, at the border."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 Tasks = np.ndarray | list[np.ndarray]  # checked scores: (runs, tasks), or one array per task
 Scores = np.ndarray | Sequence[Any]  # what a caller may pass; see as_tasks
-
-
-class Cells(NamedTuple):
-    """All scores in one array, task after task."""
-
-    values: np.ndarray  # (cells,) float64
-    starts: np.ndarray  # (tasks + 1,) int64; task j owns values[starts[j]:starts[j + 1]]
 
 
 def as_tasks(scores: Scores, name: str = "scores") -> Tasks:
@@ -28,8 +21,7 @@ def as_tasks(scores: Scores, name: str = "scores") -> Tasks:
     """
     if _is_per_task(scores):
         tasks = [as_vector(s, f"{name}, task {j},") for j, s in enumerate(scores)]
-        same = len({len(t) for t in tasks}) == 1
-        return np.stack(tasks, axis=1) if same else tasks
+        return stacked(tasks)
     matrix = np.asarray(scores, dtype=np.float64)
     if matrix.ndim == 1:
         matrix = matrix[:, None]
@@ -43,7 +35,7 @@ def as_tasks(scores: Scores, name: str = "scores") -> Tasks:
         run, task = bad[0]
         raise ValueError(
             f"{name} has {matrix[run, task]} at run {run}, task {task} ({len(bad)} such entries); "
-            "allowed are finite numbers (drop_missing removes missing runs)"
+            "allowed are finite numbers (a list with one array per task can leave runs out)"
         )
     return matrix
 
@@ -66,44 +58,20 @@ def as_vector(values: Scores, name: str, minimum: int = 1) -> np.ndarray:
     return vector
 
 
-def drop_missing(scores: Scores) -> Tasks:
-    """Remove the nan entries, task by task, so that each task keeps the runs it really has.
-
-    Dropping is a decision about the data (were the missing runs failures?), therefore nothing
-    else in this package does it for you.
-
-    Raises:
-        ValueError: if a task has no run left, or an entry is infinite.
-    """
-    if _is_per_task(scores):
-        columns = [np.asarray(s, dtype=np.float64) for s in scores]
-    else:
-        matrix = np.asarray(scores, dtype=np.float64)
-        columns = list(matrix[:, None].T if matrix.ndim == 1 else matrix.T)
-    return as_tasks([column[~np.isnan(column)] for column in columns])
-
-
 def _is_per_task(scores: Scores) -> bool:
     listed = isinstance(scores, (list, tuple)) and len(scores) > 0
     return listed and all(isinstance(item, np.ndarray) for item in scores)
 
 
-def is_matrix(tasks: Tasks) -> bool:
-    """Say whether every task has the same number of runs."""
-    return isinstance(tasks, np.ndarray)
+def stacked(columns: Sequence[np.ndarray]) -> Tasks:
+    """Return the runs of each task as a matrix, or as a list if run counts differ."""
+    same = len({len(column) for column in columns}) == 1
+    return np.stack(columns, axis=1) if same else list(columns)
 
 
 def columns_of(tasks: Tasks) -> list[np.ndarray]:
     """Return the runs of each task as contiguous arrays."""
     return [np.ascontiguousarray(c) for c in tasks.T] if isinstance(tasks, np.ndarray) else tasks
-
-
-def as_cells(tasks: Tasks) -> Cells:
-    """Lay checked scores out task after task."""
-    columns = columns_of(tasks)
-    starts = np.zeros(len(columns) + 1, dtype=np.int64)
-    np.cumsum([len(c) for c in columns], out=starts[1:])
-    return Cells(np.concatenate(columns), starts)
 
 
 def check_confidence(confidence: float) -> None:

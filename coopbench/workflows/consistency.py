@@ -11,6 +11,7 @@ import numpy as np
 from coopbench.baselines.match import OWN
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import POLICY_FILE, learners, parse_name
+from coopbench.episodes.metrics import known_metrics
 from coopbench.episodes.table import Episodes, Progress
 from coopbench.episodes.trajectories import agent_metrics, episode_metrics
 from coopbench.playing.plan import game_of
@@ -130,9 +131,16 @@ def _progress_findings(protocol: Protocol, progress: Progress, chosen: Any) -> I
         yield Finding("there are checkpoints, but no selection seeds or no training run")
         return
     task = protocol.task_of(progress.cell.task)
-    expected = list(protocol.selection_metrics_of(task))
-    if list(progress.metrics) != expected:
-        yield Finding(f"checkpoints have the metrics {list(progress.metrics)}; allowed: {expected}")
+    # What a protocol reports may change after the training; what it chooses by may not.
+    beside = () if protocol.score_beside is None else (protocol.score_beside,)
+    needed = {"return", protocol.report.score, *beside}
+    allowed = {*known_metrics(task.spec), *protocol.selection_metrics_of(task)}
+    if not needed <= {*progress.metrics} <= allowed:
+        yield Finding(
+            f"checkpoints have the metrics {list(progress.metrics)}; needed: "
+            f"{', '.join(sorted(needed))}; allowed: {', '.join(sorted(allowed))}"
+        )
+        return
     for name, values in progress.metrics.items():
         if values.shape != (len(steps), selection.count) or values.dtype != np.float64:
             yield Finding(f"{name} of checkpoints is {values.shape} of {values.dtype}")

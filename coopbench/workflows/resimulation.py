@@ -91,7 +91,7 @@ def _selection_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]
     progress = stored.progress
     if stored.policy is None or progress is None:
         return
-    again = play_selection(protocol, progress.cell, stored.policy)
+    again = play_selection(protocol, progress.cell, stored.policy, progress.metrics)
     best = protocol.chosen(progress)
     for name, scores in again.items():
         same, near = agreement(progress.metrics[name][best], scores)

@@ -137,7 +137,7 @@ def _settings(
 
     Raises ``ValueError`` if nothing would be learned within the budget.
     """
-    values = preset(protocol.protocol.name, learner.name) | dict(hyperparameters)
+    values = preset(protocol.preset, learner.name) | dict(hyperparameters)
     values |= _fixed(protocol, learner, values)
     params = resolve(learner.params, values, f"learner {learner.name!r}")
     if smoke:

@@ -283,10 +283,14 @@ class _Run:
         return True
 
     def _evaluate(self, step: int, policy: TrainedPolicy) -> dict[str, float]:
-        """Play the selection episodes, if any; return the means of what is stored, for logs."""
+        """Play the selection episodes, if any; return the means of what is stored, for logs.
+
+        A resumed run keeps to the metrics of its earlier checkpoints.
+        """
         start, protocol, cell = time.perf_counter(), self._job.protocol, self._job.cell
         selects = protocol.seeds.selection is not None
-        metrics = play_selection(protocol, cell, policy) if selects else {}
+        earlier = self._course.metrics
+        metrics = play_selection(protocol, cell, policy, earlier) if selects else {}
         self._course.add(step, policy, metrics, cell, protocol)
         self._course.evaluation_seconds += elapsed(start)
         return {f"evaluation/{name}": float(row.mean()) for name, row in metrics.items()}

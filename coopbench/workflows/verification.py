@@ -23,6 +23,7 @@ from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolErr
 from coopbench.files import parsed, read_bounded
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.runner import Event, Runner
+from coopbench.protocol.differences import are_same, differing_keys, differing_wording
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.selection import is_part
@@ -306,14 +307,20 @@ def _protocol_check(protocol: Protocol) -> Check:
     shipped = load_protocol(protocol.protocol.name) if protocol.protocol.name in files else None
     if shipped is None or shipped.name != name:
         return Check(what, IDENTICAL, (f"{name} is not a protocol of this package",))
-    if shipped.digest == protocol.digest:
-        return Check(what, IDENTICAL, (f"it is the {name} of this package",))
+    if are_same(shipped, protocol):
+        reasons = [f"it is the {name} of this package"]
+        wording = differing_wording(shipped, protocol)
+        if wording:
+            reasons.append(f"only its wording differs: {wording}")
+        return Check(what, IDENTICAL, tuple(reasons))
     if are_replaced(shipped, protocol):
         return Check(what, IDENTICAL, (f"it is the {name} of this package on other maps",))
     if is_part(shipped, protocol):
         tasks = f"{len(protocol.task)} of the {len(shipped.task)} tasks"
         return Check(what, IDENTICAL, (f"it has {tasks} of the {name} of this package",))
-    return concluded(what, [Finding(f"it is not the {name} of this package, though called so")])
+    keys = differing_keys(shipped, protocol)
+    reason = f"it is not the {name} of this package, though called so: it differs in {keys}"
+    return concluded(what, [Finding(printable(reason))])
 
 
 # --- the manifest ---------------------------------------------------------------------------------

@@ -368,7 +368,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
     advance(c, s, i, actions)
     pay(c, s, i, rewards)
     # Where something is paid to trains that have arrived, they take part until the end.
-    lasting = c.num_stops > 0 or c.reward_code == CHALLENGE_2020
+    lasting = c.reward_code == CHALLENGE_2020
     everybody = all_arrived(c, s, i)
     for a in range(c.num_agents):
         terminated[i, a] = everybody or (not lasting and s.status[i, a] == ARRIVED)

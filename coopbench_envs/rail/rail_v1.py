@@ -1,7 +1,9 @@
 """Rail-v1: trains share a railway network, and each is paid for arriving, best on time.
 
-Motion is that of version 0, with other rules of the game: trains leave a station one after the
-other, break down on the map only, and who has waited longest enters a contested cell first.
+A train is paid once, when it arrives: the time that its timetable allows / the time that it has
+taken, at most 1. There are no intermediate stops; version 0 pays for them in the same step. Motion
+is that of version 0, with other rules of the game: trains leave a station one after the other,
+break down on the map only, and who has waited longest enters a contested cell first.
 Page: docs/environments/rail_v1.md.
 """
 
@@ -147,22 +149,22 @@ def step(c, s, i, rng, actions, rewards, terminated):
     advance(c, s, i, actions)
     everybody = all_arrived(c, s, i)
     s.halted[i] = c.halting and not everybody and is_deadlocked(c, s, i)
-    over, elapsed = is_last(c, s, i) or s.halted[i], s.time[i] + 1
+    over = is_last(c, s, i) or s.halted[i]
     limit = max(min(s.limit[i], c.horizon), 1)
     for a in range(c.num_agents):
-        reward = 0.0
-        if s.arriving[i, a]:
-            reward = 1.0
-        elif s.status[i, a] != ARRIVED:
-            if over:
-                reward = -1.0 - s.earned[i, a]
-            elif elapsed > s.due[i, a]:
-                reward = -1.0 / limit
+        reward = punctuality(s, i, a) if s.arriving[i, a] else 0.0
         s.earned[i, a] += reward
         if c.shaping > 0.0:
             reward += shaped(c, s, i, a, over, limit)
         rewards[i, a] = reward
         terminated[i, a] = everybody or s.status[i, a] == ARRIVED
+
+
+@routine
+def punctuality(s, i, a):
+    """Return the share of the time that train ``a``, which has arrived, took that is allowed."""
+    allowed = max(s.due[i, a] - s.departure[i, a], 1)
+    return min(1.0, allowed / (s.arrival[i, a] - s.departure[i, a]))
 
 
 @routine
@@ -226,8 +228,8 @@ def observe(c, s, i, obs):
 
 METRICS = {
     "arrived": "share of trains that have reached their targets, in [0, 1]",
-    "normalised_return": "mean over trains of (return + 1) / 2, in [0, 1]; 0: none has arrived, "
-    "1: all have by their due time",
+    "normalised_return": "time allowed / time taken of a train, at most 1, or 0 if it has not "
+    "arrived, mean over trains, in [0, 1]; 1: all have arrived by their due time",
     "progress": "share of the way to its target that a train has covered, mean over trains, in "
     "[0, 1]",
     "deadlocked": "share of the trains on the map that can never move again; 0 without trains",
@@ -246,15 +248,14 @@ def measure(c, s, i, measures):
     figures.write(c, s, i, measures)
     n, total, covered = c.num_agents, 0.0, 0.0
     for a in range(n):
-        # The return of a train that may still arrive counts as if it never did.
-        total += s.earned[i, a] if s.status[i, a] == ARRIVED else -1.0
+        total += s.earned[i, a]
         way = distance_of(s, i, a, s.start[i, a])
         rest = distance_of(s, i, a, s.place[i, a])
         if s.status[i, a] == ARRIVED:
             covered += 1.0
         elif 0 < way < UNREACHABLE and rest < way:
             covered += (way - rest) / way
-    measures[i, 1] = min(max((total / n + 1.0) / 2.0, 0.0), 1.0)
+    measures[i, 1] = total / n
     measures[i, 2] = covered / n
     measures[i, 9] = s.planned[i]
 

@@ -41,10 +41,11 @@ def pay(c, s, i, rewards):
             s.open_speed[i] += s.top_speed[i, a]
         if c.reward_code == TIMETABLE:
             reward = pay_step(c, s, i, a, elapsed)
-            if over:
+            if s.arriving[i, a]:
                 reward += pay_stops(c, s, i, a)
-                if s.status[i, a] != ARRIVED:
-                    reward += pay_unfinished(c, s, i, a, elapsed)
+            elif over and s.status[i, a] != ARRIVED:
+                reward += pay_stops(c, s, i, a)
+                reward += pay_unfinished(c, s, i, a, elapsed)
         elif everybody:
             reward = 1.0
         else:
@@ -96,7 +97,10 @@ def value_of(c, s, i, a, k, j):
 
 @routine
 def pay_stops(c, s, i, a):
-    """Return what train ``a`` earns at its intermediate stops: the best visit of each."""
+    """Return what train ``a`` earns at its intermediate stops: the best visit of each.
+
+    This is paid once: in the step in which the train arrives, otherwise at the end.
+    """
     total = 0.0
     for k in range(c.num_stops):
         best, scheduled = NO_VISIT, False

@@ -203,6 +203,9 @@ def test_weights_reproduce_the_statistics(tasks):
     assert gap_weights(means) @ means + (1 - above) == pytest.approx(
         1 - np.minimum(means, 1).mean()
     )
+    samples = rng.normal(0.8, 0.5, size=(3, tasks))
+    for weights in (mean_weights, trimmed_weights, median_weights, gap_weights):
+        assert np.array_equal(weights(samples), [weights(sample) for sample in samples])
 
 
 def test_few_runs_and_episodes_are_refused():
@@ -274,13 +277,25 @@ def test_the_variance_of_a_mean_over_defined_episodes_is_that_of_a_ratio():
 
 
 def test_the_iqm_of_runs_is_the_pooled_one():
-    grids = [Grid(rng.normal(k, 0.3, size=(8, 1)) + rng.normal(size=50)) for k in range(4)]
+    """Of four tasks far apart the runs of the middle two count, those of the others not at all."""
+    grids = [Grid(rng.normal(9.0 * k, 0.3, size=(8, 1)) + rng.normal(size=50)) for k in range(4)]
     value, spread = iqm_of_runs(grids)
     means = np.stack([g.values.mean(axis=1) for g in grids], axis=1)
     assert value == iqm(means)
-    assert half_widths(spread)[0] > 0
+    parts = np.var(means[:, 1:3], axis=0, ddof=1) * 8 / 16**2
+    assert spread.runs[0] == pytest.approx(parts.sum())
+    assert spread.runs_df[0] == pytest.approx(parts.sum() ** 2 / np.sum(parts**2 / 7))
+    middle = Crossed(grids).spread([0.0, 0.5, 0.5, 0.0])
+    assert spread.episodes == pytest.approx(middle.episodes)
     with pytest.raises(ValueError, match="fixed policy"):
         iqm_of_runs([Grid(Y[0])])
+
+
+def test_the_variance_of_the_iqm_of_runs_is_that_of_winsorised_means():
+    grid = Grid(rng.normal(size=(8, 1)) + rng.normal(size=50))
+    winsorised = stats.mstats.winsorize(grid.values.mean(axis=1), (0.25, 0.25))
+    _, spread = iqm_of_runs([grid])
+    assert spread.runs[0] == pytest.approx(np.var(np.asarray(winsorised), ddof=1) / 8 / 0.5**2)
 
 
 def test_unseen_failures_at_the_ends_of_the_scale():

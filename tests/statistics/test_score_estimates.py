@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import stats
 
 from coopbench.statistics import (
-    drop_missing,
+    improvement_interval,
     iqm,
     mean,
     median,
@@ -14,6 +14,7 @@ from coopbench.statistics import (
     optimality_gap,
     performance_profile,
     probability_of_improvement,
+    profile_interval,
 )
 
 FAST = settings(deadline=None, max_examples=60)
@@ -46,8 +47,6 @@ def test_profiles_match_the_recorded_ones(golden):
     for case in recorded["cases"]:
         profile = performance_profile(case["scores"], recorded["taus"])
         assert profile == pytest.approx(case["run"], abs=1e-12), case["name"]
-        profile = performance_profile(case["scores"], recorded["taus"], kind="average")
-        assert profile == pytest.approx(case["mean"], abs=1e-12), case["name"]
 
 
 def test_normalised_matrices_of_the_published_pipeline(golden):
@@ -78,10 +77,57 @@ def test_iqm_has_the_bits_of_the_trimmed_mean(scores):
 
 
 def test_profiles_count_strictly():
-    scores = [[0.0, 1.0], [1.0, 2.0]]  # averages of runs: 0.5, 1.5
+    scores = [[0.0, 1.0], [1.0, 2.0]]
     assert performance_profile(scores, [0.0, 1.0, 2.0]).tolist() == [0.75, 0.25, 0.0]
-    average = performance_profile(scores, [0.5, 1.5], kind="average")
-    assert average.tolist() == [0.5, 0.0]
+
+
+def students(estimate, parts, sizes, confidence):
+    """Ends of the interval whose variance has ``parts``, each of a sample of one of ``sizes``."""
+    df = sum(parts) ** 2 / sum(v**2 / (n - 1) for v, n in zip(parts, sizes, strict=True))
+    half = stats.t.ppf(0.5 + confidence / 2, df) * np.sqrt(sum(parts))
+    return pytest.approx((estimate - half, estimate + half))
+
+
+def newcombes(p, sizes, df, sharing=1.0):
+    """Half width that an interval of level 0.9 has where the true mean over tasks is p."""
+    skew = (1 - p) / (2 - p) + p / (1 + p)
+    parts = [p * (1 - p) * (1 + ((m + n) / 2 - 1) * skew) / (m * n) for m, n in sizes]
+    return stats.t.ppf(0.95, df) * np.sqrt(sharing * sum(parts)) / len(sizes)
+
+
+def test_limits_of_improvement_are_as_far_away_as_their_own_error():
+    rng = np.random.default_rng(2)
+    x, y = ([rng.integers(5, size=n) * 1.0 for n in sizes] for sizes in ((8, 6), (5, 9)))
+    interval = improvement_interval(x, y, 0.9)
+    assert interval.estimate == probability_of_improvement(x, y)
+    assert interval.low < interval.estimate < interval.high
+    for end in (interval.low, interval.high):
+        half = newcombes(end, [(8, 5), (6, 9)], df=8 + 5 + 6 + 9 - 4)
+        assert abs(end - interval.estimate) == pytest.approx(half)
+    sure = improvement_interval(np.arange(5.0) + 9.0, np.arange(5.0))
+    assert (sure.estimate, sure.high) == (1.0, pytest.approx(1.0))
+    assert 0.5 < sure.low < 0.9
+
+
+def test_matched_tasks_that_are_equal_tell_nothing_new():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(0.4, 1.0, size=(12, 1)), rng.normal(size=(12, 1))
+    twice = np.tile(x, 2), np.tile(y, 2)
+    interval = improvement_interval(*twice, 0.9, matched=True)
+    half = newcombes(interval.low, [(12, 12)] * 2, df=4 * 11, sharing=2.0)
+    assert interval.estimate - interval.low == pytest.approx(half)
+    assert improvement_interval(*twice, 0.9).low > interval.low
+    with pytest.raises(ValueError, match="one value per episode"):
+        improvement_interval(twice[0], twice[1][:5], matched=True)
+
+
+def test_intervals_of_profiles_pool_the_variances_of_tasks():
+    scores = [np.arange(6.0), np.arange(9.0) / 2]
+    interval = profile_interval(scores, [1.2], 0.9)
+    above = [task > 1.2 for task in scores]
+    parts = [np.var(a, ddof=1) * len(a) / 15**2 for a in above]
+    ends = students(np.mean(np.concatenate(above)), parts, (6, 9), 0.9)
+    assert (interval.low[0], interval.high[0]) == ends
 
 
 def test_unequal_run_counts_weigh_tasks_equally_except_where_cells_are_pooled():
@@ -118,17 +164,6 @@ def test_missing_scores_are_refused_and_named(call):
             call([np.zeros(4), scores[:, 1]])
 
 
-def test_the_recorded_missing_score_is_refused_and_can_be_dropped(golden):
-    recorded = golden("nan_behaviour")
-    with pytest.raises(ValueError, match="run 0, task 0"):
-        performance_profile(recorded["scores"], [0.5])
-    kept = drop_missing(recorded["scores"])
-    assert [len(task) for task in kept] == [4, 5, 5]
-    # The recorded share counts the missing run as one that failed; dropped, 13 of 14 remain.
-    assert recorded["rliable"]["profile_at_half"] == pytest.approx(13 / 15)
-    assert performance_profile(kept, [0.5]) == pytest.approx(13 / 14)
-
-
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 2, 2)])
 def test_other_shapes_are_refused(shape):
     with pytest.raises(ValueError, match="scores has shape"):
@@ -136,8 +171,6 @@ def test_other_shapes_are_refused(shape):
 
 
 def test_wrong_options_are_named():
-    with pytest.raises(ValueError, match="kind is 'mean'"):
-        performance_profile([[1.0]], [0.5], kind="mean")
     with pytest.raises(ValueError, match="y has 2 tasks"):
         probability_of_improvement(np.ones((2, 3)), np.ones((2, 2)))
     with pytest.raises(ValueError, match="allowed is high > low"):

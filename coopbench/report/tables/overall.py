@@ -10,6 +10,7 @@ from coopbench.analysis.samples import score_scales
 from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
 from coopbench.report.tables.aggregates import runs_table
 from coopbench.report.tables.certificates import certificate_table
+from coopbench.report.tables.context import context_table
 from coopbench.report.tables.learning import efficiency_table, late_table
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.published import (
@@ -138,6 +139,7 @@ def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
 EXTRA_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
     registered_table,
     runs_table,
+    context_table,
     missing_table,
     model_table,
     efficiency_table,
