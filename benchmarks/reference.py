@@ -214,6 +214,17 @@ def tables(name):
     return files
 
 
+def write_tables(name):
+    """Store the tables and charts of a protocol."""
+    files = tables(name)
+    if "report.md" not in files:  # one of an earlier call, before learners were trained
+        (TABLES / name / "report.md").unlink(missing_ok=True)
+    for file, content in files.items():
+        path = TABLES / name / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+
+
 def coopetition(limits):
     """Train the learners of both coopetition protocols seed by seed, then their exploiters.
 
@@ -324,10 +335,7 @@ def main():
     if not arguments.fixed and set(names) & set(GAMES):
         coopetition(arguments)
     for name in names:
-        for file, content in tables(name).items():
-            path = TABLES / name / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
+        write_tables(name)
 
 
 if __name__ == "__main__":

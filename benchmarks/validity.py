@@ -1,4 +1,4 @@
-"""Print the tables of docs/validity.md: what the scores and the statistics can and cannot tell.
+"""Print the tables of docs/validity-tables.md: what scores and statistics can and cannot tell.
 
     python benchmarks/validity.py coverage    # of the intervals of reports, by simulation
     python benchmarks/validity.py type-one    # false claims that a report would print

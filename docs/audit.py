@@ -1,6 +1,6 @@
-"""Tables of docs/validity.md about the version 1 games, from their certificates.
+"""Tables of docs/validity.md and docs/validity-tables.md about the version 1 games.
 
-They are those of ``python benchmarks/validity.py games``, group by group.
+They are those of ``python benchmarks/validity.py games``, group by group, from certificates.
 """
 
 import sys

@@ -162,7 +162,8 @@ def pages() -> dict[Path, dict[str, str]]:
     contents[ROOT / "docs" / "speed.md"] = contents[ROOT / "docs" / "statistics.md"] = (
         speed_tables.parts()
     )
-    contents[ROOT / "docs" / "validity.md"] = audit.parts()
+    for name in ("validity", "validity-tables"):
+        contents[ROOT / "docs" / f"{name}.md"] = audit.parts()
     contents[ROOT / "docs" / "reports.md"] = {"parts": report_parts()}
     structure = ROOT / "tests" / "structure.py"
     if structure.is_file():

@@ -1,18 +1,25 @@
-"""Tables of docs/results.md, from the reference results of ``baselines/results``."""
+"""Tables of docs/results.md, from the reference results of ``baselines/results``.
+
+Differences, intervals and decisions are read from the files of stored reports; nothing is decided
+here. Decisions of files that were stored under an earlier rule are not shown.
+"""
 
 import csv
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
-from itertools import product
+from dataclasses import fields
+from itertools import combinations, product
 from pathlib import Path
 
+from coopbench.analysis.comparisons import Comparison
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, TRIALS = ROOT / "baselines" / "results", ROOT / "benchmarks" / "results"
-GAMES = "coopetition-standard"
+GAMES, TEAM = "coopetition-standard", "coopetition-team"
 ARRIVED = ("success_rate", "coordination")
 BROUGHT_HOME = ("normalised_return", "arrived")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -40,10 +47,14 @@ def parts() -> dict[str, str]:
         "groups": groups(GAMES, "episodes"),
         "tasks": tasks(GAMES),
         "learners_own": groups(GAMES, "runs"),
-        "learners_team": groups("coopetition-team", "runs"),
+        "learners_team": groups(TEAM, "runs"),
         "learners_tasks": learned(GAMES),
-        "answers": answers("answers.md"),
-        "learners": answers("learners.md"),
+        "learners_differences": differences(GAMES),
+        "left_met": left("focal"),
+        "left_held_out": left("focal-held-out"),
+        "tracks": tracks(),
+        "rises": rises(),
+        "battles_small_budgets": budgets("skirmish-small", "tuning_skirmish_small.jsonl"),
     }
 
 
@@ -180,12 +191,101 @@ def learned(name: str) -> str:
     return rows_table(["Task", *heads], body)
 
 
-def answers(name: str) -> str:
-    """What runs answer, as ``benchmarks/questions.py`` has written it."""
-    file = RESULTS / GAMES / name
-    if not file.is_file():
-        return missing(GAMES, "runs")
-    return file.read_text(encoding="utf-8").replace("## ", "#### ").strip()
+def differences(name: str) -> str:
+    """Differences between the learners of a report on every task; those that it shows are bold."""
+    rows = stored(name, "comparisons.csv", "runs")
+    learners = dict.fromkeys(row["policy"] for row in stored(name, "estimates.csv", "runs"))
+    pairs = list(combinations(learners, 2))
+    cells = {(row["task"], row["first"], row["second"]): row for row in rows}
+    if not rows or not pairs:
+        return missing(name, "runs")
+    decided = rows[0].keys() == {field.name for field in fields(Comparison)}
+
+    def cell(task: str, first: str, second: str) -> str:
+        row = cells.get((task, first, second))
+        if row is None:
+            return "—"
+        text = interval(*(float(row[key]) for key in ("difference", "low", "high")), "+z.2f")
+        return f"**{text}**" if decided and row["shown"] == "True" else text
+
+    body = [
+        (f"`{task}`", *(cell(task, *pair) for pair in pairs))
+        for task in dict.fromkeys(row["task"] for row in rows)
+    ]
+    table = rows_table(["Task", *(f"`{one}` - `{two}`" for one, two in pairs)], body)
+    return table if decided else f"{table}\n\n{undecided(name)}"
+
+
+def undecided(name: str) -> str:
+    """Return the sentence on decisions that were stored under another rule than the present one."""
+    return (
+        f"These files were stored under an earlier rule of decision: they say nothing about which "
+        f"differences are shown until `python benchmarks/reference.py {name}` makes them anew."
+    )
+
+
+def left(group: str) -> str:
+    """What learners of both tracks leave to the partners of a group: 1 less the score."""
+    protocol = load_protocol(GAMES)
+    rows = {
+        (row["task"], f"`{row['policy']}`, {reward} reward"): row
+        for name, reward in ((GAMES, "own"), (TEAM, "team"))
+        for row in stored(name, "estimates.csv", "runs")
+        if row["metric"] == protocol.report.score
+    }
+
+    def cell(task: str, column: str) -> str:
+        row, bounds = rows.get((task, column)), protocol.task_of(task).bounds
+        if row is None:
+            return "—"  # has not been trained
+        width = bounds.high - bounds.low
+        ends = ((bounds.high - float(row[key])) / width for key in ("mean", "high", "low"))
+        return interval(*ends, "z.2f")
+
+    columns = list(dict.fromkeys(column for _, column in rows))
+    body = [
+        (f"`{task.id}`", *(cell(task.id, column) for column in columns))
+        for task in protocol.groups[group]
+    ]
+    return rows_table(["Task", *columns], body)
+
+
+def tracks() -> str:
+    """What the team's reward adds to every agent's own return, from ``benchmarks/questions.py``."""
+    rows = read(GAMES, "tracks.csv")
+    body = []
+    for row in rows:
+        text = interval(*(float(row[key]) for key in ("difference", "low", "high")), "+z.2f")
+        shown = row["shown"] == "True"
+        body.append((f"`{row['task']}`", f"`{row['policy']}`", f"**{text}**" if shown else text))
+    table = rows_table(["Task", "Policy", "Team less own reward"], body)
+    if any(row["shown"] for row in rows):
+        return table
+    return f"{table}\n\n{undecided(f'{GAMES} {TEAM}')}"
+
+
+def rises() -> str:
+    """By how much scores rise over the last quarter; bold where the interval excludes 0."""
+    cells = {}
+    for row in read(GAMES, "rises.csv"):
+        numbers = [float(row[key]) for key in ("rise", "low", "high")]
+        text = interval(*numbers, "+z.2f")
+        column = f"`{row['policy']}`, {row['reward']} reward"
+        cells[row["task"], column] = f"**{text}**" if numbers[1] > 0 or numbers[2] < 0 else text
+    names, columns = (list(dict.fromkeys(key[k] for key in cells)) for k in (0, 1))
+    body = [(f"`{name}`", *(cells.get((name, c), "—") for c in columns)) for name in names]
+    return rows_table(["Task", *columns], body)
+
+
+def budgets(name: str, file: str) -> str:
+    """How many settings were tried for every learner of a report."""
+    lines = (TRIALS / file).read_text(encoding="utf-8").splitlines()
+    tried = Counter(json.loads(line)["learner"] for line in lines)
+    learners = dict.fromkeys(row["policy"] for row in stored(name, "estimates.csv", "runs"))
+    return rows_table(
+        ["Learner", *(f"`{learner}`" for learner in learners)],
+        [("Trials", *(str(tried[learner]) for learner in learners))],
+    )
 
 
 def all_policies(name: str, measures: Mapping[str, int]) -> str:

@@ -1,6 +1,8 @@
 """Certificates of battles: stored figures are played again; pages and reports show them."""
 
+import csv
 import dataclasses
+from pathlib import Path
 
 import builders
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from coopbench.analysis import battles
 from coopbench.analysis.battles import FIRST, BattleFigure, load_battles
 from coopbench.analysis.certificates import certified_tasks
+from coopbench.analysis.comparisons import Comparison
 from coopbench.analysis.findings import Findings
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
@@ -22,6 +25,7 @@ from coopbench.baselines.strategies.plans import (
 )
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
+from coopbench.report.reading import reading
 from coopbench.report.tables.certificates import certificate_table
 from coopbench.theory import load_certificate
 from coopbench.theory.battles.certificates import EVALUATION, measured, play_battle
@@ -31,6 +35,7 @@ from coopbench.theory.battles.seeds import masked_plans, pushed, unmasked_plans
 from coopbench.theory.battles.trials import Trials
 from coopbench_envs import Engine
 
+ROOT = Path(__file__).resolve().parent.parent
 V0, V1 = "coopbench/Skirmish-v0", "coopbench/Skirmish-v1"
 STORED = {
     f"{env_id.partition('/')[2]}/{name}": one
@@ -68,7 +73,7 @@ def test_figures_agree_with_each_other():
             assert stored.training == drawn.training
 
 
-def test_the_page_has_every_battle_and_names_where_blind_plans_do_well():
+def test_the_page_has_every_battle_and_counts_by_intervals():
     page = battles_page(load_battles(V1))
     for one in load_battles(V1).values():
         assert one.battle in page
@@ -77,8 +82,37 @@ def test_the_page_has_every_battle_and_names_where_blind_plans_do_well():
     assert drawn.keys() >= set(PUBLISHED)
     published = [drawn[name] for name in PUBLISHED]
     text = conclusion(published)
-    for one in published:
-        assert one.needs_sight or f"`{one.battle}`" in text
+    assert text.startswith("Of the 14 maps of the paper, 8 need reactions")
+    assert "2 do not (`1c3s5z`, `bane_vs_bane`)" in text
+    assert "on 1 the intervals leave it open (`10m_vs_11m`)" in text
+    assert "On 3 neither wins a tenth of the battles (`2c_vs_64zg`, `6h_vs_8z`, `corridor`)" in text
+    assert "The design asked for 12" in text
+    assert "not even the mask, win no battle of 12 of 14 (`1c3s5z` 0.02, " in text
+    assert "win no battle of 17 of 19" in conclusion(
+        drawn[name] for name in drawn if " " not in name
+    )
+
+
+def test_the_page_of_results_has_the_figures_of_drawn_3m():
+    page = " ".join((ROOT / "docs/results.md").read_text(encoding="utf-8").split())
+    figures = STORED["Skirmish-v1/3m-drawn"].figures
+    for name in ("masked", "unmasked", "focus_fire", "free"):
+        one = figures[name]
+        assert f"{one.win:.2f} [{one.win_low:.2f}, {one.win_high:.2f}]" in page, name
+
+
+def test_the_page_of_results_has_the_decisions_of_the_stored_report():
+    """Of drawn 3m: no learner is shown to beat the best script, three to beat COMA."""
+    file = ROOT / "baselines/results/skirmish-small/comparisons.csv"
+    with file.open(encoding="utf-8") as opened:
+        rows = [row for row in csv.DictReader(opened) if row["task"] == "3m-drawn"]
+    assert rows[0].keys() == {field.name for field in dataclasses.fields(Comparison)}
+    shown = {frozenset((row["first"], row["second"])) for row in rows if row["shown"] == "True"}
+    learners = {name for pair in shown for name in pair if name.endswith("_shared")}
+    assert len(learners) == 7
+    assert not any({"focus_fire", name} in shown for name in learners)
+    better = {name for name in learners if {"coma_shared", name} in shown}
+    assert better == {"mappo_shared", "qmix_shared", "vdn_shared"}
 
 
 def test_a_difference_is_shown_if_the_intervals_agree():
@@ -92,6 +126,9 @@ def test_a_difference_is_shown_if_the_intervals_agree():
     unsure = dataclasses.replace(stored, figures=figures)
     assert unsure.needs_sight  # 3 victories against none
     assert not unsure.is_shown_to_need_sight
+    assert unsure.is_hardly_won
+    assert not unsure.is_shown_to_need_no_sight
+    assert STORED["Skirmish-v1/1c3s5z-drawn"].is_shown_to_need_no_sight
 
 
 def played(name, task_id, score=None):
@@ -261,3 +298,13 @@ def test_certify_compares_with_what_is_stored_on_skirmish_v1(command, monkeypatc
     assert f"{name}: differs from what is stored" in text
     for word in (["--search"], ["--task", "3m-drawm"]):
         assert command("certify", "Skirmish-v1", *word, status=2).err
+
+
+@pytest.mark.parametrize(
+    ("task_id", "said"), [("trust-dilemma.focal", True), ("trust-dilemma", False)]
+)
+def test_a_report_says_what_scores_beside_certified_partners_mean(task_id, said):
+    protocol, table = played("coopetition-standard", task_id)
+    rows = certified_tasks(protocol, table)
+    terms = reading(Findings(protocol, table, (), (), (), (), certificates=rows))
+    assert ("not worse than chance" in terms.get("Scores beside partners", "")) == said

@@ -108,6 +108,23 @@ def test_what_is_exported_comes_back_bit_for_bit(learned, tmp_path):
             np.testing.assert_array_equal(run.metrics[name], progress.metrics[name])
 
 
+def test_learned_and_fixed_policies_come_back_from_one_file(learned, tmp_path, command):
+    """A fixed policy has one evaluation, of more episodes than those of the checkpoints."""
+    file = tmp_path / "out.json"
+    exchange.save_marl_eval(learned, file)
+    (results,) = read_marl_eval(file, "best_checkpoint").values()
+    (fixed,) = (run for run in results.runs if run.algorithm == "random")
+    block = learned.episodes.of(TASK, "random")
+    np.testing.assert_array_equal(fixed.absolute["return"], block.returns.sum(axis=1))
+    np.testing.assert_array_equal(fixed.metrics["return"], fixed.absolute["return"][None])
+    assert f"{TASK} / random / run_0 has 1 of 3 evaluations" in results.missing
+    assert {name: len(runs) for name, (runs,) in results.curves()[1].items()} == {
+        **dict.fromkeys(LEARNERS, 2),
+        "random": 0,
+    }
+    assert "QMIX" in command("import", file, "--metric", "return").out
+
+
 def test_the_export_avoids_what_marl_eval_trips_over(learned):
     content = exchange.to_marl_eval(learned, {"random": "random"}, ["return", "own_return"])
     (run,) = content["ad-hoc-v1"][TASK]["random"].values()

@@ -142,6 +142,24 @@ def test_scores_between_lowest_and_highest_need_no_publication(tmp_path):
         load_protocol(file)
 
 
+def test_a_protocol_of_one_group_of_its_tasks_drops_the_other_domains(tmp_path):
+    head = 'extends = "marl-standard"\n[protocol]\nname = "one"\n'
+    task = '[[task]]\nid = "3m"\ngroup = "GROUP"\nenv = "coopbench/Skirmish-v1"\n'
+    file = tmp_path / "one.toml"
+    file.write_text(head + task.replace("GROUP", "skirmish"), encoding="utf-8")
+    report = load_protocol(file).report
+    assert {group: domain.metrics for group, domain in report.domain.items()} == {
+        "skirmish": ("win",)
+    }
+    curve = '[report]\ncurve = "win"\n'
+    file.write_text(head + curve + task.replace("GROUP", "mine"), encoding="utf-8")
+    assert load_protocol(file).report.domain is None
+    own = '[report.domain]\nskirmsh = { metrics = ["win"], curve = "win" }\n'
+    file.write_text(head + own + task.replace("GROUP", "skirmish"), encoding="utf-8")
+    with pytest.raises(ProtocolError, match="Unknown group 'skirmsh'"):
+        load_protocol(file)
+
+
 def test_the_best_checkpoint_is_the_earliest_of_the_highest(report):
     """It is chosen by the mean return of its selection episodes and plays fresh ones."""
     chosen = {

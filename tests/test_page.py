@@ -210,7 +210,7 @@ def test_too_few_runs_and_shared_seeds_are_flagged(report):
         runs = next(item for name, item in answers.items() if "runs of each" in name)
         apart = answers["Seeds of training and evaluation are apart"]
         assert (runs.state, apart.state) == states
-        assert "mine: at least 1" in runs.known
+        assert "mine: 1 run on the task with the fewest" in runs.known
     assert "shared: 3" in apart.known
 
 

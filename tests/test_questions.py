@@ -1,5 +1,6 @@
-"""The page's answers from results folders of two tracks: ``benchmarks/questions.py``."""
+"""What spans two tracks: ``benchmarks/questions.py``, on results folders of both."""
 
+import csv
 import runpy
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import coopbench
+from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.results import store
 
@@ -45,22 +47,38 @@ def tracks(tmp_path_factory):
     return folders
 
 
-def test_answers_are_printed_with_intervals(tracks, monkeypatch, capsys):
-    (protocol, own), (_, team) = tracks
-    monkeypatch.setattr(sys, "argv", ["questions", "--own", str(own), "--team", str(team)])
+def test_tracks_and_rises_are_stored(tracks, tmp_path, monkeypatch):
+    (protocol, own), (other, team) = tracks
+    arguments = ["questions", "--own", own, "--team", team, "--out", tmp_path]
+    monkeypatch.setattr(sys, "argv", list(map(str, arguments)))
     runpy.run_path(str(SCRIPT), run_name="__main__")
-    sections = capsys.readouterr().out.split("## ")[1:]
-    titles = [section.partition("\n")[0] for section in sections]
-    assert titles[0] == "Own return with team reward minus with own reward"
-    assert titles[-1] == "Rise over the last quarter of the training"
-    lines = sections[-1].splitlines()
-    assert "ippo own" in lines[2]
-    assert "ippo team" in lines[2]
-    played = {line.split("|")[1].strip(): line for line in lines[4:] if line}
-    assert set(played) == {"`alone`", "`met`"}
+    rows = {}
+    for name in ("tracks", "rises"):
+        with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
+            rows[name] = list(csv.DictReader(file))
+    assert [(row["task"], row["policy"]) for row in rows["tracks"]] == [
+        ("alone", "ippo"),
+        ("met", "ippo"),
+    ]
+    for row in rows["tracks"]:
+        means = [
+            np.mean(
+                [
+                    values(
+                        store.read(root, p, Cell(row["task"], "ippo", seed)).episodes, "own_return"
+                    ).mean()
+                    for seed in SEEDS
+                ]
+            )
+            for p, root in ((protocol, own), (other, team))
+        ]
+        assert float(row["difference"]) == pytest.approx(means[1] - means[0])
+        assert float(row["low"]) <= float(row["difference"]) <= float(row["high"])
+    rises = {(row["task"], row["reward"]): row for row in rows["rises"]}
+    assert len(rises) == 4
     for name, metric in (("alone", "own_return"), ("met", "own_return.focal")):
         cells = [Cell("alone", "ippo", seed) for seed in SEEDS]
-        means = [store.read(own, protocol, c).progress.metrics[metric].mean(axis=1) for c in cells]
+        courses = [store.read(own, protocol, cell).progress.metrics[metric] for cell in cells]
         bounds = protocol.task_of(name).bounds
-        rises = [(m[3] - m[2]) / (bounds.high - bounds.low) for m in means]
-        assert f"{np.mean(rises):+z.2f} [" in played[f"`{name}`"].split("|")[2]
+        expected = [(m[3] - m[2]).mean() / (bounds.high - bounds.low) for m in courses]
+        assert float(rises[name, "own"]["rise"]) == pytest.approx(np.mean(expected))

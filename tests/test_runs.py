@@ -326,6 +326,19 @@ def test_runs_may_be_added_in_any_order(protocol, tmp_path):
     assert [note for note in only.notes if "left out" in note and "curves.npz" in note]
 
 
+def test_a_report_includes_all_that_was_trained_into_the_folder(protocol, tmp_path):
+    """Fixed policies that are named no more are left out; no runs are."""
+    one = builders.first_task(protocol, training=None)
+    mine, theirs = (coopbench.Models(name, {100: COURSE}) for name in ("mine", "theirs"))
+    coopbench.evaluate(one, ["random", mine, theirs], out=tmp_path)
+    report = coopbench.evaluate(one, ["constant:0.5"], out=tmp_path)
+    played = {(block.cell.policy, block.cell.run) for block in report.episodes}
+    assert played == {("constant:0.5", None), ("mine", 100), ("theirs", 100)}
+    assert report.notes == tuple(
+        f"Earlier runs of {name} in the folder are included: 100." for name in ("mine", "theirs")
+    )
+
+
 def test_runs_count_without_a_table_of_training(protocol):
     seeds = np.array([100, 7])  # whole numbers of any kind
     mine = coopbench.Models("mine", dict.fromkeys(seeds, "random"))

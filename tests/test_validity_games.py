@@ -1,6 +1,7 @@
 """The audit's tables of the version 1 games: scores and returns as the certificates hold them."""
 
 import argparse
+import csv
 import runpy
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from coopbench.protocol.loading import load_protocol
 from coopbench.theory import load_certificate
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+ROOT = Path(__file__).resolve().parent.parent
+BENCHMARKS = ROOT / "benchmarks"
 GAME = "coopbench/TrustDilemma-v1"
 
 
@@ -59,3 +61,31 @@ def test_playing_again_prints_the_figures_of_the_play(audit, certificates, monke
     rows = list(games(argparse.Namespace(play=True)))
     assert played == [GAME]
     assert len({len(row) for row in rows}) == 1
+
+
+def test_counts_on_the_page_of_validity_are_those_of_the_certificates():
+    """What the page says of all tasks beside partners, from certificates and stored results."""
+    page = " ".join((ROOT / "docs/validity.md").read_text(encoding="utf-8").split())
+    protocol = load_protocol("coopetition-standard")
+    file = ROOT / "baselines/results/coopetition-standard/estimates.csv"
+    with file.open(encoding="utf-8") as opened:
+        rows = [row for row in csv.DictReader(opened) if row["metric"] == "own_return"]
+    returns = {(row["task"], row["policy"]): float(row["mean"]) for row in rows}
+    better, at_zero, widths, tasks = [], [], [], [task for task in protocol.task if task.partners]
+    for task in tasks:
+        certificate, bounds = load_certificate(task.env), task.bounds
+
+        def scored(policy, task=task, bounds=bounds):
+            return (returns[task.id, policy] - bounds.low) / (bounds.high - bounds.low)
+
+        if scored("unforgiving") > certificate.score(task.id, "memory"):
+            better.append(task.id)
+        if certificate.score(task.id, "always_defect") > -0.035:
+            at_zero.append(task.id)
+        widths.append(bounds.high / bounds.low - 1.0)
+    assert (len(tasks), len(better), len(at_zero)) == (24, 5, 9)
+    assert "partner-hold-up.shifted" in better
+    assert "in five of the 24 tasks beside partners" in page
+    assert "in nine of the 24 tasks beside partners" in page
+    assert (round(100 * min(widths)), round(100 * max(widths))) == (5, 11)
+    assert "earn 5 to 11 % more" in page

@@ -27,6 +27,7 @@ LEARNED, LEARNED_BLIND = "learned", "learned_blind"
 WHOLE = 20.0  # return of a victory without regeneration
 FIRST = 4  # episodes whose returns are stored one by one
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
+_HARDLY = 0.1  # share of victories below which nothing follows from who has more of them
 
 # Players of a certificate, by name: text, and parameters of the battle beside the map's.
 PLAYERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -42,7 +43,7 @@ PLAYERS: dict[str, tuple[str, dict[str, Any]]] = {
     LEARNED: ("learned", {}),
     LEARNED_BLIND: ("learned without observations", {}),
 }
-# Those that see nothing but, some of them, which choices are legal.
+# Those that see no more than which choices are legal; ``unmasked`` does not even see that.
 _BLIND = ("masked", "unmasked", LEARNED_BLIND)
 # Those who react to what they see, with legal actions only.
 _SCRIPTS = ("attack_nearest", "smac_heuristic", "focus_fire", "kite")
@@ -158,9 +159,14 @@ class BattleCertificate:
         return self.blind.win_high <= 0.5 * self.figures[self.reactive].win_low
 
     @property
-    def is_never_won(self) -> bool:
-        """Whether neither blind nor reactive play has won an episode."""
-        return self.figures[self.reactive].wins + self.blind.wins == 0
+    def is_shown_to_need_no_sight(self) -> bool:
+        """Whether the blind interval begins above half of where that of reactive play ends."""
+        return self.blind.win_low > 0.5 * self.figures[self.reactive].win_high
+
+    @property
+    def is_hardly_won(self) -> bool:
+        """Whether by the intervals nobody, blind or reactive, wins a tenth of the episodes."""
+        return max(self.figures[self.reactive].win_high, self.blind.win_high) < _HARDLY
 
     def to_json(self) -> str:
         """Write as JSON with sorted keys."""

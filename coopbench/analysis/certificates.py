@@ -20,12 +20,13 @@ __all__ = ["BLIND", "OBSERVING", "CertifiedTask", "certified_tasks"]
 
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
 # Figures of a game's certificate: play that observes nothing but the time, and rules that observe.
-BLIND = {"sequence": "best fixed sequence", "constant": "best constant"}
+# Rules are linear; other play, as that of scripts with a latch, can be better.
+BLIND = {"sequence": "best fixed sequence found", "constant": "best constant found"}
 OBSERVING = {
-    "memory": "best rule with memory of the others' conduct",
-    "partner": "best rule on all observations",
-    "blind": "best rule that ignores partners",
-    "public": "best rule on public state and time",
+    "memory": "best linear rule found, with memory of the others' conduct",
+    "partner": "best linear rule found, all observations",
+    "blind": "best linear rule found that ignores partners",
+    "public": "best linear rule found, public state and time",
 }
 
 

@@ -134,7 +134,11 @@ class _RunReader:
             entry = self.checks.members(members[name], "metric", f"{self.where} / {name}")
             if name not in final:
                 steps.append(_step_count(entry, steps, f"{self.where} / {name}"))
-                rows.append(self._lists(entry, name, "evaluation"))
+                # A policy that is not trained has one evaluation, which repeats its absolute
+                # metrics and has as many values as they have.
+                untrained = len(members) == 2 and len(final) == 1 and steps == [0]
+                part = "evaluation without training" if untrained else "evaluation"
+                rows.append(self._lists(entry, name, part))
             elif entry:
                 absolute = self._lists(entry, name, "absolute")
         metrics = {name: np.array([row[name] for row in rows]) for name in (rows or [{}])[0]}
@@ -146,7 +150,8 @@ class _RunReader:
         metrics = [metric for metric in entry if metric not in _BESIDE]
         if not metrics:
             raise ValueError(f"{where} has no metric; allowed: lists of numbers by name.")
-        checks.same((self.environment, part), f"the metrics {', '.join(sorted(metrics))}", where)
+        kind = "absolute" if part == "absolute" else "evaluation"
+        checks.same((self.environment, kind), f"the metrics {', '.join(sorted(metrics))}", where)
         samples = {metric: _numbers(entry[metric], f"{where} / {metric}") for metric in metrics}
         for metric, sample in samples.items():
             key = self.environment, self.task, part, metric

@@ -263,7 +263,21 @@ def _content(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
     for name in _MERGED:
         if isinstance(base.get(name), dict) and isinstance(content.get(name), dict):
             merged[name] = base[name] | content[name]
+    own = content.get("report")
+    if "task" in content and not (isinstance(own, dict) and "domain" in own):
+        merged["report"] = _with_domains_of(merged.get("report"), content["task"])
     return merged
+
+
+def _with_domains_of(report: Any, tasks: Any) -> Any:
+    """Return the report of a base without the domains of groups that these tasks do not have."""
+    domains = report.get("domain") if isinstance(report, dict) else None
+    if not isinstance(domains, dict) or not isinstance(tasks, list):
+        return report
+    groups = {task.get("group") for task in tasks if isinstance(task, dict)}
+    kept = {group: domain for group, domain in domains.items() if group in groups}
+    rest = {key: value for key, value in report.items() if key != "domain"}
+    return rest | ({"domain": kept} if kept else {})
 
 
 def _with_pools(content: dict[str, Any], path: Path) -> dict[str, Any]:

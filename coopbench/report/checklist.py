@@ -149,7 +149,10 @@ def _runs(findings: Findings, trained: Sequence[str], unclear: Sequence[str]) ->
     fewest = {
         name: min(len(findings.episodes.runs(task, name)) for task in tasks) for name in trained
     }
-    text = "; ".join(f"{name}: at least {count} on every task" for name, count in fewest.items())
+    text = "; ".join(
+        f"{name}: {count} {'run' if count == 1 else 'runs'} on the task with the fewest"
+        for name, count in fewest.items()
+    )
     return yes_if(min(fewest.values()) >= _ENOUGH), text
 
 

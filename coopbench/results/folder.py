@@ -28,6 +28,7 @@ __all__ = [
 
 _PROTOCOL = "protocol.json"
 _RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
+_ALL_RUNS = f"*/*/{_RUNS}"  # of all training runs in a results folder
 
 
 def is_results_folder(root: Path) -> bool:
@@ -165,25 +166,20 @@ def _model_of(stored: store.Stored) -> Trained | Failed | None:
 def earlier_runs(
     root: Path, protocol: Protocol, played: Set[Cell]
 ) -> tuple[list[tuple[Cell, store.Stored]], list[str]]:
-    """Return further training runs that a results folder holds, with notes on them.
+    """Return the training runs of a results folder that were not ``played``, with notes on them.
 
-    They are those of policies with runs among the cells that were ``played``, and of the learned
-    policies that the protocol requires.
+    They are the runs of all learned policies on tasks of the protocol: what somebody has trained
+    into a folder is in every report of it.
     """
-    folders = {replace(cell, run=None).folder for cell in played if cell.run is not None}
-    models = ("", *(f":{task.id}" for task in protocol.trained_tasks))
-    folders |= {
-        Cell(task.id, f"{name}{model}").folder
-        for name in protocol.report.learned
-        for task in protocol.task
-        for model in models
-    }
+    tasks = {task.id for task in protocol.task}
     runs: list[tuple[Cell, store.Stored]] = []
     notes: list[str] = []
-    for file in sorted(file for folder in folders for file in (root / folder).glob(_RUNS)):
+    for file in sorted(root.glob(_ALL_RUNS)):
         try:
             cell = store.cell_of(file)
-            stored = None if cell in played else store.read(root, protocol, cell)
+            if cell in played or cell.task not in tasks or root / cell.folder != file.parent:
+                continue
+            stored = store.read(root, protocol, cell)
         except DamagedResultError as error:
             notes.append(f"left out: {error}")
             continue

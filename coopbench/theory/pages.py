@@ -22,6 +22,11 @@ _NAMES = {
 }
 _LADDER = (("public", "public state"), ("blind", "own conduct"), ("partner", "partner"))
 _SHARES = (*_LADDER, ("memory", "memory"))
+_CLASS = (
+    "Rules are linear in what an agent observes and in means of the past. A share of 0 says that "
+    "the search has found nothing among them, not that nothing is to be gained: `unforgiving`, "
+    "which latches, scores more than the best linear rule in several tasks."
+)
 
 
 def certificate_page(certificate: Certificate) -> str:
@@ -37,8 +42,12 @@ def certificate_page(certificate: Certificate) -> str:
     ]
     if tasks:
         parts.append(
-            rows_table(["Share of the best rule's score", *tasks], _parts(certificate, tasks))
+            rows_table(
+                ["What the search has found, as a share of its best score", *tasks],
+                _parts(certificate, tasks),
+            )
         )
+        parts.append(_CLASS)
     return "\n\n".join(parts)
 
 
@@ -73,7 +82,7 @@ def _parts(certificate: Certificate, tasks: list[str]) -> Iterator[tuple[str, ..
             whole = reached[-1]
             share = (reached[place + 1] - reached[place]) / whole if whole > 0.0 else 0.0
             cells.append(f"{share:z.2f}")
-        yield (f"needs {text}", *cells)
+        yield (f"with {text}: more by", *cells)
 
 
 def _is_focal(certificate: Certificate, task: str) -> bool:
