@@ -134,6 +134,18 @@ def test_a_teams_reward_is_earned_once():
         np.testing.assert_allclose(apart.lane_step.team, total, rtol=1e-6)
 
 
+def test_who_has_fallen_is_not_cut_off_by_the_time_limit():
+    rows, numbers, fallen, cut = rows_of(PENNIES, horizon=9), np.random.default_rng(1), 0, 0
+    for _ in range(60):
+        (step,) = rows.step([choices(rows, numbers)])
+        truncated, control = step.truncated.reshape(LANES, -1), rows.engine.control
+        assert not (truncated & (control.terminated != 0)).any()
+        fallen += int((control.terminated[control.truncated != 0] != 0).sum())
+        cut += int(truncated.sum())
+    assert fallen > 0
+    assert cut > 0
+
+
 def test_the_state_is_kept_only_where_it_is_asked_for():
     rows = Rows(SQUAD, {}, 3, LANES, RowOptions(shared=True, scaled=False))
     assert rows.state().shape == (LANES, 0)
