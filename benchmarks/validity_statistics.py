@@ -15,8 +15,8 @@ from coopbench.statistics import (
     half_widths,
     mean_weights,
     p_values,
-    survives_unseen,
     trimmed_weights,
+    unseen_p,
 )
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
@@ -173,12 +173,8 @@ COUNTS, CLAIM_EPISODES, EPISODE_SD = (3, 5, 10, 30), 50, 0.1
 
 def claimed(difference: float, p: float, sides: Sequence[tuple[float, int]]) -> bool:
     """Whether p below .05 is printed; ``sides`` are mean and runs (0: fixed) of the two."""
-    if not p < 0.05:
-        return False
-    (first, runs), (second, others) = sides
-    ends = ENDS if difference > 0.0 else ENDS[::-1]
-    cases = (first, runs, ends[0], second), (second, others, ends[1], first)
-    return all(not n or survives_unseen(m, n, end, rival) for m, n, end, rival in cases)
+    high, low = sides if difference > 0.0 else sides[::-1]
+    return max(p, unseen_p(*high, *low, ENDS)) < 0.05
 
 
 def _chunks(trials: int) -> Iterator[int]:

@@ -159,8 +159,10 @@ def test_a_claim_is_shown_if_unseen_runs_cannot_undo_it(protocol, runs, rival, s
     assert row.difference == pytest.approx(9.0 - rival, abs=0.1)
     assert row.p_value < 1e-4
     assert row.shown is shown
-    share = {5: "45 % of 5", 10: "26 % of 10"}[len(runs)]
-    assert row.not_shown == ("" if shown else f"not shown: {share} runs could fail unseen")
+    assert row.p_decision == pytest.approx((rival / 9.0) ** len(runs), rel=0.2)
+    assert row.not_shown == (
+        "" if shown else f"not shown: with runs that nobody has seen p is {row.p_decision:.2g}"
+    )
     assert (row.above, row.runs) == (len(runs), len(runs))
     (group,) = group_comparisons(protocol, table)
     assert group.shown is shown  # a group of one task
@@ -214,7 +216,7 @@ def test_no_other_contestant_changes_a_decision(case):
         rows = [row for row in among if row.first in names and row.second in names]
         for row, same in zip(rows, compare(protocol, EpisodeTable(tuple(alone))), strict=True):
             assert (row.shown, row.not_shown) == (same.shown, same.not_shown)
-            for field in ("p_value", "p_holm", "p_equivalence", "low"):
+            for field in ("p_value", "p_holm", "p_decision", "p_equivalence", "low"):
                 if hasattr(row, field):
                     expected = pytest.approx(getattr(same, field), rel=1e-6, nan_ok=True)
                     assert getattr(row, field) == expected

@@ -15,9 +15,10 @@ from coopbench.analysis.contests import (
     Contrast,
     Plays,
     contrasts,
+    decision_p,
     family_pairs,
     holm,
-    unseen_reason,
+    not_shown_reason,
 )
 from coopbench.analysis.effects import standardised
 from coopbench.analysis.plays import (
@@ -60,8 +61,9 @@ class Comparison(ReportRow):
     high: float
     p_value: float  # level at which the interval touches 0; nan where there is no test
     p_holm: float  # adjusted over the tasks of the group, for this pair of policies
-    shown: bool  # whether the difference is claimed: p_holm below alpha, and see ``not_shown``
-    not_shown: str  # why p_holm below alpha is no claim: unseen runs could undo it; else empty
+    p_decision: float  # adjusted alike, of the larger p: of the test, or of runs nobody has seen
+    shown: bool  # whether the difference is claimed: p_decision below alpha
+    not_shown: str  # why p_holm below alpha is no claim; else empty
     hedges_g: float
     flag: str  # why there is no test, or what it is over
     method: str = "paired"  # "welch": as if the two had played different episodes
@@ -88,7 +90,8 @@ class GroupComparison(ReportRow):
     low: float  # two-way interval of the difference
     high: float
     p_value: float  # of the pair's one test over the group
-    shown: bool  # whether the difference is claimed: p_value below alpha, and see ``not_shown``
+    p_decision: float  # the larger p: of the test, or of runs that nobody has seen
+    shown: bool  # whether the difference is claimed: p_decision below alpha
     not_shown: str
     trimmed_difference: float  # of the trimmed means of task means
     trimmed_low: float  # its interval is up to twice too wide where tasks tie
@@ -112,8 +115,10 @@ def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ..
     for family in _families(protocol, rows):
         different = holm([rows[k].p_value for k in family])
         equal = holm([rows[k].p_equivalence for k in family])
-        for k, p, q in zip(family, different, equal, strict=True):
-            rows[k] = _decided(replace(rows[k], p_holm=p, p_equivalence=q), protocol.report.alpha)
+        decided = holm([rows[k].p_decision for k in family])
+        for k, p, q, d in zip(family, different, equal, decided, strict=True):
+            rows[k] = replace(rows[k], p_holm=p, p_equivalence=q, p_decision=d)
+            rows[k] = _decided(protocol, rows[k])
     return tuple(rows)
 
 
@@ -135,11 +140,11 @@ def count_decisions(
     return tested + sum(math.isfinite(row.p_value) for row in groups)
 
 
-def _decided(row: Comparison, alpha: float) -> Comparison:
+def _decided(protocol: Protocol, row: Comparison) -> Comparison:
     """Return the row with its decision, once its p value is adjusted."""
-    significant = row.p_holm < alpha
-    reason = row.not_shown if significant else ""
-    return replace(row, shown=significant and not reason, not_shown=reason)
+    alpha, bounded = protocol.report.alpha, has_agreed_bounds(protocol)
+    reason = not_shown_reason(row.p_holm, row.p_decision, alpha, bounded)
+    return replace(row, shown=row.p_decision < alpha, not_shown=reason)
 
 
 def group_comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[GroupComparison, ...]:
@@ -194,7 +199,6 @@ def _row(
     nan, learners = math.nan, any(not one.fixed for one in pair)
     means = [mean_of_defined(one.units) for one in pair]
     sides = [(mean, len(one.runs)) for mean, one in zip(means, pair, strict=True)]
-    reason = unseen_reason(protocol, contrast, sides, scale_ends(protocol, task, pair))
     above, runs = _above([pair])
     share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     half = contrast.high - contrast.difference
@@ -208,8 +212,9 @@ def _row(
         high=gap + half,
         p_value=contrast.p_value,
         p_holm=nan,  # until the family is known
+        p_decision=decision_p(contrast, sides, scale_ends(protocol, task, pair)),
         shown=False,
-        not_shown=reason,
+        not_shown="",
         hedges_g=nan if contrast.spread is None else _effect(protocol, pair),
         flag=f"no test: {contrast.reason}" if contrast.reason else contrast.note,
         method=protocol.report.comparison,
@@ -289,11 +294,14 @@ def _group_row(
         (float(np.mean([one.run_means.mean() for one in policy])), count_runs(policy))
         for policy in pair
     ]
-    significant = row.p_value < protocol.report.alpha
-    if significant and not has_agreed_bounds(protocol):
-        reason = "no decision: the scale of the scores depends on who else is in the table"
+    alpha = protocol.report.alpha
+    if has_agreed_bounds(protocol):
+        p_decision = decision_p(row, sides, group_ends(protocol, group, pair))
+        reason = not_shown_reason(row.p_value, p_decision, alpha, True)
     else:
-        reason = unseen_reason(protocol, row, sides, group_ends(protocol, group, pair))
+        p_decision = 1.0
+        reason = "no decision: the scale of the scores depends on who else is in the table"
+        reason = reason if row.p_value < alpha else ""
     above, runs = _above(list(zip(*pair, strict=True)))
     share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     return GroupComparison(
@@ -304,7 +312,8 @@ def _group_row(
         low=row.low,
         high=row.high,
         p_value=row.p_value,
-        shown=significant and not reason,
+        p_decision=p_decision,
+        shown=p_decision < alpha,
         not_shown=reason,
         trimmed_difference=middle.difference,
         trimmed_low=middle.low,

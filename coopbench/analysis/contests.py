@@ -13,7 +13,15 @@ from coopbench.protocol.schema import Protocol
 from coopbench.statistics import Crossed, Spread
 from coopbench.statistics.crossed import FEWEST
 
-__all__ = ["Contrast", "Plays", "contrasts", "family_pairs", "holm", "unseen_reason"]
+__all__ = [
+    "Contrast",
+    "Plays",
+    "contrasts",
+    "decision_p",
+    "family_pairs",
+    "holm",
+    "not_shown_reason",
+]
 
 Plays = tuple[Play, ...]  # of one policy, one for each task
 Weights = Callable[[np.ndarray], np.ndarray]  # task means -> weights of the tasks
@@ -128,33 +136,32 @@ def _untested(plays: dict[str, Plays], one: str, two: str, reason: str) -> Contr
     return Contrast(one, two, float(left - right), math.nan, math.nan, math.nan, None, reason)
 
 
-def unseen_reason(
-    protocol: Protocol,
-    contrast: Contrast,
-    sides: Sequence[tuple[float, int]],
-    scale: tuple[float, float] | None,
-) -> str:
-    """Say why p below alpha is not shown: unseen runs could undo the claim; empty if it is shown.
+def decision_p(
+    contrast: Contrast, sides: Sequence[tuple[float, int]], scale: tuple[float, float] | None
+) -> float:
+    """Return the p value of a decision: that of the test, or of unseen runs if it is larger.
 
     ``sides`` are mean and number of runs (0: a fixed policy) of the two, ``scale`` the ends of the
-    scale of the score, None where it has none. Each side alone must bear the share of runs that
-    none of its runs has shown.
+    scale of the score. 1 where learners have no scale: failures that no run has shown have no size.
     """
-    (first, runs), (second, others) = sides
-    if not contrast.p_value < protocol.report.alpha or not (runs or others):
-        return ""
+    high, low = sides if contrast.difference > 0.0 else sides[::-1]
+    if math.isnan(contrast.p_value) or not (high[1] or low[1]):
+        return contrast.p_value
     if scale is None:
+        return 1.0
+    return max(contrast.p_value, statistics.unseen_p(*high, *low, scale))
+
+
+def not_shown_reason(p_value: float, p_decision: float, alpha: float, bounded: bool) -> str:
+    """Say why a p value below alpha is no claim; empty if it is one, or is not below alpha.
+
+    ``bounded`` says whether the protocol has bounds for the score.
+    """
+    if not p_value < alpha or p_decision < alpha:
+        return ""
+    if not bounded:
         return "no decision: without agreed bounds, failures that no run has shown have no size"
-    floor, ceiling = scale
-    better = contrast.difference > 0.0
-    ends = (floor, ceiling) if better else (ceiling, floor)
-    cases = ((first, runs, ends[0], second), (second, others, ends[1], first))
-    for mean, count, end, rival in cases:
-        level = protocol.report.alpha
-        if count and not statistics.survives_unseen(mean, count, end, rival, level):
-            share = statistics.unseen_share(count, level)
-            return f"not shown: {100 * share:.0f} % of {count} runs could fail unseen"
-    return ""
+    return f"not shown: with runs that nobody has seen p is {p_decision:.2g}"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

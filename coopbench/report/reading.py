@@ -85,9 +85,11 @@ _UNSEEN = {
     "the same task.",
 }
 _CLAIMS = {
-    "Not shown, runs above": "A difference is claimed only if it would still hold with the share "
-    "of runs that n runs can hide, 1 - alpha^(1/n), at the end of the scale that speaks against "
-    "it; each side alone. Otherwise its p is not shown. The ends of the scale are those of the "
+    "Not shown, runs above": "A difference is claimed only if runs that nobody has seen do not "
+    "explain it: of all shares of runs that could be at the end of the scale that speaks against "
+    "it, on one side or on both, and would close the gap, the most likely to have stayed unseen "
+    "must have had a chance below alpha, adjusted with p over the tasks of the group. Otherwise "
+    "its p is not shown. The ends of the scale are those of the "
     "task in the protocol, or what a run of the two has reached beyond them; without agreed bounds "
     "there is no decision on learners. Runs above: how many runs of a learner "
     "score above a fixed policy, with the exact interval of their share (Clopper and Pearson 1934, "

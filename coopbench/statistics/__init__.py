@@ -42,8 +42,8 @@ from coopbench.statistics.tests import welch
 from coopbench.statistics.unseen import (
     binomial_interval,
     runs_behind_best,
-    survives_unseen,
     unseen_interval,
+    unseen_p,
     unseen_share,
 )
 
@@ -87,10 +87,10 @@ __all__ = [
     "runs_behind_best",
     "runs_needed",
     "steps_to_threshold",
-    "survives_unseen",
     "t_interval",
     "trimmed_weights",
     "unseen_interval",
+    "unseen_p",
     "unseen_share",
     "welch",
 ]

@@ -44,17 +44,36 @@ def unseen_interval(
     return min(estimate - half, low), max(estimate + half, high)
 
 
-def survives_unseen(
-    estimate: float, runs: int, end: float, rival: float, level: float = 0.05
-) -> bool:
-    """Say whether a claim holds even if unseen runs are at the end that speaks against it.
+def unseen_p(
+    higher: float, runs: int, lower: float, others: int, scale: tuple[float, float]
+) -> float:
+    """Return the largest chance to see none of the runs that would undo a difference.
 
-    ``estimate`` is claimed to be on the other side of ``rival`` than ``end``: above it, if ``end``
-    is the floor of the scale, or below it, if ``end`` is the ceiling.
+    ``higher`` and ``lower`` are the means of two contestants with ``runs`` and ``others`` runs, 0
+    for a fixed policy, which has none to hide. A share s of the runs of the first could be at the
+    floor of the ``scale``, a share u of those of the second at its ceiling. Of all shares that
+    close the gap, the most likely ones to have stayed unseen count: the largest
+    (1 - s)^runs (1 - u)^others. It is 0 if no shares close the gap, and 1 without a gap.
     """
-    share = unseen_share(runs, level)
-    moved = (1.0 - share) * estimate + share * end
-    return (moved > rival) == (estimate > rival) and moved != rival and estimate != rival
+    gap, (floor, ceiling) = higher - lower, scale
+    if gap <= 0.0:
+        return 1.0
+    fall = higher - floor if runs else 0.0  # by which the first sinks if all of its runs fail
+    rise = ceiling - lower if others else 0.0
+    if fall + rise < gap or (fall + rise == gap and not (fall and rise)):
+        return 0.0
+    least = max(0.0, (gap - rise) / fall) if fall else 0.0
+    most = min(1.0, gap / fall) if fall else 0.0
+    # log of the chance is concave in s; u follows from s, because both together close the gap.
+    best = least
+    if fall and rise:
+        kept = rise - gap  # (1 - u) rise = kept + s fall
+        best = (others * fall - runs * kept) / (fall * (runs + others))
+    elif fall:
+        best = most
+    share = min(max(best, least), most)
+    other = (gap - share * fall) / rise if rise else 0.0
+    return float((1.0 - share) ** runs * (1.0 - min(max(other, 0.0), 1.0)) ** others)
 
 
 def binomial_interval(hits: int, count: int, confidence: float = 0.95) -> tuple[float, float]:

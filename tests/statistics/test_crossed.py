@@ -20,10 +20,10 @@ from coopbench.statistics import (
     one_sided,
     p_values,
     runs_behind_best,
-    survives_unseen,
     t_interval,
     trimmed_weights,
     unseen_interval,
+    unseen_p,
     unseen_share,
 )
 
@@ -310,18 +310,37 @@ def test_unseen_failures_at_the_ends_of_the_scale():
 
 
 @pytest.mark.parametrize(
-    ("estimate", "runs", "end", "rival", "holds"),
+    ("higher", "runs", "lower", "others", "p"),
     [
-        (0.9, 5, 0.0, 0.4, True),  # 0.9 * 0.549 = 0.494
-        (0.9, 5, 0.0, 0.6, False),
-        (0.9, 10, 0.0, 0.6, True),
-        (0.1, 5, 1.0, 0.6, True),  # 0.1 * 0.549 + 0.451 = 0.506
-        (0.1, 5, 1.0, 0.4, False),
-        (0.5, 5, 0.0, 0.5, False),
+        (0.9, 5, 0.4, 0, (0.4 / 0.9) ** 5),  # five ninths of its runs at 0 close the gap
+        (0.6, 0, 0.1, 5, (0.4 / 0.9) ** 5),  # the same, seen from the ceiling
+        (0.9, 3, 0.1, 3, (5 / 9) ** 6),  # four ninths of the runs of both sides
+        (0.5, 5, 0.5, 5, 1.0),
+        (0.4, 5, 0.6, 5, 1.0),
     ],
 )
-def test_a_claim_survives_unseen_failures(estimate, runs, end, rival, holds):
-    assert survives_unseen(estimate, runs, end, rival) is holds
+def test_runs_that_nobody_has_seen_may_close_a_gap(higher, runs, lower, others, p):
+    assert unseen_p(higher, runs, lower, others, (0.0, 1.0)) == pytest.approx(p)
+
+
+def test_the_most_likely_unseen_runs_are_found():
+    """Against a search over the shares of the better one."""
+    rng = np.random.default_rng(4)
+    for runs, others in itertools.product((0, 1, 3, 10), repeat=2):
+        low, high = np.sort(rng.uniform(0.0, 1.0, 2))
+        chances = [0.0]
+        for share in np.linspace(0.0, 1.0, 4001) if runs else [0.0]:
+            needed = high - low - share * (high + 0.2)  # of the other side, with the floor -.2
+            other = max(0.0, needed / (1.0 - low)) if others or needed > 0.0 else 0.0
+            if other <= (1.0 if others else 0.0):
+                chances.append((1.0 - share) ** runs * (1.0 - other) ** others)
+        found = unseen_p(high, runs, low, others, (-0.2, 1.0))
+        assert found == pytest.approx(max(chances), abs=2e-3)
+
+
+def test_a_gap_that_no_runs_can_close_is_certain():
+    assert unseen_p(0.9, 0, 0.1, 0, (0.0, 1.0)) == 0.0
+    assert unseen_p(1.5, 0, 0.1, 5, (0.0, 1.0)) == 0.0  # the ceiling lies below
 
 
 def test_binomial_interval_is_exact():
