@@ -248,6 +248,13 @@ def test_a_reset_of_some_lanes_leaves_the_others_alone():
     assert (engine.state.trust == 0.25).all(axis=(1, 2)).tolist() == [False, True, False]
 
 
+def test_episodes_without_a_seed_count_from_0():
+    engine = Engine("TrustDilemma-v0", 2)
+    for episode in (0, 1):
+        engine.reset()
+        assert engine.control.episode.tolist() == [episode, episode]
+
+
 def test_a_saved_state_stays_as_it_was():
     engine = Engine("TrustDilemma-v0")
     engine.reset(np.array([1]))
