@@ -248,6 +248,22 @@ def test_a_reset_of_some_lanes_leaves_the_others_alone():
     assert (engine.state.trust == 0.25).all(axis=(1, 2)).tolist() == [False, True, False]
 
 
+def test_episodes_without_a_seed_count_from_0():
+    engine = Engine("TrustDilemma-v0", 2)
+    for episode in (0, 1):
+        engine.reset()
+        assert engine.control.episode.tolist() == [episode, episode]
+
+
+def test_returns_are_sums_in_double_precision():
+    engine, total = Engine("TrustDilemma-v0", 2), np.zeros((2, 2))
+    engine.reset(np.arange(2))
+    for _ in range(3):
+        engine.step(np.full(engine.actions.shape, 33.3))
+        total += engine.control.rewards
+    np.testing.assert_array_equal(engine.control.returns, total)
+
+
 def test_a_saved_state_stays_as_it_was():
     engine = Engine("TrustDilemma-v0")
     engine.reset(np.array([1]))

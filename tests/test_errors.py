@@ -153,6 +153,10 @@ def test_illegal_discrete_actions_do_nothing_and_are_counted():
         *_, info = env.step(np.array(action))
         assert info["invalid_actions"].tolist() == [count, 0]
     np.testing.assert_array_equal(env.unwrapped.engine.state.pennies, before)
+    env.unwrapped.engine.reset(state={"pennies": np.array([[0, 3]])})
+    *_, info = env.step(np.array([1, 0]))  # there is nothing to give
+    assert info["invalid_actions"].tolist() == [1, 0]
+    assert env.unwrapped.engine.state.pennies.tolist() == [[0, 3]]
     parallel = pettingzoo.make("parallel", "test/Pennies-v0", num_agents=2)
     parallel.reset(seed=0)
     *_, infos = parallel.step({"player_0": 7, "player_1": 0})

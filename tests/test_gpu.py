@@ -13,6 +13,7 @@ from folders import ROOT
 
 from coopbench_envs.cuda.arguments import Packed
 from coopbench_envs.cuda.gpu import Gpu, open_gpu, ordinal_of, stream_of
+from coopbench_envs.cuda.ptx import parameter_bytes
 from coopbench_envs.engine import Engine
 
 
@@ -96,6 +97,12 @@ def test_an_old_driver_refuses_many_parameters(monkeypatch):
     monkeypatch.setattr("coopbench_envs.cuda.gpu.ptx_of", lambda *arguments, **options: text)
     with pytest.raises(RuntimeError, match=r"4,800 bytes of parameters.*Drivers from 530 on"):
         Gpu(driver(version=12000), 0).load(None)
+
+
+def test_parameters_are_aligned_to_their_sizes():
+    kinds = ("u8", "u64", "f32", "u64")
+    text = ",\n".join(f".param .{kind} p{k}" for k, kind in enumerate(kinds))
+    assert parameter_bytes(f".visible .entry run(\n{text}\n)") == 32  # 1 + 7, 8, 4 + 4, 8
 
 
 @pytest.fixture
