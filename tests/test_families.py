@@ -110,7 +110,7 @@ def test_metrics_that_mean_nothing_alone_are_those_of_the_environment(tmp_path):
         protocol(tmp_path, env, metrics=["gifts", "pennies"])
     with pytest.raises(ProtocolError, match="score 'gifts' means nothing"):
         protocol(tmp_path, env, score="gifts")
-    assert ad_hoc(env).report.metrics == ("return", "pennies", "gifts", "length")
+    assert ad_hoc(env).report.metrics == ("return", "pennies", "gifts", "fairness", "length")
     assert protocol(tmp_path).report.metrics == ("return", "pennies")
 
 
