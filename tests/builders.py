@@ -4,6 +4,7 @@ Every part has a default; a test names only what it is about.
 """
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,15 @@ def begun(env: str, lanes: int = 1, *, state: Any = None, **parameters: Any) -> 
 
 
 # -- results -------------------------------------------------------------------------------------
+
+
+def copied(source: Path, target: Path) -> Path:
+    """Copy a folder of the sources, which may be read-only, to one that may be written to."""
+    for file in (file for file in sorted(source.rglob("*")) if file.is_file()):
+        place = target / file.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, place)
+    return target
 
 
 def edit_meta(cell: Path, **changes: Any) -> dict[str, Any]:

@@ -326,7 +326,7 @@ def test_no_parameter_of_a_stranger_reads_a_file(env, name, kind, stated, root, 
 def test_a_map_of_a_user_is_read_where_its_checksum_is_stated(tmp_path):
     """Anybody else would only be told that it is not that file, whatever is wrong with it."""
     bundled = Path(str(resources.files("coopbench_envs.skirmish"))) / "data/maps/3m.json"
-    file = Path(shutil.copy(bundled, tmp_path / "mine.json"))
+    file = Path(shutil.copyfile(bundled, tmp_path / "mine.json"))
     protocol = ad_hoc("Skirmish-v1", 2, map_file=str(file), horizon=5)
     (tmp_path / "r").mkdir()
     stored = tmp_path / "r" / "protocol.json"
@@ -336,7 +336,7 @@ def test_a_map_of_a_user_is_read_where_its_checksum_is_stated(tmp_path):
     with pytest.raises(ProtocolError, match="put them back") as error:
         read_protocol(stored)
     assert "SECRET" not in str(error.value)
-    shutil.copy(bundled, file)
+    shutil.copyfile(bundled, file)
     content = protocol.model_dump(mode="json")
     content["task"][0]["maps"] = None
     with pytest.raises(ValueError, match=r"add their checksum, maps = '[0-9a-f]{64}'"):

@@ -47,7 +47,7 @@ def forget():
 def file(restored, tmp_path):
     """A copy of the environment's file; this process knows nothing of it."""
     forget()
-    return Path(shutil.copy(FILE, tmp_path))
+    return Path(shutil.copyfile(FILE, tmp_path / FILE.name))
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import gzip
 import io
 import json
 import re
-import shutil
 
 import pytest
+from builders import copied
 
 import coopbench
 from coopbench.provenance import versions
@@ -38,7 +38,7 @@ OVER_TASKS = ("mean", "median")  # statistics of aggregates that were over task 
 def recorded(golden, tmp_path_factory):
     """The recorded results folder, with its compressed files unpacked."""
     folder = tmp_path_factory.mktemp("recorded") / "results"
-    shutil.copytree(golden / "results-0.1.0", folder)
+    copied(golden / "results-0.1.0", folder)
     for file in folder.glob("*.gz"):
         file.with_suffix("").write_bytes(gzip.decompress(file.read_bytes()))
         file.unlink()
@@ -52,7 +52,7 @@ def report(recorded):
 
 def test_recorded_results_verify_as_identical(golden, tmp_path):
     folder = tmp_path / "results"
-    shutil.copytree(golden / "results-0.1.0-packed", folder)
+    copied(golden / "results-0.1.0-packed", folder)
     result = coopbench.verify(folder)
     reasons = [check for check in result.checks if check.verdict not in ("identical", "failed run")]
     assert result.holds, reasons

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +31,7 @@ NETWORK = policy(network(features=7))
 def name(tmp_path, monkeypatch):
     """The name of a policy that is shipped beside the others, with its digest."""
     folder = tmp_path / "partners" / "tiny"
-    shutil.copytree(shipped.shipped_folder(), folder.parent)
+    builders.copied(shipped.shipped_folder(), folder.parent)
     folder.mkdir()
     (folder / "TrustDilemma-v1.npz").write_bytes(NETWORK.pack())
     monkeypatch.setattr(shipped, "shipped_folder", lambda: folder.parent)
