@@ -56,9 +56,8 @@ class Statistic(NamedTuple):
     axis: str  # text at the axis of its plot, before "normalised" and the score
     shown: bool = True  # in tables, LaTeX and plots; otherwise only in files for machines
     lowest: bool = False  # whether less is better
-    constant: Callable[[np.ndarray], float | np.ndarray] = (
-        _nothing  # task means -> added to the weighted sum
-    )
+    # Task means -> what is added to the weighted sum.
+    constant: Callable[[np.ndarray], float | np.ndarray] = _nothing
 
 
 def _share_below(means: np.ndarray) -> np.ndarray:
@@ -159,9 +158,8 @@ class Aggregate(ReportRow):
     unit: str = EPISODES
     method: str = TWO_WAY  # or that of the bootstrap which a protocol asks for, of "iqm"
     runs: int = 0  # of all tasks; 0 for a fixed policy
-    low_unseen: float = (
-        math.nan
-    )  # of a learner's mean and trimmed mean: with failures no run has shown
+    # Of a learner's mean and trimmed mean: with failures that no run has shown.
+    low_unseen: float = math.nan
     high_unseen: float = math.nan
     low_bootstrap: float = math.nan  # of a learner: the stratified bootstrap over its runs
     high_bootstrap: float = math.nan

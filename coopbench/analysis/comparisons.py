@@ -112,13 +112,15 @@ def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ..
     compared with each other.
     """
     rows = [row for task in protocol.task for row in _task_comparisons(protocol, table, task)]
+    alpha, bounded = protocol.report.alpha, has_agreed_bounds(protocol)
     for family in _families(protocol, rows):
         different = holm([rows[k].p_value for k in family])
         equal = holm([rows[k].p_equivalence for k in family])
         decided = holm([rows[k].p_decision for k in family])
         for k, p, q, d in zip(family, different, equal, decided, strict=True):
-            rows[k] = replace(rows[k], p_holm=p, p_equivalence=q, p_decision=d)
-            rows[k] = _decided(protocol, rows[k])
+            reason = not_shown_reason(p, d, alpha, bounded)
+            adjusted = {"p_holm": p, "p_equivalence": q, "p_decision": d}
+            rows[k] = replace(rows[k], **adjusted, shown=d < alpha, not_shown=reason)
     return tuple(rows)
 
 
@@ -138,13 +140,6 @@ def count_decisions(
     families = _families(protocol, tasks)
     tested = sum(any(math.isfinite(tasks[k].p_value) for k in family) for family in families)
     return tested + sum(math.isfinite(row.p_value) for row in groups)
-
-
-def _decided(protocol: Protocol, row: Comparison) -> Comparison:
-    """Return the row with its decision, once its p value is adjusted."""
-    alpha, bounded = protocol.report.alpha, has_agreed_bounds(protocol)
-    reason = not_shown_reason(row.p_holm, row.p_decision, alpha, bounded)
-    return replace(row, shown=row.p_decision < alpha, not_shown=reason)
 
 
 def group_comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[GroupComparison, ...]:
@@ -294,14 +289,12 @@ def _group_row(
         (float(np.mean([one.run_means.mean() for one in policy])), count_runs(policy))
         for policy in pair
     ]
-    alpha = protocol.report.alpha
+    alpha, p_decision, reason = protocol.report.alpha, 1.0, ""
     if has_agreed_bounds(protocol):
         p_decision = decision_p(row, sides, group_ends(protocol, group, pair))
         reason = not_shown_reason(row.p_value, p_decision, alpha, True)
-    else:
-        p_decision = 1.0
+    elif row.p_value < alpha:
         reason = "no decision: the scale of the scores depends on who else is in the table"
-        reason = reason if row.p_value < alpha else ""
     above, runs = _above(list(zip(*pair, strict=True)))
     share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     return GroupComparison(
