@@ -119,8 +119,8 @@ def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ..
         decided = holm([rows[k].p_decision for k in family])
         for k, p, q, d in zip(family, different, equal, decided, strict=True):
             reason = not_shown_reason(p, d, alpha, bounded)
-            adjusted = {"p_holm": p, "p_equivalence": q, "p_decision": d}
-            rows[k] = replace(rows[k], **adjusted, shown=d < alpha, not_shown=reason)
+            adjusted = replace(rows[k], p_holm=p, p_equivalence=q, p_decision=d)
+            rows[k] = replace(adjusted, shown=d < alpha, not_shown=reason)
     return tuple(rows)
 
 
