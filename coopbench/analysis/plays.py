@@ -209,9 +209,13 @@ def scale_ends(protocol: Protocol, task: Task, plays: Sequence[Play]) -> tuple[f
     """
     if not has_agreed_bounds(protocol):
         return None
-    low, high = task.bounds.ends
-    means = np.concatenate([one.run_means for one in plays])
-    return float(np.nanmin([low, *means])), float(np.nanmax([high, *means]))
+    return _reached(task.bounds.ends, plays)
+
+
+def _reached(ends: Iterable[float], plays: Sequence[Play]) -> tuple[float, float]:
+    """Return two ends, or what the mean of a run of some plays has reached beyond them."""
+    values = np.concatenate([list(ends), *(one.run_means for one in plays)])
+    return float(np.nanmin(values)), float(np.nanmax(values))
 
 
 def has_agreed_bounds(protocol: Protocol) -> bool:
@@ -255,11 +259,10 @@ def group_ends(
     """
     if not has_agreed_bounds(protocol):
         return None
-    ends = []
-    for task, *plays in zip(protocol.groups[group], *members, strict=True):
-        low, high = task.bounds.normalise(np.array(task.bounds.ends))
-        means = np.concatenate([one.run_means for one in plays])
-        ends.append((min(low, means.min()), max(high, means.max())))
+    ends = [
+        _reached(task.bounds.normalise(np.array(task.bounds.ends)), plays)
+        for task, *plays in zip(protocol.groups[group], *members, strict=True)
+    ]
     floor, ceiling = np.mean(ends, axis=0)
     return float(floor), float(ceiling)
 

@@ -60,18 +60,16 @@ def unseen_p(
         return 1.0
     fall = higher - floor if runs else 0.0  # by which the first sinks if all of its runs fail
     rise = ceiling - lower if others else 0.0
-    if fall + rise < gap or (fall + rise == gap and not (fall and rise)):
+    if fall + rise <= gap:
         return 0.0
     least = max(0.0, (gap - rise) / fall) if fall else 0.0
     most = min(1.0, gap / fall) if fall else 0.0
     # log of the chance is concave in s; u follows from s, because both together close the gap.
-    best = least
+    share = least  # which is also the most if the second has no runs
     if fall and rise:
         kept = rise - gap  # (1 - u) rise = kept + s fall
         best = (others * fall - runs * kept) / (fall * (runs + others))
-    elif fall:
-        best = most
-    share = min(max(best, least), most)
+        share = min(max(best, least), most)
     other = (gap - share * fall) / rise if rise else 0.0
     return float((1.0 - share) ** runs * (1.0 - min(max(other, 0.0), 1.0)) ** others)
 
