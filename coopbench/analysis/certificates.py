@@ -1,6 +1,6 @@
 """Certificates beside the results: what play that observes nothing reaches on the same tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -67,7 +67,8 @@ def certified_tasks(protocol: Protocol, table: EpisodeTable) -> tuple[CertifiedT
     """
     played = {task for task, _ in table.pairs}
     tasks = (task for task in protocol.task if task.id in played and not is_foreign(task.env))
-    rows = (_battle(protocol, task) or _game(protocol, task) for task in tasks)
+    load = cache(load_protocol)  # a process that goes on may find a protocol's file changed
+    rows = (_battle(protocol, task) or _game(protocol, task, load) for task in tasks)
     return tuple(row for row in rows if row is not None)
 
 
@@ -122,13 +123,13 @@ def _row(task: Task, blind: _Play, observing: _Play, most: float, met: bool) -> 
     )
 
 
-def _game(protocol: Protocol, task: Task) -> CertifiedTask | None:
+def _game(protocol: Protocol, task: Task, load: Callable[[str], Protocol]) -> CertifiedTask | None:
     """Return what the certificate of a game says, in the score of the protocol that it is about."""
     try:
         content = certified(spec(task.env).id)
     except FileNotFoundError:
         return None
-    source = _certified_protocol(content["protocol"])
+    source = load(content["protocol"])
     alike = [one.id for one in source.task if _what(one) == _what(task)]
     ids = [name for name in alike if name in content["figures"]]
     if not ids or protocol.report.score != source.report.score:
@@ -139,11 +140,6 @@ def _game(protocol: Protocol, task: Task) -> CertifiedTask | None:
     blind, observing = (_best(figures, kinds) for kinds in (BLIND, OBSERVING))
     most = min(row["bound"] for row in required)
     return _row(task, blind, observing, most, all(row["met"] for row in required))
-
-
-@cache
-def _certified_protocol(name: str) -> Protocol:
-    return load_protocol(name)
 
 
 def _what(task: Task) -> tuple[Any, ...]:
