@@ -1,10 +1,13 @@
 """Shards and merge: parts of an evaluation, put together, are the whole one."""
 
 import json
+import re
 import shutil
 
 import pytest
 from builders import Invests, make_task, protocol_file
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import coopbench
 from coopbench.cli.commands import playing
@@ -152,6 +155,32 @@ def test_failed_runs_are_merged(tmp_path):
     coopbench.evaluate(protocol, [Models("mine", {1: Failed("no memory")})], tmp_path / "other")
     with pytest.raises(ValueError, match=r"run-1 and .*run-1 hold different results"):
         coopbench.merge([tmp_path / "m", tmp_path / "other"], tmp_path / "m")
+
+
+@given(st.text(min_size=1, max_size=300).map(lambda name: name.replace("/", ":")))
+@example("mine!")
+@example("mine:a,b=1.5")
+@example("x" * 300)
+@example("m\u00efne")
+def test_different_policies_never_share_a_folder(name):
+    """Nor does a policy that is called like the folder of another one."""
+    folder = Cell("task", name).folder
+    assert folder.isascii()
+    assert re.fullmatch(r"task/[\w.,=@-]{1,255}", folder)
+    assert not folder.startswith("task/.")
+    alike = folder.removeprefix("task/")
+    forged = {alike, alike.replace("@", ":"), alike.replace("@@", ":", 1), alike.replace("@", "!")}
+    for other in forged - {name, ""}:
+        assert Cell("task", other).folder != folder
+
+
+def test_two_names_that_look_alike_in_folders_are_merged_side_by_side(file, tmp_path):
+    """The second one is made of the folder of the first."""
+    names = ["mine!", Cell("t", "mine!").folder.removeprefix("t/").replace("@@", ":")]
+    for k, name in enumerate(names):
+        coopbench.evaluate(file, [Models(name, {0: "constant:0.5"})], tmp_path / str(k))
+    merged = coopbench.merge([tmp_path / "0", tmp_path / "1"], tmp_path / "both")
+    assert {block.cell.policy for block in merged.episodes} == set(names)
 
 
 def test_folders_of_other_protocols_are_refused(root, played, tmp_path):

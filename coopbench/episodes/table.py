@@ -14,6 +14,7 @@ from coopbench import provenance
 __all__ = ["Cell", "EpisodeTable", "Episodes", "Failure", "Played", "Progress", "Trace"]
 
 _BYTES = 240  # of a policy's name in the name of a folder, which has at most 255
+_DIGITS = 32  # of the digest of a name, hexadecimal
 _LONGEST = 60  # characters of a longer name that are used, or of one with other characters
 
 
@@ -27,12 +28,17 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        """Relative folder of the cell's results; different policies never share one."""
+        """Relative folder of the cell's results; different policies never share one.
+
+        A plain name stands in it as it is, with one ``@`` at most. Every other one has a part that
+        is easy to read, then ``@@`` and so many digits of its digest that nobody finds two alike.
+        """
         slug = self.policy.replace(":", "@")
-        plain = re.fullmatch(r"\w[\w.,=-]*(:[\w.,=-]+)?", self.policy)
-        if not plain or len(slug.encode()) > _BYTES:
-            digest = hashlib.sha256(self.policy.encode()).hexdigest()[:8]
-            slug = re.sub(r"[^\w.-]+", "-", self.policy)[-_LONGEST:].strip("-.") + "@" + digest
+        plain = re.fullmatch(r"\w[\w.,=-]*(:[\w.,=-]+)?", self.policy, re.ASCII)
+        if not plain or len(slug) > _BYTES:
+            digest = hashlib.sha256(self.policy.encode()).hexdigest()[:_DIGITS]
+            readable = re.sub(r"[^\w.-]+", "-", self.policy, flags=re.ASCII)
+            slug = readable[-_LONGEST:].strip("-.") + "@@" + digest
         return f"{self.task}/{slug}" if self.run is None else f"{self.task}/{slug}/run-{self.run}"
 
 
