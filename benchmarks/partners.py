@@ -3,12 +3,13 @@
     python benchmarks/partners.py
     python benchmarks/partners.py --task trust-dilemma --steps 100000 --partners /tmp/partners
 
-For every trained task of coopetition-standard, ``ippo`` learns in all seats: twice from own and
-twice from the team's reward. Of each training one policy is written as
-``baselines/partners/NAME/GAME.npz``, with names like ``own-half-b``: the reward, the last policy or
-the one half-way, and which of the two seeds. Pools for training hold those of seed a, held-out ones
-those of seed b. The weights are rounded to half precision, which makes the files smaller; policies
-are played from the files alone.
+For every trained task of coopetition-standard a learner learns in all seats. Of each training one
+policy is written as ``baselines/partners/NAME/GAME.npz``. Partners of the kinds that training may
+meet are trained by ``ippo``, from own and from the team's reward; their names say which, and
+whether it is the last policy or the one half-way: pools for training have those of seed a, held-out
+ones those of seed b. Partners of kinds that training never meets have networks that all seats
+share, or memory, or are trained by ``mappo``. Weights are rounded to half precision, which makes
+the files smaller; policies are played from the files alone.
 
 Trainings are resumed after an interruption: their states are kept in ``--states``. At the end the
 names of all partners are printed with their digests, as protocols write them.
@@ -16,63 +17,102 @@ names of all partners are printed with their digests, as protocols write them.
 
 import argparse
 import time
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
 from coopbench.baselines.networks.shipped import ENDING, shipped_digest, shipped_folder
 from coopbench.baselines.registry import make_learner, preset
 from coopbench.files import write_bytes
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.sections import Task
-from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.arrays import of_weights, pack, unpack
 
 PROTOCOL = "coopetition-standard"
-PARTNERS = (
-    ("own", "full", "a"),
-    ("team", "half", "a"),
-    ("own", "half", "b"),
-    ("team", "full", "b"),
-)
-SEEDS = {"a": 2_000, "b": 2_001}  # no training seeds of a protocol
-LAYERS = "32x32"  # small files
 PARTS = 20  # after each of which a training is saved
 
 
-def rounded(policy: NetworkPolicy) -> NetworkPolicy:
-    """Return a policy with its weights rounded to half precision."""
-    network: Network = policy.network
-    parts = {
-        name: tuple(layer.astype(np.float16).astype(np.float32) for layer in layers)
-        for name, layers in (("weights", network.weights), ("biases", network.biases))
-    }
-    return NetworkPolicy(replace(network, **parts), policy.facts)
+@dataclass(frozen=True)
+class Partner:
+    """How a partner is trained."""
+
+    name: str
+    learner: str
+    seed: int  # no training seed of a protocol
+    settings: dict[str, Any]
+    steps: int = 500_000
+    of: int = PARTS  # parts of the training after which the policy is written
+    training: str = ""  # partners of one training have one name for it
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return the settings of the learner."""
+        # The first partners were trained before the preset ended games by time.
+        shared = preset(PROTOCOL, "ippo") | {"layers": "32x32", "time_limit": "bootstrap"}
+        return (shared if self.learner.startswith("ippo") else _MAPPO) | self.settings
 
 
-def trained(task: Task, partner: tuple[str, str, str], steps: int, to: Path, states: Path) -> bool:
+_MAPPO = {
+    "layers": "32x32",
+    "activation": "tanh",
+    "lanes": 125,
+    "rollout": 3125,
+    "minibatches": 10,
+    "epochs": 4,
+    "gamma": 0.995,
+    "gae_lambda": 0.98,
+    "squash": True,
+    "scale_rewards": True,
+    "time_limit": "terminal",
+}
+_OWN, _TEAM = {"reward": "own"}, {"reward": "team"}
+_ENDED = {"time_limit": "terminal"}
+PARTNERS = (
+    Partner("own-full-a", "ippo", 2_000, _OWN, training="own-a"),
+    Partner("team-half-a", "ippo", 2_000, _TEAM, of=PARTS // 2, training="team-a"),
+    Partner("own-half-b", "ippo", 2_001, _OWN, of=PARTS // 2, training="own-b"),
+    Partner("team-full-b", "ippo", 2_001, _TEAM, training="team-b"),
+    Partner("shared-team", "ippo_shared", 2_002, _TEAM | _ENDED, steps=300_000),
+    Partner(
+        "recurrent-own",
+        "ippo_shared",
+        2_003,
+        _OWN | _ENDED | {"recurrent": True, "layers": "32"},
+        steps=300_000,
+    ),
+    Partner("mappo-team", "mappo", 2_004, _TEAM, steps=300_000),
+    Partner("mappo-shared-own", "mappo_shared", 2_005, _OWN, steps=300_000),
+)
+
+
+def rounded(content: bytes) -> bytes:
+    """Return the content of a policy file with the weights of its layers in half precision."""
+    arrays = unpack(content, of_weights(content))
+    for name, array in arrays.items():
+        if "." in name:  # the number of a layer follows
+            arrays[name] = array.astype(np.float16).astype(np.float32)
+    return pack(arrays)
+
+
+def trained(task: Task, partner: Partner, steps: int, to: Path, states: Path) -> bool:
     """Train on a task from the last saved state; write the policy. Return if there was work."""
-    reward, when, name = partner
-    file = to / "-".join(partner) / (task.env.rpartition("/")[2] + ENDING)
+    file = to / partner.name / (task.env.rpartition("/")[2] + ENDING)
     if file.is_file():
         return False
-    # The shipped partners were trained before the preset ended games by time.
-    others = {"layers": LAYERS, "reward": reward, "time_limit": "bootstrap"}
-    settings = preset(PROTOCOL, "ippo") | others
-    learner = make_learner("ippo", task.env, task.parameters, SEEDS[name], **settings)
-    state = states / f"{task.id}-{reward}-{name}.npz"
+    settings = partner.hyperparameters()
+    learner = make_learner(partner.learner, task.env, task.parameters, partner.seed, **settings)
+    state = states / f"{task.id}-{partner.training or partner.name}.npz"
     if state.is_file():
         learner.load(unpack(state))
     states.mkdir(parents=True, exist_ok=True)
     part = steps // PARTS
-    last = part * (PARTS if when == "full" else PARTS // 2)
-    for mark in range(learner.steps // part * part + part, last + 1, part):
+    for mark in range(learner.steps // part * part + part, part * partner.of + 1, part):
         learner.learn(mark)
         write_bytes(state, pack(learner.save(), compressed=False))
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(file, rounded(learner.policy()).pack())
+    write_bytes(file, rounded(learner.policy().pack()))
     return True
 
 
@@ -80,20 +120,23 @@ def main() -> None:
     """Train what is missing and print the names of the partners."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--task", action="append", help="of coopetition-standard; default: all")
-    parser.add_argument("--steps", type=int, default=500_000, help="of each training")
+    parser.add_argument("--name", action="append", help="of a partner; default: all")
+    parser.add_argument("--steps", type=int, help="of each training; default: those of the partner")
     parser.add_argument("--partners", type=Path, default=shipped_folder())
     parser.add_argument("--states", type=Path, default=Path("results/partners"))
     arguments = parser.parse_args()
-    if arguments.steps % PARTS:
+    if arguments.steps and arguments.steps % PARTS:
         parser.error(f"--steps takes a multiple of {PARTS}")
     protocol = load_protocol(PROTOCOL)
     tasks = [protocol.task_of(name) for name in arguments.task or ()] or protocol.trained_tasks
     places = arguments.partners, arguments.states
     for task, partner in product(tasks, PARTNERS):
+        if arguments.name and partner.name not in arguments.name:
+            continue
         begun = time.process_time()
-        if trained(task, partner, arguments.steps, *places):
+        if trained(task, partner, arguments.steps or partner.steps, *places):
             seconds = time.process_time() - begun
-            print(f"{task.id} {'-'.join(partner)}: {seconds:.0f} s", flush=True)
+            print(f"{task.id} {partner.name}: {seconds:.0f} s", flush=True)
     for folder in sorted(path for path in arguments.partners.glob("*") if path.is_dir()):
         print(f'"shipped:{folder.name},{shipped_digest(folder)[:12]}"')
 

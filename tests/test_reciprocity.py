@@ -19,6 +19,9 @@ POLICIES = [
     "unforgiving",
     "matcher",
     "bully",
+    "alternator",
+    "gradual",
+    "extorter",
     "switcher:cooperator,always_defect",
 ]
 
@@ -98,6 +101,30 @@ def test_a_matcher_gives_a_share_of_what_it_got_in_good_times():
     ]
     course = played("matcher:0.6", *steps)[:, 0]
     np.testing.assert_allclose(course, [0.6, 0.48, 0.0, 0.3], atol=1e-6)
+
+
+def test_an_alternator_counts_good_steps_alone():
+    steps = [{}, {"productivity": 0.1}, {}, {}, {}, {}]
+    course = played("alternator:2,0.8", *steps)[:, 0]
+    np.testing.assert_allclose(course, [0.8, 0.0, 0.8, 0.0, 0.0, 0.8], atol=1e-6)
+
+
+def test_a_gradual_agent_punishes_longer_each_time_and_makes_peace_between():
+    """After an offence come n steps of punishment, then two in which it is not offended."""
+    actions = [1.0, 0.2, 0.2, 0.2, 0.2, 1.0, 1.0, 1.0, 1.0, 1.0]
+    bad = {"others_actions": 0.0, "productivity": 0.1}  # a step of bad times follows
+    steps = [*({"others_actions": a} for a in actions[:2]), bad]
+    steps += [{"others_actions": 0.0}, *({"others_actions": a} for a in actions[2:])]
+    course = played("gradual:0.5", *steps)[:, 0]
+    # offended at the second step: one of punishment, then two of peace besides the bad one
+    assert course.tolist() == [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+
+
+def test_an_extorter_gives_less_until_the_others_do():
+    actions = [0.0, 1.0, 1.0, 1.0, 0.5, 0.5]
+    course = played("extorter:0.5,0.1", *({"others_actions": a} for a in actions))[:, 0]
+    # its share is 1, falls by 0.1 three times, rises by 0.2 when they gave half of the usual
+    np.testing.assert_allclose(course, [1.0, 0.9, 0.8, 0.7, 0.45, 0.5], atol=1e-6)
 
 
 def test_a_bully_gives_more_to_worse_records():
