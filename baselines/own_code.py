@@ -27,12 +27,16 @@ class CodePolicy:
     same source.
     """
 
-    def __init__(self, place: str, attribute: str, source: bytes, folder: str = "") -> None:
+    def __init__(
+        self, place: str, attribute: str, source: bytes, folder: str = "", imported: bool = False
+    ) -> None:
         self.place, self.attribute, self.source = place, attribute, source
         self._folder = folder  # of the file; its modules can be imported beside it
+        self._imported = imported  # a module of this machine, which is imported by its name
         self.digest = hashlib.sha256(source).hexdigest()
         self.name = f"{place}:{attribute}"
-        self.policy = _object(_executed(place, source, folder), attribute, self.name)
+        module = _imported(place) if imported else _executed(place, source, folder)
+        self.policy = _object(module, attribute, self.name)
 
     @property
     def hyperparameters(self) -> Any:
@@ -49,7 +53,8 @@ class CodePolicy:
         return getattr(self.policy, "act", self.policy)(observations, *others)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CodePolicy, (self.place, self.attribute, self.source, self._folder)
+        place = self.place, self.attribute, self.source, self._folder
+        return CodePolicy, (*place, self._imported)
 
 
 def is_code(text: str) -> bool:
@@ -68,7 +73,7 @@ def load_code(text: str) -> CodePolicy:
     """
     place, _, attribute = text.rpartition(":")
     if not place.endswith(".py"):
-        return CodePolicy(place, attribute, _module_source(place))
+        return CodePolicy(place, attribute, _module_source(place), imported=True)
     file = Path(place)
     if not file.is_file():
         raise ValueError(f"Policy {text!r}: there is no file {place}. Allowed: FILE.py:NAME.")
@@ -78,11 +83,10 @@ def load_code(text: str) -> CodePolicy:
 def stored_code(place: str, attribute: str, source: bytes) -> CodePolicy:
     """Execute source that results have stored, which the user has named by its digest.
 
-    A module is imported only if the one installed here has the same source. Raises ``ValueError``
-    otherwise.
+    It is executed as it is stored, also where it was a module: ``place`` is a stranger's word, and
+    nothing is imported by it. Raises ``ValueError`` if the code fails, as a module does that
+    imports its own package.
     """
-    if not place.endswith(".py") and _module_source(place) != source:
-        raise ValueError(f"the module {place!r} that is installed here has another source")
     return CodePolicy(place, attribute, source)
 
 
@@ -115,19 +119,29 @@ def _module_source(name: str) -> bytes:
     return _bounded(Path(origin))
 
 
-def _executed(place: str, source: bytes, folder: str) -> ModuleType:
-    """Return the module of a file, made from its source, or the imported module."""
+def _imported(name: str) -> ModuleType:
+    """Return a module that can be imported."""
     try:
-        if not place.endswith(".py"):
-            return importlib.import_module(place)
-        module = ModuleType(f"coopbench_code_{place.removesuffix('.py')}")
-        module.__file__ = str(Path(folder) / place)
-        sys.modules[module.__name__] = module  # dataclasses look their module up
-        _make_importable(folder)
+        return importlib.import_module(name)
+    except Exception as error:
+        raise _broken(name, error) from error
+
+
+def _executed(place: str, source: bytes, folder: str) -> ModuleType:
+    """Return a module that is made from source alone, under a name of its own."""
+    module = ModuleType(f"coopbench_code_{place.removesuffix('.py')}")
+    module.__file__ = str(Path(folder) / place)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    _make_importable(folder)
+    try:
         exec(compile(source, module.__file__, "exec"), module.__dict__)
     except Exception as error:
-        raise ValueError(f"{place} cannot be executed: {type(error).__name__}: {error}") from error
+        raise _broken(place, error) from error
     return module
+
+
+def _broken(place: str, error: Exception) -> ValueError:
+    return ValueError(f"{place} cannot be executed: {type(error).__name__}: {error}")
 
 
 def _make_importable(folder: str) -> None:

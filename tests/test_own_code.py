@@ -109,13 +109,19 @@ def test_what_cannot_be_a_policy_is_refused(file, name, message):
         from_code(str(file.with_name(name)))
 
 
-def test_a_stored_module_is_imported_only_with_the_same_source(file, monkeypatch):
+def test_a_stored_module_is_executed_as_text_and_nothing_is_imported_by_its_name(file, monkeypatch):
+    """Neither a package of that name beside us, nor the module itself, is imported."""
+    package = file.parent / "pkg"
+    package.mkdir()
+    for name in ("__init__.py", "mod.py"):
+        (package / name).write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(str(file.parent))
-    with pytest.raises(ValueError, match="the module 'pol' that is installed here has another"):
-        stored_code("pol", "quarter", SOURCE.encode() + b"\n")
-    assert executions(file.parent) == 0
-    assert stored_code("pol", "quarter", SOURCE.encode()).name == "pol:quarter"
-    sys.modules.pop("pol")
+    monkeypatch.chdir(file.parent)
+    policy = stored_code("pkg.mod", "quarter", SOURCE.encode())
+    assert policy.name == "pkg.mod:quarter"
+    assert not {"pkg", "pkg.mod"} & set(sys.modules)
+    assert pickle.loads(pickle.dumps(policy)).digest == policy.digest
+    assert not {"pkg", "pkg.mod"} & set(sys.modules)
 
 
 def test_an_unknown_policy_is_refused_with_the_nearest_name():
