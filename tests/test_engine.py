@@ -17,6 +17,7 @@ import coopbench
 from coopbench.episodes.metrics import known_metrics, missing_metric, values
 from coopbench.protocol.loading import ad_hoc
 from coopbench_envs import Engine, compiling, threads
+from coopbench_envs.drivers import settle
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 
 SQUAD, APART = "test/Squad-v0", "test/Freelancers-v0"
@@ -67,6 +68,21 @@ def test_without_it_the_team_earns_the_sum_and_the_fallen_earn_nothing():
 
     played(APART, each=check)
     assert np.any(fallen)
+
+
+def test_the_dead_earn_nothing_whatever_the_game_pays_them():
+    control = SimpleNamespace(
+        alive=np.array([[True, False]]),
+        rewards=np.array([[0.5, 4.0]]),
+        terminated=np.zeros((1, 2), np.bool_),
+        returns=np.array([[1.0, 2.0]]),
+        ended=np.zeros(1, np.bool_),
+        team=np.zeros(1),
+    )
+    settle.py_func(control, 0, 1, False, False)
+    assert control.rewards.tolist() == [[0.5, 0.0]]
+    assert control.returns.tolist() == [[1.5, 2.0]]
+    assert control.team.tolist() == [0.5]
 
 
 def test_the_return_of_a_team_is_its_reward_once_and_fairness_is_not_offered(tmp_path):
@@ -253,6 +269,19 @@ def test_episodes_without_a_seed_count_from_0():
     for episode in (0, 1):
         engine.reset()
         assert engine.control.episode.tolist() == [episode, episode]
+
+
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
+def test_an_automatic_reset_starts_the_next_episode(mode):
+    automatic, asked = (Engine("TrustDilemma-v0", 2, horizon=2) for _ in range(2))
+    for engine in (automatic, asked):
+        engine.reset(np.arange(2))
+    asked.reset()
+    for _ in range(3 if mode == NEXT_STEP else 2):
+        automatic.step(np.zeros(automatic.actions.shape), mode)
+    assert automatic.control.episode.tolist() == [1, 1]
+    np.testing.assert_array_equal(automatic.control.rng, asked.control.rng)
+    np.testing.assert_array_equal(automatic.control.obs, asked.control.obs)
 
 
 def test_returns_are_sums_in_double_precision():
