@@ -8,6 +8,8 @@ import toy_pair
 import toy_team
 from team_training import QUICK, TEAM, known, played, trained
 
+from coopbench.baselines.registry import make_learner
+
 ECHO, LIFT, MEETING = toy_echo.SPEC.id, toy_lift.SPEC.id, toy_meeting.SPEC.id
 PAIR = toy_pair.SPEC.id
 COMA = {"lanes": 8, "batch_size": 8, "hidden": 16, "critic_hidden": 32, "learning_rate": 5e-3}
@@ -28,7 +30,7 @@ FALL = {"rule": toy_team.FALL, "horizon": 3}
 # What was seen at the first step decides the last one; without memory half is right.
 CUE = {"rule": toy_team.CUE, "horizon": 8}
 # A constant gets -1/4 in each of 10 steps, and so does who does not see two steps back.
-LATE = {"horizon": 10, "memory": True, "late": True}
+LATE, BLIND = {"horizon": 10, "memory": True, "late": True}, -2.5
 EIGHTH = QUICK | {"updates_per_episode": 1 / 8}
 OWN = EIGHTH | {"condition": "relative", "non_optimal": 1.0, "seat_terms": True}
 EXPLORING = {"trace": 0.9, "epsilon": 0.1, "epsilon_steps": 40_000, "learning_rate": 3e-3}
@@ -60,7 +62,7 @@ CASES = (
     ("ippo_shared", IPPO | REMEMBERING | TOLD, 512 * 45, TEAM, CUE, 1.0),
     ("ippo", IPPO | {"gamma": 0.9}, 512 * 12, TEAM, FALL, 1.0),
     ("ippo", IPPO | {"entropy": 0.02}, 10_000, MEETING, {}, 4.0),
-    ("ippo", IPPO | {"learning_rate": 1e-2, "gamma": 0.0}, 12_000, ECHO, LATE, -2.5),
+    ("ippo", IPPO | {"learning_rate": 1e-2, "gamma": 0.0}, 12_000, ECHO, LATE, BLIND),
     (
         "ippo_shared",
         IPPO | {"learning_rate": 1e-2, "gamma": 0.0, "history": 2},
@@ -83,9 +85,17 @@ _toys = known(toy_team, toy_echo, toy_lift, toy_meeting, toy_pair)
 @pytest.mark.slow("trains until a known answer is reached")
 @pytest.mark.parametrize(("name", "settings", "steps", "env", "game", "best"), CASES)
 def test_the_best_play_is_reached(name, settings, steps, env, game, best):
-    learner = trained(name, steps, env=env, quick=settings, **game)
-    reached, _ = played(learner.policy(), 64, env, **game)
-    assert reached == pytest.approx(best, abs=0.2 if game == LATE else CLOSE[env])
+    """By a seed whose first, untrained policy does not play like that by luck."""
+    near = pytest.approx(best, abs=0.2 if game == LATE else CLOSE[env])
+
+    def plays_best(learner):
+        return played(learner.policy(), 64, env, **game)[0] == near
+
+    seed = 0
+    if best != BLIND:  # which is all that anybody gets who does not see two steps back
+        while plays_best(make_learner(name, env, game, seed, **settings)):
+            seed += 1
+    assert plays_best(trained(name, steps, seed, env=env, quick=settings, **game))
 
 
 @pytest.mark.slow("trains until a known answer is reached")
