@@ -44,7 +44,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("networks", "strategies", "planners", "commanders", "dispatchers"),
         ("learner", "predicting"),
         ("registry",),
-        ("player",),
+        ("best_script", "player"),
         ("match",),
         ("learners",),
         ("train_ippo", "train_qmix"),

@@ -160,10 +160,10 @@ def test_a_report_shows_the_certificates_of_its_battles(name, task_id, battle):
     (row,) = certified_tasks(protocol, table)
     stored = STORED[battle]
     assert (row.task, row.met) == (task_id, stored.needs_sight)
-    assert (row.blind_score, row.blind_low) == (stored.blind.win, stored.blind.win_low)
-    assert row.observing_score == stored.figures[stored.reactive].win
-    assert row.most == 0.5 * row.observing_score
-    assert (row.blind_score <= row.most) == row.met
+    assert (row.simple_score, row.simple_low) == (stored.blind.win, stored.blind.win_low)
+    assert row.best_score == stored.figures[stored.reactive].win
+    assert row.most == 0.5 * row.best_score
+    assert (row.simple_score <= row.most) == row.met
     shown = certificate_table(Findings(protocol, table, (), (), (), (), certificates=(row,)))
     cells = [entry.text for entry in shown.groups[0].rows[0]]
     assert cells[-2:] == [f"{row.most:.3f}", "yes" if row.met else "no"]
@@ -176,8 +176,8 @@ def test_a_report_shows_the_certificates_of_its_games_by_their_score():
         (row,) = certified_tasks(*played(name, task_id))
         stored = load_certificate(load_protocol(name).task_of(task_id).env)
         scores = [stored.score(task_id, kind) for kind in ("constant", "sequence")]
-        assert row.blind_score == pytest.approx(max(scores))
-        assert row.observing_score == pytest.approx(stored.score(task_id, "memory"))
+        assert row.simple_score == pytest.approx(max(scores))
+        assert row.best_score == pytest.approx(stored.score(task_id, "memory"))
         assert (row.most, row.met) == (0.3, True)
     for other in (("skirmish-standard", "2s3z"), ("coopetition-standard", "trust-dilemma")):
         assert not certified_tasks(*played(*other, "return"))

@@ -184,13 +184,16 @@ LIMITS = {
 class Bounds(Strict):
     """Scores that count as 0 and as 1 after normalisation; they never change.
 
-    ``floor`` is the mean score of random play where that is below ``low``. A decision on learners
+    Where they were measured, ``low_error`` and ``high_error`` are their standard errors. ``floor``
+    is the mean score of random play where that is below ``low``. A decision on learners
     assumes that a run which nobody has seen scores between ``floor`` (or ``low``) and ``high``.
     """
 
     low: float
     high: float
     floor: float | None = later()  # mean score of random play, where that is below low
+    low_error: float | None = later(ge=0.0, allow_inf_nan=False)
+    high_error: float | None = later(ge=0.0, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Bounds":
@@ -207,7 +210,7 @@ class Bounds(Strict):
         """Lowest and highest score that a run is assumed to have."""
         return self.low if self.floor is None else self.floor, self.high
 
-    @field_validator("low", "high", "floor", mode="before")
+    @field_validator("low", "high", "floor", "low_error", "high_error", mode="before")
     @classmethod
     def _number(cls, value: Any) -> Any:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
