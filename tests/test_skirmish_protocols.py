@@ -1,18 +1,28 @@
 """Protocols of battles: what they play, how long they train, and what their reports show."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import coopbench
+from coopbench.analysis.battles import load_battles
 from coopbench.baselines.registry import entries
 from coopbench.episodes.table import Cell
-from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.selection import with_tasks
 from coopbench.report.card import cards
 from coopbench.report.facts import training_text
+from coopbench.theory.battles.pages import verdict
 from coopbench.workflows.replay import find_episode
 from coopbench_envs.skirmish.teams import RACES
 
+CERTIFIED = Path(__file__).resolve().parent.parent / "benchmarks" / "skirmish-certified.toml"
+REASONS = {  # why a battle is no task of the standard, by what its certificate says
+    "none": "blind play wins more than half as often",
+    "open": "the intervals leave it open",
+    "lost": "nobody wins a tenth of the battles",
+}
 CLASSES = {  # of Samvelyan et al. 2019
     "easy": "2s_vs_1sc 2s3z 3s5z 1c3s5z 10m_vs_11m",
     "hard": "2c_vs_64zg bane_vs_bane 5m_vs_6m 3s_vs_5z",
@@ -48,16 +58,30 @@ def test_the_small_protocol_trains_longer_where_more_is_to_be_learned():
     assert "on 2s3z" not in training_text(with_tasks(protocol, ["3m"]))
 
 
-def test_the_standard_protocol_plays_maps_teams_and_shifted_starts():
+def test_the_standard_protocol_plays_the_battles_that_measure_reacting():
+    """Of the maps of SMAC, 3m and 8m, and the drawn teams; its file names all others, and why."""
     protocol = load_protocol("skirmish-standard")
     maps, teams, shifted = (protocol.groups[name] for name in ("maps", "teams", "shifted"))
-    published = {task.parameters["map"] for task in load_protocol("skirmish-published").task}
-    assert {task.parameters["map"] for task in maps} == published | {"3m", "8m"}
-    assert {
-        tuple(task.parameters[name] for name in ("race", "num_agents", "num_enemies"))
-        for task in teams
-    } == {(race, *sizes) for race in RACES for sizes in ((5, 5), (10, 11))}
+    verdicts = {
+        task.id: verdict(one)
+        for task in load_protocol(CERTIFIED).task
+        for one in load_battles(task.env).values()
+        if one.parameters == task.parameters
+    }
+    published = {
+        task.parameters["map"].lower() for task in load_protocol("skirmish-published").task
+    }
+    drawn = {f"{race}_{sizes}" for race in RACES for sizes in ("5_vs_5", "10_vs_11")}
+    assert verdicts.keys() == published | {"3m", "8m"} | drawn
     trained = {task.id: task for task in (*maps, *teams)}
+    assert trained.keys() == {name for name, said in verdicts.items() if said == "need"}
+    text = protocol_files()["skirmish-standard"].read_text(encoding="utf-8")
+    for said, reason in REASONS.items():
+        (line,) = (line for line in text.splitlines() if line.endswith(reason))
+        names = line.removeprefix("#").removesuffix(reason).strip().split(", ")
+        assert set(names) == {name for name, other in verdicts.items() if other == said}
+    assert all("map" in task.parameters for task in maps)
+    assert all(task.parameters["teams"] == "drawn" for task in teams)
     assert [task.trained_on for task in shifted] == list(trained)
     for task in shifted:
         usual = trained[task.trained_on].parameters
