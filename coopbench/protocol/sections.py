@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import seating_by_role
-from coopbench.baselines.registry import make_policy, presets, reads_file
+from coopbench.baselines.registry import granted, make_policy, presets, reads_file
 from coopbench.protocol import map_files
 from coopbench_envs.core import POLICY, EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign_names import How, Keywords, is_foreign
-from coopbench_envs.parameters import named, resolve, unknown
+from coopbench_envs.parameters import describe, named, resolve, unknown
 from coopbench_envs.roles import role_of
 
 __all__ = [
@@ -378,6 +378,17 @@ class Task(Strict):
         if is_foreign(self.env):
             return foreign_spec(self.env, self.info, self.steps)
         return coopbench_envs.spec(self.env)
+
+    def as_played_by(self, policy: str) -> "Task":
+        """Return the task with the parameters that a policy of this package alone plays with.
+
+        For nearly all policies it is the task itself; see ``Entry.granted``.
+        """
+        known = () if is_foreign(self.env) else describe(self.spec.params)
+        further = {name: value for name, value in granted(policy).items() if name in known}
+        if not further:
+            return self
+        return self.model_copy(update={"parameters": {**self.parameters, **further}})
 
     @property
     def pools(self) -> dict[str, tuple[str, ...]]:
