@@ -277,6 +277,10 @@ class EnvSpec:
     # over, directly before their next one begins.
     vectorized: bool = False
     scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
+    # (constants) -> the lowest and the highest value, both inclusive, of state fields, by name:
+    # numbers, or arrays that broadcast to the field of one lane. Of every field that indexes an
+    # array, divides or bounds a loop: compiled code does not check. None: there is none.
+    ranges: Callable[[Any], Mapping[str, tuple[Any, Any]]] | None = None
     source: str = ""  # publication and section that the model comes from
 
     @property

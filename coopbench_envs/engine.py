@@ -502,7 +502,9 @@ class Engine:
 
     def _checked_state(self, state: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
         """Fields as arrays, lane first; every problem is found before anything is changed."""
-        checked = {}
+        checked, ranges = {}, {"time": (0, self.horizon)}
+        if state and self.spec.ranges is not None:
+            ranges |= self.spec.ranges(self.constants)
         for name, value in (state or {}).items():
             if name not in self.fields:
                 raise ValueError(unknown("state field", name, self.fields, self.spec.id))
@@ -528,5 +530,15 @@ class Engine:
                     f"State field {name!r} of {self.spec.id} must hold finite {target.dtype} of up "
                     f"to {_LARGEST:g} in size; given {array.dtype} with values that are not."
                 )
+            self._check_range(name, exact, *ranges.get(name, (-np.inf, np.inf)))
             checked[name] = np.broadcast_to(exact, target.shape)
         return checked
+
+    def _check_range(self, name: str, values: np.ndarray, low: Any, high: Any) -> None:
+        """Raise ``ValueError`` for a value that a field must not have."""
+        given, least, most = np.broadcast_arrays(values, low, high)
+        for place in map(tuple, np.argwhere((given < least) | (given > most))):
+            raise ValueError(
+                f"State field {name!r} of {self.spec.id} must lie from {least[place]} to "
+                f"{most[place]}; given {given[place]} at {list(map(int, place))}."
+            )

@@ -31,10 +31,13 @@ def columns_of(centres: np.ndarray) -> int:
 
 @routine
 def cell_at(centres, columns, x, y):
-    """Return the cell whose centre is nearest; for a point outside, one at the edge."""
+    """Return the cell whose centre is nearest; for a point outside, one at the edge.
+
+    The first numbers of ``max`` are what it returns of a nan, which is then the first cell.
+    """
     side = spacing(centres)
-    column = int(min(max((x - centres[0, 0]) / side + 0.5, 0.0), columns - 1.0))
-    row = int(min(max((y - centres[0, 1]) / side + 0.5, 0.0), centres.shape[0] // columns - 1.0))
+    column = int(min(max(0.0, (x - centres[0, 0]) / side + 0.5), columns - 1.0))
+    row = int(min(max(0.0, (y - centres[0, 1]) / side + 0.5), centres.shape[0] // columns - 1.0))
     return row * columns + column
 
 

@@ -457,6 +457,11 @@ def instances(c: Constants, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     }
 
 
+def ranges(c: Any) -> Mapping[str, tuple[Any, Any]]:
+    """Return the bounds of radii, on which it depends how many cells and bins are searched."""
+    return {"agent_rad": (0, c.agent_rad_high), "goal_rad": (0, c.goal_rad_high)}
+
+
 SPEC = EnvSpec(
     id="coopbench/Routing-v0",
     module=__name__,
@@ -488,5 +493,6 @@ SPEC = EnvSpec(
     instances=instances,
     files=movingai.FILES,
     held_out="map",
+    ranges=ranges,
     source="CAMAR 0.4.0",
 )

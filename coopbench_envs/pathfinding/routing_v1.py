@@ -566,5 +566,6 @@ SPEC = EnvSpec(
     instances=instances,
     files=movingai.FILES,
     held_out="map",
+    ranges=routing.ranges,
     source="after CAMAR 0.4.0",
 )

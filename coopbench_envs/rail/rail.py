@@ -6,7 +6,7 @@ observations are those of flatland-rl 4.3.0, bit for bit. Page: docs/environment
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -26,6 +26,7 @@ from coopbench_envs.rail import (
 )
 from coopbench_envs.rail.cells import steps
 from coopbench_envs.rail.distances import map_targets
+from coopbench_envs.rail.lines import FAR
 from coopbench_envs.rail.rewards import CHALLENGE_2020, NEVER, NO_VISIT, all_arrived, pay
 from coopbench_envs.rail.speeds import read_factor, read_shares, read_unit
 from coopbench_envs.rail.trains import ARRIVED, WAITING, advance
@@ -437,6 +438,33 @@ def layout(c: Constants) -> Mapping[str, Part]:
     return consecutive({"nothing": 1})
 
 
+def ranges(c: Constants) -> Mapping[str, tuple[Any, Any]]:
+    """Return the bounds of fields that kernels index and divide by, or walk along.
+
+    There are no rails on the ring around the grid: nothing that follows rails leaves it.
+    """
+    first, last = c.columns + 1, c.cells - c.columns - 2  # cells of the grid without its ring
+    inside = np.pad(np.ones((c.height, c.width), np.int64), 1)
+    places = 4 * first, 4 * last + 3
+    return {
+        "rail": (0, 0xFFFF * inside.ravel()),
+        "level_free": (0, 1),
+        "limit": (0, c.horizon),
+        "start": places,
+        "target": (first, last),
+        "target_headings": (0, 0b1111),
+        "top_speed": (1, c.unit),
+        "stop_place": (-1, places[1]),
+        "strike_length": (0, FAR),
+        "status": (WAITING, ARRIVED),
+        "place": places,
+        "speed": (0, c.unit),
+        "distance": (0, c.unit - 1),
+        "broken": (0, FAR),
+        "next_strike": (0, c.num_strikes),
+    }
+
+
 SPEC = EnvSpec(
     id="coopbench/Rail-v0",
     module=__name__,
@@ -465,5 +493,6 @@ SPEC = EnvSpec(
     scene=scene.scene,
     instances=instances.fields_of,
     info=figures.inform,
+    ranges=ranges,
     source="flatland-rl 4.3.0",
 )

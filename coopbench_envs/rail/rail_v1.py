@@ -319,5 +319,6 @@ SPEC = EnvSpec(
     scene=scene.scene,
     instances=fields_of,
     info=figures.inform,
+    ranges=rail.ranges,
     source="flatland-rl 4.3.0, with rules of this package",
 )

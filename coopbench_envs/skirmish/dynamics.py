@@ -101,7 +101,8 @@ def play(c, b, rng, i, actions):
             _list_nearby(c, b, n)
         _steer(c, b, n)
         for k in range(n):
-            b.turn[k] = b.roll[k] if drawn else b.turns[t, k]
+            # Where fewer units are listed than live, the others act in the order of treatment.
+            b.turn[k] = b.roll[k] if drawn or b.turns[t, k] < 0 else b.turns[t, k]
         if drawn:
             for k in range(n - 1, 0, -1):
                 j = integer(rng, i, k + 1)

@@ -150,7 +150,7 @@ def heading(g, x, y, goal_x, goal_y):
     rows, columns = g.walkable.shape
     next_x, next_y = goal_x, goal_y
     if not g.is_rectangle:
-        column, row = int(x), int(y)
+        column, row = min(int(x), columns - 1), min(int(y), rows - 1)  # also on the edge
         to_column = min(max(int(goal_x), 0), columns - 1)
         to_row = min(max(int(goal_y), 0), rows - 1)
         left, right = min(column, to_column), max(column, to_column) + 1

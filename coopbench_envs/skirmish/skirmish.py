@@ -287,6 +287,12 @@ def _width(c: Constants) -> int:
     return max(part.stop for part in layout(c).values())
 
 
+def ranges(c: Any) -> Mapping[str, tuple[Any, Any]]:
+    """Return the bounds of the fields of both versions that number units and actions."""
+    last = len(c.army.stats) - 1
+    return {"target": (-1, last), "turns": (-1, last), "last": (-1, c.army.choices - 1)}
+
+
 FILES = MapFiles(
     condition="map_file",
     bundled="maps of SMAC",
@@ -340,5 +346,6 @@ SPEC = EnvSpec(
     files=FILES,
     opponent=opponent_of,
     held_out="map",
+    ranges=ranges,
     source="Samvelyan et al. 2019, SMAC; Michalski et al. 2023, SMAClite, with its NumPy back-end",
 )

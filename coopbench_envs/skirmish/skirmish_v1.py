@@ -419,6 +419,19 @@ def layout(c: Constants) -> Mapping[str, Part]:
     return consecutive(sight.parts(c.army, c.shown))
 
 
+def ranges(c: Constants) -> Mapping[str, tuple[Any, Any]]:
+    """Return the bounds of fields that number units, kinds and actions, and of places.
+
+    Kinds that are not drawn are those of the map: its numbers of choices and types follow from
+    them. Units on the ground look their ways up by the cell that they are in.
+    """
+    rules = c.rules
+    rows, columns = rules.ground.walkable.shape
+    kinds = (0, len(rules.kinds.stats) - 1) if c.teams.is_drawn else (rules.kind, rules.kind)
+    own = {"kind": kinds, "patient": (-1, len(rules.kind) - 1), "x": (0, columns), "y": (0, rows)}
+    return {**skirmish.ranges(c), **own}
+
+
 def _width(c: Constants) -> int:
     return max(part.stop for part in layout(c).values())
 
@@ -460,5 +473,6 @@ SPEC = EnvSpec(
     files=skirmish.FILES,
     opponent=opponent_of,
     held_out="map",
+    ranges=ranges,
     source="Samvelyan et al. 2019, SMAC; Ellis et al. 2023, SMACv2; rules of SMAClite, corrected",
 )

@@ -289,4 +289,5 @@ SPEC = ventures.game(
     world=lambda c: 3 * c.num_agents + 2,
     trace=trace,
     facts=facts,
+    ranges=lambda c: {"partner": (-1, c.num_agents - 1)},
 )
