@@ -3,8 +3,6 @@
 import copy
 import os
 import pickle
-import sys
-import time
 from types import SimpleNamespace
 
 import gymnasium
@@ -16,7 +14,7 @@ import toy_squad
 import coopbench
 from coopbench.episodes.metrics import known_metrics, missing_metric, values
 from coopbench.protocol.loading import ad_hoc
-from coopbench_envs import Engine, compiling, threads
+from coopbench_envs import Engine, threads
 from coopbench_envs.drivers import settle
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 
@@ -387,36 +385,3 @@ def test_actions_that_are_not_finite_are_refused_before_anything_changes(sharing
             engine.step(actions)
         for name, value in engine.get_state().items():
             np.testing.assert_array_equal(value, before[name], err_msg=name)
-
-
-def test_code_is_compiled_anew_when_a_source_that_it_imports_has_changed(tmp_path, monkeypatch):
-    package = tmp_path / "fishing"
-    package.mkdir()
-    game = "from fishing.rules import catch"
-    sources = {"__init__": "", "game": game, "rules": "catch = 1", "other": "catch = 2"}
-    for name, text in sources.items():
-        (package / f"{name}.py").write_text(text)
-    loaded = SimpleNamespace(__file__=str(package / "__init__.py"), __path__=[])
-    monkeypatch.setitem(sys.modules, "fishing", loaded)
-    before = compiling._source_hash({"fishing.game"}, [])
-    (package / "other.py").write_text("catch = 3")
-    assert compiling._source_hash({"fishing.game"}, []) == before
-    (package / "rules.py").write_text("catch = 3")
-    assert compiling._source_hash({"fishing.game"}, []) != before
-
-
-@pytest.mark.parametrize("is_stored", [False, True])
-def test_what_takes_long_is_named_where_it_is_compiled_only(is_stored, monkeypatch, capsys):
-    """A slow disk is no reason to tell users that something is compiled again."""
-
-    def compile_slowly(signature):
-        if not is_stored:
-            stats.cache_misses[signature] = 1
-        time.sleep(0.2)
-        overloads[signature] = SimpleNamespace(entry_point=len)
-
-    stats, overloads = SimpleNamespace(cache_misses={}), {}
-    slow = SimpleNamespace(stats=stats, overloads=overloads, compile=compile_slowly)
-    monkeypatch.setattr(compiling, "PATIENCE", 0.02)
-    assert compiling.entry(slow, "a game", 1.0) is len
-    assert capsys.readouterr().err.startswith("Compiling a game ") is not is_stored

@@ -96,7 +96,7 @@ bounds = { low = 0.0, high = 1.0 }
 """
     changed = measure["written"](text, {"two": {"low": 2.004, "high": 3.006, "low_error": 0.01}})
     assert changed.count("bounds = { low = 0.0, high = 1.0 }") == 1
-    assert changed.endswith('\nbounds = { low = 2.004, high = 3.006, low_error = 0.01 }\n')
+    assert changed.endswith("\nbounds = { low = 2.004, high = 3.006, low_error = 0.01 }\n")
 
 
 def test_focal_play_of_the_standard_protocol_is_balanced():
