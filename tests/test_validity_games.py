@@ -73,6 +73,6 @@ def test_counts_on_the_page_of_validity_are_those_of_the_certificates():
     at_zero = sum(score > -0.035 for score in defecting)
     better = sum(script > rule for script, rule in zip(scripts, rules, strict=True))
     assert f"in {at_zero} of the {len(tasks)} tasks with partners `always_defect` is" in page
-    assert f"in {better} of the {len(tasks)} tasks with partners the best script earns" in page
+    assert f"In {better} of the {len(tasks)} tasks with partners the best script earns" in page
     widths = [100 * (task.bounds.high / task.bounds.low - 1.0) for task in tasks]
     assert f"earn {min(widths):.0f} to {max(widths):.0f} % more" in page
