@@ -192,8 +192,8 @@ class Bounds(Strict):
     low: float
     high: float
     floor: float | None = later()  # mean score of random play, where that is below low
-    low_error: float | None = later(ge=0.0, allow_inf_nan=False)
-    high_error: float | None = later(ge=0.0, allow_inf_nan=False)
+    low_error: float | None = later(ge=0.0, allow_inf_nan=False)  # standard error of low
+    high_error: float | None = later(ge=0.0, allow_inf_nan=False)  # standard error of high
 
     @model_validator(mode="after")
     def _ordered(self) -> "Bounds":
