@@ -2,13 +2,20 @@
 
 ``pyproject.toml`` holds everything else; setuptools finds packages only where folder and import
 path agree. The type check and the tests read the folders from here.
+
+With COOPBENCH_WHEEL_KERNELS, a folder that ``coopbench warmup --into`` has filled, the wheel holds
+compiled code, for one version of Python and one platform. Without it is a wheel for all of them.
 """
 
+import os
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 # Import name -> folder.
@@ -18,6 +25,31 @@ FOLDERS = {
     "coopbench.protocols": "protocols",
     "coopbench_envs": "coopbench_envs",
 }
+
+
+KERNELS = os.environ.get("COOPBENCH_WHEEL_KERNELS")
+
+
+class BuildWithKernels(build_py):
+    """Copies compiled code beside the sources."""
+
+    def run(self) -> None:
+        """Copy everything that the wheel holds."""
+        super().run()
+        if KERNELS and not self.editable_mode:
+            folder = Path(self.build_lib, "coopbench_envs", "kernels")
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in sorted(Path(KERNELS).glob("*.kernel")):
+                shutil.copy(file, folder)
+
+
+class PlatformWheel(bdist_wheel):
+    """A wheel with code for one platform, found by the byte code of one version of Python."""
+
+    def finalize_options(self) -> None:
+        """Name the version and the platform."""
+        super().finalize_options()
+        self.root_is_pure = not KERNELS
 
 
 def packages() -> list[str]:
@@ -58,6 +90,7 @@ def project_urls(address: str) -> dict[str, str]:
 
 if __name__ == "__main__":  # which is the name under which pip runs this file
     setup(
+        cmdclass={"build_py": BuildWithKernels, "bdist_wheel": PlatformWheel},
         packages=packages(),
         package_dir=FOLDERS,
         long_description=long_description(repository()),
