@@ -13,8 +13,7 @@ import shutil
 import tomllib
 from pathlib import Path
 
-from setuptools import find_packages, setup
-from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools import Distribution, find_packages, setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
@@ -43,13 +42,12 @@ class BuildWithKernels(build_py):
                 shutil.copy(file, folder)
 
 
-class PlatformWheel(bdist_wheel):
-    """A wheel with code for one platform, found by the byte code of one version of Python."""
+class WithKernels(Distribution):
+    """Names the platform, and the version of Python by whose byte code compiled code is found."""
 
-    def finalize_options(self) -> None:
-        """Name the version and the platform."""
-        super().finalize_options()
-        self.root_is_pure = not KERNELS
+    def has_ext_modules(self) -> bool:
+        """Tell whether the files are of one platform."""
+        return bool(KERNELS)
 
 
 def packages() -> list[str]:
@@ -90,7 +88,8 @@ def project_urls(address: str) -> dict[str, str]:
 
 if __name__ == "__main__":  # which is the name under which pip runs this file
     setup(
-        cmdclass={"build_py": BuildWithKernels, "bdist_wheel": PlatformWheel},
+        cmdclass={"build_py": BuildWithKernels},
+        distclass=WithKernels,
         packages=packages(),
         package_dir=FOLDERS,
         long_description=long_description(repository()),
