@@ -7,12 +7,13 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from coopbench_envs import store
 from coopbench_envs.digests import digest
 from coopbench_envs.marks import plain
-from coopbench_envs.objects import RAISED, emitted, loaded
+from coopbench_envs.objects import RAISED, Object, emitted, loaded
 from coopbench_envs.packing import Packer, packed
 from coopbench_envs.targets import made_for, usable
 
@@ -81,10 +82,9 @@ class Compiled:
         self, kinds: tuple[str, ...], arguments: tuple[Any, ...], numbers: int, what: str
     ) -> Callable[..., int]:
         """Take machine code from the store, or compile and store it."""
-        mark = digest(self.py_func, (*kinds, str(numbers)))
-        made = store.find(self.name, mark, [target.name for target in usable()])
-        if made is not None:
-            return loaded(made, numbers)
+        mark, found = self._found(kinds, numbers)
+        if found is not None:
+            return loaded(found[0], numbers)
         with _said(what):
             from coopbench_envs.lowering import lowered
 
@@ -94,6 +94,18 @@ class Compiled:
         for to, content in objects.items():
             store.keep(content, self.name, mark, to)
         return function
+
+    def _found(
+        self, kinds: tuple[str, ...], numbers: int
+    ) -> tuple[str, tuple[Object, Path] | None]:
+        """Return the digest of the function for arguments of these types, and what is stored."""
+        mark = digest(self.py_func, (*kinds, str(numbers)))
+        return mark, store.find(self.name, mark, [target.name for target in usable()])
+
+    def origin(self, arguments: tuple[Any, ...], numbers: int) -> Path | None:
+        """Return the folder of machine code for arguments of these types; None if there is none."""
+        found = self._found(Packer().pack(arguments)[0], numbers)[1]
+        return None if found is None else found[1]
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.compiling import bound
+from coopbench_envs.compiling import Compiled, bound
 from coopbench_envs.core import Kernels, kernel, stream
 from coopbench_envs.marks import plain
 
@@ -379,7 +379,7 @@ def _played_parts(parts: tuple[Any, ...], in_blocks: bool) -> Any:
     return whole
 
 
-def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> Any:
+def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> Compiled:
     """Return ``drive``, compiled with the ``kernels`` as its globals.
 
     ``agents`` is the number of agents of an environment whose lanes lie innermost in memory: it is

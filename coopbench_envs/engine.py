@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Opponent
 from coopbench_envs.cuda.gpu import open_gpu, ordinal_of
 from coopbench_envs.cuda.programs import Finals
@@ -219,11 +221,20 @@ class Engine:
 
     def _bound(self, state: Any, control: Control) -> Callable[[int, int, int], int]:
         """Return compiled code with these arrays: (op, start, stop) -> 1, or 0 where it refuses."""
-        spec, agents = self.spec, len(self.agents) if self._in_blocks else 0
-        drive = driver(spec.kernels, self.discrete, spec.common_reward, agents)
         arrays = (self.constants, state, control, self._whole.actions)
-        launch: Callable[[int, int, int], int] = drive.with_arrays(arrays, _NUMBERS, spec.id)
+        launch: Callable[[int, int, int], int] = self._drive.with_arrays(
+            arrays, _NUMBERS, self.spec.id
+        )
         return launch
+
+    @property
+    def _drive(self) -> Compiled:
+        spec, agents = self.spec, len(self.agents) if self._in_blocks else 0
+        return driver(spec.kernels, self.discrete, spec.common_reward, agents)
+
+    def origin(self) -> Path | None:
+        """Return the folder that compiled code is taken from; None where it will be compiled."""
+        return self._drive.origin((self.constants, *self._whole[1:4]), _NUMBERS)
 
     @cached_property
     def _look(self) -> tuple[np.ndarray, Callable[[int, int, int], int]]:
@@ -239,6 +250,11 @@ class Engine:
     def _opponent(self) -> Opponent | None:
         """Who plays against the agents as a policy; None: nobody."""
         return None if self.spec.opponent is None else self.spec.opponent(self)
+
+    def compile(self) -> None:
+        """Look the compiled code up, or compile it, which else the first reset does."""
+        if self._remote is None:
+            self._launch  # noqa: B018
 
     def set_opponent(self, policy: Any) -> None:
         """Let a policy (a name, a callable or an object) play against the agents from now on.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Packer", "packed", "types_of"]
+__all__ = ["Packer", "packed", "types_of", "words_of"]
 
 _WORD = 2**64
 

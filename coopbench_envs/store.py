@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from coopbench_envs.objects import Object
 
-__all__ = ["PACKAGED", "cache_folder", "file_name", "find", "folders", "keep", "refusal"]
+__all__ = ["PACKAGED", "cache_folder", "examined", "find", "keep", "refusal"]
 
 PACKAGED = Path(__file__).with_name("kernels")
 _FORMAT = b"coopbench kernel 1\n"
@@ -71,16 +71,16 @@ def folders() -> Iterator[Path]:
             yield cache
 
 
-def find(name: str, digest: str, targets: Iterable[str]) -> Object | None:
-    """Return a function as it is stored for the first of the ``targets`` that it is stored for.
+def find(name: str, digest: str, targets: Iterable[str]) -> tuple[Object, Path] | None:
+    """Return a function as it is stored for the first of the ``targets``, and its folder.
 
-    None where there is none, or where its file is damaged.
+    None where it is stored for none, or where its files are damaged.
     """
     for target in targets:
         for folder in folders():
             found = read(folder / file_name(name, digest, target), digest, target)
             if found is not None:
-                return found
+                return found, folder
     return None
 
 
@@ -112,6 +112,21 @@ def keep(made: Object, name: str, digest: str, target: str) -> bool:
             part.unlink()
         return False
     return True
+
+
+def examined(folder: Path) -> tuple[int, list[Path], int]:
+    """Return the number of whole files in a folder, the damaged ones, and the bytes of all."""
+    whole, damaged, size = 0, [], 0
+    for file in sorted(folder.glob(f"*{_ENDING}")):
+        content = file.read_bytes()
+        unique, _, target = file.name.removesuffix(_ENDING).partition(".")
+        digest = unique.rpartition("-")[2]
+        size += len(content)
+        if unpacked(content, {"digest": digest, "target": target}) is None:
+            damaged.append(file)
+        else:
+            whole += 1
+    return whole, damaged, size
 
 
 def packed(made: Object, facts: dict[str, str]) -> bytes:

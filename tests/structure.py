@@ -95,7 +95,6 @@ HEAVY = (
 LATE_IMPORTS = {
     ("coopbench/__main__.py", "coopbench"): "an interruption while loading has to be caught",
     ("coopbench/cli", "coopbench"): "a command imports what it runs; the help stays quick",
-    ("coopbench/doctor.py", "llvmlite"): "comes with numba, which is slow to import",
     ("coopbench_envs/targets.py", "llvmlite"): "loads LLVM, which naming an environment needs not",
     ("coopbench_envs/lowering.py", "coopbench_envs.merging"): "imports numba",
     ("coopbench_envs/marks.py", "coopbench_envs.lowering"): "only where something is compiled",

@@ -291,6 +291,17 @@ def test_numba_that_is_not_tested_compiles_as_it_does_by_itself(cache, monkeypat
             function.__dict__.pop("dispatcher", None)
 
 
+def test_code_for_wheels_is_made_for_their_levels(cache, monkeypatch):
+    monkeypatch.setenv("COOPBENCH_WHEEL", "1")
+    if targets.SHIPPED not in targets.usable():
+        with pytest.raises(RuntimeError, match="Code for wheels is made on x86-64-v3 alone"):
+            filled(inputs())
+        return
+    monkeypatch.setattr(fill, "_wide", True)
+    filled(inputs())
+    assert {file.name.split(".")[-2] for file in cache.iterdir()} == {"x86-64-v3", "x86-64-v4"}
+
+
 def test_marked_functions_run_as_python_and_are_pickled_by_name():
     assert shifted(inputs(), 0) == 0.5 + 10.0 + 0.25 - 3.0
     assert pickle.loads(pickle.dumps(shifted)) is shifted
