@@ -94,8 +94,9 @@ def _battle(protocol: Protocol, task: Task) -> CertifiedTask | None:
         _share(certificate, player, task.bounds)
         for player in (certificate.best_blind, certificate.reactive)
     )
-    most = 0.5 * certificate.figures[certificate.reactive].win
-    return _row(task, blind, observing, _on_scale(most, task.bounds), certificate.needs_sight)
+    most = 0.5 * certificate.figures[certificate.reactive].win_low
+    met = certificate.is_shown_to_need_sight
+    return _row(task, blind, observing, _on_scale(most, task.bounds), met)
 
 
 def _share(certificate: BattleCertificate, player: str, bounds: Bounds) -> _Play:

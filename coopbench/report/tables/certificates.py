@@ -41,9 +41,7 @@ def certificate_table(findings: Findings) -> Table | None:
             Column("Score", "normalised, in episodes of the certificate"),
             Column("Its 95 % interval", "for new episodes; sorted by its lower end"),
             Column("Required", "most that simple play may score"),
-            Column(
-                "Met", "whether it scores no more; in battles the other wins, too", numeric=False
-            ),
+            Column("Met", "whether its interval ends below that", numeric=False),
         ),
         groups=tuple(group for group in groups if group.rows),
         footnotes=(),
