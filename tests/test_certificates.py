@@ -105,18 +105,26 @@ def test_a_stored_rule_earns_its_figure_as_a_policy():
 
 
 def test_the_best_script_plays_the_strategy_of_each_role():
-    """In games with roles each seat plays that of its own."""
+    """In games with roles each seat plays that of its own, and remembers what it has observed."""
     game = Game.at("PlatformEcosystem-v1")
     stored = load_certificate("PlatformEcosystem-v1")
     assert set(stored.best_script) == {"developer", "platform"}
-    seen = np.full((4, len(game.agents), max(p.stop for p in game.layout.values())), 0.9)
-    seen = seen.astype(np.float32)
-    policy = make_policy("best_script", game)
-    actions, _ = policy.act(seen, policy.initial(game, np.zeros(4, np.uint64)))
+    shape = 4, len(game.agents), max(part.stop for part in game.layout.values())
+    steps = [np.full(shape, level, np.float32) for level in (0.9, 0.55, 0.9)]
+
+    def played(name):
+        policy = make_policy(name, game)
+        memory, actions = policy.initial(game, np.zeros(4, np.uint64)), []
+        for seen in steps:
+            acted, memory = policy.act(seen, memory)
+            actions.append(acted)
+        return np.stack(actions, axis=1)
+
+    actions = played("best_script")
+    assert (actions[:, 2] != actions[:, 0]).any()  # one of them does not forgive
     for seat, agent in enumerate(game.agents):
-        alone = make_policy(stored.best_script[role_of(agent)], game)
-        expected, _ = alone.act(seen, alone.initial(game, np.zeros(4, np.uint64)))
-        np.testing.assert_array_equal(actions[:, seat], expected[:, seat])
+        alone = played(stored.best_script[role_of(agent)])
+        np.testing.assert_array_equal(actions[:, :, seat], alone[:, :, seat])
 
 
 def test_every_strategy_is_tried_as_a_script():
