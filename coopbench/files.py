@@ -20,6 +20,7 @@ __all__ = [
     "check_values",
     "gunzipped",
     "gzipped",
+    "make_below",
     "make_folder",
     "parsed",
     "read_bounded",
@@ -50,14 +51,22 @@ _VALUES = 4_000_000  # of a JSON file; in memory they take up to 100 bytes each
 def parsed(content: bytes, values: int = _VALUES) -> Any:
     """Return what JSON of unknown origin holds.
 
-    Raises ``ValueError`` if it is not JSON, is nested too deep, or holds more than about so many
-    ``values``: two bytes of a file can become a hundred in memory.
+    Raises ``ValueError`` if it is not JSON, is nested too deep, has a key twice, or holds more than
+    about so many ``values``: two bytes of a file can become a hundred in memory.
     """
     check_values(content, values)
     try:
-        return json.loads(content)
+        return json.loads(content, object_pairs_hook=_distinct)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; readers differ in which value of a repeated key they take."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("it has a key twice")
+    return content
 
 
 def check_values(content: bytes, values: int = _VALUES) -> None:
@@ -158,6 +167,21 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
+def make_below(root: Path, place: str | Path) -> Path:
+    """Make a folder below a folder of results, unless it is there, and return it.
+
+    Raises ``ValueError`` for a link on the way: whoever made the folder may have put it there, and
+    what is written would come to lie, or replace files, somewhere else.
+    """
+    folder = root
+    for part in Path(place).parts:
+        folder /= part
+        if folder.is_symlink():
+            raise ValueError(f"{folder} is a link, through which nothing is written; remove it.")
+        folder.mkdir(exist_ok=True)
+    return folder
+
+
 def write_all(folder: Path, contents: Mapping[str, str | bytes], main: str) -> dict[str, Path]:
     """Write files, {path below ``folder``: content}, each in one atomic step; return {key: file}.
 
@@ -165,9 +189,10 @@ def write_all(folder: Path, contents: Mapping[str, str | bytes], main: str) -> d
     ``main`` is "report"), files in a subfolder under their path, others under their stem
     (``estimates.csv`` under estimates).
     """
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_below(folder, Path(name).parent)
         write_bytes(path, content.encode() if isinstance(content, str) else content)
     return by_key(folder, contents, main)
 

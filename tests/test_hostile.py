@@ -31,17 +31,19 @@ from coopbench.episodes.names import check_name, imitations
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.exchange.episodes_csv import progress_csv
-from coopbench.files import gunzipped, gzipped, read_bounded, write_bytes, write_file
+from coopbench.files import gunzipped, gzipped, parsed, read_bounded, write_bytes, write_file
 from coopbench.playing.models import Models
 from coopbench.playing.plan import game_of, plan
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.protocol.registration import registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.data import as_csv, columns_as_csv
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.store import Stored
 from coopbench.workflows.consistency import episode_findings, size_findings
+from coopbench.workflows.keeper import FolderKeeper
 from coopbench.workflows.likeness import likenesses
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import of_weights, pack, proportional, unpack
@@ -52,6 +54,12 @@ from coopbench_envs.reading import read_regular
 from coopbench_envs.shells.common import seed_of
 
 RESULTS = "results.jsonl.gz"
+MAZES = {"num_maps": 1000, "height": 501, "width": 501}
+ROADMAP = {
+    "env": "coopbench/Routing-v1",
+    "parameters": {"num_agents": 2},
+    "partners": ["prioritised_rrt_star:1000000"],
+}
 CROWD = [f"constant:{k / 1000}" for k in range(200)]
 
 
@@ -146,29 +154,25 @@ def test_no_run_takes_the_name_of_a_registered_policy(source, model):
 @pytest.mark.parametrize(
     ("name", "other"),
     [
-        *[(name, "tit_for_tat") for name in ("tit_for_t\u0430t", "Tit_for_tat", "tit for-tat")],
-        *[(name, "tit_for_tat") for name in ("tit_for_tat\u200b", "tlt_f0r_tat:0.5")],
-        *[
-            (name, "ippo")
-            for name in ("\u026appo", "\uff49ppo", "Ippo", "lppo", "\u0456\u0440\u0440\u043e")
-        ],
-        ("rando\u217f", "random"),
-        ("ranclom", None),
+        *[(name, "tit_for_tat") for name in ("Tit_for_tat", "tit for-tat", "tlt_f0r_tat:0.5")],
+        *[(name, "ippo") for name in ("Ippo", "lppo", "!PPO", "|pp0")],
+        ("ranclom", "random"),
         ("constant:0.5", None),
-        ("\u03bcZero", None),
+        ("\u5f37\u5316", None),
     ],
 )
 def test_names_that_look_like_registered_ones(name, other):
+    check_name(name)
     assert imitations([name], entries()) == ({} if other is None else {name: other})
 
 
 def test_names_that_look_like_each_other():
-    names = ["mine", "Mine", "m\u0456ne", "mine", "constant:0.5", "constant:0.6", "a", "\u3042"]
-    assert imitations(names) == {"Mine": "mine", "m\u0456ne": "mine"}
+    names = ["mine", "Mine", "M1NE", "rnine", "mine", "constant:0.5", "constant:0.6", "a", "\u3042"]
+    assert imitations(names) == dict.fromkeys(("Mine", "M1NE", "rnine"), "mine")
     assert imitations(entries(), entries()) == {}
 
 
-@pytest.mark.parametrize("name", ["\u041cine", "M1NE", "r\u0430ndom"])
+@pytest.mark.parametrize("name", ["MINE", "M1NE", "rand0m"])
 def test_two_names_of_a_folder_that_look_alike_are_found(root, name):
     for policy in ("mine", name):
         folder = Cell("dilemma", policy, 50).folder.removeprefix("dilemma/")
@@ -183,8 +187,11 @@ def test_two_names_of_a_folder_that_look_alike_are_found(root, name):
     "name",
     [
         *("", "=cmd", "@SUM(A1)", "+1", "-2", "a\x1b[31m", "a\u202eb", "a ", "a\u00a0", "x" * 1001),
-        *(f"mi{c}ne" for c in "\u3164\u2800\ufe0f\u034f\u115f\uffa0\U000e0100"),
-        *("\u0301", "ippo (shipped)", "ippo (Sh\u0456pped)"),
+        *(f"mi{c}ne" for c in "\u3164\u2800\ufe0f\u034f\u115f\uffa0\U000e0100\u200b"),
+        *("\u0301", "ippo (shipped)", "ippo (Sh1pped)"),
+        # Letters that look Latin, of two scripts, or beside those of ASCII.
+        *("tit_for_t\u0430t", "\u0456\u0440\u0440\u043e", "\uff49ppo", "rando\u017f", "\u026appo"),
+        *("\u03bcZero", "Zo\u00eb", "\u5f37\u3042", "a\u4e28b"),
     ],
 )
 def test_names_that_cannot_be_shown(name):
@@ -204,7 +211,23 @@ def test_texts_of_a_folder_do_not_steer_a_terminal(root):
         coopbench.load_report(root)
 
 
+def test_texts_of_a_registration_do_not_steer_a_page(root):
+    protocol = coopbench.load_report(root).protocol
+    date = "2020-01-01T00:00:00+00:00"
+    study = registration(protocol, ["random"], [], date)
+    for name in ("\x1b[31mred", "a\u202eb"):
+        text = json.dumps(study.model_dump(mode="json", by_alias=True) | {"contestants": [name]})
+        (root / "registration.json").write_text(text)
+        with pytest.raises(DamagedResultError, match="holds control characters") as error:
+            coopbench.load_report(root)
+        assert str(error.value).replace("\n", "").isprintable()
+
+
 def test_tables_hold_no_formulas():
+    assert as_csv([{"a;=1": "b;@c", "d": "\uff1d1", "e": "f;g"}]).splitlines() == [
+        "a;'=1,d,e",
+        "b;'@c,'\uff1d1,f;g",
+    ]
     assert as_csv([{"policy": "=1+1", "mean": -2.0}]) == "policy,mean\n'=1+1,-2.0\n"
     assert as_csv([{"=cmd": 1.0}]) == columns_as_csv([{"=cmd": [1.0]}]) == "'=cmd\n1.0\n"
     values = dict.fromkeys(("return", "@SUM"), np.zeros((1, 1)))
@@ -255,6 +278,54 @@ def test_only_regular_bounded_files_are_read(tmp_path):
         read_regular(file, 1)
     with pytest.raises(ValueError, match="not a file"):
         read_regular(Path("/dev/zero"), 10)
+
+
+def test_a_file_has_each_key_once_and_an_archive_begins_with_itself(root):
+    with pytest.raises(ValueError, match="a key twice"):
+        parsed(b'{"a": {"b": 1, "b": 2}}')
+    file = root / "protocol.json"
+    file.write_text(file.read_text().replace('"ad_hoc":', '"ad_hoc": true, "ad_hoc":'))
+    with pytest.raises(ProtocolError, match="a key twice"):
+        read_protocol(file)
+    content = pack({"a": np.zeros(2)})
+    assert unpack(content)["a"].size == 2
+    with pytest.raises(ValueError, match="something stands before its begin"):
+        unpack(b"#!/bin/sh\n" + content)
+
+
+@pytest.mark.parametrize("cell", [FIXED, "dilemma/learner/run-51"])
+def test_what_no_checksum_covers_is_found(root, cell):
+    (root / cell / "training").mkdir()
+    (root / cell / ".meta.json.0.tmp").touch()
+    assert verify(root).holds
+    (root / cell / "notes.txt").touch()
+    assert failing(root) == [cell]
+
+
+@pytest.mark.parametrize("place", ["plots", "dilemma", f"{FIXED}"])
+def test_nothing_is_written_through_a_link(root, tmp_path, place):
+    """A report, and an evaluation that plays cells again, go where their folder is."""
+    protocol, elsewhere = coopbench.load_report(root).protocol, tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if place != "plots":
+        shutil.rmtree(root / place)
+    (root / place).symlink_to(elsewhere, target_is_directory=True)
+    with pytest.raises(ValueError, match="is a link, through which nothing is written"):
+        coopbench.evaluate(protocol, ["random"], root).save(root)
+    assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("name", ["training", "training/lock"])
+def test_no_training_is_kept_through_a_link(tmp_path, name):
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).symlink_to(elsewhere, target_is_directory=name == "training")
+    with (
+        pytest.raises(ValueError, match="is a link, through which nothing is written"),
+        FolderKeeper(tmp_path, "training").alone(),
+    ):
+        pass
+    assert not elsewhere.exists()
 
 
 def test_maps_are_regular_and_not_quoted(tmp_path):
@@ -352,6 +423,16 @@ def test_a_map_of_a_user_is_read_where_its_checksum_is_stated(tmp_path):
         ("seeds", {"evaluation": {"first": 2**64, "count": 1}}, "seeds.evaluation"),
         ("seeds", {"training": [-1]}, "seeds.training"),
         ("", {"training": builders.make_training(steps=10**9, interval=1)}, "intervals"),
+        ("task", {"bounds": {"low": 0.0, "high": 5e-324}}, "low must lie below high, by 1e-100"),
+        *[("task", {"id": name}, "name of a file") for name in ("report.html", "plots")],
+        *[
+            ("task", {"env": "coopbench/Routing-v1", "parameters": {"num_agents": 2} | p}, text)
+            for p, text in (
+                ({"map": "labmaze_grid", "map_params": MAZES}, "251,001,000 cells; allowed"),
+                ({"opponent": "none"}, "Unknown parameter"),
+            )
+        ],
+        ("task", ROADMAP, "'samples'"),
         (
             "",
             {"task": [builders.make_task(f"t{k}", partners=CROWD) for k in range(100)]},
@@ -361,6 +442,12 @@ def test_a_map_of_a_user_is_read_where_its_checksum_is_stated(tmp_path):
 )
 def test_numbers_of_a_protocol_have_bounds(root, section, changes, message):
     assert message in _refused(root, section, **changes)
+
+
+def test_maps_of_a_stranger_are_not_made_for_hours(root, monkeypatch):
+    monkeypatch.setattr("coopbench.protocol.loading._SECONDS", -1.0)
+    assert "took too much time" in _refused(root, "task", parameters={"horizon": 5})
+    assert load_protocol("routing-easy").task  # one's own may take as long as they like
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,9 @@ def test_pages(results, tmp_path):
 def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
     one, two = folders
     (two / NAME).unlink()
-    with pytest.raises(ValueError, match=r"two is not verified: manifest\.json is missing"):
-        coopbench.leaderboard(folders)
+    assert (
+        "two is not verified: manifest.json is missing" in coopbench.leaderboard(folders).notes[0]
+    )
     board = coopbench.leaderboard(folders, unverified="mark")
     rows = {row.policy.partition(" ")[0]: row for row in board.rows}
     assert rows["trained"].verified == "unverified folder; all episodes, from stored actions"
@@ -109,8 +110,13 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
     file = two / "short" / "random" / "results.jsonl.gz"
     lines = gunzipped(file.read_bytes())
     file.write_bytes(gzipped(lines.replace(b'"length": 6', b'"length": 5', 1)))
+    board = coopbench.leaderboard(folders, unverified="mark")
+    assert len(board.sources) == 1
+    assert "two did not pass verification: short/random" in board.notes[0]
+    assert "trained" not in {row.policy for row in board.rows}
+    assert board.notes[0] in board.to_html()
     with pytest.raises(ValueError, match="two did not pass verification: short/random"):
-        coopbench.leaderboard(folders, unverified="mark")
+        coopbench.leaderboard([two], unverified="mark")
     with pytest.raises(ValueError, match="Did you mean 'refuse'"):
         coopbench.leaderboard([one], unverified="refuze")
     with pytest.raises(ValueError, match="No folders"):
@@ -118,8 +124,9 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
 
 
 def test_one_protocol_with_bounds(source, folders, tmp_path):
-    with pytest.raises(ValueError, match=r"Folders of two protocols: .*one has .*results has"):
-        coopbench.leaderboard([folders[0], source])
+    board = coopbench.leaderboard([folders[0], source])
+    assert len(board.sources) == 1
+    assert "results has small-v1" in board.notes[0]
     coopbench.evaluate(ad_hoc("TrustDilemma-v1", 4, horizon=5), ["random"], tmp_path / "ad-hoc")
     with pytest.raises(ValueError, match="no agreed bounds"):
         coopbench.leaderboard([tmp_path / "ad-hoc"])
@@ -129,10 +136,12 @@ def test_nobody_takes_the_name_of_another(results, folders):
     """Names of policies with different results end in the digests of their folders."""
     protocol, place = results
     digest = coopbench.load_report(folders[1]).results
-    for third, name in (("digest", f"invests ({digest[:8]})"), ("alike", "\u0422rained")):
-        coopbench.evaluate(protocol, [Invests(0.5, name)], place / third)
-        with pytest.raises(ValueError, match="Two policies are called"):
-            coopbench.leaderboard([*folders, place / third])
+    usual = {row.policy for row in coopbench.leaderboard(folders).rows}
+    for third, name in (("digest", f"invests ({digest[:8]})"), ("alike", "tra1ned")):
+        coopbench.evaluate(protocol, [Invests(0.5, name), Invests(0.6, "new")], place / third)
+        board = coopbench.leaderboard([*folders, place / third])
+        assert {row.policy for row in board.rows} == {*usual, "new"}
+        assert f"left out: {name} of {place / third}, called like another policy" in board.notes
 
 
 def test_who_lacks_a_task_has_no_place(folders):

@@ -1,6 +1,7 @@
 """Policies from code of one's own: played by every command, stored as text, executed on trust."""
 
 import pickle
+import shutil
 import sys
 
 import builders
@@ -14,6 +15,7 @@ from coopbench.cli.main import app
 from coopbench.errors import DamagedResultError
 from coopbench.protocol.loading import load_protocol
 from coopbench.results import store
+from coopbench.results.manifest import write_manifest
 from coopbench.workflows.replay import find_episode
 from coopbench.workflows.verdicts import IDENTICAL, REPLAYED, RERUN
 from coopbench.workflows.verification import verify
@@ -179,6 +181,27 @@ def test_changed_source_and_another_name_are_damage(results):
     (place / "source.txt").write_text("print('hello')")
     with pytest.raises(DamagedResultError, match="checksum"):
         store.read(folder, protocol, cell)
+
+
+def test_one_name_has_one_source(tmp_path):
+    """Otherwise a policy could be another one on each task, with each digest to be trusted."""
+    plain = "import numpy as np\ndef quarter(o):\n    return np.full((*o.shape[:2], 1), 0.25)\n"
+    file, folder = tmp_path / "pol.py", tmp_path / "results"
+    tasks = [builders.make_task("one"), builders.make_task("two", horizon=7)]
+    protocol = load_protocol(builders.protocol_file(tmp_path, tasks=tasks))
+    file.write_text(plain)
+    coopbench.evaluate(protocol, [f"{file}:quarter"], folder)
+    assert verify(folder).identical
+    other = tmp_path / "other"
+    file.write_text(plain + "# of task two\n")
+    coopbench.evaluate(protocol, [f"{file}:quarter"], other)
+    shutil.rmtree(folder / "two")
+    shutil.copytree(other / "two", folder / "two")
+    write_manifest(folder, protocol)
+    checks = {check.what: check for check in verify(folder).cells}
+    assert [what for what, check in checks.items() if not check.holds] == ["two/pol.py@quarter"]
+    reason = checks["two/pol.py@quarter"].reasons[0]
+    assert "another source than in one/pol.py@quarter" in reason
 
 
 def test_commands_take_code(file, tmp_path, capsys):

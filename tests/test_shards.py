@@ -17,7 +17,10 @@ from coopbench.playing.models import Failed, Models
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.protocol.registration import registration
 from coopbench.results import manifest
+from coopbench.results.folder import protocol_of
+from coopbench.results.registration import read_registration, write_registration
 from coopbench.workflows.shards import part
 
 TASKS = {"short": 4, "long": 9, "longest": 20}
@@ -200,6 +203,20 @@ def test_folders_of_other_protocols_are_refused(root, played, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+def test_the_registration_of_a_study_is_merged_with_its_results(played, tmp_path):
+    folders = [shutil.copytree(folder, tmp_path / folder.name) for folder in played[2][1:3]]
+    protocol = protocol_of(folders[0])
+    study = registration(protocol, ["random"], [], "2020-01-01T00:00:00+00:00")
+    write_registration(folders[0], study)
+    coopbench.merge(folders, tmp_path / "m")
+    coopbench.merge(folders, tmp_path / "m")
+    assert read_registration(tmp_path / "m") == study
+    write_registration(folders[1], study.model_copy(update={"contestants": ("other",)}))
+    with pytest.raises(ValueError, match="different registrations"):
+        coopbench.merge(folders, tmp_path / "n")
+    assert not (tmp_path / "n").exists()
+
+
 def test_command_line(file, played, tmp_path, command):
     folders = played[2]
     words = ("--shard", "3/3", "--out", tmp_path / "p3")
@@ -210,6 +227,7 @@ def test_command_line(file, played, tmp_path, command):
     assert "coopbench merge FOLDER... --out DIR" in said
     said = command("merge", folders[1], folders[2], "p3", "--out", "all").out
     assert "Report: all/report.html" in said
+    assert "No episode was played again; to find forged results: coopbench verify all" in said
     assert len(coopbench.load_report(tmp_path / "all").episodes.blocks) == 9
     assert (tmp_path / "all" / "report.html").is_file()
 

@@ -459,7 +459,7 @@ def test_a_run_occupies_what_its_learner_says(protocol, job, monkeypatch):
 
 def test_a_run_is_trained_by_one_process_at_a_time(protocol, tmp_path):
     with (
-        FolderKeeper(run_of(tmp_path) / "training").alone(),
+        FolderKeeper(run_of(tmp_path), "training").alone(),
         pytest.raises(ValueError, match=r"Another process trains the run in .*Wait for it to end"),
     ):
         train(protocol, tmp_path)

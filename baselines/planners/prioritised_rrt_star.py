@@ -38,7 +38,7 @@ _CAREFUL, _TIMELY, _REGARDLESS = range(3)
 class Params(NamedTuple):
     """Parameters of the policy."""
 
-    samples: Annotated[int, between(1, 1_000_000, "random points that an agent's tree gets")] = 2500
+    samples: Annotated[int, between(1, 25_000, "random points that an agent's tree gets")] = 2500
 
 
 class Memory(NamedTuple):

@@ -10,46 +10,10 @@ __all__ = ["check_name", "cleaned", "imitations", "one_line"]
 _LONGEST = 1000  # characters of a name
 _FORMULA = "=+-@"  # with which spreadsheets let formulas begin
 _MARK = "(shipped)"  # what reports write behind the names of runs that ship with this package
-# What is printable and shows nothing: fillers, variation selectors, a braille cell without dots.
-_INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
-    "\U0001d159\U000e0100-\U000e01ef]"
-)
-# A Latin letter in another form, by its name: LATIN LETTER SMALL CAPITAL I, DOTLESS I.
-_LATIN = re.compile(r"LATIN .*\b([A-Z])(?: WITH .*)?")
-# Characters that look like others, after case folding: of other scripts, and 1, l and capital i.
-_CONFUSABLE = {
-    ord(other): letter
-    for letter, others in {
-        "a": "\u0430\u03b1\u0251\u13aa\ua4ee",
-        "b": "\u0432\u03b2\u13f4\ua4d0",
-        "c": "\u0441\u03f2\u13df\ua4da",
-        "d": "\u0501\u13a0\ua4d3",
-        "e": "\u0435\u03b5\u13ac\ua4f0",
-        "f": "\u03dd\ua4dd",
-        "g": "\u0261\u0581\u13c0\ua4d6",
-        "h": "\u04bb\u043d\u0570\u13bb\ua4e7",
-        "j": "\u0458\u0575\u13ab\ua4d9",
-        "k": "\u043a\u03ba\u13e6\ua4d7",
-        "l": "\u04cf\u01c0\u056c\u13de\ua4e1i1|\u0456\u03b9\u0131\u13a5\ua4f2",
-        "m": "\u043c\u13b7\ua4df",
-        "n": "\u043f\u03b7\u0578\ua4e0",
-        "o": "\u043e\u03bf\u03c3\u0585\ua4f30",
-        "p": "\u0440\u03c1\u13e2\ua4d1",
-        "q": "\u051b\u0566",
-        "r": "\u0433\u13a1\ua4e3",
-        "s": "\u0455\u13da\ua4e2",
-        "t": "\u0442\u03c4\u13a2\ua4d4",
-        "u": "\u03c5\u057d\ua4f4",
-        "v": "\u03bd\u0475\u13d9\ua4e6",
-        "w": "\u051d\u03c9\u13b3\ua4ea",
-        "x": "\u0445\u03c7\ua4eb",
-        "y": "\u0443\u03b3\u13bd\ua4ec",
-        "z": "\u03b6\u13c3\ua4dc",
-        "_": " -\u2010\u2011\u2012\u2013\u2014\u2212\u02d7",
-    }.items()
-    for other in others
-}
+# A name has letters of one script: of ASCII, or of one of these, of which none looks Latin.
+_SCRIPTS = ("CJK UNIFIED IDEOGRAPH", "HIRAGANA LETTER", "KATAKANA LETTER", "HANGUL SYLLABLE")
+# Characters that look like others, after case folding.
+_ALIKE = str.maketrans("1i|!05$28- .,", "llllossz" + "b____")
 
 
 def check_name(name: str) -> None:
@@ -61,16 +25,18 @@ def check_name(name: str) -> None:
             f"The name {shown} of a policy has {len(name):,} characters; allowed: 1 to "
             f"{_LONGEST:,}."
         )
+    scripts = {_script(c) for c in name if c.isalpha() or not c.isascii()}
     if (
         not name.isprintable()
         or name != name.strip()
         or name[0] in _FORMULA
-        or _INVISIBLE.search(name) is not None
-        or not _appearance(name)
+        or "" in scripts
+        or len(scripts) > 1
     ):
         raise ValueError(
-            f"The name {shown} of a policy cannot be shown in tables; allowed: visible printable "
-            f"characters, no blank at an end, and none of {' '.join(_FORMULA)} as the first."
+            f"The name {shown} of a policy cannot be shown in tables; allowed: printable ASCII, or "
+            f"letters of one of {', '.join(s.split()[0] for s in _SCRIPTS)} in place of those of "
+            f"ASCII, no blank at an end, and none of {' '.join(_FORMULA)} as the first."
         )
     if _appearance(name).endswith(_appearance(_MARK)):
         raise ValueError(
@@ -97,18 +63,20 @@ def imitations(names: Iterable[str], registered: Iterable[str] = ()) -> dict[str
     return alike
 
 
+def _script(character: str) -> str:
+    """Return the script of a character; empty if names have no letters of it."""
+    if character.isascii():
+        return "ASCII"
+    described = unicodedata.name(character, "")
+    return next((script for script in _SCRIPTS if described.startswith(script)), "")
+
+
 def _appearance(name: str) -> str:
-    """Return what a name looks like: equal for names that a reader cannot tell apart."""
-    plain = unicodedata.normalize("NFKD", name).casefold()
-    shown = _INVISIBLE.sub("", "".join(c for c in plain if not unicodedata.combining(c)))
-    latin = "".join(_in_latin(c) for c in shown if c.isprintable())
-    folded = latin.translate(_CONFUSABLE).replace("rn", "m").replace("vv", "w")
+    """Return what a name looks like: equal for names that a reader may not tell apart."""
+    folded = name.casefold().translate(_ALIKE)
+    for pair, letter in (("rn", "m"), ("vv", "w"), ("cl", "d")):
+        folded = folded.replace(pair, letter)
     return re.sub("_+", "_", folded).strip("_")
-
-
-def _in_latin(character: str) -> str:
-    match = _LATIN.fullmatch(unicodedata.name(character, ""))
-    return character if match is None else match[1].lower()
 
 
 def one_line(text: str) -> str:

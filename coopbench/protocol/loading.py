@@ -1,6 +1,7 @@
 """Loading: a protocol by its name, from a TOML file, from a results folder, or for one game."""
 
 import re
+import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _LARGEST = 1 << 24  # bytes of a protocol file
+_SECONDS = 20.0  # of the processor, after which no further maps of a results folder are made
 _MERGED = (
     "protocol",
     "seeds",
@@ -95,7 +97,8 @@ def names_environment(name: str) -> bool:
 def stored_protocol(file: Path) -> Protocol:
     """Return the protocol that a results folder holds; raise ``ProtocolError`` if it is damaged."""
     try:
-        return Protocol.model_validate_json(read_bounded(file), strict=False)
+        content, until = read_bounded(file), time.process_time() + _SECONDS
+        return Protocol.model_validate_json(content, strict=False, context=until)
     except DamagedResultError as error:
         raise ProtocolError(str(error)) from None
     except ValidationError as error:

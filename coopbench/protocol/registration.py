@@ -6,11 +6,11 @@ report checks itself against it.
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from coopbench.protocol.schema import Protocol
+from coopbench.protocol.schema import Protocol, check_printable
 from coopbench.protocol.sections import Strict
 from coopbench_envs.parameters import named
 
@@ -42,6 +42,13 @@ class Registration(Strict):
     contestants: Annotated[tuple[str, ...], Field(min_length=1)]
     hypotheses: tuple[Hypothesis, ...] = ()
     date: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")  # UTC
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shown(cls, content: Any) -> Any:
+        """Refuse text that would steer a terminal or a page on which a report is shown."""
+        check_printable(content)
+        return content
 
     @field_validator("contestants", "hypotheses", mode="before")
     @classmethod

@@ -30,7 +30,7 @@ from coopbench.protocol.sections import (
 )
 from coopbench_envs.parameters import named
 
-__all__ = ["Protocol"]
+__all__ = ["Protocol", "check_printable"]
 
 _TASKS, _PARTNERS = 1000, 2000  # of a protocol
 
@@ -61,6 +61,13 @@ def _texts(content: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
+def check_printable(content: Any) -> None:
+    """Raise ``ValueError`` for a text in ``content`` that would steer a terminal."""
+    for text in _texts(content):
+        if not all(c.isprintable() or c == "\n" for c in text):
+            raise ValueError(f"the text {text[:80]!r} holds control characters; remove them")
+
+
 def _partners(task: Any) -> int:
     """Return the number of partners of a task that has not been checked."""
     pools = task.get("partners", ()) if isinstance(task, dict) else ()
@@ -83,9 +90,7 @@ class Protocol(Strict):
     @classmethod
     def _shown(cls, content: Any) -> Any:
         """Refuse text that would steer the terminal on which a report is printed."""
-        for text in _texts(content):
-            if not all(c.isprintable() or c == "\n" for c in text):
-                raise ValueError(f"the text {text[:80]!r} holds control characters; remove them")
+        check_printable(content)
         return content
 
     @field_validator("limits", mode="before")

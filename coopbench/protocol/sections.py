@@ -1,11 +1,20 @@
 """Sections of a protocol: identity, seeds, training, limits, tasks and report, frozen values."""
 
 import itertools
+import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 import coopbench_envs
 from coopbench.baselines.game import Game
@@ -39,6 +48,9 @@ __all__ = [
 
 # What nobody needs more of; without limits a file could ask for any time and memory.
 _INTERVALS, _PARTNERS, _SELECTION = 10_000, 200, 10_000
+_CLOSEST = 1e-100  # bounds of scores; to divide by less could overflow
+# What the folders of tasks cannot be called: what a report or a protocol has beside them.
+_FILES = re.compile(r"plots|.*\.(json|html|md|tex|csv|npz|lock)")
 
 
 class Strict(BaseModel):
@@ -197,8 +209,11 @@ class Bounds(Strict):
 
     @model_validator(mode="after")
     def _ordered(self) -> "Bounds":
-        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"low must lie below high, both finite; given {self.low}, {self.high}")
+        if not _CLOSEST <= self.high - self.low <= 1 / _CLOSEST:
+            raise ValueError(
+                f"low must lie below high, by {_CLOSEST:g} to {1 / _CLOSEST:g}; given {self.low}, "
+                f"{self.high}"
+            )
         if self.floor is not None and not -np.inf < self.floor <= self.low:
             raise ValueError(
                 f"floor must be finite and at most low, {self.low}; given {self.floor}"
@@ -280,6 +295,13 @@ class Task(Strict):
     _lists = field_validator("metrics", mode="before")(_as_tuple)
     _pools = field_validator("partners", mode="before")(_as_pools)
 
+    @field_validator("id")
+    @classmethod
+    def _not_a_file(cls, value: str) -> str:
+        if _FILES.fullmatch(value):
+            raise ValueError(f"{value!r} is the name of a file of results; call the task otherwise")
+        return value
+
     @field_validator("env")
     @classmethod
     def _registered(cls, value: str) -> str:
@@ -300,7 +322,7 @@ class Task(Strict):
         return dict.fromkeys(value, "last") if isinstance(value, list | tuple) else value
 
     @model_validator(mode="after")
-    def _playable(self) -> "Task":
+    def _playable(self, info: ValidationInfo) -> "Task":
         spec = coopbench_envs.spec(self.env)
         for key in ("info", "steps"):
             if getattr(self, key) is not None and not is_foreign(self.env):
@@ -312,6 +334,7 @@ class Task(Strict):
             if is_foreign(self.env):  # whose code a protocol alone does not execute
                 Keywords(self.env, self.parameters)
             else:
+                _check_time(info.context)
                 spec.constants(resolve(spec.params, self.parameters, spec.id))
         except TypeError as error:  # an unknown parameter: pydantic reports ValueErrors only
             raise ValueError(str(error)) from None
@@ -411,6 +434,18 @@ class Task(Strict):
             return seating_by_role(episodes, agents, {})
         roles = [role_of(agent) if isinstance(self.partners, dict) else "" for agent in agents]
         return seating_by_role(episodes, roles, {r: len(names) for r, names in self.pools.items()})
+
+
+def _check_time(until: float | None) -> None:
+    """Raise ``ValueError`` if the maps of earlier tasks took so long that no more are made.
+
+    A few kilobytes could name maps that take hours, before anything is played.
+    """
+    if until is not None and time.process_time() > until:
+        raise ValueError(
+            "the maps and tables of the tasks before it took too much time; make them smaller, or "
+            "make several protocols"
+        )
 
 
 def _check_roles(pools: Mapping[str, tuple[str, ...]], game: Game) -> None:

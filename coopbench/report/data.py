@@ -30,7 +30,9 @@ __all__ = [
     "tables_as_csv",
 ]
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which spreadsheets let formulas begin
+# Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with signs
+# as wide as letters of Chinese.
+_FORMULA = re.compile("(^|;)(?=[=+@\t\r\uff1d\uff0b\uff0d\uff20-])")
 _QUOTED = re.compile(r"[,\"\r\n]")  # in a field
 
 
@@ -104,7 +106,7 @@ def _line(values: Sequence[Any]) -> str:
 
 def plain(value: Any) -> Any:
     """Return a text so that a spreadsheet does not take it for a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
+    return _FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
 
 
 def finite(row: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 import coopbench_envs
 from coopbench.errors import DamagedResultError, ProtocolError
-from coopbench.files import check_values, read_bounded
+from coopbench.files import check_values, parsed, read_bounded
 from coopbench.protocol.loading import stored_protocol
 from coopbench.protocol.map_files import place_of, users_checksum
 from coopbench.protocol.schema import Protocol
@@ -50,6 +50,10 @@ def read_protocol(file: Path) -> Protocol:
         content = from_json(text)  # as the protocol is read below
     except ValueError:  # raises the same error with more detail
         return stored_protocol(file)
+    try:
+        parsed(text)  # which refuses keys that are there twice
+    except ValueError as error:
+        raise ProtocolError(f"{file} cannot be used: {error}.") from None
     tasks = content.get("task") if isinstance(content, dict) else None
     for task in tasks if isinstance(tasks, list) else ():
         try:

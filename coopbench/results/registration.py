@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from coopbench.errors import DamagedResultError
-from coopbench.files import make_folder, read_bounded, write_text
+from coopbench.files import make_folder, parsed, read_bounded, write_text
 from coopbench.protocol.registration import FILE, Registration
 
 __all__ = ["now", "read_registration", "write_registration"]
@@ -25,7 +25,7 @@ def read_registration(root: Path) -> Registration | None:
         return None
     content = read_bounded(file)
     try:
-        return Registration.model_validate_json(content)
+        return Registration.model_validate(parsed(content))
     except ValueError as error:
         raise DamagedResultError(f"{file} is not a registration: {error}") from None
 

@@ -45,6 +45,7 @@ from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import (
     gunzipped,
     gzipped,
+    make_below,
     parsed,
     read_bounded,
     write_bytes,
@@ -59,6 +60,7 @@ __all__ = [
     "cell_of",
     "copy",
     "describe",
+    "files_of",
     "lines",
     "read",
     "read_actions",
@@ -186,9 +188,9 @@ def copy(source: Path, root: Path, cell: Cell) -> None:
     """
     old = source / cell.folder
     meta = _read_meta(old / "meta.json")
-    names = _files(meta) if meta["status"] == "finished" else []
+    names = files_of(meta) if meta["status"] == "finished" else []
     contents = {name: _checked(old / name, meta) for name in names}
-    _put(root / cell.folder, contents, read_bounded(old / "meta.json"))
+    _put(make_below(root, cell.folder), contents, read_bounded(old / "meta.json"))
 
 
 def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
@@ -213,7 +215,7 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
             return Stored(meta, None, None, Failure(cell, str(meta["reason"])))
         if meta["status"] != "finished":
             raise ValueError(f"its status is {meta['status']!r}")
-        contents = {name: _checked(folder / name, meta) for name in _files(meta)}
+        contents = {name: _checked(folder / name, meta) for name in files_of(meta)}
         policy, source = contents.get(POLICY_FILE), contents.get(_SOURCE)
         _check_source(meta, source)
         return Stored(
@@ -322,12 +324,11 @@ def _meta(protocol: Protocol, cell: Cell, status: str) -> dict[str, Any]:
 def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, bytes]) -> None:
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     text = json.dumps(meta | {"sha256": sums}, indent=2) + "\n"
-    _put(root / cell.folder, files, text.encode())
+    _put(make_below(root, cell.folder), files, text.encode())
 
 
 def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     """Write the files of a cell, its metadata last; remove other files of an earlier result."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name in (
         "meta.json",
         _RESULTS,
@@ -393,8 +394,8 @@ def _checked(path: Path, meta: dict[str, Any]) -> bytes:
     return content
 
 
-def _files(meta: dict[str, Any]) -> list[str]:
-    """Return the names of the files of a finished cell."""
+def files_of(meta: dict[str, Any]) -> list[str]:
+    """Return the names of the files of a finished cell, beside its metadata."""
     progress = [] if meta["chosen_step"] is None else [_PROGRESS]
     policy = [POLICY_FILE] if _has_policy(meta) else []
     source = [_SOURCE] if meta.get("code") is not None and meta["run"] is None else []

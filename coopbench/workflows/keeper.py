@@ -13,7 +13,7 @@ from typing import BinaryIO, Protocol
 
 import numpy as np
 
-from coopbench.files import make_folder, write_file, write_text
+from coopbench.files import make_below, make_folder, write_file, write_text
 from coopbench_envs import arrays
 
 __all__ = ["FolderKeeper", "Keeper", "Scalars"]
@@ -66,7 +66,13 @@ class FolderKeeper:
     lock        empty; locked by the process that trains
     """
 
-    folder: Path
+    root: Path
+    name: str = "."  # of the folder below ``root``, on the way to which no link is followed
+
+    @property
+    def folder(self) -> Path:
+        """Return where the run is kept."""
+        return self.root / self.name
 
     @property
     def place(self) -> str:
@@ -88,8 +94,11 @@ class FolderKeeper:
 
         On systems and disks without locks nothing is excluded.
         """
-        make_folder(self.folder)
-        with (self.folder / "lock").open("ab") as file:
+        make_folder(self.root)
+        lock = make_below(self.root, self.name) / "lock"
+        if lock.is_symlink():
+            raise ValueError(f"{lock} is a link, through which nothing is written; remove it.")
+        with lock.open("ab") as file:
             if find_spec("fcntl") is not None:  # not on every system
                 from fcntl import LOCK_EX, LOCK_NB, flock
 

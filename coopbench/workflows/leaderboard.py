@@ -78,26 +78,34 @@ def leaderboard(
 
     A folder in which something differs never takes part. One that has no manifest, or lacks cells
     that its manifest lists, is not verified: it is refused, or with ``unverified="mark"`` marked.
+    Folders that are refused, and those of another protocol than the first that is not, are left
+    out, and so are policies that are called like others before them; notes say why.
     A policy with results in several folders counts once if they are the same; if they differ, it
     counts once for each folder, under a name with the folder's digest.
 
     Raises:
-        ValueError: a folder is refused, the protocols are not the same, or have no agreed bounds.
+        ValueError: all folders are refused; it says why.
         FileNotFoundError: a folder holds no results.
     """
     admits = named("way with unverified folders", unverified, _UNVERIFIED)
     if not folders:
         raise ValueError("No folders for a leaderboard: name at least one with results.")
     runner = checking_runner(backend, workers, progress)
-    examined = [examine(folder, runner) for folder in folders]
-    for folder in examined:
-        _check(folder, admits)
-    protocol = _common_protocol(examined)
-    entrants = {entrant.name: entrant for entrant in _entrants(examined)}
+    examined, notes = list[Examined](), list[str]()
+    for folder in folders:
+        one = examine(folder, runner)
+        reason = _refusal(one, admits, examined[0].protocol if examined else None)
+        if reason:
+            notes.append(printable(f"left out: {one.verification.folder} {reason}"))
+        else:
+            examined.append(one)
+    if not examined or examined[0].protocol is None:
+        raise ValueError(f"No folder can take part. {' '.join(notes)}")
+    protocol = examined[0].protocol
+    entrants = _entrants(examined, notes)
     cells = [stored for entrant in entrants.values() for stored in entrant.renamed()]
     table = table_of(cells)
-    check_units(block.cell for block in table)
-    notes = [printable(entrant.note) for entrant in entrants.values() if entrant.note]
+    notes += [printable(entrant.note) for entrant in entrants.values() if entrant.note]
     played = {s.episodes.cell.folder: (s.episodes.cell, s) for s in cells if s.episodes is not None}
     notes += [printable(f"{what} {why}") for what, why in likenesses(protocol, played)]
     notes += not_included(protocol, (entrant.policy for entrant in entrants.values()))
@@ -112,45 +120,37 @@ def leaderboard(
 # --- who takes part -------------------------------------------------------------------------------
 
 
-def _check(folder: Examined, admits: bool) -> None:
-    """Raise ``ValueError`` if a folder must not take part; unverified ones only if ``admits``."""
-    name = folder.verification.folder
+def _refusal(folder: Examined, admits: bool, protocol: Protocol | None) -> str:
+    """Say why a folder must not take part, beside those of a ``protocol``; empty if it may.
+
+    Folders that are not verified take part only if it ``admits`` them.
+    """
     failed = [check for check in folder.verification.checks if not check.holds]
     differing = [check for check in failed if check.verdict != MISSING]
     if differing:
         reasons = "; ".join(reason.removesuffix(".") for reason in differing[0].reasons)
-        raise ValueError(f"{name} did not pass verification: {differing[0].what}: {reasons}.")
+        return f"did not pass verification: {differing[0].what}: {reasons}."
     if failed and not admits:
-        raise ValueError(
-            f"{name} is not verified: {_lacking(failed)}. Complete it, or mark it with "
-            f"--unverified mark."
-        )
-    if not any(stored.episodes for _, stored in folder.cells.values()):
-        raise ValueError(f"{name} holds no finished cells; leave it out.")
+        lacking = _lacking(failed)
+        return f"is not verified: {lacking}. Complete it, or mark it with --unverified mark."
+    played = [cell for cell, stored in folder.cells.values() if stored.episodes]
+    if folder.protocol is None or not played:
+        return "holds no finished cells."
+    if folder.protocol.ad_hoc:
+        return "is an ad-hoc evaluation, which has no agreed bounds."
+    if protocol is not None and folder.protocol.digest != protocol.digest:
+        names = (f"{p.name} (digest {p.digest[:12]})" for p in (folder.protocol, protocol))
+        return f"has {' and not '.join(names)}. Make a page for each."
+    try:
+        check_units(played)
+    except ValueError as error:
+        return f"cannot be ranked: {error}"
+    return ""
 
 
 def _lacking(checks: Sequence[Check]) -> str:
     """Say which parts of a folder are missing; empty if none is."""
     return "; ".join(f"{check.what} is missing" for check in checks if check.verdict == MISSING)
-
-
-def _common_protocol(examined: Sequence[Examined]) -> Protocol:
-    """Return the one protocol of all folders."""
-    first = examined[0]
-    if first.protocol is None:
-        raise ValueError(f"{first.verification.folder} has no protocol.")
-    for other in examined[1:]:
-        if other.verification.digest != first.verification.digest:
-            places = (
-                f"{v.folder} has {v.protocol} (digest {v.digest[:12]})"
-                for v in (first.verification, other.verification)
-            )
-            raise ValueError(
-                f"Folders of two protocols: {', '.join(places)}. Make a page for each."
-            )
-    if first.protocol.ad_hoc:
-        raise ValueError("An ad-hoc evaluation has no agreed bounds, hence no leaderboard.")
-    return first.protocol
 
 
 def _source(folder: Examined) -> Source:
@@ -186,21 +186,21 @@ def _called(stored: store.Stored, name: str) -> store.Stored:
     return stored._replace(**changed)  # type: ignore[arg-type]
 
 
-def _entrants(examined: Sequence[Examined]) -> Iterator[_Entrant]:
-    """Yield every policy of all folders: once if its results agree, else once for each folder.
+def _entrants(examined: Sequence[Examined], notes: list[str]) -> dict[str, _Entrant]:
+    """Return every policy of all folders: once if its results agree, else once for each folder.
 
-    Raises ``ValueError`` if two of them would have the same name, or ones that look alike.
+    Of two with the same name, or with ones that look alike, the later one is left out, with a note.
     """
-    names = list[str]()
-    for entrants in _by_policy(examined).values():
-        for entrant in entrants if len(entrants) == 1 else map(_named_after_folder, entrants):
-            names.append(entrant.name)
-            if entrant.name in names[:-1] or entrant.name in imitations(names):
-                raise ValueError(
-                    f"Two policies are called {printable(entrant.name)}, or alike; leave one "
-                    f"folder out."
-                )
-            yield entrant
+    entrants: dict[str, _Entrant] = {}
+    for same in _by_policy(examined).values():
+        for entrant in same if len(same) == 1 else map(_named_after_folder, same):
+            if entrant.name in entrants or entrant.name in imitations((*entrants, entrant.name)):
+                place = entrant.folders[0].verification.folder
+                text = f"left out: {entrant.name} of {place}, called like another policy"
+                notes.append(printable(text))
+            else:
+                entrants[entrant.name] = entrant
+    return entrants
 
 
 def _by_policy(examined: Sequence[Examined]) -> dict[str, list[_Entrant]]:

@@ -13,12 +13,14 @@ from coopbench.playing.plan import Planned, check_units, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import find_protocol
+from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import load_report
 from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.folder import protocol_of, stored_cells, write_protocol
 from coopbench.results.manifest import write_manifest
+from coopbench.results.registration import read_registration, write_registration
 from coopbench.workflows.evaluation import expanded, play_cells
 
 __all__ = ["Shard", "merge", "part", "play_shard"]
@@ -91,8 +93,8 @@ def merge(folders: Sequence[str | Path], out: str | Path, *, reference: bool = T
     Raises:
         FileNotFoundError: a folder holds no results, or all of them no finished cell.
         OtherProtocolError: the folders are not of one protocol.
-        ValueError: two folders hold different results of a cell, or a policy has training runs in
-            some cells and none in others.
+        ValueError: two folders hold different results of a cell, or different registrations, or a
+            policy has training runs in some cells and none in others.
     """
     root = Path(out)
     sources = [Path(folder) for folder in folders]
@@ -113,7 +115,10 @@ def merge(folders: Sequence[str | Path], out: str | Path, *, reference: bool = T
         reasons = " ".join(notes) or "Run the evaluations again to resume them."
         raise FileNotFoundError(f"There are no finished cells to merge. {reasons}")
     check_units(results)
+    study = _common_registration(sources)
     write_protocol(root, protocol)
+    if study is not None and read_registration(root) is None:
+        write_registration(root, study)
     for cell, (source, _) in results.items():
         if source != root:
             store.copy(source, root, cell)
@@ -133,6 +138,13 @@ def _common_protocol(sources: Sequence[Path]) -> Protocol:
                 f"{other.digest[:12]}. Merge folders of one protocol only."
             )
     return protocol
+
+
+def _common_registration(sources: Sequence[Path]) -> Registration | None:
+    studies = {read_registration(source) for source in sources} - {None}
+    if len(studies) > 1:
+        raise ValueError("The folders hold different registrations; merge those of one study only.")
+    return next(iter(studies), None)
 
 
 def _result(stored: store.Stored) -> tuple[Any, ...]:

@@ -65,7 +65,7 @@ def runs(
             cell=cell,
             learner=learner,
             seed=seed,
-            keeper=FolderKeeper(root.absolute() / _folder(protocol, cell) / "training"),
+            keeper=FolderKeeper(root.absolute(), f"{_folder(protocol, cell)}/training"),
             budget=budgets[task.id],
             settings=settings[task.id],
         )

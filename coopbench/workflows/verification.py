@@ -229,7 +229,10 @@ def _cell_checks(
             job.cell.folder: with_code(protocol, job.cell, job.stored, check)
             for job, check in finished
         }
-    findings = (*_look_alikes(cells), *_other_trainings(protocol, cells), *_repeated_runs(cells))
+    findings = (
+        *(*_look_alikes(cells), *_other_sources(cells)),
+        *(*_other_trainings(protocol, cells), *_repeated_runs(cells)),
+    )
     for place, reason in findings:
         check = checks[place]
         reasons = (printable(reason), *check.reasons)
@@ -259,6 +262,15 @@ def _look_alikes(cells: Cells) -> Iterator[tuple[str, str]]:
         if cell.policy in alike:
             other = alike[cell.policy]
             yield place, f"the policy is called almost like {other!r}: {cell.policy!r}"
+
+
+def _other_sources(cells: Cells) -> Iterator[tuple[str, str]]:
+    """Yield cells of policies that have another source in an earlier cell, with the reason."""
+    seen: dict[str, tuple[str, bytes | None]] = {}
+    for place, (cell, stored) in cells.items():
+        first, source = seen.setdefault(cell.policy, (place, stored.source))
+        if source != stored.source and stored.episodes is not None:
+            yield place, f"its policy has another source than in {first}, or none: two policies"
 
 
 def _other_trainings(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, str]]:
@@ -370,6 +382,7 @@ def _read(root: Path, protocol: Protocol, place: str, cells: Cells) -> Check:
             raise DamagedResultError(f"It is the cell of the folder {cell.folder}.")
         if cell.task not in (task.id for task in protocol.task):
             raise DamagedResultError(f"The protocol has no task {cell.task!r}.")
+        _check_files(root / place, stored)
         episodes = stored.episodes
         if episodes is not None and store.read_lines(root / place, stored) != store.lines(episodes):
             raise DamagedResultError("Its lines are not formatted as this version does it.")
@@ -388,6 +401,18 @@ def _check_links(root: Path, place: str) -> None:
     for path in (folder, *folder.iterdir()):
         if path.is_symlink():
             raise DamagedResultError(f"{path} is a link; results must be regular files.")
+
+
+def _check_files(folder: Path, stored: store.Stored) -> None:
+    """Raise ``DamagedResultError`` for files that no checksum of the cell covers.
+
+    The state of its training is no result, and a write that was cut off leaves a hidden file.
+    """
+    files = {"meta.json", "training"}
+    files |= set() if stored.episodes is None else set(store.files_of(stored.meta))
+    names = {path.name for path in folder.iterdir() if path.suffix != ".tmp"}
+    for name in sorted({*names, *stored.meta.get("sha256", ())} - files):
+        raise DamagedResultError(f"{folder} holds {name!r}, which is no file of its cell.")
 
 
 # --- the report -----------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ def merge(
 
     with interruption("Cells that were copied are kept; rerun the same command to resume."):
         present(run(folders, out, reference=reference), out)
+    say(f"No episode was played again; to find forged results: coopbench verify {out}")
 
 
 def report(

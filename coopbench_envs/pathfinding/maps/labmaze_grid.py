@@ -28,6 +28,7 @@ from coopbench_envs.pathfinding.maps.mazes import (
     maze_instances,
 )
 
+_MOST = 1 << 22  # cells of all mazes, which take some microseconds each
 NAME = "map 'labmaze_grid'"
 
 # Letters of the stored mazes that are walls, for each published probability of extra connections.
@@ -77,6 +78,12 @@ def make_map(p: Params, num_agents: int) -> Map:
         raise ValueError(
             f"Parameters 'room_min_size' and 'room_max_size' of {NAME} were {p.room_min_size} and "
             f"{p.room_max_size}; allowed: room_min_size <= room_max_size, and <= {largest}."
+        )
+    if p.num_maps * p.height * p.width > _MOST:
+        raise ValueError(
+            f"Parameters 'num_maps', 'height' and 'width' of {NAME} were {p.num_maps}, "
+            f"{p.height} and {p.width}, together {p.num_maps * p.height * p.width:,} cells; "
+            f"allowed: {_MOST:,}."
         )
     numbers = range(p.seed, p.seed + p.num_maps)
     mazes = [_frozen(p, k) or dig(p, k) for k in numbers]
