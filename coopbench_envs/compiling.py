@@ -13,7 +13,7 @@ from typing import Any
 from coopbench_envs import store
 from coopbench_envs.digests import digest
 from coopbench_envs.marks import plain
-from coopbench_envs.objects import RAISED, Object, emitted, loaded
+from coopbench_envs.objects import RAISED, Object, emitted, lacking, loaded
 from coopbench_envs.packing import Packer, packed
 from coopbench_envs.targets import made_for, usable
 
@@ -84,6 +84,10 @@ class Compiled:
         """Take machine code from the store, or compile and store it."""
         mark, found = self._found(kinds, numbers)
         if found is not None:
+            if lacking(found[0]):
+                from coopbench_envs.lowering import provide_helpers
+
+                provide_helpers()
             return loaded(found[0], numbers)
         with _said(what):
             from coopbench_envs.lowering import lowered

@@ -9,7 +9,7 @@ from typing import Any
 
 from coopbench_envs.objects import Lowered
 
-__all__ = ["TESTED", "dispatcher_of", "is_tested", "lowered"]
+__all__ = ["TESTED", "dispatcher_of", "is_tested", "lowered", "provide_helpers"]
 
 TESTED = ((0, 61), (0, 69))  # versions of numba, from the first up to below the second
 
@@ -38,6 +38,17 @@ def _merging() -> Any:
         f"installed: what has to be compiled here takes twice as long as it could.",
         stacklevel=2,
     )
+    return None
+
+
+def provide_helpers() -> None:
+    """Let machine code call numba's own helpers, as ``reshape`` does; compiling provides them."""
+    import numba
+
+    numba.njit(**_FLAGS)(_nothing)()
+
+
+def _nothing() -> None:
     return None
 
 

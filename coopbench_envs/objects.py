@@ -112,6 +112,12 @@ def _optimize(module: Any, processor: Any) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
+def lacking(made: Object) -> list[str]:
+    """Return what an object file calls and this process does not have."""
+    binding = initialized()
+    return [name for name in made.calls if binding.address_of_symbol(name) is None]
+
+
 def loaded(made: Object, numbers: int) -> Callable[..., int]:
     """Return the function of an object file, as a callable: (address, *numbers) -> 1, 0 or RAISED.
 
@@ -119,7 +125,7 @@ def loaded(made: Object, numbers: int) -> Callable[..., int]:
     does not have.
     """
     binding = initialized()
-    missing = [name for name in made.calls if binding.address_of_symbol(name) is None]
+    missing = lacking(made)
     if missing:
         raise ValueError(f"it calls {', '.join(missing)}, which this process does not have")
     # An engine for each object: all have a function of the same name.

@@ -364,3 +364,31 @@ def test_a_game_that_is_stored_is_played_without_numba(tmp_path):
         return done.stdout.strip()
 
     assert [imports_numba(), imports_numba()] == ["True", "False"]
+
+
+RESHAPES = """
+import sys
+import numpy as np
+from coopbench_envs.compiling import compiled
+
+@compiled
+def turn(numbers, out):
+    table = numbers[:4].reshape(2, 2)
+    for k in range(2):
+        out[k] = table[1, k]
+
+out = np.zeros(2)
+turn(np.arange(4.0), out)
+print(out.tolist())
+"""
+
+
+def test_stored_code_gets_the_helpers_of_numba_that_it_calls(tmp_path):
+    """The second process does not compile: it provides what code for ``reshape`` calls."""
+    file = tmp_path / "reshapes.py"
+    file.write_text(RESHAPES, encoding="utf-8")
+    environment = os.environ | {"COOPBENCH_KERNELS": str(tmp_path / "kernels")}
+    for _ in range(2):
+        command = [sys.executable, str(file)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "[2.0, 3.0]\n"
