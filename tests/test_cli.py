@@ -34,7 +34,7 @@ SMALL = ["--env", "TrustDilemma-v0", "--episodes", "5", "--param", "horizon=6"]
 def shorter_work(tmp_path_factory, monkeypatch):
     """Shorten what is evaluated whole elsewhere: by ``make wheel`` and in test_certificates."""
     name = "coopetition-standard"
-    whole, sizes = loading.load_protocol(name), Sizes(bounds=2_000, others=1_000, bayesian=260)
+    whole, sizes = loading.load_protocol(name), Sizes(bounds=4_000, others=2_500, bayesian=1_300)
     monkeypatch.setattr(certificates, "load_protocol", lambda _: whole)
     monkeypatch.setattr(certificates, "Sizes", lambda: sizes)
     files = loading.protocol_files()
