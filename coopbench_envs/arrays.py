@@ -18,7 +18,7 @@ __all__ = ["LIMIT", "of_weights", "pack", "proportional", "unpack", "write"]
 LIMIT = 1 << 30  # bytes, packed or unpacked; a larger file is not one of ours
 _SMALL, _RATIO = 1 << 25, 128  # bytes of any file, and how far numbers can be packed besides
 _WEIGHTS, _WEIGHTS_RATIO = 1 << 18, 8  # the same of a network: its weights are all but random
-_BEGIN = b"PK\x03\x04"
+_BEGIN, _EMPTY = b"PK\x03\x04", b"PK\x05\x06"
 _MEMBER, _MEMBERS = b"PK\x01\x02", 10_000  # sign of an array in the list of all, and how many
 _UNIX, _SIZES = 3, 18  # system that made an array's header, and where its sizes stand there
 _PART = 1 << 20  # bytes of a file that are searched at once
@@ -123,7 +123,7 @@ def _checked(file: BinaryIO) -> BinaryIO:
         rest = (rest + part)[1 - len(_MEMBER) :]
     if count > _MEMBERS:
         raise ValueError(f"it has more than {_MEMBERS:,} arrays")
-    if begin != _BEGIN:
+    if begin not in (_BEGIN, _EMPTY):
         raise ValueError("it is not a zip file, or something stands before its begin")
     return file
 
