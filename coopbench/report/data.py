@@ -30,8 +30,8 @@ __all__ = [
     "tables_as_csv",
 ]
 
-# Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with signs
-# as wide as letters of Chinese.
+# Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with
+# signs as wide as letters of Chinese.
 _FORMULA = re.compile("(^|;)(?=[=+@\t\r\uff1d\uff0b\uff0d\uff20-])")
 _QUOTED = re.compile(r"[,\"\r\n]")  # in a field
 
