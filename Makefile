@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PROTOCOL ?= coopetition-standard
-# Two workers share the compiled drivers through numba's cache on disk.
+# Two workers share compiled code through the store on disk.
 WORKERS ?= 2
 # Training of each example of `interop`; enough to show that everything fits together.
 STEPS ?= 4000
@@ -94,12 +94,15 @@ docs-anew:
 	rm -rf docs/environments/plots docs/gallery site
 	$(MAKE) docs
 
-# A wheel in an empty virtual environment must do the main job, too.
+# The wheel of this platform, with compiled code. In an empty virtual environment it must play every
+# environment without numba, and do the main job.
 wheel: $(VENV)/.test
-	rm -rf build/wheel build/lib build/bdist.* && mkdir -p build/wheel
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
+	rm -rf build/wheel build/lib build/bdist.* build/kernels && mkdir -p build/wheel
+	$(BIN)/coopbench warmup --workers $(WORKERS) --into build/kernels
+	COOPBENCH_WHEEL_KERNELS=build/kernels $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build/wheel/*.whl
+	cd build/wheel && venv/bin/python ../../tools/without_numba.py
 	cd build/wheel && venv/bin/coopbench evaluate coopetition-standard --task trust-dilemma
 	test -s build/wheel/results/coopetition-standard-trust-dilemma/report.html
 

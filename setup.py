@@ -2,13 +2,19 @@
 
 ``pyproject.toml`` holds everything else; setuptools finds packages only where folder and import
 path agree. The type check and the tests read the folders from here.
+
+With COOPBENCH_WHEEL_KERNELS, a folder that ``coopbench warmup --into`` has filled, the wheel holds
+compiled code, for one version of Python and one platform. Without it is a wheel for all of them.
 """
 
+import os
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Distribution, find_packages, setup
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 # Import name -> folder.
@@ -18,6 +24,30 @@ FOLDERS = {
     "coopbench.protocols": "protocols",
     "coopbench_envs": "coopbench_envs",
 }
+
+
+KERNELS = os.environ.get("COOPBENCH_WHEEL_KERNELS")
+
+
+class BuildWithKernels(build_py):
+    """Copies compiled code beside the sources."""
+
+    def run(self) -> None:
+        """Copy everything that the wheel holds."""
+        super().run()
+        if KERNELS and not self.editable_mode:
+            folder = Path(self.build_lib, "coopbench_envs", "kernels")
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in sorted(Path(KERNELS).glob("*.kernel")):
+                shutil.copy(file, folder)
+
+
+class WithKernels(Distribution):
+    """Names the platform, and the version of Python by whose byte code compiled code is found."""
+
+    def has_ext_modules(self) -> bool:
+        """Tell whether the files are of one platform."""
+        return bool(KERNELS)
 
 
 def packages() -> list[str]:
@@ -58,6 +88,8 @@ def project_urls(address: str) -> dict[str, str]:
 
 if __name__ == "__main__":  # which is the name under which pip runs this file
     setup(
+        cmdclass={"build_py": BuildWithKernels},
+        distclass=WithKernels,
         packages=packages(),
         package_dir=FOLDERS,
         long_description=long_description(repository()),

@@ -4,8 +4,8 @@ A policy acts for every seat of every lane at once and keeps its memory outside 
 whose axis 0 is the lane. So one object serves many games, and an episode depends on its seed alone.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -49,6 +49,14 @@ class Entry:
     information: str
     params: type  # NamedTuple of Annotated fields, in the order of the name's values
     trained: bool = False  # whether it is read from the folder of a training run
+    # Parameters of the environment that it alone plays with, whatever a task says; of policies of
+    # this package.
+    granted: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def acts_on(self) -> str:
+        """What it acts on, as reports print it: ``information``, and what it alone is granted."""
+        return ", ".join([self.information, *(f"with {name}" for name in self.granted)])
 
 
 class PolicyName(NamedTuple):

@@ -30,6 +30,7 @@ __all__ = [
     "entries",
     "entry_of",
     "from_code",
+    "granted",
     "hyperparameters",
     "is_shipped",
     "learners",
@@ -92,6 +93,15 @@ def _shipped_policies() -> dict[str, Entry]:
 def entry_of(policy: str) -> Entry | None:
     """Return the entry that the name of a policy means; None if none is registered."""
     return _entries(tuple(learners().values())).get(parse_name(policy).kind)
+
+
+def granted(policy: str) -> Mapping[str, Any]:
+    """Return the parameters of an environment that a policy of this package alone plays with.
+
+    Empty for nearly all policies, and for all from elsewhere. See ``Entry.granted``.
+    """
+    entry = _shipped_policies().get(parse_name(policy).kind)
+    return {} if entry is None else entry.granted
 
 
 def reads_file(name: str) -> bool:

@@ -20,37 +20,38 @@ from coopbench.theory import load_certificate
 from coopbench_envs.registration import spec
 
 
-def bounds(name: str) -> dict[str, tuple[float, float]]:
-    """Return the bounds (low, high) of all tasks whose games have a certificate."""
+def bounds(name: str) -> dict[str, dict[str, float]]:
+    """Return the bounds of all tasks whose games have a certificate, as protocols hold them."""
     protocol = load_protocol(name)
-    certified: dict[str, tuple[float, float]] = {}
+    certified: dict[str, dict[str, float]] = {}
     for env_id in dict.fromkeys(spec(task.env).id for task in protocol.task):
         try:
             certified |= load_certificate(env_id).bounds()
         except FileNotFoundError as error:
             print(error, file=sys.stderr)
-    table: dict[str, tuple[float, float]] = {}
+    table: dict[str, dict[str, float]] = {}
     for task in protocol.task:
         if task.id in certified:
             agents = len(Game.at(task.env, **task.parameters).agents)
             factor = agents if protocol.report.score == "return" else 1
-            low, high = certified[task.id]
-            table[task.id] = (factor * low, factor * high)
+            table[task.id] = {
+                key: round(factor * value, 4) for key, value in certified[task.id].items()
+            }
     return table
 
 
-def line(low: float, high: float) -> str:
+def line(numbers: dict[str, float]) -> str:
     """Return the bounds as a protocol's file holds them."""
-    return f"bounds = {{ low = {low:.2f}, high = {high:.2f} }}"
+    return f"bounds = {{ {', '.join(f'{key} = {value}' for key, value in numbers.items())} }}"
 
 
-def written(text: str, table: dict[str, tuple[float, float]]) -> str:
+def written(text: str, table: dict[str, dict[str, float]]) -> str:
     """Return the text of a protocol's file with the bounds of its tasks replaced."""
     head, *tasks = re.split(r"(?m)^(?=\[\[task\]\])", text)
     for place, task in enumerate(tasks):
         name = re.search(r'(?m)^id = "([^"]+)"', task)
         if name is not None and name[1] in table:
-            tasks[place] = re.sub(r"(?m)^bounds = .*$", line(*table[name[1]]), task)
+            tasks[place] = re.sub(r"(?m)^bounds = .*$", line(table[name[1]]), task)
     return "".join([head, *tasks])
 
 
@@ -61,8 +62,8 @@ def main() -> None:
     if "--write" in sys.argv:
         path = Path(sys.argv[sys.argv.index("--write") + 1])
         path.write_text(written(path.read_text(encoding="utf-8"), table), encoding="utf-8")
-    for task, ends in table.items():
-        print(f"{task:<40} {line(*ends)}")
+    for task, numbers in table.items():
+        print(f"{task:<40} {line(numbers)}")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,9 @@ ROOT = Path(__file__).resolve().parent.parent
 EPISODES, TABLES = ROOT / "results" / "reference", ROOT / "baselines" / "results"
 RUNS = ROOT / "benchmarks" / "results" / "runs"
 PLANNERS = ("random", "greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
-BATTLERS = ("random", "attack_nearest", "smac_heuristic", "focus_fire", "kite")
+BATTLERS = (
+    *("random", "attack_nearest", "smac_heuristic", "smac_heuristic_free", "focus_fire", "kite"),
+)
 DISPATCHERS = (
     "random",
     "never_depart",
@@ -124,6 +126,8 @@ REFERENCES = {
     "skirmish-small": Reference(
         "skirmish-small", BATTLERS, tuple(f"{name}_shared" for name in TEAM_LEARNERS), long=True
     ),
+    "skirmish-small-1000": Reference("skirmish-small-1000.toml", BATTLERS),
+    "skirmish-standard-1000": Reference("skirmish-standard-1000.toml", (*BATTLERS, "open_loop")),
     "skirmish-published": Reference(
         "skirmish-published", BATTLERS, ("iql_shared", "vdn_shared", "qmix_shared"), long=True
     ),

@@ -4,10 +4,10 @@
 
 Versions are v1-drawn, v1-shifted, v1-fixed, v1-teams, v1-teams-shifted and v0. A file that exists
 is left as it is, so the program can be stopped and started again; ``--replay`` plays the plans of
-existing files again and writes their figures anew; policies trained from drawn starts then play
-from shifted ones, too. ``--learn STEPS`` trains policies on each battle of skirmish-standard, as
-many as ``--runs`` says, and adds the one with the best score in the selection episodes; with
-``--blind`` they get no observations:
+existing files again and writes their figures anew, in ``--episodes`` if that is given; policies
+trained from drawn starts then play from shifted ones, too. ``--learn STEPS`` trains policies on
+each battle of skirmish-certified, as many as ``--runs`` says, and adds the one with the best score
+in the selection episodes; with ``--blind`` they get no observations:
 
     python benchmarks/skirmish_certificates.py v1-drawn --map 3m --learn 500000
 """
@@ -35,7 +35,7 @@ from coopbench_envs.skirmish.teams import RACES
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "baselines" / "certificates"
-PROTOCOL, LEARNER = "skirmish-standard", "mappo_shared"
+PROTOCOL, LEARNER = "benchmarks/skirmish-certified.toml", "mappo_shared"  # below ROOT
 # Hyperparameters of the trained policies beside the preset's. Without observations only memory
 # tells how much time is over.
 TRAINED: dict[str, dict[str, Any]] = {
@@ -103,12 +103,12 @@ def learned(
     certificate: BattleCertificate, player: str, runs: int, steps: int, folder: Path
 ) -> BattleCertificate:
     """Train policies on a battle; put the one with the best selection score into ``folder``."""
-    protocol = load_protocol(PROTOCOL)
+    protocol = load_protocol(ROOT / PROTOCOL)
     task = next(t for t in protocol.trained_tasks if t.parameters == certificate.parameters)
     seeds, settings = protocol.seeds.training[:runs], TRAINED[player]
     results = ROOT / "results" / "battles" / player
     how: dict[str, Any] = {"tasks": [task.id], "seeds": seeds, "steps": steps}
-    coopbench.train(PROTOCOL, LEARNER, results, **how, **settings)
+    coopbench.train(protocol, LEARNER, results, **how, **settings)
     folders = [results / cell_of(protocol, LEARNER, task.id, seed).folder for seed in seeds]
     best = max(folders, key=selected)
     meta = json.loads((best / "meta.json").read_text(encoding="utf-8"))
@@ -139,6 +139,7 @@ def main() -> None:
     parser.add_argument("versions", nargs="*", default=list(VERSIONS))
     parser.add_argument("--map", action="append", choices=MAPS)
     parser.add_argument("--replay", action="store_true")
+    parser.add_argument("--episodes", type=int, help="of the figures; default: those of MAPS")
     parser.add_argument("--effort", type=int, default=1, help="generations, times the usual")
     parser.add_argument("--learn", type=int, help="steps of each training")
     parser.add_argument("--runs", type=int, default=1, help="trainings of a policy")
@@ -152,18 +153,19 @@ def main() -> None:
             if (name in TEAMS) != version.startswith("v1-teams"):
                 continue
             parameters = {**TEAMS.get(name, {"map": name}), **start}
+            episodes = options.episodes or MAPS[name][1]
             old = stored.get("-".join([name, *start.values()]))
             folder = FOLDER / env_id.rpartition("/")[2]
             if old is None:
-                budget, episodes = MAPS[name]
+                budget = MAPS[name][0]
                 budget = replace(budget, generations=options.effort * budget.generations)
                 new = made(env_id, parameters, budget, episodes)
             elif options.learn and not is_trained(old, player, options.runs, options.learn):
                 new = learned(old, player, options.runs, options.learn, folder)
-                new = measured(new, MAPS[name][1])
+                new = measured(new, episodes)
             elif options.replay:
                 training = stored[old.policies_of].training
-                new = measured(replace(old, training=training), MAPS[name][1])
+                new = measured(replace(old, training=training), episodes)
             else:
                 continue
             folder.mkdir(exist_ok=True)

@@ -27,6 +27,8 @@ KINDS = {
     "blind": ("blind", "low"),
     "partner": ("partner",),
     "memory": ("memory",),
+    "best script": ("script",),
+    "`best_script`": ("best_script",),
     "Bayesian": ("bayesian",),
     "optimum": ("high",),
     "reference": ("reference",),

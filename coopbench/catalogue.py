@@ -2,10 +2,14 @@
 
 import inspect
 import multiprocessing
+import os
 import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +18,15 @@ from coopbench.baselines import registry
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match, seating
 from coopbench.baselines.player import Player
-from coopbench.protocol.loading import protocol_files
+from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench_envs.drivers import MANY_LANES
 
 __all__ = ["compilations", "environments", "learners", "policies", "protocols", "warmup"]
 
 _PLANNED = ("coopbench/Routing-v0", "coopbench/Routing-v1")
 _PLANNERS = ("astar_pibt", "greedy", "orca", "potential_field", "prioritised_rrt_star")
+_DISPATCHED = ("coopbench/Rail-v0", "coopbench/Rail-v1")
+_DISPATCHERS = ("deadlock_avoidance", "prioritised_replan")
 _RULED, _RULE = "coopbench/TrustDilemma-v1", "rule:trust-dilemma/memory"
 
 
@@ -45,14 +51,22 @@ def protocols() -> tuple[str, ...]:
     return tuple(sorted(protocol_files()))
 
 
-def warmup(progress: Callable[[str, float, str], None] | None = None, workers: int = 1) -> None:
-    """Compile and cache all code that is compiled, so that nothing is compiled later.
+def warmup(
+    progress: Callable[[str, float, str], None] | None = None,
+    workers: int = 1,
+    into: Path | None = None,
+) -> None:
+    """Compile and store all code that is compiled, so that nothing is compiled later.
 
-    That is the code of environments, which training uses as well, and of the policies that compute
-    much: planners and searched rules. ``progress`` is called with the name of a part, the share of
-    it that is done, and "plays" or "done". Up to ``workers`` processes compile at the same time.
+    That is the code of environments as they are by default and in protocols, which training uses as
+    well, and of the policies that compute much: planners, dispatchers and searched rules. ``into``:
+    write what wheels hold into this folder, for processors of their levels. ``progress`` is called
+    with the name of a part, the share of it that is done, and "plays" or "done". Up to ``workers``
+    processes compile at the same time.
     """
     parts = compilations()
+    if into is not None:  # which processes inherit
+        os.environ |= {"COOPBENCH_KERNELS": str(into.resolve()), "COOPBENCH_WHEEL": "1"}
     if workers == 1:
         for name, compile_part in parts.items():
             if progress is not None:
@@ -77,11 +91,13 @@ def compilations() -> dict[str, Callable[[], None]]:
     planners and rules play environments that are compiled by then.
     """
     parts: dict[str, Callable[[], None]] = {}
+    settings = _settings()
     for env_id in sorted(environments(), key=_source_length, reverse=True):
-        parts[env_id] = partial(_play_environment, env_id)
-    for env_id in _PLANNED:
-        for policy in _PLANNERS:
-            parts[f"{policy} on {env_id}"] = partial(_play_policy, policy, env_id)
+        parts[env_id] = partial(_compile_environment, env_id, settings[env_id])
+    for names, env_ids in ((_PLANNERS, _PLANNED), (_DISPATCHERS, _DISPATCHED)):
+        for env_id in env_ids:
+            for policy in names:
+                parts[f"{policy} on {env_id}"] = partial(_play_policy, policy, env_id)
     parts[f"rule on {_RULED}"] = partial(_play_policy, _RULE, _RULED)
     return parts
 
@@ -92,12 +108,26 @@ def _source_length(env_id: str) -> int:
     return len(inspect.getsource(module))
 
 
-def _play_environment(env_id: str) -> None:
+def _settings() -> dict[str, list[dict[str, Any]]]:
+    """Return the parameters of every environment in the tasks of protocols, each of them once."""
+    settings: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for name in protocols():
+        for task in load_protocol(name).task:
+            if task.parameters not in settings[task.env]:
+                settings[task.env].append(task.parameters)
+    return settings
+
+
+def _compile_environment(env_id: str, settings: Sequence[Mapping[str, Any]]) -> None:
+    """Compile what an environment plays by default and with these parameters."""
+    is_vectorized = coopbench_envs.spec(env_id).vectorized
     # A vectorized game has code of its own for many lanes.
-    for lanes in (1, MANY_LANES) if coopbench_envs.spec(env_id).vectorized else (1,):
+    for lanes in (1, MANY_LANES) if is_vectorized else (1,):
         engine = coopbench_envs.Engine(env_id, lanes)
         engine.reset(np.arange(lanes))
         engine.global_state()
+        for parameters in settings:
+            coopbench_envs.Engine(env_id, lanes, **parameters).compile()
 
 
 def _play_policy(policy: str, env_id: str) -> None:

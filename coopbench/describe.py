@@ -152,7 +152,7 @@ def describe_foreign(name: str) -> str:
 
 def describe_policy(entry: Entry) -> str:
     """Fact table of a policy."""
-    facts = {"Name": f"`{entry.name}`", "What it does": entry.summary, "Uses": entry.information}
+    facts = {"Name": f"`{entry.name}`", "What it does": entry.summary, "Uses": entry.acts_on}
     parts = [rows_table(["Fact", "Value"], facts.items())]
     if entry.params._fields:  # type: ignore[attr-defined]
         parts.append(_parameter_table(entry.params))

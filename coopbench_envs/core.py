@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
-import numba
 import numpy as np
-from numba.core.registry import CPUDispatcher
 
 from coopbench_envs.layouts import Part
-from coopbench_envs.merging import MergingInner
+from coopbench_envs.marks import CALLED, INLINED, MERGED, Marked, plain
 from coopbench_envs.scenes import Scene
 
 __all__ = [
@@ -35,60 +33,31 @@ __all__ = [
     "uniform",
 ]
 
-# One place for flags. Never fastmath (it changes bits); caching belongs to the drivers. Kernels get
-# tuples of some fifty arrays: without inlining each call would copy them, and reference counts of
-# arrays (which only code that allocates needs) would take most of the time. So kernels cannot
-# allocate: numba says "NRT required but not enabled" where one tries to.
-_FLAGS = {"error_model": "numpy", "_nrt": False}
-# A kernel is merged into its caller before compilation: the least to compile, the fastest code.
-kernel = numba.njit(inline="always", **_FLAGS)
 
+def kernel(function: Callable[..., Any]) -> Any:
+    """Mark a function as one whose source is merged into its callers before they are compiled.
 
-class _Inner(CPUDispatcher):
-    """A compiled function that other compiled functions call; from Python it runs as Python.
-
-    It has no wrapper for calls from Python, which saves a third of the compile time.
+    That is the least to compile, and the fastest code.
     """
-
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Return what numba asks a call for, without a version for every literal argument."""
-        plain = [numba.types.unliteral(argument) for argument in args]
-        return super().get_call_template(plain, kws)
-
-    def add_overload(self, cres: Any) -> None:
-        """Keep what was compiled for other compiled functions; without machine code."""
-        cres = cres._replace(entry_point=object())
-        self.targetctx.insert_user_function(cres.entry_point, cres.fndesc, [cres.library])
-        self.overloads[tuple(cres.signature.args)] = cres
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self.py_func(*arguments)
-
-
-def _inner(function: Callable[..., Any], **flags: Any) -> Any:
-    flags |= _FLAGS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    made = numba.njit(pipeline_class=MergingInner, **flags)(function)
-    if not numba.config.DISABLE_JIT:
-        made.__class__ = _Inner
-    return made
+    return Marked(function, MERGED)
 
 
 def routine(function: Callable[..., Any]) -> Any:
-    """Compile a function that is merged into its callers after it has been compiled.
+    """Mark a function as one that is merged into its callers after it has been compiled.
 
     For functions that are called in several places or in loops, where merging their source would
     compile it several times (pathfinding: half the compile time, twice the speed).
     """
-    return _inner(function, forceinline=True)
+    return Marked(function, INLINED)
 
 
 def subroutine(function: Callable[..., Any]) -> Any:
-    """Compile a function that is called and not merged into its callers.
+    """Mark a function as one that is compiled by itself and called.
 
     For long code on a few arrays that runs once per episode: the call costs little there, and a
     merged copy would cost compile time.
     """
-    return _inner(function)
+    return Marked(function, CALLED)
 
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -140,7 +109,7 @@ def draw(states: np.ndarray) -> np.ndarray:
 
 def _mix_array(z: np.ndarray) -> np.ndarray:
     # The same formula in plain Python: uint64 arrays wrap silently.
-    return getattr(mix, "py_func", mix)(z)
+    return plain(mix)(z)
 
 
 class Kernels(NamedTuple):

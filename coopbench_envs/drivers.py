@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.compiling import bound
+from coopbench_envs.compiling import Compiled, bound
 from coopbench_envs.core import Kernels, kernel, stream
+from coopbench_envs.marks import plain
 
 __all__ = [
     "DISABLED",
@@ -369,7 +370,7 @@ def _played_parts(parts: tuple[Any, ...], in_blocks: bool) -> Any:
     """Return a kernel that plays the parts of a step, each in all lanes before the next."""
     whole = _played
     for part in reversed(parts):
-        takes = getattr(part, "py_func", part).__code__.co_argcount
+        takes = plain(part).__code__.co_argcount
         template = (_IN_BLOCKS if in_blocks else _BY_LANE)[takes]
         bindings = template.__globals__ | {"part": part, "rest": whole}
         copy = types.FunctionType(template.__code__, bindings, template.__name__)
@@ -378,7 +379,7 @@ def _played_parts(parts: tuple[Any, ...], in_blocks: bool) -> Any:
     return whole
 
 
-def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> Any:
+def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> Compiled:
     """Return ``drive``, compiled with the ``kernels`` as its globals.
 
     ``agents`` is the number of agents of an environment whose lanes lie innermost in memory: it is
@@ -389,9 +390,6 @@ def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> A
     own_state = kernels.global_state is not None
     parts = kernels.step if isinstance(kernels.step, tuple) else (kernels.step,)
     names = {
-        # The parts are here for the hash in the name of the code in the cache: there all chains of
-        # them look alike. The first kernel's module is in that name.
-        **{f"part_{k}": part for k, part in enumerate(parts)},
         **{name: getattr(kernels, name) for name in ("reset", "observe", "measure")},
         "play": _played_parts(parts, agents > 0),
         # Without a sign a lane's number cannot count from the end of an array, and loops over
@@ -411,4 +409,4 @@ def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> A
         "legalise": _legal_discrete if discrete else _any_box,
         "is_finite": _finite_discrete if discrete else _finite_box,
     }
-    return bound(drive, tuple(names.items()))
+    return bound(drive, tuple(names.items()), plain(parts[0]).__module__, agents > 0)

@@ -1,13 +1,14 @@
 """Engine: parameters, state and buffers of many lanes of one environment, stepped by one driver."""
 
-from collections.abc import Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from coopbench_envs.compiling import entry
+from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Opponent
 from coopbench_envs.cuda.gpu import open_gpu, ordinal_of
 from coopbench_envs.cuda.programs import Finals
@@ -28,11 +29,12 @@ from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.memory import ORDERS, arranged, control_of, laid_out, shortened
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec
-from coopbench_envs.threads import Crew
+from coopbench_envs.threads import Crew, checked
 
 __all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine"]
 
 SAME_STEP = 6  # a way to step like NEXT_STEP and DISABLED, made of two calls of the driver
+_NUMBERS = 3  # arguments of a driver behind its arrays: op, start, stop
 _LARGEST = 1e18  # number in a given state; its square fits into the float32 of observations
 _MODES = frozenset((NEXT_STEP, SAME_STEP, DISABLED))
 
@@ -50,7 +52,7 @@ _TAKEN = frozenset(
 )
 
 _DERIVED = (
-    *("_launch", "_opponent", "_views", "first", "_host", "state", "control", "actions"),
+    *("_launch", "_look", "_opponent", "_views", "first", "_host", "state", "control", "actions"),
     *(f"final_{name}" for name in Finals._fields),
 )
 
@@ -212,18 +214,47 @@ class Engine:
             )
 
     @cached_property
-    def _launch(self) -> Any:
+    def _launch(self) -> Callable[[int, int, int], int]:
         """Compiled code with its arrays, made when it is first needed: to look takes none."""
-        arguments = (self.constants, *self._whole[1:4])
+        whole = self._whole
+        return self._bound(whole.state, whole.control)
+
+    def _bound(self, state: Any, control: Control) -> Callable[[int, int, int], int]:
+        """Return compiled code with these arrays: (op, start, stop) -> 1, or 0 where it refuses."""
+        arrays = (self.constants, state, control, self._whole.actions)
+        launch: Callable[[int, int, int], int] = self._drive.with_arrays(
+            arrays, _NUMBERS, self.spec.id
+        )
+        return launch
+
+    @property
+    def _drive(self) -> Compiled:
         spec, agents = self.spec, len(self.agents) if self._in_blocks else 0
-        drive = driver(spec.kernels, self.discrete, spec.common_reward, agents)
-        call = (*arguments, RESET, 0, self.lanes)
-        return partial(entry(drive, self.spec.id, *call), *arguments)
+        return driver(spec.kernels, self.discrete, spec.common_reward, agents)
+
+    def origin(self) -> Path | None:
+        """Return the folder that compiled code is taken from; None where it will be compiled."""
+        return self._drive.origin((self.constants, *self._whole[1:4]), _NUMBERS)
+
+    @cached_property
+    def _look(self) -> tuple[np.ndarray, Callable[[int, int, int], int]]:
+        """An array for the global state, and compiled code that writes it and nothing else."""
+        whole = self._whole
+        size = (len(whole.actions), *self.state_space.shape)
+        out = laid_out(np.zeros(size, np.float32), self._row_order)
+        nothing = np.zeros_like(whole.control.chosen)
+        view = whole.control._replace(state=out, chosen=nothing, moved=nothing.copy())
+        return out, self._bound(whole.state, view)
 
     @cached_property
     def _opponent(self) -> Opponent | None:
         """Who plays against the agents as a policy; None: nobody."""
         return None if self.spec.opponent is None else self.spec.opponent(self)
+
+    def compile(self) -> None:
+        """Look the compiled code up, or compile it, which else the first reset does."""
+        if self._remote is None:
+            self._launch  # noqa: B018
 
     def set_opponent(self, policy: Any) -> None:
         """Let a policy (a name, a callable or an object) play against the agents from now on.
@@ -350,7 +381,7 @@ class Engine:
     def _advance(self, op: int) -> None:
         """Step all lanes, or raise for an action that is not finite before anything changes."""
         if self._crew.works_alone(op):  # the driver looks through the actions before it steps
-            if self._launch(op, 0, self.lanes):
+            if checked(self._launch(op, 0, self.lanes)):
                 return
         elif self.discrete or np.isfinite(self.actions).all():
             self._crew.run(self._launch, op)
@@ -403,14 +434,9 @@ class Engine:
             return control.state.copy(order="C")
         if self.spec.kernels.global_state is None:
             return control.obs.reshape(self.lanes, -1).copy()
-        whole = self._whole
-        size = (len(whole.actions), *self.state_space.shape)
-        out = laid_out(np.zeros(size, np.float32), self._row_order)
-        nothing = np.zeros_like(whole.control.chosen)
-        view = whole.control._replace(state=out, chosen=nothing, moved=nothing)
-        launch = self._launch
-        launch.func(self.constants, whole.state, view, whole.actions, LOOK, 0, self.lanes)
-        return np.ascontiguousarray(out[: self.lanes])
+        out, launch = self._look
+        launch(LOOK, 0, self.lanes)
+        return out[: self.lanes].copy(order="C")
 
     def _state_space(self) -> gym.spaces.Box:
         if self.spec.global_state_space is not None:

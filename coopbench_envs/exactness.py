@@ -9,6 +9,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from coopbench_envs.marks import plain
+
 __all__ = ["library_calls"]
 
 # Square roots, whole numbers, signs and scaling by powers of two are exact or correctly rounded.
@@ -28,14 +30,14 @@ def library_calls(function: Any) -> set[str]:
 
 def _used(function: Any, reached: set[Any]) -> Iterator[str]:
     """Yield what a function and the functions that it calls take from math and numpy."""
-    plain = getattr(function, "py_func", function)
-    if not isinstance(plain, types.FunctionType) or plain in reached:
+    python = plain(function)
+    if not isinstance(python, types.FunctionType) or python in reached:
         return
-    reached.add(plain)
+    reached.add(python)
     value, constant = None, None  # the global that was loaded last; the number just before
-    for code in dis.get_instructions(plain.__code__):
+    for code in dis.get_instructions(python.__code__):
         if code.opname == "LOAD_GLOBAL":
-            value = plain.__globals__.get(code.argval)
+            value = python.__globals__.get(code.argval)
             yield from _used(value, reached)
         elif code.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, types.ModuleType):
             name = f"{value.__name__}.{code.argval}"

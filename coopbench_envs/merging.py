@@ -1,22 +1,26 @@
-"""Merging: the code of kernels in the place of their calls, before a function is compiled.
+"""Merging: numba's compiler, with the code of kernels in the place of their calls.
 
 Numba does the same for functions with ``inline="always"``, but copies all of a function twice at
 each call on each level, and keeps a variable for every argument of a call, most of which hold all
 arrays of an environment. Here a kernel is read once, and its parameters become the caller's
 variables: small games compile in half the time.
+
+This is the one module for the CPU that uses what numba does not document. Which versions have that
+is up to ``lowering``, which compiles without this module where they have not.
 """
 
 import copy
 import inspect
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from numba.core import compiler, ir, types
+from numba import njit, types
+from numba.core import compiler, ir
 from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import FunctionPass, register_pass
-from numba.core.dispatcher import Dispatcher
 from numba.core.ir_utils import (
     build_definitions,
     get_definition,
@@ -26,11 +30,12 @@ from numba.core.ir_utils import (
     simplify_CFG,
 )
 from numba.core.postproc import PostProcessor
+from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NopythonRewrites
 from numba.core.typing import Context
 from numba.core.untyped_passes import InlineClosureLikes, IRProcessing, LiteralUnroll
 
-__all__ = ["Merging", "MergingInner"]
+__all__ = ["MergingInner", "MergingOuter", "dispatcher", "module_of"]
 
 
 _CONSTANTS = (ir.Global, ir.FreeVar, ir.Const)
@@ -54,19 +59,25 @@ class Merging(compiler.CompilerBase):
         return [passes]
 
 
-class MergingInner(Merging):
-    """The compiler of functions that only other compiled functions call.
+class MergingOuter(Merging):
+    """The compiler of functions that become object files: it makes no machine code."""
 
-    They are optimised again with their callers, so most passes of LLVM over modules are left out.
-    """
+    library: ClassVar[type]
 
     def define_pipelines(self) -> list[Any]:
         """Return what is done to a function, in order."""
         state = self.state
         state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
-        state.library.__class__ = _InnerLibrary
+        state.library.__class__ = self.library
         state.flags.no_compile = True
         return super().define_pipelines()
+
+
+class MergingInner(MergingOuter):
+    """The compiler of functions that only other compiled functions call.
+
+    They are optimised again with their callers, so most passes of LLVM over modules are left out.
+    """
 
 
 class _Typing(Context):
@@ -95,8 +106,18 @@ class _Typing(Context):
         return self._resolved[call]
 
 
-class _InnerLibrary(JITCodeLibrary):
-    """The machine code of such a function."""
+class _OuterLibrary(JITCodeLibrary):
+    """The code of a function that becomes an object file, which is where it is optimised."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+
+class _InnerLibrary(_OuterLibrary):
+    """The code of a function that only others call."""
 
     def _optimize_final_module(self) -> None:
         # The first of numba's two runs. The second takes a quarter of the time to compile Routing.
@@ -107,9 +128,38 @@ class _InnerLibrary(JITCodeLibrary):
         manager, *builder = passes if isinstance(passes, tuple) else (passes,)  # by numba's version
         manager.run(self._final_module, *builder)
 
-    def _finalize_final_module(self) -> None:
-        # No machine code: nobody calls the function by itself.
-        self._finalized = True
+
+MergingOuter.library, MergingInner.library = _OuterLibrary, _InnerLibrary
+
+
+class _Dispatcher(CPUDispatcher):
+    """A function that is compiled without machine code of its own."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return what numba asks a call for, without a version for every literal argument."""
+        return super().get_call_template([types.unliteral(argument) for argument in args], kws)
+
+    def add_overload(self, cres: Any) -> None:
+        """Keep what was compiled for other compiled functions; the entry point tells it apart."""
+        cres = cres._replace(entry_point=object())
+        self.targetctx.insert_user_function(cres.entry_point, cres.fndesc, [cres.library])
+        self.overloads[tuple(cres.signature.args)] = cres
+
+
+def dispatcher(function: Any, compiler_class: type[Merging], flags: Mapping[str, Any]) -> Any:
+    """Return what compiles a function by a compiler of this module."""
+    flags = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **flags}
+    made = njit(pipeline_class=compiler_class, **flags)(function)
+    made.__class__ = _Dispatcher
+    return made
+
+
+def module_of(dispatcher: Any, signature: Any) -> tuple[Any, str]:
+    """Return the module of a function that ``MergingOuter`` has compiled, and the name of it."""
+    result = dispatcher.overloads[signature]
+    with global_compiler_lock:
+        result.library.finalize()  # takes in the functions that it calls
+    return result.library._final_module, result.fndesc.llvm_func_name
 
 
 class _Pass(FunctionPass):
@@ -248,9 +298,8 @@ def _kernel(caller: Any, statement: Any) -> Any:
         value = guard(resolve_func_from_module, caller, definition)
     else:
         value = definition.value if isinstance(definition, _CONSTANTS) else None
-    if isinstance(value, Dispatcher) and value.targetoptions.get("inline") == "always":
-        return value.py_func
-    return None
+    options = getattr(value, "targetoptions", {})
+    return value.py_func if options.get("inline") == "always" else None
 
 
 def _arguments(caller: Any, function: Any, call: Any, parameters: set[str]) -> list[Any]:

@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-__all__ = ["Crew", "gains"]
+from coopbench_envs.objects import RAISED
+
+__all__ = ["Crew", "checked", "gains"]
 
 # Microseconds of a call on one thread below which sharing it is not even tried: to wake the pool
 # and to wait for it costs 20 to 50 of them (`python benchmarks/threads.py`).
@@ -39,7 +41,7 @@ class Crew:
     def run(self, launch: Callable[[int, int, int], Any], op: int) -> None:
         """Call ``launch(op, start, stop)`` for all lanes, on one thread or on all of them."""
         if self.works_alone(op):
-            launch(op, 0, self._lanes)
+            checked(launch(op, 0, self._lanes))
             return
         alone, shared = self._times.setdefault(op, ([], []))
         if len(shared) == TRIALS:
@@ -47,7 +49,7 @@ class Crew:
             return
         start, trials = time.perf_counter(), alone if len(alone) < TRIALS else shared
         if trials is alone:
-            launch(op, 0, self._lanes)
+            checked(launch(op, 0, self._lanes))
         else:
             self.share(launch, op)
         trials.append(time.perf_counter() - start)
@@ -60,9 +62,9 @@ class Crew:
             self._pool = ThreadPoolExecutor(self.threads - 1)
             self._process = os.getpid()
         others = [self._pool.submit(launch, op, *lanes) for lanes in self._shares[1:]]
-        launch(op, *self._shares[0])
+        checked(launch(op, *self._shares[0]))
         for other in others:
-            other.result()
+            checked(other.result())
 
     def close(self) -> None:
         """End the threads; the next call that is shared makes new ones."""
@@ -72,6 +74,13 @@ class Crew:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_pool": None}
+
+
+def checked(result: int) -> int:
+    """Return what a driver returns; raise ``RuntimeError`` where one of its kernels has raised."""
+    if result == RAISED:
+        raise RuntimeError("A kernel has raised an error, which compiled code must not do.")
+    return result
 
 
 def gains(alone: Sequence[float], shared: Sequence[float]) -> bool:

@@ -26,7 +26,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench.theory import load_certificate
-from coopbench.theory.battles.pages import battles_page
+from coopbench.theory.battles.pages import battles_page, counted, verdicts_table
 from coopbench.theory.pages import certificate_page
 from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
@@ -134,6 +134,23 @@ def certificate(env_id: str) -> str:
     return f"{command}\n\n{certificate_page(stored)}"
 
 
+def battles() -> tuple[str, str]:
+    """Count of the published maps that need reactions, and the table of all battles searched.
+
+    Both from drawn starts; the table says which of them ``skirmish-standard`` plays.
+    """
+    stored = load_battles("coopbench/Skirmish-v1")
+    drawn = [one for one in stored.values() if one.parameters["start"] == "drawn"]
+    standard = load_protocol("skirmish-standard")
+    tasks = {
+        one.name: task.id
+        for one in drawn
+        for task in standard.task
+        if task.parameters == one.parameters
+    }
+    return counted(drawn), verdicts_table(drawn, tasks, standard.protocol.name)
+
+
 def listing() -> str:
     """Facts of all protocols; tasks that two of them share are listed once."""
     parts: list[str] = []
@@ -164,6 +181,9 @@ def pages() -> dict[Path, dict[str, str]]:
     )
     for name in ("validity", "validity-tables"):
         contents[ROOT / "docs" / f"{name}.md"] = audit.parts()
+    count, verdicts = battles()
+    contents[ROOT / "docs" / "validity.md"] |= {"battles": count}
+    contents[ROOT / "docs" / "protocols.md"] = {"battles": verdicts}
     contents[ROOT / "docs" / "reports.md"] = {"parts": report_parts()}
     structure = ROOT / "tests" / "structure.py"
     if structure.is_file():

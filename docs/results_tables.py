@@ -36,6 +36,7 @@ def parts() -> dict[str, str]:
         "published_learned": learned("coopetition-published"),
         "marl": returns("marl-standard"),
         "battles_small": returns("skirmish-small"),
+        "battles_small_long": returns("skirmish-small-1000"),
         "battles_small_learned": learned("skirmish-small"),
         "battles_small_trials": trials("tuning_skirmish_small.jsonl"),
         "battles": returns("skirmish-published"),
@@ -126,7 +127,8 @@ def tasks(name: str) -> str:
 
 def returns(name: str) -> str:
     """Mean score, with its interval, of every fixed policy on every task of a protocol."""
-    score = load_protocol(name).report.score
+    own = ROOT / "benchmarks" / f"{name}.toml"
+    score = load_protocol(own if own.is_file() else name).report.score
     rows = [row for row in stored(name, "estimates.csv", "episodes") if row["metric"] == score]
     if not rows:
         return missing(name, "episodes")

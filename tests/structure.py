@@ -22,8 +22,12 @@ from folders import FOLDERS, ROOT, sources
 FAMILIES = "<families of environments>"
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench_envs": (
-        ("reading", "scenes", "merging"),
-        ("errors", "parameters", "layouts", "roles", "rendering", "arrays", "threads", "compiling"),
+        ("reading", "scenes", "merging", "packing", "targets"),
+        ("errors", "parameters", "layouts", "roles", "rendering", "arrays", "objects"),
+        ("lowering", "store", "threads"),
+        ("marks",),
+        ("digests",),
+        ("compiling",),
         ("foreign_names", "core"),
         ("drivers", "elementary"),
         ("memory", "elementary_arrays", "exactness"),
@@ -44,7 +48,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("networks", "strategies", "planners", "commanders", "dispatchers"),
         ("learner", "predicting"),
         ("registry",),
-        ("player",),
+        ("best_script", "player"),
         ("match",),
         ("learners",),
         ("train_ippo", "train_qmix"),
@@ -91,7 +95,10 @@ HEAVY = (
 LATE_IMPORTS = {
     ("coopbench/__main__.py", "coopbench"): "an interruption while loading has to be caught",
     ("coopbench/cli", "coopbench"): "a command imports what it runs; the help stays quick",
-    ("coopbench/doctor.py", "llvmlite"): "comes with numba, which is slow to import",
+    ("coopbench_envs/targets.py", "llvmlite"): "loads LLVM, which naming an environment needs not",
+    ("coopbench_envs/lowering.py", "coopbench_envs.merging"): "imports numba",
+    ("coopbench_envs/marks.py", "coopbench_envs.lowering"): "only where something is compiled",
+    ("coopbench_envs/compiling.py", "coopbench_envs.lowering"): "only where something is compiled",
     ("coopbench_envs/__init__.py", "coopbench_envs"): "importing registers environments, no more",
     ("coopbench/__main__.py", "coopbench.cli"): "an interruption while it loads is no traceback",
     ("coopbench/workflows", "fcntl"): "exists on POSIX systems only",

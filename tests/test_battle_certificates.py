@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import re
 from pathlib import Path
 
 import builders
@@ -29,7 +30,13 @@ from coopbench.report.reading import reading
 from coopbench.report.tables.certificates import certificate_table
 from coopbench.theory import load_certificate
 from coopbench.theory.battles.certificates import EVALUATION, measured, play_battle
-from coopbench.theory.battles.pages import PUBLISHED, battles_page, conclusion
+from coopbench.theory.battles.pages import (
+    PUBLISHED,
+    battles_page,
+    conclusion,
+    counted,
+    verdicts_table,
+)
 from coopbench.theory.battles.search import Budget, searched
 from coopbench.theory.battles.seeds import masked_plans, pushed, unmasked_plans
 from coopbench.theory.battles.trials import Trials
@@ -88,7 +95,7 @@ def test_the_page_has_every_battle_and_counts_by_intervals():
     assert "On 3 neither wins a tenth of the battles (`2c_vs_64zg`, `6h_vs_8z`, `corridor`)" in text
     assert "The design asked for 12" in text
     assert "not even the mask, win no battle of 12 of 14 (`1c3s5z` 0.02, " in text
-    assert "win no battle of 17 of 19" in conclusion(
+    assert "win no battle of 16 of 19" in conclusion(
         drawn[name] for name in drawn if " " not in name
     )
 
@@ -110,6 +117,12 @@ def test_the_page_of_results_has_the_decisions_of_the_stored_report():
     by_pair = {frozenset((row["first"], row["second"])): row for row in rows}
     learners = {name for pair in by_pair for name in pair if name.endswith("_shared")}
     assert len(learners) == 7
+    ahead = {
+        name
+        for name in learners
+        if by_pair[frozenset((name, "smac_heuristic_free"))]["shown"] == "True"
+    }
+    assert ahead == {"coma_shared", "qtran_shared", "iql_shared"}  # which it is shown to beat
     for other in ("focus_fire", "coma_shared"):
         pairs = [by_pair[frozenset((name, other))] for name in learners - {other}]
         assert not any(row["shown"] == "True" for row in pairs)
@@ -123,14 +136,12 @@ def test_the_page_of_results_has_the_decisions_of_the_stored_report():
 
 def test_a_difference_is_shown_if_the_intervals_agree():
     stored = STORED["Skirmish-v1/2s3z-drawn"]
-    assert stored.needs_sight
     assert stored.is_shown_to_need_sight
     wins = np.zeros(100)
     rare = BattleFigure.of(np.append(wins[3:], np.ones(3)), np.arange(100.0))
     never = BattleFigure.of(wins, np.arange(100.0))
     figures = dict.fromkeys(stored.figures, never) | {stored.reactive: rare}
     unsure = dataclasses.replace(stored, figures=figures)
-    assert unsure.needs_sight  # 3 victories against none
     assert not unsure.is_shown_to_need_sight
     assert unsure.is_hardly_won
     assert not unsure.is_shown_to_need_no_sight
@@ -151,7 +162,7 @@ def played(name, task_id, score=None):
     ("name", "task_id", "battle"),
     [
         ("skirmish-standard", "2s3z", "Skirmish-v1/2s3z-drawn"),
-        ("skirmish-standard", "zerg_5_vs_5", "Skirmish-v1/zerg-5-5-drawn"),
+        ("skirmish-standard", "zerg_10_vs_11", "Skirmish-v1/zerg-10-11-drawn"),
         ("skirmish-published", "2s3z", "Skirmish-v0/2s3z"),
     ],
 )
@@ -159,11 +170,11 @@ def test_a_report_shows_the_certificates_of_its_battles(name, task_id, battle):
     protocol, table = played(name, task_id)
     (row,) = certified_tasks(protocol, table)
     stored = STORED[battle]
-    assert (row.task, row.met) == (task_id, stored.needs_sight)
-    assert (row.blind_score, row.blind_low) == (stored.blind.win, stored.blind.win_low)
-    assert row.observing_score == stored.figures[stored.reactive].win
-    assert row.most == 0.5 * row.observing_score
-    assert (row.blind_score <= row.most) == row.met
+    assert (row.task, row.met) == (task_id, stored.is_shown_to_need_sight)
+    assert (row.simple_score, row.simple_low) == (stored.blind.win, stored.blind.win_low)
+    assert row.best_score == stored.figures[stored.reactive].win
+    assert row.most == 0.5 * row.best_low
+    assert (row.simple_high <= row.most) == row.met
     shown = certificate_table(Findings(protocol, table, (), (), (), (), certificates=(row,)))
     cells = [entry.text for entry in shown.groups[0].rows[0]]
     assert cells[-2:] == [f"{row.most:.3f}", "yes" if row.met else "no"]
@@ -175,10 +186,11 @@ def test_a_report_shows_the_certificates_of_its_games_by_their_score():
     for task_id in ("trust-dilemma", "slcd.focal"):
         (row,) = certified_tasks(*played(name, task_id))
         stored = load_certificate(load_protocol(name).task_of(task_id).env)
-        scores = [stored.score(task_id, kind) for kind in ("constant", "sequence")]
-        assert row.blind_score == pytest.approx(max(scores))
-        assert row.observing_score == pytest.approx(stored.score(task_id, "memory"))
-        assert (row.most, row.met) == (0.3, True)
+        simple = ("best_script",) if "focal" in task_id else ("constant", "sequence")
+        scores = [stored.score(task_id, kind) for kind in simple]
+        assert row.simple_score == pytest.approx(max(scores))
+        assert row.best_score == pytest.approx(stored.score(task_id, "memory"))
+        assert (row.most, row.met) == (0.85 if "focal" in task_id else 0.3, True)
     for other in (("skirmish-standard", "2s3z"), ("coopetition-standard", "trust-dilemma")):
         assert not certified_tasks(*played(*other, "return"))
     assert not certified_tasks(*played("coopetition-published", "trust-dilemma"))
@@ -314,3 +326,25 @@ def test_a_report_says_what_scores_beside_certified_partners_mean(task_id, said)
     rows = certified_tasks(protocol, table)
     terms = reading(Findings(protocol, table, (), (), (), (), certificates=rows))
     assert ("not worse than chance" in terms.get("Scores beside partners", "")) == said
+
+
+def test_the_table_of_verdicts_has_both_kinds_of_plans_and_the_task():
+    drawn = [one for one in load_battles(V1).values() if one.name in ("3m-drawn", "corridor-drawn")]
+    table = verdicts_table(drawn, {"3m-drawn": "mine"}, "some")
+    three, corridor = sorted(table.splitlines()[2:])
+    for kind in ("unmasked", "masked"):
+        for one, line in zip(drawn, (three, corridor), strict=True):
+            assert f"{one.figures[kind].win:.3f} [" in line
+    assert three.endswith("| open: the intervals do not say | `mine` |")
+    assert corridor.endswith("| nobody wins a tenth of the battles | none |")
+
+
+def test_the_pages_count_the_maps_by_their_intervals():
+    drawn = [one for one in STORED.values() if one.name.endswith("-drawn")]
+    sentence = counted(drawn)
+    assert sentence.startswith("Of the 14 maps of the SMAC paper 8 need reactions (`2s_vs_1sc`, ")
+    assert "1 is open (`10m_vs_11m`)" in sentence
+    for name in ("protocols.md", "results.md", "validity.md"):
+        page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        assert not re.search(r"1[12] of (the )?14", page), name
+    assert sentence in (ROOT / "docs" / "validity.md").read_text(encoding="utf-8")

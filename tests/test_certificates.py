@@ -10,7 +10,7 @@ import pytest
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import make_policy
+from coopbench.baselines.registry import entries, make_policy
 from coopbench.protocol.loading import load_protocol
 from coopbench.theory import (
     Criterion,
@@ -20,8 +20,11 @@ from coopbench.theory import (
     load_certificate,
     read_certificate,
 )
+from coopbench.theory.figures import Figure
 from coopbench.theory.pages import bounds_lines, certificate_page
+from coopbench.theory.scripts import GRIDS, best_script, scripts
 from coopbench_envs import Engine
+from coopbench_envs.roles import role_of
 
 GAMES = sorted(
     file.name.removesuffix(".json")
@@ -72,11 +75,8 @@ def test_bounds_of_the_protocol_are_those_of_the_certificates():
         hidden, agents = "informed" in game.layout, len(game.agents)
         assert certificates.criteria(one.figures, groups, hidden, agents) == one.criteria
         assert one.met
-    bounds = [pair for one in stored for pair in one.bounds().items()]
-    assert sorted(task for task, _ in bounds) == sorted(tasks)
-    for task, (low, high) in bounds:
-        assert tasks[task].bounds.low == pytest.approx(low, abs=0.006)
-        assert tasks[task].bounds.high == pytest.approx(high, abs=0.006)
+    bounds = {task: numbers for one in stored for task, numbers in one.bounds().items()}
+    assert {id: task.bounds.model_dump(exclude_none=True) for id, task in tasks.items()} == bounds
 
 
 def test_policies_play_what_the_certificate_says():
@@ -102,6 +102,54 @@ def test_a_stored_rule_earns_its_figure_as_a_policy():
         returns = Match(engine, [player]).play(np.arange(1_000_000, 1_001_000))
         value = stored.figures["trust-dilemma"][name]
         assert returns.mean() == pytest.approx(value.value, abs=8 * value.error)
+
+
+def test_the_best_script_plays_the_strategy_of_each_role():
+    """In games with roles each seat plays that of its own, and remembers what it has observed."""
+    game = Game.at("PlatformEcosystem-v1")
+    stored = load_certificate("PlatformEcosystem-v1")
+    assert set(stored.best_script) == {"developer", "platform"}
+    shape = 4, len(game.agents), max(part.stop for part in game.layout.values())
+    steps = [np.full(shape, level, np.float32) for level in (0.9, 0.55, 0.9)]
+
+    def played(name):
+        policy = make_policy(name, game)
+        memory, actions = policy.initial(game, np.zeros(4, np.uint64)), []
+        for seen in steps:
+            acted, memory = policy.act(seen, memory)
+            actions.append(acted)
+        return np.stack(actions, axis=1)
+
+    actions = played("best_script")
+    assert (actions[:, 2] != actions[:, 0]).any()  # one of them does not forgive
+    for seat, agent in enumerate(game.agents):
+        alone = played(stored.best_script[role_of(agent)])
+        np.testing.assert_array_equal(actions[:, :, seat], alone[:, :, seat])
+
+
+def test_every_strategy_is_tried_as_a_script():
+    """All that are registered, but for those that play files or certificates, or at random."""
+    folder = resources.files("coopbench.baselines.strategies")
+    strategies = {name for name in entries() if (folder / f"{name}.py").is_file()}
+    others = {"best_constant", "open_loop", "random", "rule"}
+    assert set(GRIDS) == strategies - others
+    tried = {name for id in GAMES for name in scripts(Game.at(id))}
+    assert {name for name in tried if "bar=" not in name} == {
+        f"{strategy}:{setting}" if setting else strategy
+        for strategy, settings in GRIDS.items()
+        for setting in settings
+    }
+
+
+def test_the_best_script_is_chosen_among_the_best_of_the_first_stage():
+    truth = {f"s{k}": float(k) for k in range(20)}
+    luck = truth | {"s3": 100.0}  # in few episodes
+
+    def values(names, episodes, stage):
+        assert (episodes, len(names)) == ((10, 20), (50, 8))[stage]
+        return np.array([(luck, truth)[stage][name] for name in names])
+
+    assert best_script(list(truth), values, 10, 50) == "s19"
 
 
 @pytest.mark.parametrize("agents", [2, 64])
@@ -135,6 +183,22 @@ def test_search_is_deterministic_and_kept_in_its_file(tmp_path):
     assert again == first
     assert json.loads(again.to_json()).keys() == json.loads(first.to_json()).keys()
     assert bounds_lines(first)[0].startswith("trust-dilemma  bounds = { low = ")
+
+
+def test_criteria_are_judged_at_the_end_of_their_intervals_that_is_harder_to_meet():
+    """Who knows the pool has to reach 0.75: 0.80 +- 0.02 is enough, 0.80 +- 0.03 is not."""
+
+    def known(error):
+        figures = {"low": Figure(100.0, 0.0, 9), "high": Figure(110.0, 0.0, 9)}
+        figures |= {name: Figure(102.0, 0.0, 9) for name in ("script", "best_script")}
+        figures["always_defect"] = Figure(100.0, 0.0, 9)
+        figures["bayesian"] = Figure(108.0, 10.0 * error, 9)
+        rows = certificates.criteria({"t": figures}, {"t": "focal"}, False, 2)
+        return {row.name: row.met for row in rows}
+
+    assert all(known(0.02).values())
+    missed = {name for name, met in known(0.03).items() if not met}
+    assert missed == {"t: player that knows the pool"}
 
 
 def test_a_missed_criterion_shows():

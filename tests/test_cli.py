@@ -34,7 +34,7 @@ SMALL = ["--env", "TrustDilemma-v0", "--episodes", "5", "--param", "horizon=6"]
 def shorter_work(tmp_path_factory, monkeypatch):
     """Shorten what is evaluated whole elsewhere: by ``make wheel`` and in test_certificates."""
     name = "coopetition-standard"
-    whole, sizes = loading.load_protocol(name), Sizes(bounds=2_000, others=1_000, bayesian=260)
+    whole, sizes = loading.load_protocol(name), Sizes(bounds=4_000, others=2_500, bayesian=1_300)
     monkeypatch.setattr(certificates, "load_protocol", lambda _: whole)
     monkeypatch.setattr(certificates, "Sizes", lambda: sizes)
     files = loading.protocol_files()
@@ -388,7 +388,7 @@ def test_interruptions_that_are_ignored_stay_so(tmp_path):
 
 def test_doctor_examines_everything(command, monkeypatch):
     seen = command("doctor").out
-    for what in ("coopbench", "numba", "processor", "GPU", "threads", "compiler", "cache"):
+    for what in ("numba", "processor", "GPU", "threads", "compiler", "cache", "kernels"):
         assert re.search(rf"^{what}\s+\S", seen, re.MULTILINE), what
     assert "Everything is in order." in seen
 
@@ -397,6 +397,19 @@ def test_doctor_examines_everything(command, monkeypatch):
 
     monkeypatch.setattr(doctor, "_cache", broken)
     assert "NOT IN ORDER: OSError: no disk" in command("doctor", status=1).out
+
+
+def test_doctor_finds_code_that_is_damaged_or_that_others_may_change(monkeypatch, tmp_path):
+    folder = tmp_path / "kernels"
+    monkeypatch.setenv("COOPBENCH_KERNELS", str(folder))
+    assert doctor._cache() == f"0 functions, 0.0 MiB, in {folder}"
+    assert doctor._kernels() == f"{len(catalogue.environments())} environments to be compiled"
+    (folder / "drive-0123.x86-64-v3.kernel").write_bytes(b"half")
+    with pytest.raises(OSError, match=r"drive-0123.x86-64-v3.kernel is damaged"):
+        doctor._cache()
+    folder.chmod(0o777)
+    with pytest.raises(OSError, match="others may write to"):
+        doctor._cache()
 
 
 def test_doctor_says_how_a_package_is_installed():

@@ -3,8 +3,6 @@
 import copy
 import os
 import pickle
-import sys
-import time
 from types import SimpleNamespace
 
 import gymnasium
@@ -16,7 +14,8 @@ import toy_squad
 import coopbench
 from coopbench.episodes.metrics import known_metrics, missing_metric, values
 from coopbench.protocol.loading import ad_hoc
-from coopbench_envs import Engine, compiling, threads
+from coopbench_envs import Engine, threads
+from coopbench_envs.drivers import settle
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 
 SQUAD, APART = "test/Squad-v0", "test/Freelancers-v0"
@@ -67,6 +66,21 @@ def test_without_it_the_team_earns_the_sum_and_the_fallen_earn_nothing():
 
     played(APART, each=check)
     assert np.any(fallen)
+
+
+def test_the_dead_earn_nothing_whatever_the_game_pays_them():
+    control = SimpleNamespace(
+        alive=np.array([[True, False]]),
+        rewards=np.array([[0.5, 4.0]]),
+        terminated=np.zeros((1, 2), np.bool_),
+        returns=np.array([[1.0, 2.0]]),
+        ended=np.zeros(1, np.bool_),
+        team=np.zeros(1),
+    )
+    settle.py_func(control, 0, 1, False, False)
+    assert control.rewards.tolist() == [[0.5, 0.0]]
+    assert control.returns.tolist() == [[1.5, 2.0]]
+    assert control.team.tolist() == [0.5]
 
 
 def test_the_return_of_a_team_is_its_reward_once_and_fairness_is_not_offered(tmp_path):
@@ -255,6 +269,19 @@ def test_episodes_without_a_seed_count_from_0():
         assert engine.control.episode.tolist() == [episode, episode]
 
 
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
+def test_an_automatic_reset_starts_the_next_episode(mode):
+    automatic, asked = (Engine("TrustDilemma-v0", 2, horizon=2) for _ in range(2))
+    for engine in (automatic, asked):
+        engine.reset(np.arange(2))
+    asked.reset()
+    for _ in range(3 if mode == NEXT_STEP else 2):
+        automatic.step(np.zeros(automatic.actions.shape), mode)
+    assert automatic.control.episode.tolist() == [1, 1]
+    np.testing.assert_array_equal(automatic.control.rng, asked.control.rng)
+    np.testing.assert_array_equal(automatic.control.obs, asked.control.obs)
+
+
 def test_returns_are_sums_in_double_precision():
     engine, total = Engine("TrustDilemma-v0", 2), np.zeros((2, 2))
     engine.reset(np.arange(2))
@@ -358,36 +385,3 @@ def test_actions_that_are_not_finite_are_refused_before_anything_changes(sharing
             engine.step(actions)
         for name, value in engine.get_state().items():
             np.testing.assert_array_equal(value, before[name], err_msg=name)
-
-
-def test_code_is_compiled_anew_when_a_source_that_it_imports_has_changed(tmp_path, monkeypatch):
-    package = tmp_path / "fishing"
-    package.mkdir()
-    game = "from fishing.rules import catch"
-    sources = {"__init__": "", "game": game, "rules": "catch = 1", "other": "catch = 2"}
-    for name, text in sources.items():
-        (package / f"{name}.py").write_text(text)
-    loaded = SimpleNamespace(__file__=str(package / "__init__.py"), __path__=[])
-    monkeypatch.setitem(sys.modules, "fishing", loaded)
-    before = compiling._source_hash({"fishing.game"}, [])
-    (package / "other.py").write_text("catch = 3")
-    assert compiling._source_hash({"fishing.game"}, []) == before
-    (package / "rules.py").write_text("catch = 3")
-    assert compiling._source_hash({"fishing.game"}, []) != before
-
-
-@pytest.mark.parametrize("is_stored", [False, True])
-def test_what_takes_long_is_named_where_it_is_compiled_only(is_stored, monkeypatch, capsys):
-    """A slow disk is no reason to tell users that something is compiled again."""
-
-    def compile_slowly(signature):
-        if not is_stored:
-            stats.cache_misses[signature] = 1
-        time.sleep(0.2)
-        overloads[signature] = SimpleNamespace(entry_point=len)
-
-    stats, overloads = SimpleNamespace(cache_misses={}), {}
-    slow = SimpleNamespace(stats=stats, overloads=overloads, compile=compile_slowly)
-    monkeypatch.setattr(compiling, "PATIENCE", 0.02)
-    assert compiling.entry(slow, "a game", 1.0) is len
-    assert capsys.readouterr().err.startswith("Compiling a game ") is not is_stored

@@ -1,13 +1,17 @@
 """Rankings over groups of tasks: whole groups only, one unit of inference, never a bare rank."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
 import pytest
 from builders import GROUP_EPISODES, GROUP_LEVELS, group_blocks, group_protocol
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coopbench.analysis import rankings
+from coopbench.analysis.comparisons import GroupComparison
 from coopbench.analysis.samples import group_scores
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
 
@@ -138,3 +142,32 @@ def test_models_of_one_method_are_not_compared():
     table = EpisodeTable(tuple(group_blocks(names)))
     pairs = {(r.first, r.second) for r in rankings.improvements(protocol, table)}
     assert pairs == {("mine:a-one", "other"), ("mine:a-two", "other")}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(2, 6), st.data())
+def test_ranks_part_two_policies_by_decisions_adjusted_over_the_group(protocol, count, data):
+    """Places are claims about all pairs at once: Holm's steps, with runs that nobody has seen."""
+    names = [f"policy{k}" for k in range(count)]
+    places = st.floats(0.0, 1.0) | st.sampled_from([1e-6, 1e-3, 0.01, 0.02, 0.04])
+    pairs = [
+        decided(one, two, data.draw(places), data.draw(places))
+        for one, two in itertools.combinations(names, 2)
+    ]
+    rows = rankings._ranked(protocol, "a", names, pairs)
+    parted = sum(row.low - 1 for row in rows)
+    assert parted == sum(row.contestants - row.high for row in rows)
+    # Holm rejects the k smallest of m if each is small enough for the number that it leaves.
+    ordered = sorted(pair.p_decision for pair in pairs)
+    passed = [p < 0.05 / (len(pairs) - k) for k, p in enumerate(ordered)]
+    assert parted == (passed.index(False) if False in passed else len(passed))
+
+
+def decided(first, second, p_value, p_unseen):
+    """Return a comparison over a group in which the first policy is ahead."""
+    p_decision = max(p_value, p_unseen)
+    texts = {"group": "a", "first": first, "second": second, "flag": "", "not_shown": ""}
+    ends = dict.fromkeys(("difference", "trimmed_difference"), 1.0)
+    ends |= dict.fromkeys(("low", "high", "trimmed_low", "trimmed_high"), 1.0)
+    decision = {"p_value": p_value, "p_decision": p_decision, "shown": p_decision < 0.05}
+    return GroupComparison(**texts, **ends, **decision, tasks=2)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import builders
 import gymnasium as gym
-import numba
 import numpy as np
 import pettingzoo
 import pytest
@@ -48,7 +47,6 @@ from coopbench.workflows.keeper import FolderKeeper
 from coopbench.workflows.likeness import likenesses
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import of_weights, pack, proportional, unpack
-from coopbench_envs.compiling import storable
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import describe
 from coopbench_envs.pathfinding.maps import movingai
@@ -712,20 +710,6 @@ def test_packed_files_are_whole_and_nothing_follows_them():
     for damaged in (content[:-1], content + b"x", content + content):
         with pytest.raises(ValueError, match="it is cut off, or something follows its end"):
             gunzipped(damaged)
-
-
-def doubled(number):
-    return 2 * number
-
-
-def test_a_cache_that_cannot_be_written_stops_nothing(monkeypatch):
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", fail)
-    assert storable(doubled, {"nogil": True})(2) == 4
-    with pytest.raises(OSError, match="No space"):
-        numba.njit(cache=True)(doubled)(2)
 
 
 # --- whole folders --------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ import toy_pair
 import toy_team
 from team_training import QUICK, TEAM, known, played, trained
 
+from coopbench.baselines.registry import make_learner
+
 ECHO, LIFT, MEETING = toy_echo.SPEC.id, toy_lift.SPEC.id, toy_meeting.SPEC.id
 PAIR = toy_pair.SPEC.id
 COMA = {"lanes": 8, "batch_size": 8, "hidden": 16, "critic_hidden": 32, "learning_rate": 5e-3}
@@ -28,7 +30,7 @@ FALL = {"rule": toy_team.FALL, "horizon": 3}
 # What was seen at the first step decides the last one; without memory half is right.
 CUE = {"rule": toy_team.CUE, "horizon": 8}
 # A constant gets -1/4 in each of 10 steps, and so does who does not see two steps back.
-LATE = {"horizon": 10, "memory": True, "late": True}
+LATE, BLIND = {"horizon": 10, "memory": True, "late": True}, -2.5
 EIGHTH = QUICK | {"updates_per_episode": 1 / 8}
 OWN = EIGHTH | {"condition": "relative", "non_optimal": 1.0, "seat_terms": True}
 EXPLORING = {"trace": 0.9, "epsilon": 0.1, "epsilon_steps": 40_000, "learning_rate": 3e-3}
@@ -37,41 +39,41 @@ REMEMBERING |= {"gae_lambda": 0.95, "recurrent": True}
 TOLD = {"batch_size": 1024, "entropy": 0.02}
 
 CASES = (
-    ("iql", QUICK, 32 * 300, TEAM, LIMITED, 4.0),
-    ("vdn_shared", QUICK, 32 * 300, TEAM, LIMITED, 4.0),
-    ("qmix", QUICK, 32 * 300, TEAM, LIMITED, 4.0),
-    ("qmix", QUICK | {"gamma": 0.9, "trace": 0.0}, 96 * 300, TEAM, FALL, 1.0),
-    ("vdn_shared", QUICK | EXPLORING, 256 * 400, TEAM, CUE, 1.0),
+    ("iql", QUICK, 32 * 100, TEAM, LIMITED, 4.0),
+    ("vdn_shared", QUICK, 32 * 100, TEAM, LIMITED, 4.0),
+    ("qmix", QUICK, 32 * 100, TEAM, LIMITED, 4.0),
+    ("qmix", QUICK | {"gamma": 0.9, "trace": 0.0}, 96 * 120, TEAM, FALL, 1.0),
+    ("vdn_shared", QUICK | EXPLORING, 256 * 300, TEAM, CUE, 1.0),
     # Under uniform exploration added values take what loses least beside any other choice.
     ("vdn_shared", QUICK, 32 * 60, TEAM, CLIMBING, 5.0),
-    ("qmix_shared", QUICK, 32 * 600, TEAM, PENALTY, 0.0),
+    ("qmix_shared", QUICK, 32 * 200, TEAM, PENALTY, 0.0),
     ("qtran", EIGHTH, 32 * 300, TEAM, PENALTY, 8.0),
     ("qtran", EIGHTH, 32 * 300, TEAM, CLIMBING, 11.0),
-    ("qtran_shared", OWN, 32 * 300, TEAM, CLIMBING, 11.0),
-    ("coma", COMA, 3000, TEAM, LIMITED, 4.0),
-    ("coma_shared", COMA | {"credit": "return"}, 3000, TEAM, LIMITED, 4.0),
-    ("coma_shared", COMA, 9000, TEAM, FALL, 1.0),
-    ("mappo", MAPPO | {"recurrent": True}, 320 * 20, TEAM, LIMITED, 4.0),
-    ("mappo", MAPPO | {"critic": "observations"}, 320 * 20, TEAM, LIMITED, 4.0),
-    ("mappo_shared", MAPPO | {"critic": "agent"}, 320 * 20, TEAM, LIMITED, 4.0),
-    ("mappo_shared", MAPPO | {"death_masking": False}, 320 * 30, TEAM, FALL, 1.0),
-    ("mappo", MAPPO | {"entropy": 0.0}, 320 * 60, ECHO, {"num_agents": 2}, 0.0),
+    ("qtran_shared", OWN, 32 * 160, TEAM, CLIMBING, 11.0),
+    ("coma", COMA, 1200, TEAM, LIMITED, 4.0),
+    ("coma_shared", COMA | {"credit": "return"}, 1200, TEAM, LIMITED, 4.0),
+    ("coma_shared", COMA, 3600, TEAM, FALL, 1.0),
+    ("mappo", MAPPO | {"recurrent": True}, 320 * 8, TEAM, LIMITED, 4.0),
+    ("mappo", MAPPO | {"critic": "observations"}, 320 * 8, TEAM, LIMITED, 4.0),
+    ("mappo_shared", MAPPO | {"critic": "agent"}, 320 * 8, TEAM, LIMITED, 4.0),
+    ("mappo_shared", MAPPO | {"death_masking": False}, 320 * 12, TEAM, FALL, 1.0),
+    ("mappo", MAPPO | {"entropy": 0.0}, 320 * 24, ECHO, {"num_agents": 2}, 0.0),
     ("mappo_shared", MAPPO | REMEMBERING, 512 * 45, TEAM, CUE, 1.0),
     ("ippo_shared", IPPO | REMEMBERING | TOLD, 512 * 45, TEAM, CUE, 1.0),
-    ("ippo", IPPO | {"gamma": 0.9}, 512 * 30, TEAM, FALL, 1.0),
+    ("ippo", IPPO | {"gamma": 0.9}, 512 * 12, TEAM, FALL, 1.0),
     ("ippo", IPPO | {"entropy": 0.02}, 10_000, MEETING, {}, 4.0),
-    ("ippo", IPPO | {"learning_rate": 1e-2, "gamma": 0.0}, 30_000, ECHO, LATE, -2.5),
+    ("ippo", IPPO | {"learning_rate": 1e-2, "gamma": 0.0}, 12_000, ECHO, LATE, BLIND),
     (
         "ippo_shared",
         IPPO | {"learning_rate": 1e-2, "gamma": 0.0, "history": 2},
-        30_000,
+        12_000,
         ECHO,
         LATE,
         -0.5,
     ),
     ("isac", ISAC, 1200, LIFT, {}, 5.0),
     ("isac_shared", ISAC, 1200, LIFT, {}, 5.0),
-    ("maddpg", MADDPG, 16 * 500, TEAM, LIMITED, 4.0),
+    ("maddpg", MADDPG, 16 * 300, TEAM, LIMITED, 4.0),
     ("maddpg_shared", MADDPG | {"anneal": 16_000}, 16_000, PAIR, {}, 0.0),
 )
 # Choices are the best ones or not; numbers come near them, and early steps are a guess.
@@ -83,17 +85,25 @@ _toys = known(toy_team, toy_echo, toy_lift, toy_meeting, toy_pair)
 @pytest.mark.slow("trains until a known answer is reached")
 @pytest.mark.parametrize(("name", "settings", "steps", "env", "game", "best"), CASES)
 def test_the_best_play_is_reached(name, settings, steps, env, game, best):
-    learner = trained(name, steps, env=env, quick=settings, **game)
-    reached, _ = played(learner.policy(), 64, env, **game)
-    assert reached == pytest.approx(best, abs=0.2 if game == LATE else CLOSE[env])
+    """By a seed whose first, untrained policy does not play like that by luck."""
+    near = pytest.approx(best, abs=0.2 if game == LATE else CLOSE[env])
+
+    def plays_best(learner):
+        return played(learner.policy(), 64, env, **game)[0] == near
+
+    seed = 0
+    if best != BLIND:  # which is all that anybody gets who does not see two steps back
+        while plays_best(make_learner(name, env, game, seed, **settings)):
+            seed += 1
+    assert plays_best(trained(name, steps, seed, env=env, quick=settings, **game))
 
 
 @pytest.mark.slow("trains until a known answer is reached")
 @pytest.mark.parametrize(
     ("name", "changes", "episodes", "first", "reached"),
     [
-        ("qmix_shared", {"batch_size": 256, "updates_per_episode": 1 / 16}, 400, 1, 8.0),
-        ("vdn_shared", {"batch_size": 1024, "updates_per_episode": 1 / 64}, 1000, 0, 7.0),
+        ("qmix_shared", {"batch_size": 256, "updates_per_episode": 1 / 16}, 160, 1, 8.0),
+        ("vdn_shared", {"batch_size": 1024, "updates_per_episode": 1 / 64}, 500, 0, 7.0),
     ],
 )
 def test_two_steps(name, changes, episodes, first, reached):

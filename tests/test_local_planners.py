@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.planners.goal_pull import Pull
 from coopbench.baselines.planners.potential_field import Objects
 from coopbench.baselines.planners.velocity_obstacles import closest, exit_of, least_harm
 from coopbench.baselines.registry import make_policy
@@ -95,6 +96,23 @@ def _begun(policy, lanes, state=None, seed=0, **parameters):
 
 def _act(engine, player):
     return player.act(engine.control.obs, engine.view())
+
+
+def test_the_pull_of_a_goal_nearby_ends_on_it_after_one_step():
+    """At the speed at which the force and the damping balance."""
+    shares = np.array([0.4, 0.8])
+    engine = Engine("Routing-v0", 1, num_agents=2, map_params={"obstacle_density": 0.0})
+    c, starts = engine.constants, np.array([[-0.5, 0.0], [0.5, 0.0]])
+    speeds = shares * c.accel * c.impulse / (1.0 - c.retained)
+    velocities = np.stack([0.0 * speeds, speeds], axis=1)
+    goals = starts + velocities * c.step_dt
+    engine.reset(
+        np.zeros(1), state={"agent_pos": starts, "agent_vel": velocities, "goal_pos": goals}
+    )
+    directions, efforts, _ = Pull(Game.of(engine), "test")(engine.control.obs)
+    np.testing.assert_allclose(efforts[0, :, 0], shares, rtol=1e-5)
+    engine.step(directions * efforts, DISABLED)
+    np.testing.assert_allclose(engine.state.agent_pos[0], goals, atol=1e-7)
 
 
 @pytest.mark.parametrize("policy", PLANNERS)

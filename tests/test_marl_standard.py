@@ -1,5 +1,7 @@
 """The published protocol: its numbers, and runs with checkpoints from end to end."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from builders import make_task, make_training, protocol_file, small_protocol
@@ -13,6 +15,7 @@ from coopbench.playing.models import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.loading import load_report
 
+CERTIFIED = Path(__file__).resolve().parent.parent / "benchmarks" / "skirmish-certified.toml"
 BAD = {"horizon": 8, "good": 0.0, "trembles": 0.0}  # who invests more earns less
 # A protocol of the same form as the published one: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
 SMALL = {
@@ -93,7 +96,7 @@ def test_the_numbers_are_the_published_ones():
 def test_its_tasks_are_those_of_the_other_protocols():
     theirs = {
         (task.id, task.env, str(task.parameters))
-        for name in ("coopetition-standard", "routing-standard", "skirmish-standard")
+        for name in ("coopetition-standard", "routing-standard", CERTIFIED)
         for task in load_protocol(name).task
         if not task.partners
     }

@@ -77,7 +77,7 @@ def test_prospects_and_the_variation_of_a_pilot(protocol, table):
     spread = variation(protocol, table)
     assert spread.runs == pytest.approx(0.03, abs=0.01)  # wobble of 0.1 per run, of 10
     assert spread.episodes == pytest.approx(0.021, abs=0.01)
-    five, ten = prospects(protocol, spread, (5, 10))
+    five, ten = prospects(protocol, spread, (5, 10), family=1)
     assert five.unseen == pytest.approx(1 - 0.05 ** (1 / 5))
     assert five.rival == pytest.approx(0.9 * 0.05 ** (1 / 5))
     assert five.group_rival == pytest.approx(0.9 * 0.05 ** (1 / 10))  # two tasks
@@ -89,12 +89,34 @@ def test_prospects_and_the_variation_of_a_pilot(protocol, table):
     assert prospects(protocol, Variation(0.0, 0.0), (3,))[0].between == 0.0
 
 
-def test_the_command_power():
-    run = CliRunner().invoke(
-        app, ["power", "coopetition-standard", "--runs", "5", "--run-sd", "0.1"]
-    )
+def test_a_task_is_planned_at_the_first_step_of_holm(protocol):
+    """Two tasks are judged together, as in the reports of the protocol; a group is one decision."""
+    spread = Variation(0.1, 0.0)
+    (single,), (pair,) = (prospects(protocol, spread, (5,), family=size) for size in (1, 2))
+    assert prospects(protocol, spread, (5,)) == (pair,)
+    assert pair.between == pytest.approx(detectable(5, 0.1, alpha=0.025))
+    assert pair.against_fixed == pytest.approx(detectable(5, 0.1, sides=1, alpha=0.025))
+    assert pair.unseen == pytest.approx(1 - 0.025 ** (1 / 5))
+    assert pair.rival == pytest.approx(0.9 * 0.025 ** (1 / 5))
+    assert single.between == pytest.approx(detectable(5, 0.1))
+    assert (pair.over_group, pair.group_rival) == (single.over_group, single.group_rival)
+    with pytest.raises(ValueError, match="allowed: at least 1"):
+        prospects(protocol, spread, (5,), family=0)
+
+
+@pytest.mark.parametrize(
+    ("option", "unseen", "level"),
+    [
+        ([], "0.638", "at 0.0063, the first step of Holm's method for alpha 0.05 and 8 tasks"),
+        (["--tasks", "1"], "0.451", "at alpha 0.05, a single decision"),
+    ],
+)
+def test_the_command_power(option, unseen, level):
+    command = ["power", "coopetition-standard", "--runs", "5", "--run-sd", "0.1", *option]
+    run = CliRunner().invoke(app, command)
     assert run.exit_code == 0, run.output
-    assert "0.451" in run.output  # unseen of five runs
+    assert unseen in run.output  # share of runs that could fail and none of five shows it
+    assert level in " ".join(run.output.split())
     assert "What runs can show under coopetition-standard" in run.output
 
 

@@ -16,7 +16,7 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench_envs.arrays import unpack
 from coopbench_envs.engine import DISABLED, Engine
-from coopbench_envs.rail import importing, motion
+from coopbench_envs.rail import importing, instances, motion
 from coopbench_envs.rail.cells import TYPES, follow, steps
 from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED, WAITING
@@ -358,6 +358,22 @@ def test_bad_instances(name, index, value, words):
     engine, _ = loaded("g01_sp_25x25_n5")
     with pytest.raises(ValueError, match=words):
         engine.spec.instances(engine.constants, damaged(name, index, value))
+
+
+@pytest.mark.parametrize(("env", "kept"), [(RAIL, [5, 9]), ("coopbench/Rail-v1", [5, 7, 9])])
+def test_strikes_on_a_broken_train_are_left_out_unless_play_decides_where_it_is(env, kept):
+    recording, meta = recordings.load(FOLDER / "g01_sp_25x25_n5.npz")
+    settings = recordings.parameters(
+        recording, meta, malfunction_rate=0.1, malfunction_duration=(2, 6)
+    )
+    for name in () if env == RAIL else ("acceleration", "braking", "line_length"):
+        del settings[name]
+    engine = Engine(env, **settings)
+    strikes = np.array([[9, 0, 2], [5, 0, 4], [7, 0, 3]])  # step, train, length
+    instance = recordings.instance(recording) | {"strikes": strikes}
+    fields = engine.spec.instances(engine.constants, instance)
+    times = fields["strike_time"][0, 0]
+    assert times[: len(kept) + 1].tolist() == [*kept, instances.FAR]
 
 
 def test_bad_strikes_trains_and_ways():

@@ -12,8 +12,9 @@ from coopbench.baselines.dispatchers.railway import Railway
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.engine import DISABLED, Engine
-from coopbench_envs.rail.cells import follow
-from coopbench_envs.rail.trains import ARRIVED
+from coopbench_envs.rail.cells import FORWARD, STOP, follow
+from coopbench_envs.rail.distances import UNREACHABLE
+from coopbench_envs.rail.trains import ARRIVED, MOVING, READY
 
 RAIL = "coopbench/Rail-v0"
 POLICIES = (
@@ -26,6 +27,7 @@ CALM = {"num_agents": 14, "height": 30, "width": 35}
 STRUCK = CALM | {"malfunction_rate": 0.01, "malfunction_duration": (5, 25)}
 DENSE = CALM | {"num_agents": 40, "cities": 3, "malfunction_rate": 0.005}
 LANES = 10
+NORTH, EAST, WEST = 0, 1, 3
 playing, played = (
     partial(play, RAIL, lanes=LANES, observation="none")
     for play in (episodes.playing, episodes.played)
@@ -205,6 +207,33 @@ def planned_loss(engine, memory, lane):
             cells = int(s.distances[lane, s.map_of[lane, a], s.start[lane, a]])
             loss += -(-(cells + 1) * c.unit // int(s.top_speed[lane, a]))
     return loss
+
+
+@pytest.mark.parametrize(
+    ("leave", "goes_on"),
+    [((2,), False), ((3,), True), ((3, 3), False), ((4, 3), False), ((4, 4), True)],
+)
+def test_a_train_enters_the_line_of_others_only_if_all_of_them_can_pass(leave, goes_on):
+    """Of each train that comes: the column up to which it uses the line, from column 6 or 7."""
+    engine = Engine(RAIL, 1, observation="none", num_agents=3)
+    engine.reset(np.arange(1))
+    c, s = engine.constants, engine.state
+    ways = [[(1, column, EAST) for column in range(1, 9)]]
+    for number, last in enumerate(leave):
+        line = [(1, column, WEST) for column in range(6 + number, last - 1, -1)]
+        ways.append([*line, (0, last, NORTH)])
+    s.rail[:] = 0xFFFF  # every turn is possible everywhere
+    s.distances[:] = UNREACHABLE
+    s.status[:], s.distance[:], s.top_speed[:] = READY, 0, c.unit
+    s.map_of[0] = np.arange(3)
+    for a, way in enumerate(ways):
+        places = [4 * ((row + 1) * (c.width + 2) + column) + turn for row, column, turn in way]
+        s.distances[0, a, places] = np.arange(len(way))[::-1]
+        s.status[0, a], s.place[0, a] = MOVING, places[0]
+    policy = make_policy("deadlock_avoidance", Game.of(engine))
+    legal = np.ones((1, 3, 5), bool)
+    actions, _ = policy.act(engine.control.obs, None, engine.view(), legal)
+    assert actions[0, 0] == (FORWARD if goes_on else STOP)
 
 
 def test_one_by_one_runs_a_train_at_a_time():

@@ -10,10 +10,12 @@ from coopbench.baselines.match import OWN, Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.baselines.rules.rules import Form
-from coopbench.theory.arena import Arena, Table
+from coopbench.protocol.loading import load_protocol
+from coopbench.theory.arena import STRIDE, Arena, Table
 from coopbench.theory.bayesian import bayesian, errors_of_shadows, valued
 from coopbench.theory.problems import answers, best_rule, everywhere
 from coopbench.theory.search import Budget, Problem, searched
+from coopbench.theory.tables import focal_tables
 from coopbench_envs import Engine
 
 GAME = "coopbench/TrustDilemma-v1"
@@ -75,12 +77,27 @@ def test_classes_of_rules_read_no_more_than_they_may():
         ("public", "productivity", "own_action"),
     ):
         free = form.free(kinds, ("bad", "good"))
-        table = free[2:].reshape(3, 1, -1)
+        table = free[3:].reshape(3, 1, -1)
         assert (table[:, :, names == forbidden] < 0).all()
         assert (table[:2, :, names == read] >= 0).all()
         assert (table[2] < 0).all()  # a regime that is never met
-    tied = form.free("time", ("bad", "good"), tied=True)[2:].reshape(3, -1)
+    tied = form.free("time", ("bad", "good"), tied=True)[3:].reshape(3, -1)
     np.testing.assert_array_equal(tied[0], tied[1])
+    latches = [form.free(kinds, ("good",))[2] for kinds in ("partner", "memory")]
+    assert latches[0] < 0 <= latches[1]  # only classes with memory have a latch
+
+
+def test_a_latch_holds_from_the_first_low_record_on():
+    form = Form(Game.at(GAME), 0)
+    rule = {"latch": 0.4, "investment": {"good": {"one": 1.0, "fallen": -0.75}}}
+    weights = form.weights(rule)[None]
+    assert form.weights(form.data(weights[0])) == pytest.approx(weights[0])
+    memory, course = form.initial(1, weights), []
+    for record in (0.9, 0.41, 0.39, 0.9, 0.9):
+        seen = _observations(form.inputs.game, productivity=0.6, trust_in_others=record)
+        actions, memory = form.act(weights, seen, memory)
+        course.append(float(actions[0, 0]))
+    assert course == [1.0, 1.0, 0.25, 0.25, 0.25]
 
 
 def test_rules_and_policies_play_the_same_episodes():
@@ -95,6 +112,25 @@ def test_rules_and_policies_play_the_same_episodes():
     np.testing.assert_allclose(played.returns[0], returns[:, 0])
     seated = Arena(table.seating("cooperator")).play({}, np.zeros(1, np.int64), 16, 123)
     np.testing.assert_allclose(seated.returns, played.returns)
+
+
+def test_every_seat_of_a_role_is_played_and_trained_partners_play_their_own():
+    """The partner has a network for each seat; both seats play the episodes of a match."""
+    task = load_protocol("coopetition-standard").task_of("trust-dilemma.focal")
+    trained = next(name for name in task.partner_names if name.startswith("shipped:"))
+    pool = (trained, "reciprocator")
+    (table,) = focal_tables(task.model_copy(update={"partners": pool})).values()
+    assert table.lineups.tolist() == [[OWN, 0], [0, OWN], [OWN, 1], [1, OWN]]
+    assert (table.names, table.alike) == (pool, 2)
+    played = Arena(table.seating("matcher")).play({}, np.arange(4), 8, 123).returns
+    for row, lineup in enumerate(table.lineups):
+        engine = Engine(GAME, 8, **task.parameters)
+        players = [Player(name, Game.of(engine)) for name in ("matcher", *pool)]
+        seeds = 123 + STRIDE * row + np.arange(8)
+        returns = Match(engine, players, np.tile(lineup, (8, 1))).play(seeds)
+        np.testing.assert_array_equal(played[row], returns[:, list(lineup).index(OWN)])
+    both = Arena(table.seating("cooperator", "matcher")).play({}, np.arange(8), 8, 123).returns
+    np.testing.assert_array_equal(both[4:], played)  # all policies play the same episodes
 
 
 def test_a_search_finds_the_top_of_a_hill_and_repeats():

@@ -129,19 +129,23 @@ def test_certificates_can_seat_them(name):
     assert (played[[0, 1], [1, 0]] > 0.0).all()
 
 
-@pytest.mark.slow("it trains four policies in two interpreters")
-def test_the_script_writes_half_way_and_last_policies_of_both_rewards(tmp_path):
+@pytest.mark.slow("it trains three policies in two interpreters")
+def test_the_script_writes_half_way_and_last_policies_of_several_learners(tmp_path):
     where = ["--partners", str(tmp_path / "p"), "--states", str(tmp_path / "s")]
-    command = [sys.executable, str(SCRIPT), "--task", "trust-dilemma", "--steps", "12500", *where]
+    what = [w for name in ("team-half-a", "team-full-b", "mappo-team") for w in ("--name", name)]
+    what += ["--task", "trust-dilemma", "--steps", "12500"]
+    command = [sys.executable, str(SCRIPT), *what, *where]
     whole = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     named = re.findall(r'"shipped:([a-z-]+),[0-9a-f]{12}"', whole)
-    assert named == ["own-full-a", "own-half-b", "team-full-b", "team-half-a"]
+    assert named == ["mappo-team", "team-full-b", "team-half-a"]
     half, full = (
         tmp_path / "p" / name / "TrustDilemma-v1.npz" for name in ("team-half-a", "team-full-b")
     )
     last = read_policy(full.read_bytes())
     assert (last.facts["steps"], read_policy(half.read_bytes()).facts["steps"]) == (12_500, 6_250)
     assert last.hyperparameters["reward"] == "team"
+    other = read_policy((tmp_path / "p" / "mappo-team" / "TrustDilemma-v1.npz").read_bytes())
+    assert (other.name, other.hyperparameters["reward"]) == ("mappo", "team")
     before = full.read_bytes()
     full.unlink()  # as after an interruption: the training resumes from its state
     state = tmp_path / "s" / "trust-dilemma-team-b.npz"

@@ -1,8 +1,5 @@
 """Pools of partners by name, and the reward that a protocol fixes for all learners."""
 
-import csv
-import math
-
 import numpy as np
 import pytest
 
@@ -10,7 +7,6 @@ from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.registry import preset
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol
-from coopbench.results.reference import reference_folder
 from coopbench.workflows.training_plan import Scope, runs
 
 POOLED = """
@@ -71,19 +67,6 @@ def test_the_two_tracks_have_the_same_hyperparameters(learner):
     assert preset(own, learner)["time_limit"] == "terminal"
 
 
-def test_floors_are_the_means_of_random_below_the_bounds():
-    table = reference_folder() / "coopetition-standard" / "estimates.csv"
-    with table.open(newline="") as file:
-        means = {
-            row["task"]: float(row["mean"])
-            for row in csv.DictReader(file)
-            if (row["policy"], row["metric"]) == ("random", "own_return")
-        }
-    for task in load_protocol("coopetition-standard").task:
-        floor = math.floor(100 * means[task.id]) / 100
-        assert task.bounds.floor == (floor if floor < task.bounds.low else None), task.id
-
-
 @pytest.mark.parametrize("name", ["coopetition-standard", "coopetition-team"])
 def test_every_run_learns_from_the_reward_of_its_track(tmp_path, name):
     protocol = load_protocol(name)
@@ -126,3 +109,20 @@ def test_pools_are_disjoint_and_have_members_of_all_families():
             assert any("floor=" in name for name in pool)  # forgiving
             assert any("trembles=" in name for name in pool)
             assert any("smooth=" in name for name in pool)  # slow
+
+
+def test_a_third_of_the_partners_that_training_never_meets_is_of_other_kinds():
+    protocol = load_protocol("coopetition-standard")
+    tasks = [task for task in protocol.task if task.group == "focal-unmet"]
+    assert len(tasks) == 6
+    for task in tasks:
+        unmet, other = set(task.partner_names), set()
+        for group in ("focal", "held-out"):
+            pool = set(protocol.task_of(f"{task.trained_on}.{group}").partner_names)
+            other |= {name.partition(",")[0] for name in pool}
+            assert not unmet & pool
+            assert len(unmet) >= len(unmet | pool) / 3
+        kinds = {name.partition(":")[0] for name in other}
+        for name in unmet:
+            assert name.partition(":")[0] not in kinds - {"shipped"}
+            assert name.partition(",")[0] not in other

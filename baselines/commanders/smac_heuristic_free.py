@@ -1,4 +1,7 @@
-"""The heuristic of SMAC as its paper reports it: orders to attack are given from any distance."""
+"""The heuristic of SMAC as its paper reports it: orders to attack are given from any distance.
+
+Evaluations play its battles with ``free_orders``, which no other policy and no learner has.
+"""
 
 from coopbench.baselines.commanders.smac_heuristic import Params, SmacHeuristic
 from coopbench.baselines.policy import Entry, Game
@@ -22,4 +25,5 @@ ENTRY = Entry(
     *("smac_heuristic_free", create),
     "battles with `free_orders`: SMAC's heuristic as its paper reports it",
     *("global", Params),
+    granted={"free_orders": True},
 )

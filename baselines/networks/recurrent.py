@@ -219,13 +219,16 @@ def _affine(x, row, at, inputs, outputs, y):
         y[k] = biases[k]
     whole = inputs - inputs % 4
     for j in range(0, whole, 4):  # four at a time: y is read and written less often
-        w = row[at + j * outputs : at + (j + 4) * outputs].reshape(4, outputs)
+        w0 = row[at + j * outputs : at + (j + 1) * outputs]
+        w1 = row[at + (j + 1) * outputs : at + (j + 2) * outputs]
+        w2 = row[at + (j + 2) * outputs : at + (j + 3) * outputs]
+        w3 = row[at + (j + 3) * outputs : at + (j + 4) * outputs]
         x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
         for k in range(outputs):
-            y[k] += x0 * w[0, k]
-            y[k] += x1 * w[1, k]
-            y[k] += x2 * w[2, k]
-            y[k] += x3 * w[3, k]
+            y[k] += x0 * w0[k]
+            y[k] += x1 * w1[k]
+            y[k] += x2 * w2[k]
+            y[k] += x3 * w3[k]
     for j in range(whole, inputs):
         weights = row[at + j * outputs : at + (j + 1) * outputs]
         for k in range(outputs):

@@ -14,7 +14,7 @@ WORTHWHILE = 0.5  # observed productivity above which a unit is worth more than 
 FAST, SLOW = 0.4, 0.1  # weights of the last step in remembered means
 LAST_STEPS = 4.0  # over which the input ``end`` rises from 0 to 1
 # Columns of the memory: whether the last step counts, mean of the seat's own investments, its
-# investment before; then four for each group of others.
+# investment before; then four for each group of others; at the end the others' lowest record.
 COUNTS, GAVE, BEFORE, GROUPS = 0, 1, 2, 3
 LATELY, USUALLY, WORST, ANSWERS = 0, 1, 2, 3
 
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 
     single: np.ndarray  # (blocks, regimes, parts, inputs)
     pairs: np.ndarray  # (blocks, regimes, pair inputs)
-    heads: np.ndarray  # (blocks, 2) time of the switch, whether the investment is scaled
+    heads: np.ndarray  # (blocks, 3) time of the switch, whether the investment is scaled, latch
 
 
 @routine
@@ -81,6 +81,19 @@ def investment_of(plan: Plan, row: np.ndarray, group: int) -> float:
 
 
 @routine
+def record_of(plan: Plan, row: np.ndarray) -> float:
+    """Return the record of the last partner, or the mean record of the others; 1 without any."""
+    if plan.partner >= 0:
+        return float(of_partner(plan, row, plan.records))
+    if plan.records < 0:
+        return 1.0
+    total = 0.0
+    for k in range(plan.others):
+        total += row[plan.records + k]
+    return float(total / plan.others)
+
+
+@routine
 def remember(plan: Plan, row: np.ndarray, memory: np.ndarray, regime: int) -> None:
     """Bring the memory of a lane up to what is observed of the last step."""
     invested, weight = row[plan.invested], memory[COUNTS]
@@ -91,6 +104,7 @@ def remember(plan: Plan, row: np.ndarray, memory: np.ndarray, regime: int) -> No
         memory[k + WORST] = min(memory[k + WORST], memory[k + LATELY])
         answer = (seen - memory[k + USUALLY]) * (memory[BEFORE] - memory[GAVE])
         memory[k + ANSWERS] += SLOW * weight * (answer - memory[k + ANSWERS])
+    memory[-1] = min(memory[-1], record_of(plan, row))
     memory[GAVE] += SLOW * weight * (invested - memory[GAVE])
     if weight > 0.0:
         memory[BEFORE] = invested
@@ -99,9 +113,9 @@ def remember(plan: Plan, row: np.ndarray, memory: np.ndarray, regime: int) -> No
 
 @routine
 def read(
-    plan: Plan, row: np.ndarray, memory: np.ndarray, switch: float, values: np.ndarray
+    plan: Plan, row: np.ndarray, memory: np.ndarray, head: np.ndarray, values: np.ndarray
 ) -> None:
-    """Write the inputs of a lane into ``values``."""
+    """Write the inputs of a lane into ``values``; ``head`` is that of its rule."""
     stop = len(plan.starts) - 1
     for column in range(stop):
         total, smallest = 0.0, 2.0
@@ -116,14 +130,15 @@ def read(
         stop += 2
     if len(memory) > 0:
         values[stop] = memory[GAVE] - 0.5
-        for k in range(GROUPS, len(memory)):
+        for k in range(GROUPS, len(memory) - 1):
             answers = (k - GROUPS) % 4 == ANSWERS
             values[stop + k - 2] = 4.0 * memory[k] if answers else memory[k] - 0.5
+        values[-5] = 1.0 if memory[-1] < head[2] else 0.0
     time = row[plan.time]
     values[-4] = 1.0
     values[-3] = 1.0 if time * plan.horizon < 0.5 else 0.0
     values[-2] = min(max(1.0 + (time - 1.0) * plan.horizon / LAST_STEPS, 0.0), 1.0)
-    values[-1] = 1.0 if time >= switch else 0.0
+    values[-1] = 1.0 if time >= head[0] else 0.0
 
 
 @routine
@@ -153,7 +168,7 @@ def act(
         regime = regime_of(plan, row)
         if memory.shape[1] > 0:
             remember(plan, row, memory[lane], regime)
-        read(plan, row, memory[lane], batch.heads[block, 0], values)
+        read(plan, row, memory[lane], batch.heads[block], values)
         for part in range(len(plan.parts)):
             score = 0.0
             for k in range(len(values)):

@@ -85,11 +85,12 @@ class Inputs:
         for role in self._roles:
             suffix = "" if len(self._roles) == 1 else f".{role}"
             names += [f"{name}{suffix}" for name in _REMEMBERED]
+        names.append("fallen")  # whether the others' record has ever been below the rule's latch
         return [(name, "memory") for name in names]
 
     def initial(self, lanes: int) -> np.ndarray:
         """Return the memory (lanes, remembered numbers) before the first step."""
-        row = [0.0, 0.5, 0.0] + [0.5, 0.5, 1.0, 0.0] * len(self._groups)
+        row = [0.0, 0.5, 0.0] + [0.5, 0.5, 1.0, 0.0] * len(self._groups) + [1.0]
         return np.tile(row, (lanes, 1))
 
     def regimes(self, observations: np.ndarray) -> np.ndarray:

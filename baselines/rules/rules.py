@@ -15,10 +15,11 @@ from coopbench.baselines.rules.inputs import KINDS, REGIMES, Inputs
 
 __all__ = ["ONE", "ZERO", "Form", "RuleData"]
 
-# {"switch": share of the horizon, "scaled": 0 or 1, part: {regime: {input: weight}}}
+# {"switch": share of the horizon, "scaled": 0 or 1, "latch": record,
+#  part: {regime: {input: weight}}}
 RuleData = dict[str, Any]
 ZERO, ONE = -1, -2  # in place of the number of a variable: the weight is constant
-_SCALARS = ("switch", "scaled")  # entries of a vector before the weights
+_SCALARS = {"switch": 1.0, "scaled": 1.0, "latch": 0.0}  # entries before the weights, by default
 _HEAD = len(_SCALARS)
 
 
@@ -26,7 +27,8 @@ class Form:
     """The weights of the rules of one seat's role in a game.
 
     A vector holds the time of the switch, whether the investment is scaled by the level of a phase,
-    then weights (regimes, parts, inputs) of the action's parts that are one number, then weights
+    and the latch: the record of the others below which the input ``fallen`` is 1 from then on. Then
+    stand weights (regimes, parts, inputs) of the action's parts that are one number, and weights
     (regimes, pair inputs) of the wishes, if there are any.
     """
 
@@ -114,7 +116,8 @@ class Form:
         pair_table = np.where(pairs, pair_numbers, ZERO)
         pair_table[elsewhere] = ZERO
         switch = ZERO if kinds == "constant" else self.size
-        head = [switch, ZERO if tied else ONE]
+        latch = self.size + 1 if KINDS.index("memory") <= last else ZERO
+        head = [switch, ZERO if tied else ONE, latch]
         flat = np.concatenate([head, table.ravel(), pair_table.ravel()])
         return _renumbered(flat)
 
@@ -124,6 +127,8 @@ class Form:
         """Write a vector of weights as data; weights of 0 are left out."""
         single = weights[_HEAD : _HEAD + self._single].reshape(self._shape)
         rule: RuleData = {"switch": _short(weights[0]), "scaled": float(weights[1])}
+        if weights[2] != 0.0:
+            rule["latch"] = _short(weights[2])
         for p, part in enumerate(self.parts):
             rule[part] = _named(single[:, p], self.inputs.names)
         if self.wishes is not None:
@@ -138,8 +143,8 @@ class Form:
         weights that are not finite numbers.
         """
         vector = np.zeros(self.size)
-        for place, name in enumerate(_SCALARS):
-            vector[place] = _checked(rule.get(name, 1.0), name)
+        for place, (name, usual) in enumerate(_SCALARS.items()):
+            vector[place] = _checked(rule.get(name, usual), name)
         single = vector[_HEAD : _HEAD + self._single].reshape(self._shape)
         for part, table in rule.items():
             if part in _SCALARS:

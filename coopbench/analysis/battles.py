@@ -148,12 +148,6 @@ class BattleCertificate:
         return max(players, key=lambda one: (self.figures[one].win, self.figures[one].score))
 
     @property
-    def needs_sight(self) -> bool:
-        """Whether blind play wins at most half as often as the best reactive play, which wins."""
-        best = self.figures[self.reactive].win
-        return best > 0.0 and self.blind.win <= 0.5 * best
-
-    @property
     def is_shown_to_need_sight(self) -> bool:
         """Whether the intervals agree: the blind one ends below half of where the other begins."""
         return self.blind.win_high <= 0.5 * self.figures[self.reactive].win_low

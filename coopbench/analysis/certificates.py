@@ -1,4 +1,4 @@
-"""Certificates beside the results: what play that observes nothing reaches on the same tasks."""
+"""Certificates with the results: what simple play reaches on the same tasks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,39 +16,41 @@ from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import spec
 
-__all__ = ["BLIND", "OBSERVING", "CertifiedTask", "certified_tasks"]
+__all__ = ["BEST_SCRIPT", "BLIND", "OBSERVING", "SCRIPT", "CertifiedTask", "certified_tasks"]
 
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
-# Figures of a game's certificate: play that observes nothing but the time, and rules that observe.
-# Rules are linear; other play, as that of scripts with a latch, can be better.
+# Figures of a game's certificate: play that observes nothing but the time, rules, and scripts.
 BLIND = {"sequence": "best fixed sequence found", "constant": "best constant found"}
 OBSERVING = {
-    "memory": "best linear rule found, with memory of the others' conduct",
-    "partner": "best linear rule found, all observations",
-    "blind": "best linear rule found that ignores partners",
-    "public": "best linear rule found, public state and time",
+    "memory": "best rule found, with memory and a latch",
+    "partner": "best rule found, all observations of a step",
+    "blind": "best rule found that ignores partners",
+    "public": "best rule found, public state and time",
 }
+BEST_SCRIPT = "best script, chosen beside partners of the training"  # name of a criterion
+SCRIPT = {"script": "best script found"}
 
 
 @dataclass(frozen=True, eq=False)
 class CertifiedTask(ReportRow):
-    """What a task's certificate says of blind play and of play that observes.
+    """What a task's certificate says of simple play, and of the best play that was found.
 
-    Scores are normalised as those of the report, with 95 % intervals. They are those of the
-    certificate, not of the report's episodes.
+    Simple play observes nothing but the time in self-play and in battles; beside partners it is the
+    script that was chosen beside those of the training. Scores are normalised as those of the
+    report, with 95 % intervals. They are those of the certificate, not of the report's episodes.
     """
 
     task: str
-    blind: str  # best play that observes nothing but the time, or which choices are legal
-    blind_score: float
-    blind_low: float
-    blind_high: float
-    observing: str  # best play that observes
-    observing_score: float
-    observing_low: float
-    observing_high: float
-    most: float  # score of blind play up to which the claim holds
-    met: bool  # the claim: blind play does not go far on this task
+    simple: str
+    simple_score: float
+    simple_low: float
+    simple_high: float
+    best: str  # best play found
+    best_score: float
+    best_low: float
+    best_high: float
+    most: float  # score of simple play up to which the claim holds
+    met: bool  # the claim: simple play does not go far on this task
 
 
 class _Play(NamedTuple):
@@ -92,8 +94,9 @@ def _battle(protocol: Protocol, task: Task) -> CertifiedTask | None:
         _share(certificate, player, task.bounds)
         for player in (certificate.best_blind, certificate.reactive)
     )
-    most = 0.5 * certificate.figures[certificate.reactive].win
-    return _row(task, blind, observing, _on_scale(most, task.bounds), certificate.needs_sight)
+    most = 0.5 * certificate.figures[certificate.reactive].win_low
+    met = certificate.is_shown_to_need_sight
+    return _row(task, blind, observing, _on_scale(most, task.bounds), met)
 
 
 def _share(certificate: BattleCertificate, player: str, bounds: Bounds) -> _Play:
@@ -107,17 +110,17 @@ def _on_scale(share: float, bounds: Bounds) -> float:
     return (share - bounds.low) / (bounds.high - bounds.low)
 
 
-def _row(task: Task, blind: _Play, observing: _Play, most: float, met: bool) -> CertifiedTask:
+def _row(task: Task, simple: _Play, best: _Play, most: float, met: bool) -> CertifiedTask:
     return CertifiedTask(
         task=task.id,
-        blind=blind.name,
-        blind_score=blind.score,
-        blind_low=blind.low,
-        blind_high=blind.high,
-        observing=observing.name,
-        observing_score=observing.score,
-        observing_low=observing.low,
-        observing_high=observing.high,
+        simple=simple.name,
+        simple_score=simple.score,
+        simple_low=simple.low,
+        simple_high=simple.high,
+        best=best.name,
+        best_score=best.score,
+        best_low=best.low,
+        best_high=best.high,
         most=most,
         met=met,
     )
@@ -135,11 +138,17 @@ def _game(protocol: Protocol, task: Task, load: Callable[[str], Protocol]) -> Ce
     if not ids or protocol.report.score != source.report.score:
         return None
     figures = content["figures"][ids[0]]
-    names = {f"{ids[0]}: {best}{kind}" for kind in BLIND for best in ("", "best ")}
+    if task.partners:
+        names = {f"{ids[0]}: {BEST_SCRIPT}"}
+        scripts = ", ".join(dict.fromkeys(content["best_script"].values()))
+        simple = _best(figures, {"best_script": f"best_script: {scripts}"})
+    else:
+        names = {f"{ids[0]}: best {kind}" for kind in BLIND}
+        simple = _best(figures, BLIND)
     required = [row for row in content["criteria"] if row["name"] in names]
-    blind, observing = (_best(figures, kinds) for kinds in (BLIND, OBSERVING))
     most = min(row["bound"] for row in required)
-    return _row(task, blind, observing, most, all(row["met"] for row in required))
+    best = _best(figures, OBSERVING | SCRIPT)
+    return _row(task, simple, best, most, all(row["met"] for row in required))
 
 
 def _what(task: Task) -> tuple[Any, ...]:

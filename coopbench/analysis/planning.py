@@ -10,7 +10,7 @@ from coopbench.analysis.plays import group_plays
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["Prospect", "Variation", "prospects", "variation"]
+__all__ = ["Prospect", "Variation", "family_size", "prospects", "variation"]
 
 GOOD = 0.9  # normalised score of the learner in the last column
 
@@ -25,7 +25,12 @@ class Variation:
 
 @dataclass(frozen=True)
 class Prospect:
-    """What a number of runs per learner and task can show; differences in normalised score."""
+    """What a number of runs per learner and task can show; differences in normalised score.
+
+    On a task at the level of the first step of Holm's method over the tasks that are judged
+    together, so that a difference is found although the pair differs on no other; over the group at
+    alpha, as one decision.
+    """
 
     runs: int
     unseen: float  # share of runs of one task that could fail and none of them shows it
@@ -59,26 +64,42 @@ def variation(protocol: Protocol, table: EpisodeTable) -> Variation | None:
     return Variation(*pooled)
 
 
+def family_size(protocol: Protocol) -> int:
+    """Return the number of tasks of the largest group, on which a pair is judged together."""
+    return max(len(members) for members in protocol.groups.values())
+
+
 def prospects(
-    protocol: Protocol, spread: Variation, runs: Sequence[int], power: float = 0.8
+    protocol: Protocol,
+    spread: Variation,
+    runs: Sequence[int],
+    power: float = 0.8,
+    family: int | None = None,
 ) -> tuple[Prospect, ...]:
     """Return what each number of runs can show with a chance of ``power`` at the protocol's alpha.
 
+    ``family`` is the number of tasks on which a pair is judged together; None: as many as the
+    largest group has. With 1 a task is one decision, which nothing adjusts.
+
     Raises:
-        ValueError: for fewer than three runs, a negative deviation, or a power outside (alpha, 1).
+        ValueError: for fewer than three runs, a family of none, a negative deviation, or a power
+            outside (alpha, 1).
     """
-    alpha = protocol.report.alpha
-    tasks = max(len(members) for members in protocol.groups.values())
+    alpha, tasks = protocol.report.alpha, family_size(protocol)
+    family = tasks if family is None else family
+    if family < 1:
+        raise ValueError(f"the family has {family} tasks; allowed: at least 1")
+    first_step = alpha / family
     episodes = min(protocol.episodes(task) for task in protocol.task)
-    error = spread.episodes / episodes**0.5
-    noise = {"episode_error": error, "alpha": alpha, "power": power}
+    noise = {"episode_error": spread.episodes / episodes**0.5, "power": power}
     rows = []
     for count in runs:
         fixed, between, group = (
-            statistics.detectable(count, spread.runs, sides=sides, tasks=size, **noise)
-            for sides, size in ((1, 1), (2, 1), (2, tasks))
+            statistics.detectable(count, spread.runs, sides=sides, tasks=size, alpha=level, **noise)
+            for sides, size, level in ((1, 1, first_step), (2, 1, first_step), (2, tasks, alpha))
         )
-        unseen, over_group = (statistics.unseen_share(n, alpha) for n in (count, count * tasks))
+        unseen = statistics.unseen_share(count, first_step)
+        over_group = statistics.unseen_share(count * tasks, alpha)
         ends = (1.0 - unseen) * GOOD, (1.0 - over_group) * GOOD
         rows.append(Prospect(count, unseen, fixed, between, group, *ends))
     return tuple(rows)

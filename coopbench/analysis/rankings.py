@@ -104,8 +104,9 @@ def profile_points(protocol: Protocol, table: EpisodeTable) -> tuple[ProfilePoin
 def ranks(protocol: Protocol, table: EpisodeTable) -> tuple[Rank, ...]:
     """Rank the policies in every group; none where only one has finished it.
 
-    A difference is significant if its p, adjusted over the group by Holm's method, is below the
-    protocol's alpha and may be shown. Models of one method are not compared with each other.
+    A difference is significant if the p of its decision, adjusted by Holm's method over all pairs
+    of the group, is below the protocol's alpha. Models of one method are not compared with each
+    other.
     """
     pairs, rows = group_comparisons(protocol, table), list[Rank]()
     for group, members in group_plays(protocol, table).items():
@@ -122,9 +123,9 @@ def _ranked(
     """Rank the policies ``names``, the best first, by the comparisons between them."""
     beaten: dict[str, set[str]] = {name: set() for name in names}  # name -> who is better
     beats: dict[str, set[str]] = {name: set() for name in names}
-    adjusted = holm([row.p_value for row in pairs])  # so that all ranks hold at once
+    adjusted = holm([row.p_decision for row in pairs])  # so that all ranks hold at once
     for row, p in zip(pairs, adjusted, strict=True):
-        if p < protocol.report.alpha and row.shown:
+        if p < protocol.report.alpha:
             better, worse = row.first, row.second
             if row.difference < 0.0:
                 better, worse = worse, better

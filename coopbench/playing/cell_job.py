@@ -24,8 +24,8 @@ class CellJob:
 
     @property
     def task(self) -> Task:
-        """The task of the cell."""
-        return self.protocol.task_of(self.cell.task)
+        """The task of the cell, as its policy plays it."""
+        return self.protocol.played_in(self.cell)
 
     @property
     def steps(self) -> int:

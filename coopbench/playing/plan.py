@@ -9,6 +9,7 @@ from coopbench.baselines.player import Player
 from coopbench.baselines.registry import (
     entries,
     from_code,
+    granted,
     hyperparameters,
     learners,
     make_policy,
@@ -177,13 +178,27 @@ def _check(protocol: Protocol, cells: Sequence[Planned]) -> None:
         if isinstance(model, Trained | Checkpoints | Failed):
             _check_run(protocol, cell, model)
         _check_trained_by(protocol, cell, model)
+        game = games[cell.task]
+        if granted(cell.policy):
+            _check_granted(cell, model)
+            game = game_of(protocol.played_in(cell))
         for policy in _played(model):
             if not isinstance(policy, str):
-                Player(policy, games[cell.task])  # raises if it is not a policy
+                Player(policy, game)  # raises if it is not a policy
                 hyperparameters(policy)
             elif (cell.task, policy) not in checked:
-                make_policy(policy, games[cell.task])
+                make_policy(policy, game)
                 checked.add((cell.task, policy))
+
+
+def _check_granted(cell: Cell, model: Model) -> None:
+    """Raise ``ValueError`` for an object under the name of a policy that has an advantage."""
+    if not isinstance(model, str):
+        raise ValueError(
+            f"{cell.policy!r} is a policy of this package that plays with "
+            f"{dict(granted(cell.policy))}, and another one was given under that name: choose "
+            f"another name for it."
+        )
 
 
 def _played(model: Model) -> Iterable[PolicyLike]:

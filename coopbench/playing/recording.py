@@ -169,7 +169,7 @@ def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
             f"Results do not keep the policy {cell.policy!r} itself, and of its episodes only the "
             f"actions of some; allowed: {numbers}. For others use coopbench.record."
         )
-    task = protocol.task_of(cell.task)
+    task = protocol.played_in(cell)
     game = game_of(task)
     states = instance_state(task, game.constants, k + 1) or {}
     seats = task.seating(k + 1, game.agents)[k]

@@ -55,7 +55,7 @@ def play(
     positions of the task, which are those of its evaluation, are not used. The trace holds the
     actions of the policy if they are to be stored, ``with_actions``.
     """
-    task = protocol.task_of(cell.task)
+    task = protocol.played_in(cell)
     frozen, seeds = seeds is None, protocol.seeds_of(task) if seeds is None else seeds
     match = _match(task, len(seeds), policy, partners)
     engine = match.engine
@@ -76,7 +76,7 @@ def play_again(
 
     Episodes that are not over by then are returned as they are.
     """
-    task = protocol.task_of(block.cell.task)
+    task = protocol.played_in(block.cell)
     match = _match(task, len(block), policy, None)
     engine = match.engine
     match.begin(protocol.seeds_of(task), instance_state(task, engine.constants, len(block)))
@@ -105,7 +105,7 @@ def play_actions(
     all of which have to be among those of ``actions``; play ends when the longest of them should.
     Also return the actions that were played, in the form in which they are stored.
     """
-    task, numbers = protocol.task_of(block.cell.task), actions.episodes.tolist()
+    task, numbers = protocol.played_in(block.cell), actions.episodes.tolist()
     engine, joint = engine_of(task, len(numbers)), actions.joint
     last = joint.shape[1] - 1
     script = Script(lambda step: joint[:, min(step, last)].copy())

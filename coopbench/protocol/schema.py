@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from coopbench.baselines.registry import parse_name
-from coopbench.episodes.table import Progress
+from coopbench.episodes.table import Cell, Progress
 from coopbench.protocol import checks
 from coopbench.protocol.sections import (
     LIMITS,
@@ -147,6 +147,10 @@ class Protocol(Strict):
         tasks = {task.id: task for task in self.task}
         task: Task = named("task", task_id, tasks, self.protocol.name)
         return task
+
+    def played_in(self, cell: Cell) -> Task:
+        """Return the task of a cell as the policy of the cell plays it."""
+        return self.task_of(cell.task).as_played_by(cell.policy)
 
     def budgets_of(self, task: Task) -> dict[str, Budget]:
         """Return how long the models of a task are trained, by kind of learner.

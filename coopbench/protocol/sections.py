@@ -19,12 +19,12 @@ from pydantic import (
 import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import seating_by_role
-from coopbench.baselines.registry import make_policy, presets, reads_file
+from coopbench.baselines.registry import granted, make_policy, presets, reads_file
 from coopbench.protocol import map_files
 from coopbench_envs.core import POLICY, EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign_names import How, Keywords, is_foreign
-from coopbench_envs.parameters import named, resolve, unknown
+from coopbench_envs.parameters import describe, named, resolve, unknown
 from coopbench_envs.roles import role_of
 
 __all__ = [
@@ -196,13 +196,16 @@ LIMITS = {
 class Bounds(Strict):
     """Scores that count as 0 and as 1 after normalisation; they never change.
 
-    ``floor`` is the mean score of random play where that is below ``low``. A decision on learners
+    Where they were measured, ``low_error`` and ``high_error`` are their standard errors. ``floor``
+    is the mean score of random play where that is below ``low``. A decision on learners
     assumes that a run which nobody has seen scores between ``floor`` (or ``low``) and ``high``.
     """
 
     low: float
     high: float
     floor: float | None = later()  # mean score of random play, where that is below low
+    low_error: float | None = later(ge=0.0, allow_inf_nan=False)  # standard error of low
+    high_error: float | None = later(ge=0.0, allow_inf_nan=False)  # standard error of high
 
     @model_validator(mode="after")
     def _ordered(self) -> "Bounds":
@@ -222,7 +225,7 @@ class Bounds(Strict):
         """Lowest and highest score that a run is assumed to have."""
         return self.low if self.floor is None else self.floor, self.high
 
-    @field_validator("low", "high", "floor", mode="before")
+    @field_validator("low", "high", "floor", "low_error", "high_error", mode="before")
     @classmethod
     def _number(cls, value: Any) -> Any:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -398,6 +401,17 @@ class Task(Strict):
         if is_foreign(self.env):
             return foreign_spec(self.env, self.info, self.steps)
         return coopbench_envs.spec(self.env)
+
+    def as_played_by(self, policy: str) -> "Task":
+        """Return the task with the parameters that a policy of this package alone plays with.
+
+        For nearly all policies it is the task itself; see ``Entry.granted``.
+        """
+        known = () if is_foreign(self.env) else describe(self.spec.params)
+        further = {name: value for name, value in granted(policy).items() if name in known}
+        if not further:
+            return self
+        return self.model_copy(update={"parameters": {**self.parameters, **further}})
 
     @property
     def pools(self) -> dict[str, tuple[str, ...]]:

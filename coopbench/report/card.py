@@ -57,7 +57,7 @@ def _card(findings: Findings, name: str) -> dict[str, str]:
     learned = name in learned_policies(findings)
     facts = {
         "What it does": entry.summary if entry else _declared(metas, SUMMARY),
-        "Acts on": entry.information if entry else _declared(metas, ACTS_ON),
+        "Acts on": entry.acts_on if entry else _declared(metas, ACTS_ON),
         "Tasks played": f"{len(played)} of {len(findings.protocol.task)}",
         **(_training_facts(findings, name) if learned else {}),
         **({"Origin": SHIPPED} if name in findings.shipped else {}),

@@ -233,7 +233,7 @@ def _sample_text(findings: Findings) -> str:
         trained = findings.metadata.get(block.cell, {}).get("training") is not None
         if block.trace is None or trained or not is_elsewhere(findings.protocol, block.cell):
             continue
-        game = game_of(findings.protocol.task_of(block.cell.task))
+        game = game_of(findings.protocol.played_in(block.cell))
         width = int(np.prod(game.action_space.shape or ()))
         stored += len(stored_episodes(block, width, int(game.constants.horizon)))
         total += len(block)

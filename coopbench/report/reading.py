@@ -174,9 +174,10 @@ def _groups(findings: Findings) -> dict[str, str]:
         "trimmed means has an interval up to twice too wide where tasks tie.",
         "Rank": "Policies with one letter cannot all be told apart; every policy of an earlier "
         "letter is significantly better. The interval of ranks lies after all that are "
-        "significantly better by the mean, before all that are significantly worse, adjusted by "
-        "Holm's method over the group, so that the intervals of all policies hold at once. No "
-        "rank is shown without its interval.",
+        "significantly better by the mean, before all that are significantly worse: their p, "
+        "that of runs which nobody has seen where it is larger, is adjusted by Holm's method over "
+        "all pairs of the group, so that the intervals of all policies hold at once. No rank is "
+        "shown without its interval.",
         "Probability of improvement": "The chance that one policy scores higher than another when "
         f"the task and one of the {over} of each are drawn at random; a tie counts one half, so "
         "that 0.5 is no difference (Agarwal et al. 2021). It says how often, not by how much. "

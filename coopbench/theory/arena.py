@@ -16,11 +16,11 @@ from coopbench.baselines.match import OWN
 from coopbench.baselines.player import Player
 from coopbench.baselines.rules.rules import Form
 from coopbench_envs.engine import DISABLED, Engine
-from coopbench_envs.roles import members_of_roles, role_of
+from coopbench_envs.roles import role_of
 
-__all__ = ["STRIDE", "Arena", "Partners", "Played", "Rules", "Table"]
+__all__ = ["STRIDE", "Arena", "Partners", "Played", "Rules", "Table", "observed"]
 
-STRIDE = 10_000  # between the first seeds of line-ups
+STRIDE = 5_000  # between the first seeds of line-ups
 _LANES = 8192  # of one engine: more would not fit into fast memory
 
 
@@ -28,8 +28,9 @@ _LANES = 8192  # of one engine: more would not fit into fast memory
 class Table:
     """Who sits where in a game: line-ups (line-ups, agents) of partners, ``OWN`` for rules.
 
-    Rules sit in the same seats in all line-ups. With ``all_informed`` they observe the times, also
-    where their agent does not.
+    Rules sit in as many seats of the same roles in all line-ups. Line-ups of one name differ
+    in the rule's seat alone and stand together, as many for each name. With ``all_informed`` rules
+    observe the times, also where their agent does not.
     """
 
     env_id: str
@@ -37,7 +38,8 @@ class Table:
     partners: tuple[str, ...]
     lineups: np.ndarray
     all_informed: bool = False
-    watched: tuple[int, ...] = ()  # seats whose returns count; none: those that rules play
+    watched: np.ndarray | None = None  # as ``seats``, if not those that rules play
+    episodes: int = 0  # line-ups after which the same episodes follow again; 0: all of them
 
     @cached_property
     def game(self) -> Game:
@@ -45,33 +47,58 @@ class Table:
         return Game.at(self.env_id, **self.parameters)
 
     @cached_property
-    def seats(self) -> tuple[int, ...]:
-        """Seats that rules play."""
-        return tuple(np.flatnonzero(self.lineups[0] == OWN).tolist())
+    def seats(self) -> np.ndarray:
+        """Seats that rules play, (line-ups, rules)."""
+        return np.array([np.flatnonzero(row == OWN) for row in self.lineups])
 
     @cached_property
-    def counted(self) -> tuple[int, ...]:
-        """Seats whose returns count."""
-        return self.watched or self.seats
+    def roles(self) -> tuple[str, ...]:
+        """Role of each rule, the same in all line-ups."""
+        return tuple(role_of(self.game.agents[seat]) for seat in self.seats[0])
 
-    def seating(self, policy: str | Mapping[str, str]) -> "Table":
-        """Return the table with a policy in the seats of rules; it can be one for each role."""
-        names, lineups = list(self.partners), self.lineups.copy()
-        for seat in self.seats:
-            role = role_of(self.game.agents[seat])
-            names.append(policy if isinstance(policy, str) else policy[role])
-            lineups[:, seat] = len(names) - 1
-        return replace(self, partners=tuple(names), lineups=lineups, watched=self.seats)
+    @cached_property
+    def counted(self) -> np.ndarray:
+        """Seats whose returns count, (line-ups, seats)."""
+        return self.seats if self.watched is None else self.watched
+
+    def seating(self, *policies: str | Mapping[str, str]) -> "Table":
+        """Return the table with each of some policies in the seats of rules; it can differ by role.
+
+        The line-ups stand there once for each policy, which all play the same episodes.
+        """
+        names, tables = list(self.partners), []
+        for policy in policies:
+            lineups = self.lineups.copy()
+            for role in dict.fromkeys(self.roles):
+                names.append(policy if isinstance(policy, str) else policy[role])
+                alike = [role_of(agent) == role for agent in self.game.agents]
+                lineups[(lineups == OWN) & alike] = len(names) - 1
+            tables.append(lineups)
+        return replace(
+            self,
+            partners=tuple(names),
+            lineups=np.concatenate(tables),
+            watched=np.tile(self.seats, (len(policies), 1)),
+            episodes=len(self.lineups),
+        )
 
     @cached_property
     def forms(self) -> dict[str, Form]:
-        """Form of the rules of each role that rules play, from its first seat."""
-        forms: dict[str, Form] = {}
-        for seat in self.seats:
-            role = role_of(self.game.agents[seat])
-            if role not in forms:
-                forms[role] = Form(self.game, seat)
-        return forms
+        """Form of the rules of each role that rules play; seats of one role are alike."""
+        seats = dict(zip(reversed(self.roles), reversed(self.seats[0].tolist()), strict=True))
+        return {role: Form(self.game, seats[role]) for role in dict.fromkeys(self.roles)}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the line-ups, each once: the partners in the order of the seats."""
+        rows = [row[row != OWN] for row in self.lineups]
+        named = [" + ".join(self.partners[number] for number in row) for row in rows]
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def alike(self) -> int:
+        """Number of line-ups with the same name."""
+        return len(self.lineups) // len(self.names)
 
 
 @dataclass(frozen=True)
@@ -102,7 +129,7 @@ class Arena:
 
         ``weights`` has (blocks, size) for each role that rules play, and ``lineups`` (blocks,)
         says which line-up sits in a block. Blocks with the same line-up play the same episodes:
-        line-up k those seeded from ``seed + k * STRIDE``.
+        line-up k those seeded from ``seed + k * STRIDE``, with k modulo ``table.episodes``.
         """
         at_once = max(1, _LANES // episodes)
         parts = []
@@ -120,69 +147,78 @@ class Arena:
     ) -> Played:
         """Play blocks that fit into one engine."""
         engine = self.engine(len(lineups) * episodes)
-        offsets = lineups[:, None] * STRIDE + np.arange(episodes)
+        different = lineups % (self.table.episodes or len(self.table.lineups))
+        offsets = different[:, None] * STRIDE + np.arange(episodes)
         engine.reset((seed + offsets).ravel().astype(np.uint64))
         seated = np.repeat(self.table.lineups[lineups], episodes, axis=0)
+        where = np.repeat(lineups, episodes)
         partners = Partners(engine, self.table, seated)
-        rules = Rules(engine, self.table, weights)
-        seats, invested = list(self.table.counted), np.zeros(engine.lanes)
+        rules = Rules(engine, self.table, weights, where)
+        lanes, seats = np.arange(engine.lanes)[:, None], self.table.counted[where]
+        invested = np.zeros(engine.lanes)
         while not engine.control.done.all():
             actions = np.zeros(engine.actions.shape)
             partners.act(actions)
             rules.act(actions)
             engine.step(actions, DISABLED)
-            invested += engine.state.fraction[:, seats].mean(axis=1)
-        returns = engine.control.returns[:, seats].mean(axis=1)
+            invested += engine.state.fraction[lanes, seats].mean(axis=1)
+        returns = engine.control.returns[lanes, seats].mean(axis=1)
         shape = (len(lineups), episodes)
         share = invested.reshape(shape).mean(axis=1) / engine.horizon
         return Played(returns.reshape(shape).copy(), share)
 
 
 class Rules:
-    """Rules in the seats of a table's engine."""
+    """Rules in the seats of a table's engine; ``lineups`` (lanes,) says who sits in each lane."""
 
-    def __init__(self, engine: Engine, table: Table, weights: Mapping[str, np.ndarray]) -> None:
-        self._engine, self._all_informed = engine, table.all_informed
-        self._layout = table.game.layout
-        roles = [role_of(table.game.agents[seat]) for seat in table.seats]
+    def __init__(
+        self,
+        engine: Engine,
+        table: Table,
+        weights: Mapping[str, np.ndarray],
+        lineups: np.ndarray,
+    ) -> None:
+        self._engine, self._table = engine, table
+        self._lanes = np.arange(engine.lanes)
         self._seats = [
-            (seat, table.forms[role], weights[role])
-            for seat, role in zip(table.seats, roles, strict=True)
+            (table.seats[lineups, k], table.forms[role], weights[role])
+            for k, role in enumerate(table.roles)
         ]
         self._memories = [form.initial(engine.lanes, rows) for _, form, rows in self._seats]
 
     def act(self, actions: np.ndarray) -> None:
         """Write the actions of the rules' seats into ``actions`` (lanes, agents, parts)."""
-        for k, (seat, form, weights) in enumerate(self._seats):
-            observed = self.observed(seat)
-            actions[:, seat], self._memories[k] = form.act(weights, observed, self._memories[k])
+        for k, (seats, form, weights) in enumerate(self._seats):
+            seen = observed(self._engine, self._table, seats)
+            played, self._memories[k] = form.act(weights, seen, self._memories[k])
+            actions[self._lanes, seats] = played
 
-    def observed(self, seat: int) -> np.ndarray:
-        """Return what the rule of a seat observes, (lanes, features)."""
-        observations: np.ndarray = self._engine.control.obs[:, seat]
-        if not self._all_informed or "informed" not in self._layout:
-            return observations
-        observations, state = observations.copy(), self._engine.state
-        times = state.productivity / (1.0 + state.productivity)
-        observations[:, self._layout["productivity"].start] = times
-        observations[:, self._layout["informed"].start] = 1.0
+
+def observed(engine: Engine, table: Table, seats: np.ndarray) -> np.ndarray:
+    """Return what a rule in one seat of each lane, (lanes,), observes: (lanes, features)."""
+    lanes, layout = np.arange(engine.lanes), table.game.layout
+    observations: np.ndarray = engine.control.obs[lanes, seats]
+    if not table.all_informed or "informed" not in layout:
         return observations
+    times = engine.state.productivity / (1.0 + engine.state.productivity)
+    observations[:, layout["productivity"].start] = times
+    observations[:, layout["informed"].start] = 1.0
+    return observations
 
 
 class Partners:
     """Policies in the other seats.
 
-    A policy acts for all seats of a game at once, so the seats of one role in which it sits, in
-    whatever lanes, are gathered into full games: seats of a role observe alike.
+    A policy acts for all seats of a game at once, so the seats in which it sits, in whatever lanes,
+    are gathered into full games, each in its own place: what it plays there can depend on that.
     """
 
     def __init__(self, engine: Engine, table: Table, seated: np.ndarray) -> None:
         self._engine = engine
         self._groups = [
-            _Group(engine, table, seated, number, members)
+            _Group(engine, table, seated, number)
             for number in range(len(table.partners))
-            for members in members_of_roles(table.game.agents).values()
-            if (seated[:, members] == number).any()
+            if (seated == number).any()
         ]
 
     def act(self, actions: np.ndarray) -> None:
@@ -193,29 +229,24 @@ class Partners:
 
 
 class _Group:
-    """One policy in all seats of one role in which it sits."""
+    """One policy in all seats in which it sits."""
 
-    def __init__(
-        self, engine: Engine, table: Table, seated: np.ndarray, number: int, members: list[int]
-    ) -> None:
-        lanes, places = np.nonzero(seated[:, members] == number)
-        games = -(-len(lanes) // len(members))
-        self._members = np.array(members)
-        self._rows = lanes * len(engine.agents) + self._members[places]
-        # Seats that are left over in the last game observe what the last one does.
-        self._sources = np.resize(self._rows, (games, len(members)))
-        self._sources.reshape(-1)[len(lanes) :] = self._rows[-1]
+    def __init__(self, engine: Engine, table: Table, seated: np.ndarray, number: int) -> None:
+        agents = len(engine.agents)
+        lanes = [np.flatnonzero(seated[:, seat] == number) for seat in range(agents)]
+        longest = max(lanes, key=len)
+        # Games that lack a seat repeat what is played elsewhere; nothing uses what it plays there.
+        filled = [some if len(some) else longest for some in lanes]
+        self._sources = np.stack([np.resize(some, len(longest)) for some in filled], axis=1)
+        self._places = np.arange(agents)
+        used = np.stack([np.arange(len(longest)) < len(some) for some in lanes], axis=1)
+        self._games, self._seats = np.nonzero(used)
         self._player = Player(table.partners[number], table.game)
-        first = lanes[:: len(members)]
-        # Seats of other roles keep their first observations: nothing uses what is played there.
-        self._observations = engine.control.obs[first]
-        seeds, episodes = engine.control.seed[first], engine.control.episode[first]
-        self._player.begin(seeds, episodes, np.ones(games, np.bool_), 1 + number)
+        seeds, episodes = engine.control.seed[longest], engine.control.episode[longest]
+        self._player.begin(seeds, episodes, np.ones(len(longest), np.bool_), 1 + number)
 
     def act(self, observations: np.ndarray, actions: np.ndarray) -> None:
         """Act in the group's seats."""
-        seen = observations.reshape(-1, observations.shape[2])
-        self._observations[:, self._members] = seen.take(self._sources, axis=0)
-        played = self._player.act(self._observations)[:, self._members]
-        parts = actions.shape[2]
-        actions.reshape(-1, parts)[self._rows] = played.reshape(-1, parts)[: len(self._rows)]
+        played = self._player.act(observations[self._sources, self._places])
+        lanes = self._sources[self._games, self._seats]
+        actions[lanes, self._seats] = played[self._games, self._seats]

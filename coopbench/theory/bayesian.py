@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from coopbench.baselines.match import OWN
 from coopbench.baselines.player import Player
-from coopbench.theory.arena import STRIDE, Arena, Partners, Played, Table
+from coopbench.theory.arena import STRIDE, Arena, Partners, Played, Table, observed
 from coopbench.theory.problems import Weights
 from coopbench_envs.engine import DISABLED, Engine
-from coopbench_envs.roles import role_of
 
 __all__ = ["Plan", "bayesian", "errors_of_shadows", "valued"]
 
@@ -28,7 +28,7 @@ class Plan:
     """The rules of a player: best responses to the line-ups, or rules whose values are known."""
 
     weights: Weights  # by role (rules, size)
-    values: np.ndarray | None = None  # (rules, line-ups); None: rule k answers line-up k
+    values: np.ndarray | None = None  # (rules, names); None: rule k answers the k-th name
 
 
 class _Shadows:
@@ -75,49 +75,59 @@ class _Shadows:
 
 
 class _Chooser:
-    """Plays rules in one seat, by a posterior of the line-ups."""
+    """Plays rules in one seat of each lane, by a posterior of the line-ups' names.
 
-    def __init__(self, engine: Engine, table: Table, plan: Plan) -> None:
-        (self.seat,) = table.seats
-        role = role_of(table.game.agents[self.seat])
+    ``lineups`` (lanes,) says who sits in a lane; of that the chooser uses its own seat alone.
+    """
+
+    def __init__(self, engine: Engine, table: Table, plan: Plan, lineups: np.ndarray) -> None:
+        (role,) = table.roles
         self._form = table.forms[role]
         self._weights, self._values = plan.weights[role], plan.values
-        self._count, self._engine = len(self._weights), engine
-        self._others = [k for k in range(len(table.game.agents)) if k != self.seat]
-        self._lineups = table.lineups
+        self._count, self._engine, self._table = len(self._weights), engine, table
+        self.seats = table.seats[lineups, 0]
+        self._lanes = np.arange(engine.lanes)
+        self._place = lineups % table.alike  # of its seat among those of a name
+        self._lineups = table.lineups.reshape(-1, table.alike, len(table.game.agents))
         self._memory = self._form.initial(engine.lanes * self._count, self._weights)
-        self.logs = np.zeros((engine.lanes, len(table.lineups)))
+        self.logs = np.zeros((engine.lanes, len(self._lineups)))
 
     def act(self, actions: np.ndarray) -> None:
         """Write the seat's actions into ``actions`` (lanes, agents, parts)."""
-        tiled = np.tile(self._engine.control.obs[:, self.seat], (self._count, 1))
+        seen = observed(self._engine, self._table, self.seats)
+        tiled = np.tile(seen, (self._count, 1))
         played, self._memory = self._form.act(self._weights, tiled, self._memory)
         answers = played.reshape(self._count, self._engine.lanes, -1)
         posterior = np.exp(self.logs - self.logs.max(axis=1, keepdims=True))
         posterior /= posterior.sum(axis=1, keepdims=True)
         if self._values is None:
-            actions[:, self.seat] = np.einsum("klp,lk->lp", answers, posterior)
+            actions[self._lanes, self.seats] = np.einsum("klp,lk->lp", answers, posterior)
         else:
             best = (posterior @ self._values.T).argmax(axis=1)
-            actions[:, self.seat] = answers[best, np.arange(self._engine.lanes)]
+            actions[self._lanes, self.seats] = answers[best, self._lanes]
 
     def learn(self, likelihoods: np.ndarray) -> None:
         """Add what was observed: likelihoods (lanes, agents, policies)."""
         logs = np.log(likelihoods)
-        for seat in self._others:
-            self.logs += logs[:, seat][:, self._lineups[:, seat]]
+        for place in range(self._lineups.shape[1]):
+            lanes = np.flatnonzero(self._place == place)
+            for seat in range(logs.shape[1]):
+                who = self._lineups[:, place, seat]
+                if (who != OWN).all():
+                    self.logs[lanes] += logs[lanes, seat][:, who]
 
 
 def valued(arena: Arena, weights: Weights, episodes: int, seed: int) -> Plan:
     """Return the plan to play the rule of ``weights`` (rules, size) with the best mean value.
 
-    Every rule plays ``episodes`` beside every line-up first, for its value.
+    Every rule plays ``episodes`` beside every line-up first, for its value beside those of a name.
     """
     rules, lineups = len(next(iter(weights.values()))), len(arena.table.lineups)
     where = np.tile(np.arange(lineups), rules)
     repeated = {role: np.repeat(rows, lineups, axis=0) for role, rows in weights.items()}
     returns = arena.play(repeated, where, episodes, seed).returns
-    return Plan(weights, returns.mean(axis=1).reshape(rules, lineups))
+    values = returns.mean(axis=1).reshape(rules, -1, arena.table.alike)
+    return Plan(weights, values.mean(axis=2))
 
 
 def bayesian(arena: Arena, plan: Plan, errors: np.ndarray, episodes: int, seed: int) -> Played:
@@ -151,7 +161,7 @@ def _played(
     engine.reset((seed + numbers * STRIDE + within).astype(np.uint64))
     seated = table.lineups[numbers]
     partners, shadows = Partners(engine, table, seated), _Shadows(engine, table)
-    chooser = _Chooser(engine, table, plan)
+    chooser = _Chooser(engine, table, plan, numbers)
     misses = np.zeros((2, len(table.partners)))  # with one more of either kind than were seen
     while not engine.control.done.all():
         actions = np.zeros(engine.actions.shape)
@@ -163,7 +173,8 @@ def _played(
         if distances is not None:
             chooser.learn(shadows.likelihoods(distances, errors))
             misses += _missed(distances, seated, float(engine.constants.noise[1]) + _CLOSE)
-    returns = engine.control.returns[:, chooser.seat].reshape(-1, episodes).copy()
+    earned = engine.control.returns[np.arange(engine.lanes), chooser.seats]
+    returns = earned.reshape(-1, episodes)
     rate = (misses[1] + 0.5) / (misses.sum(axis=0) + 1.0)
     return returns, np.clip(rate, 0.005, 1.0)
 

@@ -44,6 +44,7 @@ class Certificate:
     protocol: str
     effort: int  # budgets of the searches, as multiples of the usual ones
     references: dict[str, str]  # reference policy of each role
+    best_script: dict[str, str]  # role -> script, tuned on the tasks that training may meet
     best_constant: dict[str, list[float]]  # role -> action, as fractions of the action's range
     open_loop: dict[str, list[float]]  # role -> investment at each step, as a fraction
     rules: dict[str, dict[str, Any]]  # section -> class -> role -> rule, or line-up -> rule
@@ -61,12 +62,13 @@ class Certificate:
         low, high = figures["low"].value, figures["high"].value
         return (figures[name].value - low) / (high - low)
 
-    def bounds(self) -> dict[str, tuple[float, float]]:
-        """Return the bounds of every task, (low, high)."""
+    def bounds(self) -> dict[str, dict[str, float]]:
+        """Return the bounds of every task with their standard errors, as protocols hold them.
+
+        The floor is the mean return of random play, where that is below the lower bound.
+        """
         return {
-            name: (figures["low"].value, figures["high"].value)
-            for name, figures in self.figures.items()
-            if name != REPEATED
+            name: _bounds(figures) for name, figures in self.figures.items() if name != REPEATED
         }
 
     def to_json(self) -> str:
@@ -130,25 +132,34 @@ def certify(
         tasks = [name for name in stored.rules if name != REPEATED]
     work = _Work(env_id, protocol, tasks)
     if stored is None:
-        rules = work.search(Effort.of(effort, len(work.game.agents)), say)
-    else:
-        rules, effort = stored.rules, stored.effort
-    figures = work.measure(rules, sizes or Sizes(), say)
-    if stored is None:
+        budgets = Effort.of(effort, len(work.game.agents))
+        rules = work.search(budgets, say)
+        script = work.script(rules, budgets, say)
         constant, loop = work.actions(rules)
     else:
+        rules, effort, script = stored.rules, stored.effort, stored.best_script
         constant, loop = stored.best_constant, stored.open_loop
+    figures = work.measure(rules, script, sizes or Sizes(), say)
     return Certificate(
         env_id=work.env_id,
         protocol=protocol,
         effort=effort,
         references=work.references,
+        best_script=script,
         best_constant=constant,
         open_loop=loop,
         rules=rules,
         figures=figures,
         criteria=criteria(figures, work.groups, work.hidden, len(work.game.agents)),
     )
+
+
+def _bounds(figures: Mapping[str, Figure]) -> dict[str, float]:
+    low, high, random = (figures[name] for name in ("low", "high", "random"))
+    bounds = {"low": low.value, "high": high.value}
+    bounds |= {"floor": random.value} if random.value < low.value else {}
+    bounds |= {"low_error": low.error, "high_error": high.error}
+    return {name: round(value, 4) for name, value in bounds.items()}
 
 
 class _Work:
@@ -167,6 +178,7 @@ class _Work:
             self._sections[REPEATED] = RepeatedGame(self.env_id, {}, self.references)
         rest = [task for task in chosen if task.pools]
         self._sections |= {task.id: Focal(task, self.references) for task in rest}
+        self._met = _met_task(self.env_id, protocol)
 
     def search(self, effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
         """Search the rules of all sections, each by itself."""
@@ -176,14 +188,29 @@ class _Work:
             rules[name] = section.search(effort)
         return rules
 
+    def script(
+        self, rules: Mapping[str, Any], effort: Effort, say: Callable[[str], None]
+    ) -> dict[str, str]:
+        """Return the best script of each role beside partners that training may meet."""
+        if self._met is None:
+            return {}
+        if self._met.id in rules:
+            return dict(rules[self._met.id]["script"])
+        say(f"{self._met.id}: searching scripts")
+        return Focal(self._met, self.references).script(effort)
+
     def measure(
-        self, rules: Mapping[str, Any], sizes: Sizes, say: Callable[[str], None]
+        self,
+        rules: Mapping[str, Any],
+        script: Mapping[str, str],
+        sizes: Sizes,
+        say: Callable[[str], None],
     ) -> dict[str, dict[str, Figure]]:
         """Play the rules of all sections; compare the fixed policies in shifted ranges, too."""
         figures = {}
         for name, section in self._sections.items():
             say(f"{name}: measuring")
-            figures[name] = section.measure(rules[name], sizes)
+            figures[name] = section.measure(rules[name], sizes, script)
         return figures
 
     def actions(
@@ -221,6 +248,14 @@ def _tasks(env_id: str, protocol: str, tasks: Sequence[str] | None) -> list[Task
             f"{protocol} has no task of {env_id} to certify; allowed: {', '.join(games)}."
         )
     return chosen
+
+
+def _met_task(env_id: str, protocol: str) -> Task | None:
+    """Return the task of a game whose partners training may meet, if the protocol has one."""
+    loaded = load_protocol(protocol)
+    group = loaded.training.partners if loaded.training else None
+    met = [task for task in loaded.task if spec(task.env).id == env_id and task.group == group]
+    return met[0] if met else None
 
 
 def _references(env_id: str, roles: list[str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coopbench.analysis.certificates import BEST_SCRIPT
 from coopbench.report.markdown import rows_table
 from coopbench.theory.figures import Figure
 
@@ -13,9 +14,16 @@ __all__ = ["Criterion", "criteria", "criteria_table"]
 Figures = Mapping[str, Mapping[str, Figure]]
 
 
+_Z = 1.959963984540054  # quantile 0.975 of the normal distribution
+
+
 @dataclass(frozen=True)
 class Criterion:
-    """One requirement on a game, with the value that was measured and its standard error."""
+    """One requirement on a game, with the value that was measured and its standard error.
+
+    It is met if the end of the 95 % interval of the value that makes it harder to meet is within
+    the bound.
+    """
 
     name: str
     value: float
@@ -36,7 +44,8 @@ def criteria_table(rows: tuple[Criterion, ...]) -> str:
         )
         for row in rows
     ]
-    return rows_table(["Criterion", "Value ± standard error", "Required", "Holds"], cells)
+    header = ["Criterion", "Value ± standard error", "Required of the 95 % interval", "Holds"]
+    return rows_table(header, cells)
 
 
 def criteria(
@@ -51,12 +60,12 @@ def criteria(
         if group == "self-play":
             rows += _self_play(task, figures[task], hidden)
         else:
-            rows += _focal(task, figures[task], group == "shifted")
+            rows += _focal(task, figures[task], group)
     return tuple(rows)
 
 
 def _row(name: str, value: float, error: float, bound: float, above: bool) -> Criterion:
-    met = value >= bound if above else value <= bound
+    met = value - _Z * error >= bound if above else value + _Z * error <= bound
     return Criterion(name, value, error, bound, above, bool(met))
 
 
@@ -107,18 +116,28 @@ def _self_play(task: str, figures: Mapping[str, Figure], hidden: bool) -> Iterat
         yield _row(text, best - blind[0], float(np.hypot(error, blind[1])), 0.1, True)
 
 
-def _focal(task: str, figures: Mapping[str, Figure], shifted: bool) -> Iterator[Criterion]:
-    """Yield what is required of a task in which one seat plays among partners."""
+def _focal(task: str, figures: Mapping[str, Figure], group: str) -> Iterator[Criterion]:
+    """Yield what is required of a task in which one seat plays among partners.
+
+    Play that does not look at its partners has a score of at most 0 by the definition of the scale.
+    """
     low, high = figures["low"], figures["high"]
     width = high.value - low.value
+
+    def score(name: str) -> tuple[float, float]:
+        return (figures[name].value - low.value) / width, figures[name].error / width
+
     yield _ratio(
-        f"{task}: best responses over the best rule that ignores partners", high, low, 1.05
+        f"{task}: best responses over the best rule that ignores partners", high, low, 1.04
     )
-    required = (("bayesian", 0.6, True), ("always_defect", 0.3, False), ("constant", 0.3, False))
-    for name, bound, above in (*required, ("sequence", 0.3, False)):
-        score = (figures[name].value - low.value) / width
-        yield _row(f"{task}: {name}", score, figures[name].error / width, bound, above)
-    if shifted and "cooperators" in figures:
+    yield _row(f"{task}: player that knows the pool", *score("bayesian"), 0.75, True)
+    if "best_script" in figures:
+        most = 0.85 if group in ("focal", "shifted") else 0.8
+        yield _row(f"{task}: {BEST_SCRIPT}", *score("best_script"), most, False)
+    (script, error), (defecting, other) = score("script"), score("always_defect")
+    text = f"{task}: best script of this task less always_defect"
+    yield _row(text, script - defecting, float(np.hypot(error, other)), 0.15, True)
+    if "cooperators" in figures:
         text = f"{task}: cooperators over defectors"
         yield _ratio(text, figures["cooperators"], figures["defectors"], 1.15)
 

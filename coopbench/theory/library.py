@@ -38,6 +38,11 @@ def _investments(form: Form) -> Iterator[dict[str, Any]]:
         keep = {"one": 8.0 * (least - 0.5), "trust_in_me": -8.0}
         yield _rule(keep, keep)
         yield _rule(keep, follow)
+    for latch in (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6):  # until the others' record fell once
+        for level in (0.85, 1.0):
+            keep = {"one": level, "fallen": -2.0}
+            yield _rule(keep, keep) | {"latch": latch}
+            yield _rule(keep, follow | {"fallen": -4.0}) | {"latch": latch}
     for gain in (1.0, 5 / 3, 2.5, 4.0):  # by the others' records, excused by the own one
         for level in (0.7, 1.0):
             excused = {"one": level, record: gain, "trust_in_me": -gain}

@@ -1,8 +1,8 @@
 """Certificates as Markdown: criteria, scores, shares of the score, and bounds to paste."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from coopbench.analysis.certificates import BLIND, OBSERVING
+from coopbench.analysis.certificates import BLIND, OBSERVING, SCRIPT
 from coopbench.report.markdown import rows_table
 from coopbench.theory.certificates import REPEATED, Certificate
 from coopbench.theory.criteria import criteria_table
@@ -14,6 +14,8 @@ _NAMES = {
     "low": "lower bound",
     **OBSERVING,
     **BLIND,
+    **SCRIPT,
+    "best_script": "`best_script`, chosen beside partners of the training",
     "bayesian": "knows the pool, not the partner",
     "always_defect": "`always_defect`",
     "cooperator": "`cooperator`",
@@ -23,18 +25,18 @@ _NAMES = {
 _LADDER = (("public", "public state"), ("blind", "own conduct"), ("partner", "partner"))
 _SHARES = (*_LADDER, ("memory", "memory"))
 _CLASS = (
-    "Rules are linear in what an agent observes and in means of the past. A share of 0 says that "
-    "the search has found nothing among them, not that nothing is to be gained: `unforgiving`, "
-    "which latches, scores more than the best linear rule in several tasks."
+    "Rules are linear in what an agent observes, in means of the past, and in one latch: whether "
+    "the others' record has ever been below a level. A share of 0 says that the search has found "
+    "nothing among them, not that nothing is to be gained."
 )
 
 
 def certificate_page(certificate: Certificate) -> str:
     """Write the criteria, then the scores in every task and what they need."""
     tasks = [name for name in certificate.figures if name != REPEATED]
-    references = dict.fromkeys(certificate.references.values())
     parts = [
-        f"Reference policy: {', '.join(f'`{policy}`' for policy in references)}.",
+        f"Reference policy: {_policies(certificate.references)}. "
+        f"`best_script`: {_policies(certificate.best_script)}.",
         criteria_table(certificate.criteria),
         rows_table(
             ["Score, 0 = lower bound, 1 = upper bound", *tasks], _scores(certificate, tasks)
@@ -49,6 +51,13 @@ def certificate_page(certificate: Certificate) -> str:
         )
         parts.append(_CLASS)
     return "\n\n".join(parts)
+
+
+def _policies(roles: Mapping[str, str]) -> str:
+    """Name the policies of roles; the role stands behind where roles differ."""
+    if len(set(roles.values())) == 1:
+        return f"`{next(iter(roles.values()))}`"
+    return ", ".join(f"`{policy}` ({role})" for role, policy in roles.items())
 
 
 def _scores(certificate: Certificate, tasks: list[str]) -> Iterator[tuple[str, ...]]:
@@ -92,8 +101,11 @@ def _is_focal(certificate: Certificate, task: str) -> bool:
 
 def bounds_lines(certificate: Certificate) -> list[str]:
     """Return one line per task: its bounds as a protocol's file holds them."""
-    width = max((len(name) for name in certificate.bounds()), default=0)
+    lines = certificate.bounds()
+    width = max((len(name) for name in lines), default=0)
     return [
-        f"{name:<{width}}  bounds = {{ low = {low:z.2f}, high = {high:z.2f} }}"
-        for name, (low, high) in certificate.bounds().items()
+        f"{name:<{width}}  bounds = {{ "
+        + ", ".join(f"{key} = {value}" for key, value in bounds.items())
+        + " }"
+        for name, bounds in lines.items()
     ]

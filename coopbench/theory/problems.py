@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coopbench.baselines.rules.inputs import REGIMES
-from coopbench.theory.arena import Arena, Rules
+from coopbench.theory.arena import Arena, observed
 from coopbench.theory.library import library
 from coopbench.theory.search import Budget, Problem, searched
 from coopbench_envs.engine import DISABLED
@@ -70,11 +70,11 @@ def _met_regimes(arena: Arena) -> dict[str, tuple[str, ...]]:
     """Return the regimes that the rules of every role meet, from a few episodes."""
     table, engine = arena.table, arena.engine(64)
     engine.reset(np.arange(64, dtype=np.uint64))
-    rules = Rules(engine, table, {r: np.zeros((1, f.size)) for r, f in table.forms.items()})
     met: dict[str, set[int]] = {role: set() for role in table.forms}
     while not engine.control.done.all():
         for role, form in table.forms.items():
-            met[role] |= set(form.inputs.regimes(rules.observed(form.inputs.seat)).tolist())
+            seen = observed(engine, table, np.full(64, form.inputs.seat))
+            met[role] |= set(form.inputs.regimes(seen).tolist())
         engine.step(np.zeros(engine.actions.shape), DISABLED)
     return {role: tuple(REGIMES[k] for k in sorted(seen)) for role, seen in met.items()}
 
@@ -109,21 +109,25 @@ def best_rule(arena: Arena, name: str, starts: Sequence[Weights], budget: Budget
 
 
 def answers(arena: Arena, starts: Sequence[Weights], budget: Budget) -> Weights:
-    """Search the best rule against each line-up, known in advance; weights (line-ups, size).
+    """Search the best rule against each named line-up, known in advance; weights (names, size).
 
-    Twice: what is best against one line-up is where the second search for the others begins.
+    Line-ups with the same name share the episodes. Twice: what is best against one line-up is
+    where the second search for the others begins.
     """
-    variables, lineups = _Variables.of(arena, "informed"), len(arena.table.lineups)
+    variables, alike = _Variables.of(arena, "informed"), arena.table.alike
+    lineups = np.arange(len(arena.table.lineups)).reshape(-1, alike)
+    count = len(lineups)
 
     def value(vectors: np.ndarray, episodes: int, seed: int) -> np.ndarray:
-        count = vectors.shape[1]
-        weights = variables.weights(vectors.reshape(lineups * count, -1))
-        where = np.repeat(np.arange(lineups), count)
-        returns = arena.play(weights, where, episodes, seed).returns
-        result: np.ndarray = returns.mean(axis=1).reshape(lineups, count)
+        candidates = vectors.shape[1]
+        weights = variables.weights(vectors.reshape(count * candidates, -1))
+        weights = {role: np.repeat(rows, alike, axis=0) for role, rows in weights.items()}
+        where = np.repeat(lineups, candidates, axis=0).ravel()
+        returns = arena.play(weights, where, -(-episodes // alike), seed).returns
+        result: np.ndarray = returns.mean(axis=1).reshape(count, candidates, alike).mean(axis=2)
         return result
 
-    problem = Problem(lineups, variables.count, value)
+    problem = Problem(count, variables.count, value)
     first = searched(problem, _library(arena, variables, starts), budget, 1)
     return variables.weights(searched(problem, first, budget, 2))
 

@@ -4,7 +4,7 @@ Every section has ``search``, which returns rules as data, and ``measure``, whic
 again and returns figures. Nothing that is measured depends on how the rules were found.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,17 +17,20 @@ from coopbench.theory.arena import Arena, Table
 from coopbench.theory.bayesian import Plan, bayesian, errors_of_shadows, valued
 from coopbench.theory.figures import Figure, combined, figure, relative
 from coopbench.theory.problems import Weights, answers, best_rule, everywhere
-from coopbench.theory.search import Budget
-from coopbench.theory.tables import beside, focal_tables, lineup_names, self_play_table
+from coopbench.theory.scripts import best_script, scripts
+from coopbench.theory.search import CHOICE, SEARCH, Budget
+from coopbench.theory.tables import beside, focal_tables, self_play_table
 from coopbench_envs.roles import members_of_roles
 
 __all__ = ["Effort", "Focal", "RepeatedGame", "SelfPlay", "Sizes"]
 
-Rules = dict[str, Any]  # {class: {role: RuleData}}; of ``informed`` {role: {line-up: RuleData}}
+# {class: {role: RuleData}}; of ``informed`` {role: {line-up: RuleData}}, of ``script`` {role: name}
+Rules = dict[str, Any]
 _JUDGED, _SHADOWED = 1_000_000, 40_000_000  # first seeds of episodes; no protocol plays them
 _VALUED = 50  # episodes for the value of a rule beside one line-up
 # An agent that does not know the times cannot wait for others if its cooperation is unconditional.
 _UNCONDITIONAL = {"cooperator": "cooperator:ignore=0,follow=0"}
+_NOBODY: Mapping[str, str] = {}
 _CLASSES = ("constant", "sequence", "public", "blind", "partner", "memory")
 
 
@@ -38,6 +41,7 @@ class Effort:
     alone: Budget  # rules in all seats, or in one seat beside one policy
     pool: Budget  # one rule beside all line-ups, which share the episodes
     partner: Budget  # a rule for each line-up; searched twice
+    scripts: tuple[int, int]  # episodes of each script, and of those among which is chosen
 
     @classmethod
     def of(cls, effort: int, agents: int) -> "Effort":
@@ -48,10 +52,12 @@ class Effort:
         alone = Budget(rounds=14, episodes=40, choice=400)
         pool = Budget(library=56, rounds=12, candidates=32, episodes=112, elite=6, choice=1120)
         partner = Budget(rounds=10, candidates=20, choice=100)
-        budgets = [budget.times(effort) for budget in (alone, pool, partner)]
+        alone, pool, partner = (budget.times(effort) for budget in (alone, pool, partner))
         if agents > 2:
-            budgets = [replace(budget, rounds=budget.rounds // 2) for budget in budgets]
-        return cls(*budgets)
+            alone, pool, partner = (
+                replace(budget, rounds=budget.rounds // 2) for budget in (alone, pool, partner)
+            )
+        return cls(alone, pool, partner, scripts=(280 * effort, 2_800 * effort))
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Sizes:
 
     bounds: int = 20_000
     others: int = 5_000
-    bayesian: int = 2_600
+    bayesian: int = 6_000
 
 
 def _read(table: Table, rules: Mapping[str, RuleData]) -> Weights:
@@ -74,16 +80,41 @@ def _written(table: Table, weights: Weights) -> dict[str, RuleData]:
 
 
 def _returns(arena: Arena, weights: Weights, episodes: int) -> np.ndarray:
-    """Play weights (size,), or (line-ups, size), beside every line-up: (line-ups, episodes)."""
-    lineups = len(arena.table.lineups)
-    return arena.play(
-        everywhere(weights, lineups), np.arange(lineups), -(-episodes // lineups), _JUDGED
-    ).returns
+    """Play weights (size,), or (names, size), beside every line-up: (line-ups, episodes)."""
+    table = arena.table
+    rows = everywhere(weights, len(table.names))
+    rows = {role: np.repeat(row, table.alike, axis=0) for role, row in rows.items()}
+    lineups = np.arange(len(table.lineups))
+    return arena.play(rows, lineups, -(-episodes // len(lineups)), _JUDGED).returns
 
 
 def _policy_returns(table: Table, policy: str | Mapping[str, str], episodes: int) -> np.ndarray:
     """Play a policy in the seats of rules."""
     return _returns(Arena(table.seating(policy)), {}, episodes)
+
+
+def _best_script(table: Table, effort: Effort) -> str:
+    """Return the script with the highest mean return in the seats of rules."""
+
+    def values(names: Sequence[str], episodes: int, stage: int) -> np.ndarray:
+        seated = table.seating(*names)
+        lineups, share = np.arange(len(seated.lineups)), -(-episodes // len(table.lineups))
+        played = Arena(seated).play({}, lineups, share, (SEARCH, CHOICE)[stage])
+        result: np.ndarray = played.returns.reshape(len(names), -1).mean(axis=1)
+        return result
+
+    return best_script(scripts(table.game), values, *effort.scripts)
+
+
+def _policies(
+    rules: Rules, script: Mapping[str, str], reference: Mapping[str, str]
+) -> dict[str, str | Mapping[str, str]]:
+    """Return the policies that are measured, by the names of their figures."""
+    measured: dict[str, str | Mapping[str, str]] = {"script": rules["script"]}
+    if script:
+        measured["best_script"] = script
+    measured |= {name: name for name in ("always_defect", "cooperator", "random")}
+    return measured | {"reference": reference}
 
 
 @dataclass(frozen=True)
@@ -103,17 +134,24 @@ class SelfPlay:
 
     def search(self, effort: Effort) -> Rules:
         """Return the best rule of every class, and of a planner who knows the times."""
-        rules, tried = {}, list[Weights]()
+        rules: Rules = {}
+        tried: list[Weights] = []
         planner = best_rule(self._planner, "memory", tried, effort.alone)
         rules["planner"] = _written(self._planner.table, planner)
         for name in _CLASSES:
             best = best_rule(self._arena, name, tried, effort.alone)
             rules[name] = _written(self._arena.table, best)
             tried.append(best)
-        return rules
+        best_script = _best_script(self._arena.table, effort)
+        return rules | {"script": dict.fromkeys(self._arena.table.forms, best_script)}
 
-    def measure(self, rules: Rules, sizes: Sizes) -> dict[str, Figure]:
-        """Return mean returns per seat: ``low``, ``high``, those of the classes and policies."""
+    def measure(
+        self, rules: Rules, sizes: Sizes, script: Mapping[str, str] = _NOBODY
+    ) -> dict[str, Figure]:
+        """Return mean returns per seat: ``low``, ``high``, those of the classes and policies.
+
+        ``script`` is the policy of each role that is called ``best_script``, if there is one.
+        """
         table, planner = self._arena.table, self._planner
         figures = {
             "low": figure(_policy_returns(table, "always_defect", sizes.bounds)),
@@ -122,9 +160,9 @@ class SelfPlay:
         for name in _CLASSES:
             returns = _returns(self._arena, _read(table, rules[name]), sizes.others)
             figures[name] = figure(returns)
-        for name in ("cooperator", "reference", "random"):
-            policy = self.reference if name == "reference" else name
-            figures[name] = figure(_policy_returns(table, policy, sizes.others))
+        for name, policy in _policies(rules, script, self.reference).items():
+            if name != "always_defect":  # whose return is the lower bound
+                figures[name] = figure(_policy_returns(table, policy, sizes.others))
         return figures
 
 
@@ -148,32 +186,42 @@ class Focal:
 
     def search(self, effort: Effort) -> Rules:
         """Return the best rule of every class, and the best against each line-up."""
-        rules: Rules = {name: {} for name in (*_CLASSES, "informed")}
+        rules: Rules = {name: {} for name in (*_CLASSES, "informed", "script")}
         for role, arena in self._arenas.items():
             informed, tried = answers(arena, [], effort.partner), list[Weights]()
             rows = map(arena.table.forms[role].data, informed[role])
-            rules["informed"][role] = dict(zip(lineup_names(arena.table), rows, strict=True))
+            rules["informed"][role] = dict(zip(arena.table.names, rows, strict=True))
             tried.append({role: informed[role]})
             for name in _CLASSES:
                 best = best_rule(arena, name, tried, effort.pool)
                 rules[name] |= _written(arena.table, best)
                 tried.append(best)
+        rules["script"] = self.script(effort)
         return rules
 
+    def script(self, effort: Effort) -> dict[str, str]:
+        """Return the best script for the seats of each role."""
+        return {role: _best_script(arena.table, effort) for role, arena in self._arenas.items()}
+
     def answers(self, rules: Rules) -> dict[str, np.ndarray]:
-        """Return the stored best responses by role, (line-ups, size)."""
+        """Return the stored best responses by role, (names of line-ups, size)."""
         return {
             role: np.array(
                 [
                     arena.table.forms[role].weights(rules["informed"][role][name])
-                    for name in lineup_names(arena.table)
+                    for name in arena.table.names
                 ]
             )
             for role, arena in self._arenas.items()
         }
 
-    def measure(self, rules: Rules, sizes: Sizes) -> dict[str, Figure]:
-        """Return mean returns of the seat: ``low``, ``high``, those of the classes and policies."""
+    def measure(
+        self, rules: Rules, sizes: Sizes, script: Mapping[str, str] = _NOBODY
+    ) -> dict[str, Figure]:
+        """Return mean returns of the seat: ``low``, ``high``, those of the classes and policies.
+
+        ``script`` is the policy of each role that is called ``best_script``, if there is one.
+        """
         informed = self.answers(rules)
 
         def of(name: str, role: str, episodes: int) -> np.ndarray:
@@ -196,10 +244,8 @@ class Focal:
             table = self_play_table(self.task.env, dict(self.task.parameters))
             for name, alike in (("cooperators", "cooperator"), ("defectors", "always_defect")):
                 figures[name] = figure(_policy_returns(table, alike, sizes.others))
-        for name in ("always_defect", "cooperator", "reference", "random"):
-            figures[name] = self._of_policy(
-                self.reference if name == "reference" else name, sizes.others
-            )
+        for name, policy in _policies(rules, script, self.reference).items():
+            figures[name] = self._of_policy(policy, sizes.others)
         return figures
 
     def _of_policy(self, policy: str | Mapping[str, str], episodes: int) -> Figure:
@@ -264,7 +310,9 @@ class RepeatedGame:
                 rules[opponent] |= _written(arena.table, best)
         return rules
 
-    def measure(self, rules: Rules, sizes: Sizes) -> dict[str, Figure]:
+    def measure(
+        self, rules: Rules, sizes: Sizes, script: Mapping[str, str] = _NOBODY
+    ) -> dict[str, Figure]:
         """Return gains, relative, of the best response to each opponent, by role.
 
         Against the cooperator over cooperating, against the defector over investing always, and

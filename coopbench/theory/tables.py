@@ -11,7 +11,7 @@ from coopbench.protocol.sections import Task
 from coopbench.theory.arena import Table
 from coopbench_envs.roles import members_of_roles
 
-__all__ = ["beside", "focal_tables", "lineup_names", "self_play_table"]
+__all__ = ["beside", "focal_tables", "self_play_table"]
 
 
 def self_play_table(
@@ -40,23 +40,21 @@ def beside(env_id: str, parameters: dict[str, Any], policies: dict[str, str]) ->
 
 
 def focal_tables(task: Task) -> dict[str, Table]:
-    """Return for each role the table of the line-ups that one of its seats meets in a task.
+    """Return for each role the table of the line-ups that its seats meet in a task.
 
-    The rule sits in the role's first seat: others of the role meet the same line-ups, in the order
-    of the other seats.
+    All seats of a role meet the same partners in the order of the other seats: line-ups with the
+    same names differ in the seat alone. Partners with a network for each seat play differently.
     """
     agents = Game.at(task.env, **task.parameters).agents
     cycle = math.lcm(*(len(names) for names in task.pools.values()))
     seats, tables = task.seating(cycle * len(agents), agents), {}
     for role, members in members_of_roles(agents).items():
-        rows = seats[members[0] :: len(agents)]
-        _, first = np.unique(rows, axis=0, return_index=True)
-        lineups = rows[np.sort(first)]
-        tables[role] = Table(task.env, dict(task.parameters), task.partner_names, lineups)
+        lineups = []
+        for seat in members:
+            rows = seats[seat :: len(agents)]
+            _, first = np.unique(rows, axis=0, return_index=True)
+            lineups.append(rows[np.sort(first)])
+        # Seats of the same line-up stand together.
+        together = np.stack(lineups, axis=1).reshape(-1, len(agents))
+        tables[role] = Table(task.env, dict(task.parameters), task.partner_names, together)
     return tables
-
-
-def lineup_names(table: Table) -> list[str]:
-    """Name the partners of each line-up, in the order of the seats."""
-    rows = [row[row != OWN] for row in table.lineups]
-    return [" + ".join(table.partners[number] for number in row) for row in rows]

@@ -10,6 +10,7 @@ import numpy as np
 from coopbench.analysis.estimates import estimate
 from coopbench.analysis.meetings import SEATS, Meeting, Meetings, sides
 from coopbench.baselines.match import OWN, seating
+from coopbench.baselines.registry import granted
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trained import Trained
@@ -55,7 +56,8 @@ def crossplay(
     """Play every policy with every other one, and with itself, on the games of a protocol.
 
     ``protocol``, ``policies``, ``backend`` and ``workers`` are as in ``evaluate``; by default the
-    protocol's baselines and all its tasks. Partners and groups of tasks are ignored, and tasks that
+    protocol's baselines, without those that play with parameters of their own, and all its tasks.
+    Partners and groups of tasks are ignored, and tasks that
     are identical without them are played once, under the name of the first one. In episode k the
     policy has seat k mod n and its partner all others; the return of that seat counts.
 
@@ -69,7 +71,8 @@ def crossplay(
     if against:
         _check_sides(games)
     reduced = whole.model_copy(update={"task": games})
-    models = _policies(reduced, whole.report.baselines if policies is None else policies)
+    usual = [name for name in whole.report.baselines if not granted(name)]
+    models = _policies(reduced, usual if policies is None else policies)
     names = tuple(dict.fromkeys(cell.policy for cell in models))
     places = [
         (task.id, policy, partner) for task in games for policy, partner in product(names, names)
@@ -112,6 +115,11 @@ def _policies(protocol: Protocol, entrants: Entrants) -> dict[Cell, PolicyLike]:
     for cell, model in plan(protocol, entrants):
         if cell.run is not None or isinstance(model, Trained | Checkpoints | Failed):
             raise ValueError(f"{cell.policy} has several training runs; name the policy of one.")
+        if granted(cell.policy):
+            raise ValueError(
+                f"{cell.policy} plays tasks with {dict(granted(cell.policy))}, which its partners "
+                f"and opponents do not have: leave it out."
+            )
         policies[cell] = model
     return policies
 

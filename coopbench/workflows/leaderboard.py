@@ -280,7 +280,7 @@ def _rows(
             unit=row.unit,
             count=row.count,
             flag=row.flag,
-            acts_on="" if entry is None else entry.information,
+            acts_on="" if entry is None else entry.acts_on,
             verified=_verified(entrant, tasks),
             results=tuple(dict.fromkeys(filter(None, digests))),
         )

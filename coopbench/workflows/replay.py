@@ -143,6 +143,7 @@ def _from_protocol(name: str, address: _Address) -> Recording:
     protocol = _protocol(name)
     task = _drawn(protocol.task_of(address.task))
     policy = from_code(address.policy)
+    task = task.as_played_by(name_of(policy))
     if isinstance(policy, str):
         make_policy(policy, game_of(task))
     k = _number(address.episode, protocol.episodes(task), task.id)
@@ -163,6 +164,7 @@ def _from_results(root: Path, address: _Address) -> Recording:
     protocol = read_protocol(root / "protocol.json")
     task = _drawn(protocol.task_of(address.task))
     cell, stored = _stored(root, protocol, task, address.policy)
+    task = task.as_played_by(cell.policy)
     if stored.episodes is None:
         raise ReplayError(f"{root / cell.folder} is a training run that failed.")
     block, policy = stored.episodes, stored.policy or _named(stored)

@@ -5,6 +5,9 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from coopbench_envs.compiling import Compiled
+from coopbench_envs.marks import Marked, plain
+
 __all__ = ["device_function", "rebound"]
 
 _made: dict[int, tuple[Any, Any]] = {}  # id of a CPU function -> itself, and that of a GPU
@@ -22,10 +25,10 @@ def device_function(function: Any) -> Any:
         options = getattr(function, "targetoptions", {})
         merged = options.get("inline", "never")
         forced = options.get("forceinline", False)
-        plain = rebound(function, {})
+        python = rebound(function, {})
         _made[id(function)] = (
             function,  # which keeps its id from being given to another
-            cuda.jit(device=True, inline=merged, forceinline=forced)(plain),
+            cuda.jit(device=True, inline=merged, forceinline=forced)(python),
         )
     return _made[id(function)][1]
 
@@ -36,19 +39,17 @@ def rebound(function: Any, names: Mapping[str, Any]) -> Callable[..., Any]:
     ``names`` replace globals. Only globals that the code loads are looked at: attributes may have
     their names. Functions that are called through a module are converted by numba-cuda.
     """
-    plain: types.FunctionType = getattr(function, "py_func", function)
-    bindings = plain.__globals__ | dict(names)
-    loads = {i.argval for i in dis.get_instructions(plain.__code__) if i.opname == "LOAD_GLOBAL"}
+    python: types.FunctionType = plain(function)
+    bindings = python.__globals__ | dict(names)
+    loads = {i.argval for i in dis.get_instructions(python.__code__) if i.opname == "LOAD_GLOBAL"}
     for name in sorted(loads & bindings.keys()):
         bindings[name] = _converted(bindings[name])
     new = types.FunctionType(
-        plain.__code__, bindings, plain.__name__, plain.__defaults__, plain.__closure__
+        python.__code__, bindings, python.__name__, python.__defaults__, python.__closure__
     )
-    new.__module__, new.__qualname__ = plain.__module__, plain.__qualname__
+    new.__module__, new.__qualname__ = python.__module__, python.__qualname__
     return new
 
 
 def _converted(value: Any) -> Any:
-    from numba.core.registry import CPUDispatcher
-
-    return device_function(value) if isinstance(value, CPUDispatcher) else value
+    return device_function(value) if isinstance(value, Marked | Compiled) else value

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coopbench_envs.marks import plain
+
 __all__ = ["Finals", "Program", "keep", "play", "source_of", "take_boxes", "take_choices"]
 
 # What the templates below call, bound where they are compiled.
@@ -87,4 +89,4 @@ def take_boxes(actions, source, lanes):  # type: ignore[no-untyped-def]
 
 def source_of(function: Callable[..., Any]) -> str:
     """Return the source of a template, which names its program where nothing else is bound."""
-    return inspect.getsource(getattr(function, "py_func", function))
+    return inspect.getsource(plain(function))

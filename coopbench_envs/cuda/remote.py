@@ -20,6 +20,7 @@ from coopbench_envs.cuda.programs import (
     take_boxes,
     take_choices,
 )
+from coopbench_envs.digests import digest
 from coopbench_envs.drivers import RENEW, Control
 
 __all__ = ["Host", "Remote"]
@@ -71,7 +72,7 @@ class Remote:
         """Return the number that a launch of the driver takes as its operation, and the launch."""
         refused = self._placed[id(self._refused)]
         arrays = (placed.constants, placed.state, placed.control, placed.actions, refused)
-        unique = getattr(self._drive, "py_func", self._drive).__name__
+        unique = digest(self._drive)
         launch, packed = self._launch(
             play, {"drive": self._drive}, (*arrays, 0, self.lanes), unique
         )

@@ -100,6 +100,10 @@ def warmup(
     workers: Annotated[
         int, typer.Option(min=1, help="How many processes compile at the same time.")
     ] = 1,
+    into: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write the code of a wheel into, instead of the cache."),
+    ] = None,
 ) -> None:
     """Compile environments, planners and rules now, so that nothing is compiled later."""
     from coopbench.catalogue import compilations
@@ -110,4 +114,4 @@ def warmup(
         interruption("What is compiled is kept; rerun the same command to go on."),
         Progress(len(compilations()), what="parts") as progress,
     ):
-        run(progress.show, workers)
+        run(progress.show, workers, into)

@@ -41,9 +41,17 @@ def power(
     chance: Annotated[
         float, typer.Option("--power", help="Chance with which a difference is to be found.")
     ] = 0.8,
+    tasks: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of tasks on which a pair is judged together; alpha of a task is that of "
+            "the first step of Holm's method. Default: as many as the largest group has; 1: a "
+            "single decision."
+        ),
+    ] = None,
 ) -> None:
     """Say before training what a number of runs can show."""
-    from coopbench.analysis.planning import Variation, prospects, variation
+    from coopbench.analysis.planning import Variation, family_size, prospects, variation
     from coopbench.protocol.loading import load_protocol
     from coopbench.report.loading import load_report
     from coopbench.report.tables.planning import power_table
@@ -62,8 +70,9 @@ def power(
         )
     trained = (loaded.training.runs,) if loaded.training is not None else ()
     counts = sorted({*(runs or (*RUNS, *trained))})
-    rows = prospects(loaded, spread, counts, chance)
-    print_table(power_table(loaded, spread, rows, chance), console())
+    family = family_size(loaded) if tasks is None else tasks
+    rows = prospects(loaded, spread, counts, chance, family)
+    print_table(power_table(loaded, spread, rows, chance, family), console())
 
 
 def register(

@@ -230,4 +230,4 @@ def _bootstrap_entry(row: Aggregate, scale: Scale) -> Entry:
 def information_entry(policy: str) -> Entry:
     """Return what a registered policy acts on; it is not known of any other."""
     entry = entry_of(policy)
-    return Entry(entry.information, entry.information) if entry else Entry(MISSING)
+    return Entry(entry.acts_on, entry.acts_on) if entry else Entry(MISSING)

@@ -1,4 +1,4 @@
-"""The certificates of a report's tasks as a table: whether blind play goes far on them."""
+"""The certificates of a report's tasks as a table: whether simple play goes far on them."""
 
 from coopbench.analysis.certificates import CertifiedTask
 from coopbench.analysis.findings import Findings
@@ -30,22 +30,24 @@ def certificate_table(findings: Findings) -> Table | None:
         title="Certificates of the tasks",
         columns=(
             Column("Task", "what is played", numeric=False),
-            Column("Best blind play", "observes the time, at most also the mask", numeric=False),
+            Column(
+                "Simple play",
+                "best that observes the time, at most also the mask; with partners the best script",
+                numeric=False,
+            ),
             Column("Its score", "normalised, in episodes of the certificate"),
             Column("95 % interval", "for new episodes; sorted by its lower end"),
-            Column("Best play that observes", "of those in the certificate", numeric=False),
+            Column("Best play found", "of those in the certificate", numeric=False),
             Column("Score", "normalised, in episodes of the certificate"),
             Column("Its 95 % interval", "for new episodes; sorted by its lower end"),
-            Column("Required", "most that blind play may score"),
-            Column(
-                "Met", "whether it scores no more; in battles the other wins, too", numeric=False
-            ),
+            Column("Required", "most that simple play may score"),
+            Column("Met", "whether its interval ends below that", numeric=False),
         ),
         groups=tuple(group for group in groups if group.rows),
         footnotes=(),
         unit="From the certificates of this package (coopbench certify), not from the episodes of "
-        "this report. Where the claim is not met, a high score does not show that agents react to "
-        "what they observe. Tasks without a row have no certificate.",
+        "this report. Where the claim is not met, a high score shows no more than simple play. "
+        "Tasks without a row have no certificate.",
         kind="Group",
     )
 
@@ -53,12 +55,12 @@ def certificate_table(findings: Findings) -> Table | None:
 def _row(row: CertifiedTask) -> tuple[Entry, ...]:
     return (
         Entry(row.task, row.task),
-        Entry(row.blind, row.blind),
-        number_entry(row.blind_score, _SCALE),
-        Entry(interval_text(row.blind_low, row.blind_high, _SCALE), row.blind_low),
-        Entry(row.observing, row.observing),
-        number_entry(row.observing_score, _SCALE),
-        Entry(interval_text(row.observing_low, row.observing_high, _SCALE), row.observing_low),
+        Entry(row.simple, row.simple),
+        number_entry(row.simple_score, _SCALE),
+        Entry(interval_text(row.simple_low, row.simple_high, _SCALE), row.simple_low),
+        Entry(row.best, row.best),
+        number_entry(row.best_score, _SCALE),
+        Entry(interval_text(row.best_low, row.best_high, _SCALE), row.best_low),
         number_entry(row.most, _SCALE),
         Entry("yes" if row.met else "no", "yes" if row.met else "no", strong=row.met),
     )

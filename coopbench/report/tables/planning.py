@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from coopbench.analysis.planning import GOOD, Prospect, Variation
+from coopbench.analysis.planning import GOOD, Prospect, Variation, family_size
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import Scale
 from coopbench.report.tables.model import Column, Entry, Group, Table
@@ -11,11 +11,16 @@ __all__ = ["power_table"]
 
 
 def power_table(
-    protocol: Protocol, spread: Variation, rows: Sequence[Prospect], power: float
+    protocol: Protocol, spread: Variation, rows: Sequence[Prospect], power: float, family: int
 ) -> Table:
-    """Return what every number of runs can show."""
-    tasks = max(len(members) for members in protocol.groups.values())
-    scale = Scale(3)
+    """Return what every number of runs can show; ``family`` is that of ``prospects``."""
+    tasks, scale, alpha = family_size(protocol), Scale(3), protocol.report.alpha
+    level = (
+        f"at alpha {alpha:g}, a single decision"
+        if family == 1
+        else f"at {alpha / family:.2g}, the first step of Holm's method for alpha {alpha:g} and "
+        f"{family} tasks that are judged together"
+    )
 
     def entries(row: Prospect) -> tuple[Entry, ...]:
         shares = (row.unseen, row.against_fixed, row.between, row.over_group)
@@ -36,9 +41,10 @@ def power_table(
         ),
         groups=(Group("", "", tuple(entries(row) for row in rows)),),
         footnotes=(),
-        unit=f"Differences are found with a chance of {power:g} at alpha "
-        f"{protocol.report.alpha:g}, if run means vary by {spread.runs:.3g} and differences "
-        f"between policies by {spread.episodes:.3g} from episode to episode. {GOOD:g} beats: a "
+        unit=f"Differences are found with a chance of {power:g}, on one task {level}, over a "
+        f"group at alpha {alpha:g}, one decision; if run means vary by {spread.runs:.3g} and "
+        f"differences between policies by {spread.episodes:.3g} from episode to episode. Unseen "
+        f"are shares on one task at the same level. {GOOD:g} beats: a "
         f"learner that scores {GOOD:g} in all runs is shown to be better than policies up to this "
         "score; above it, runs that fail unseen could undo the claim, however sure the difference.",
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from coopbench.analysis.battles import PLAYERS, BattleCertificate, BattleFigure
 from coopbench.report.markdown import rows_table
 
-__all__ = ["PUBLISHED", "battles_page", "conclusion"]
+__all__ = ["PUBLISHED", "battles_page", "conclusion", "counted", "verdict", "verdicts_table"]
 
 # The maps of the paper on SMAC.
 PUBLISHED = (
@@ -77,7 +77,7 @@ def _verdicts(whole: str, certificates: Mapping[str, BattleCertificate]) -> str:
     """Count the battles that need reactions, that do not, that are open and that nobody wins."""
     verdicts: dict[str, list[str]] = {"need": [], "none": [], "open": [], "lost": []}
     for name, one in certificates.items():
-        verdicts[_verdict(one)].append(name)
+        verdicts[verdict(one)].append(name)
     need, none, opened, lost = verdicts.values()
     text = (
         f"{whole}, {len(need)} need reactions: there play that sees the battle wins, by the 95 % "
@@ -95,13 +95,61 @@ def _verdicts(whole: str, certificates: Mapping[str, BattleCertificate]) -> str:
     return text
 
 
-def _verdict(certificate: BattleCertificate) -> str:
+def verdict(certificate: BattleCertificate) -> str:
     """Return "lost", "need", "none" or "open", by the intervals of a certificate."""
     if certificate.is_hardly_won:
         return "lost"
     if certificate.is_shown_to_need_sight:
         return "need"
     return "none" if certificate.is_shown_to_need_no_sight else "open"
+
+
+_MEANINGS = {
+    "need": "needs reactions",
+    "none": "does not: blind play wins more than half as often",
+    "open": "open: the intervals do not say",
+    "lost": "nobody wins a tenth of the battles",
+}
+
+
+def verdicts_table(
+    certificates: Iterable[BattleCertificate], tasks: Mapping[str, str], protocol: str
+) -> str:
+    """Tell of every battle what its intervals say of reacting, and which task plays it.
+
+    ``tasks`` are those of the protocol by the name of their certificate.
+    """
+    rows = []
+    for one in certificates:
+        best = (f"{PLAYERS[n][0]} {_won(one.figures[n])}" for n in (one.best_blind, one.reactive))
+        task = tasks.get(one.name)
+        plays = f"`{task}`" if task else "none"
+        unmasked = _won(one.figures["unmasked"])
+        rows.append((_label(one), unmasked, *best, _MEANINGS[verdict(one)], plays))
+    heads = [
+        "Battle",
+        "Plan that sees nothing",
+        "Best play that sees at most the mask",
+        "Best play that sees the battle",
+        "Reacting",
+        f"Task of `{protocol}`",
+    ]
+    return rows_table(heads, rows)
+
+
+def counted(certificates: Iterable[BattleCertificate]) -> str:
+    """Say in one sentence how many of the maps of the paper need reactions."""
+    by_name = {one.battle: one for one in certificates}
+    names: dict[str, list[str]] = {key: [] for key in _MEANINGS}
+    for name in PUBLISHED:
+        names[verdict(by_name[name])].append(name)
+    need, none, opened, lost = names.values()
+    return (
+        f"Of the {len(PUBLISHED)} maps of the SMAC paper {len(need)} need reactions"
+        f"{_in_brackets(need)}, {len(none)} do not{_in_brackets(none)}, {len(opened)} "
+        f"{'is' if len(opened) == 1 else 'are'} open{_in_brackets(opened)}, and {len(lost)} are "
+        f"won by nobody{_in_brackets(lost)}."
+    )
 
 
 def _without_mask(certificates: Mapping[str, BattleCertificate]) -> str:

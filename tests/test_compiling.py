@@ -1,0 +1,394 @@
+"""Compiled functions: what their digests follow, the store on disk, and what cannot be trusted."""
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+import types
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from coopbench_envs import compiling, lowering, objects, store, targets
+from coopbench_envs.compiling import compiled
+from coopbench_envs.core import kernel, subroutine
+from coopbench_envs.digests import digest
+from coopbench_envs.packing import Packer, types_of
+
+SOURCE = """
+import math
+import numpy as np
+from coopbench_envs.core import kernel, routine
+
+GAIN, WEIGHTS = 2.0, np.array([1.0, 2.0])
+
+@kernel
+def grown(x):
+    return GAIN * x + WEIGHTS[0]
+
+@routine
+def bounded(x):
+    return min(math.floor(x), 5.0)
+
+def fill(out, lowest=0.0):
+    "Fill an array."
+    for k in range(len(out)):
+        # one after the other
+        out[k] = max(bounded(grown(out[k])), lowest)
+"""
+
+
+def made_from(source):
+    module = types.ModuleType("made")
+    exec(compile(source, f"/some/folder/{hash(source)}.py", "exec"), module.__dict__)
+    return module.fill
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("GAIN, WEIGHTS = 2.0", "GAIN, WEIGHTS = 2.5"),
+        ("[1.0, 2.0]", "[1.0, 2.5]"),
+        ("GAIN * x + WEIGHTS", "GAIN * x - WEIGHTS"),
+        ("@routine", "@kernel"),
+        ("math.floor", "math.ceil"),
+        ("bounded(grown(out[k]))", "grown(bounded(out[k]))"),
+        ("lowest=0.0", "lowest=1.0"),
+        (", 5.0)", ", 6.0)"),
+    ],
+)
+def test_a_digest_follows_everything_that_a_function_reaches(before, after):
+    assert SOURCE.count(before) == 1
+    assert digest(made_from(SOURCE.replace(before, after))) != digest(made_from(SOURCE))
+
+
+def test_a_digest_follows_nothing_else():
+    other = SOURCE.replace("# one after", "\n\n        # one by").replace("Fill an", "Change an")
+    other += "UNUSED = 5\n\ndef unused(x):\n    return GAIN\n"
+    assert digest(made_from(other)) == digest(made_from(SOURCE))
+    assert digest(made_from(SOURCE), ("f8",)) != digest(made_from(SOURCE), ("f4",))
+
+
+def test_functions_of_one_name_are_told_apart():
+    """Also where both have been reached before: drivers bind parts of a step to one name."""
+    source = SOURCE + "\nfirst, second = grown, bounded\n\ndef again(x):\n    return first(x)\n"
+    source = source.replace("out[k] = max(", "out[k] = again(0.0) + max(")
+    swapped = source.replace("first, second = grown, bounded", "second, first = grown, bounded")
+    assert digest(made_from(swapped)) != digest(made_from(source))
+
+
+def test_a_value_that_compiled_code_cannot_have_is_named():
+    with pytest.raises(TypeError, match="WEIGHTS, which grown reads, is a list; compiled code"):
+        digest(made_from(SOURCE.replace("np.array([1.0, 2.0])", "[1.0, 2.0]")))
+
+
+class Inputs(NamedTuple):
+    numbers: np.ndarray
+    shift: float
+    small: np.float32
+    negative: int
+    flag: bool
+    nested: tuple[int, np.ndarray]
+
+
+@kernel
+def shifted(inputs, k):
+    return inputs.numbers[k] + inputs.shift + inputs.small + inputs.negative
+
+
+@subroutine
+def chosen(inputs, k):
+    value = shifted(inputs, k)
+    return value if inputs.flag else -value
+
+
+@compiled
+def fill(inputs, out):
+    """Use an argument of every kind."""
+    for k in range(len(out)):
+        out[k] = chosen(inputs, k) + inputs.nested[0] * inputs.nested[1][k, 1]
+
+
+@compiled
+def fail(out):
+    if out[0] > 0.0:
+        raise ValueError("too much")
+    out[0] = 1.0
+
+
+def inputs(flag=True, numbers=(0.5, 1.5, 2.5)):
+    table = np.arange(6, dtype=np.int32).reshape(3, 2)
+    return Inputs(np.array(numbers), 10.0, np.float32(0.25), -3, flag, (2, table[:, ::-1]))
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty folder of compiled code, which nothing has been loaded from."""
+    folder = tmp_path / "kernels"
+    monkeypatch.setenv("COOPBENCH_KERNELS", str(folder))
+    for function in (fill, fail):
+        monkeypatch.setattr(function, "_functions", {})
+    return folder
+
+
+def filled(values):
+    out = np.zeros(3)
+    fill(values, out)
+    return out
+
+
+def anew(monkeypatch):
+    """Forget what this process has loaded, and count what is compiled from now on."""
+    monkeypatch.setattr(fill, "_functions", {})
+    calls = []
+    monkeypatch.setattr(lowering, "lowered", lambda *given: calls.append(given) or LOWERED(*given))
+    return calls
+
+
+LOWERED = lowering.lowered
+
+
+def test_compiled_functions_take_all_kinds_of_arguments(cache, monkeypatch):
+    for flag in (True, False):
+        values = inputs(flag)
+        expected = np.zeros(3)
+        fill.py_func(values, expected)
+        np.testing.assert_array_equal(filled(values), expected)
+    (file,) = cache.iterdir()
+    assert file.name.startswith("fill_test_compiling-")
+    calls = anew(monkeypatch)
+    filled(inputs(numbers=(1.0, 2.0, 3.0)))
+    assert not calls
+    with pytest.raises(TypeError, match="Compiled code takes numbers, arrays of numpy and tuples"):
+        fill(inputs()._replace(shift="10"), np.zeros(3))
+
+
+def test_tuples_are_packed_once_and_arrays_every_time():
+    packer, table = Packer(), np.zeros((2, 3))
+    values = inputs()
+    first = packer.pack((values, table))
+    assert packer.pack((values, table)) == first
+    other = packer.pack((inputs(), table[:, 1:]))
+    assert other[0][0] == first[0][0] == types_of(values)
+    assert (first[0][1], other[0][1]) == ("<f8[2C]", "<f8[2A]")
+    assert other[1][-4:] == [2, 2, 24, 8]
+
+
+def test_an_error_of_compiled_code_is_not_silent(cache):
+    out = np.zeros(1)
+    fail(out)
+    assert out[0] == 1.0
+    with pytest.raises(RuntimeError, match="fail_test_compiling has raised an error"):
+        fail(out)
+
+
+@pytest.mark.parametrize("damage", ["cut", "longer", "other", "empty", "text", "changed"])
+def test_a_damaged_file_is_compiled_anew(cache, monkeypatch, damage):
+    expected = filled(inputs())
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    changed = whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
+    contents = {"cut": whole[: len(whole) // 2], "longer": whole + b"x", "empty": b""}
+    contents |= {"text": b"<html>", "changed": changed}
+    contents["other"] = whole.replace(b'"target": "', b'"target": "other-', 1)
+    file.write_bytes(contents[damage])
+    calls = anew(monkeypatch)
+    np.testing.assert_array_equal(filled(inputs()), expected)
+    assert len(calls) == 1
+    assert file.read_bytes()[:200] == whole[:200]
+    calls = anew(monkeypatch)
+    filled(inputs())
+    assert not calls
+    assert [path.name for path in cache.iterdir()] == [file.name]
+
+
+def test_a_package_with_kernels_compiles_nothing(cache, monkeypatch):
+    expected = filled(inputs())
+    monkeypatch.setattr(store, "PACKAGED", cache)
+    monkeypatch.setenv("COOPBENCH_KERNELS", str(cache.parent / "unused"))
+    calls = anew(monkeypatch)
+    np.testing.assert_array_equal(filled(inputs()), expected)
+    assert not calls
+    assert not (cache.parent / "unused").exists()
+
+
+def test_the_folder_is_the_users_alone(cache):
+    filled(inputs())
+    assert cache.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("why", ["others may write to", "belongs to another user"])
+def test_code_that_others_may_have_written_is_not_executed(cache, monkeypatch, why):
+    expected = filled(inputs())
+    (file,) = cache.iterdir()
+    before = file.stat().st_mtime_ns
+    if why.startswith("others"):
+        cache.chmod(0o777)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: cache.stat().st_uid + 1)
+    calls = anew(monkeypatch)
+    with pytest.warns(UserWarning, match=f"Compiled code is not kept: .*{why}"):
+        np.testing.assert_array_equal(filled(inputs()), expected)
+    assert len(calls) == 1
+    assert file.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("why", ["full", "forbidden", "no home"])
+def test_a_cache_that_cannot_be_written_stops_nothing(cache, monkeypatch, why):
+    def fail_to_write(*_):
+        raise OSError(28, "No space left on device")
+
+    if why == "full":
+        monkeypatch.setattr(os, "replace", fail_to_write)
+    elif why == "forbidden":
+        cache.parent.joinpath("kernels").touch()
+    else:
+        for name in ("COOPBENCH_KERNELS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert filled(inputs())[0] == pytest.approx(0.5 + 10.0 + 0.25 - 3.0 + 2.0 * 0.0)
+    assert not list(cache.parent.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_what_takes_long_is_named_where_it_is_compiled_only(cache, is_stored, monkeypatch, capsys):
+    """A slow disk is no reason to tell users that something is compiled again."""
+    if is_stored:
+        filled(inputs())
+        monkeypatch.setattr(fill, "_functions", {})
+    slowed = "loaded" if is_stored else "emitted"
+    real = getattr(compiling, slowed)
+    monkeypatch.setattr(compiling, slowed, lambda *given: time.sleep(0.3) or real(*given))
+    monkeypatch.setattr(compiling, "PATIENCE", 0.02)
+    filled(inputs())
+    assert capsys.readouterr().err.startswith("Compiling fill_test_compiling ") is not is_stored
+
+
+def test_numba_that_is_not_tested_compiles_as_it_does_by_itself(cache, monkeypatch):
+    expected = filled(inputs())
+    number = tuple(map(int, version("numba").split(".")[:2]))
+    monkeypatch.setattr(lowering, "TESTED", ((0, 1), number))
+    lowering._merging.cache_clear()
+    for function in (shifted, chosen):
+        monkeypatch.delitem(function.__dict__, "dispatcher", raising=False)
+    monkeypatch.setenv("COOPBENCH_KERNELS", str(cache.parent / "stock"))
+    monkeypatch.setattr(fill, "_functions", {})
+    try:
+        with pytest.warns(UserWarning, match="is tested with numba 0.1 up to below") as told:
+            np.testing.assert_array_equal(filled(inputs()), expected)
+        assert len(told) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            filled(inputs()._replace(negative=np.int32(-3)))
+    finally:
+        lowering._merging.cache_clear()
+        for function in (shifted, chosen):
+            function.__dict__.pop("dispatcher", None)
+
+
+def test_code_for_wheels_is_made_for_their_levels(cache, monkeypatch):
+    monkeypatch.setenv("COOPBENCH_WHEEL", "1")
+    if targets.SHIPPED not in targets.usable():
+        with pytest.raises(RuntimeError, match="Code for wheels is made on x86-64-v3 alone"):
+            filled(inputs())
+        return
+    monkeypatch.setattr(fill, "_wide", True)
+    filled(inputs())
+    assert {file.name.split(".")[-2] for file in cache.iterdir()} == {"x86-64-v3", "x86-64-v4"}
+
+
+def test_marked_functions_run_as_python_and_are_pickled_by_name():
+    assert shifted(inputs(), 0) == 0.5 + 10.0 + 0.25 - 3.0
+    assert pickle.loads(pickle.dumps(shifted)) is shifted
+    assert pickle.loads(pickle.dumps(fill)) is fill
+
+
+def test_levels_of_processors_run_what_they_have(monkeypatch):
+    class Features(dict):
+        def flatten(self):
+            return ",".join(f"+{name}" for name, has in self.items() if has)
+
+    binding = types.SimpleNamespace(
+        get_process_triple=lambda: "x86_64-unknown-linux-gnu",
+        get_host_cpu_name=lambda: "nehalem",
+        get_host_cpu_features=lambda: has,
+    )
+    monkeypatch.setattr(targets, "initialized", lambda: binding)
+    monkeypatch.delenv("NUMBA_CPU_NAME", raising=False)
+    cases = ((targets._V4, ["x86-64-v4", "x86-64-v3"]), (targets._V3, ["x86-64-v3"]))
+    for names, levels in cases:
+        has = Features(dict.fromkeys(names, True))
+        assert [level.name for level in targets.usable.__wrapped__()] == levels
+    has = Features(dict.fromkeys(targets._V3, True) | {"avx2": False})
+    (only,) = targets.usable.__wrapped__()
+    assert (only.cpu, only.features) == ("nehalem", has.flatten())
+    assert only.name.startswith("nehalem-")
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert targets.usable.__wrapped__() == (targets.Target("generic", "generic", ""),)
+
+
+def test_what_this_process_lacks_is_not_called():
+    with pytest.raises(ValueError, match="it calls no_such_function, which this process does not"):
+        objects.loaded(objects.Object(b"", ("memset", "no_such_function")), 0)
+
+
+_STEP = """
+import sys
+import numpy as np
+import toy_pair
+import coopbench_envs
+coopbench_envs.register(toy_pair.SPEC)
+engine = coopbench_envs.Engine(toy_pair.SPEC.id, 1)
+engine.reset(np.zeros(1, np.uint64))
+engine.step(np.zeros(engine.actions.shape, engine.actions.dtype))
+print("numba" in sys.modules)
+"""
+
+
+def test_a_game_that_is_stored_is_played_without_numba(tmp_path):
+    def imports_numba():
+        environment = os.environ | {"COOPBENCH_KERNELS": str(tmp_path / "kernels")}
+        environment["PYTHONPATH"] = str(Path(__file__).parent)
+        done = subprocess.run(
+            [sys.executable, "-c", _STEP],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    assert [imports_numba(), imports_numba()] == ["True", "False"]
+
+
+RESHAPES = """
+import sys
+import numpy as np
+from coopbench_envs.compiling import compiled
+
+@compiled
+def turn(numbers, out):
+    table = numbers[:4].reshape(2, 2)
+    for k in range(2):
+        out[k] = table[1, k]
+
+out = np.zeros(2)
+turn(np.arange(4.0), out)
+print(out.tolist())
+"""
+
+
+def test_stored_code_gets_the_helpers_of_numba_that_it_calls(tmp_path):
+    """The second process does not compile: it provides what code for ``reshape`` calls."""
+    file = tmp_path / "reshapes.py"
+    file.write_text(RESHAPES, encoding="utf-8")
+    environment = os.environ | {"COOPBENCH_KERNELS": str(tmp_path / "kernels")}
+    for _ in range(2):
+        command = [sys.executable, str(file)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "[2.0, 3.0]\n"
