@@ -579,7 +579,7 @@ def test_the_metadata_of_a_training_are_verified(protocol, tmp_path):
         ({"interval": 1, "chosen_step": 4}, "chose that of 4"),
         ({"steps": 50}, "do not fit together"),
         ({"steps": 600, "interval": 20}, "the checkpoints are not every 20 of 600 steps"),
-        (None, "there is a policy.npz, but meta.json describes no training"),
+        (None, "holds 'policy.npz', which is no file of its cell"),
     ):
         builders.edit_meta(place, training=facts and before | facts)
         write_manifest(tmp_path, protocol)
@@ -706,7 +706,7 @@ def test_a_fixed_policy_is_not_played_by_a_file(protocol, tmp_path):
     write_manifest(tmp_path, one)
     cell = next(check for check in coopbench.verify(tmp_path).checks if "/" in check.what)
     assert cell.verdict == "different"
-    assert any("describes a training" in reason for reason in cell.reasons), cell.reasons
+    assert any("no file of its cell" in reason for reason in cell.reasons), cell.reasons
 
 
 def test_required_runs_in_the_folder_are_reported(protocol, tmp_path):
