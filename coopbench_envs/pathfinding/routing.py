@@ -458,8 +458,11 @@ def instances(c: Constants, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def ranges(c: Any) -> Mapping[str, tuple[Any, Any]]:
-    """Return the bounds of radii, on which it depends how many cells and bins are searched."""
-    return {"agent_rad": (0, c.agent_rad_high), "goal_rad": (0, c.goal_rad_high)}
+    """Return the bounds of radii, on which it depends how many cells and bins are searched.
+
+    States that were recorded in float32 may lie above the largest by its rounding.
+    """
+    return {"agent_rad": (0, c.agent_rad_high * (1 + 1e-6))}
 
 
 SPEC = EnvSpec(
