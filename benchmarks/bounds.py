@@ -17,6 +17,7 @@ from pathlib import Path
 from coopbench.baselines.game import Game
 from coopbench.protocol.loading import load_protocol
 from coopbench.theory import load_certificate
+from coopbench.theory.pages import bounds_text
 from coopbench_envs.registration import spec
 
 
@@ -40,18 +41,13 @@ def bounds(name: str) -> dict[str, dict[str, float]]:
     return table
 
 
-def line(numbers: dict[str, float]) -> str:
-    """Return the bounds as a protocol's file holds them."""
-    return f"bounds = {{ {', '.join(f'{key} = {value}' for key, value in numbers.items())} }}"
-
-
 def written(text: str, table: dict[str, dict[str, float]]) -> str:
     """Return the text of a protocol's file with the bounds of its tasks replaced."""
     head, *tasks = re.split(r"(?m)^(?=\[\[task\]\])", text)
     for place, task in enumerate(tasks):
         name = re.search(r'(?m)^id = "([^"]+)"', task)
         if name is not None and name[1] in table:
-            tasks[place] = re.sub(r"(?m)^bounds = .*$", line(table[name[1]]), task)
+            tasks[place] = re.sub(r"(?m)^bounds = .*$", bounds_text(table[name[1]]), task)
     return "".join([head, *tasks])
 
 
@@ -63,7 +59,7 @@ def main() -> None:
         path = Path(sys.argv[sys.argv.index("--write") + 1])
         path.write_text(written(path.read_text(encoding="utf-8"), table), encoding="utf-8")
     for task, numbers in table.items():
-        print(f"{task:<40} {line(numbers)}")
+        print(f"{task:<40} {bounds_text(numbers)}")
 
 
 if __name__ == "__main__":

@@ -52,9 +52,8 @@ class Extorter:
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
         """Compare what the others invested with what they usually do, and match a share of it."""
         p, venture = self._parameters, self._venture
-        relative = venture.seen(observations) / np.maximum(memory.worth, 1e-9)
-        good = memory.worth > 0.25
-        last = np.where(good, np.minimum(relative, 1.0), memory.last)
+        good, relative = venture.answered(observations, memory.worth)
+        last = np.where(good, relative, memory.last)
         change = np.where(last >= memory.usual - PATIENCE, -p.step, 2.0 * p.step)
         share = np.clip(memory.share + np.where(good, change, 0.0), p.least, 1.0)
         usual = np.where(good, memory.usual + USUAL * (last - memory.usual), memory.usual)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.ventures import Bar, Follow, Ignore, Venture
+from coopbench.baselines.strategies.ventures import GOOD, Bar, Follow, Ignore, Venture
 from coopbench_envs.parameters import between
 
 PEACE = 2  # good steps after a punishment in which it forgives everything
@@ -51,14 +51,14 @@ class Gradual:
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
         """Begin a punishment after an offence, unless one is under way."""
         p, venture = self._parameters, self._venture
-        relative = venture.seen(observations) / np.maximum(memory.worth, 1e-9)
-        offended = (memory.worth > 0.25) & (relative < p.threshold) & (memory.left == 0)
+        good, relative = venture.answered(observations, memory.worth)
+        offended = good & (relative < p.threshold) & (memory.left == 0)
         offences = memory.offences + offended
         left = np.where(offended, np.minimum(offences, p.most) + PEACE, memory.left)
         attitude = np.where(left > PEACE, 0.0, 1.0)
         worth = venture.worth(observations)
         actions = venture.actions(observations, attitude, bar=p.bar)
-        return actions, Memory(worth, offences, np.maximum(left - (worth > 0.25), 0))
+        return actions, Memory(worth, offences, np.maximum(left - (worth > GOOD), 0))
 
 
 ENTRY = Entry(

@@ -47,9 +47,8 @@ class Matcher:
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
         """Look at the last step if times were good in it, and match."""
         p, venture = self._parameters, self._venture
-        relative = venture.seen(observations) / np.maximum(memory.worth, 1e-9)
-        good = memory.worth > 0.25
-        last = np.where(good, np.minimum(relative, 1.0), memory.last)
+        good, relative = venture.answered(observations, memory.worth)
+        last = np.where(good, relative, memory.last)
         actions = venture.actions(observations, p.share * last, bar=p.bar, demand=p.demand)
         return actions, Memory(venture.worth(observations), last)
 

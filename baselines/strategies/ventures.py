@@ -18,6 +18,7 @@ __all__ = ["Bar", "Demand", "Follow", "Ignore", "Trembles", "Venture", "ramp"]
 
 # Productivity p is observed as p / (1 + p): above 0.5 a unit is worth more than a unit.
 WORTHWHILE = 0.5
+GOOD = 0.25  # fraction worth investing above which times are good
 
 Bar = Annotated[float, between(0, 1, "least record of those it deals with, where it can choose")]
 Demand = Annotated[float, between(0, 1, "demand where partners bargain; 0.5: the contract")]
@@ -97,6 +98,17 @@ class Venture:
     def seen(self, observations: np.ndarray) -> np.ndarray:
         """Return the mean of the others' last investments as observed, (lanes, agents)."""
         return self.mean(observations, self._fractions.others(observations))
+
+    def answered(
+        self, observations: np.ndarray, worth: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return whether times were good in the last step, and what the others invested in it.
+
+        ``worth`` (lanes, agents) is what was worth investing then, and the second array the part of
+        it that they invested, in [0, 1]; both are (lanes, agents).
+        """
+        relative = self.seen(observations) / np.maximum(worth, 1e-9)
+        return worth > GOOD, np.minimum(relative, 1.0)
 
     def shut_out(self, observations: np.ndarray, bar: float) -> np.ndarray:
         """Return which agents an informed one would refuse at ``bar``, (lanes, agents) bool.

@@ -7,7 +7,7 @@ from coopbench.report.markdown import rows_table
 from coopbench.theory.certificates import REPEATED, Certificate
 from coopbench.theory.criteria import criteria_table
 
-__all__ = ["bounds_lines", "certificate_page"]
+__all__ = ["bounds_lines", "bounds_text", "certificate_page"]
 
 _NAMES = {
     "high": "upper bound",
@@ -103,9 +103,9 @@ def bounds_lines(certificate: Certificate) -> list[str]:
     """Return one line per task: its bounds as a protocol's file holds them."""
     lines = certificate.bounds()
     width = max((len(name) for name in lines), default=0)
-    return [
-        f"{name:<{width}}  bounds = {{ "
-        + ", ".join(f"{key} = {value}" for key, value in bounds.items())
-        + " }"
-        for name, bounds in lines.items()
-    ]
+    return [f"{name:<{width}}  {bounds_text(bounds)}" for name, bounds in lines.items()]
+
+
+def bounds_text(numbers: Mapping[str, float]) -> str:
+    """Return bounds as a protocol's file holds them."""
+    return f"bounds = {{ {', '.join(f'{key} = {value}' for key, value in numbers.items())} }}"
