@@ -235,7 +235,7 @@ def _further(protocol: Protocol) -> dict[str, str]:
     varied = dict.fromkeys(task.varies for task in protocol.task if task.varies is not None)
     if varied:
         facts["Parameter sensitivity"] = f"of {_quoted(varied)}"
-    if report.medians:
+    if report.reproduces.medians:
         facts["Medians"] = (
             "and quartiles over runs, along the training and of the best checkpoint in its last "
             "250,000 steps; tasks on which a policy leads by 1/32 are counted"

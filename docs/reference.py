@@ -83,6 +83,7 @@ _SECTIONS = {
     "Budget": "[training.budgets.KIND], and budget, in [[task]]",
     "Limits": "[limits]",
     "Reporting": "[report]",
+    "Reproduction": "[report.reproduces]",
     "Domain": "[report.domain.GROUP]",
     "Chart": "chart, in [report]",
     "Task": "[[task]]",

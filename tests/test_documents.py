@@ -176,7 +176,7 @@ def test_the_last_checkpoint_is_chosen_where_the_protocol_says_so():
 def test_one_task_with_one_seed_makes_a_report(tmp_path):
     """All returns are equal, so that there is nothing to normalise by: a dash, and no error."""
     protocol = builders.protocol_of(
-        tasks=[lift_task("three", 3)], **SEEDS, **SHOWN, published_return=True
+        tasks=[lift_task("three", 3)], **SEEDS, **SHOWN, reproduces={"published_return": True}
     )
     report = Report.of(protocol, returns_table({"mine": {"three": {5: 2.0}}}))
     assert "nothing to normalise by" in as_markdown(report)
@@ -207,7 +207,7 @@ def returns_table(values):
 def test_published_returns_are_scaled_by_the_lowest_and_highest_run(tmp_path):
     """Minimum and maximum over policies, runs and tasks; IQM and gap of the runs x tasks matrix."""
     protocol = builders.small_protocol(
-        tmp_path, tasks=lift_tasks(), **SEEDS, **SHOWN, published_return=True
+        tmp_path, tasks=lift_tasks(), **SEEDS, **SHOWN, reproduces={"published_return": True}
     )
     table = returns_table(
         {
@@ -237,7 +237,9 @@ def test_published_returns_are_scaled_by_the_lowest_and_highest_run(tmp_path):
 def test_every_metric_has_an_interquartile_mean_for_each_setting_and_group():
     shown = SHOWN | {"metrics": ["return", "share", "length"]}
     tasks = [lift_task(f"size{n}", n, group="all") for n in (2, 3, 4, 5)]
-    protocol = builders.protocol_of(tasks=tasks, **SEEDS, **shown, interquartile=True)
+    protocol = builders.protocol_of(
+        tasks=tasks, **SEEDS, **shown, reproduces={"interquartile": True}
+    )
     report = reported(protocol, {"mine": 1.0})
     places = {(row.task, row.metric): row for row in report.interquartile}
     metrics = {"return", "share", "length"}
@@ -277,7 +279,8 @@ def test_metrics_of_a_task_are_reported_of_it_alone(tmp_path):
 
 
 def test_the_summary_has_one_row_per_algorithm_with_the_published_spread(tmp_path):
-    protocol = rich_protocol(tmp_path, summary=["return", "length"], effect="cohens_d")
+    asked = {"summary": ["return", "length"]}
+    protocol = rich_protocol(tmp_path, effect="cohens_d", reproduces=asked)
     report = reported(protocol, {"mine": 1.0, "other": 2.0})
     text = as_markdown(report)
     assert "Algorithms, one row each" in text
@@ -286,7 +289,7 @@ def test_the_summary_has_one_row_per_algorithm_with_the_published_spread(tmp_pat
     assert "Cohen's d" in text
     assert {row.task for row in report.effects} == {"three", "two", "varied"}
     with pytest.raises(ProtocolError, match="the summary of 'three'"):
-        rich_protocol(tmp_path, summary=["shar"])
+        rich_protocol(tmp_path, reproduces={"summary": ["shar"]})
 
 
 def test_sensitivity_is_the_range_over_the_variants(tmp_path):

@@ -205,7 +205,7 @@ def test_late_scores_are_the_highest_late_medians():
             for r, row in enumerate(block)
         ),
     )
-    protocol = make_protocol(medians=True)
+    protocol = make_protocol(reproduces={"medians": True})
     rows = {(row.task, row.policy): row for row in late_scores(protocol, table)}
     row = rows["first", "mine"]
     assert (row.median, row.low, row.high, row.step) == (70.0, 65.0, 75.0, 551_000)
@@ -234,7 +234,9 @@ def make_report(table, **settings):
 def test_tables_and_plots_show_what_was_found(means):
     from matplotlib.figure import Figure
 
-    report = make_report(make_table({"mine": means, "other": means / 2}), medians=True)
+    report = make_report(
+        make_table({"mine": means, "other": means / 2}), reproduces={"medians": True}
+    )
     early, late = efficiency_table(report), late_table(report)
     assert [row[0].text for row in early.groups[0].rows] == ["mine", "other"]
     assert late.groups[0].rows[0][1].value == report.late[0].median
@@ -259,7 +261,7 @@ def test_medians_follow_the_training(means):
     behind = means.copy()
     behind[1] += 0.9 * 200 / 32  # ahead on the second task, by less than counts
     behind[0] -= 1.1 * 200 / 32
-    report = make_report(make_table({"mine": means, "other": behind}), medians=True)
+    report = make_report(make_table({"mine": means, "other": behind}), reproduces={"medians": True})
     rows = {(row.task, row.policy, row.step): row for row in report.medians}
     assert len(rows) == 2 * 3 * len(STEPS)
     row = rows["first", "mine", 400_000]
@@ -275,6 +277,6 @@ def test_medians_follow_the_training(means):
     assert names[-5:-2] == ["efficiency", "medians", "tasks-led"]
     assert median_points(make_protocol(), report.episodes) == ()
     shorter = make_table({"mine": means}, second_0=(means[1, 0, :3], STEPS[:3]))
-    points = median_points(make_protocol(medians=True), shorter)
+    points = median_points(make_protocol(reproduces={"medians": True}), shorter)
     assert [row.step for row in points if not row.task] == STEPS[:3].tolist()
     assert "over the 3 steps" in points[-1].flag

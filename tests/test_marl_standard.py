@@ -31,8 +31,7 @@ SMALL = {
     "metrics": ["return"],
     "resamples": 200,
     "normalisation": "minmax",
-    "bootstrap": "percentile",
-    "medians": True,
+    "reproduces": {"bootstrap": "percentile", "medians": True},
     "domain": {"pair": {"metrics": ["final_trust"], "curve": "final_trust"}},
 }
 
@@ -83,7 +82,7 @@ def test_the_numbers_are_the_published_ones():
     assert all(protocol.episodes(task) == 320 for task in protocol.task)
     settings = protocol.report
     assert (settings.score, settings.confidence) == ("return", 0.95)
-    assert (settings.normalisation, settings.bootstrap) == ("minmax", "percentile")
+    assert (settings.normalisation, settings.reproduces.bootstrap) == ("minmax", "percentile")
     assert (protocol.training.on, protocol.training.plays) == ("each", "own")
     assert settings.learned
     assert {name: len(tasks) for name, tasks in protocol.groups.items()} == {

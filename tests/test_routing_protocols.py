@@ -25,6 +25,7 @@ from coopbench.playing.plan import plan
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum
+from coopbench.protocol.sections import Reproduction
 from coopbench.protocol.user_maps import maps_text, with_maps
 from coopbench.report import plots
 from coopbench.report.data import as_csv
@@ -53,7 +54,6 @@ evaluation = {{ first = 0, count = 12 }}
 score = "success_rate"
 metrics = ["success_rate", "coordination", "return"]
 curve = "success_rate"
-published_return = true
 comparison = "paired"
 resamples = 200
 chart = [
@@ -61,6 +61,9 @@ chart = [
   {{ metric = "coordination", x = "agents" }},
   {{ metric = "return", x = "density", per = "agents", scale = "log2" }},
 ]
+
+[report.reproduces]
+published_return = true
 
 [training]
 on = "each"
@@ -167,8 +170,8 @@ def test_published_parameters(name):
         "off_policy": (2_000_000, 10_000),
         "on_policy": (20_000_000, 100_000),
     }
-    assert protocol.report.published_return
-    assert protocol.report.interquartile
+    assert protocol.report.reproduces.published_return
+    assert protocol.report.reproduces.interquartile
     if name != "routing-hard":
         assert protocol.seeds.selection.count == 1000
 
@@ -191,7 +194,7 @@ def test_easy_and_medium_differ_in_what_models_play():
 def test_the_standard_protocol_compares_pairs():
     protocol = load_protocol("routing-standard")
     assert protocol.report.comparison == "paired"
-    assert not protocol.report.published_return
+    assert not protocol.report.reproduces.published_return
     assert len(protocol.seeds.training) == protocol.training.runs == 10
     assert {task.env for task in protocol.task} == {"coopbench/Routing-v1"}
     assert list(protocol.groups) == ["random_grid", "labmaze", "caves", "cities"]
@@ -366,7 +369,7 @@ def test_published_returns_move_with_the_company(small, report):
         r for r in report.published if fewer.get((r.task, r.policy)) not in (None, r.normalised)
     ]
     assert moved
-    settings = small.report.model_copy(update={"published_return": False})
+    settings = small.report.model_copy(update={"reproduces": Reproduction()})
     quiet = small.model_copy(update={"report": settings})
     assert published_returns(quiet, report.episodes) == ()
     assert "adding a policy moves" in published_table(report).unit

@@ -41,7 +41,7 @@ def test_the_published_protocol_has_the_maps_and_numbers_of_the_paper():
     assert (budget.steps, budget.interval) == (2_000_000, 10_000)
     training, seeds = protocol.training, protocol.seeds
     assert (training.runs, training.episodes, seeds.evaluation.count) == (5, 32, 1000)
-    assert protocol.report.medians
+    assert protocol.report.reproduces.medians
     assert protocol.report.score == "win"
 
 

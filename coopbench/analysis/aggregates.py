@@ -306,7 +306,7 @@ def _of_runs(
     Its interval is two-way, or that of the bootstrap over runs alone which a protocol that
     reproduces a published one asks for.
     """
-    confidence, method = protocol.report.confidence, protocol.report.bootstrap
+    confidence, method = protocol.report.confidence, protocol.report.reproduces.bootstrap
     if method is None:
         value, spread = statistics.iqm_of_runs([one.grid() for one in plays])
         half = float(statistics.half_widths(spread, confidence)[0])

@@ -43,7 +43,7 @@ def interquartile_means(protocol: Protocol, table: EpisodeTable) -> tuple[Interq
     Only where the protocol asks for it. A policy is in a group if it has played all of its tasks
     and the metric is defined on each.
     """
-    if not protocol.report.interquartile:
+    if not protocol.report.reproduces.interquartile:
         return ()
     policies, rows = dict.fromkeys(policy for _, policy in table.pairs), []
     for group, tasks in protocol.groups.items():

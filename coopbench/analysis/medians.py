@@ -155,7 +155,7 @@ def _joined(group: str, policy: str, lines: list[_Line]) -> Iterable[MedianPoint
 
 def _courses(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, Course]]:
     """Return the courses of all policies by task; empty where the protocol does not ask."""
-    if not protocol.report.medians:
+    if not protocol.report.reproduces.medians:
         return {}
     names = dict.fromkeys(progress.cell.policy for progress in table.progress)
     courses = {

@@ -56,7 +56,7 @@ def published_returns(protocol: Protocol, table: EpisodeTable) -> tuple[Publishe
 
     Only where the protocol asks for it, because every value changes when a policy is added.
     """
-    if not protocol.report.published_return or not len(table):
+    if not protocol.report.reproduces.published_return or not len(table):
         return ()
     blocks = [block for task, policy in table.pairs for block in table.runs(task, policy)]
     means = np.array([block.team_returns.mean() for block in blocks])

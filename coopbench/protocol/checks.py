@@ -360,7 +360,7 @@ def check_metrics(report: Reporting, tasks: Sequence[Task]) -> None:
     for task in tasks:
         spec, curve = task.spec, report.curve_of(task)
         metrics = known_metrics(spec)
-        for name in report.summary or ():
+        for name in report.reproduces.summary:
             if name not in metrics:
                 raise ValueError(missing_metric(task.env, name, f"the summary of {task.id!r}"))
         for name in (*report.metrics_of(task), curve):

@@ -20,6 +20,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "budget": sections.Budget,
     "domain": sections.Domain,
     "chart": sections.Chart,
+    "reproduces": sections.Reproduction,
     "task": sections.Task,
     "evaluation": sections.Evaluation,
     "selection": sections.Evaluation,

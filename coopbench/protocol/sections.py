@@ -38,6 +38,7 @@ __all__ = [
     "Instances",
     "Limits",
     "Reporting",
+    "Reproduction",
     "Seeds",
     "Strict",
     "Task",
@@ -557,6 +558,25 @@ class Domain(Strict):
     _lists = field_validator("metrics", mode="before")(_as_tuple)
 
 
+class Reproduction(Strict):
+    """Tables and methods of a publication that a report has in addition to the standard ones."""
+
+    published_return: bool = False  # the return, normalised over all that were evaluated
+    interquartile: bool = False  # interquartile mean of every metric of every task and group
+    # Metrics of the table with one row per algorithm, whose spread is that of the first.
+    summary: tuple[str, ...] = ()
+    # Interval of the interquartile mean of a learner's runs; without it, the two-way interval.
+    bootstrap: Literal["percentile", "expanded"] | None = None
+    # Medians and quartiles over runs: along the training, and of the best late checkpoints.
+    medians: bool = False
+
+    _lists = field_validator("summary", mode="before")(_as_tuple)
+
+
+def _asks_nothing(reproduction: object) -> bool:
+    return reproduction == Reproduction()
+
+
 class Reporting(Strict):
     """What the standard report shows."""
 
@@ -569,24 +589,16 @@ class Reporting(Strict):
     resamples: int = Field(default=2000, ge=100, le=100_000)
     alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
     comparison: Literal["welch", "paired"] = "paired"  # paired: episodes or runs of the same seed
-    published_return: bool = False  # also the return normalised over all that were evaluated
-    # Also the interquartile mean of every metric of every task and group.
-    interquartile: bool | None = later()
-    # Metrics of the table with one row per algorithm, whose spread is that of the first.
-    summary: tuple[str, ...] | None = later()
-    effect: Literal["cohens_d"] | None = later()  # shown in comparisons beside Hedges' g
+    effect: Literal["cohens_d"] | None = later()  # shown in comparisons in addition to Hedges' g
     # Scale of aggregates: the tasks' bounds, or lowest and highest of all episodes of the report.
     normalisation: Literal["minmax"] | None = later()
-    bootstrap: Literal["percentile", "expanded"] | None = later()  # None: see analysis
     margin: float | None = later(gt=0.0)  # of normalised score, within which policies are equal
-    # Also medians and quartiles over runs: along the training, and of the best late checkpoints.
-    medians: bool | None = later()
     domain: dict[str, Domain] | None = later()  # by group of tasks
     chart: tuple[Chart, ...] = ()
+    # Tables and methods of the publication that the protocol reproduces.
+    reproduces: Reproduction = Field(default=Reproduction(), exclude_if=_asks_nothing)
 
-    _lists = field_validator("metrics", "baselines", "learned", "chart", "summary", mode="before")(
-        _as_tuple
-    )
+    _lists = field_validator("metrics", "baselines", "learned", "chart", mode="before")(_as_tuple)
 
     @model_validator(mode="after")
     def _apart(self) -> "Reporting":

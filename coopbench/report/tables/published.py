@@ -135,7 +135,7 @@ def _interquartile_cells(
 
 def summary_table(findings: Findings) -> Table | None:
     """Return one row per algorithm and task, as published; None where it is not asked for."""
-    names = findings.protocol.report.summary
+    names = findings.protocol.report.reproduces.summary
     if not names or not len(findings.episodes):
         return None
     groups = tuple(
