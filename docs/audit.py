@@ -1,6 +1,6 @@
 """Tables of docs/validity.md and docs/validity-tables.md about the version 1 games.
 
-They are those of ``python benchmarks/validity.py games``, group by group, from certificates.
+They are those of ``python -m studies.validity games``, group by group, from certificates.
 """
 
 import sys
@@ -11,9 +11,9 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
 from coopbench.theory.certificates import PROTOCOL
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-import validity_games as games
+from studies.validity import games
 
 
 def parts() -> dict[str, str]:

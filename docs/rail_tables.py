@@ -1,13 +1,13 @@
-"""Tables of docs/environments/rail.md, from what the scripts in ``benchmarks`` have stored."""
+"""Tables of docs/environments/rail.md, from what ``studies/rail`` has stored."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-import rail_maps
+from studies.rail import maps
 
 
 def parts() -> dict[str, str]:
     """Return every generated part of the page but its facts."""
-    return {"maps": rail_maps.table(rail_maps.rows_of(rail_maps.OURS))}
+    return {"maps": maps.table(maps.rows_of(maps.OURS))}

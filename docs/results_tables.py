@@ -253,7 +253,7 @@ def left(group: str) -> str:
 
 
 def tracks() -> str:
-    """What the team's reward adds to every agent's own return, from ``benchmarks/questions.py``."""
+    """What the team's reward adds to every agent's own return, from ``studies/questions.py``."""
     rows = read(GAMES, "tracks.csv")
     body = []
     for row in rows:

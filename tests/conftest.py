@@ -11,6 +11,7 @@ from coopbench.cli.main import main
 from coopbench_envs import registration, threads
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent.parent))  # for studies
 import toy_team
 from kinds import IDS, KINDS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "studies" / "rail"))
 
 import export_flatland as export
 from flatland.envs.rail_env_action import RailEnvActions

@@ -298,9 +298,19 @@ def relative_imports() -> list[str]:
     return [f"{_where(i.importer)}:{i.line}" for i in all_imports() if i.imported.startswith(".")]
 
 
+def imports_of_what_is_not_installed() -> list[str]:
+    """Imports of studies, benchmarks and tests, which no wheel holds."""
+    return [
+        f"{_where(i.importer)}:{i.line} imports {i.imported}"
+        for i in all_imports()
+        if i.imported.split(".")[0] in ("benchmarks", "studies", "tests")
+    ]
+
+
 CHECKS = (
     rooms_without_floor,
     upward_imports,
+    imports_of_what_is_not_installed,
     circles,
     late_imports,
     imports_by_name,

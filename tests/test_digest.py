@@ -1,10 +1,6 @@
 """The digest of a protocol: what it covers, what it leaves out, and what follows for results."""
 
-import hashlib
-import json
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import builders
 import pytest
@@ -32,7 +28,6 @@ from coopbench.protocol.sections import (
 )
 from coopbench.protocol.selection import is_part, with_tasks
 from coopbench.results.folder import protocol_of, write_protocol
-from coopbench.results.manifest import write_manifest
 from coopbench.workflows.training_plan import Scope, runs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -270,38 +265,3 @@ def test_runs_have_the_values_of_the_preset_or_defaults(tmp_path):
 def test_what_a_protocol_says_of_tuning_is_shown(command):
     tuning = load_protocol("skirmish-small").training.tuning
     assert " ".join(tuning.split()[:4]) in " ".join(command("show", "skirmish-small").out.split())
-
-
-# --- the conversion of earlier results -----------------------------------------------------------
-
-
-def test_earlier_results_are_converted_and_others_are_not(tmp_path):
-    tool = runpy.run_path(str(ROOT / "tools" / "convert_digests.py"))
-    protocol, folder = builders.protocol_of(training=builders.make_training()), tmp_path / "r"
-    coopbench.evaluate(protocol, ["random", "cooperator"], folder)
-    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    now = {file: file.read_bytes() for file in files}
-    old, text = tool["former_digest"](protocol), json.dumps(protocol.model_dump(mode="json"))
-    canonical = json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
-    assert old == hashlib.sha256(canonical.encode()).hexdigest() != protocol.digest
-    assert "has been converted" in tool["convert"](folder)
-    _as_before(folder, protocol.digest, old)
-    assert not coopbench.verify(folder).holds
-    before = {file: file.read_bytes() for file in files}
-    with pytest.raises(ValueError, match=r"trained and played otherwise: training\.runs"):
-        tool["convert"](folder, changed(protocol, "training", runs=3))
-    assert {file: file.read_bytes() for file in files} == before
-    assert f"from {old[:12]} to {protocol.digest[:12]}" in tool["convert"](folder)
-    assert {file: file.read_bytes() for file in files} == now
-    _as_before(folder, protocol.digest, old)
-    named = changed(protocol, "training", preset="routing", tuning="None.")
-    tool["convert"](folder, named)
-    assert protocol_of(folder) == named
-    assert coopbench.verify(folder).identical
-
-
-def _as_before(folder, digest, old):
-    """Give all cells and the manifest the digest that protocols had."""
-    for file in folder.glob("*/**/meta.json"):
-        file.write_text(file.read_text().replace(digest, old))
-    write_manifest(folder, SimpleNamespace(digest=old))

@@ -83,7 +83,7 @@ def test_pickles_of_flatland_are_the_exported_environments(folder, tmp_path, nam
 
 
 def test_layouts_of_the_challenge_are_the_published_ones():
-    export = runpy.run_path(str(ROOT / "tools" / "export_flatland.py"))
+    export = runpy.run_path(str(ROOT / "studies" / "rail" / "export_flatland.py"))
     tests = [layouts[0] for layouts in export["round_2"]()]
     assert [layout.trains for layout in tests] == [
         *range(1, 11),

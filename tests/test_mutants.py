@@ -1,14 +1,11 @@
-"""Faults on purpose, which ``tools/mutants.py`` tries: they fit the sources, in every room."""
+"""Faults on purpose, which ``tests/mutants.py`` tries: they fit the sources, in every room."""
 
-import sys
 from collections import Counter
 
+import mutants
 import pytest
 from folders import ROOT, sources
 from structure import place
-
-sys.path.insert(0, str(ROOT / "tools"))
-import mutants
 
 
 def test_every_fault_fits_its_source_and_every_room_has_some():

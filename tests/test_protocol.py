@@ -85,7 +85,7 @@ def test_seeds_of_different_uses_are_disjoint(name):
 
 
 def test_bounds_of_certificates_are_written_into_the_text_of_a_protocol():
-    measure = runpy.run_path(str(ROOT / "benchmarks" / "bounds.py"))
+    measure = runpy.run_path(str(ROOT / "studies" / "bounds.py"))
     text = """[protocol]
 [[task]]
 id = "one"

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="module")
 def published():
-    return SimpleNamespace(**runpy.run_path(str(ROOT / "benchmarks" / "published.py")))
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "studies" / "published.py")))
 
 
 @pytest.mark.parametrize("game", ["CoalitionFormation", "LoyaltyTeam", "TeamProduction"])

@@ -1,4 +1,4 @@
-"""What spans two tracks: ``benchmarks/questions.py``, on results folders of both."""
+"""What spans two tracks: ``studies/questions.py``, on results folders of both."""
 
 import csv
 import runpy
@@ -15,7 +15,7 @@ from coopbench.episodes.table import Cell
 from coopbench.results import store
 
 pytestmark = pytest.mark.slow("trains learners for a study")
-SCRIPT = Path(__file__).resolve().parent.parent / "benchmarks" / "questions.py"
+SCRIPT = Path(__file__).resolve().parent.parent / "studies" / "questions.py"
 SEEDS = (50, 51, 52)
 SETTINGS = {"rollout": 32, "batch_size": 16, "epochs": 1, "layers": "8", "lanes": 4}
 

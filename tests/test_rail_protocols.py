@@ -65,7 +65,7 @@ def test_tasks_are_the_published_tests(name):
 
 @pytest.mark.parametrize("name", CHALLENGE)
 def test_tasks_of_2020_are_those_of_the_exporter(name):
-    export = runpy.run_path(str(ROOT / "tools" / "export_flatland.py"))
+    export = runpy.run_path(str(ROOT / "studies" / "rail" / "export_flatland.py"))
     protocol, sets = load_protocol(name), export["SETS"][name]
     for task in protocol.task:
         layout, p = sets[int(task.axes["test"])][0], task.parameters

@@ -80,7 +80,7 @@ def test_instances_are_valid_and_all_different():
 def certificate_script():
     """Return the script that measures what kinds of play reach."""
     root = Path(__file__).resolve().parent.parent
-    return runpy.run_path(str(root / "benchmarks" / "rail_certificate.py"))
+    return runpy.run_path(str(root / "studies" / "rail" / "certificate.py"))
 
 
 @cache

@@ -107,7 +107,7 @@ def load(folder, text):
 
 @pytest.fixture(scope="module")
 def cities():
-    return runpy.run_path(str(ROOT / "benchmarks" / "cities.py"))
+    return runpy.run_path(str(ROOT / "studies" / "cities.py"))
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from coopbench.theory.arena import Partners, Table
 from coopbench.workflows.crossplay import crossplay
 from coopbench_envs.engine import Engine
 
-SCRIPT = Path(__file__).resolve().parent.parent / "benchmarks" / "partners.py"
+SCRIPT = Path(__file__).resolve().parent.parent / "studies" / "partners.py"
 NETWORK = policy(network(features=7))
 
 

@@ -145,7 +145,7 @@ def test_code_of_the_first_steps_runs():
 
 # Not the changelog, which names what has moved.
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
-_FOLDERS = "baselines|benchmarks|coopbench|coopbench_envs|docs|examples|protocols|tests"
+_FOLDERS = "baselines|benchmarks|coopbench|coopbench_envs|docs|examples|protocols|studies|tests"
 _GROUPS = ("coopbench.learners", "coopbench.networks", "coopbench.policies")  # of entry points
 
 

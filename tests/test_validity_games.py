@@ -10,13 +10,12 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.theory import load_certificate
 
 ROOT = Path(__file__).resolve().parent.parent
-BENCHMARKS = ROOT / "benchmarks"
 GAME = "coopbench/TrustDilemma-v1"
 
 
 @pytest.fixture(scope="module")
 def audit():
-    return runpy.run_path(str(BENCHMARKS / "validity_games.py"))
+    return runpy.run_path(str(ROOT / "studies" / "validity" / "games.py"))
 
 
 @pytest.fixture(scope="module")

@@ -1,26 +1,13 @@
-"""A small run of benchmarks/validity.py: intervals cover, and false claims are rarely printed.
+"""A small run of studies/validity: intervals cover, and false claims are rarely printed.
 
 Seeds are fixed, so that nothing here is a matter of luck; the floors are those of the page less
 two standard errors of these numbers of trials.
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def validity():
-    sys.path.insert(0, str(FOLDER))
-    try:
-        import validity_statistics
-    finally:
-        sys.path.remove(str(FOLDER))
-    return validity_statistics
+from studies.validity import statistics as validity
 
 
 def less_two_errors(share, trials):
@@ -38,7 +25,7 @@ def less_two_errors(share, trials):
         ("a fifth of the runs fails", "(12.6, 1.6)"),
     ],
 )
-def test_the_interval_of_a_task_covers(validity, shape, case, runs):
+def test_the_interval_of_a_task_covers(shape, case, runs):
     trials = 200
     covered, width = validity.task_coverage(shape, case, runs, trials)
     assert covered >= less_two_errors(validity.floor(shape, runs), trials)
@@ -49,7 +36,7 @@ def test_the_interval_of_a_task_covers(validity, shape, case, runs):
 
 
 @pytest.mark.parametrize("shape", ["normal", "a fifth of the runs fails"])
-def test_the_intervals_of_a_group_cover(validity, shape):
+def test_the_intervals_of_a_group_cover(shape):
     trials = 60
     for covered in validity.group_coverage(shape, "(12.6, 1.6)", 5, trials):
         assert covered >= less_two_errors(0.92, trials)
@@ -57,7 +44,7 @@ def test_the_intervals_of_a_group_cover(validity, shape):
 
 @pytest.mark.parametrize("runs", [3, 30])
 @pytest.mark.parametrize("name", ["10% fail", "20% fail", "20% succeed", "tail up"])
-def test_false_claims_are_rarely_printed(validity, name, runs):
+def test_false_claims_are_rarely_printed(name, runs):
     trials = 300
     slack = 2.0 * np.sqrt(0.1 * 0.9 / trials)
     for errors in (validity.errors_against_policy, validity.errors_between_learners):
@@ -65,7 +52,7 @@ def test_false_claims_are_rarely_printed(validity, name, runs):
         assert printed <= 0.1 + slack
 
 
-def test_without_the_rule_they_would_be_printed(validity):
+def test_without_the_rule_they_would_be_printed():
     printed, small = validity.errors_against_policy("10% fail", 5, 300)
     assert small > 0.4
     assert printed < 0.1

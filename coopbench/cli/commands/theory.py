@@ -51,9 +51,7 @@ def certify(
     env_id = env or _game_of(protocol, task)
     if load_battles(env_id):
         if search or stored or out:
-            raise typer.BadParameter(
-                "battles are played again as stored; benchmarks/skirmish_certificates.py searches"
-            )
+            raise typer.BadParameter("battles are played again as stored; studies/battles searches")
         _replay_battles(env_id, task)
         return
     content = None

@@ -1,6 +1,6 @@
 """Faults on purpose: each is put into a copy of the project, whose tests should then fail.
 
-    python tools/mutants.py [NAME ...] [--rooms-only] [--workers N] [--all-tiers] [--report]
+    python tests/mutants.py [NAME ...] [--rooms-only] [--workers N] [--all-tiers] [--report]
 
 A mutant is an entry of ``mutants.toml``: a text of a source file, and what replaces it. It first
 meets the tests of its room, then the others of the default tier, until one fails; a mutant that
@@ -34,7 +34,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from folders import FOLDERS, ROOT, module_name
 from structure import place
 

@@ -1,7 +1,7 @@
 """Export: draws environments with flatland-rl 4.3.0 and writes them as npz files.
 
-    python tools/export_flatland.py rail-published-1 FOLDER --tests 0-4
-    python tools/export_flatland.py rail-challenge-2020-1 FOLDER --levels 50
+    python studies/rail/export_flatland.py rail-published-1 FOLDER --tests 0-4
+    python studies/rail/export_flatland.py rail-challenge-2020-1 FOLDER --levels 50
 
 Needs flatland-rl, which is no dependency of this package, and nothing of this package: copy the
 file to where flatland-rl is installed. Every environment becomes a file, ``Test_03/Level_07.npz``,

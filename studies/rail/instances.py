@@ -1,10 +1,10 @@
 """Instances of the railway protocols: exported environments of flatland-rl as files with checksums.
 
-    python benchmarks/rail_instances.py rail-published-1 FOLDER
+    python -m studies.rail.instances rail-published-1 FOLDER
 
-The folder is what ``tools/export_flatland.py`` has written. Every test with ten levels becomes a
-file in ``protocols/instances`` and a task of the protocol, whose file is written anew from its line
-``# Tasks`` on; tests with fewer levels are left out.
+The folder is what ``studies/rail/export_flatland.py`` has written. Every test with ten levels
+becomes a file in ``protocols/instances`` and a task of the protocol, whose file is written anew
+from its line ``# Tasks`` on; tests with fewer levels are left out.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import numpy as np
 from coopbench_envs.arrays import pack
 from coopbench_envs.rail import importing
 
-PROTOCOLS = Path(__file__).resolve().parent.parent / "protocols"
+PROTOCOLS = Path(__file__).resolve().parents[2] / "protocols"
 LEVELS = 10
 MARK = "# Tasks\n"
 GROUPS = ((50, "few"), (100, "many"), (1000, "very-many"))  # by trains, below

@@ -1,13 +1,13 @@
 """Print the tables of docs/validity-tables.md: what scores and statistics can and cannot tell.
 
-    python benchmarks/validity.py coverage    # of the intervals of reports, by simulation
-    python benchmarks/validity.py type-one    # false claims that a report would print
-    python benchmarks/validity.py families    # false claims on pairs, with many policies and tasks
-    python benchmarks/validity.py groups      # coverage over groups whose tasks share their seeds
-    python benchmarks/validity.py improvement # of the interval of the probability of improvement
-    python benchmarks/validity.py waiting     # what a team earns in pathfinding if one agent waits
-    python benchmarks/validity.py games       # what kinds of play reach in the version 1 games
-    python benchmarks/validity.py games --play  # the same, played again instead of looked up
+    python -m studies.validity coverage    # of the intervals of reports, by simulation
+    python -m studies.validity type-one    # false claims that a report would print
+    python -m studies.validity families    # false claims on pairs, with many policies and tasks
+    python -m studies.validity groups      # coverage over groups whose tasks share their seeds
+    python -m studies.validity improvement # of the interval of the probability of improvement
+    python -m studies.validity waiting     # what a team earns in pathfinding if one agent waits
+    python -m studies.validity games       # what kinds of play reach in the version 1 games
+    python -m studies.validity games --play  # the same, played again instead of looked up
 
 A table is a function that takes the arguments of the command line and yields rows of texts, the
 head first; a line in ``TABLES`` makes it a command.
@@ -16,10 +16,10 @@ head first; a line in ``TABLES`` makes it a command.
 import argparse
 from collections.abc import Callable, Iterator
 
-from validity_decisions import families, groups, improvement
-from validity_games import games
-from validity_statistics import coverage, type_one
-from validity_waiting import waiting
+from studies.validity.decisions import families, groups, improvement
+from studies.validity.games import games
+from studies.validity.statistics import coverage, type_one
+from studies.validity.waiting import waiting
 
 Rows = Callable[[argparse.Namespace], Iterator[list[str]]]
 

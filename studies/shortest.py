@@ -1,6 +1,6 @@
 """How the lower bound of an agent's way and the way of its reward compare with the shortest path.
 
-Run ``python benchmarks/shortest.py [instances]``. The shortest path that touches no obstacle is
+Run ``python -m studies.shortest [instances]``. The shortest path that touches no obstacle is
 measured on a fine grid: the eikonal equation is solved to first order (fast sweeping), which comes
 out up to about 1 % too long. The instances are of no protocol. All lengths are up to the rim of the
 goal; ratios are means over agents.

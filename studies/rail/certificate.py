@@ -1,6 +1,6 @@
 """What kinds of play reach on the small tasks of rail-standard: the certificate of Rail-v1.
 
-    python benchmarks/rail_certificate.py [--trials N] [TASK ...]
+    python -m studies.rail.certificate [--trials N] [TASK ...]
 
 Plays the frozen instances and writes ``tests/golden/rail/certificate.json``: the score of always
 the same action (the best of five), of a sequence of actions that is fixed before the episode (the
@@ -23,7 +23,7 @@ from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs.engine import Engine
 
-FILE = Path(__file__).resolve().parent.parent / "tests" / "golden" / "rail" / "certificate.json"
+FILE = Path(__file__).resolve().parents[2] / "tests" / "golden" / "rail" / "certificate.json"
 TASKS = ("trains_7", "trains_7_malfunctions", "trains_20", "trains_20_malfunctions")
 POLICIES = (
     *("never_depart", "forward", "random", "shortest_path", "deadlock_avoidance"),

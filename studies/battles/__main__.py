@@ -1,6 +1,6 @@
 """Make the certificates of battles: search blind plans on each map, and play them and scripts.
 
-    python benchmarks/skirmish_certificates.py [VERSION ...] [--map MAP ...]
+    python -m studies.battles [VERSION ...] [--map MAP ...]
 
 Versions are v1-drawn, v1-shifted, v1-fixed, v1-teams, v1-teams-shifted and v0. A file that exists
 is left as it is, so the program can be stopped and started again; ``--replay`` plays the plans of
@@ -9,7 +9,7 @@ trained from drawn starts then play from shifted ones, too. ``--learn STEPS`` tr
 each battle of skirmish-certified, as many as ``--runs`` says, and adds the one with the best score
 in the selection episodes; with ``--blind`` they get no observations:
 
-    python benchmarks/skirmish_certificates.py v1-drawn --map 3m --learn 500000
+    python -m studies.battles v1-drawn --map 3m --learn 500000
 """
 
 import argparse
@@ -33,7 +33,7 @@ from coopbench.workflows.training_run import cell_of
 from coopbench_envs.parameters import named
 from coopbench_envs.skirmish.teams import RACES
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "baselines" / "certificates"
 PROTOCOL, LEARNER = "benchmarks/skirmish-certified.toml", "mappo_shared"  # below ROOT
 # Hyperparameters of the trained policies beside the preset's. Without observations only memory

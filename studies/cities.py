@@ -1,8 +1,8 @@
 """Cities: draws the maps that come with the package, and the start positions of routing-hard.
 
-    python benchmarks/cities.py            # write all files anew
-    python benchmarks/cities.py --check    # compare them with those of the package instead
-    python benchmarks/cities.py --picture sheet.png
+    python -m studies.cities            # write all files anew
+    python -m studies.cities --check    # compare them with those of the package instead
+    python -m studies.cities --picture sheet.png
 
 A city is a raster of 128 x 128 cells in the octile format, ``@`` for impassable cells. Walls are
 later drawn as discs on both sides of an edge, so a street loses two cells of its width; the widths

@@ -1,6 +1,6 @@
 """Scores of policies on the railway tests of Flatland: share arrived, and what is scored.
 
-    python benchmarks/rail_scores.py [--protocol NAME] [--tests 0-8] [--policy NAME ...]
+    python -m studies.rail.scores [--protocol NAME] [--tests 0-8] [--policy NAME ...]
 
 Plays the ten levels of every test, as ``coopbench evaluate NAME`` does, and prints a table in
 Markdown: share arrived with its 95 % interval over levels, and the score, which is 1 + normalised

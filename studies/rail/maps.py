@@ -1,10 +1,10 @@
 """Networks of Rail beside those of flatland-rl: rails, switches, shortest ways, targets.
 
-    python benchmarks/rail_maps.py             # print the table
-    python benchmarks/rail_maps.py --record    # and store it for the page of the environment
+    python -m studies.rail.maps             # print the table
+    python -m studies.rail.maps --record    # and store it for the page of the environment
 
-Maps of flatland-rl are represented by the means that ``tools/flatland_maps.py`` has written to
-``benchmarks/results/flatland_maps.csv``; of every kind in that file 2000 networks are drawn.
+Maps of flatland-rl are represented by the means that ``studies/rail/flatland_maps.py`` has written
+to ``benchmarks/results/flatland_maps.csv``; of every kind in that file 2000 networks are drawn.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import numpy as np
 from coopbench.report.markdown import rows_table
 from coopbench_envs.engine import Engine
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 THEIRS, OURS = RESULTS / "flatland_maps.csv", RESULTS / "rail_maps.csv"
 NETWORKS = 2000  # enough to leave the errors of the other side only
 FIGURES = ("rails", "switches", "way", "targets")

@@ -1,7 +1,7 @@
 """Train the policies that the package ships as partners, and write them as data.
 
-    python benchmarks/partners.py
-    python benchmarks/partners.py --task trust-dilemma --steps 100000 --partners /tmp/partners
+    python -m studies.partners
+    python -m studies.partners --task trust-dilemma --steps 100000 --partners /tmp/partners
 
 For every trained task of coopetition-standard a learner learns in all seats. Of each training one
 policy is written as ``baselines/partners/NAME/GAME.npz``. Partners of the kinds that training may

@@ -1,7 +1,7 @@
 """Published figures beside the same play here: the tables of docs/published.md.
 
-    python benchmarks/published.py          prints the tables
-    python benchmarks/published.py --write  puts them into the page
+    python -m studies.published          prints the tables
+    python -m studies.published --write  puts them into the page
 
 Plays the version 0 games with simple policies, 100 episodes seeded 0 to 99 for the tables of the
 games' pages and of the protocol, 13 seeded 99 to 111 for the campaign; about ten seconds warm.

@@ -1,7 +1,7 @@
 """Whether QMIX learns a battle as well with this package as with BenchMARL, on the same budget.
 
     make build/interop/torchrl/.ready
-    build/interop/torchrl/bin/python benchmarks/parity.py [--runs 5] [--steps 200000]
+    build/interop/torchrl/bin/python -m studies.parity [--runs 5] [--steps 200000]
 
 Both play `3m` of `skirmish-small`: the same steps of training, the same 320 episodes of evaluation.
 BenchMARL is trained here, with the settings of `examples/benchmarl_qmix.py`, for about five minutes
@@ -18,8 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-RUNS, RESULTS = HERE / "results" / "runs" / "skirmish-small", HERE / "results" / "parity.jsonl"
+ROOT = Path(__file__).resolve().parent.parent
+STORED = ROOT / "benchmarks" / "results"
+RUNS, RESULTS = STORED / "runs" / "skirmish-small", STORED / "parity.jsonl"
 PROTOCOL, TASK = "skirmish-small", "3m"
 
 
@@ -34,7 +35,7 @@ def won(policy):
 
 def trained(seed, steps):
     """Train BenchMARL's QMIX; return what is stored of the run."""
-    sys.path.insert(0, str(HERE.parent / "examples"))
+    sys.path.insert(0, str(ROOT / "examples"))
     from benchmarl_qmix import Learned, make_experiment
 
     with tempfile.TemporaryDirectory() as folder:  # BenchMARL writes files

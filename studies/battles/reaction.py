@@ -1,7 +1,7 @@
 """Fit ``reaction`` of Skirmish-v1 to the win rates of SMAC's heuristic, and compare mirrored teams.
 
-    python benchmarks/skirmish_reaction.py fit --episodes 256
-    python benchmarks/skirmish_reaction.py mirror --episodes 20000
+    python -m studies.battles.reaction fit --episodes 256
+    python -m studies.battles.reaction mirror --episodes 20000
 
 ``fit`` plays the heuristic with free orders and SMAC's ranges from fixed starts, for 0 to 4 ticks,
 and prints win rates beside those of Table 2 of the paper. ``mirror`` lets the script of the enemies

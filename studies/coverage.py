@@ -1,6 +1,6 @@
 """Measure how often each bootstrap interval covers the truth, and how wide it is.
 
-    python benchmarks/coverage.py --trials 1000 --reps 4000
+    python -m studies.coverage --trials 1000 --reps 4000
 
 prints the tables of docs/statistics.md. Every trial draws new scores (runs, tasks): task means
 spread evenly over [0.2, 0.8], noise of standard deviation 0.2 that is normal or skewed (a shifted
@@ -12,10 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
-
-if __name__ == "coverage":
-    # Scripts of this folder see this file first when numba looks for the package of that name.
-    raise ImportError("benchmarks/coverage.py is a script, not the package coverage")
 
 from coopbench.statistics import (
     bootstrap_intervals,

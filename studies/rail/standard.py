@@ -1,6 +1,6 @@
 """Instances of rail-standard: drawn networks, each with a plan that brings all trains home in time.
 
-    python benchmarks/rail_standard.py [TASK ...]
+    python -m studies.rail.standard [TASK ...]
 
 Networks are drawn by the generator of Rail-v1 from seeds apart from all others. The shipped planner
 ``prioritised`` plays each without malfunctions. A network counts if all trains arrive within its
@@ -27,7 +27,7 @@ from coopbench_envs.engine import Engine
 from coopbench_envs.rail.lines import FAR
 from coopbench_envs.rail.trains import ARRIVED
 
-PROTOCOLS = Path(__file__).resolve().parent.parent / "protocols"
+PROTOCOLS = Path(__file__).resolve().parents[2] / "protocols"
 INSTANCES = 100
 FIRST_SEED = 7_000_000
 LANES = 20

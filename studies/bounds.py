@@ -1,8 +1,8 @@
 """Bounds of a protocol's tasks, from the certificates of their games.
 
-    python benchmarks/bounds.py coopetition-standard
-    python benchmarks/bounds.py coopetition-standard --write protocols/coopetition-standard.toml
-    python benchmarks/bounds.py marl-standard --write protocols/marl-standard.toml
+    python -m studies.bounds coopetition-standard
+    python -m studies.bounds coopetition-standard --write protocols/coopetition-standard.toml
+    python -m studies.bounds marl-standard --write protocols/marl-standard.toml
 
 prints one line per task, as the protocol's file holds it, or writes the bounds into that file.
 Certificates have the return of one agent: where a protocol scores the return of all, bounds are

@@ -1,7 +1,7 @@
 """Compare own with team reward, and the ends of learning curves: what no report holds.
 
-    python benchmarks/questions.py
-    python benchmarks/questions.py --own results/own --team results/team --out FOLDER
+    python -m studies.questions
+    python -m studies.questions --own results/own --team results/team --out FOLDER
 
 writes into the folder, by default that of the reference results of coopetition-standard,
 

@@ -1,0 +1,1 @@
+"""Certificates of battles: the search for plans, and the constants of the enemies' script."""

@@ -1,0 +1,1 @@
+"""Railways: networks, schedules and scores beside those of flatland-rl."""

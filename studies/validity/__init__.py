@@ -1,0 +1,1 @@
+"""What the version 1 games, the intervals and the decisions of reports are worth."""
